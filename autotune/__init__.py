@@ -1,0 +1,23 @@
+"""The search: tasks, the loop that proposes and learns, its samplers, and building from a log.
+
+Importing this room loads neither Optuna nor XGBoost; the first search does.
+"""
+
+from whet.autotune.deploy import best_from_log, build_from_log, kernel_name
+from whet.autotune.result import Trial, TuneResult
+from whet.autotune.samplers import SAMPLERS, make_sampler
+from whet.autotune.task import Task, create_task
+from whet.autotune.tune import tune
+
+__all__ = [
+    "SAMPLERS",
+    "Task",
+    "Trial",
+    "TuneResult",
+    "best_from_log",
+    "build_from_log",
+    "create_task",
+    "kernel_name",
+    "make_sampler",
+    "tune",
+]

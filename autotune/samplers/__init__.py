@@ -1,0 +1,74 @@
+"""Samplers: what proposes the next config. Each is an Optuna sampler; `base` states the contract.
+
+Importing this module does not import Optuna; making a sampler does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from whet.compiler.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from whet.autotune.samplers.base import SpaceSampler
+    from whet.search_spaces import ConfigSpace
+
+SAMPLERS = {
+    "random": ("whet.autotune.samplers.random", "RandomSampler"),
+    "grid": ("whet.autotune.samplers.grid", "GridSampler"),
+    "tpe": ("whet.autotune.samplers.tpe", "TPE"),
+    "xgb": ("whet.autotune.samplers.xgb", "XGBSampler"),
+}
+"""Where each sampler lives, by its name."""
+
+
+def check_sampler(sampler: Any) -> str:
+    """The name of ``sampler``, for the log.
+
+    Args:
+        sampler: a name of :data:`SAMPLERS` or an instance of an Optuna sampler.
+
+    Raises:
+        ArgumentError: it is neither.
+    """
+    if isinstance(sampler, str):
+        if sampler in SAMPLERS:
+            return sampler
+        raise ArgumentError(
+            f"sampler={sampler!r}",
+            "no sampler has this name",
+            f"samplers: {', '.join(SAMPLERS)}, or any optuna.samplers.BaseSampler instance",
+        )
+    if hasattr(sampler, "sample_relative") and not isinstance(sampler, type):
+        return type(sampler).__name__
+    raise ArgumentError(
+        f"sampler={sampler!r}",
+        f"a {type(sampler).__name__} is not a sampler",
+        f"samplers: {', '.join(SAMPLERS)}, or any optuna.samplers.BaseSampler instance",
+    )
+
+
+def make_sampler(sampler: Any, space: ConfigSpace, seed: int = 0) -> SpaceSampler:
+    """The sampler over ``space`` that keeps the contract.
+
+    Args:
+        sampler: a name of :data:`SAMPLERS`, or an Optuna sampler, which is wrapped.
+        space: the space to sample from.
+        seed: any integer from 0 on; an Optuna sampler that was passed in keeps its own.
+
+    Raises:
+        ArgumentError: an unknown name, or not a sampler.
+    """
+    import importlib
+
+    check_sampler(sampler)
+    if isinstance(sampler, str):
+        module, name = SAMPLERS[sampler]
+        return getattr(importlib.import_module(module), name)(space, seed)
+    from whet.autotune.samplers.base import SpaceSampler
+    from whet.autotune.samplers.foreign import ForeignSampler
+
+    return sampler if isinstance(sampler, SpaceSampler) else ForeignSampler(space, sampler, seed)
+
+
+__all__ = ["SAMPLERS", "check_sampler", "make_sampler"]

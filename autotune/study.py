@@ -1,0 +1,133 @@
+"""Between our log and Optuna: trials as a study in memory, numbered as the search numbered them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from whet.autotune.result import Trial
+
+if TYPE_CHECKING:
+    import optuna
+
+    from whet.autotune.samplers.base import SpaceSampler
+    from whet.measure.values import MeasureResult
+    from whet.search_spaces import Config, ConfigSpace
+
+
+class Search:
+    """An Optuna study over a space: ask for configs, tell their results, in the order of trials.
+
+    Args:
+        space: the space that is searched.
+        sampler: a sampler over that space.
+    """
+
+    def __init__(self, space: ConfigSpace, sampler: SpaceSampler) -> None:
+        import optuna
+
+        from whet.autotune.samplers.base import distributions
+
+        # Optuna would print a line a trial; the progress line says the same, once.
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.space = space
+        self.sampler = sampler
+        self.distributions = distributions(space)
+        self.study = optuna.create_study(direction="minimize", sampler=sampler)
+        self.asked = 0
+        self.told = 0
+
+    def ask(self) -> Config:
+        """The config that the sampler proposes for trial number ``asked``."""
+        trial = self.study.ask(self.distributions)
+        self.asked += 1
+        return self.space.decode(tuple(trial.params[name] for name in self.distributions))
+
+    def place(self, config: Config) -> None:
+        """Make ``config`` trial number ``asked``, without asking the sampler."""
+        from optuna.trial import TrialState, create_trial
+
+        params = dict(zip(self.distributions, map(int, self.space.encode(config))))
+        self.study.add_trial(
+            create_trial(
+                state=TrialState.RUNNING, params=params, distributions=dict(self.distributions)
+            )
+        )
+        self.asked += 1
+
+    def tell(self, result: MeasureResult) -> None:
+        """Tell the result of trial number ``told``: always the next one in order."""
+        from optuna.trial import TrialState
+
+        number = self.told
+        self.told += 1
+        if result.ok:
+            self.study.tell(number, result.cost)
+        elif getattr(self.sampler, "failures_are_infinite", False):
+            self.study.tell(number, math.inf)
+        else:
+            self.study.tell(number, state=TrialState.FAIL)
+
+
+def study_of(space: ConfigSpace, trials: Iterable[Trial]) -> optuna.Study:
+    """A finished Optuna study of recorded trials; configs and statuses are user attributes."""
+    import optuna
+    from optuna.trial import TrialState, create_trial
+
+    from whet.autotune.samplers.base import distributions
+
+    study = optuna.create_study(direction="minimize")
+    dists = distributions(space)
+    added = []
+    for trial in trials:
+        ok = trial.result.ok
+        attributes: dict[str, Any] = {
+            "number": trial.number,
+            "config": str(trial.config),
+            "status": trial.result.status,
+        }
+        frozen = create_trial(
+            state=TrialState.COMPLETE if ok else TrialState.FAIL,
+            value=trial.cost if ok else None,
+            params=dict(zip(dists, map(int, space.encode(trial.config)))),
+            distributions=dict(dists),
+            user_attrs=attributes,
+        )
+        added.append(frozen)
+    study.add_trials(added)
+    return study
+
+
+def slots(records: Sequence[Trial], default: Config) -> dict[int, Trial]:
+    """The recorded trials by their place in the search.
+
+    A record keeps the number it was logged with. Two searches on one log may have used the same
+    number: the first stays, the other takes the first free place. Place 0 is the default
+    config's. A config recorded twice counts once, and one whose worker was lost (``infra_error``)
+    does not count: nothing is known of it.
+
+    Args:
+        records: in the order of the log.
+        default: the default config of their space.
+    """
+    placed: dict[int, Trial] = {}
+    displaced: list[Trial] = []
+    seen: set[str] = set()
+    for record in records:
+        if record.result.status == "infra_error" or record.config.key in seen:
+            continue
+        seen.add(record.config.key)
+        is_default = record.config.key == default.key
+        number = 0 if is_default else record.number
+        if number in placed or (number == 0 and not is_default):
+            displaced.append(record)
+        else:
+            placed[number] = replace(record, number=number)
+    free = 1
+    for record in displaced:
+        while free in placed:
+            free += 1
+        placed[free] = replace(record, number=free)
+    return dict(sorted(placed.items()))

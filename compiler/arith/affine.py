@@ -1,0 +1,113 @@
+"""Affine forms: ``sum of coefficient * atom + constant``, with integer coefficients.
+
+An atom is a variable or any integer expression that is not itself affine: a floordiv, a floormod,
+a min, a product of variables, a load. Atoms are told apart by a structural key, so that two
+``i // 8`` written in two places cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from whet.compiler.tir import expr as e
+
+
+class Affine:
+    """An affine form; never changed after it is made.
+
+    Attributes:
+        terms: atom's key -> (atom, coefficient); no coefficient is 0.
+        const: the constant part.
+    """
+
+    __slots__ = ("_key", "const", "terms")
+
+    def __init__(self, terms: dict[Hashable, tuple[e.PrimExpr, int]], const: int) -> None:
+        self.terms = terms
+        self.const = const
+        self._key: Hashable = None
+
+    @staticmethod
+    def constant(value: int) -> Affine:
+        """The form of a number."""
+        return Affine({}, value)
+
+    @staticmethod
+    def atom(key: Hashable, atom: e.PrimExpr) -> Affine:
+        """The form of one atom."""
+        return Affine({key: (atom, 1)}, 0)
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for equal forms."""
+        if self._key is None:
+            self._key = (frozenset((k, c) for k, (_, c) in self.terms.items()), self.const)
+        return self._key
+
+    @property
+    def is_const(self) -> bool:
+        """Whether it is a number."""
+        return not self.terms
+
+    def __add__(self, other: Affine) -> Affine:
+        return self.plus(other, 1)
+
+    def __sub__(self, other: Affine) -> Affine:
+        return self.plus(other, -1)
+
+    def plus(self, other: Affine, scale: int) -> Affine:
+        """``self + scale * other``."""
+        if not other.terms:
+            return Affine(self.terms, self.const + scale * other.const)
+        terms = dict(self.terms)
+        for k, (atom, c) in other.terms.items():
+            total = terms[k][1] + scale * c if k in terms else scale * c
+            if total:
+                terms[k] = (atom, total)
+            else:
+                del terms[k]
+        return Affine(terms, self.const + scale * other.const)
+
+    def scaled(self, factor: int) -> Affine:
+        """``factor * self``."""
+        if factor == 1:
+            return self
+        if factor == 0:
+            return Affine({}, 0)
+        return Affine({k: (a, c * factor) for k, (a, c) in self.terms.items()}, self.const * factor)
+
+    def shifted(self, by: int) -> Affine:
+        """``self + by``."""
+        return Affine(self.terms, self.const + by) if by else self
+
+    def without(self, key: Hashable) -> Affine:
+        """The form with one atom left out."""
+        if key not in self.terms:
+            return self
+        terms = dict(self.terms)  # comparing keys with != would build expressions
+        del terms[key]
+        return Affine(terms, self.const)
+
+    def to_expr(self, dtype: str = "int32") -> e.PrimExpr:
+        """The form as an expression: positive terms first, then negative ones, then the number."""
+        out: e.PrimExpr | None = None
+        for atom, c in self.terms.values():
+            if c > 0:
+                part = atom if c == 1 else e.Mul(atom, e.IntImm(atom.dtype, c), atom.dtype)
+                out = part if out is None else e.Add(out, part, part.dtype)
+        for atom, c in self.terms.values():
+            if c < 0:
+                if out is None:
+                    out = e.Mul(atom, e.IntImm(atom.dtype, c), atom.dtype)
+                else:
+                    part = atom if c == -1 else e.Mul(atom, e.IntImm(atom.dtype, -c), atom.dtype)
+                    out = e.Sub(out, part, part.dtype)
+        if out is None:
+            return e.IntImm(dtype, self.const)
+        if self.const > 0:
+            return e.Add(out, e.IntImm(out.dtype, self.const), out.dtype)
+        if self.const < 0:
+            return e.Sub(out, e.IntImm(out.dtype, -self.const), out.dtype)
+        return out
+
+

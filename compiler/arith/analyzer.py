@@ -1,0 +1,382 @@
+"""The analyzer: what is known of variables, the affine form and the bounds of an expression, proofs.
+
+Everything here is about integers without overflow, as indices are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from math import gcd
+
+from whet.compiler.arith.affine import Affine
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.rewrite import TABLE, variables
+
+
+
+
+class Analyzer:
+    """Knows the ranges of loop variables and the conditions that hold around a place."""
+
+    def __init__(self) -> None:
+        # variable -> (least, greatest) value as forms over variables bound before it
+        self.ranges: dict[e.Var, tuple[Affine, Affine]] = {}
+        self.constraints: list[Affine] = []  # forms known to be <= 0
+        self._rules = {
+            e.Var: self._var,
+            e.SizeVar: self._var,
+            e.IntImm: lambda n: Affine({}, n.value),
+            e.Add: lambda n: self.affine(n.a) + self.affine(n.b),
+            e.Sub: lambda n: self.affine(n.a) - self.affine(n.b),
+            e.Mul: self._mul,
+            e.FloorDiv: self._floordiv,
+            e.FloorMod: self._floormod,
+            e.Min: lambda n: self._minmax(n, e.Min),
+            e.Max: lambda n: self._minmax(n, e.Max),
+        }
+
+    # what is known
+
+    def bind(self, var: e.Var, low: Affine, high: Affine) -> None:
+        """Learn that ``low <= var <= high``."""
+        self.ranges[var] = (low, high)
+
+    def bind_loop(self, var: e.Var, begin: e.PrimExpr, extent: e.PrimExpr) -> None:
+        """Learn that ``var`` runs over ``begin .. begin + extent - 1``."""
+        low = self.affine(begin)
+        self.bind(var, low, (low + self.affine(extent)).shifted(-1))
+
+    @contextmanager
+    def assuming(self, condition: e.PrimExpr) -> Iterator[None]:
+        """Within the block, ``condition`` holds."""
+        before = len(self.constraints)
+        self._learn(condition)
+        try:
+            yield
+        finally:
+            del self.constraints[before:]
+
+    def _learn(self, c: e.PrimExpr) -> None:
+        kind = type(c)
+        if kind is e.And:
+            self._learn(c.a)  # type: ignore[attr-defined]
+            self._learn(c.b)  # type: ignore[attr-defined]
+        elif kind in (e.LT, e.LE, e.GT, e.GE, e.EQ) and dt.is_int(c.a.dtype):  # type: ignore[attr-defined]
+            if dt.lanes(c.a.dtype) > 1:  # type: ignore[attr-defined]
+                return
+            d = self.affine(c.a) - self.affine(c.b)  # type: ignore[attr-defined]
+            if kind in (e.LT, e.LE, e.EQ):
+                self.constraints.append(d.shifted(1) if kind is e.LT else d)
+            if kind in (e.GT, e.GE, e.EQ):
+                self.constraints.append(d.scaled(-1).shifted(1 if kind is e.GT else 0))
+
+    # forms
+
+    def affine(self, n: e.PrimExpr) -> Affine:
+        """The affine form of an integer expression, simplified with what is known."""
+        rule = self._rules.get(type(n))
+        if rule is None:
+            return Affine.atom(structural_key(n), n)
+        return rule(n)
+
+    def _var(self, n: e.Var) -> Affine:
+        known = self.ranges.get(n)
+        if known is not None and known[0].key == known[1].key:
+            return known[0]
+        return Affine({n: (n, 1)}, 0)
+
+    def _mul(self, n: e.Mul) -> Affine:
+        a, b = self.affine(n.a), self.affine(n.b)
+        if b.is_const:
+            return a.scaled(b.const)
+        if a.is_const:
+            return b.scaled(a.const)
+        # distribute, so that products of sums cancel: the atoms are products of atoms
+        out = Affine({}, a.const * b.const) + Affine(b.terms, 0).scaled(a.const)
+        out = out + Affine(a.terms, 0).scaled(b.const)
+        for ka, (x, cx) in a.terms.items():
+            for kb, (y, cy) in b.terms.items():
+                factors = sorted((*_factors(ka), *_factors(kb)), key=repr_key)
+                key = ("*", *factors)
+                out = out + Affine({key: (e.Mul(x, y, n.dtype), cx * cy)}, 0)
+        return out
+
+    def _divide(self, a: Affine, c: int) -> tuple[Affine, Affine]:
+        """``(q, r)`` with ``a == c * q + r`` and as much as possible in ``q``."""
+        q, r = {}, {}
+        for k, (atom, coef) in a.terms.items():
+            if coef % c == 0:
+                q[k] = (atom, coef // c)
+            else:
+                r[k] = (atom, coef)
+        return Affine(q, a.const // c), Affine(r, a.const % c)
+
+    def _floordiv(self, n: e.FloorDiv) -> Affine:
+        a, b = self.affine(n.a), self.affine(n.b)
+        if b.is_const and b.const > 0:
+            return self.floordiv(a, b.const, n.dtype)
+        if a.key == b.key and self.positive(b):
+            return Affine({}, 1)
+        x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
+        return Affine.atom(("//", a.key, b.key), e.FloorDiv(x, y, n.dtype))
+
+    def floordiv(self, a: Affine, c: int, dtype: str = "int32") -> Affine:
+        """``a // c`` for a positive number ``c``."""
+        if c == 1:
+            return a
+        q, r = self._divide(a, c)
+        low, high = self.bounds(r)
+        if low is not None and high is not None and low // c == high // c:
+            return q.shifted(low // c)
+        # (g*x + y) // (g*c) == x // c for 0 <= y < g
+        g = c
+        for _, coef in r.terms.values():
+            if coef != 1:
+                g = gcd(g, coef)
+        if g > 1:
+            x = {k: t for k, t in r.terms.items() if t[1] % g == 0}
+            y = Affine({k: t for k, t in r.terms.items() if k not in x}, r.const)
+            low, high = self.bounds(y)
+            if low is not None and high is not None and low // g == high // g:
+                r = Affine({k: (v, w // g) for k, (v, w) in x.items()}, low // g)
+                c //= g
+                if c == 1 or not r.terms:
+                    return q + self.floordiv(r, c, dtype) if c > 1 else q + r
+        key = ("//", r.key, c)
+        return q + Affine.atom(
+            key, e.FloorDiv(r.to_expr(dtype), e.IntImm(dtype, c), dtype)
+        )
+
+    def _floormod(self, n: e.FloorMod) -> Affine:
+        a, b = self.affine(n.a), self.affine(n.b)
+        if b.is_const and b.const > 0:
+            c = b.const
+            # a % c == a - c * (a // c), which cancels with the other half of a fused index
+            q, r = self._divide(a, c)
+            low, high = self.bounds(r)
+            if low is not None and high is not None and low // c == high // c:
+                return r.shifted(-c * (low // c))
+            return r - self.floordiv(r, c, n.dtype).scaled(c)
+        x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
+        return Affine.atom(("%", a.key, b.key), e.FloorMod(x, y, n.dtype))
+
+    def _minmax(self, n: e.BinaryOp, kind: type[e.BinaryOp]) -> Affine:
+        a, b = self.affine(n.a), self.affine(n.b)
+        low, high = self.bounds(a - b)
+        if high is not None and high <= 0:
+            return a if kind is e.Min else b
+        if low is not None and low >= 0:
+            return b if kind is e.Min else a
+        x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
+        return Affine.atom((kind.symbol, frozenset((a.key, b.key))), kind(x, y, n.dtype))
+
+    # bounds
+
+    def bounds(self, a: Affine) -> tuple[int | None, int | None]:
+        """The least and the greatest value of a form; None where there is no bound."""
+        return self._bound(a, -1), self._bound(a, 1)
+
+    def _bound(self, a: Affine, sign: int) -> int | None:
+        if not a.terms:
+            return a.const
+        for key, (atom, coef) in a.terms.items():
+            # min(x, y) is at most either: whichever of them cancels better with the rest
+            if type(atom) is (e.Min if coef * sign > 0 else e.Max):
+                rest = a.without(key)
+                ends = [
+                    self._bound(rest.plus(self.affine(x), coef), sign)
+                    for x in (atom.a, atom.b)  # type: ignore[attr-defined]
+                ]
+                known = [x for x in ends if x is not None]
+                if not known:
+                    return None
+                return min(known) if sign > 0 else max(known)
+        # Bounds of inner variables mention outer ones: replace the variable bound last first, so
+        # that what the two have in common cancels.
+        for var in reversed(self.ranges):
+            term = a.terms.get(var)
+            if term is not None:
+                low, high = self.ranges[var]
+                end = high if term[1] * sign > 0 else low
+                return self._bound(a.without(var).plus(end, term[1]), sign)
+        total = a.const
+        for key, (atom, coef) in a.terms.items():
+            low_high = self.atom_bounds(atom, key)
+            end_value = low_high[1] if coef * sign > 0 else low_high[0]
+            if end_value is None:
+                return self._bound_by_mod(a, sign)
+            total += coef * end_value
+        return total
+
+    def eliminate(self, a: Affine, inner: set[e.Var], sign: int) -> Affine | None:
+        """The greatest (``sign`` 1) or least (-1) value of a form over the variables ``inner``.
+
+        The result mentions none of them; it is a bound, exact unless they occur in several atoms.
+        """
+        rest = a
+        for var in reversed(self.ranges):
+            term = rest.terms.get(var)
+            if term is not None and var in inner:
+                low, high = self.ranges[var]
+                end = high if term[1] * sign > 0 else low
+                rest = rest.without(var).plus(end, term[1])
+        out = Affine({}, rest.const)
+        for key, (atom, coef) in rest.terms.items():
+            if not (variables(atom) & inner):
+                out = out + Affine({key: (atom, coef)}, 0)
+                continue
+            side = sign if coef > 0 else -sign
+            if isinstance(atom, e.FloorDiv) and isinstance(atom.b, e.IntImm):
+                part = self.eliminate(self.affine(atom.a), inner, side)
+                if part is not None:
+                    out = out + self.floordiv(part, atom.b.value, atom.dtype).scaled(coef)
+                    continue
+            low_high = self.atom_bounds(atom, key)
+            value = low_high[1] if side > 0 else low_high[0]
+            if value is None:
+                return None
+            out = out.shifted(coef * value)
+        return out
+
+    def _bound_by_mod(self, a: Affine, sign: int) -> int | None:
+        """Bounds of ``x - c * (x // c)``, whose parts alone have none."""
+        for key, (atom, coef) in a.terms.items():
+            if isinstance(atom, e.FloorDiv) and isinstance(key, tuple) and len(key) == 3:
+                inner, c = self.affine(atom.a), key[2]
+                if not isinstance(c, int) or coef % c:
+                    continue
+                # coef * (x // c) == (coef / c) * (x - x % c)
+                rest = a.without(key).plus(inner, coef // c)
+                if len(rest.terms) >= len(a.terms):
+                    continue
+                bound = self._bound(rest, sign)
+                if bound is not None:
+                    slack = -(coef // c) * (c - 1)
+                    return bound + (max(slack, 0) if sign > 0 else min(slack, 0))
+        return None
+
+    def atom_bounds(self, atom: e.PrimExpr, key: Hashable) -> tuple[int | None, int | None]:
+        """Bounds of one atom."""
+        kind = type(atom)
+        if kind is e.SizeVar:
+            return 0, None
+        if kind is e.FloorDiv:
+            div = self.affine(atom.b)  # type: ignore[attr-defined]
+            low, high = self.bounds(self.affine(atom.a))  # type: ignore[attr-defined]
+            if div.is_const and div.const > 0:
+                c = div.const
+                return None if low is None else low // c, None if high is None else high // c
+            if low is not None and low >= 0:
+                return 0, high
+        elif kind is e.FloorMod:
+            low, high = self.bounds(self.affine(atom.b))  # type: ignore[attr-defined]
+            return 0, None if high is None else high - 1
+        elif kind in (e.Min, e.Max):
+            (la, ha), (lb, hb) = (self.bounds(self.affine(x)) for x in (atom.a, atom.b))  # type: ignore[attr-defined]
+            pick = min if kind is e.Min else max
+            one_is_enough = kind is e.Min
+            return _combine(pick, la, lb, not one_is_enough), _combine(pick, ha, hb, one_is_enough)
+        elif kind is e.Mul:
+            (la, ha), (lb, hb) = (self.bounds(self.affine(x)) for x in (atom.a, atom.b))  # type: ignore[attr-defined]
+            if None not in (la, ha, lb, hb):
+                corners = [x * y for x in (la, ha) for y in (lb, hb)]  # type: ignore[operator]
+                return min(corners), max(corners)
+            if la is not None and lb is not None and la >= 0 and lb >= 0:
+                return la * lb, None
+        return None, None
+
+    # proofs
+
+    def at_most_zero(self, a: Affine) -> bool:
+        """Whether the form is surely <= 0."""
+        high = self._bound(a, 1)
+        if high is not None and high <= 0:
+            return True
+        for known in self.constraints:
+            high = self._bound(a - known, 1)
+            if high is not None and high <= 0:
+                return True
+        return False
+
+    def positive(self, a: Affine) -> bool:
+        """Whether the form is surely > 0."""
+        return self.at_most_zero(a.scaled(-1).shifted(1))
+
+    def less(self, a: e.PrimExpr, b: e.PrimExpr) -> bool:
+        """Whether surely ``a < b``."""
+        return self.at_most_zero((self.affine(a) - self.affine(b)).shifted(1))
+
+    def at_most(self, a: e.PrimExpr, b: e.PrimExpr) -> bool:
+        """Whether surely ``a <= b``."""
+        return self.at_most_zero(self.affine(a) - self.affine(b))
+
+    def equal(self, a: e.PrimExpr, b: e.PrimExpr) -> bool:
+        """Whether surely ``a == b``."""
+        d = self.affine(a) - self.affine(b)
+        return d.is_const and d.const == 0
+
+    def compare(self, n: e.CmpOp) -> bool | None:
+        """The truth of an integer comparison, or None when it cannot be told."""
+        d = self.affine(n.a) - self.affine(n.b)
+        kind = type(n)
+        if kind in (e.GT, e.GE):
+            d, kind = d.scaled(-1), {e.GT: e.LT, e.GE: e.LE}[kind]
+        if kind in (e.LT, e.LE):
+            strict = 1 if kind is e.LT else 0
+            if self.at_most_zero(d.shifted(strict)):
+                return True
+            return False if self.at_most_zero(d.scaled(-1).shifted(1 - strict)) else None
+        low, high = self.bounds(d)
+        if low == high == 0:
+            return kind is e.EQ
+        if (low is not None and low > 0) or (high is not None and high < 0):
+            return kind is e.NE
+        return None
+
+    def simplify(self, n: e.PrimExpr) -> e.PrimExpr:
+        """An equal expression in canonical form."""
+        from whet.compiler.arith.simplify import Simplifier
+
+        return Simplifier(self)(n)
+
+
+def _combine(pick: type | object, a: int | None, b: int | None, one: bool) -> int | None:
+    """min or max of two bounds, of which one may be missing (enough when ``one``)."""
+    if a is None or b is None:
+        return (b if a is None else a) if one else None
+    return pick(a, b)  # type: ignore[operator]
+
+
+def _factors(key: Hashable) -> tuple[Hashable, ...]:
+    return key[1:] if isinstance(key, tuple) and key and key[0] == "*" else (key,)
+
+
+def repr_key(key: Hashable) -> tuple[str, int]:
+    """An order of keys that does not depend on the run."""
+    return (key.name, id(key)) if isinstance(key, e.Var) else (str(type(key)), hash(key))
+
+
+def structural_key(n: e.PrimExpr) -> Hashable:
+    """Equal for expressions that are written the same."""
+    kind = type(n)
+    if isinstance(n, e.Var):
+        return n
+    if kind in (e.IntImm, e.FloatImm):
+        return (kind.__name__, n.dtype, n.value)  # type: ignore[attr-defined]
+    head: tuple[Hashable, ...] = (kind.__name__, n.dtype)
+    if kind is e.BufferLoad:
+        head += (id(n.buffer),)  # type: ignore[attr-defined]
+    elif kind is e.ProducerLoad:
+        head += (n.producer.op, n.producer.value_index)  # type: ignore[attr-defined]
+    elif kind is e.Call:
+        head += (n.op,)  # type: ignore[attr-defined]
+    elif kind is e.Ramp:
+        head += (n.stride,)  # type: ignore[attr-defined]
+    elif kind in (e.Reduce, e.StringImm):
+        return id(n)
+    return head + tuple(structural_key(p) for p in TABLE[kind][0](n))
+
+
+

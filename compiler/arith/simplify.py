@@ -1,0 +1,92 @@
+"""The simplifier: integer expressions become canonical affine forms, conditions are decided."""
+
+from __future__ import annotations
+
+from whet.compiler.arith.analyzer import Analyzer
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
+from whet.compiler.tir.rewrite import Rewriter
+
+_ARITHMETIC = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)
+
+
+class Simplifier(Rewriter):
+    """Simplifies expressions (:mod:`passes.simplify` does statements) with an analyzer's facts."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(
+            {
+                **dict.fromkeys(_ARITHMETIC, self._integer),
+                **dict.fromkeys((e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE), self._compare),
+                e.And: self._and,
+                e.Or: self._or,
+                e.Not: lambda n: ops.logical_not(self(n.a)),
+                e.Var: self._var,
+                e.Select: self._select,
+                e.Call: self._call,
+            }
+        )
+        self.analyzer = analyzer
+
+    def _var(self, n: e.Var) -> e.PrimExpr:
+        known = self.analyzer.ranges.get(n)
+        if known is not None and known[0].key == known[1].key:
+            return known[0].to_expr(n.dtype)
+        return n
+
+    def _integer(self, n: e.BinaryOp) -> e.PrimExpr:
+        if not dt.is_int(n.dtype) or dt.lanes(n.dtype) > 1:
+            return self._float(n)
+        if dt.is_uint(n.dtype):  # unsigned arithmetic wraps, so it is not affine
+            return self.children(n)
+        return self.analyzer.affine(n).to_expr(n.dtype)
+
+    def _float(self, n: e.BinaryOp) -> e.PrimExpr:
+        out = self.children(n)
+        if type(out) in (e.Add, e.Sub, e.Mul, e.Min, e.Max):
+            a, b = out.a, out.b
+            if isinstance(b, e.FloatImm) and b.value == 1.0 and type(out) is e.Mul:
+                return a
+            if isinstance(a, e.FloatImm) and a.value == 1.0 and type(out) is e.Mul:
+                return b
+        return out
+
+    def _compare(self, n: e.CmpOp) -> e.PrimExpr:
+        if not dt.is_int(n.a.dtype) or dt.lanes(n.dtype) > 1 or dt.is_uint(n.a.dtype):
+            return self.children(n)
+        known = self.analyzer.compare(n)
+        return self.children(n) if known is None else ops.const(known)
+
+    def _and(self, n: e.And) -> e.PrimExpr:
+        a = self(n.a)
+        if dt.lanes(a.dtype) > 1:
+            return ops.logical_and(a, self(n.b))
+        with self.analyzer.assuming(a):
+            b = self(n.b)
+        return n if a is n.a and b is n.b else ops.logical_and(a, b)
+
+    def _or(self, n: e.Or) -> e.PrimExpr:
+        a, b = self(n.a), self(n.b)
+        return n if a is n.a and b is n.b else ops.logical_or(a, b)
+
+    def _select(self, n: e.Select) -> e.PrimExpr:
+        c = self(n.condition)
+        if isinstance(c, e.IntImm):
+            return self(n.true_value if c.value else n.false_value)
+        t, f = self(n.true_value), self(n.false_value)
+        same = c is n.condition and t is n.true_value and f is n.false_value
+        return n if same else e.Select(c, t, f, n.dtype)
+
+    def _call(self, n: e.Call) -> e.PrimExpr:
+        if n.op != "if_then_else":
+            return self.children(n)
+        c = self(n.args[0])
+        if isinstance(c, e.IntImm):
+            return self(n.args[1] if c.value else n.args[2])
+        with self.analyzer.assuming(c):
+            t = self(n.args[1])
+        f = self(n.args[2])
+        if c is n.args[0] and t is n.args[1] and f is n.args[2]:
+            return n
+        return e.Call(n.dtype, n.op, (c, t, f))

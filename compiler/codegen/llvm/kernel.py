@@ -1,0 +1,405 @@
+"""From a lowered function to LLVM text: statements, memory, parallel loops, the raw kernel."""
+
+from __future__ import annotations
+
+from whet.compiler.codegen.llvm import types as ty
+from whet.compiler.codegen.llvm.entry import entry_text
+from whet.compiler.codegen.llvm.expressions import Expressions
+from whet.compiler.errors import CodegenError
+from whet.compiler.signature import BufferParam, KernelSignature
+from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.rewrite import post_order_visit, variables
+
+# A buffer of at most so many bytes lives on the stack, where SROA may make registers of it.
+STACK_BYTES = 64 * 1024
+# Unrolled loops of more statements than this are emitted as loops: the result is the same, and
+# compile time stays in hand when a space holds absurd candidates.
+MAX_UNROLLED = 4096
+
+
+def module_text(mod: IRModule, target: Target) -> str:
+    """The LLVM text of a module: for each function the raw kernel and its checked entry."""
+    module = _Module(target)
+    for func in mod.functions.values():
+        module.add(func)
+    return module.text()
+
+
+class _Module:
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.functions: list[str] = []
+        self.globals: list[str] = []
+        self.declared: dict[str, None] = {}
+        self.entries: list[str] = []
+
+    def declare(self, line: str) -> None:
+        self.declared[line] = None
+
+    def attributes(self) -> str:
+        bits = 8 * self.target.vector_bytes
+        return f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
+
+    def add(self, func: PrimFunc) -> None:
+        signature = func.attrs.get("signature")
+        if not isinstance(signature, KernelSignature):
+            raise CodegenError(
+                f"build {func.attrs.get('global_symbol', 'a function')}",
+                "it has not been lowered",
+                "call whet.lower first, or give whet.build the schedule",
+            )
+        _Kernel(self, func, signature).generate()
+        self.entries.append(entry_text(signature))
+
+    def text(self) -> str:
+        parts = [*self.globals, *self.functions, *self.entries]
+        body = "\n\n".join(parts)
+        missing = [d for d in self.declared if d not in body]
+        return body + "\n\n" + "\n".join(missing) + "\n"
+
+
+class _Kernel(Expressions):
+    """One function: the kernel itself, or the body of one of its parallel loops."""
+
+    def __init__(self, module: _Module, func: PrimFunc, signature: KernelSignature) -> None:
+        super().__init__(module.declare)
+        self.module = module
+        self.func = func
+        self.signature = signature
+        self.name = signature.name
+        self.slots: list[str] = []  # workspaces kept between calls
+        self.error: str | None = None  # in a parallel body: where to say that memory ran out
+        self.serial = 0
+
+    def generate(self) -> None:
+        params = []
+        for k, (given, p) in enumerate(zip(self.func.params, self.signature.params)):
+            if isinstance(given, Buffer):
+                assert isinstance(p, BufferParam)
+                params.append(f"ptr noalias %p{k}")
+                self.pointers[id(given)] = f"%p{k}"
+            elif given.dtype in ("int32", "int64"):
+                params.append(f"{ty.type_of(given.dtype)} %p{k}")
+                wide = f"%p{k}"
+                if given.dtype == "int32":
+                    wide = self.out.pure(f"sext i32 %p{k} to i64", wide)
+                self.env[given] = (0, {wide: 1})
+            else:
+                kind = "i8" if given.dtype == "bool" else ty.type_of(given.dtype)
+                params.append(f"{kind} %p{k}")
+                value = f"%p{k}"
+                if given.dtype == "bool":
+                    value = self.out.pure(f"icmp ne i8 {value}, 0", value)
+                self.scalars[given] = value
+        for v in self.func.attrs.get("symbols", ()):
+            params.append(f"i64 %s.{len(params)}")
+            self.env[v] = (0, {params[-1].split()[1]: 1})
+        self.statement(self.func.body)
+        self.out.line("ret i32 0")
+        text = self.out.text()
+        if self.serial_failure:
+            text += "\nfailed:\n  ret i32 1"
+        head = f"define i32 @{self.name}__raw({', '.join(params)})"
+        self.module.functions.append(f"{head} {self.module.attributes()} {{\n{text}\n}}")
+        self._release()
+
+    serial_failure = False
+
+    def _release(self) -> None:
+        """A function that gives kept workspaces back, for when the code is unloaded."""
+        self.declare("declare void @free(ptr)")
+        lines = [f"define void @{self.name}__release() nounwind {{"]
+        for k, slot in enumerate(self.slots):
+            lines.append(f"  %w{k} = atomicrmw xchg ptr {slot}, ptr null acq_rel")
+            lines.append(f"  call void @free(ptr %w{k})")
+        self.module.functions.append("\n".join([*lines, "  ret void", "}"]))
+
+    # statements
+
+    def statement(self, n: s.Stmt) -> None:
+        """Generate one statement."""
+        if isinstance(n, s.SeqStmt):
+            for part in n.seq:
+                self.statement(part)
+        elif isinstance(n, s.For):
+            self._loop(n)
+        elif isinstance(n, s.BufferStore):
+            self._store(n)
+        elif isinstance(n, s.IfThenElse):
+            self._if(n)
+        elif isinstance(n, s.Allocate):
+            self._allocate(n)
+        elif isinstance(n, s.Evaluate):
+            if not isinstance(n.value, e.IntImm):
+                self.value(n.value)
+        else:
+            raise CodegenError(
+                f"generate LLVM code for {type(n).__name__}", "this node has no meaning there"
+            )
+
+    def _loop(self, n: s.For) -> None:
+        begin, count = self.linear(n.min), self.linear(n.extent)
+        if not count[1]:
+            if count[0] <= 0:
+                return
+            if n.kind == s.UNROLLED and count[0] * _size(n.body) <= MAX_UNROLLED:
+                for k in range(count[0]):
+                    self.env[n.var] = (begin[0] + k, begin[1])
+                    self.statement(n.body)
+                del self.env[n.var]
+                return
+        if n.kind == s.PARALLEL and self.error is None:
+            self._parallel(n)
+            return
+        written = _stored(n.body)
+        for b in written:
+            self._touch(b)
+        known = not count[1]
+        start, steps = self.i64(begin), self.i64(count)
+        with self.out.loop(start, steps, known, _safe(n.var.name)) as var:
+            self.env[n.var] = (0, {var: 1})
+            self.statement(n.body)
+        del self.env[n.var]
+        for b in written:
+            self._touch(b)
+
+    def _touch(self, b: Buffer) -> None:
+        if id(b) in self.pointers:
+            self.out.touched(self.pointers[id(b)])
+
+    def _if(self, n: s.IfThenElse) -> None:
+        c = self.value(n.condition)
+        if c in ("true", "false"):
+            if c == "true":
+                self.statement(n.then_case)
+            elif n.else_case is not None:
+                self.statement(n.else_case)
+            return
+        with self.out.branch(c):
+            self.statement(n.then_case)
+        if n.else_case is not None:
+            opposite = self.out.pure(f"xor i1 {c}, true", c)
+            with self.out.branch(opposite):
+                self.statement(n.else_case)
+
+    def _store(self, n: s.BufferStore) -> None:
+        value, kind = self.value(n.value), ty.type_of(n.value.dtype)
+        lanes, index = dt.lanes(n.value.dtype), n.indices[0]
+        if dt.is_bool(n.value.dtype):
+            memory = ty.memory_type(n.value.dtype)
+            value, kind = self.out.pure(f"zext {kind} {value} to {memory}", value), memory
+        size = dt.itemsize(n.buffer.dtype)
+        if lanes == 1 or (isinstance(index, e.Ramp) and index.stride == 1):
+            base = index.base if isinstance(index, e.Ramp) else index
+            p = self.pointer(n.buffer, self.linear(base))
+            if n.mask is None:
+                self.out.line(f"store {kind} {value}, ptr {p}, align {size}")
+            else:
+                mask, bit = self.value(n.mask), ty.type_of(n.mask.dtype)
+                short = "int8" if dt.is_bool(n.value.dtype) else dt.element(n.value.dtype)
+                name = f"@llvm.masked.store.{ty.suffix(dt.vector(short, lanes))}.p0"
+                self.declare(f"declare void {name}({kind}, ptr, i32, {bit})")
+                self.out.line(f"call void {name}({kind} {value}, ptr {p}, i32 {size}, {bit} {mask})")
+        else:
+            self._scatter(n, value, kind, index)
+        self._touch(n.buffer)
+
+    def _scatter(self, n: s.BufferStore, value: str, kind: str, index: e.PrimExpr) -> None:
+        scalar, size = ty.memory_type(dt.element(n.value.dtype)), dt.itemsize(n.buffer.dtype)
+        mask = None if n.mask is None else self.value(n.mask)
+        for k, lin in enumerate(self.lane_indices(index, mask)):
+            p = self.pointer(n.buffer, lin)
+            one = self.out.pure(f"extractelement {kind} {value}, i64 {k}", value)
+            store = f"store {scalar} {one}, ptr {p}, align {size}"
+            if mask is None:
+                self.out.line(store)
+                continue
+            lanes = dt.lanes(n.value.dtype)
+            bit = self.out.pure(f"extractelement <{lanes} x i1> {mask}, i64 {k}", mask)
+            with self.out.branch(bit):
+                self.out.line(store)
+
+    # memory
+
+    def _allocate(self, n: s.Allocate) -> None:
+        b = n.buffer
+        const, terms = 1, False
+        sizes = [self.linear(d) for d in b.shape]
+        for c, t in sizes:
+            const, terms = const * c, terms or bool(t)
+        element, item = ty.memory_type(b.dtype), dt.itemsize(b.dtype)
+        if not terms and const * item <= STACK_BYTES:
+            name = self.out.fresh(_safe(b.name) + ".")
+            self.out.allocas.append(f"  {name} = alloca [{max(const, 1)} x {element}], align 64")
+            self.pointers[id(b)] = name
+            self.statement(n.body)
+            return
+        count = "1"
+        for lin in sizes:
+            part = self.i64(lin)
+            count = part if count == "1" else self.out.pure(f"mul i64 {count}, {part}", count, part)
+        if not terms:
+            count = str(const)
+            size = str(-(-const * item // 64) * 64)
+        else:
+            exact = self.out.pure(f"mul i64 {count}, {item}", count)
+            more = self.out.pure(f"add i64 {exact}, 127", exact)
+            size = self.out.pure(f"and i64 {more}, -64", more)
+        self._heap(n, size, keep=not terms and self.error is None)
+
+    def _heap(self, n: s.Allocate, size: str, keep: bool) -> None:
+        """Memory from the heap; of a constant size it is kept from call to call.
+
+        Fresh pages cost a page fault each, a millisecond for 4 MiB. One call at a time finds the
+        kept block in its slot; another that runs beside it allocates its own.
+        """
+        self.declare("declare ptr @aligned_alloc(i64, i64)")
+        self.declare("declare void @free(ptr)")
+        out = self.out
+        slot = ""
+        cell = out.fresh("cell")
+        out.allocas.append(f"  {cell} = alloca ptr")
+        if keep:
+            slot = f"@{self.name}.work{len(self.slots)}"
+            self.slots.append(slot)
+            self.module.globals.append(f"{slot} = internal global ptr null")
+            kept = out.here(f"atomicrmw xchg ptr {slot}, ptr null acq_rel")
+            out.line(f"store ptr {kept}, ptr {cell}")
+            none = out.here(f"icmp eq ptr {kept}, null")
+            with out.branch(none):
+                new = out.here(f"call ptr @aligned_alloc(i64 64, i64 {size})")
+                out.line(f"store ptr {new}, ptr {cell}")
+        else:
+            new = out.here(f"call ptr @aligned_alloc(i64 64, i64 {size})")
+            out.line(f"store ptr {new}, ptr {cell}")
+        p = out.here(f"load ptr, ptr {cell}")
+        failed = out.here(f"icmp eq ptr {p}, null")
+        self._leave_if(failed)
+        self.pointers[id(n.buffer)] = p
+        self.statement(n.body)
+        if keep:
+            other = out.here(f"atomicrmw xchg ptr {slot}, ptr {p} acq_rel")
+            out.line(f"call void @free(ptr {other})")
+        else:
+            out.line(f"call void @free(ptr {p})")
+
+    def _leave_if(self, condition: str) -> None:
+        """Leave the function where there was no memory."""
+        on = self.out.label("on")
+        scope = self.out.scopes[-1]
+        self.serial_failure = True
+        scope.lines += [f"  br i1 {condition}, label %failed, label %{on}", f"{on}:"]
+        scope.label = on
+
+    # parallel loops
+
+    def _parallel(self, n: s.For) -> None:
+        """The loop's body as a function of its own, handed to the thread pool."""
+        body = _Kernel(self.module, self.func, self.signature)
+        body.name = f"{self.name}.part{self.serial}"
+        body.out.define("%begin")
+        self.serial += 1
+        captured: list[tuple[str, str]] = []  # type and value here
+        used_vars = variables(n.body) | variables(n.min)
+        for v in used_vars:
+            if v in self.env:
+                const, terms = self.env[v]
+                renamed = {}
+                for value, coef in terms.items():
+                    renamed[_capture(captured, "i64", value)] = coef
+                body.env[v] = (const, renamed)
+            elif v in self.scalars:
+                kind = ty.type_of(v.dtype)
+                body.scalars[v] = _capture(captured, kind, self.scalars[v])
+        for b in _buffers(n.body):
+            if id(b) in self.pointers:
+                body.pointers[id(b)] = _capture(captured, "ptr", self.pointers[id(b)])
+        body.error = _capture(captured, "ptr", "%nomemory")
+        if "  %nomemory = alloca i32" not in self.out.allocas:
+            self.out.allocas.append("  %nomemory = alloca i32")
+        ctx = self.out.fresh("ctx")
+        self.out.allocas.append(f"  {ctx} = alloca [{len(captured)} x i64], align 8")
+        self.out.line("store i32 0, ptr %nomemory")
+        for k, (kind, value) in enumerate(captured):
+            p = self.out.pure(f"getelementptr i64, ptr {ctx}, i64 {k}")
+            self.out.line(f"store {kind} {value}, ptr {p}")
+            q = body.out.pure(f"getelementptr i64, ptr %ctx, i64 {k}")
+            body.out.scopes[0].lines.append(f"  %c{k} = load {kind}, ptr {q}")
+        body._part(n)
+        self.declare("declare void @whet_parallel_for(ptr, ptr, i64)")
+        steps = self.i64(self.linear(n.extent))
+        self.out.line(f"call void @whet_parallel_for(ptr @{body.name}, ptr {ctx}, i64 {steps})")
+        for b in _stored(n.body):
+            self._touch(b)
+        code = self.out.here("load i32, ptr %nomemory")
+        self._leave_if(self.out.here(f"icmp ne i32 {code}, 0"))
+
+    def _part(self, n: s.For) -> None:
+        """The function that runs the steps from %begin to %end."""
+        count = self.out.here("sub i64 %end, %begin")
+        start = self.linear(n.min)
+        with self.out.loop("%begin", count, False, _safe(n.var.name)) as var:
+            terms = dict(start[1])
+            terms[var] = terms.get(var, 0) + 1
+            self.env[n.var] = (start[0], terms)
+            self.statement(n.body)
+        self.out.line("ret void")
+        text = self.out.text()
+        if self.serial_failure:
+            text += f"\nfailed:\n  store atomic i32 1, ptr {self.error} monotonic, align 4\n  ret void"
+        head = f"define internal void @{self.name}(i64 %begin, i64 %end, ptr %ctx)"
+        self.module.functions.append(f"{head} {self.module.attributes()} {{\n{text}\n}}")
+
+
+def _capture(captured: list[tuple[str, str]], kind: str, value: str) -> str:
+    """The name that a value has inside a parallel body."""
+    if not value.startswith("%"):
+        return value
+    if (kind, value) not in captured:
+        captured.append((kind, value))
+    return f"%c{captured.index((kind, value))}"
+
+
+def _buffers(body: s.Stmt) -> list[Buffer]:
+    found: dict[int, Buffer] = {}
+
+    def visit(n: object) -> None:
+        if isinstance(n, (e.BufferLoad, s.BufferStore)):
+            found.setdefault(id(n.buffer), n.buffer)
+
+    post_order_visit(body, visit)
+    return list(found.values())
+
+
+def _stored(body: s.Stmt) -> list[Buffer]:
+    found: dict[int, Buffer] = {}
+
+    def visit(n: object) -> None:
+        if isinstance(n, s.BufferStore):
+            found.setdefault(id(n.buffer), n.buffer)
+
+    post_order_visit(body, visit)
+    return list(found.values())
+
+
+def _size(n: s.Stmt) -> int:
+    """How many statements a body becomes when its unrolled loops are written out."""
+    if isinstance(n, s.SeqStmt):
+        return sum(_size(x) for x in n.seq)
+    if isinstance(n, s.For):
+        times = n.extent.value if n.kind == s.UNROLLED and isinstance(n.extent, e.IntImm) else 1
+        return times * _size(n.body)
+    if isinstance(n, s.IfThenElse):
+        return _size(n.then_case) + (0 if n.else_case is None else _size(n.else_case))
+    if isinstance(n, s.Allocate):
+        return _size(n.body)
+    return 1
+
+
+def _safe(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "._" else "_" for c in name)

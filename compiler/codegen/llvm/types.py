@@ -1,0 +1,76 @@
+"""LLVM's names of types and constants."""
+
+from __future__ import annotations
+
+import math
+import struct
+from functools import lru_cache
+
+from whet.compiler.errors import CodegenError
+from whet.compiler.tir import dtype as dt
+
+_SCALARS = {
+    "float16": "half",
+    "bfloat16": "bfloat",
+    "float32": "float",
+    "float64": "double",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "i8",
+    "uint16": "i16",
+    "uint32": "i32",
+    "uint64": "i64",
+    "bool": "i1",
+}
+
+
+@lru_cache(None)
+def type_of(dtype: str) -> str:
+    """The register type, e.g. ``<8 x float>``; bool is ``i1``."""
+    name, lanes = dt.split(dtype)
+    if name not in _SCALARS:
+        raise CodegenError(f"a value of type {dtype}", "LLVM code has no such values")
+    return _SCALARS[name] if lanes == 1 else f"<{lanes} x {_SCALARS[name]}>"
+
+
+@lru_cache(None)
+def memory_type(dtype: str) -> str:
+    """The type in memory; that of a bool is ``i8``."""
+    name, lanes = dt.split(dtype)
+    return type_of(dt.vector("int8" if name == "bool" else name, lanes))
+
+
+@lru_cache(None)
+def suffix(dtype: str) -> str:
+    """An intrinsic's suffix, e.g. ``v8f32``."""
+    name, lanes = dt.split(dtype)
+    if name == "bfloat16":
+        short = "bf16"
+    elif dt.is_float(name):
+        short = f"f{dt.bits(name)}"
+    else:
+        short = "i1" if name == "bool" else f"i{dt.bits(name)}"
+    return short if lanes == 1 else f"v{lanes}{short}"
+
+
+@lru_cache(4096)
+def float_constant(value: float, dtype: str) -> str:
+    """A scalar constant; LLVM reads the exact bits in hexadecimal."""
+    if dtype == "float16":
+        return "0xH" + struct.pack(">e", value).hex().upper()
+    if dtype == "bfloat16":
+        bits = struct.unpack(">I", struct.pack(">f", value))[0]
+        return f"0xR{(bits + 0x7FFF + ((bits >> 16) & 1)) >> 16:04X}"
+    if dtype == "float32" and math.isfinite(value):
+        try:
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        except OverflowError:
+            value = math.copysign(math.inf, value)
+    return "0x" + struct.pack(">d", value).hex().upper()
+
+
+def splat(constant: str, element_type: str, lanes: int) -> str:
+    """A vector constant with one value in all lanes."""
+    return "<" + ", ".join([f"{element_type} {constant}"] * lanes) + ">"

@@ -1,0 +1,161 @@
+"""Writing one LLVM function as text, each operation once and as far out of the loops as it can be.
+
+The text grows in nested scopes, one a loop or a branch. A pure operation is written at the end of
+the outermost scope that knows its operands; as an inner scope is appended to its parent only when
+it is closed, that place is just before the loop. The same operation with the same operands in a
+scope that is still open is not written again. This is value numbering and loop-invariant code
+motion for the price of a dictionary look-up, so that LLVM needs no optimisation passes for either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Scope:
+    """The lines of one loop or branch so far, and what they compute."""
+
+    __slots__ = ("label", "lines", "loads", "memo")
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.lines: list[str] = []
+        self.memo: dict[str, str] = {}
+        self.loads: dict[tuple[str, int], str] = {}
+
+
+class FunctionWriter:
+    """The body of one function.
+
+    Attributes:
+        scopes: the open scopes, the function's own first.
+        allocas: lines for the entry block.
+    """
+
+    def __init__(self) -> None:
+        self.allocas: list[str] = []
+        self.scopes = [Scope("entry")]
+        self._depth: dict[str, int] = {}
+        self._count = 0
+        self._epoch: dict[str, int] = {}
+
+    def fresh(self, hint: str = "x") -> str:
+        """A new value name."""
+        self._count += 1
+        return f"%{hint}{self._count}"
+
+    def label(self, hint: str) -> str:
+        """A new label."""
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def depth(self, value: str) -> int:
+        """The scope in which a value is known; constants and arguments are known in the first."""
+        return self._depth.get(value, 0)
+
+    def line(self, text: str) -> None:
+        """Write a line with an effect, here."""
+        self.scopes[-1].lines.append("  " + text)
+
+    def here(self, operation: str) -> str:
+        """The result of an operation that must stay where it is."""
+        name = self.fresh()
+        self.scopes[-1].lines.append(f"  {name} = {operation}")
+        self._depth[name] = len(self.scopes) - 1
+        return name
+
+    def define(self, name: str) -> str:
+        """Declare that ``name`` is a value of the innermost scope."""
+        self._depth[name] = len(self.scopes) - 1
+        return name
+
+    def pure(self, operation: str, *operands: str) -> str:
+        """The result of an operation without effects, written once where its operands are known."""
+        depth = 0
+        known = self._depth
+        for v in operands:
+            d = known.get(v, 0)
+            if d > depth:
+                depth = d
+        scope = self.scopes[depth]
+        found = scope.memo.get(operation)
+        if found is not None:
+            return found
+        self._count += 1
+        name = f"%x{self._count}"
+        scope.lines.append(f"  {name} = {operation}")
+        scope.memo[operation] = name
+        known[name] = depth
+        return name
+
+    # memory
+
+    def load(self, operation: str, buffer: str) -> str:
+        """The result of a load, unless the same was loaded and nothing stored to the buffer since."""
+        key = (operation, self._epoch.get(buffer, 0))
+        for scope in reversed(self.scopes):
+            found = scope.loads.get(key)
+            if found is not None:
+                return found
+        name = self.here(operation)
+        self.scopes[-1].loads[key] = name
+        return name
+
+    def touched(self, buffer: str) -> None:
+        """Forget what was loaded from a buffer: it is written now."""
+        self._epoch[buffer] = self._epoch.get(buffer, 0) + 1
+
+    # control flow
+
+    @contextmanager
+    def loop(self, begin: str, count: str, known_positive: bool, hint: str) -> Iterator[str]:
+        """A loop of ``count`` steps from ``begin``; yields its variable, an i64."""
+        parent = self.scopes[-1]
+        head, done = self.label("loop"), self.label("done")
+        var, after = self.fresh(hint + "."), self.fresh(hint + ".next")
+        self.scopes.append(Scope(head))
+        self.define(var)
+        yield var
+        scope = self.scopes.pop()
+        # begin and count are known outside, so what computes the end is written before the loop
+        end = count if begin == "0" else self.pure(f"add nsw i64 {begin}, {count}", begin, count)
+        if not known_positive:
+            some, none = self.label("some"), done
+            more = self.here(f"icmp sgt i64 {count}, 0")
+            self.line(f"br i1 {more}, label %{some}, label %{none}")
+            parent.lines.append(f"{some}:")
+            parent.label = some
+        parent.lines += [
+            f"  br label %{head}",
+            f"{head}:",
+            f"  {var} = phi i64 [ {begin}, %{parent.label} ], [ {after}, %{scope.label} ]",
+            *scope.lines,
+            f"  {after} = add nuw nsw i64 {var}, 1",
+            f"  {var}.more = icmp slt i64 {after}, {end}",
+            f"  br i1 {var}.more, label %{head}, label %{done}",
+            f"{done}:",
+        ]
+        parent.label = done
+
+    @contextmanager
+    def branch(self, condition: str) -> Iterator[None]:
+        """What is written inside runs only where the i1 ``condition`` holds."""
+        yes, merge = self.label("then"), self.label("fi")
+        self.scopes.append(Scope(yes))
+        yield
+        scope = self.scopes.pop()
+        parent = self.scopes[-1]
+        parent.lines += [
+            f"  br i1 {condition}, label %{yes}, label %{merge}",
+            f"{yes}:",
+            *scope.lines,
+            f"  br label %{merge}",
+            f"{merge}:",
+        ]
+        parent.label = merge
+
+    def text(self) -> str:
+        """The body, from the entry block on."""
+        assert len(self.scopes) == 1
+        return "\n".join(["entry:", *self.allocas, *self.scopes[0].lines])

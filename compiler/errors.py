@@ -1,0 +1,75 @@
+"""The error hierarchy: every error a user can cause says what was asked, why it cannot be, and the way out.
+
+Text is built when shown, never when raised: a search throws thousands of these away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Text = str | Callable[[], str]
+
+
+class WhetError(RuntimeError):
+    """Base of every error that Whet raises on purpose.
+
+    Args:
+        asked: what was asked, e.g. ``"split(C, axis=k, factor=0)"``.
+        why: why it cannot be, with the numbers.
+        state: the state as it stands or the way out; printed indented on lines of its own.
+
+    Each part is a string or a function that makes one when the error is shown.
+    """
+
+    def __init__(self, asked: Text, why: Text = "", state: Text = "") -> None:
+        super().__init__(asked, why, state)
+
+    def __str__(self) -> str:
+        asked, why, state = (part() if callable(part) else part for part in self.args)
+        text = f"{asked}: {why}" if why else str(asked)
+        if state:
+            text += "".join(f"\n  {line}" for line in state.splitlines())
+        return text
+
+    def __reduce__(self) -> tuple:
+        """Errors cross processes as their finished text."""
+        return type(self), tuple(part() if callable(part) else part for part in self.args)
+
+
+TVMError = WhetError
+
+
+class ScheduleError(WhetError, ValueError):
+    """A schedule primitive was asked for something that the schedule cannot do."""
+
+
+class ArgumentError(WhetError, ValueError):
+    """A function or a kernel was called with wrong arguments."""
+
+
+class LowerError(WhetError):
+    """A schedule could not be lowered to loop IR."""
+
+
+class CodegenError(WhetError):
+    """Loop IR could not be turned into machine code."""
+
+
+class TargetError(WhetError):
+    """A target or a device that does not exist, is misspelt or is not on this machine."""
+
+
+class SpaceError(WhetError):
+    """A search space, a knob, a config or a template is wrong."""
+
+
+class MeasureError(WhetError):
+    """Building or measuring candidates failed as a whole (one failed candidate is a result)."""
+
+
+class LogError(WhetError):
+    """A tuning log cannot be opened, read or written."""
+
+
+class ArtifactError(WhetError):
+    """A compiled artifact cannot be written, read or loaded."""

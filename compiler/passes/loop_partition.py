@@ -1,0 +1,331 @@
+"""LoopPartition: one loop of a nest split so that its main part needs no guard.
+
+    for i in range(3):                          for i in range(2):
+        for j in unrolled(4):                       for j in unrolled(4):
+            if likely(i * 4 + j < 10):    ->            A[i * 4 + j] = 0
+                A[i * 4 + j] = 0                for j in unrolled(4):
+                                                    if likely(8 + j < 10):
+                                                        A[8 + j] = 0
+
+Guards that need a branch come first: of the loops in such a guard, the innermost one that is
+neither unrolled nor vectorised is split. Guards over vector lanes are cheap masks and are looked
+at only where no branch was found. At most one loop of a nest is split, so that three odd sizes do
+not make eight copies of a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.passes.context import PassConfig
+from whet.compiler.target import Target
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.rewrite import Rewriter, post_order_visit, variables
+
+
+def loop_partition(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
+    """The function with the tails of its nests split off."""
+    if not config["tir.LoopPartition"]["enabled"]:
+        return func
+    return func.with_body(_nests(func.body))
+
+
+def _nests(body: s.Stmt) -> s.Stmt:
+    """Each outermost loop on its own."""
+    if isinstance(body, s.SeqStmt):
+        return s.seq(*[_nests(x) for x in body.seq])
+    if isinstance(body, s.Allocate):
+        return s.Allocate(body.buffer, _nests(body.body))
+    if not isinstance(body, s.For) or not _has_guard(body):
+        return body
+    for masks in (False, True):
+        out, done = _Partition(masks).visit(body)
+        if done:
+            return out
+    return body
+
+
+def _has_guard(body: s.Stmt) -> bool:
+    found = []
+    post_order_visit(
+        body, lambda n: found.append(n) if isinstance(n, s.IfThenElse) and n.likely else None
+    )
+    return bool(found)
+
+
+class _Partition:
+    def __init__(self, masks: bool) -> None:
+        self.masks = masks
+        self.analyzer = Analyzer()
+        self.lanes: set[e.Var] = set()
+
+    def visit(self, n: s.Stmt) -> tuple[s.Stmt, bool]:
+        """The statement with one loop split, innermost first, and whether one was."""
+        if isinstance(n, s.SeqStmt):
+            parts = [self.visit(x) for x in n.seq]
+            return s.seq(*[p for p, _ in parts]), any(done for _, done in parts)
+        if isinstance(n, s.Allocate):
+            body, done = self.visit(n.body)
+            return (s.Allocate(n.buffer, body), True) if done else (n, False)
+        if isinstance(n, s.IfThenElse) and n.else_case is None:
+            body, done = self.visit(n.then_case)
+            return (s.IfThenElse(n.condition, body, None, n.likely), True) if done else (n, False)
+        if not isinstance(n, s.For):
+            return n, False
+        self.analyzer.bind_loop(n.var, n.min, n.extent)
+        try:
+            body, done = self.visit(n.body)
+            if done:
+                return s.For(n.var, n.min, n.extent, n.kind, body, n.annotations), True
+            if n.kind in (s.SERIAL, s.PARALLEL):
+                return self._split(n)
+            return n, False
+        finally:
+            del self.analyzer.ranges[n.var]
+
+    def _split(self, loop: s.For) -> tuple[s.Stmt, bool]:
+        inner: dict[e.Var, str] = {}
+
+        def bind(n: object) -> None:
+            if isinstance(n, s.For):
+                inner[n.var] = n.kind
+
+        post_order_visit(loop.body, bind)
+        for n in _loops(loop.body):
+            self.analyzer.bind_loop(n.var, n.min, n.extent)
+        try:
+            return self._split_with(loop, inner)
+        finally:
+            for n in _loops(loop.body):
+                self.analyzer.ranges.pop(n.var, None)
+
+    def _split_with(self, loop: s.For, inner: dict[e.Var, str]) -> tuple[s.Stmt, bool]:
+        begin, end = self.analyzer.affine(loop.min), self.analyzer.affine(loop.min)
+        end = end + self.analyzer.affine(loop.extent)
+        first: list[Affine] = []  # the main part begins at the greatest of these
+        last: list[Affine] = []  # and ends at the least of these
+        for guard in _guards(loop.body):
+            for c in _conjuncts(guard.condition):
+                edge = self._edge(c, loop.var, inner, 1)
+                if edge is not None:
+                    (last if edge[1] else first).append(edge[0])
+        if not first and not last:
+            return loop, False
+        # [lo, main_lo) guarded, [main_lo, main_hi) not, [main_hi, hi) guarded, the rest without effect
+        ends = [end]
+        live = self._live_end(loop, inner)
+        if live is not None and len(live) == 1:
+            ends += live
+        lo, hi = begin.to_expr(), self._extreme(ends, ops.minimum)
+        main_lo = self._extreme([begin, *first], ops.maximum)
+        main_lo = ops.minimum(main_lo, hi) if first else main_lo
+        main_hi = ops.maximum(self._extreme([*ends, *last], ops.minimum), main_lo)
+        parts = []
+        tail_kind = s.SERIAL
+        if first:
+            parts.append(self._part(loop, lo, main_lo, tail_kind, renew=True))
+        main = _unguarded(loop.body, lambda c: self._edge(c, loop.var, inner, 1) is not None)
+        parts.append(self._part(loop, main_lo, main_hi, loop.kind, body=main))
+        if last:
+            parts.append(self._part(loop, main_hi, hi, tail_kind, renew=True))
+        return s.seq(*parts), True
+
+    def _extreme(
+        self, forms: list[Affine], pick: Callable[[e.PrimExpr, e.PrimExpr], e.PrimExpr]
+    ) -> e.PrimExpr:
+        """The least or greatest of several forms, without those that never are it."""
+        sign = 1 if pick is ops.minimum else -1
+        kept: list[Affine] = []
+        for f in forms:
+            if any(self.analyzer.at_most_zero((k - f).scaled(sign)) for k in kept):
+                continue
+            kept = [k for k in kept if not self.analyzer.at_most_zero((f - k).scaled(sign))]
+            kept.append(f)
+        out = kept[0].to_expr()
+        for f in kept[1:]:
+            out = pick(out, f.to_expr())
+        return out
+
+    def _part(
+        self,
+        loop: s.For,
+        begin: e.PrimExpr,
+        end: e.PrimExpr,
+        kind: str,
+        body: s.Stmt | None = None,
+        renew: bool = False,
+    ) -> s.Stmt:
+        lo, form = self.analyzer.affine(begin), self.analyzer.affine(end)
+        extent = form - lo
+        if self.analyzer.at_most_zero(extent):
+            return s.nothing()
+        out = s.For(
+            loop.var, lo.to_expr(), extent.to_expr(), kind, body or loop.body, loop.annotations
+        )
+        return _renewed(out) if renew else out
+
+    def _edge(
+        self, c: e.PrimExpr, var: e.Var, inner: dict[e.Var, str], sign: int
+    ) -> tuple[Affine, bool] | None:
+        """Up to where (True) or from where on (False) a guard holds for all inner steps.
+
+        With ``sign`` -1: up to where it holds for any inner step. None for a guard that this loop
+        cannot get rid of.
+        """
+        if not isinstance(c, (e.LT, e.LE, e.GT, e.GE)):
+            return None
+        lanes = any(inner.get(v) == s.VECTORIZED for v in variables(c))
+        if lanes and not self.masks:
+            return None
+        d = self.analyzer.affine(c.a) - self.analyzer.affine(c.b)
+        if isinstance(c, (e.GT, e.GE)):
+            d = d.scaled(-1)
+        if isinstance(c, (e.LT, e.GT)):
+            d = d.shifted(1)  # d <= 0 is the guard
+        term = d.terms.get(var)
+        rest = d.without(var)
+        if term is None or any(var in variables(atom) for atom, _ in rest.terms.values()):
+            return None
+        # Bounds of the inner loops must be known here: an inner serial loop in the guard would
+        # have been split instead.
+        worst = self.analyzer.eliminate(rest, set(inner), sign)
+        if worst is None or any(
+            variables(atom) & set(inner) for atom, _ in worst.terms.values()
+        ):
+            return None
+        coef = term[1]
+        if coef > 0:
+            return self.analyzer.floordiv(worst.scaled(-1), coef).shifted(1), True
+        # -|coef| * var + worst <= 0  <=>  var >= ceil(worst / |coef|)
+        return self.analyzer.floordiv(worst.shifted(-coef - 1), -coef), False
+
+    def _live_end(self, loop: s.For, inner: dict[e.Var, str]) -> list[Affine] | None:
+        """Steps, from the greatest of which on nothing has an effect; None if that is not known."""
+        allocated = set()
+
+        def visit(n: object) -> None:
+            if isinstance(n, s.Allocate):
+                allocated.add(id(n.buffer))
+
+        post_order_visit(loop.body, visit)
+        ends: list[Affine] = []
+
+        def effect(n: s.Stmt, end: Affine | None) -> bool:
+            """Whether everything inside is over at a known step; collects the steps."""
+            if isinstance(n, s.SeqStmt):
+                return all(effect(x, end) for x in n.seq)
+            if isinstance(n, (s.For, s.Allocate)):
+                return effect(n.body, end)
+            if isinstance(n, s.IfThenElse) and n.else_case is None and n.likely:
+                for c in _conjuncts(n.condition):
+                    masks, self.masks = self.masks, True
+                    edge = self._edge(c, loop.var, inner, -1)
+                    self.masks = masks
+                    if edge is not None and edge[1]:
+                        end = edge[0]
+                        break
+                return effect(n.then_case, end)
+            if isinstance(n, s.BufferStore):
+                if id(n.buffer) in allocated:
+                    return True
+                if end is None:
+                    return False
+                ends.append(end)
+                return True
+            return s.is_nothing(n)
+
+        if not effect(loop.body, None) or not ends:
+            return None
+        return list({f.key: f for f in ends}.values())
+
+
+def _loops(body: s.Stmt) -> list[s.For]:
+    """The loops in a statement, outer ones first."""
+    found: list[s.For] = []
+
+    def walk(n: s.Stmt) -> None:
+        if isinstance(n, s.For):
+            found.append(n)
+            walk(n.body)
+        elif isinstance(n, s.SeqStmt):
+            for x in n.seq:
+                walk(x)
+        elif isinstance(n, s.Allocate):
+            walk(n.body)
+        elif isinstance(n, s.IfThenElse):
+            walk(n.then_case)
+            if n.else_case is not None:
+                walk(n.else_case)
+
+    walk(body)
+    return found
+
+
+def _guards(body: s.Stmt) -> list[s.IfThenElse]:
+    found: list[s.IfThenElse] = []
+    post_order_visit(
+        body, lambda n: found.append(n) if isinstance(n, s.IfThenElse) and n.likely else None
+    )
+    return found
+
+
+def _conjuncts(c: e.PrimExpr) -> list[e.PrimExpr]:
+    return [*_conjuncts(c.a), *_conjuncts(c.b)] if isinstance(c, e.And) else [c]
+
+
+def _unguarded(body: s.Stmt, holds: object) -> s.Stmt:
+    """The statement without the guards that hold."""
+
+    def branch(n: s.IfThenElse) -> s.Stmt:
+        n = rewrite.children(n)
+        if not n.likely:
+            return n
+        left = [c for c in _conjuncts(n.condition) if not holds(c)]  # type: ignore[operator]
+        return s.IfThenElse(ops.all_of(*left), n.then_case, None, True) if left else n.then_case
+
+    rewrite = Rewriter({s.IfThenElse: branch})
+    return rewrite(body)
+
+
+def _renewed(body: s.Stmt) -> s.Stmt:
+    """A copy with loop variables and buffers of its own."""
+    fresh: dict[e.Var, e.Var] = {}
+    buffers: dict[int, Buffer] = {}
+    for n in _loops(body):
+        fresh[n.var] = e.Var(n.var.name, n.var.dtype)
+
+    def buffer(b: Buffer) -> Buffer:
+        return buffers.get(id(b), b)
+
+    def loop(n: s.For) -> s.For:
+        n = rewrite.children(n)
+        return s.For(fresh[n.var], n.min, n.extent, n.kind, n.body, n.annotations)
+
+    def allocate(n: s.Allocate) -> s.Allocate:
+        b = n.buffer
+        buffers[id(b)] = Buffer(b.name, b.shape, b.dtype, b.scope)
+        return s.Allocate(buffers[id(b)], rewrite(n.body))
+
+    def load(n: e.BufferLoad) -> e.BufferLoad:
+        n = rewrite.children(n)
+        return e.BufferLoad(buffer(n.buffer), n.indices, n.dtype, n.mask)
+
+    def store(n: s.BufferStore) -> s.BufferStore:
+        n = rewrite.children(n)
+        return s.BufferStore(buffer(n.buffer), n.value, n.indices, n.mask)
+
+    rewrite = Rewriter(
+        {
+            e.Var: lambda v: fresh.get(v, v),
+            s.For: loop,
+            s.Allocate: allocate,
+            e.BufferLoad: load,
+            s.BufferStore: store,
+        }
+    )
+    return rewrite(body)

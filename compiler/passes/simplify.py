@@ -1,0 +1,105 @@
+"""Simplify: canonical indices, decided conditions, no loops of one step or none.
+
+    for i in range(1):                      A[j] = B[j]
+        if likely(i * 8 + j < n + 8):  ->
+            A[i * 8 + j] = B[i * 8 + j]
+"""
+
+from __future__ import annotations
+
+from whet.compiler.arith import Analyzer
+from whet.compiler.arith.simplify import Simplifier
+from whet.compiler.passes.context import PassConfig
+from whet.compiler.target import Target
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.rewrite import post_order_visit, variables
+
+
+def simplify(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
+    """The function with simpler expressions and without statements that do nothing."""
+    return func.with_body(_Statements(Analyzer())(func.body))
+
+
+class _Statements(Simplifier):
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
+        self.rules |= {
+            s.For: self._for,
+            s.IfThenElse: self._if,
+            s.BufferStore: self._store,
+            s.Allocate: self._allocate,
+        }
+
+    def _for(self, n: s.For) -> s.Stmt:
+        begin, extent = self(n.min), self(n.extent)
+        if isinstance(extent, e.IntImm) and extent.value <= 0:
+            return s.nothing()
+        self.analyzer.bind_loop(n.var, begin, extent)
+        # inside the loop at least one step is taken
+        self.analyzer.constraints.append(self.analyzer.affine(extent).scaled(-1).shifted(1))
+        body = self(n.body)
+        self.analyzer.constraints.pop()
+        del self.analyzer.ranges[n.var]
+        if s.is_nothing(body):
+            return s.nothing()
+        if isinstance(extent, e.IntImm) and extent.value == 1:
+            return body  # the analyzer has put the variable's one value everywhere
+        if _hoistable(n, body):
+            assert isinstance(body, s.IfThenElse)
+            parts = [
+                None if x is None else s.For(n.var, begin, extent, n.kind, x, n.annotations)
+                for x in (body.then_case, body.else_case)
+            ]
+            assert parts[0] is not None
+            return s.IfThenElse(body.condition, parts[0], parts[1], body.likely)
+        if begin is n.min and extent is n.extent and body is n.body:
+            return n
+        return s.For(n.var, begin, extent, n.kind, body, n.annotations)
+
+    def _if(self, n: s.IfThenElse) -> s.Stmt:
+        condition = self(n.condition)
+        if isinstance(condition, e.IntImm):
+            if condition.value:
+                return self(n.then_case)
+            return s.nothing() if n.else_case is None else self(n.else_case)
+        with self.analyzer.assuming(condition):
+            then = self(n.then_case)
+        other = None if n.else_case is None else self(n.else_case)
+        if other is not None and s.is_nothing(other):
+            other = None
+        if s.is_nothing(then) and other is None:
+            return s.nothing()
+        if condition is n.condition and then is n.then_case and other is n.else_case:
+            return n
+        return s.IfThenElse(condition, then, other, n.likely)
+
+    def _store(self, n: s.BufferStore) -> s.Stmt:
+        out = self.children(n)
+        if isinstance(out.mask, e.IntImm):
+            return s.BufferStore(out.buffer, out.value, out.indices) if out.mask.value else s.nothing()
+        return out
+
+    def _allocate(self, n: s.Allocate) -> s.Stmt:
+        body = self(n.body)
+        if s.is_nothing(body):
+            return body
+        return n if body is n.body else s.Allocate(n.buffer, body)
+
+
+
+def _hoistable(loop: s.For, body: s.Stmt) -> bool:
+    """Whether a loop is one guard's body at each step alike: the guard then goes around the loop.
+
+    With an else branch the loop would stand there twice, which only an unrolled one is worth.
+    """
+    if not isinstance(body, s.IfThenElse) or not body.likely:
+        return False
+    if body.else_case is not None and loop.kind != s.UNROLLED:
+        return False
+    reads: list[object] = []
+    post_order_visit(
+        body.condition, lambda n: reads.append(n) if isinstance(n, e.BufferLoad) else None
+    )
+    return not reads and loop.var not in variables(body.condition)

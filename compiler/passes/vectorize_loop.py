@@ -1,0 +1,300 @@
+"""VectorizeLoop: vectorised loops become vector loads, operations and stores of the target's width.
+
+    for j in vectorized(16):           for j in unrolled(2):                 # 8 lanes a register
+        C[j] = A[i] * B[j]      ->         C[ramp(j * 8, 1, 8)] =
+                                               broadcast(A[i], 8) * B[ramp(j * 8, 1, 8)]
+
+A guard over the lanes becomes a branch around the loop: where it holds for the last lane, plain
+accesses; else masked ones. Lanes that read with a stride or through a table are gathered. Where a statement
+cannot be vectorised (it stores to one place from all lanes, or allocates), its loop stays serial.
+"""
+
+from __future__ import annotations
+
+from whet.compiler.arith import Analyzer
+from whet.compiler.passes.context import PassConfig
+from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.rewrite import Rewriter, post_order_visit, substitute, variables
+
+
+def vectorize_loop(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
+    """The function with vectors of at most ``target.vector_bytes`` bytes."""
+    scalar_only = bool(config["tir.disable_vectorize"])
+
+    analyzer = Analyzer()
+
+    def loop(n: s.For) -> s.Stmt:
+        if n.kind != s.VECTORIZED:
+            analyzer.bind_loop(n.var, n.min, n.extent)
+            out = rewrite.children(n)
+            del analyzer.ranges[n.var]
+            return out
+        n = rewrite.children(n)
+        if scalar_only:
+            return s.For(n.var, n.min, n.extent, s.SERIAL, n.body, n.annotations)
+        return _vectorize(n, target.vector_bytes, analyzer)
+
+    rewrite = Rewriter({s.For: loop})
+    return func.with_body(rewrite(func.body))
+
+
+def _vectorize(loop: s.For, vector_bytes: int, analyzer: Analyzer) -> s.Stmt:
+    """The loop as vectors; a guard that holds for its last lane holds for all, and needs no masks."""
+    assert isinstance(loop.extent, e.IntImm)
+    body = loop.body
+    try:
+        whole = _holds_for_all(loop, body, analyzer)
+        if whole is not None:
+            assert isinstance(body, s.IfThenElse)
+            tests = _conjuncts(body.condition)
+            outside = [c for c in tests if loop.var not in variables(c)]
+            lanes = ops.all_of(*[c for c in tests if loop.var in variables(c)])
+            guarded = s.IfThenElse(lanes, body.then_case, None, likely=True)
+            plain = _chunks(loop, body.then_case, vector_bytes, analyzer)
+            masked = _chunks(loop, guarded, vector_bytes, analyzer)
+            out = s.IfThenElse(whole, plain, masked, likely=True)
+            return s.IfThenElse(ops.all_of(*outside), out, None, True) if outside else out
+        return _chunks(loop, body, vector_bytes, analyzer)
+    except _NotVectorizable:
+        return s.For(loop.var, loop.min, loop.extent, s.SERIAL, body, loop.annotations)
+
+
+def _holds_for_all(loop: s.For, body: s.Stmt, analyzer: Analyzer) -> e.PrimExpr | None:
+    """A scalar condition under which a guard holds for all lanes: that of the last, as it grows."""
+    if not isinstance(body, s.IfThenElse) or not body.likely or body.else_case is not None:
+        return None
+    conditions = [c for c in _conjuncts(body.condition) if loop.var in variables(c)]
+    if not conditions:
+        return None
+    for c in conditions:
+        if not isinstance(c, (e.LT, e.LE)):
+            return None
+        d = analyzer.affine(c.a) - analyzer.affine(c.b)
+        term = d.terms.get(loop.var)
+        rest = d.without(loop.var)
+        if term is None or term[1] < 0:
+            return None
+        if any(loop.var in variables(atom) for atom, _ in rest.terms.values()):
+            return None
+    end = ops.subtract(ops.add(loop.min, loop.extent), 1)
+    return ops.all_of(*[substitute(c, {loop.var: end}) for c in conditions])
+
+
+def _chunks(loop: s.For, body: s.Stmt, vector_bytes: int, analyzer: Analyzer) -> s.Stmt:
+    """As many full vectors as there are, then ever smaller powers of two."""
+    assert isinstance(loop.extent, e.IntImm)
+    extent = loop.extent.value
+    width = max(vector_bytes // _widest(body), 1)
+    parts: list[s.Stmt] = []
+    begin = 0
+    if extent >= width > 1:
+        full = extent // width
+        part = e.Var(loop.var.name, loop.var.dtype)
+        base = ops.add(loop.min, ops.multiply(part, width))
+        analyzer.bind_loop(part, ops.const(0), ops.const(full))
+        vectors = _Lanes(loop.var, base, width, analyzer).visit(body)
+        parts.append(s.For(part, ops.const(0), ops.const(full), s.UNROLLED, vectors))
+        begin = full * width
+    while begin < extent:
+        lanes = 1 << ((extent - begin).bit_length() - 1)
+        base = ops.add(loop.min, begin)
+        if lanes == 1:
+            parts.append(substitute(body, {loop.var: base}))
+        else:
+            parts.append(_Lanes(loop.var, base, lanes, analyzer).visit(body))
+        begin += lanes
+    return s.seq(*parts)
+
+
+class _NotVectorizable(Exception):
+    """The loop must stay a loop."""
+
+
+def _widest(body: s.Stmt) -> int:
+    sizes = [1]
+
+    def visit(n: object) -> None:
+        if isinstance(n, (s.BufferStore, e.BufferLoad)):
+            sizes.append(dt.itemsize(n.buffer.dtype))
+
+    post_order_visit(body, visit)
+    return max(sizes)
+
+
+class _Lanes:
+    """Rewrites a body for ``lanes`` consecutive values of ``var``, from ``base`` on."""
+
+    def __init__(self, var: e.Var, base: e.PrimExpr, lanes: int, analyzer: Analyzer) -> None:
+        self.var = var
+        self.base = base
+        self.lanes = lanes
+        self.mask: e.PrimExpr | None = None
+        self.analyzer = analyzer
+
+    # statements
+
+    def visit(self, n: s.Stmt) -> s.Stmt:
+        """The statement for all lanes at once."""
+        if isinstance(n, s.SeqStmt):
+            return s.seq(*[self.visit(x) for x in n.seq])
+        if isinstance(n, s.For):
+            if self._depends(n.min) or self._depends(n.extent):
+                raise _NotVectorizable
+            return s.For(n.var, n.min, n.extent, n.kind, self.visit(n.body), n.annotations)
+        if isinstance(n, s.IfThenElse):
+            return self._branch(n)
+        if isinstance(n, s.BufferStore):
+            return self._store(n)
+        raise _NotVectorizable
+
+    def _store(self, n: s.BufferStore) -> s.Stmt:
+        if not self._depends(n.indices[0]):
+            raise _NotVectorizable
+        index = self.index(n.indices[0])
+        value = self._wide(self.value(n.value))
+        return s.BufferStore(n.buffer, value, (index,), self._merged(n.mask))
+
+    def _branch(self, n: s.IfThenElse) -> s.Stmt:
+        if not self._depends(n.condition):
+            other = None if n.else_case is None else self.visit(n.else_case)
+            return s.IfThenElse(n.condition, self.visit(n.then_case), other, n.likely)
+        if n.else_case is not None:
+            return s.seq(
+                self._masked(n.condition, n.then_case),
+                self._masked(ops.logical_not(n.condition), n.else_case),
+            )
+        scalar = [c for c in _conjuncts(n.condition) if not self._depends(c)]
+        vector = [c for c in _conjuncts(n.condition) if self._depends(c)]
+        test = ops.all_of(*vector)
+        masked = self._masked(test, n.then_case)
+        if scalar:
+            return s.IfThenElse(ops.all_of(*scalar), masked, None, n.likely)
+        return masked
+
+    def _masked(self, condition: e.PrimExpr, body: s.Stmt) -> s.Stmt:
+        before = self.mask
+        self.mask = self._merged(None, self._wide(self.value(condition)))
+        out = self.visit(body)
+        self.mask = before
+        return out
+
+    def _merged(self, mask: e.PrimExpr | None, more: e.PrimExpr | None = None) -> e.PrimExpr | None:
+        out = self.mask
+        for m in (None if mask is None else self._wide(self.value(mask)), more):
+            if m is not None:
+                out = m if out is None else ops.logical_and(out, m)
+        return out
+
+    # expressions
+
+    def _depends(self, n: e.PrimExpr) -> bool:
+        return self.var in variables(n)
+
+    def _wide(self, n: e.PrimExpr) -> e.PrimExpr:
+        if dt.lanes(n.dtype) > 1:
+            return n
+        return e.Broadcast(n, self.lanes, dt.vector(n.dtype, self.lanes))
+
+    def index(self, n: e.PrimExpr) -> e.PrimExpr:
+        """An index for all lanes: a ramp where the step between lanes is a number."""
+        form = self.analyzer.affine(n)
+        rest = form.without(self.var)
+        kind = dt.vector(n.dtype, self.lanes)
+        if not any(self.var in variables(atom) for atom, _ in rest.terms.values()):
+            step = form.terms[self.var][1] if self.var in form.terms else 0
+            start = rest.plus(self.analyzer.affine(self.base), step).to_expr(n.dtype)
+            if step == 0:
+                return e.Broadcast(start, self.lanes, kind)
+            return e.Ramp(start, step, self.lanes, kind)
+        return self._wide(self.value(n))
+
+    def value(self, n: e.PrimExpr) -> e.PrimExpr:
+        """A value for all lanes; still a scalar where it is the same in each."""
+        if not self._depends(n):
+            return n
+        kind = type(n)
+        if kind is e.Var:
+            return e.Ramp(self.base, 1, self.lanes, dt.vector(n.dtype, self.lanes))
+        if isinstance(n, e.BufferLoad):
+            index = self.index(n.indices[0])
+            if isinstance(index, e.Broadcast):
+                return e.BufferLoad(n.buffer, (index.value,), n.dtype)
+            lanes = dt.vector(n.dtype, self.lanes)
+            mask = self._merged(n.mask)
+            # a masked read of a local array would keep it out of registers
+            if mask is not None and self._in_range(n.buffer, index):
+                mask = None
+            return e.BufferLoad(n.buffer, (index,), lanes, mask)
+        if isinstance(n, e.BinaryOp):
+            a, b = self._wide(self.value(n.a)), self._wide(self.value(n.b))
+            return kind(a, b, dt.vector(n.dtype, self.lanes))
+        if isinstance(n, e.Cast):
+            return e.Cast(dt.vector(n.dtype, self.lanes), self._wide(self.value(n.value)))
+        if isinstance(n, e.Not):
+            return e.Not(self._wide(self.value(n.a)), dt.vector("bool", self.lanes))
+        if isinstance(n, e.Select):
+            return self._choose(self.value(n.condition), self.value(n.true_value), self.value(n.false_value))
+        if isinstance(n, e.Call):
+            if n.op == "if_then_else":
+                return self._if_then_else(n)
+            args = tuple(self._wide(self.value(a)) for a in n.args)
+            return e.Call(dt.vector(n.dtype, self.lanes), n.op, args)
+        raise _NotVectorizable
+
+    def _in_range(self, buffer: Buffer, index: e.PrimExpr) -> bool:
+        """Whether all lanes surely read inside the buffer."""
+        if not isinstance(index, e.Ramp) or index.stride < 0:
+            return False
+        first, size = self.analyzer.affine(index.base), self.analyzer.affine(buffer.shape[0])
+        last = first.shifted((index.lanes - 1) * index.stride)
+        below = self.analyzer.at_most_zero(first.scaled(-1))
+        return below and self.analyzer.at_most_zero((last - size).shifted(1))
+
+    def _choose(self, c: e.PrimExpr, t: e.PrimExpr, f: e.PrimExpr) -> e.PrimExpr:
+        if dt.lanes(c.dtype) == dt.lanes(t.dtype) == dt.lanes(f.dtype) == 1:
+            return e.Select(c, t, f, t.dtype)
+        t, f = self._wide(t), self._wide(f)
+        return e.Select(self._wide(c), t, f, t.dtype)
+
+    def _if_then_else(self, n: e.Call) -> e.PrimExpr:
+        condition, t, f = n.args
+        if not self._depends(condition):
+            kind = dt.vector(n.dtype, self.lanes)
+            return e.Call(kind, n.op, (condition, self._wide(self.value(t)), self._wide(self.value(f))))
+        test = self._wide(self.value(condition))
+        before = self.mask
+        self.mask = self._merged(None, test)
+        yes = self._guard_scalar_loads(t)
+        self.mask = before
+        self.mask = self._merged(None, e.Not(test, test.dtype))
+        no = self._guard_scalar_loads(f)
+        self.mask = before
+        return self._choose(test, yes, no)
+
+    def _guard_scalar_loads(self, n: e.PrimExpr) -> e.PrimExpr:
+        """A value under a mask; a load that is the same in all lanes must obey it too."""
+        value = self.value(n)
+        if _has_scalar_load(value):
+            raise _NotVectorizable
+        return value
+
+
+def _has_scalar_load(n: e.PrimExpr) -> bool:
+    found = []
+
+    def visit(x: object) -> None:
+        if isinstance(x, e.BufferLoad) and dt.lanes(x.dtype) == 1:
+            found.append(x)
+
+    post_order_visit(n, visit)
+    return bool(found)
+
+
+def _conjuncts(c: e.PrimExpr) -> list[e.PrimExpr]:
+    return [*_conjuncts(c.a), *_conjuncts(c.b)] if isinstance(c, e.And) else [c]

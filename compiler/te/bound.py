@@ -1,0 +1,303 @@
+"""InferBound: the extent of every loop, and the region that each attached stage computes.
+
+A root stage computes its whole tensor. A stage attached at a loop computes what its readers read
+in one step of that loop: the bounds of their indices over all loops inside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.errors import LowerError
+from whet.compiler.te.schedule import Schedule
+from whet.compiler.te.stage import AT, INLINE, Fuse, Split, Stage
+from whet.compiler.te.tensor import ComputeOp
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.rewrite import Rewriter, post_order_visit, substitute
+
+
+@dataclass(slots=True, eq=False)
+class StageBounds:
+    """What inference finds for one stage.
+
+    Attributes:
+        mins: per data axis, the first index computed, in terms of the loops around the stage.
+        extents: axis or loop -> how many steps.
+        values: axis or loop -> its value, counted from 0, in terms of the loops.
+        guards: conditions under which a step is one of the axis's own, for splits with a rest.
+        whole: whether the whole tensor is computed.
+    """
+
+    mins: dict[e.IterVar, Affine] = field(default_factory=dict)
+    extents: dict[e.IterVar, Affine] = field(default_factory=dict)
+    values: dict[e.IterVar, Affine] = field(default_factory=dict)
+    guards: list[tuple[Affine, Affine]] = field(default_factory=list)
+    whole: bool = True
+
+    def index(self, axis: e.IterVar) -> Affine:
+        """The index of an axis in terms of the loops."""
+        return self.values[axis] + self.mins[axis]
+
+
+class Bounds:
+    """The bounds of all stages of a schedule, and its expressions with inlined stages put in."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.analyzer = Analyzer()
+        self.stages: dict[Stage, StageBounds] = {}
+        self.bodies: dict[Stage, tuple[e.PrimExpr, ...]] = {}
+        self._inline()
+        for stage in reversed(schedule.stages):
+            if isinstance(stage.op, ComputeOp) and stage.attach_type != INLINE:
+                self._infer(stage)
+
+    # expressions
+
+    def _inline(self) -> None:
+        inlined: dict[tuple[int, int], tuple[Stage, e.PrimExpr]] = {}
+
+        def expand(n: e.ProducerLoad) -> e.PrimExpr:
+            n = rewrite.children(n)
+            stage = self.schedule.stage_map[n.producer.op]
+            found = inlined.get((id(stage), n.producer.value_index))
+            if found is None:
+                return n
+            op = found[0].op
+            assert isinstance(op, ComputeOp)
+            return substitute(found[1], {a.var: i for a, i in zip(op.axis, n.indices)})
+
+        rewrite = Rewriter({e.ProducerLoad: expand})
+        for stage in self.schedule.stages:
+            if isinstance(stage.op, ComputeOp):
+                body = tuple(rewrite(b) for b in stage.op.body)
+                self.bodies[stage] = body
+                if stage.attach_type == INLINE:
+                    for k, b in enumerate(body):
+                        inlined[(id(stage), k)] = (stage, b)
+
+    def reads(self, reader: Stage) -> list[tuple[Stage, e.ProducerLoad]]:
+        """Every read of ``reader``, with the stage it reads."""
+        found: list[tuple[Stage, e.ProducerLoad]] = []
+
+        def visit(n: object) -> None:
+            if type(n) is e.ProducerLoad:
+                found.append((self.schedule.stage_map[n.producer.op], n))
+
+        for b in self.bodies[reader]:
+            post_order_visit(b, visit)
+        return found
+
+    def readers(self, stage: Stage) -> list[tuple[Stage, list[e.ProducerLoad]]]:
+        """The computed stages that read ``stage``, with their reads of it."""
+        out = []
+        for reader in self.stages:
+            loads = [n for s, n in self.reads(reader) if s is stage]
+            if loads:
+                out.append((reader, loads))
+        return out
+
+    # inference
+
+    def _infer(self, stage: Stage) -> None:
+        op = stage.op
+        assert isinstance(op, ComputeOp)
+        b = StageBounds()
+        for a in (*op.axis, *op.reduce_axis):
+            assert a.dom is not None
+            b.mins[a] = self.analyzer.affine(a.dom.min)
+            b.extents[a] = self.analyzer.affine(a.dom.extent)
+        if stage.attach_type == AT:
+            b.whole = False
+            self._region(stage, op, b)
+        pass_down(stage, b.extents, self.analyzer)
+        for leaf in stage.leaf_iter_vars:
+            self.analyzer.bind(leaf.var, Affine({}, 0), b.extents[leaf].shifted(-1))
+        self._pass_up(stage, b)
+        self.stages[stage] = b
+
+    def _pass_up(self, stage: Stage, b: StageBounds) -> None:
+        """Values of the axes in terms of the loops, and the guards of splits with a rest."""
+        for leaf in stage.leaf_iter_vars:
+            b.values[leaf] = self.analyzer.affine(leaf.var)
+        for r in reversed(stage.relations):
+            if isinstance(r, Split):
+                inner = b.extents[r.inner]
+                outer_part = self._times(b.values[r.outer], inner)
+                b.values[r.parent] = outer_part + b.values[r.inner]
+                covered = self._times(b.extents[r.outer], inner)
+                if covered.key != b.extents[r.parent].key:
+                    b.guards.append((b.values[r.parent], b.extents[r.parent]))
+            else:
+                self._unfuse(r, b)
+
+    def _unfuse(self, r: Fuse, b: StageBounds) -> None:
+        value, inner = b.values[r.fused], b.extents[r.inner]
+        if inner.is_const:
+            size = max(inner.const, 1)
+            b.values[r.outer] = self.analyzer.floordiv(value, size)
+            b.values[r.inner] = value - b.values[r.outer].scaled(size)
+            return
+        x, y = value.to_expr(), inner.to_expr()
+        b.values[r.outer] = self.analyzer.affine(e.FloorDiv(x, y, x.dtype))
+        b.values[r.inner] = self.analyzer.affine(e.FloorMod(x, y, x.dtype))
+
+    def _times(self, a: Affine, b: Affine) -> Affine:
+        if b.is_const:
+            return a.scaled(b.const)
+        if a.is_const:
+            return b.scaled(a.const)
+        x, y = a.to_expr(), b.to_expr()
+        return self.analyzer.affine(e.Mul(x, y, x.dtype))
+
+    def _region(self, stage: Stage, op: ComputeOp, b: StageBounds) -> None:
+        inner = self._loops_inside(stage)
+        lows: list[list[Affine | None]] = [[] for _ in op.axis]
+        highs: list[list[Affine | None]] = [[] for _ in op.axis]
+        for reader, loads in self.readers(stage):
+            self._check_inside(stage, reader)
+            values = self.axis_values(reader)
+            for n in loads:
+                for d, index in enumerate(n.indices):
+                    form = self.analyzer.affine(substitute(index, values))
+                    lows[d].append(self.analyzer.eliminate(form, inner, -1))
+                    highs[d].append(self.analyzer.eliminate(form, inner, 1))
+        for d, a in enumerate(op.axis):
+            found = self._span(lows[d], highs[d], b.extents[a])
+            if found is not None:
+                b.mins[a], b.extents[a] = found
+
+    def _span(
+        self, lows: list[Affine | None], highs: list[Affine | None], whole: Affine
+    ) -> tuple[Affine, Affine] | None:
+        """The first index and the number of indices that hold all reads; None for all there are."""
+        low, high = lows[0], highs[0]
+        for lo, hi in zip(lows[1:], highs[1:]):
+            if lo is None or hi is None or low is None or high is None:
+                return None
+            below, above = lo - low, hi - high
+            if not below.is_const or not above.is_const:
+                return None
+            low = lo if below.const < 0 else low
+            high = hi if above.const > 0 else high
+        if low is None or high is None:
+            return None
+        extent = (high - low).shifted(1)
+        if not extent.is_const:
+            most = self.analyzer.bounds(extent)[1]
+            if most is None:
+                return None
+            extent = Affine({}, most)
+        if whole.is_const and extent.const >= whole.const:
+            return None
+        return low, extent
+
+    def axis_values(self, stage: Stage) -> dict[e.Var, e.PrimExpr]:
+        """The variables of a stage's axes in terms of the loops."""
+        b = self.stages[stage]
+        op = stage.op
+        assert isinstance(op, ComputeOp)
+        out: dict[e.Var, e.PrimExpr] = {}
+        for a in (*op.axis, *op.reduce_axis):
+            index = b.index(a)
+            if index.key != Affine({a.var: (a.var, 1)}, 0).key:
+                out[a.var] = index.to_expr(a.dtype)
+        return out
+
+    def _loops_inside(self, stage: Stage) -> set[e.Var]:
+        """Loop variables inside the loop that a stage is attached to."""
+        parent, at = stage.attach_stage, stage.attach_ivar
+        assert parent is not None
+        if not any(leaf is at for leaf in parent.leaf_iter_vars):
+            name = at.var.name if at is not None else "?"
+            raise LowerError(
+                f"compute_at({stage.op.name}, {parent.op.name}, {name})",
+                f"{name} is no longer a loop of {parent.op.name}: it was split or fused afterwards",
+                "call compute_at after the parent's loops are final",
+            )
+        place = next(k for k, leaf in enumerate(parent.leaf_iter_vars) if leaf is at)
+        inner = {leaf.var for leaf in parent.leaf_iter_vars[place + 1 :]}
+        for other in self.stages:
+            up: Stage | None = other
+            while up is not None and up is not parent:
+                up = up.attach_stage
+            if up is parent and other is not parent:
+                inner |= {leaf.var for leaf in other.leaf_iter_vars}
+        return inner
+
+    def _check_inside(self, stage: Stage, reader: Stage) -> None:
+        """A reader must run inside the loop that the stage is attached to."""
+        parent, at = stage.attach_stage, stage.attach_ivar
+        assert parent is not None and at is not None
+        place = _place(parent, at)
+        up, came_from = reader, None
+        while up is not parent:
+            if up.attach_stage is None:
+                raise LowerError(
+                    f"compute_at({stage.op.name}, {parent.op.name}, {at.var.name})",
+                    f"{reader.op.name} reads {stage.op.name} too, and runs outside this loop",
+                    f"compute {reader.op.name} inside it as well, or {stage.op.name} at the root",
+                )
+            up, came_from = up.attach_stage, up.attach_ivar
+        if came_from is not None and _place(parent, came_from) < place:
+            raise LowerError(
+                f"compute_at({stage.op.name}, {parent.op.name}, {at.var.name})",
+                f"{reader.op.name} reads it and is computed at {came_from.var.name}, further out",
+                f"attach {stage.op.name} at {came_from.var.name} or further out",
+            )
+
+
+def _place(stage: Stage, axis: e.IterVar) -> int:
+    for k, leaf in enumerate(stage.leaf_iter_vars):
+        if leaf is axis:
+            return k
+    raise LowerError(
+        f"compute_at(..., {stage.op.name}, {axis.var.name})",
+        f"{axis.var.name} is no longer a loop of {stage.op.name}",
+        "call compute_at after the parent's loops are final",
+    )
+
+
+def pass_down(stage: Stage, extents: dict[e.IterVar, Affine], analyzer: Analyzer) -> None:
+    """Extents of everything that splits and fuses made, from those of the axes."""
+    for r in stage.relations:
+        if isinstance(r, Fuse):
+            a, b = extents[r.outer], extents[r.inner]
+            if b.is_const:
+                extents[r.fused] = a.scaled(b.const)
+            else:
+                x, y = a.to_expr(), b.to_expr()
+                extents[r.fused] = analyzer.affine(e.Mul(x, y, x.dtype))
+            continue
+        parent = extents[r.parent]
+        given = analyzer.affine(r.factor if r.factor is not None else r.nparts)  # type: ignore[arg-type]
+        if parent.is_const and given.is_const:
+            given = Affine({}, max(min(given.const, parent.const), 1))
+        other = ceildiv(parent, given, analyzer)
+        extents[r.inner], extents[r.outer] = (
+            (given, other) if r.factor is not None else (other, given)
+        )
+
+
+def ceildiv(a: Affine, b: Affine, analyzer: Analyzer) -> Affine:
+    """``a / b`` rounded up."""
+    if b.is_const:
+        return analyzer.floordiv(a.shifted(b.const - 1), b.const)
+    x, y = (a + b).shifted(-1).to_expr(), b.to_expr()
+    return analyzer.affine(e.FloorDiv(x, y, x.dtype))
+
+
+def leaf_extents(stage: Stage) -> dict[e.IterVar, str]:
+    """The extents of a stage's loops as text, as if it computed its whole tensor."""
+    from whet.compiler.tir.printer import expr_text
+
+    op = stage.op
+    if not isinstance(op, ComputeOp):
+        return {}
+    analyzer = Analyzer()
+    extents = {
+        a: analyzer.affine(a.dom.extent) for a in (*op.axis, *op.reduce_axis) if a.dom is not None
+    }
+    pass_down(stage, extents, analyzer)
+    return {a: expr_text(extents[a].to_expr()) for a in stage.leaf_iter_vars}

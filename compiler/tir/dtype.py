@@ -1,0 +1,114 @@
+"""Data types as text: ``float32``, ``int8``, ``bool``, and vectors of them, ``float32x8``."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from whet.compiler.errors import ArgumentError
+
+# bits an element takes in memory; bool takes a byte there and one bit in registers
+_BITS = {
+    "float16": 16,
+    "bfloat16": 16,
+    "float32": 32,
+    "float64": 64,
+    "int8": 8,
+    "int16": 16,
+    "int32": 32,
+    "int64": 64,
+    "uint8": 8,
+    "uint16": 16,
+    "uint32": 32,
+    "uint64": 64,
+    "bool": 8,
+    "handle": 64,
+}
+
+
+@lru_cache(None)
+def split(dtype: str) -> tuple[str, int]:
+    """``"float32x8"`` as ``("float32", 8)``; a scalar has one lane."""
+    element, x, lanes = dtype.partition("x")
+    return (element, int(lanes)) if x else (dtype, 1)
+
+
+def element(dtype: str) -> str:
+    """The type of one lane."""
+    return split(dtype)[0]
+
+
+def lanes(dtype: str) -> int:
+    """How many lanes: 1 for a scalar."""
+    return split(dtype)[1]
+
+
+def vector(element_type: str, count: int) -> str:
+    """A vector type of ``count`` lanes (the scalar itself for one lane)."""
+    return element_type if count == 1 else f"{element_type}x{count}"
+
+
+def bits(dtype: str) -> int:
+    """Bits one element takes in memory."""
+    return _BITS[element(dtype)]
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes one element takes in memory."""
+    return _BITS[element(dtype)] // 8
+
+
+def is_float(dtype: str) -> bool:
+    """Whether it is a floating-point type, bfloat16 included."""
+    return "float" in dtype
+
+
+def is_uint(dtype: str) -> bool:
+    """Whether it is an unsigned integer type."""
+    return dtype.startswith("uint")
+
+
+def is_int(dtype: str) -> bool:
+    """Whether it is a signed or unsigned integer type (bool is none)."""
+    return dtype.startswith(("int", "uint"))
+
+
+def is_bool(dtype: str) -> bool:
+    """Whether it is bool."""
+    return dtype.startswith("bool")
+
+
+def check(dtype: str) -> str:
+    """``dtype`` itself, if it is one that Whet knows.
+
+    Raises:
+        ArgumentError: if it is not.
+    """
+    dtype = str(dtype)
+    if element(dtype) in _BITS:
+        return dtype
+    raise ArgumentError(
+        f"dtype {dtype!r}", "there is no such data type", "known: " + ", ".join(_BITS)
+    )
+
+
+def promote(a: str, b: str) -> str:
+    """The common type of two operands, by TVM's rules.
+
+    A float wins over an integer, more bits over fewer, unsigned over signed of the same size; a
+    scalar takes the other's lanes.
+    """
+    if a == b:
+        return a
+    (ea, la), (eb, lb) = split(a), split(b)
+    if la != lb and 1 not in (la, lb):
+        raise ArgumentError(f"combine {a} with {b}", "the numbers of lanes differ")
+    count = max(la, lb)
+    if ea == eb:
+        return vector(ea, count)
+    rank_a, rank_b = _rank(ea), _rank(eb)
+    return vector(ea if rank_a >= rank_b else eb, count)
+
+
+def _rank(name: str) -> tuple[int, int, int]:
+    kind = 2 if is_float(name) else 0 if is_bool(name) else 1
+    return kind, _BITS[name], 1 if is_uint(name) or name == "float16" else 0

@@ -1,0 +1,459 @@
+"""Making expressions: conversion, type promotion, constant folding and the mathematical functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from whet.compiler.errors import ArgumentError
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+
+
+def const(value: int | float | bool, dtype: str | None = None) -> e.PrimExpr:
+    """A constant; without ``dtype`` an int is int32 (int64 when it needs it), a float float32."""
+    if dtype is None:
+        if isinstance(value, bool):
+            dtype = "bool"
+        elif isinstance(value, int):
+            dtype = "int32" if -(2**31) <= value < 2**31 else "int64"
+        else:
+            dtype = "float32"
+    name, lanes = dt.split(dt.check(dtype))
+    if dt.is_float(name):
+        imm: e.PrimExpr = e.FloatImm(name, float(value))
+    else:
+        imm = e.IntImm(name, int(bool(value)) if name == "bool" else int(value))
+    return imm if lanes == 1 else e.Broadcast(imm, lanes, dtype)
+
+
+def convert(value: Any) -> e.PrimExpr:
+    """``value`` as an expression: numbers become constants, an axis its variable.
+
+    Raises:
+        ArgumentError: for anything else.
+    """
+    if isinstance(value, e.PrimExpr):
+        return value
+    if isinstance(value, e.IterVar):
+        return value.var
+    if isinstance(value, (bool, int, float)):
+        return const(value)
+    as_expr = getattr(value, "__whet_expr__", None)
+    if as_expr is not None:
+        return as_expr()
+    if hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return const(value.item(), str(value.dtype))  # a numpy scalar
+    if isinstance(value, str):
+        return e.StringImm(value)
+    raise ArgumentError(
+        f"use {value!r} in an expression",
+        f"a {type(value).__name__} is neither a number, an expression nor an axis",
+        "index a tensor, e.g. A[i, j], to use its elements",
+    )
+
+
+def cast(dtype: str, value: Any) -> e.PrimExpr:
+    """``value`` converted to ``dtype``; constants are converted at once."""
+    value = convert(value)
+    name, lanes = dt.split(dt.check(dtype))
+    if lanes == 1 and dt.lanes(value.dtype) > 1:
+        dtype = dt.vector(name, dt.lanes(value.dtype))
+    if value.dtype == dtype:
+        return value
+    if dt.lanes(dtype) > 1 and dt.lanes(value.dtype) == 1:
+        return e.Broadcast(cast(name, value), dt.lanes(dtype), dtype)
+    if isinstance(value, e.IntImm):
+        return const(_wrap(value.value, dtype), dtype)
+    if isinstance(value, e.FloatImm) and (
+        dt.is_float(dtype) or (dt.is_int(dtype) and math.isfinite(value.value))
+    ):
+        return const(value.value if dt.is_float(dtype) else int(value.value), dtype)
+    return e.Cast(dtype, value)
+
+
+def _wrap(value: int, dtype: str) -> int:
+    if not dt.is_int(dtype):
+        return value
+    bits = dt.bits(dtype)
+    value &= (1 << bits) - 1
+    return value if dt.is_uint(dtype) or value < 1 << (bits - 1) else value - (1 << bits)
+
+
+def _match(a: Any, b: Any) -> tuple[e.PrimExpr, e.PrimExpr]:
+    """Both operands as expressions of one type; a Python number takes the other's type."""
+    if isinstance(a, (int, float)) and not isinstance(b, (int, float)):
+        b = convert(b)
+        return _literal(a, b.dtype), b
+    if isinstance(b, (int, float)) and not isinstance(a, (int, float)):
+        a = convert(a)
+        return a, _literal(b, a.dtype)
+    a, b = convert(a), convert(b)
+    if a.dtype == b.dtype:
+        return a, b
+    common = dt.promote(a.dtype, b.dtype)
+    return cast(common, a), cast(common, b)
+
+
+def _literal(value: int | float, dtype: str) -> e.PrimExpr:
+    if isinstance(value, float) and not dt.is_float(dtype):
+        return const(value)
+    if isinstance(value, int) and dt.is_bool(dtype) and not isinstance(value, bool):
+        return const(value)
+    return const(value, dtype)
+
+
+def _binary(
+    node: type[e.BinaryOp], fold: Callable[[Any, Any], Any], a: Any, b: Any
+) -> e.PrimExpr:
+    a, b = _match(a, b)
+    if a.dtype != b.dtype:  # a float literal met an integer expression
+        common = dt.promote(a.dtype, b.dtype)
+        a, b = cast(common, a), cast(common, b)
+    if isinstance(a, e.IntImm) and isinstance(b, e.IntImm):
+        return e.IntImm(a.dtype, _wrap(fold(a.value, b.value), a.dtype))
+    if isinstance(a, e.FloatImm) and isinstance(b, e.FloatImm):
+        return e.FloatImm(a.dtype, fold(a.value, b.value))
+    return node(a, b, a.dtype)
+
+
+def _is_int(x: e.PrimExpr, value: int) -> bool:
+    return isinstance(x, e.IntImm) and x.value == value
+
+
+def add(a: Any, b: Any) -> e.PrimExpr:
+    """``a + b``."""
+    out = _binary(e.Add, lambda x, y: x + y, a, b)
+    if isinstance(out, e.Add):
+        if _is_int(out.a, 0):
+            return out.b
+        if _is_int(out.b, 0):
+            return out.a
+    return out
+
+
+def subtract(a: Any, b: Any) -> e.PrimExpr:
+    """``a - b``."""
+    out = _binary(e.Sub, lambda x, y: x - y, a, b)
+    return out.a if isinstance(out, e.Sub) and _is_int(out.b, 0) else out
+
+
+def multiply(a: Any, b: Any) -> e.PrimExpr:
+    """``a * b``."""
+    out = _binary(e.Mul, lambda x, y: x * y, a, b)
+    if isinstance(out, e.Mul):
+        for this, other in ((out.a, out.b), (out.b, out.a)):
+            if _is_int(this, 1):
+                return other
+            if _is_int(this, 0):
+                return this
+    return out
+
+
+def _check_divisor(name: str, b: Any) -> None:
+    b = convert(b)
+    if isinstance(b, e.IntImm) and b.value == 0:
+        raise ArgumentError(f"{name}(..., 0)", "the divisor is zero")
+
+
+def divide(a: Any, b: Any) -> e.PrimExpr:
+    """``a / b`` of floats; integers must say which division they mean.
+
+    Raises:
+        ArgumentError: for two integers.
+    """
+    x, y = _match(a, b)
+    if dt.is_int(x.dtype) and dt.is_int(y.dtype):
+        raise ArgumentError(
+            f"{x.dtype} / {y.dtype}",
+            "the division of two integers does not say how it rounds",
+            "use // (rounds down), te.truncdiv, or convert one to a float",
+        )
+    return truncdiv(a, b)
+
+
+def truncdiv(a: Any, b: Any) -> e.PrimExpr:
+    """``a / b``, of integers rounded towards zero."""
+    _check_divisor("truncdiv", b)
+
+    def fold(x: Any, y: Any) -> Any:
+        if isinstance(x, int):
+            return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+        return x / y if y else math.copysign(math.inf, x) * math.copysign(1, y) if x else math.nan
+
+    return _binary(e.Div, fold, a, b)
+
+
+def truncmod(a: Any, b: Any) -> e.PrimExpr:
+    """The remainder of :func:`truncdiv`."""
+    _check_divisor("truncmod", b)
+    return _binary(e.Mod, lambda x, y: int(math.fmod(x, y)), a, b)
+
+
+def floordiv(a: Any, b: Any) -> e.PrimExpr:
+    """``a // b``, rounded down."""
+    _check_divisor("floordiv", b)
+    x, y = _match(a, b)
+    if dt.is_float(x.dtype):
+        return floor(divide(x, y))
+    out = _binary(e.FloorDiv, lambda p, q: p // q, x, y)
+    return out.a if isinstance(out, e.FloorDiv) and _is_int(out.b, 1) else out
+
+
+def floormod(a: Any, b: Any) -> e.PrimExpr:
+    """``a % b``, with the sign of ``b``."""
+    _check_divisor("floormod", b)
+    x, y = _match(a, b)
+    if dt.is_float(x.dtype):
+        return subtract(x, multiply(floor(divide(x, y)), y))
+    out = _binary(e.FloorMod, lambda p, q: p % q, x, y)
+    if isinstance(out, e.FloorMod) and _is_int(out.b, 1):
+        return const(0, out.dtype)
+    return out
+
+
+def ceildiv(a: Any, b: Any) -> e.PrimExpr:
+    """``a // b``, rounded up."""
+    if isinstance(a, int) and isinstance(b, int):
+        return const(-(-a // b))
+    return floordiv(subtract(add(a, b), 1), b)
+
+
+indexdiv, indexmod = floordiv, floormod
+
+
+def negate(a: Any) -> e.PrimExpr:
+    """``-a``."""
+    a = convert(a)
+    if isinstance(a, e.FloatImm):
+        return e.FloatImm(a.dtype, -a.value)
+    if dt.is_float(a.dtype):
+        return multiply(a, const(-1.0, dt.element(a.dtype)))
+    return subtract(const(0, a.dtype), a)
+
+
+def minimum(a: Any, b: Any) -> e.PrimExpr:
+    """The smaller of two."""
+    return _binary(e.Min, min, a, b)
+
+
+def maximum(a: Any, b: Any) -> e.PrimExpr:
+    """The larger of two."""
+    return _binary(e.Max, max, a, b)
+
+
+_COMPARE: dict[type[e.CmpOp], Callable[[Any, Any], bool]] = {
+    e.EQ: lambda x, y: x == y,
+    e.NE: lambda x, y: x != y,
+    e.LT: lambda x, y: x < y,
+    e.LE: lambda x, y: x <= y,
+    e.GT: lambda x, y: x > y,
+    e.GE: lambda x, y: x >= y,
+}
+
+
+def compare(node: type[e.CmpOp], a: Any, b: Any) -> e.PrimExpr:
+    """A comparison, e.g. ``compare(LT, a, b)``; bool."""
+    x, y = _match(a, b)
+    if x.dtype != y.dtype:
+        common = dt.promote(x.dtype, y.dtype)
+        x, y = cast(common, x), cast(common, y)
+    constants = (e.IntImm, e.FloatImm)
+    if isinstance(x, constants) and isinstance(y, constants):
+        return const(_COMPARE[node](x.value, y.value))
+    return node(x, y, dt.vector("bool", dt.lanes(x.dtype)))
+
+
+def logical_and(a: Any, b: Any) -> e.PrimExpr:
+    """True where both are."""
+    a, b = convert(a), convert(b)
+    for this, other in ((a, b), (b, a)):
+        if isinstance(this, e.IntImm):
+            return other if this.value else this
+    return e.And(a, b, dt.vector("bool", max(dt.lanes(a.dtype), dt.lanes(b.dtype))))
+
+
+def logical_or(a: Any, b: Any) -> e.PrimExpr:
+    """True where either is."""
+    a, b = convert(a), convert(b)
+    for this, other in ((a, b), (b, a)):
+        if isinstance(this, e.IntImm):
+            return this if this.value else other
+    return e.Or(a, b, dt.vector("bool", max(dt.lanes(a.dtype), dt.lanes(b.dtype))))
+
+
+def logical_not(a: Any) -> e.PrimExpr:
+    """True where ``a`` is not."""
+    a = convert(a)
+    return const(not a.value) if isinstance(a, e.IntImm) else e.Not(a, a.dtype)
+
+
+def all_of(*conditions: Any) -> e.PrimExpr:
+    """True where all are; true for none."""
+    out: e.PrimExpr = const(True)
+    for c in conditions:
+        out = logical_and(out, c)
+    return out
+
+
+def any_of(*conditions: Any) -> e.PrimExpr:
+    """True where any is; false for none."""
+    out: e.PrimExpr = const(False)
+    for c in conditions:
+        out = logical_or(out, c)
+    return out
+
+
+def select(condition: Any, true_value: Any, false_value: Any) -> e.PrimExpr:
+    """One of two values, both evaluated; unsafe for reads that ``condition`` must guard."""
+    condition = convert(condition)
+    t, f = _match(true_value, false_value)
+    if isinstance(condition, e.IntImm):
+        return t if condition.value else f
+    return e.Select(condition, t, f, t.dtype)
+
+
+def if_then_else(condition: Any, true_value: Any, false_value: Any) -> e.PrimExpr:
+    """One of two values, only that one evaluated: guards reads that would be out of range."""
+    condition = convert(condition)
+    t, f = _match(true_value, false_value)
+    if isinstance(condition, e.IntImm):
+        return t if condition.value else f
+    return e.Call(t.dtype, "if_then_else", (condition, t, f))
+
+
+def bitwise(op: str, a: Any, b: Any) -> e.PrimExpr:
+    """``bitwise_and``, ``bitwise_or``, ``bitwise_xor``, ``shift_left`` or ``shift_right``.
+
+    Raises:
+        ArgumentError: for floats.
+    """
+    x, y = _match(a, b)
+    if dt.is_float(x.dtype):
+        raise ArgumentError(f"{op} of {x.dtype}", "bits are those of integers or bools")
+    if dt.is_bool(x.dtype) and op in ("bitwise_and", "bitwise_or"):
+        return logical_and(x, y) if op == "bitwise_and" else logical_or(x, y)
+    return e.Call(x.dtype, op, (x, y))
+
+
+def bitwise_not(a: Any) -> e.PrimExpr:
+    """All bits flipped; the opposite of a bool."""
+    a = convert(a)
+    if dt.is_bool(a.dtype):
+        return logical_not(a)
+    ones = 2 ** dt.bits(a.dtype) - 1 if dt.is_uint(a.dtype) else -1
+    return bitwise("bitwise_xor", a, const(ones, a.dtype))
+
+
+def min_value(dtype: str) -> e.PrimExpr:
+    """The least value of a type: ``-inf`` is not it, the most negative finite number is."""
+    name = dt.check(dtype)
+    if dt.is_float(name):
+        return const(-_FLOAT_MAX[name], name)
+    if dt.is_bool(name):
+        return const(False)
+    return const(0 if dt.is_uint(name) else -(2 ** (dt.bits(name) - 1)), name)
+
+
+def max_value(dtype: str) -> e.PrimExpr:
+    """The greatest finite value of a type."""
+    name = dt.check(dtype)
+    if dt.is_float(name):
+        return const(_FLOAT_MAX[name], name)
+    if dt.is_bool(name):
+        return const(True)
+    return const(2 ** (dt.bits(name) - (0 if dt.is_uint(name) else 1)) - 1, name)
+
+
+_FLOAT_MAX = {
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+}
+
+
+def call(op: str, *args: Any) -> e.PrimExpr:
+    """The float intrinsic ``op`` of its arguments, whose type the first one gives."""
+    first = convert(args[0])
+    if not dt.is_float(first.dtype):
+        first = cast("float32", first)
+    rest = tuple(cast(first.dtype, a) for a in args[1:])
+    return e.Call(first.dtype, op, (first, *rest))
+
+
+def _unary(op: str, text: str) -> Callable[[Any], e.PrimExpr]:
+    def build(x: Any) -> e.PrimExpr:
+        return call(op, x)
+
+    build.__name__ = op
+    build.__qualname__ = op
+    build.__doc__ = text
+    return build
+
+
+exp = _unary("exp", "e to the power of x.")
+log = _unary("log", "Natural logarithm.")
+log2 = _unary("log2", "Logarithm to base 2.")
+log10 = _unary("log10", "Logarithm to base 10.")
+sqrt = _unary("sqrt", "Square root.")
+sin = _unary("sin", "Sine.")
+cos = _unary("cos", "Cosine.")
+tan = _unary("tan", "Tangent.")
+sinh = _unary("sinh", "Hyperbolic sine.")
+cosh = _unary("cosh", "Hyperbolic cosine.")
+tanh = _unary("tanh", "Hyperbolic tangent.")
+asin = _unary("asin", "Inverse sine.")
+acos = _unary("acos", "Inverse cosine.")
+atan = _unary("atan", "Inverse tangent.")
+erf = _unary("erf", "The error function.")
+ceil = _unary("ceil", "Rounded up.")
+trunc = _unary("trunc", "Rounded towards zero.")
+round = _unary("round", "Rounded to the nearest integer, halves to even.")
+nearbyint = round
+
+
+def floor(x: Any) -> e.PrimExpr:
+    """Rounded down; integers stay as they are."""
+    x = convert(x)
+    return x if dt.is_int(x.dtype) else call("floor", x)
+
+
+def abs(x: Any) -> e.PrimExpr:  # noqa: A001  (TVM's name)
+    """Absolute value."""
+    x = convert(x)
+    if dt.is_float(x.dtype):
+        return call("fabs", x)
+    if dt.is_uint(x.dtype):
+        return x
+    return select(compare(e.LT, x, 0), negate(x), x)
+
+
+def rsqrt(x: Any) -> e.PrimExpr:
+    """``1 / sqrt(x)``."""
+    root = sqrt(x)
+    return divide(const(1.0, dt.element(root.dtype)), root)
+
+
+def sigmoid(x: Any) -> e.PrimExpr:
+    """``1 / (1 + exp(-x))``."""
+    grown = exp(negate(cast("float32", x) if not dt.is_float(convert(x).dtype) else x))
+    one = const(1.0, dt.element(grown.dtype))
+    return divide(one, add(one, grown))
+
+
+def power(x: Any, y: Any) -> e.PrimExpr:
+    """``x`` to the power of ``y``."""
+    return call("pow", x, y)
+
+
+def fmod(x: Any, y: Any) -> e.PrimExpr:
+    """The floating-point remainder, with the sign of ``x``."""
+    return call("fmod", x, y)
+
+
+def isnan(x: Any) -> e.PrimExpr:
+    """True where ``x`` is not a number."""
+    x = convert(x)
+    return compare(e.NE, x, x) if dt.is_float(x.dtype) else const(False)

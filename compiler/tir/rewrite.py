@@ -1,0 +1,163 @@
+"""The one generic rewriter and the one generic visitor of the loop IR.
+
+How a node is taken apart and put together is said once for each class, in two tables. Both the
+rewriter and the visitor, and with them every pass, stand on these tables: a new node class is one
+more row. A rewriter that changes nothing returns the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+
+Node = Any
+
+
+def _binary_parts(n: e.BinaryOp) -> tuple[Node, ...]:
+    return n.a, n.b
+
+
+def _binary_make(n: e.BinaryOp, parts: tuple[Node, ...]) -> Node:
+    return type(n)(parts[0], parts[1], n.dtype)
+
+
+def _none(n: Node) -> tuple[Node, ...]:
+    return ()
+
+
+def _same(n: Node, parts: tuple[Node, ...]) -> Node:
+    return n
+
+
+def _optional(n: Node | None) -> tuple[Node, ...]:
+    return () if n is None else (n,)
+
+
+def _make_load(n: e.BufferLoad, p: tuple[Node, ...]) -> Node:
+    count = len(n.indices)
+    return e.BufferLoad(n.buffer, p[:count], n.dtype, p[count] if n.mask is not None else None)
+
+
+def _make_store(n: s.BufferStore, p: tuple[Node, ...]) -> Node:
+    count = len(n.indices)
+    return s.BufferStore(
+        n.buffer, p[0], p[1 : 1 + count], p[1 + count] if n.mask is not None else None
+    )
+
+
+def _make_reduce(n: e.Reduce, p: tuple[Node, ...]) -> Node:
+    k = len(n.source)
+    return e.Reduce(
+        n.combiner, p[:k], n.axis, p[k], n.value_index, n.dtype, p[k + 1 : k + 1 + len(n.init)]
+    )
+
+
+def _make_if(n: s.IfThenElse, p: tuple[Node, ...]) -> Node:
+    return s.IfThenElse(p[0], p[1], p[2] if len(p) > 2 else None, n.likely)
+
+
+Row = tuple[Callable[[Node], tuple[Node, ...]], Callable[[Node, tuple[Node, ...]], Node]]
+
+_BINARY: Row = (_binary_parts, _binary_make)
+_LEAF: Row = (_none, _same)
+
+#: node class -> (its children, the same node with other children)
+TABLE: dict[type, Row] = {
+    e.Var: _LEAF,
+    e.SizeVar: _LEAF,
+    e.IntImm: _LEAF,
+    e.FloatImm: _LEAF,
+    e.StringImm: _LEAF,
+    e.Cast: (lambda n: (n.value,), lambda n, p: e.Cast(n.dtype, p[0])),
+    **{
+        kind: _BINARY
+        for kind in (
+            *(e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max),
+            *(e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE, e.And, e.Or),
+        )
+    },
+    e.Not: (lambda n: (n.a,), lambda n, p: e.Not(p[0], n.dtype)),
+    e.Select: (
+        lambda n: (n.condition, n.true_value, n.false_value),
+        lambda n, p: e.Select(p[0], p[1], p[2], n.dtype),
+    ),
+    e.BufferLoad: (lambda n: (*n.indices, *_optional(n.mask)), _make_load),
+    e.ProducerLoad: (
+        lambda n: n.indices,
+        lambda n, p: e.ProducerLoad(n.producer, p, n.dtype),
+    ),
+    e.Ramp: (lambda n: (n.base,), lambda n, p: e.Ramp(p[0], n.stride, n.lanes, n.dtype)),
+    e.Broadcast: (lambda n: (n.value,), lambda n, p: e.Broadcast(p[0], n.lanes, n.dtype)),
+    e.Call: (lambda n: n.args, lambda n, p: e.Call(n.dtype, n.op, p)),
+    e.Reduce: (lambda n: (*n.source, n.condition, *n.init), _make_reduce),
+    s.For: (
+        lambda n: (n.min, n.extent, n.body),
+        lambda n, p: s.For(n.var, p[0], p[1], n.kind, p[2], n.annotations),
+    ),
+    s.BufferStore: (lambda n: (n.value, *n.indices, *_optional(n.mask)), _make_store),
+    s.SeqStmt: (lambda n: n.seq, lambda n, p: s.seq(*p)),
+    s.IfThenElse: (lambda n: (n.condition, n.then_case, *_optional(n.else_case)), _make_if),
+    s.Allocate: (lambda n: (n.body,), lambda n, p: s.Allocate(n.buffer, p[0])),
+    s.Evaluate: (lambda n: (n.value,), lambda n, p: s.Evaluate(p[0])),
+}
+
+
+class Rewriter:
+    """Rebuilds a tree, bottom up unless a rule decides otherwise.
+
+    ``rules`` maps a node class to ``rule(node) -> node``; a rule that wants its children rewritten
+    calls :meth:`children` itself. Classes without a rule are rebuilt when a child changed.
+    """
+
+    def __init__(self, rules: Mapping[type, Callable[[Node], Node]] | None = None) -> None:
+        self.rules = dict(rules or {})
+
+    def __call__(self, node: Node) -> Node:
+        """The rewritten node."""
+        rule = self.rules.get(type(node))
+        return self.children(node) if rule is None else rule(node)
+
+    def children(self, node: Node) -> Node:
+        """The node with its children rewritten; the same object when none of them changed."""
+        parts, make = TABLE[type(node)]
+        old = parts(node)
+        if not old:
+            return node
+        new = tuple([self(p) for p in old])
+        for a, b in zip(old, new):
+            if a is not b:
+                return make(node, new)
+        return node
+
+
+def post_order_visit(node: Node, visit: Callable[[Node], None]) -> None:
+    """Call ``visit`` on every node of a tree, children first."""
+    for part in TABLE[type(node)][0](node):
+        post_order_visit(part, visit)
+    visit(node)
+
+
+def substitute(node: Node, values: Mapping[e.Var, e.PrimExpr]) -> Node:
+    """The tree with variables replaced by values."""
+    if not values:
+        return node
+
+    def swap(var: e.Var) -> Node:
+        return values.get(var, var)
+
+    return Rewriter({e.Var: swap, e.SizeVar: swap})(node)
+
+
+def variables(node: Node) -> set[e.Var]:
+    """All variables that occur in a tree."""
+    found: set[e.Var] = set()
+
+    def visit(n: Node) -> None:
+        if isinstance(n, e.Var):
+            found.add(n)
+
+    post_order_visit(node, visit)
+    return found

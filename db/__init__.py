@@ -1,0 +1,23 @@
+"""The room that remembers: every trial of every search, in SQL, and what was best in each.
+
+:class:`TuningLog` is a log in an SQLite file or another database; :func:`apply_best` puts one in
+force. Importing this package does not load SQLAlchemy: opening a log does.
+"""
+
+from whet.db.apply import AppliedLog, UntunedWarning, apply_best
+from whet.db.identity import Device, device_key, device_name
+from whet.db.log import TuningLog
+from whet.db.records import RunRecord, TaskSummary, TrialRecord
+
+__all__ = [
+    "AppliedLog",
+    "Device",
+    "RunRecord",
+    "TaskSummary",
+    "TrialRecord",
+    "TuningLog",
+    "UntunedWarning",
+    "apply_best",
+    "device_key",
+    "device_name",
+]

@@ -1,0 +1,177 @@
+"""Opening the database behind a log: where it is, whether it is writable, how transactions begin.
+
+SQLite keeps its rollback journal (``journal_mode=DELETE``, ``synchronous=FULL``, its defaults): two
+processes may write one log, and the log is one file that can be copied, read from a read-only place
+and kept on a network file system. Its write-ahead log is a few times quicker than the millisecond
+that a trial takes now, but up to SQLite 3.51.2 two processes writing at once could corrupt it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from whet.compiler.errors import LogError
+
+BUSY_SECONDS = 30.0
+"""How long a transaction waits for another process's before it gives up."""
+
+SQLITE_MAGIC = b"SQLite format 3\x00"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a log is: a file (``path``) or a database (``url``); ``shown`` hides passwords."""
+
+    shown: str
+    path: Path | None
+    url: sa.URL | None
+
+
+def place_of(location: str | os.PathLike[str]) -> Place:
+    """Read a log's location.
+
+    Args:
+        location: a file's path, or an SQLAlchemy URL such as ``postgresql://user@host/name``.
+
+    Raises:
+        LogError: the URL cannot be read, or names an SQLite database in memory.
+    """
+    text = os.fspath(location)
+    if "://" not in text:
+        return Place(text, Path(text).expanduser(), None)
+    try:
+        url = sa.make_url(text)
+    except (exc.ArgumentError, ValueError) as error:
+        raise LogError(
+            "open a log",
+            "its URL cannot be read",
+            "postgresql://user:password@host/name, or a path",
+        ) from error
+    if url.get_backend_name() == "sqlite":
+        if not url.database or url.database == ":memory:":
+            raise LogError(f"open log {text}", "a log outlives its process", "give a file's path")
+        return Place(url.database, Path(url.database), None)
+    if url.drivername in ("postgresql", "postgres"):
+        url = url.set(drivername="postgresql+psycopg")
+    return Place(url.render_as_string(hide_password=True), None, url)
+
+
+def open_engine(place: Place, *, write: bool, foreign_keys: bool = True) -> tuple[sa.Engine, str]:
+    """An engine for a log, and why it can only be read ("" when it can be written).
+
+    Args:
+        place: where the log is.
+        write: create the file where there is none, and write to it where its permissions allow.
+        foreign_keys: let SQLite check them (a migration that rebuilds a table must not).
+
+    Raises:
+        LogError: no such directory or file, not a database, no driver, not readable.
+    """
+    if place.path is None:
+        assert place.url is not None
+        try:
+            engine = sa.create_engine(place.url, pool_pre_ping=True)
+        except (exc.NoSuchModuleError, ModuleNotFoundError) as error:
+            raise LogError(
+                f"open log {place.shown}",
+                f"its driver is missing ({error})",
+                'PostgreSQL: pip install "psycopg[binary]"',
+            ) from error
+        return engine, "" if write else "it was opened for reading"
+    read_only = _check_file(place.path, place.shown, write)
+    mode = "ro" if read_only else "rwc"
+    uri = f"file:{quote(os.path.abspath(place.path))}?mode={mode}"
+
+    def connect() -> sqlite3.Connection:
+        # No isolation level: the driver must not begin transactions behind our back.
+        raw = sqlite3.connect(
+            uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        raw.execute(f"PRAGMA foreign_keys={'ON' if foreign_keys else 'OFF'}")
+        return raw
+
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.QueuePool)
+    sa.event.listen(engine, "begin", _begin)
+    return engine, read_only
+
+
+def _begin(connection: sa.Connection) -> None:
+    # A deferred transaction that reads and then writes loses its rows to "database is locked"
+    # whatever the busy timeout is; IMMEDIATE waits its turn. Readers say that they are, so that
+    # they share, and may be read-only.
+    reading = connection.get_execution_options().get("whet_reading")
+    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+def _check_file(path: Path, shown: str, write: bool) -> str:
+    """Refuse what cannot be a log; return why the file can only be read, or ""."""
+    asked = f"open log {shown}"
+    if path.is_dir():
+        raise LogError(asked, "it is a directory", f"give a file, such as {path / 'whet.db'}")
+    if not path.exists():
+        if not path.parent.is_dir():
+            why = f"there is no directory {path.parent}"
+            raise LogError(asked, why, f"make it first: mkdir -p {path.parent}")
+        if not write:
+            out = "whet.tune(task, log=...) writes one"
+            raise LogError(asked, "there is no such file", out)
+        if not os.access(path.parent, os.W_OK):
+            why = f"the directory {path.parent} is read-only"
+            raise LogError(asked, why, "give a path that can be written")
+        return ""
+    if not os.access(path, os.R_OK):
+        raise LogError(asked, "you may not read it", f"chmod u+r {path}")
+    with open(path, "rb") as file:
+        head = file.read(len(SQLITE_MAGIC))
+    if (head and head != SQLITE_MAGIC) or not (head or write):
+        why = f"it is not a database (it begins with {head!r})" if head else "it is an empty file"
+        raise LogError(asked, why, "give another path, or move the file away")
+    if not write:
+        return "it was opened for reading"
+    if not os.access(path, os.W_OK):
+        return f"the file is read-only (mode {path.stat().st_mode & 0o777:o})"
+    if not os.access(path.parent, os.W_OK):
+        return f"its directory {path.parent} is read-only, and SQLite keeps its journal there"
+    return ""
+
+
+@contextmanager
+def errors_named(asked: str, place: Place) -> Iterator[None]:
+    """Turn what the database says into a ``LogError`` with a way out."""
+    try:
+        yield
+    except exc.SQLAlchemyError as error:
+        said = str(getattr(error, "orig", None) or error).strip()
+        raise LogError(asked, said, _way_out(said, place)) from error
+
+
+def _way_out(said: str, place: Place) -> str:
+    low = said.lower()
+    if place.path is not None and not place.path.exists():
+        return f"the file {place.path} was moved or deleted while it was open: put it back"
+    if "locked" in low:
+        return f"another process has held the log for {BUSY_SECONDS:.0f} s: let it end"
+    if "full" in low:
+        return "free some space; what was recorded so far is safe"
+    if "readonly" in low or "read-only" in low or "unable to open" in low:
+        return f"make {place.shown} and its directory writable, or log to another file"
+    if "malformed" in low or "not a database" in low:
+        return "the file is damaged: restore a copy, or move it away and import an export"
+    if place.path is None:
+        return f"is the database {place.shown} up, and may you use it?"
+    return f"log: {place.shown}"
+
+
+def reading(engine: sa.Engine) -> Any:
+    """A transaction that only reads: a context manager giving a ``Connection``."""
+    return engine.execution_options(whet_reading=True).begin()

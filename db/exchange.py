@@ -1,0 +1,188 @@
+"""A log as text: one JSON object a line, runs before their trials; data only, to send and to merge.
+
+A run carries a name that is the same in every log, so that importing a file twice, or files that
+overlap, adds nothing twice, and exported files may be joined with ``cat``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from whet.compiler.errors import LogError, WhetError
+from whet.db import queries
+from whet.db.identity import plain_json
+from whet.db.models import TrialRow
+from whet.db.records import RunRecord
+from whet.measure.values import MeasureResult
+from whet.search_spaces.values import Config, Workload
+
+if TYPE_CHECKING:
+    from whet.db.log import TuningLog
+
+FORMAT = 1
+"""Version of the lines' layout; every run says it."""
+
+RUN_TYPES: dict[str, type | tuple[type, ...]] = {
+    "uid": str,
+    "workload": dict,
+    "target": dict,
+    "device": (dict, str),
+    "fingerprint": str,
+    "sampler": str,
+    "options": dict,
+    "versions": dict,
+    "state": str,
+    "started_at": (int, float),
+    "finished_at": (int, float, type(None)),
+    "seed": (int, str, type(None)),
+}
+TRIAL_TYPES: dict[str, type | tuple[type, ...]] = {
+    "run": str,
+    "number": int,
+    "config": dict,
+    "flop": (int, float),
+    "result": dict,
+}
+RESULT_TYPES: dict[str, type | tuple[type, ...]] = {
+    "status": str,
+    "costs": list,
+    "error": str,
+    "stage": str,
+    "program_hash": str,
+    "timings": dict,
+    "environment": dict,
+    "timestamp": (int, float),
+}
+
+
+def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
+    """Write every run and trial of a log to a file; return how many trials.
+
+    Args:
+        log: the log to read.
+        path: the file to write; replaced only when everything was written.
+
+    Raises:
+        LogError: the file cannot be written, or the log not be read.
+    """
+    asked = f"export log {log.location} to {os.fspath(path)}"
+    draft = Path(f"{os.fspath(path)}.part")
+    trials = 0
+    try:
+        with open(draft, "w", encoding="utf-8") as file:
+            for run in log.runs():
+                file.write(plain_json(_run_line(run)) + "\n")
+                for trial in log.trials(run_id=run.id):
+                    line = {
+                        "run": run.uid,
+                        "number": trial.number,
+                        "config": trial.config.to_json(),
+                        "flop": trial.flop,
+                        "result": trial.result.to_json(),
+                    }
+                    file.write(plain_json(line) + "\n")
+                    trials += 1
+        os.replace(draft, path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise LogError(asked, str(error), "give a path that can be written") from error
+    return trials
+
+
+def _run_line(run: RunRecord) -> dict[str, Any]:
+    line = {name: getattr(run, name) for name in RUN_TYPES}
+    return {"format": FORMAT, **line, "workload": run.workload.to_json()}
+
+
+def import_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
+    """Add the runs and trials of a file to a log, all or none; return how many trials were new.
+
+    Args:
+        log: the log to write.
+        path: a file that :func:`export_json` wrote.
+
+    Raises:
+        LogError: the file cannot be read; a line is not a record (the line is named, and nothing is
+            imported); the log cannot be written.
+    """
+    asked = f"import {os.fspath(path)} into log {log.location}"
+    line_number = 0
+    try:
+        with open(path, encoding="utf-8") as file, log.writing("import records") as connection:
+            before = _count(connection)
+            run_ids: dict[str, int] = {}
+            for line_number, line in enumerate(file, 1):  # noqa: B007 (named in the error)
+                if line.strip():
+                    _import_line(connection, json.loads(line, parse_constant=_refuse), run_ids)
+            return _count(connection) - before
+    except OSError as error:
+        raise LogError(asked, str(error), "give a file that export_json() wrote") from error
+    except LogError as error:
+        if line_number == 0 or error.__cause__ is not None:
+            raise
+        raise _bad_line(asked, line_number, error) from error
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError, WhetError) as error:
+        raise _bad_line(asked, line_number, error) from error
+
+
+def _bad_line(asked: str, line_number: int, error: Exception) -> LogError:
+    return LogError(asked, f"line {line_number}: {error}", "nothing was imported")
+
+
+def _count(connection: sa.Connection) -> int:
+    return connection.execute(sa.select(sa.func.count(TrialRow.id))).scalar_one()
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _typed(data: Any, types: dict[str, Any], what: str) -> dict[str, Any]:
+    """The named fields of a JSON object, each of the type that it must have."""
+    if not isinstance(data, dict):
+        raise ValueError(f"a {what} is a JSON object, not {type(data).__name__}")
+    for name, kind in types.items():
+        if name not in data:
+            raise ValueError(f"a {what} needs {name!r}")
+        if not isinstance(data[name], kind) or isinstance(data[name], bool):
+            raise ValueError(f"{name!r} of a {what} cannot be {json.dumps(data[name])[:60]}")
+    return {name: data[name] for name in types}
+
+
+def _import_line(connection: sa.Connection, data: Any, run_ids: dict[str, int]) -> None:
+    if isinstance(data, dict) and "format" in data:
+        if data["format"] != FORMAT:
+            raise ValueError(f"format {data['format']!r}: this version of Whet reads {FORMAT}")
+        fields = _typed(data, RUN_TYPES, "run")
+        workload = Workload.from_json(fields.pop("workload"))
+        run = RunRecord(id=0, workload=workload, **fields)
+        run_ids[run.uid] = queries.insert_run(connection, run)
+        if run.finished_at is not None:  # it may have been running when it was imported before
+            queries.update_run(connection, run_ids[run.uid], run.state, run.finished_at)
+        return
+    fields = _typed(data, TRIAL_TYPES, "trial")
+    if fields["run"] not in run_ids:
+        raise ValueError(f"a trial of run {fields['run']!r}, which no line before it describes")
+    result = _typed(fields["result"], RESULT_TYPES, "result")
+    known = [time for time in result["timings"].values() if time is not None]
+    numbers = [*result["costs"], fields["flop"], *known]
+    if not all(type(n) in (int, float) and math.isfinite(n) and n >= 0 for n in numbers):
+        raise ValueError("costs, timings and flop are finite numbers, at least 0")
+    run_id = run_ids[fields["run"]]
+    keys = queries.run_keys(connection, run_id)
+    assert keys is not None
+    queries.insert_trial(
+        connection,
+        keys,
+        run_id,
+        fields["number"],
+        Config.from_json(fields["config"]),
+        MeasureResult.from_json(result),
+        fields["flop"],
+    )

@@ -1,0 +1,103 @@
+"""What workloads, targets and devices are called in a log: plain JSON, and digests of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from whet.compiler.target import Target
+
+Device = dict[str, Any] | str
+"""A machine: ``host.fingerprint()``, or the dict that ``host.describe()`` gives, which holds it."""
+
+
+def _plain(value: Any) -> Any:
+    """numpy scalars, dataclasses, sets and paths as JSON values; anything else as its text."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return value.item()
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    return str(value)
+
+
+def _finite(value: Any) -> Any:
+    """The same value with null where a float is not finite: JSON has no nan and no infinity."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def plain_json(value: Any, *, sort_keys: bool = False) -> str:
+    """Strict one-line JSON of a value, its keys in their own order.
+
+    Args:
+        value: any nest of dicts, lists, tuples and scalars; a nan or an infinity becomes null.
+        sort_keys: order the keys of dicts.
+    """
+    separators = (",", ":")
+    try:
+        return json.dumps(
+            value, sort_keys=sort_keys, separators=separators, default=_plain, allow_nan=False
+        )
+    except ValueError:
+        loose = json.dumps(value, sort_keys=sort_keys, separators=separators, default=_plain)
+        return json.dumps(_finite(json.loads(loose)), separators=separators)
+
+
+def digest(value: Any) -> str:
+    """SHA-256, in hex, of a value's canonical JSON: the same however its keys were ordered."""
+    return hashlib.sha256(plain_json(value, sort_keys=True).encode()).hexdigest()
+
+
+def clean_text(text: str) -> str:
+    """Text that every database can store: NULs and stray bytes of a crashed tool spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")
+
+
+def target_json(target: Target | dict[str, Any] | str) -> dict[str, Any]:
+    """The canonical JSON of a target.
+
+    Args:
+        target: a ``Target``, its canonical ``to_json()``, which is taken as it is, or a string.
+    """
+    if isinstance(target, dict):
+        return target
+    if isinstance(target, str):
+        from whet.compiler.target import Target
+
+        target = Target(target)
+    return target.canonical().to_json()
+
+
+def this_device() -> Device:
+    """The fingerprint of the machine this process runs on."""
+    from whet.compiler.target import host
+
+    return host.fingerprint()
+
+
+def device_key(device: Device) -> str:
+    """What tells two devices apart: the fingerprint alone, whatever else a description says.
+
+    Args:
+        device: a fingerprint, a description with the key ``"fingerprint"``, or a dict of stable
+            facts.
+    """
+    if isinstance(device, str):
+        return device
+    named = device.get("fingerprint")
+    return named if isinstance(named, str) else f"device-{digest(device)[:12]}"
+
+
+def device_name(device: Device) -> str:
+    """A device's name for people: its CPU's or its own name where it is known, and its key."""
+    model = "" if isinstance(device, str) else str(device.get("name") or device.get("cpu") or "")
+    return f"{model} ({device_key(device)})" if model else device_key(device)

@@ -1,0 +1,362 @@
+"""TuningLog: what was tried, on which machine, and what came of it."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from whet.compiler.errors import LogError, SpaceError
+from whet.db.identity import Device, clean_text, device_key, digest, target_json, this_device
+from whet.db.records import RunRecord, TaskSummary, TrialRecord
+from whet.measure.values import MeasureResult
+from whet.search_spaces.values import Config, Workload
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from whet.compiler.target import Target
+    from whet.search_spaces.space import ConfigSpace
+
+
+class TuningLog:
+    """A log of trials in an SQLite file or another SQL database.
+
+    What :meth:`add_trial` has returned from is on disk: a killed process loses nothing that was
+    acknowledged. Several processes may write one log at once. Everything in it is data; nothing
+    read from it is unpickled or evaluated.
+
+    Args:
+        location: a file's path (made where there is none), or an SQLAlchemy URL such as
+            ``postgresql://user@host/name``.
+        write: make the file and write to it; False opens an existing log for reading only. A file
+            that may not be written is opened for reading either way, and refuses when written.
+
+    Raises:
+        LogError: the directory or (for reading) the file is missing; it is not a database, not a
+            log, or made by a newer version of Whet.
+
+    Targets are a ``Target``, its canonical ``to_json()`` or a target string; devices are
+    ``host.fingerprint()`` or ``host.describe()``, and None is this machine's where one is needed.
+    """
+
+    def __init__(self, location: str | os.PathLike[str] = "whet.db", *, write: bool = True) -> None:
+        from whet.db import engine, schema
+
+        self._place = engine.place_of(location)
+        self._engine, self._read_only = engine.open_engine(self._place, write=write)
+        self._keys_of_run: dict[int, dict[str, Any]] = {}
+        # An open file must not outlive the last reference to the log.
+        self._close = weakref.finalize(self, self._engine.dispose)
+        try:
+            with engine.errors_named(f"open log {self.location}", self._place):
+                schema.make_ready(self._place, self._engine, self._read_only)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def location(self) -> str:
+        """The path or URL, without a password."""
+        return self._place.shown
+
+    @property
+    def read_only(self) -> bool:
+        """Whether this log refuses to be written."""
+        return bool(self._read_only)
+
+    def __repr__(self) -> str:
+        return f"TuningLog({self.location!r})"
+
+    def __enter__(self) -> TuningLog:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; the log opens them again when it is used again."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _reading(self, asked: str) -> Iterator[sa.Connection]:
+        from whet.db import engine
+
+        with (
+            engine.errors_named(f"{asked} from log {self.location}", self._place),
+            engine.reading(self._engine) as connection,
+        ):
+            yield connection
+
+    @contextmanager
+    def writing(self, asked: str) -> Iterator[sa.Connection]:
+        """One transaction that writes: all of it is on disk afterwards, or nothing.
+
+        Args:
+            asked: what is being written, for the error's text.
+
+        Raises:
+            LogError: the log can only be read, or the database refused.
+        """
+        from whet.db import engine
+
+        asked = f"{asked} to log {self.location}"
+        if self._read_only:
+            raise LogError(asked, self._read_only, "make it writable, or log to another file")
+        with engine.errors_named(asked, self._place), self._engine.begin() as connection:
+            yield connection
+
+    def start_run(
+        self,
+        workload: Workload,
+        target: Target | dict[str, Any] | str,
+        device: Device | None,
+        space_fingerprint: str,
+        sampler: str = "",
+        seed: int | None = None,
+        options: dict[str, Any] | None = None,
+        versions: dict[str, Any] | None = None,
+    ) -> int:
+        """Begin a search, and return its number in this log.
+
+        Args:
+            workload: the template's name and arguments.
+            target: what is compiled for.
+            device: the machine that measures; None describes this one.
+            space_fingerprint: ``space.fingerprint``.
+            sampler: who proposes.
+            seed: from which seed.
+            options: how candidates are measured, as JSON-able data.
+            versions: of the libraries that take part, as JSON-able data.
+
+        Raises:
+            LogError: the log cannot be written.
+        """
+        from whet.db import queries
+
+        if device is None:
+            from whet.compiler.target import host
+
+            device = host.describe()
+        run = RunRecord(
+            id=0,
+            uid=uuid.uuid4().hex,
+            workload=workload,
+            target=target_json(target),
+            device=device,
+            fingerprint=space_fingerprint,
+            sampler=sampler,
+            seed=seed,
+            options=options or {},
+            versions=versions or {},
+            state="running",
+            started_at=time.time(),
+            finished_at=None,
+        )
+        with self.writing(f"start a run of {workload}") as connection:
+            return queries.insert_run(connection, run)
+
+    def finish_run(self, run_id: int, state: str = "finished") -> None:
+        """Write how a run ended.
+
+        Args:
+            run_id: from :meth:`start_run`.
+            state: such as ``"finished"``, ``"interrupted"`` or ``"failed"``.
+
+        Raises:
+            LogError: there is no such run, or the log cannot be written.
+        """
+        from whet.db import queries
+
+        with self.writing(f"finish run {run_id}") as connection:
+            if not queries.update_run(connection, run_id, clean_text(state), time.time()):
+                raise LogError(f"finish run {run_id}", f"{self.location} has no such run")
+
+    def add_trial(
+        self, run_id: int, number: int, config: Config, result: MeasureResult, flop: float = 0
+    ) -> None:
+        """Record a trial; it is on disk when this returns. The same trial again changes nothing.
+
+        Args:
+            run_id: from :meth:`start_run`.
+            number: the trial's number in the run, from 0 on.
+            config: the candidate.
+            result: what came of it.
+            flop: arithmetic operations of one call; 0 when not known.
+
+        Raises:
+            LogError: no such run; the number is taken by another trial; the config is of another
+                space than the run's; a success without a finite cost; the log cannot be written.
+        """
+        from whet.db import queries
+
+        with self.writing(f"add trial {number} of run {run_id}") as connection:
+            keys = self._keys_of_run.get(run_id) or queries.run_keys(connection, run_id)
+            if keys is None:
+                asked = f"add trial {number} of run {run_id}"
+                raise LogError(asked, f"{self.location} has no such run", "start_run() gives one")
+            self._keys_of_run[run_id] = keys
+            queries.insert_trial(connection, keys, run_id, number, config, result, flop)
+
+    def trials(
+        self,
+        workload: Workload | None = None,
+        target: Target | dict[str, Any] | str | None = None,
+        device: Device | None = None,
+        fingerprint: str | None = None,
+        status: str | None = None,
+        run_id: int | None = None,
+    ) -> list[TrialRecord]:
+        """The trials that match everything given (None: any), in order of runs and numbers."""
+        from whet.db import queries
+
+        with self._reading("read trials") as connection:
+            where = self._where(connection, workload, target, device, fingerprint)
+            if where is None:
+                return []
+            if status is not None:
+                where["status"] = status
+            return queries.select_trials(connection, where, run_id)
+
+    def best(
+        self,
+        workload: Workload,
+        target: Target | dict[str, Any] | str,
+        device: Device | None = None,
+        fingerprint: str | None = None,
+    ) -> TrialRecord | None:
+        """The fastest successful trial of a workload, or None.
+
+        Args:
+            workload: the template's name and arguments.
+            target: only what was compiled for this very target counts.
+            device: whose records count; None: this machine's. Another machine's are never taken
+                unless that machine is named here.
+            fingerprint: only trials of this space; None: of any.
+        """
+        from whet.db import queries
+
+        device = this_device() if device is None else device
+        with self._reading("read the best trial") as connection:
+            where = self._where(connection, workload, target, device, fingerprint)
+            return None if where is None else queries.best_trial(connection, where)
+
+    def best_config(
+        self,
+        workload: Workload,
+        target: Target | dict[str, Any] | str,
+        space: ConfigSpace,
+        device: Device | None = None,
+    ) -> Config | None:
+        """The best config that is legal in ``space``, or None.
+
+        Args:
+            workload: the template's name and arguments.
+            target: what is compiled for.
+            space: the space as it is today; records of other versions of it do not count.
+            device: as in :meth:`best`.
+
+        Raises:
+            LogError: the record claims this space's fingerprint, but its choices are not in it
+                (the log was edited).
+        """
+        record = self.best(workload, target, device, space.fingerprint)
+        if record is None:
+            return None
+        try:
+            return space.from_choices(record.config.as_dict())
+        except SpaceError as error:
+            raise LogError(
+                f"take the best config of {workload} from {self.location}",
+                f"trial {record.number} of run {record.run_id} is not in the space ({error})",
+                "the record was altered: tune again into a fresh log",
+            ) from error
+
+    def known_program(
+        self, program_hash: str, device: Device | None = None
+    ) -> MeasureResult | None:
+        """What came of a program that was measured on a device before, or None.
+
+        Timeouts, lack of memory and lost workers do not count: they may end otherwise next time.
+
+        Args:
+            program_hash: hash of the lowered program and its target.
+            device: the machine; None: this one.
+        """
+        from whet.db import queries
+
+        device = this_device() if device is None else device
+        with self._reading("look up a program") as connection:
+            device_id = queries.find_device_id(connection, device)
+            if not program_hash or device_id is None:
+                return None
+            row = connection.execute(queries.known_query(program_hash, device_id)).first()
+            return None if row is None else queries.result_of(row)
+
+    def workloads(self) -> list[Workload]:
+        """Every workload that was searched, oldest first."""
+        return list(dict.fromkeys(run.workload for run in self.runs()))
+
+    def devices(self) -> list[Device]:
+        """Every machine that measured, oldest first."""
+        found: dict[str, Device] = {}
+        for run in self.runs():
+            found.setdefault(device_key(run.device), run.device)
+        return list(found.values())
+
+    def runs(self) -> list[RunRecord]:
+        """Every search, oldest first."""
+        from whet.db import queries
+
+        with self._reading("read runs") as connection:
+            return queries.select_runs(connection)
+
+    def summary(self) -> list[TaskSummary]:
+        """One entry for each workload, target, device and space, with its best trial."""
+        from whet.db import queries
+
+        with self._reading("summarise trials") as connection:
+            return queries.summarise(connection)
+
+    def export_json(self, path: str | os.PathLike[str]) -> int:
+        """Write every run and trial to a file, one JSON object a line; return how many trials."""
+        from whet.db import exchange
+
+        return exchange.export_json(self, path)
+
+    def import_json(self, path: str | os.PathLike[str]) -> int:
+        """Add the runs and trials of an exported file: all or none; return how many were new."""
+        from whet.db import exchange
+
+        return exchange.import_json(self, path)
+
+    @staticmethod
+    def _where(
+        connection: sa.Connection,
+        workload: Workload | None,
+        target: Target | dict[str, Any] | str | None,
+        device: Device | None,
+        fingerprint: str | None,
+    ) -> dict[str, Any] | None:
+        """Columns and values that a trial must have; None where no trial can."""
+        from whet.db import queries
+        from whet.db.models import TargetRow, WorkloadRow
+
+        where: dict[str, Any] = {}
+        if workload is not None:
+            found = queries.find_id(connection, WorkloadRow, digest(workload.to_json()))
+            where["workload_id"] = found
+        if target is not None:
+            found = queries.find_id(connection, TargetRow, digest(target_json(target)))
+            where["target_id"] = found
+        if device is not None:
+            where["device_id"] = queries.find_device_id(connection, device)
+        if None in where.values():
+            return None
+        if fingerprint is not None:
+            where["space_fingerprint"] = fingerprint
+        return where

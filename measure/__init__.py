@@ -1,0 +1,45 @@
+"""Building and measuring candidates in isolated processes, so that a bad one costs one trial.
+
+A :class:`Pool` takes :class:`MeasureInput` and gives back :class:`MeasureResult`: locally, on a Ray
+cluster, or from a record. Pools are imported when they are first asked for: reading a log or
+deploying a kernel needs none.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from whet.measure.values import OK, STATUSES, MeasureInput, MeasureOptions, MeasureResult
+
+if TYPE_CHECKING:
+    from whet.measure.local import LocalPool
+    from whet.measure.pool import Pool, open_pool
+    from whet.measure.ray_pool import RayPool
+    from whet.measure.replay import ReplayPool
+
+_LATER = {
+    "LocalPool": "whet.measure.local",
+    "Pool": "whet.measure.pool",
+    "RayPool": "whet.measure.ray_pool",
+    "ReplayPool": "whet.measure.replay",
+    "open_pool": "whet.measure.pool",
+}
+
+__all__ = [
+    "OK",
+    "STATUSES",
+    "LocalPool",
+    "MeasureInput",
+    "MeasureOptions",
+    "MeasureResult",
+    "Pool",
+    "RayPool",
+    "ReplayPool",
+    "open_pool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATER[name]), name)

@@ -1,0 +1,72 @@
+"""Are a candidate's numbers those of the reference schedule, up to rounding?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+# Schedules differ in the order of additions. Blocked or not, the error of a float32 sum of a
+# million terms stays near 1e-5 of the result's scale; a single term left out is far above 1e-4.
+RTOL = {"float64": 1e-10, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
+
+
+class Expected:
+    """One output of the reference, ready to be compared with many candidates'.
+
+    Args:
+        name: the output's name in messages.
+        want: the reference's numbers; copied.
+        rtol: relative tolerance; None chooses it by dtype. What is small beside the output's
+            root mean square is compared with that: sums cancel.
+    """
+
+    def __init__(self, name: str, want: np.ndarray, rtol: float | None = None) -> None:
+        self.name = name
+        self.want = want.copy()
+        self._exact = want.dtype.kind in "biu"
+        if self._exact:
+            return
+        self.rtol = RTOL.get(want.dtype.name, 1e-4) if rtol is None else rtol
+        wide = self._wide(self.want)
+        finite = wide[np.isfinite(wide)].astype(np.float64)
+        scale = float(np.sqrt(np.mean(finite * finite))) if finite.size else 0.0
+        with np.errstate(invalid="ignore"):
+            self._bound = np.abs(wide) * self.rtol + self.rtol * scale
+        self._bound[np.isinf(wide)] = np.nan  # nothing but itself is near infinity
+
+    def difference(self, got: np.ndarray) -> str:
+        """What is wrong with ``got``, in words; empty when nothing is."""
+        bad = self._bad(got)
+        if bad is None:
+            return ""
+        count = int(np.count_nonzero(bad))
+        where = tuple(int(i[0]) for i in np.nonzero(bad))
+        limit = "equal numbers" if self._exact else f"a relative tolerance of {self.rtol:g}"
+        text = (
+            f"{self.name}: {count} of {got.size} numbers differ from the reference schedule's "
+            f"({limit} asked for); the first is {self.name}{list(where)} = {got[where]}, "
+            f"expected {self.want[where]}"
+        )
+        if not self._exact:
+            with np.errstate(all="ignore"):
+                error = np.abs(self._wide(got) - self._wide(self.want))[bad]
+            text += f"; the largest error is {np.nanmax(error, initial=0.0):.3g}"
+            if np.isnan(error).any():
+                text += f", and {int(np.isnan(error).sum())} are NaN (never written?)"
+        return text
+
+    def _bad(self, got: np.ndarray) -> np.ndarray | None:
+        if self._exact:
+            bad = got != self.want
+            return bad if bad.any() else None
+        wide, want = self._wide(got), self._wide(self.want)
+        with np.errstate(all="ignore"):
+            error = np.subtract(wide, want)
+            good = np.abs(error, out=error) <= self._bound
+            if good.all():
+                return None
+            good |= (wide == want) | (np.isnan(wide) & np.isnan(want))
+        return None if good.all() else ~good
+
+    @staticmethod
+    def _wide(values: np.ndarray) -> np.ndarray:
+        return values if values.dtype.itemsize >= 4 else values.astype(np.float32)

@@ -1,0 +1,162 @@
+"""A kernel's arguments while it is measured: seeded inputs, poisoned outputs, walls around both.
+
+Inputs cannot be written (the pages are read-only), nothing behind a buffer can be touched (the next
+page does not exist), and bytes just before it are watched: a kernel that strays is caught at once
+instead of spoiling its successors' numbers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.codegen.llvm.abi import numpy_dtype
+from whet.compiler.errors import MeasureError
+from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
+
+PROT_NONE, PROT_READ, PROT_WRITE = 0, 1, 2
+ALIGN = 64  # what numpy and our arrays give large buffers
+FRONT = 256  # watched bytes before each buffer, at least
+CANARY = 0xA5
+HUGE = 4 << 20  # numpy asks for huge pages from this size on; measure under the same conditions
+SMALLEST = 2.0**-10  # inputs nearer to zero are replaced: products of half floats stay normal
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class GuardedBuffer:
+    """One C-contiguous array whose end touches an inaccessible page.
+
+    Args:
+        shape: the array's shape.
+        dtype: its element type.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        page = mmap.PAGESIZE
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        padded = -(-size // ALIGN) * ALIGN
+        self._inside = -(-(padded + FRONT) // page) * page
+        self._map = mmap.mmap(-1, self._inside + page, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+            self._map.madvise(mmap.MADV_HUGEPAGE, 0, self._inside)
+        _protect(self._base + self._inside, page, PROT_NONE)
+        bytes_ = np.frombuffer(self._map, np.uint8, self._inside)
+        begin = self._inside - padded
+        self._walls = (bytes_[begin - FRONT : begin], bytes_[begin + size :])
+        for wall in self._walls:
+            wall[:] = CANARY
+        self.bytes = bytes_[begin : begin + size]
+        self.array: np.ndarray = self.bytes.view(dtype).reshape(shape)
+
+    def freeze(self) -> None:
+        """Make the array's pages read-only: a kernel that writes them dies of a fault."""
+        _protect(self._base, self._inside, PROT_READ)
+
+    def intact(self) -> bool:
+        """Whether the watched bytes around the array are untouched."""
+        return all(bool((wall == CANARY).all()) for wall in self._walls)
+
+
+class Arguments:
+    """Arguments for one signature, reused by all candidates that share it.
+
+    Args:
+        signature: a kernel's parameters; every shape must be made of numbers.
+        seed: the same seed gives the same inputs.
+
+    Raises:
+        MeasureError: a shape is symbolic.
+    """
+
+    def __init__(self, signature: KernelSignature, seed: int) -> None:
+        self.signature = signature
+        self._buffers: list[tuple[BufferParam, GuardedBuffer]] = []
+        self._values: list[Any] = []
+        self._initial: dict[str, np.ndarray] = {}
+        for index, param in enumerate(signature.params):
+            rng = np.random.default_rng([seed, index])
+            dtype = numpy_dtype(param.dtype)
+            if isinstance(param, ScalarParam):
+                self._values.append(random_values(rng, (1,), dtype)[0].item())
+                continue
+            buffer = GuardedBuffer(_fixed_shape(signature, param), dtype)
+            initial = random_values(rng, buffer.array.shape, dtype)
+            if param.written:
+                self._initial[param.name] = initial
+            else:
+                buffer.array[...] = initial
+                buffer.freeze()
+            self._buffers.append((param, buffer))
+            self._values.append(buffer.array)
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """Arrays and numbers in the order of the signature."""
+        return tuple(self._values)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """The written arrays by name (not copies)."""
+        return {param.name: buffer.array for param, buffer in self._buffers if param.written}
+
+    def poison(self, finite: bool = False) -> None:
+        """Spoil the outputs, so that a kernel that does not write them is found out.
+
+        Args:
+            finite: fill them with seeded numbers instead of NaN, for kernels that read them first.
+        """
+        for param, buffer in self._buffers:
+            if not param.written:
+                continue
+            if finite:
+                buffer.array[...] = self._initial[param.name]
+            elif np.issubdtype(buffer.array.dtype, np.inexact) or buffer.array.dtype.kind == "V":
+                buffer.array[...] = np.nan
+            else:
+                buffer.bytes[...] = 1 if buffer.array.dtype.kind == "b" else 0x5A
+
+    def stray_writes(self) -> list[str]:
+        """Names of the buffers around which memory was written."""
+        return [param.name for param, buffer in self._buffers if not buffer.intact()]
+
+
+def random_values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Numbers that exercise a kernel: floats in [-1, 1] without denormals, integers in [-8, 8].
+
+    Args:
+        rng: where they come from.
+        shape: of the result.
+        dtype: of the result; unsigned integers are in [0, 8].
+    """
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(bool)
+    if np.issubdtype(dtype, np.integer):
+        low = 0 if np.issubdtype(dtype, np.unsignedinteger) else -8
+        return rng.integers(low, 9, shape).astype(dtype)
+    wide = np.float64 if dtype.itemsize >= 8 else np.float32
+    values = rng.random(shape, dtype=wide)
+    values *= 2
+    values -= 1
+    values[np.abs(values) < SMALLEST] = 0.5
+    return values.astype(dtype)
+
+
+def _fixed_shape(signature: KernelSignature, param: BufferParam) -> tuple[int, ...]:
+    shape = tuple(dim for dim in param.shape if isinstance(dim, int))
+    if len(shape) != len(param.shape):
+        raise MeasureError(
+            f"measurement of {signature.name}",
+            f"{param.name} has the symbolic shape {param.shape}",
+            "give the template sizes that are numbers",
+        )
+    return shape
+
+
+def _protect(address: int, size: int, access: int) -> None:
+    if _libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), access):
+        raise MemoryError(f"mprotect: {os.strerror(ctypes.get_errno())}")

@@ -1,0 +1,369 @@
+"""The traffic of a pool: candidates wait, are built side by side, measured one by one, handed back.
+
+One thread drives each stage, wherever the stage runs; the local and the Ray pool differ only in the
+stages they bring.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
+
+from whet.compiler.errors import MeasureError, WhetError
+from whet.measure.builder import Built
+from whet.measure.gate import Gate
+from whet.measure.pool import Known
+from whet.measure.runner import RunReport
+from whet.measure.values import OK, MeasureInput, MeasureOptions, MeasureResult
+
+T = TypeVar("T")
+# Results that would come out the same again: the program is at fault, not the moment.
+REPEATABLE = {OK, "wrong_answer", "run_error", "run_crash"}
+TRIES = 3  # attempts at one stage when a worker or a machine is lost
+
+
+class Builder(Protocol):
+    """A build stage, here or elsewhere."""
+
+    def start(self) -> str: ...
+    def build(self, inp: MeasureInput) -> Built: ...
+    def close(self) -> None: ...
+
+
+class Measurer(Protocol):
+    """A run stage, here or elsewhere."""
+
+    def start(self) -> str: ...
+    def overlaps_builds(self) -> bool: ...
+    def run(
+        self,
+        built: Built,
+        options: MeasureOptions,
+        reference: Built | None = None,
+        best_cost: float | None = None,
+    ) -> RunReport: ...
+    def close(self) -> None: ...
+
+
+@dataclass
+class _Job:
+    ticket: int
+    inp: MeasureInput
+    begin: float
+    built: Built | None = None
+
+
+class StagedPool:
+    """A pool over given stages; see :class:`whet.measure.pool.Pool` for its methods.
+
+    Args:
+        builders: at least one.
+        measurers: at least one; each has a device of its own.
+        options: how to measure.
+        reference: the default config, built first and compared with; None: numbers are not checked.
+        known: asked with a program's hash between build and run, from the pool's threads.
+    """
+
+    def __init__(
+        self,
+        builders: Sequence[Builder],
+        measurers: Sequence[Measurer],
+        options: MeasureOptions,
+        reference: MeasureInput | None = None,
+        known: Known | None = None,
+    ) -> None:
+        self.capacity = 2 * len(builders) + len(measurers)
+        self.best_cost: float | None = None
+        self.options = options
+        self._builders, self._measurers = list(builders), list(measurers)
+        self._reference_input, self._known = reference, known
+        self._reference: Built | None = None
+        self._reference_ready = threading.Event()
+        self._to_build: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._to_run: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        self._done: list[tuple[int, MeasureResult]] = []
+        self._tickets = self._in_flight = 0
+        self._measured: dict[str, MeasureResult] = {}
+        self._twins: dict[str, list[_Job]] = {}  # same program as one that is being measured
+        self._failure: BaseException | None = None
+        self._closed = False
+        self._gates: dict[str, Gate] = {}
+        self._threads = [
+            threading.Thread(target=self._build_loop, args=(i, one), daemon=True)
+            for i, one in enumerate(self._builders)
+        ] + [
+            threading.Thread(target=self._run_loop, args=(one,), daemon=True)
+            for one in self._measurers
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, inp: MeasureInput) -> int:
+        """Queue a candidate; its ticket, counted from 0."""
+        with self._changed:
+            self._check_open("submit")
+            ticket, self._tickets = self._tickets, self._tickets + 1
+            self._in_flight += 1
+        self._to_build.put(_Job(ticket, inp, time.perf_counter()))
+        return ticket
+
+    def collect(self, timeout: float | None = None) -> list[tuple[int, MeasureResult]]:
+        """Wait for at least one result; see :meth:`whet.measure.pool.Pool.collect`."""
+        with self._changed:
+            self._check_open("collect")
+            self._changed.wait_for(
+                lambda: self._done or not self._in_flight or self._failure or self._closed, timeout
+            )
+            self._check_open("collect")
+            if self._failure is not None:
+                raise self._failure
+            done, self._done = self._done, []
+            return done
+
+    def remeasure(self, inputs: list[MeasureInput], repeats: int) -> list[MeasureResult]:
+        """Measure candidates in turns; see :meth:`whet.measure.pool.Pool.remeasure`."""
+        with self._changed:
+            self._check_open("remeasure")
+        self._reference_ready.wait()
+        begin = time.perf_counter()
+        builder, measurer = self._builders[0], self._measurers[0]
+        built = [self._build(builder, inp) for inp in inputs]
+        options = replace(self.options, repeat=1, min_repeats=1)
+        last: list[RunReport | None] = [None] * len(inputs)
+        costs: list[list[float]] = [[] for _ in inputs]
+        for turn in range(repeats):
+            order = range(len(inputs)) if turn % 2 == 0 else reversed(range(len(inputs)))
+            for i in order:
+                report = last[i]
+                if built[i].status == OK and (report is None or report.status == OK):
+                    last[i] = report = self._run(measurer, inputs[i], built[i], options, None)
+                    costs[i] += report.costs
+            options = replace(options, check=False)  # the first round has checked the numbers
+        results = []
+        for job_built, report, own in zip(built, last, costs):
+            if report is not None and report.status == OK:
+                report = replace(report, costs=tuple(own))
+            results.append(_result(job_built, report, time.perf_counter() - begin))
+        return results
+
+    def close(self) -> None:
+        """End all workers at once; what is in flight is dropped. May be called again."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.notify_all()
+        self._reference_ready.set()
+        for _ in self._builders:
+            self._to_build.put(None)
+        for _ in self._measurers:
+            self._to_run.put(None)
+        for builder in self._builders:
+            builder.close()
+        for measurer in self._measurers:
+            measurer.close()
+        for thread in self._threads:
+            thread.join(5)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- the threads ---------------------------------------------------------------------------
+
+    def _build_loop(self, index: int, stage: Builder) -> None:
+        with contextlib.suppress(WhetError):
+            stage.start()  # if it cannot start, the first build says so
+        if index == 0:
+            reference = self._reference_input
+            if reference is not None:
+                self._reference = self._guarded(
+                    lambda: self._build(stage, reference),
+                    lambda text: Built("infra_error", error=text),
+                )
+            self._reference_ready.set()
+        while (job := self._to_build.get()) is not None and not self._closed:
+            self._build_job(stage, job)
+
+    def _build_job(self, stage: Builder, job: _Job) -> None:
+        job.built = self._guarded(
+            lambda: self._build(stage, job.inp), lambda text: Built("infra_error", error=text)
+        )
+        self._dispatch(job)
+
+    def _run_loop(self, stage: Measurer) -> None:
+        with contextlib.suppress(WhetError):
+            stage.start()
+        self._reference_ready.wait()
+        while (job := self._to_run.get()) is not None and not self._closed:
+            self._run_job(stage, job)
+
+    def _run_job(self, stage: Measurer, job: _Job) -> None:
+        built = job.built
+        assert built is not None
+        report = self._guarded(
+            lambda: self._run(stage, job.inp, built, self.options, self.best_cost),
+            lambda text: RunReport("infra_error", error=text),
+        )
+        self._finish(job, _result(built, report, time.perf_counter() - job.begin))
+
+    def _dispatch(self, job: _Job) -> None:
+        """Send a built candidate on: to the measurer, or home if its program is known already."""
+        built = job.built
+        assert built is not None
+        if built.status != OK:
+            self._finish(job, _result(built, None, time.perf_counter() - job.begin))
+            return
+        key = built.program_hash
+        with self._changed:
+            earlier = self._measured.get(key)
+            if earlier is None and key:
+                if key in self._twins:
+                    self._twins[key].append(job)
+                    return
+                self._twins[key] = []
+        if earlier is None and key and self._known is not None:
+            try:
+                earlier = self._known(key)
+            except Exception as error:  # the log fails: not the candidate's fault, nor ours to hide
+                with self._changed:
+                    self._failure = error
+                    self._changed.notify_all()
+                return
+        if earlier is None:
+            self._to_run.put(job)
+        else:
+            self._finish(job, _reused(earlier, job))
+
+    def _finish(self, job: _Job, result: MeasureResult) -> None:
+        twins: list[_Job] = []
+        with self._changed:
+            if result.program_hash:
+                twins = self._twins.pop(result.program_hash, [])
+                if result.status in REPEATABLE:
+                    self._measured[result.program_hash] = result
+            if result.ok and self._is_ours(job.inp):
+                self.best_cost = min(result.cost, self.best_cost or result.cost)
+            self._done.append((job.ticket, result))
+            self._in_flight -= 1
+            self._changed.notify_all()
+        for twin in twins:
+            if result.status in REPEATABLE:
+                self._finish(twin, _reused(result, twin))
+            else:
+                self._to_run.put(twin)
+
+    # --- one stage of one candidate ------------------------------------------------------------
+
+    def _build(self, stage: Builder, inp: MeasureInput) -> Built:
+        return self._patiently(lambda: self._gated_build(stage, inp))
+
+    def _gated_build(self, stage: Builder, inp: MeasureInput) -> Built:
+        with self._gate(stage.start()).building():
+            return stage.build(inp)
+
+    def _run(
+        self,
+        stage: Measurer,
+        inp: MeasureInput,
+        built: Built,
+        options: MeasureOptions,
+        best_cost: float | None,
+    ) -> RunReport:
+        ours = self._is_ours(inp)
+        reference = self._reference if ours else None
+        return self._patiently(
+            lambda: self._gated_run(stage, built, options, reference, best_cost if ours else None)
+        )
+
+    def _gated_run(
+        self,
+        stage: Measurer,
+        built: Built,
+        options: MeasureOptions,
+        reference: Built | None,
+        best_cost: float | None,
+    ) -> RunReport:
+        gate = self._gate(stage.start())
+        disturbed = built.parallel or stage.overlaps_builds()
+        with gate.alone() if disturbed else contextlib.nullcontext():
+            return stage.run(built, options, reference, best_cost)
+
+    def _patiently(self, act: Callable[[], T]) -> T:
+        """Try again when a worker or a machine is lost: that is not the candidate's doing."""
+        for attempt in range(TRIES):
+            try:
+                return act()
+            except MeasureError:
+                if attempt == TRIES - 1 or self._closed:
+                    raise
+                time.sleep(0.2 * 4**attempt)
+        raise AssertionError("unreachable")
+
+    def _guarded(self, act: Callable[[], T], failed: Callable[[str], T]) -> T:
+        try:
+            return act()
+        except Exception:  # a thread that dies would lose a candidate and hang collect()
+            return failed(traceback.format_exc())
+
+    def _gate(self, machine: str) -> Gate:
+        with self._changed:
+            return self._gates.setdefault(machine, Gate())
+
+    def _is_ours(self, inp: MeasureInput) -> bool:
+        """Whether the reference and the best cost so far say anything about this candidate."""
+        reference = self._reference_input
+        return reference is None or reference.workload == inp.workload
+
+    def _check_open(self, asked: str) -> None:
+        if self._closed:
+            raise MeasureError(f"{asked}()", "the pool is closed", "open another one")
+
+
+def _result(built: Built, report: RunReport | None, total: float) -> MeasureResult:
+    timings = dict(built.timings) | {"total_s": total}
+    known, now = built.program_hash, time.time()
+    if report is None:
+        return MeasureResult(
+            built.status, (), built.error, "build", known, timings, {}, timestamp=now
+        )
+    timings["run_s"] = report.seconds
+    stage = {OK: "", "wrong_answer": "check"}.get(report.status, "run")
+    return MeasureResult(
+        report.status,
+        report.costs,
+        report.error,
+        stage,
+        known,
+        timings,
+        report.environment,
+        timestamp=now,
+    )
+
+
+def _reused(earlier: MeasureResult, job: _Job) -> MeasureResult:
+    """The result of the same program, measured before under another config."""
+    assert job.built is not None
+    timings = dict(job.built.timings) | {"total_s": time.perf_counter() - job.begin}
+    return replace(
+        earlier,
+        program_hash=job.built.program_hash,
+        timings=timings,
+        environment=earlier.environment | {"same_program": True},
+        timestamp=time.time(),
+    )

@@ -1,0 +1,116 @@
+"""The protocol of all pools, and the one function that opens them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol, runtime_checkable
+
+from whet.compiler.errors import MeasureError
+from whet.measure.values import MeasureInput, MeasureOptions, MeasureResult
+
+Known = Callable[[str], MeasureResult | None]
+
+
+@runtime_checkable
+class Pool(Protocol):
+    """Measures candidates of one workload; each submitted one comes back exactly once.
+
+    Attributes:
+        capacity: how many candidates to keep in flight so that nothing waits.
+        best_cost: seconds per call of the best so far; the pool lowers it, its user may set it
+            (when a run is resumed). A far slower candidate is timed only once.
+    """
+
+    capacity: int
+    best_cost: float | None
+
+    def submit(self, inp: MeasureInput) -> int:
+        """Queue a candidate; its ticket, counted from 0."""
+
+    def collect(self, timeout: float | None = None) -> list[tuple[int, MeasureResult]]:
+        """Wait for at least one result.
+
+        Args:
+            timeout: seconds; None waits as long as anything is in flight.
+
+        Returns: finished ``(ticket, result)`` pairs, each once, in the order in which they
+        finished; empty when nothing is in flight or the time is up.
+
+        Raises:
+            MeasureError: the pool is closed.
+        """
+
+    def remeasure(self, inputs: list[MeasureInput], repeats: int) -> list[MeasureResult]:
+        """Measure candidates in turns, ``repeats`` rounds, so that drift harms all alike.
+
+        Returns: one result an input, in order, with a cost for each round.
+        """
+
+    def close(self) -> None:
+        """End all workers at once; what is in flight is dropped. May be called again."""
+
+    def __enter__(self) -> Pool: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+def open_pool(
+    workers: int | str | Pool | None = None,
+    *,
+    options: MeasureOptions | None = None,
+    reference: MeasureInput | None = None,
+    known: Known | None = None,
+    device: str = "cpu",
+) -> Pool:
+    """Open the pool that a user asked for.
+
+    Args:
+        workers: None or ``"local"``: this machine; a number: that many builders on this machine;
+            ``"ray"``: Ray, on the cluster of this process or a new local one; ``"ray://host:port"``
+            or ``"host:port"``: that cluster; a pool: itself.
+        options: how to measure.
+        reference: the default config, whose numbers are taken for right.
+        known: asked with a program's hash before it is measured; an earlier result is used
+            instead. It is called from the pool's threads.
+        device: names the device that is measured on, for the lock between unrelated runs.
+
+    Raises:
+        MeasureError: ``workers`` is none of these.
+    """
+    common: dict[str, Any] = {
+        "options": options,
+        "reference": reference,
+        "known": known,
+        "device": device,
+    }
+    if workers is None or workers == "local":
+        from whet.measure.local import LocalPool
+
+        return LocalPool(**common)
+    if isinstance(workers, bool) or not isinstance(workers, int | str | Pool):
+        raise _unknown(workers)
+    if isinstance(workers, int):
+        from whet.measure.local import LocalPool
+
+        return LocalPool(workers, **common)
+    if isinstance(workers, str):
+        if workers == "ray" or workers.startswith("ray://") or ":" in workers:
+            from whet.measure.ray_pool import RayPool
+
+            return RayPool(None if workers == "ray" else workers, **common)
+        raise _unknown(workers)
+    return workers
+
+
+def _unknown(workers: object) -> MeasureError:
+    return MeasureError(
+        f"workers={workers!r}",
+        "no such pool",
+        'None, "local", a number of builders, "ray", "ray://host:port", or a pool',
+    )

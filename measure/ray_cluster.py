@@ -1,0 +1,124 @@
+"""The connection to Ray: to a cluster that is there, or to a new one on loopback only."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from whet.compiler.errors import MeasureError
+
+MEASURER = "whet_measurer"  # the custom resource of which each measuring machine offers one
+STORE_BYTES = 100 << 20  # object store of a local cluster; only small values travel
+# Ray's own setting, which it reads when imported: only with 0 does a local cluster bind to
+# 127.0.0.1 instead of to every interface.
+LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+
+_lock = threading.Lock()
+_users = 0  # how many rely on this connection
+_started_here = False
+
+
+def connect(address: str | None) -> Any:
+    """Connect to Ray, or join the connection that there is; the ``ray`` module.
+
+    Args:
+        address: ``"ray://host:port"``, ``"host:port"``, or None: the cluster that this process is
+            connected to, else a new one on this machine. Every call wants one of
+            :func:`disconnect`.
+
+    Raises:
+        MeasureError: Ray is missing or the cluster cannot be reached.
+    """
+    global _users, _started_here
+    with _lock:
+        if address is None and "ray" not in sys.modules:
+            os.environ.setdefault(LOOPBACK, "0")
+        try:
+            import ray
+        except ImportError as error:
+            raise MeasureError(
+                'workers="ray"', f"Ray cannot be imported: {error}", "pip install ray"
+            ) from error
+        if not ray.is_initialized():
+            try:
+                _join(ray, address) if address else _start(ray)
+            except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+                raise MeasureError(
+                    f"Ray cluster at {address or 'this machine'}",
+                    f"{type(error).__name__}: {error}",
+                    "`ray status` on the head says whether it runs",
+                ) from error
+            _started_here = True
+        _users += 1
+        return ray
+
+
+def disconnect() -> None:
+    """Undo one :func:`connect`; the last one ends what the first one began."""
+    global _users, _started_here
+    with _lock:
+        _users -= 1
+        if _users == 0 and _started_here:
+            import ray
+
+            _started_here = False
+            ray.shutdown()
+
+
+@contextlib.contextmanager
+def connected(address: str | None = None) -> Iterator[Any]:
+    """Keep a connection (and a local cluster) over several pools."""
+    ray = connect(address)
+    try:
+        yield ray
+    finally:
+        disconnect()
+
+
+def check_measurer(ray: Any) -> None:
+    """Raise a MeasureError where no machine of the cluster offers to measure."""
+    have = ray.cluster_resources()
+    if have.get(MEASURER, 0) >= 1:
+        return
+    offer = f"--resources='{{\"{MEASURER}\": 1}}'"
+    raise MeasureError(
+        'workers="ray"',
+        f"no machine of the cluster offers the resource {MEASURER!r}",
+        f"on the machine to measure on: ray start --address=... {offer}\nthe cluster has {have}",
+    )
+
+
+def _join(ray: Any, address: str) -> None:
+    ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+
+
+def _start(ray: Any) -> None:
+    with _importable_here():
+        ray.init(
+            "local",
+            num_cpus=max(2, len(os.sched_getaffinity(0))),
+            resources={MEASURER: 1},
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            object_store_memory=STORE_BYTES,
+        )
+
+
+@contextlib.contextmanager
+def _importable_here() -> Iterator[None]:
+    """Let Ray's own processes, which inherit our environment, import what we can import."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(p) for p in sys.path)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before

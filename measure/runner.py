@@ -1,0 +1,171 @@
+"""What a measurer's worker does: load one artifact, check its numbers, time it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whet.measure.answers import Expected
+from whet.measure.buffers import Arguments
+from whet.measure.machine import environment
+from whet.measure.timing import spread, time_kernel
+from whet.measure.values import OK, MeasureOptions
+
+if TYPE_CHECKING:
+    from whet.compiler.runtime.artifact import Artifact
+    from whet.compiler.signature import KernelSignature
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What came of running one candidate.
+
+    Attributes:
+        status: ``"ok"``, ``"wrong_answer"``, ``"run_error"``, ``"run_timeout"``, ``"run_crash"``
+            or ``"out_of_memory"``.
+        costs: seconds per call, one a repeat.
+        error: the whole error text.
+        environment: the machine, and how the measurement went.
+        seconds: time that it took, loading included; the stage fills it in.
+    """
+
+    status: str
+    costs: tuple[float, ...] = ()
+    error: str = ""
+    environment: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One loaded kernel.
+
+    Attributes:
+        signature: its parameters.
+        bind: makes of arrays and numbers a function that runs the kernel on them as often as it
+            is told, at next to no cost per call.
+    """
+
+    signature: KernelSignature
+    bind: Callable[[tuple], Callable[[int], None]]
+
+    @staticmethod
+    def load(artifact: Artifact) -> Kernel:
+        """The entry kernel of an artifact, ready in this process."""
+        from whet.compiler.runtime import Module
+
+        entry = Module.from_artifact(artifact).entry_func
+        return Kernel(entry.signature, entry.repeater)
+
+
+_expected: dict[tuple[str, int], tuple[list[Expected], bool]] = {}
+
+
+def prepare_reference(key: str, artifact: Artifact, options: MeasureOptions) -> None:
+    """Run the reference once and keep its outputs in this worker.
+
+    Args:
+        key: names the reference in later calls of :func:`run_candidate`.
+        artifact: the reference's compiled kernel.
+        options: seed and tolerance.
+    """
+    remember(key, Kernel.load(artifact), options)
+
+
+def run_candidate(
+    artifact: Artifact,
+    options: MeasureOptions,
+    reference: str | None = None,
+    best_cost: float | None = None,
+) -> RunReport:
+    """Check and time one artifact.
+
+    Args:
+        artifact: the candidate's compiled kernel.
+        options: how.
+        reference: key of a prepared reference; None: the numbers are not checked.
+        best_cost: seconds per call of the best so far; a far slower candidate is timed once.
+    """
+    return measure(Kernel.load(artifact), options, reference, best_cost)
+
+
+def remember(key: str, kernel: Kernel, options: MeasureOptions) -> None:
+    """:func:`prepare_reference` for a loaded kernel."""
+    arguments = _arguments(kernel.signature, options.seed)
+    finite = False
+    while True:
+        arguments.poison(finite)
+        kernel.bind(arguments.values)(1)
+        outputs = arguments.outputs()
+        if finite or not any(_has_nan(array) for array in outputs.values()):
+            break
+        finite = True  # it reads what it writes (an accumulation): poison would spoil any check
+    expected = [Expected(name, array, options.rtol) for name, array in outputs.items()]
+    _expected.clear()  # one reference at a time: outputs can be large
+    _expected[key, options.seed] = expected, finite
+
+
+def measure(
+    kernel: Kernel,
+    options: MeasureOptions,
+    reference: str | None = None,
+    best_cost: float | None = None,
+) -> RunReport:
+    """:func:`run_candidate` for a loaded kernel."""
+    arguments = _arguments(kernel.signature, options.seed)
+    expected: list[Expected] = []
+    finite = False
+    if reference is not None:
+        expected, finite = _expected[reference, options.seed]
+    arguments.poison(finite)
+    run = kernel.bind(arguments.values)
+
+    def timed(number: int) -> float:
+        start = time.perf_counter()
+        run(number)
+        return (time.perf_counter() - start) / number
+
+    first = timed(1)
+    wrong = _what_is_wrong(arguments, expected)
+    if wrong:
+        return RunReport("wrong_answer", (), wrong, environment())
+    timing = time_kernel(timed, first, options, best_cost)
+    stray = _what_is_wrong(arguments, [])
+    facts = environment() | {
+        "checked": reference is not None,
+        "number": timing.number,
+        "spread": round(spread(list(timing.costs)), 5),
+        "stopped": timing.stopped,
+    }
+    if stray:
+        return RunReport("wrong_answer", (), stray, facts)
+    return RunReport(OK, timing.costs, "", facts)
+
+
+def _what_is_wrong(arguments: Arguments, expected: list[Expected]) -> str:
+    stray = arguments.stray_writes()
+    if stray:
+        _arguments.cache_clear()  # the walls are broken: the next candidate gets new ones
+        return f"the kernel wrote memory outside of {', '.join(stray)}"
+    outputs = arguments.outputs()
+    if {one.name for one in expected} - outputs.keys():
+        return (
+            f"the kernel writes {sorted(outputs)}, the reference schedule's "
+            f"{sorted(one.name for one in expected)}"
+        )
+    texts = (one.difference(outputs[one.name]) for one in expected)
+    return "\n".join(text for text in texts if text)
+
+
+@lru_cache(maxsize=1)
+def _arguments(signature: KernelSignature, seed: int) -> Arguments:
+    return Arguments(signature, seed)
+
+
+def _has_nan(array: np.ndarray) -> bool:
+    return array.dtype.kind not in "biu" and bool(np.isnan(array).any())

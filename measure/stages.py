@@ -1,0 +1,221 @@
+"""The two stages of a measurement, each a supervised worker: one builds, one runs.
+
+The same classes serve a thread of the local pool and a Ray actor on another machine.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from whet.compiler.signature import BufferParam, ScalarParam
+from whet.measure import machine
+from whet.measure.builder import Built
+from whet.measure.runner import RunReport
+from whet.measure.supervisor import Outcome, Supervisor
+from whet.measure.values import OK, MeasureInput, MeasureOptions
+
+if TYPE_CHECKING:
+    pass
+
+BUILD = "whet.measure.builder:build_candidate"
+RUN = "whet.measure.runner:run_candidate"
+PREPARE = "whet.measure.runner:prepare_reference"
+ALLOWANCE = 1.0  # seconds for loading a kernel, checking its numbers, and a busy machine
+SLOWEST_FILL = 100e6  # bytes of inputs made in a second, at least
+RECYCLE = 400  # builds after which a builder is replaced: LLVM keeps some memory of each
+# What a worker imports before its first candidate, so that no candidate pays for it.
+PRELOAD = {
+    BUILD: ["whet.compiler.driver", "whet.search_spaces", "llvmlite.binding"],
+    RUN: ["whet.compiler.runtime", "llvmlite.binding"],
+}
+
+
+class BuildStage:
+    """Builds candidates in a worker kept off the measuring core.
+
+    Args:
+        options: budgets and limits.
+        function: import path of the function that builds; replaced in tests.
+        path: the driver's ``sys.path``; None: this process's.
+    """
+
+    def __init__(
+        self,
+        options: MeasureOptions,
+        function: str = BUILD,
+        path: Sequence[str] | None = None,
+    ) -> None:
+        self._options = options
+        self._function = function
+        self._supervisor = Supervisor(
+            memory_limit=options.memory_limit or machine.memory_bytes() // 2,
+            cpus=machine.builder_cores(),
+            preload=_preload(function),
+            max_calls=RECYCLE,
+            path=path,
+        )
+
+    def start(self) -> str:
+        """Start the worker in the background; the name of the machine it is on."""
+        self._supervisor.start()
+        return platform.node()
+
+    def build(self, inp: MeasureInput) -> Built:
+        """Build one candidate; whatever it does, the answer is a :class:`Built`.
+
+        Raises:
+            MeasureError: no worker can be had.
+        """
+        outcome = self._supervisor.call(self._function, inp, timeout=self._options.build_timeout)
+        if outcome.kind == "ok":
+            return outcome.value
+        timings = {"build_s": outcome.seconds}
+        return Built(_status("build", outcome), error=outcome.error, timings=timings)
+
+    def close(self) -> None:
+        """Kill the worker and what it started."""
+        self._supervisor.close()
+
+
+class RunStage:
+    """Measures candidates alone on its device: pinned, or on all cores for parallel kernels.
+
+    Args:
+        options: budgets and limits.
+        device: names the lock between unrelated runs.
+        function: import path of the function that runs; replaced in tests.
+        prepare: import path of the function that runs the reference.
+        path: the driver's ``sys.path``; None: this process's.
+    """
+
+    def __init__(
+        self,
+        options: MeasureOptions,
+        device: str = "cpu",
+        function: str = RUN,
+        prepare: str = PREPARE,
+        path: Sequence[str] | None = None,
+    ) -> None:
+        self._device = device
+        self._function = function
+        self._prepare = prepare
+        self._closed = False
+        self._one_at_a_time = threading.Lock()
+        # Two workers, used in turn: a worker that once ran threads keeps them, and the pinned one
+        # must have none. The second is started by the first parallel kernel.
+        self._pinned, self._wide = (
+            Supervisor(
+                memory_limit=options.memory_limit or machine.memory_bytes() // 2,
+                cpus=cpus,
+                preload=_preload(function),
+                path=path,
+            )
+            for cpus in ([machine.measuring_core()], None)
+        )
+        self._prepared: dict[Supervisor, tuple[int, str]] = {}
+        self._unfit: dict[str, str] = {}
+
+    def start(self) -> str:
+        """Start the worker in the background; the name of the machine it is on."""
+        self._pinned.start()
+        return platform.node()
+
+    def overlaps_builds(self) -> bool:
+        """Whether builders share this stage's core, so that they must take turns."""
+        return machine.cores_overlap()
+
+    def run(
+        self,
+        built: Built,
+        options: MeasureOptions,
+        reference: Built | None = None,
+        best_cost: float | None = None,
+    ) -> RunReport:
+        """Check and time one candidate; whatever it does, the answer is a :class:`RunReport`.
+
+        Args:
+            built: a candidate that was built.
+            options: how to measure.
+            reference: the default config's program, to check the numbers; None: unchecked.
+            best_cost: seconds per call of the best so far.
+
+        Raises:
+            MeasureError: no worker can be had, or the stage is closed.
+        """
+        supervisor = self._wide if built.parallel else self._pinned
+        with self._one_at_a_time, machine.exclusive(self._device, lambda: self._closed):
+            key, why_not = None, "switched off"
+            if reference is not None and options.check:
+                key, why_not = self._reference(supervisor, reference, options)
+            budget = run_budget(built, options, best_cost)
+            outcome = supervisor.call(
+                self._function, built.artifact, options, key, best_cost, timeout=budget
+            )
+        if outcome.kind != "ok":
+            error = outcome.error
+            if outcome.kind == "timeout" and budget < options.run_timeout:
+                error = f"hopeless: the best so far takes {best_cost:.3g} s per call; {error}"
+            return RunReport(_status("run", outcome), (), error, seconds=outcome.seconds)
+        report: RunReport = replace(outcome.value, seconds=outcome.seconds)
+        if report.status == OK and key is None:
+            report.environment["unchecked"] = why_not
+        return report
+
+    def close(self) -> None:
+        """Kill the workers and what they started."""
+        self._closed = True
+        self._pinned.close()
+        self._wide.close()
+
+    def _reference(
+        self, supervisor: Supervisor, reference: Built, options: MeasureOptions
+    ) -> tuple[str | None, str]:
+        """Have the reference's outputs in this very worker; a crash here is not the candidate's."""
+        key = reference.program_hash
+        if key in self._unfit:
+            return None, self._unfit[key]
+        if reference.status != OK:
+            return None, f"the default config could not be built: {reference.error}"
+        supervisor.start()
+        if self._prepared.get(supervisor) != (supervisor.starts, key):
+            outcome = supervisor.call(
+                self._prepare, key, reference.artifact, options, timeout=options.run_timeout
+            )
+            if outcome.kind != "ok":
+                self._unfit[key] = f"the default config could not be run: {outcome.error}"
+                return None, self._unfit[key]
+            self._prepared[supervisor] = supervisor.starts, key
+        return key, ""
+
+
+def run_budget(built: Built, options: MeasureOptions, best_cost: float | None) -> float:
+    """Seconds a candidate may run before it is killed.
+
+    Without this, the worst candidates of a space cost more time than all others together: a plain
+    matmul of 1024 has schedules from 0.02 s to 8 s. The allowance for all but the kernel itself is
+    generous, so that a busy machine kills nothing good.
+    """
+    if best_cost is None or built.artifact is None:
+        return options.run_timeout
+    fresh_inputs = sum(_bytes(p) for p in built.artifact.signatures[0].params) / SLOWEST_FILL
+    own = options.max_measure_s + options.hopeless_factor * best_cost
+    return min(options.run_timeout, ALLOWANCE + fresh_inputs + own)
+
+
+def _bytes(param: BufferParam | ScalarParam) -> int:
+    if isinstance(param, ScalarParam):
+        return 0
+    return 8 * math.prod(dim for dim in param.shape if isinstance(dim, int))
+
+
+def _status(stage: str, outcome: Outcome) -> str:
+    return outcome.kind if outcome.kind == "out_of_memory" else f"{stage}_{outcome.kind}"
+
+
+def _preload(function: str) -> list[str]:
+    return [function.partition(":")[0], *PRELOAD.get(function, [])]

@@ -1,0 +1,82 @@
+"""How often to call a kernel, and when its time is known."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from whet.measure.values import MeasureOptions
+
+SHORTEST = 0.5e-3  # seconds: a shorter timing says little about a kernel's speed
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The repeats of one kernel.
+
+    Attributes:
+        costs: seconds per call, one a repeat.
+        number: calls in each repeat.
+        stopped: why no more repeats were made: ``"spread"``, ``"repeats"``, ``"time"`` or
+            ``"slow"`` (far behind the best so far; one figure is enough).
+    """
+
+    costs: tuple[float, ...]
+    number: int
+    stopped: str
+
+
+def time_kernel(
+    timed: Callable[[int], float],
+    first: float,
+    options: MeasureOptions,
+    best_cost: float | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Timing:
+    """Repeat until the spread is known, the time is up, or the kernel is clearly slow.
+
+    Args:
+        timed: calls the kernel that many times and returns seconds per call.
+        first: seconds of a first, cold call that was already made.
+        options: how many repeats, how long, how alike.
+        best_cost: seconds per call of the best kernel so far; None: no early end.
+        clock: seconds; replaced in tests.
+    """
+    start = clock()
+    slow = options.slow_factor * best_cost if best_cost else math.inf
+    if first > slow and first >= options.min_repeat_ms * 1e-3:
+        return Timing((first,), 1, "slow")  # even a warm-up would cost more than it tells
+    calls, cost = _warm_up(timed, options)
+    if cost > slow:
+        return Timing((cost,), calls, "slow")
+    number = options.number or max(1, math.ceil(options.min_repeat_ms * 1e-3 / cost))
+    costs = [cost] if number == calls else []
+    while True:
+        if len(costs) >= options.min_repeats and spread(costs) <= options.spread:
+            return Timing(tuple(costs), number, "spread")
+        if len(costs) >= options.repeat:
+            return Timing(tuple(costs), number, "repeats")
+        if costs and clock() - start + number * cost > options.max_measure_s:
+            return Timing(tuple(costs), number, "time")
+        costs.append(timed(number))
+
+
+def spread(costs: list[float]) -> float:
+    """Interquartile range over median; 0 for a single figure."""
+    if len(costs) < 2:
+        return 0.0
+    low, middle, high = statistics.quantiles(costs, n=4, method="inclusive")
+    return (high - low) / middle if middle else 0.0
+
+
+def _warm_up(timed: Callable[[int], float], options: MeasureOptions) -> tuple[int, float]:
+    """Call until one timing is long enough to be believed: its number of calls, and the cost."""
+    calls = 1
+    while True:
+        cost = max(timed(calls), 1e-10)
+        if calls * cost >= SHORTEST:
+            return calls, cost
+        calls = min(16 * calls, max(calls + 1, math.ceil(2 * SHORTEST / cost)))

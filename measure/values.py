@@ -1,0 +1,155 @@
+"""The plain values of a measurement: what is measured, how, and what came of it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from whet.search_spaces import Config, TemplateRef, Workload
+
+OK = "ok"
+STATUSES = (
+    OK,
+    "lower_error",  # the template or the lowering raised
+    "build_error",  # the code generator raised
+    "build_timeout",
+    "build_crash",
+    "run_error",
+    "run_timeout",
+    "run_crash",
+    "out_of_memory",
+    "wrong_answer",  # the numbers differ from the reference's, or memory of others was written
+    "pruned",  # a static check refused the candidate; it was never built
+    "infra_error",  # a worker or a machine was lost; says nothing about the candidate
+)
+
+
+@dataclass(frozen=True)
+class MeasureInput:
+    """One candidate: everything that a worker needs to build it again.
+
+    Attributes:
+        workload: operator and arguments.
+        target: a canonical target as JSON (``Target.to_json()``).
+        config: the knobs' choices.
+        template: where a worker finds the schedule template.
+    """
+
+    workload: Workload
+    target: dict[str, Any]
+    config: Config
+    template: TemplateRef
+
+
+@dataclass(frozen=True)
+class MeasureResult:
+    """What came of one candidate; a failed candidate is a result too.
+
+    Attributes:
+        status: one of :data:`STATUSES`.
+        costs: seconds per call, one entry a repeat; empty unless the status is ``"ok"``.
+        error: the whole error text (traceback, the worker's last words on stderr); empty when ok.
+        stage: where it ended: ``"build"``, ``"run"``, ``"check"``, or ``""`` when ok.
+        program_hash: hash of the lowered program and its target; empty when it was never lowered.
+        timings: seconds: ``lower_s``, ``build_s``, ``run_s`` (loading, checking and timing), and
+            ``total_s`` from submit to result, waiting included.
+        environment: what the machine was like: CPU, governor, load, core, versions, spread.
+        timestamp: seconds since the epoch at the end of the measurement.
+    """
+
+    status: str
+    costs: tuple[float, ...] = ()
+    error: str = ""
+    stage: str = ""
+    program_hash: str = ""
+    timings: dict[str, float] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    timestamp: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.status not in STATUSES:
+            raise ValueError(f"unknown status {self.status!r}; known: {', '.join(STATUSES)}")
+        if (self.status == OK) != bool(self.costs):
+            raise ValueError(f"status {self.status!r} with {len(self.costs)} costs")
+
+    @property
+    def ok(self) -> bool:
+        """Whether the candidate was built, ran and (where checked) gave the right numbers."""
+        return self.status == OK
+
+    @property
+    def cost(self) -> float:
+        """Seconds per call: the median of the repeats; infinity for a failed candidate.
+
+        The median is what a user sees on the machine as it is; the minimum (:attr:`min_cost`)
+        would reward the one lucky repeat, and crowns the noisier of two equal kernels.
+        """
+        return statistics.median(self.costs) if self.costs else math.inf
+
+    @property
+    def min_cost(self) -> float:
+        """Seconds per call of the fastest repeat; infinity for a failed candidate."""
+        return min(self.costs, default=math.inf)
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as JSON-able data."""
+        return asdict(self) | {"costs": list(self.costs)}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> MeasureResult:
+        """The result that :meth:`to_json` described."""
+        return MeasureResult(**(data | {"costs": tuple(data["costs"])}))
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """How candidates are built, run, timed and checked.
+
+    Attributes:
+        build_timeout: seconds for lowering and compiling; then the worker is killed.
+        run_timeout: seconds for loading, running, checking and timing; then the worker is killed.
+        number: calls in one repeat; None chooses it so that a repeat takes ``min_repeat_ms``.
+        repeat: the largest number of repeats.
+        min_repeats: the smallest number of repeats, where ``max_measure_s`` allows.
+        min_repeat_ms: milliseconds that one repeat should at least take.
+        max_measure_s: seconds after which no new repeat begins.
+        spread: the repeats stop early once their relative spread (interquartile range over
+            median) is at most this.
+        slow_factor: a candidate whose first warm run is this many times slower than the best
+            cost so far is not repeated.
+        hopeless_factor: a candidate that many times slower than the best so far may be killed long
+            before ``run_timeout``.
+        memory_limit: bytes of data that a worker may allocate; None: half of the machine's.
+        check: whether outputs are compared with the default config's.
+        seed: seed of the inputs.
+        rtol: relative tolerance of the check; None chooses it from each output's dtype.
+    """
+
+    build_timeout: float = 10.0
+    run_timeout: float = 10.0
+    number: int | None = None
+    repeat: int = 10
+    min_repeats: int = 3
+    min_repeat_ms: float = 20.0
+    max_measure_s: float = 0.15
+    spread: float = 0.01
+    slow_factor: float = 3.0
+    hopeless_factor: float = 20.0
+    memory_limit: int | None = None
+    check: bool = True
+    seed: int = 0
+    rtol: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("build_timeout", "run_timeout", "repeat", "min_repeats", "slow_factor"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"MeasureOptions({name}={getattr(self, name)!r}): must be above 0")
+        if self.number is not None and self.number < 1:
+            raise ValueError(f"MeasureOptions(number={self.number!r}): must be at least 1")
+
+    def to_json(self) -> dict[str, Any]:
+        """The options as JSON-able data, for the log."""
+        return asdict(self)

@@ -1,0 +1,86 @@
+"""The matmul template for CPUs: packed B, a register tile, blocks of rows.
+
+    P[jo, k, ji] = B[k, jo * nr + ji]                 # once: a panel's columns side by side
+    for io:                                           # mc rows of A, which the L2 cache holds
+        for jo:                                       # a panel of B
+            for it:                                   # mr rows of A times the panel
+                acc[mr, nr] += A[i, k] * P[jo, k, j]  # registers, for all k
+                C[i, j] = acc
+"""
+
+from __future__ import annotations
+
+from whet.compiler import te
+from whet.compiler.errors import ArgumentError
+from whet.compiler.target import Target
+from whet.compiler.te import Schedule
+from whet.compiler.tir import dtype as dt
+from whet.search_spaces.config_scope import get_config
+from whet.search_spaces.cpu.registers import register_tiles
+from whet.search_spaces.template import template
+
+
+@template("matmul", version=1)
+def matmul(N: int, K: int, M: int, dtype: str = "float32") -> tuple[Schedule, list]:
+    """``C = A @ B`` for ``A`` (N, K) and ``B`` (K, M), all row-major, of ``dtype``."""
+    for name, value in (("N", N), ("K", K), ("M", M)):
+        if not isinstance(value, int) or value < 1:
+            raise ArgumentError(f"matmul({N}, {K}, {M})", f"{name} must be an int, at least 1")
+    A = te.placeholder((N, K), dtype, name="A")
+    B = te.placeholder((K, M), dtype, name="B")
+    cfg = get_config()
+    target = Target.current() or Target("llvm")
+    lanes = max(target.vector_bytes // dt.itemsize(dtype), 1)
+
+    tiles = register_tiles(target, lanes, rows_at_most=N, columns_at_most=M)
+    cfg.define_knob("tile", tiles, default=tiles[0])
+    mr, nr = cfg["tile"].val
+    blocks = [b for b in (1, 2, 4, 8, 16, 32, 64, 128, 256) if b == 1 or b * 2 < N]
+    cfg.define_knob("row_block", blocks, default=min(16, blocks[-1]))  # register tiles in a block
+    cfg.define_knob("unroll_k", [u for u in (1, 2, 4, 8) if K % u == 0], default=1)
+    cfg.define_knob("pack", [True, False], default=N > 8)
+    cfg.define_knob("order", ["rows", "panels"], default="rows")
+
+    k = te.reduce_axis((0, K), name="k")
+    if cfg["pack"].val:
+        panels = -(-M // nr)
+
+        def packed(jo: te.Tensor, kk: te.Tensor, ji: te.Tensor) -> object:
+            column = jo * nr + ji
+            inside = B[kk, column]
+            return inside if M % nr == 0 else te.if_then_else(column < M, inside, 0.0)
+
+        P = te.compute((panels, K, nr), packed, name="P")
+        C = te.compute(
+            (N, M), lambda i, j: te.sum(A[i, k] * P[j // nr, k, j % nr], axis=k), name="C"
+        )
+    else:
+        P = None
+        C = te.compute((N, M), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+
+    s = te.create_schedule(C.op)
+    acc = s.cache_write(C, "local")
+    i, j = s[C].op.axis
+    io, it = s[C].split(i, factor=mr * cfg["row_block"].val)
+    it, ii = s[C].split(it, factor=mr)
+    jo, ji = s[C].split(j, factor=nr)
+    if cfg["order"].val == "rows":
+        s[C].reorder(io, jo, it, ii, ji)
+    else:
+        s[C].reorder(jo, io, it, ii, ji)
+    s[C].unroll(ii)
+    s[C].vectorize(ji)
+    s[acc].compute_at(s[C], it)
+    ai, aj = s[acc].op.axis
+    if cfg["unroll_k"].val > 1:
+        ko, ki = s[acc].split(k, factor=cfg["unroll_k"].val)
+        s[acc].reorder(ko, ki, ai, aj)
+        s[acc].unroll(ki)
+    else:
+        s[acc].reorder(k, ai, aj)
+    s[acc].unroll(ai)
+    s[acc].vectorize(aj)
+    if P is not None:
+        pj, pk, pi = s[P].op.axis
+        s[P].vectorize(pi)
+    return s, [A, B, C]

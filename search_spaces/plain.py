@@ -1,0 +1,64 @@
+"""Plain data: what may be a knob's choice or a template's argument, in one canonical form."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.errors import SpaceError
+
+Choice = int | float | bool | str | None | tuple
+
+
+def plain(value: Any, asked: str, where: str) -> Choice:
+    """``value`` in canonical form: sequences as tuples, numpy scalars as Python's.
+
+    Args:
+        value: anything.
+        asked: what was asked, for the error's text.
+        where: which part of it ``value`` is, for the error's text.
+
+    Raises:
+        SpaceError: ``value`` holds something that JSON cannot (or a NaN or an infinity).
+    """
+    if value is None or type(value) in (int, str, bool):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise SpaceError(asked, f"{where} is {value!r}, which JSON cannot hold")
+        return float(value)
+    if isinstance(value, tuple | list):
+        return tuple(plain(item, asked, where) for item in value)
+    if isinstance(value, np.generic):
+        item = value.item()
+        if type(item) in (int, str, bool, float):
+            return plain(item, asked, where)
+    elif isinstance(value, int):
+        return int(value)
+    elif isinstance(value, str):
+        return str(value)
+    raise SpaceError(
+        asked,
+        f"{where} is a {type(value).__name__}, which cannot be stored as JSON",
+        "allowed: int, float, bool, str, None, and tuples or lists of these",
+    )
+
+
+def plain_text(value: Choice) -> str:
+    """The canonical JSON text of plain data."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def jsonable(value: Choice) -> Any:
+    """Plain data with lists for tuples, as JSON reads it back."""
+    return [jsonable(item) for item in value] if isinstance(value, tuple) else value
+
+
+def tagged(value: Choice) -> Any:
+    """A hashable stand-in that tells ``1``, ``1.0`` and ``True`` apart."""
+    if isinstance(value, tuple):
+        return tuple(map(tagged, value))
+    return value if type(value) is int or type(value) is str else (type(value).__name__, value)

@@ -1,0 +1,334 @@
+"""Templates: functions that say what to compute and which programs are worth trying."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from whet.compiler.errors import SpaceError
+from whet.compiler.target import Target
+from whet.search_spaces.builtin import BUILTIN
+from whet.search_spaces.config_scope import ConfigView, config_in_force, talking_to
+from whet.search_spaces.source import source_hash, source_text, still_in_file
+from whet.search_spaces.space import ConfigSpace
+from whet.search_spaces.values import Config, Workload
+
+if TYPE_CHECKING:
+    from whet.search_spaces.ref import TemplateRef
+
+# Spaces can be large and a long run may touch many shapes.
+_SPACES_KEPT = 128
+
+_templates: dict[str, Template] = {}
+
+
+class Template:
+    """A registered template; :func:`template` makes it. Calling it gives ``(schedule, args)``.
+
+    Attributes:
+        name: the name it is registered under.
+        version: to be raised by hand when a change should retire the records made before it.
+        func: the function.
+        source_hash: hex digits of the function's source.
+    """
+
+    def __init__(self, name: str, func: Callable[..., Any], version: int = 1) -> None:
+        self.name = name
+        self.version = version
+        self.func = func
+        self.source_text = source_text(func)
+        self.source_hash = source_hash(func)
+        self._signature = _positional_signature(name, func)
+        self._spaces: OrderedDict[tuple[str, str], ConfigSpace] = OrderedDict()
+        self._lock = threading.Lock()
+        functools.update_wrapper(self, func)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the template under the config in force.
+
+        That is :func:`using_config`'s, else what :func:`using_resolver`'s resolver says, else the
+        default of the template's space.
+
+        Returns:
+            ``(schedule, args)``: the schedule, and the tensors that the kernel takes.
+
+        Raises:
+            SpaceError: wrong arguments, or a config that does not fit. Other errors are the
+                template's.
+        """
+        workload = self.workload(*args, **kwargs)
+        return self.instantiate(workload, config_in_force(workload))
+
+    def workload(self, *args: Any, **kwargs: Any) -> Workload:
+        """The workload of these arguments, with the signature's defaults filled in.
+
+        Raises:
+            SpaceError: keyword arguments, arguments that do not match the signature, or that JSON
+                cannot hold.
+        """
+        asked = f"template {self.name!r}"
+        usage = f"{self.name}{self._signature}"
+        if kwargs:
+            raise SpaceError(
+                asked,
+                f"keyword arguments are not taken: {', '.join(kwargs)}",
+                f"a workload's arguments are positional: {usage}",
+            )
+        try:
+            bound = self._signature.bind(*args)
+        except TypeError as error:
+            raise SpaceError(
+                asked, f"{error} ({len(args)} arguments were given)", f"it takes {usage}"
+            ) from None
+        bound.apply_defaults()
+        return Workload(self.name, bound.args)
+
+    def space(self, workload: Workload) -> ConfigSpace:
+        """The space of a workload; see :func:`space_of`."""
+        workload = self.workload(*workload.args)
+        target = Target.current()
+        # Candidate lists may follow the target in force, e.g. its vector width.
+        key = (workload.key, "" if target is None else target.key)
+        with self._lock:
+            if key in self._spaces:
+                self._spaces.move_to_end(key)
+                return self._spaces[key]
+        space = self._collect(workload)
+        with self._lock:
+            space = self._spaces.setdefault(key, space)
+            while len(self._spaces) > _SPACES_KEPT:
+                self._spaces.popitem(last=False)
+        return space
+
+    def instantiate(self, workload: Workload, config: Config | None) -> Any:
+        """``(schedule, args)`` of a workload under a config (None: the default)."""
+        space = self.space(workload)
+        if config is None:
+            config = space.default
+        else:
+            space.check(config)
+        view = ConfigView(config, space)
+        with talking_to(view):
+            result = self._run(workload, f"while template {workload} ran with config {config}")
+        missing = [name for name in space.knobs if name not in view.defined]
+        if missing:
+            raise SpaceError(
+                f"template {workload} with config {config}",
+                f"it did not define the knobs {', '.join(missing)} this time",
+                "a template must define the same knobs whatever the config is",
+            )
+        return result
+
+    def ref(self) -> TemplateRef:
+        """How another process finds this template."""
+        from whet.search_spaces.ref import ref_of
+
+        return ref_of(self)
+
+    def _collect(self, workload: Workload) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        with talking_to(space):
+            _, args = self._run(workload, f"while the space of {workload} was collected")
+        space.seal(_graph_text(args))
+        return space
+
+    def _run(self, workload: Workload, note: str) -> tuple[Any, list[Any]]:
+        try:
+            result = self.func(*workload.args)
+        except Exception as error:
+            error.add_note(note)
+            raise
+        if (
+            not isinstance(result, tuple)
+            or len(result) != 2
+            or not isinstance(result[1], list | tuple)
+        ):
+            raise SpaceError(
+                f"template {workload}",
+                f"it returned a {type(result).__name__}",
+                "a template returns (schedule, [tensors])",
+            )
+        return result[0], list(result[1])
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """By name where the module can be imported; pickle would look for the bare function."""
+        from whet.search_spaces.ref import importable, resolve
+
+        if importable(self):
+            return resolve, (self.ref(),)
+        return super().__reduce_ex__(protocol)
+
+    def __getstate__(self) -> dict:
+        """Another process collects its own spaces."""
+        state = self.__dict__.copy()
+        del state["_spaces"], state["_lock"]
+        return state
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state, _spaces=OrderedDict(), _lock=threading.Lock())
+
+    def __repr__(self) -> str:
+        return f"<template {self.name!r} {self._signature}>"
+
+
+def template(name: str, *, version: int = 1) -> Callable[[Callable[..., Any]], Template]:
+    """Decorator that makes a function a template and registers it under ``name``.
+
+    Args:
+        name: the template's name, for workloads and records.
+        version: raise it when a change should retire the records made before it.
+
+    The function takes positional arguments that JSON can hold, builds its compute, asks
+    ``get_config()`` for its knobs, and returns ``(schedule, [tensors])``.
+
+    Raises:
+        SpaceError: the name is taken by another function, the version is not an int, or the
+            function's signature has keyword-only arguments.
+    """
+    if not isinstance(name, str) or not name:
+        raise SpaceError(
+            f"@template({name!r})",
+            "a template needs a name",
+            'write @template("some/name") above the function',
+        )
+    if type(version) is not int:
+        raise SpaceError(f"@template({name!r})", f"version={version!r} must be an int")
+
+    def decorate(func: Callable[..., Any]) -> Template:
+        made = Template(name, func, version)
+        register(made)
+        return made
+
+    return decorate
+
+
+def register(new: Template, *, replace: bool = False) -> None:
+    """Enter a template in the table of this process.
+
+    Args:
+        new: the template.
+        replace: whether it may take the place of another function's.
+
+    Raises:
+        SpaceError: the name is taken and ``replace`` is false.
+    """
+    builtin = BUILTIN.get(new.name, "").partition(":")[0]
+    if builtin and new.func.__module__ != builtin:
+        raise SpaceError(
+            f"@template({new.name!r})", "the name is a built-in template's", "choose another name"
+        )
+    old = _templates.get(new.name)
+    if old is not None and not replace and not _is_new_edition(old, new):
+        raise SpaceError(
+            f"@template({new.name!r}) of {_where(new)}",
+            f"another function has registered this name: {_where(old)}",
+            "choose another name",
+        )
+    _templates[new.name] = new
+
+
+def list_templates() -> list[str]:
+    """The names of the built-in templates and of those registered in this process, sorted."""
+    return sorted({*BUILTIN, *_templates})
+
+
+def get_template(name: str) -> Template:
+    """The template of this name; built-in ones are imported when first asked for.
+
+    Raises:
+        SpaceError: there is none; names the nearest spelling and the templates there are.
+    """
+    if name not in _templates and name in BUILTIN:
+        module, _, attribute = BUILTIN[name].partition(":")
+        found = getattr(import_module(module), attribute)
+        _templates.setdefault(name, found)
+    if name in _templates:
+        return _templates[name]
+    known = list_templates()
+    near = get_close_matches(str(name), known, n=1)
+    raise SpaceError(
+        f"template {name!r}",
+        "there is none of this name" + (f"; did you mean {near[0]!r}?" if near else ""),
+        f"templates: {', '.join(known)}\n"
+        "one of your own is known once the module that defines it is imported",
+    )
+
+
+def space_of(workload: Workload) -> ConfigSpace:
+    """The space of a workload: what its template defines when it is run to collect it.
+
+    The result is kept per workload and target in force; treat it as read-only.
+
+    Raises:
+        SpaceError: an unknown template or wrong arguments. Other errors are the template's.
+    """
+    return get_template(workload.template).space(workload)
+
+
+def instantiate(workload: Workload, config: Config | None) -> Any:
+    """The ``(schedule, args)`` of a workload under a config; None: the default one.
+
+    Raises:
+        SpaceError: an unknown template, wrong arguments, a config that is not of the workload's
+            space, or a template that defines other knobs than when its space was collected.
+            Other errors are the template's, with a note that names the config.
+    """
+    return get_template(workload.template).instantiate(workload, config)
+
+
+def _positional_signature(name: str, func: Callable[..., Any]) -> inspect.Signature:
+    if not callable(func):
+        raise SpaceError(f"@template({name!r})", f"{func!r} is not a function")
+    signature = inspect.signature(func)
+    refused = [
+        parameter.name
+        for parameter in signature.parameters.values()
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD)
+    ]
+    if refused:
+        raise SpaceError(
+            f"@template({name!r})",
+            f"a template's arguments are positional; these are not: {', '.join(refused)}",
+        )
+    return signature
+
+
+def _is_new_edition(old: Template, new: Template) -> bool:
+    """Whether ``new`` is ``old`` once more: a module reloaded, a notebook cell run again."""
+    if new.source_hash == old.source_hash:
+        return True
+    same_place = (new.func.__module__, new.func.__qualname__) == (
+        old.func.__module__,
+        old.func.__qualname__,
+    )
+    if not same_place:
+        return False
+    # One file that defines the name twice looks like a reload, but for the first text being there.
+    file = _file(new)
+    return file != _file(old) or not (old.source_text and still_in_file(old.source_text, file))
+
+
+def _file(item: Template) -> str:
+    return getattr(getattr(item.func, "__code__", None), "co_filename", "")
+
+
+def _where(item: Template) -> str:
+    line = getattr(getattr(item.func, "__code__", None), "co_firstlineno", "?")
+    return f"{item.func.__module__}.{item.func.__qualname__} ({_file(item)}:{line})"
+
+
+def _graph_text(args: list[Any]) -> str:
+    """The compute graph behind a template's tensors, or nothing where they are not te's."""
+    te = sys.modules.get("whet.compiler.te")
+    write = getattr(te, "graph_text", None)
+    kind = getattr(te, "Tensor", None)
+    if write is None or kind is None:
+        return ""
+    return write([arg for arg in args if isinstance(arg, kind)])

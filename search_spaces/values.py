@@ -1,0 +1,221 @@
+"""The values that cross a border: a workload (what to compute) and a config (which program)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from whet.compiler.errors import SpaceError
+from whet.search_spaces.entities import entity_of
+from whet.search_spaces.plain import Choice, jsonable, plain, plain_text
+
+__all__ = ["Choice", "Config", "Workload"]
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """A template's name and the arguments it is instantiated with.
+
+    Args:
+        template: the name that the template was registered under.
+        args: numbers, strings, bools, None and nested sequences of those; sequences are stored as
+            tuples and numpy scalars as Python's.
+
+    Two workloads are equal when their :attr:`key` is, so that ``1``, ``1.0`` and ``True`` differ.
+
+    Raises:
+        SpaceError: an argument that JSON cannot hold.
+    """
+
+    template: str
+    args: tuple = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.template, str) or not self.template:
+            raise SpaceError(
+                f"Workload({self.template!r})", "a template's name must be a non-empty string"
+            )
+        asked = f"workload of template {self.template!r}"
+        args = tuple(
+            plain(arg, asked, f"argument {position}") for position, arg in enumerate(self.args)
+        )
+        object.__setattr__(self, "args", args)
+
+    @cached_property
+    def key(self) -> str:
+        """The canonical JSON text: equal for equal workloads, stable between processes."""
+        return plain_text((self.template, self.args))
+
+    def __eq__(self, other: object) -> bool:
+        return self.key == other.key if isinstance(other, Workload) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __str__(self) -> str:
+        return f"{self.template}({', '.join(map(str, self.args))})"
+
+    def to_json(self) -> dict:
+        """The workload as JSON-able data."""
+        return {"template": self.template, "args": jsonable(self.args)}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Workload:
+        """The workload that :meth:`to_json` described.
+
+        Raises:
+            SpaceError: the data is not a workload.
+        """
+        try:
+            template, args = data["template"], data["args"]
+        except (KeyError, TypeError) as error:
+            raise SpaceError(
+                f"Workload.from_json({data!r})", "'template' and 'args' are needed"
+            ) from error
+        if not isinstance(args, list | tuple):
+            raise SpaceError(f"Workload.from_json({data!r})", "'args' must be a list")
+        return Workload(template, tuple(args))
+
+
+@dataclass(frozen=True, eq=False)
+class Config:
+    """One point of a space: what was chosen for each knob.
+
+    Args:
+        choices: ``(knob's name, choice)`` pairs in the space's order. A choice is the split's sizes
+            outer to inner, the reorder's permutation, the annotations, or the knob's value.
+        fingerprint: the fingerprint of the space that the choices were taken from.
+        kinds: each knob's kind in the order of ``choices``; spaces fill it in, so that
+            ``config[name]`` knows which entity to make. It takes no part in equality.
+
+    Two configs are equal when their :attr:`key` is.
+
+    Raises:
+        SpaceError: a choice that JSON cannot hold, or a knob named twice.
+    """
+
+    choices: tuple[tuple[str, Choice], ...] = ()
+    fingerprint: str = ""
+    kinds: tuple[str, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        pairs = tuple((name, plain(choice, "Config", name)) for name, choice in self.choices)
+        names = [name for name, _ in pairs]
+        if len(set(names)) != len(names):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise SpaceError("Config", f"knobs are named twice: {', '.join(twice)}")
+        if self.kinds and len(self.kinds) != len(pairs):
+            raise SpaceError(
+                "Config", f"{len(self.kinds)} kinds were given for {len(pairs)} choices"
+            )
+        object.__setattr__(self, "choices", pairs)
+        object.__setattr__(self, "kinds", tuple(self.kinds))
+
+    @staticmethod
+    def of_plain(
+        choices: tuple[tuple[str, Choice], ...], fingerprint: str, kinds: tuple[str, ...]
+    ) -> Config:
+        """A config from choices that a space already holds; checks nothing (searches make many)."""
+        config = object.__new__(Config)
+        config.__dict__.update(choices=choices, fingerprint=fingerprint, kinds=kinds)
+        return config
+
+    @cached_property
+    def key(self) -> str:
+        """The canonical JSON text of fingerprint and choices; independent of the knobs' order."""
+        return plain_text((self.fingerprint, tuple(sorted(self.choices, key=lambda c: c[0]))))
+
+    @cached_property
+    def _choice_of(self) -> dict[str, Choice]:
+        return dict(self.choices)
+
+    def __eq__(self, other: object) -> bool:
+        return self.key == other.key if isinstance(other, Config) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._choice_of
+
+    def choice(self, name: str) -> Choice:
+        """The choice made for the knob ``name``.
+
+        Raises:
+            SpaceError: the config has no such knob.
+        """
+        try:
+            return self._choice_of[name]
+        except KeyError:
+            raise SpaceError(
+                f"config[{name!r}]",
+                "the config has no such knob",
+                f"knobs: {', '.join(self._choice_of) or '(none)'}",
+            ) from None
+
+    def __getitem__(self, name: str) -> Any:
+        """The entity (``.apply``, ``.size``, ``.val`` ...) of the knob ``name``."""
+        choice = self.choice(name)
+        if not self.kinds:
+            raise SpaceError(
+                f"config[{name!r}]",
+                "the config was made without a space, so the knob's kind is not known",
+                "take configs from a space, e.g. space.from_choices(config.as_dict())",
+            )
+        kind = self.kinds[next(i for i, pair in enumerate(self.choices) if pair[0] == name)]
+        return entity_of(kind, choice)
+
+    def as_dict(self) -> dict[str, Choice]:
+        """Choices by the knobs' names."""
+        return dict(self.choices)
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={_readable(choice)}" for name, choice in self.choices) or "(empty)"
+
+    def to_json(self) -> dict:
+        """The config as JSON-able data."""
+        kinds: Iterable[str] = self.kinds or ("",) * len(self.choices)
+        return {
+            "fingerprint": self.fingerprint,
+            "choices": [[n, kind, jsonable(c)] for (n, c), kind in zip(self.choices, kinds)],
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Config:
+        """The config that :meth:`to_json` described; a space's ``check`` says whether it is legal.
+
+        Raises:
+            SpaceError: the data is not a config.
+        """
+        try:
+            fingerprint = data["fingerprint"]
+            triples = [(name, kind, choice) for name, kind, choice in data["choices"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise SpaceError(
+                f"Config.from_json({_short(data)})",
+                "'fingerprint' and 'choices' ([name, kind, choice] each) are needed",
+            ) from error
+        if not isinstance(fingerprint, str) or not all(
+            isinstance(n, str) and isinstance(k, str) for n, k, _ in triples
+        ):
+            raise SpaceError(
+                f"Config.from_json({_short(data)})", "fingerprint, names and kinds must be strings"
+            )
+        kinds = tuple(kind for _, kind, _ in triples)
+        return Config(
+            tuple((name, choice) for name, _, choice in triples),
+            fingerprint,
+            kinds if all(kinds) else (),
+        )
+
+
+def _readable(choice: Choice) -> str:
+    return f"({','.join(map(str, choice))})" if isinstance(choice, tuple) else str(choice)
+
+
+def _short(data: object) -> str:
+    text = data if isinstance(data, str) else json.dumps(data, default=repr)
+    return text if len(text) <= 120 else text[:117] + "..."

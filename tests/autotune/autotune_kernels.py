@@ -1,0 +1,60 @@
+"""Real kernels for tests of whole searches: small matmuls with a few knobs."""
+
+from __future__ import annotations
+
+from whet.compiler import te
+from whet.search_spaces import get_config, template
+
+
+def _matmul(n, k, m):
+    a = te.placeholder((n, k), "float32", name="A")
+    b = te.placeholder((k, m), "float32", name="B")
+    r = te.reduce_axis((0, k), name="r")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
+    return te.create_schedule(c.op), a, b, c
+
+
+@template("test/matmul")
+def matmul(n, k, m):
+    """Two tiles, and whether the inner one is vectorized."""
+    s, a, b, c = _matmul(n, k, m)
+    cfg = get_config()
+    i, j = s[c].op.axis
+    (r,) = s[c].op.reduce_axis
+    cfg.define_split("tile_i", i, num_outputs=2, default=(n, 1))
+    cfg.define_split("tile_j", j, num_outputs=2, filter=lambda e: e.size[-1] <= 32, default=(m, 1))
+    cfg.define_knob("vectorize", [False, True])
+    io, ii = cfg["tile_i"].apply(s, c, i)
+    jo, ji = cfg["tile_j"].apply(s, c, j)
+    s[c].reorder(io, jo, r, ii, ji)
+    if cfg["vectorize"].val:
+        s[c].vectorize(ji)
+    return s, [a, b, c]
+
+
+@template("test/twins")
+def twins(n):
+    """Two programs in sixteen configs: one knob does nothing."""
+    s, a, b, c = _matmul(n, n, n)
+    cfg = get_config()
+    i, j = s[c].op.axis
+    (r,) = s[c].op.reduce_axis
+    cfg.define_knob("order", ["ijk", "ikj"])
+    cfg.define_knob("nothing", list(range(8)))
+    if cfg["order"].val == "ikj":
+        s[c].reorder(i, r, j)
+    return s, [a, b, c]
+
+
+@template("test/sometimes")
+def sometimes(n):
+    """One config in two raises."""
+    s, a, b, c = _matmul(n, n, n)
+    cfg = get_config()
+    i, j = s[c].op.axis
+    cfg.define_split("tile", j, num_outputs=2)
+    cfg.define_knob("broken", [False, True])
+    if cfg["broken"].val:
+        s[c].reorder(i, s[a].op)
+    cfg["tile"].apply(s, c, j)
+    return s, [a, b, c]

@@ -1,0 +1,82 @@
+"""A search that is killed: what was acknowledged is in the log, and the next run goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from autotune_synthetic import gemm_cost
+
+from whet.autotune import tune
+from whet.db import TuningLog
+from whet.measure import ReplayPool
+
+SCRIPT = """
+import sys, time
+sys.path.insert(0, {here!r})
+from autotune_synthetic import gemm_cost, gemm_template
+from whet.autotune import create_task, tune
+from whet.measure import ReplayPool
+
+class Slow(ReplayPool):
+    def collect(self, timeout=None):
+        time.sleep(0.02)
+        return super().collect(timeout)
+
+task = create_task(gemm_template, (768, 1152, 512), "llvm")
+pool = Slow(lambda inp: gemm_cost(inp.config))
+try:
+    tune(task, 400, {log!r}, "random", pool, progress={progress})
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def start(log, progress=False):
+    here = str(Path(__file__).parent)
+    code = SCRIPT.format(here=here, log=str(log), progress=progress)
+    return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_trials(log, count):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if Path(log).exists() and len(TuningLog(log).trials()) >= count:
+            return
+        time.sleep(0.05)
+    raise AssertionError("the search does not come on")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_the_log_survives_and_the_search_goes_on(gemm, tmp_path, how):
+    log = tmp_path / "a.db"
+    process = start(log)
+    try:
+        wait_for_trials(log, 20)
+        os.kill(process.pid, how)
+        said = process.communicate(timeout=30)[1]
+    finally:
+        process.kill()
+    recorded = TuningLog(log).trials()
+    assert [t.number for t in recorded] == list(range(len(recorded)))  # no holes
+    assert TuningLog(log).runs()[0].state == ("running" if how == signal.SIGKILL else "interrupted")
+    if how == signal.SIGINT:
+        assert process.returncode == 130
+        assert f"{len(recorded)} trials, interrupted" in said
+    measured = []
+
+    def cost(inp):
+        measured.append(inp.config.key)
+        return gemm_cost(inp.config)
+
+    total = len(recorded) + 10
+    found = tune(gemm, total, log, "random", ReplayPool(cost), progress=False)
+    assert len(found.trials) == total
+    assert len({t.config.key for t in found.trials}) == total
+    again = set(measured[:-5]) & {t.config.key for t in recorded}  # the last five: finalists
+    assert not again

@@ -1,0 +1,80 @@
+"""Raw kernels written by hand, for tests of what stands around a kernel."""
+
+from whet.compiler.codegen.llvm import entry, jit
+from whet.compiler.runtime import Artifact, Module
+from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
+from whet.compiler.target import Target
+
+VADD = KernelSignature(
+    "vadd",
+    (
+        BufferParam("A", "float32", ("n",)),
+        BufferParam("B", "float32", ("n",)),
+        BufferParam("C", "float32", ("n",), True),
+    ),
+    ("n",),
+)
+VADD_RAW = """
+define i32 @"vadd__raw"(ptr %a, ptr %b, ptr %c, i64 %n) {
+entry:
+  %any = icmp sgt i64 %n, 0
+  br i1 %any, label %loop, label %done
+loop:
+  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
+  %pa = getelementptr float, ptr %a, i64 %i
+  %pb = getelementptr float, ptr %b, i64 %i
+  %pc = getelementptr float, ptr %c, i64 %i
+  %x = load float, ptr %pa
+  %y = load float, ptr %pb
+  %z = fadd float %x, %y
+  store float %z, ptr %pc
+  %j = add i64 %i, 1
+  %more = icmp slt i64 %j, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret i32 0
+}
+"""
+
+# out[0] = f + i + (b ? 100 : 0); the matrix only carries a shape to check.
+MIXED = KernelSignature(
+    "mixed",
+    (
+        BufferParam("M", "int64", (3, "n", "n*2 - 1")),
+        ScalarParam("f", "float64"),
+        ScalarParam("i", "int32"),
+        ScalarParam("b", "bool"),
+        BufferParam("out", "float64", (), True),
+    ),
+    ("n",),
+)
+MIXED_RAW = """
+define i32 @"mixed__raw"(ptr %m, double %f, i32 %i, i1 %b, ptr %out, i64 %n) {
+  %id = sitofp i32 %i to double
+  %s = fadd double %f, %id
+  %h = select i1 %b, double 100.0, double 0.0
+  %r = fadd double %s, %h
+  store double %r, ptr %out
+  ret i32 0
+}
+"""
+
+FAILING = KernelSignature("failing", (BufferParam("A", "float32", (4,)),))
+FAILING_RAW = """
+define i32 @"failing__raw"(ptr %a) {
+  ret i32 1
+}
+"""
+
+
+def artifact(*kernels: tuple[KernelSignature, str]) -> Artifact:
+    """Compile raw kernels with their entries for this machine."""
+    target = Target("llvm").canonical()
+    text = "".join(raw + entry.entry_text(sig) for sig, raw in kernels)
+    data = jit.compile_text(text, target)
+    return Artifact(data, tuple(sig for sig, _ in kernels), target.to_json(), text)
+
+
+def module(*kernels: tuple[KernelSignature, str]) -> Module:
+    """Compile and load raw kernels."""
+    return Module.from_artifact(artifact(*kernels))

@@ -1,0 +1,173 @@
+"""The thread pool of generated code, in processes of their own: a pool is set up once."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PRELUDE = """
+import ctypes, os, threading, time
+import numpy as np
+from whet.compiler.codegen.llvm import jit
+from whet.compiler.target import Target
+LL = '''
+declare void @whet_parallel_for(ptr, ptr, i64)
+declare i64 @pthread_self()
+define void @body(i64 %b, i64 %e, ptr %c) {
+entry:
+  %me = call i64 @pthread_self()
+  br label %loop
+loop:
+  %i = phi i64 [ %b, %entry ], [ %j, %loop ]
+  %p = getelementptr { i64, i64 }, ptr %c, i64 %i
+  %q = getelementptr { i64, i64 }, ptr %c, i64 %i, i32 1
+  %v = load i64, ptr %p
+  %w = add i64 %v, 1
+  store i64 %w, ptr %p
+  store i64 %me, ptr %q
+  %j = add i64 %i, 1
+  %m = icmp slt i64 %j, %e
+  br i1 %m, label %loop, label %done
+done:
+  ret void
+}
+define void @outer(i64 %b, i64 %e, ptr %c) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ %b, %entry ], [ %j, %loop ]
+  %k = mul i64 %i, 10
+  %p = getelementptr { i64, i64 }, ptr %c, i64 %k
+  call void @whet_parallel_for(ptr @body, ptr %p, i64 10)
+  %j = add i64 %i, 1
+  %m = icmp slt i64 %j, %e
+  br i1 %m, label %loop, label %done
+done:
+  ret void
+}
+define void @nested(ptr %c, i64 %n) {
+  call void @whet_parallel_for(ptr @outer, ptr %c, i64 %n)
+  ret void
+}
+define void @many(ptr %c, i64 %n, i64 %r) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
+  call void @whet_parallel_for(ptr @body, ptr %c, i64 %n)
+  %j = add i64 %i, 1
+  %m = icmp slt i64 %j, %r
+  br i1 %m, label %loop, label %done
+done:
+  ret void
+}
+'''
+code = jit.load_object(jit.compile_text(LL, Target("llvm")))
+def function(name, count):
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * count)(code.address_of(name))
+_many, _nested = function("many", 2), function("nested", 1)
+def many(x, n, r=1): _many(x.ctypes.data, n, r)
+def fresh(n): return np.zeros((max(n, 1), 2), np.int64)
+def threads(): return len(os.listdir("/proc/self/task"))
+"""
+
+
+def run(body: str, workers: int | None = 2) -> None:
+    env = {k: v for k, v in os.environ.items() if k != "WHET_NUM_THREADS"}
+    if workers is not None:
+        env["WHET_NUM_THREADS"] = str(workers)
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + body], env=env, capture_output=True, text=True, timeout=50
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_every_index_runs_once_and_all_threads_take_part(workers):
+    run(
+        f"""
+for n in (0, 1, 2, 3, 7, 1000):
+    x = fresh(n)
+    many(x, n, 5)
+    assert (x[:n, 0] == 5).all(), n
+    assert len(set(x[:n, 1])) == min(n, {workers}), n
+""",
+        workers,
+    )
+
+
+def test_the_workers_start_with_the_first_call():
+    run(
+        """
+before = threads()
+many(fresh(1), 1)
+assert threads() == before
+many(fresh(8), 8)
+assert threads() == before + 2
+many(fresh(8), 8)
+assert threads() == before + 2
+""",
+        3,
+    )
+
+
+def test_sleeping_workers_wake_up():
+    run("""
+x = fresh(100)
+for _ in range(30):
+    many(x, 100, 3)
+    time.sleep(0.003)
+assert (x[:, 0] == 90).all()
+""")
+
+
+def test_callers_from_several_threads():
+    run("""
+arrays = [fresh(100) for _ in range(4)]
+def work(x):
+    for _ in range(50):
+        many(x, 100, 20)
+team = [threading.Thread(target=work, args=(x,)) for x in arrays]
+for t in team: t.start()
+for t in team: t.join()
+assert all((x[:, 0] == 1000).all() for x in arrays)
+""")
+
+
+def test_nested_loops_run_serially():
+    run("""
+x = fresh(40)
+_nested(x.ctypes.data, 4)
+assert (x[:, 0] == 1).all()
+groups = [set(x[10 * i : 10 * i + 10, 1]) for i in range(4)]
+assert all(len(g) == 1 for g in groups)
+assert len(set.union(*groups)) == 2
+""")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_forked_child_runs_serially():
+    run("""
+x = fresh(100)
+many(x, 100)
+child = os.fork()
+if child == 0:
+    y = fresh(100)
+    many(y, 100, 3)
+    os._exit(0 if (y[:, 0] == 3).all() and len(set(y[:, 1])) == 1 else 1)
+assert os.waitpid(child, 0)[1] == 0
+many(x, 100)
+assert (x[:, 0] == 2).all() and len(set(x[:, 1])) == 2
+""")
+
+
+def test_the_affinity_mask_limits_the_threads():
+    if not hasattr(os, "sched_setaffinity"):
+        pytest.skip("no affinity masks here")
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        run("x = fresh(10); n = threads(); many(x, 10); assert threads() == n", None)
+    finally:
+        os.sched_setaffinity(0, before)

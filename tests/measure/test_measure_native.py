@@ -1,0 +1,41 @@
+"""The real runner on machine code: right, wrong, endless and straying kernels."""
+
+from __future__ import annotations
+
+import pytest
+from measure_fakes import candidate
+
+from whet.measure import LocalPool, MeasureOptions
+
+
+@pytest.fixture(scope="module")
+def pool():
+    options = MeasureOptions(run_timeout=1.5, min_repeat_ms=1, max_measure_s=0.05)
+    build = "measure_fakes:native_build"
+    with LocalPool(1, options=options, reference=candidate("good", 9), build_function=build) as one:
+        yield one
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "status", "words"),
+    [
+        ("good", "ok", ""),
+        ("short", "wrong_answer", "C[999, 99]"),
+        ("beyond", "run_crash", "SIGSEGV"),
+        ("endless", "run_timeout", "hopeless: the best so far takes"),
+        ("no_memory", "out_of_memory", "MemoryError"),
+    ],
+)
+def test_machine_code_gets_its_due(pool, behaviour: str, status: str, words: str) -> None:
+    pool.submit(candidate(behaviour))
+    ((_, result),) = pool.collect()
+    assert result.status == status, result
+    assert words in result.error
+
+
+def test_costs_are_plausible_and_remeasuring_interleaves(pool) -> None:
+    first, second = pool.remeasure([candidate("good", 1), candidate("good", 2)], repeats=4)
+    assert len(first.costs) == len(second.costs) == 4
+    # 100000 additions one after the other: between 3 GHz with vectors and a very slow machine
+    assert 2e-6 < first.cost < 5e-3
+    assert first.environment["number"] * first.cost > 0.5e-3

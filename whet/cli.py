@@ -1,0 +1,63 @@
+"""The command line: `whet tune`, `best`, `show` and `doctor`, and their exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from whet.compiler.errors import WhetError
+
+COMMANDS = {
+    "tune": "whet.commands.tune",
+    "best": "whet.commands.best",
+    "show": "whet.commands.show",
+    "doctor": "whet.commands.doctor",
+}
+"""Where each command lives; imported when it is asked for."""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return importlib.import_module(COMMANDS[cmd_name]).command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="whet")
+def cli() -> None:
+    """Whet: write a tensor kernel, tune it on this machine, build it from the log."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: without the program's name; None: the process's.
+
+    Returns:
+        0; 1 for an error that Whet explains; 2 for wrong usage; 130 after Ctrl-C.
+    """
+    try:
+        cli.main(None if arguments is None else list(arguments), "whet", standalone_mode=False)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except WhetError as error:
+        click.echo(f"{type(error).__name__}: {error}", err=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

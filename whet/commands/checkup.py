@@ -1,0 +1,192 @@
+"""The findings of `whet doctor`: each looks at one thing, and says what it would give."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import importlib.metadata
+import importlib.util
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+
+VECTORS = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512vnni", "amx-tile", "neon", "sve")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the checkup.
+
+    Attributes:
+        name: what was looked for.
+        found: whether it is there.
+        text: what it is, or why it is not there.
+        gives: what it would give, and how to get it.
+    """
+
+    name: str
+    found: bool
+    text: str
+    gives: str = ""
+
+
+def checkup() -> list[Finding]:
+    """Everything that Whet can make use of on this machine."""
+    return [look() for look in CHECKS]
+
+
+def processor() -> Finding:
+    from whet.compiler.target import host
+
+    facts = host.describe()
+    cores = f"{facts['physical_cores']} cores, {facts['logical_cpus']} threads"
+    allowed = f"{len(facts['affinity'])} allowed to this process"
+    quota = f", quota {facts['cpu_quota']:g}" if facts["cpu_quota"] else ""
+    return Finding("CPU", True, f"{facts['cpu']} ({facts['arch']}), {cores}, {allowed}{quota}")
+
+
+def vectors() -> Finding:
+    from whet.compiler.target import host
+
+    have = host.features()
+    named = [f for f in VECTORS if f in have]
+    width = host.vector_bytes()
+    wide = (width >= 32 and "fma" in have) or "neon" in have
+    return Finding(
+        "vectors",
+        wide,
+        f"{width * 8} bits; {' '.join(named) or 'no vector features'}",
+        "AVX2 with FMA would make kernels about four times faster; this processor has none",
+    )
+
+
+def caches() -> Finding:
+    from whet.compiler.target import host
+
+    found = host.describe()["caches"]
+    if not found:
+        return Finding("caches", False, "the system does not say", "nothing is lost")
+    return Finding("caches", True, str(found) if not isinstance(found, dict) else _sizes(found))
+
+
+def _sizes(levels: dict) -> str:
+    def size(n: object) -> str:
+        if not isinstance(n, int):
+            return str(n)
+        return f"{n >> 20} MiB" if n >= 1 << 20 else f"{n >> 10} KiB"
+
+    return ", ".join(f"{level} {size(n)}" for level, n in levels.items())
+
+
+def threads() -> Finding:
+    from whet.compiler.target import host
+
+    return Finding("threads", True, f"{host.num_threads()} a parallel loop (WHET_NUM_THREADS)")
+
+
+def peak() -> Finding:
+    from whet.compiler.target import host
+
+    try:
+        rate = host.fma_peak()
+    except ImportError as error:
+        return Finding("FMA peak", False, str(error), "how good a kernel could be: needs LLVM")
+    return Finding("FMA peak", True, f"{rate / 1e9:.1f} GFLOP/s float32, one core")
+
+
+def llvm() -> Finding:
+    try:
+        import llvmlite
+        import llvmlite.binding
+    except ImportError as error:
+        return Finding("LLVM", False, str(error), "the CPU compiler: pip install llvmlite")
+    version = ".".join(map(str, llvmlite.binding.llvm_version_info))
+    return Finding("LLVM", True, f"{version} (llvmlite {llvmlite.__version__})")
+
+
+def nvrtc() -> Finding:
+    gives = _cuda("compiles CUDA kernels, no GPU needed: pip install nvidia-cuda-nvrtc-cu12")
+    for name in (ctypes.util.find_library("nvrtc"), "libnvrtc.so.13", "libnvrtc.so.12"):
+        if name is None:
+            continue
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        return Finding("NVRTC", True, f"{major.value}.{minor.value}")
+    if importlib.util.find_spec("nvidia") and importlib.util.find_spec("nvidia.cuda_nvrtc"):
+        return Finding("NVRTC", True, "from the package nvidia-cuda-nvrtc")
+    return Finding("NVRTC", False, "no libnvrtc", gives)
+
+
+def cuda_device() -> Finding:
+    gives = _cuda("runs and measures CUDA kernels")
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return Finding("CUDA device", False, "no NVIDIA driver (libcuda.so.1)", gives)
+    count = ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
+        return Finding("CUDA device", False, "the driver is there, but no device answers", gives)
+    names = []
+    for ordinal in range(count.value):
+        device, text = ctypes.c_int(), ctypes.create_string_buffer(128)
+        driver.cuDeviceGet(ctypes.byref(device), ordinal)
+        driver.cuDeviceGetName(text, len(text), device)
+        names.append(text.value.decode(errors="replace"))
+    return Finding("CUDA device", True, ", ".join(names))
+
+
+def _cuda(gives: str) -> str:
+    """What a part of CUDA gives, which depends on what this version of Whet compiles for."""
+    from whet.compiler.target import Target
+
+    return gives if "cuda" in Target.list_kinds() else f"{gives}, once Whet has CUDA (not yet)"
+
+
+def pycuda() -> Finding:
+    gives = _cuda('launches CUDA kernels: pip install "whet[cuda]"')
+    return _package("pycuda", "pycuda", gives)()
+
+
+def _package(name: str, module: str, gives: str) -> Callable[[], Finding]:
+    """A finding about an installed package; it is not imported, which takes seconds for some."""
+
+    def look() -> Finding:
+        if importlib.util.find_spec(module) is None:
+            return Finding(name, False, "not installed", gives)
+        for distribution in (module, f"{module}-cpu"):
+            try:
+                return Finding(name, True, importlib.metadata.version(distribution))
+            except importlib.metadata.PackageNotFoundError:
+                continue
+        return Finding(name, True, "installed")
+
+    return look
+
+
+def python() -> Finding:
+    return Finding("Python", True, f"{platform.python_version()} on {platform.platform()}")
+
+
+CHECKS: tuple[Callable[[], Finding], ...] = (
+    python,
+    processor,
+    vectors,
+    caches,
+    threads,
+    peak,
+    llvm,
+    _package("Optuna", "optuna", "samplers: pip install optuna"),
+    _package("XGBoost", "xgboost", 'the cost model (sampler="xgb"): pip install xgboost-cpu'),
+    _package("SQLAlchemy", "sqlalchemy", "the log: pip install sqlalchemy"),
+    _package("Ray", "ray", 'many machines at once (workers="ray://..."): pip install ray'),
+    _package("psycopg", "psycopg", 'logs in PostgreSQL: pip install "psycopg[binary]"'),
+    nvrtc,
+    pycuda,
+    cuda_device,
+    _package("torch", "torch", "a peer in the benchmarks: pip install torch"),
+)
+"""What is looked at, in the order of the report."""

@@ -1,0 +1,108 @@
+"""What commands share of reading a command line: lists of values, values, and tasks from files."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import sys
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from whet.autotune import Task
+
+
+class ManyArgs(click.Command):
+    """A command whose ``--args`` takes all values up to the next option: ``--args 1 2 3``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, spread(args))
+
+
+def spread(words: list[str]) -> list[str]:
+    """``--args 1 2 --x`` as ``--args=1 --args=2 --x``."""
+    spread_words: list[str] = []
+    taking = False
+    for word in words:
+        number = word[1:2].isdigit()
+        if word == "--args":
+            taking = True
+        elif taking and (number or not word.startswith("-")):
+            spread_words.append(f"--args={word}")
+        else:
+            taking = False
+            spread_words.append(word)
+    return spread_words
+
+
+def value(word: str) -> Any:
+    """A template's argument from its text: a Python literal, else the text itself."""
+    try:
+        return ast.literal_eval(word)
+    except (ValueError, SyntaxError):
+        return word
+
+
+def load_module(where: str) -> types.ModuleType:
+    """Import a module by a file's path or by its dotted name.
+
+    Raises:
+        click.UsageError: there is no such file or module.
+    """
+    path = Path(where)
+    sys.path.insert(0, str(path.resolve().parent if path.suffix == ".py" else Path.cwd()))
+    if path.suffix != ".py":
+        try:
+            return importlib.import_module(where)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{where}.".startswith(f"{error.name}."):
+                raise  # the module is there; what it imports is not
+            raise click.UsageError(f"there is no module {where!r}; a file ends in .py") from error
+    if not path.is_file():
+        raise click.UsageError(f"there is no file {where}")
+    spec = importlib.util.find_spec(path.stem) if path.stem.isidentifier() else None
+    if spec is not None and spec.origin and Path(spec.origin).resolve() == path.resolve():
+        return importlib.import_module(path.stem)
+    # Its name is taken, or not a name: nobody can import it, so its templates travel by value.
+    module = types.ModuleType(f"whet_file_{path.stem}")
+    module.__file__ = str(path.resolve())
+    sys.modules[module.__name__] = module
+    exec(compile(path.read_text(), str(path.resolve()), "exec"), module.__dict__)
+    return module
+
+
+def load_task(where: str, args: tuple[Any, ...], target: str | None) -> Task:
+    """The task that ``FILE_OR_MODULE:TASK`` names.
+
+    Args:
+        where: names a Task, a function without arguments that makes one, or a template.
+        args: the template's arguments.
+        target: the template's target.
+
+    Raises:
+        click.UsageError: it names nothing of the kind.
+    """
+    from whet.autotune import Task, create_task
+    from whet.search_spaces import Template
+
+    place, colon, name = where.rpartition(":")
+    if not colon or not place or not name:
+        raise click.UsageError(f"{where!r} is not FILE_OR_MODULE:TASK, e.g. kernels.py:task")
+    module = load_module(place)
+    found: Any = getattr(module, name, None)
+    if isinstance(found, Template):
+        return create_task(found, args, target)
+    if args or target:
+        raise click.UsageError(f"--args and --target are for a template; {name} is not one")
+    if callable(found):
+        found = found()
+    if isinstance(found, Task):
+        return found
+    known = [n for n, v in vars(module).items() if isinstance(v, Task | Template)]
+    raise click.UsageError(
+        f"{place} has no task {name!r}; its tasks and templates: {', '.join(known) or '(none)'}"
+    )

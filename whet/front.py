@@ -1,0 +1,60 @@
+"""``whet.build``: one name for building a schedule and for building a task from its log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from whet.autotune.deploy import build_from_log
+from whet.autotune.task import Task
+from whet.compiler import driver
+from whet.compiler.errors import ArgumentError
+from whet.compiler.runtime.module import Module
+from whet.compiler.target import Target
+
+
+def build(
+    inputs: Any,
+    args: Sequence[Any] | None = None,
+    target: Target | str | Mapping[str, Any] | None = None,
+    target_host: Target | str | None = None,
+    name: str = "default_function",
+    binds: Mapping[Any, Any] | None = None,
+    *,
+    log: Any = None,
+) -> Module:
+    """Build a schedule, loop IR, or a task with its best config.
+
+    Args:
+        inputs: a schedule (with ``args``), a PrimFunc, an IRModule, a list of them; or a
+            :class:`Task`.
+        args, target, target_host, name, binds: as for :func:`whet.compiler.driver.build`.
+        log: for a task: the tuning log (a path, a database URL or a TuningLog) that holds its best
+            config. Without one the task's default config is built.
+
+    Returns:
+        A module that is called with numpy or ``whet.nd`` arrays, outputs included.
+
+    Raises:
+        ArgumentError: for arguments that do not fit together.
+        LogError: if the log cannot be read or has no record for the task.
+    """
+    if not isinstance(inputs, Task):
+        if log is not None:
+            raise ArgumentError(
+                "build(..., log=...)",
+                "only a task is built from a log",
+                "whet.build(task, log=...), or `with whet.apply_best(log):` around the template",
+            )
+        return driver.build(inputs, args, target, target_host, name, binds)
+    if args is not None or binds is not None or target is not None or target_host is not None:
+        raise ArgumentError(
+            f"build({inputs.name}, ...)",
+            "a task brings its own arguments and target",
+            "whet.build(task, log='whet.db')",
+        )
+    if log is not None:
+        return build_from_log(inputs, log)
+    with inputs.target:
+        schedule, tensors = inputs.instantiate(None)
+        return driver.build(schedule, tensors, inputs.target, name=name)
