@@ -51,7 +51,8 @@ def tune(
         workers: None or a number of builders on this machine, ``"ray"``, ``"ray://host:port"``, or
             a pool.
         device: fingerprint of the machine that measures, for the log; None: this one's.
-        seed: same seed and same costs: same proposals.
+        seed: same seed and same costs: same proposals, whoever finishes first, and also when the
+            search was stopped and resumed in between (an Optuna sampler of your own excepted).
         progress: show a progress line on standard error.
         options: budgets, repeats and checks of a measurement.
 
@@ -142,16 +143,19 @@ class _Session:
                 pool.best_cost = min((t.cost for t in self.trials if t.result.ok), default=None)
                 if len(self.placed) < self.total:
                     self._search(sampler, pool, bar, options)
-                result = self._measure_finalists(pool, bar, options)
-            state = "finished"
-            return result
+                    self._finish_run("finished")
+                return self._measure_finalists(pool, bar, options)
         except KeyboardInterrupt:
             state = INTERRUPTED
             print(self._interrupted(), file=sys.stderr, flush=True)
             raise
         finally:
-            if self.run_id is not None:
-                self.log.finish_run(self.run_id, state)
+            self._finish_run(state)
+
+    def _finish_run(self, state: str) -> None:
+        if self.run_id is not None:
+            self.log.finish_run(self.run_id, state)
+            self.run_id = None
 
     def _search(self, sampler: Any, pool: Pool, bar: Progress, options: MeasureOptions) -> None:
         search = Search(self.space, make_sampler(sampler, self.space, self.seed))

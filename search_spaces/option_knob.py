@@ -57,16 +57,28 @@ class OptionDefinition:
     def coordinates(self, choices: tuple[Choice, ...]) -> np.ndarray:
         if _numeric(choices):
             # Neighbours in rising order are one step apart, however the list is written.
-            ranks = np.argsort(np.argsort(np.asarray(choices, dtype=np.float64), kind="stable"))
+            ranks = np.unique(np.asarray(choices, dtype=np.float64), return_inverse=True)[1]
             return ranks.reshape(-1, 1).astype(np.float32)
-        return np.eye(len(choices), dtype=np.float32) / 2
+        if _tuples(choices):
+            return np.hstack([self.coordinates(column) for column in _columns(choices)])
+        once = list({tagged(c): None for c in choices})
+        same = [[tagged(a) == b for b in once] for a in choices]
+        return np.asarray(same, dtype=np.float32) / 2
 
     def features(self, choices: tuple[Choice, ...]) -> tuple[list[str], np.ndarray]:
         if _numeric(choices):
             values = np.asarray(choices, dtype=np.float64)
             return [self.name], (np.sign(values) * np.log2(1 + np.abs(values))).reshape(-1, 1)
-        names = [f"{self.name}={choice}" for choice in choices]
-        return names, np.eye(len(choices), dtype=np.float32)
+        if _tuples(choices):
+            parts = [
+                OptionDefinition(f"{self.name}[{k}]", column).features(column)
+                for k, column in enumerate(_columns(choices))
+            ]
+            return [n for names, _ in parts for n in names], np.hstack([v for _, v in parts])
+        choices_once = tuple({tagged(c): c for c in choices}.values())
+        names = [f"{self.name}={choice}" for choice in choices_once]
+        same = [[tagged(a) == tagged(b) for b in choices_once] for a in choices]
+        return names, np.asarray(same, dtype=np.float32)
 
     def axes(self) -> list[VirtualAxis]:
         return []
@@ -74,3 +86,13 @@ class OptionDefinition:
 
 def _numeric(choices: tuple[Choice, ...]) -> bool:
     return all(isinstance(choice, int | float) for choice in choices)
+
+
+def _tuples(choices: tuple[Choice, ...]) -> bool:
+    """Whether the choices are tuples of one length, each position a dimension of its own."""
+    lengths = {len(c) if isinstance(c, tuple) else 0 for c in choices}
+    return len(lengths) == 1 and 0 not in lengths
+
+
+def _columns(choices: tuple[Choice, ...]) -> list[tuple[Choice, ...]]:
+    return list(zip(*choices))  # type: ignore[arg-type]

@@ -21,6 +21,9 @@ SAMPLERS = {
 }
 """Where each sampler lives, by its name."""
 
+EXHAUSTIVE = ("GridSampler", "BruteForceSampler")
+"""Optuna's samplers that cannot be asked twice for one trial."""
+
 
 def check_sampler(sampler: Any) -> str:
     """The name of ``sampler``, for the log.
@@ -40,7 +43,14 @@ def check_sampler(sampler: Any) -> str:
             f"samplers: {', '.join(SAMPLERS)}, or any optuna.samplers.BaseSampler instance",
         )
     if hasattr(sampler, "sample_relative") and not isinstance(sampler, type):
-        return type(sampler).__name__
+        name = type(sampler).__name__
+        if name in EXHAUSTIVE and type(sampler).__module__.startswith("optuna."):
+            raise ArgumentError(
+                f"sampler={name}(...)",
+                "it counts through its own list of trials, which a search cannot follow",
+                'sampler="grid" counts through the space',
+            )
+        return name
     raise ArgumentError(
         f"sampler={sampler!r}",
         f"a {type(sampler).__name__} is not a sampler",
@@ -57,7 +67,7 @@ def make_sampler(sampler: Any, space: ConfigSpace, seed: int = 0) -> SpaceSample
         seed: any integer from 0 on; an Optuna sampler that was passed in keeps its own.
 
     Raises:
-        ArgumentError: an unknown name, or not a sampler.
+        ArgumentError: an unknown name, not a sampler, or one that was made for another space.
     """
     import importlib
 
@@ -68,7 +78,15 @@ def make_sampler(sampler: Any, space: ConfigSpace, seed: int = 0) -> SpaceSample
     from whet.autotune.samplers.base import SpaceSampler
     from whet.autotune.samplers.foreign import ForeignSampler
 
-    return sampler if isinstance(sampler, SpaceSampler) else ForeignSampler(space, sampler, seed)
+    if not isinstance(sampler, SpaceSampler):
+        return ForeignSampler(space, sampler, seed)
+    if sampler.space.fingerprint != space.fingerprint:
+        raise ArgumentError(
+            f"sampler={type(sampler).__name__}(...)",
+            f"it was made for {sampler.space!r}, and is asked about {space!r}",
+            "make it from task.config_space, or give its name",
+        )
+    return sampler
 
 
 __all__ = ["SAMPLERS", "check_sampler", "make_sampler"]

@@ -127,4 +127,10 @@ def test_unknown_samplers_are_refused_with_the_known_ones():
     for wrong in ("xgboost", 7, optuna.samplers.TPESampler):
         with pytest.raises(ArgumentError, match=r"(?s)sampler=.*samplers: random, grid, tpe, xgb"):
             check_sampler(wrong)
+    with pytest.raises(ArgumentError, match='sampler="grid" counts through the space'):
+        check_sampler(optuna.samplers.GridSampler({"a": [0]}))
+    other = make_sampler("random", small_space())
+    with pytest.raises(ArgumentError, match=r"made for .*test/small.* asked about .*test/gemm"):
+        make_sampler(other, gemm_space())
+    assert make_sampler(other, small_space()) is other
     assert check_sampler(optuna.samplers.NSGAIISampler()) == "NSGAIISampler"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 import time
 from dataclasses import replace
 
 import pytest
 from autotune_synthetic import gemm_cost, result, small_cost
 
-from whet.autotune import build_from_log, create_task, tune
+from whet.autotune import best_from_log, build_from_log, create_task, tune
 from whet.autotune.recorded import FINALISTS_RUN
 from whet.compiler.errors import ArgumentError, LogError, MeasureError
 from whet.db import TuningLog
 from whet.measure import MeasureResult, ReplayPool
+from whet.search_spaces import Template
 
 
 class Forbidden:
@@ -314,7 +316,7 @@ def test_wrong_arguments_are_refused_with_the_way_out(gemm, tmp_path):
         tuned(gemm, Forbidden(), tmp_path / "nowhere" / "a.db", 10)
 
 
-def test_building_from_a_log_without_the_task_says_what_is_there(gemm, small, gemm_pool, tmp_path):
+def test_a_log_that_has_nothing_to_build_says_what_it_has(gemm, small, gemm_pool, tmp_path):
     log = tmp_path / "a.db"
     with pytest.raises(LogError, match="no such file"):
         build_from_log(gemm, log)
@@ -324,3 +326,46 @@ def test_building_from_a_log_without_the_task_says_what_is_there(gemm, small, ge
     other = create_task(gemm.template, gemm.args, target="llvm -num-threads=1 -vector-bytes=16")
     with pytest.raises(LogError, match=r"(?s)other targets only.*vector_bytes"):
         build_from_log(other, log)
+
+
+def test_records_of_another_machine_or_space_are_not_built(small, small_pool, tmp_path):
+    log = tmp_path / "a.db"
+    tuned(small, small_pool, log, 5, device="cpu-elsewhere")
+    with pytest.raises(LogError, match=r"(?s)other machines only \(cpu-elsewhere.*tune it here"):
+        build_from_log(small, log)
+    found = best_from_log(small, log, device="cpu-elsewhere")  # unless it is asked for
+    assert small_cost(found.config) == pytest.approx(found.cost)
+    newer = Template(small.name, small.template.func, version=2)
+    tuned(replace(small, template=newer), small_pool, tmp_path / "b.db", 5)
+    with pytest.raises(LogError, match="another version of its space"):
+        build_from_log(small, tmp_path / "b.db")
+
+
+def test_a_log_of_failures_only_says_so(small, tmp_path):
+    log = tmp_path / "a.db"
+    with pytest.raises(MeasureError):
+        tuned(small, Recorder(lambda config: result(math.inf)), log, 5)
+    with pytest.raises(LogError, match="none of its 5 trials worked"):
+        build_from_log(small, log)
+
+
+def test_an_altered_record_is_refused(small, small_pool, tmp_path):
+    log = tmp_path / "a.db"
+    best = tuned(small, small_pool, log, 5).best.config
+    with sqlite3.connect(log) as raw:
+        text = str(best.to_json()["choices"][2][2]).replace(" ", "")
+        assert raw.execute(
+            "UPDATE trial SET config = replace(config, ?, '[3,1]')", (text,)
+        ).rowcount
+    with pytest.raises(LogError, match=r"(?s)is not in the space.*\(3, 1\).*fresh log"):
+        build_from_log(small, log)
+
+
+def test_a_search_after_the_finalists_counts(small, tmp_path):
+    log = tmp_path / "a.db"
+    first = tuned(small, Recorder(small_cost), log, 5, sampler="grid")
+    with pytest.raises(KeyboardInterrupt):
+        tuned(small, Interrupting(small_cost, 30), log, 42, sampler="grid")
+    found = best_from_log(small, log)
+    assert found.cost < first.best.cost
+    assert small_cost(found.config) == min(small_cost(t.config) for t in TuningLog(log).trials())

@@ -1,0 +1,36 @@
+# Sourced by the other scripts: makes a virtual environment with this checkout installed in it.
+
+# interpreter: prints the first Python that is new enough.
+interpreter() {
+  local python
+  for python in ${PYTHON:-} python3 python3.13 python3.12 python3.11; do
+    if command -v "$python" >/dev/null \
+      && "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      command -v "$python"
+      return
+    fi
+  done
+  echo "Whet needs Python 3.11 or newer; found none as python3 (or set PYTHON=/path/to/it)" >&2
+  return 1
+}
+
+# environment FOLDER [EXTRA]: makes FOLDER, or does nothing when it fits this checkout already.
+environment() {
+  local folder=$1 extra=${2:-} python stamp
+  python=$(interpreter)
+  # What an environment depends on: where it stands, which Python, and what is installed.
+  stamp=$(printf '%s\n' "$PWD" "$python" && "$python" --version && cat pyproject.toml)
+  if [[ -f $folder/stamp && $(<"$folder/stamp") == "$stamp" ]]; then
+    return
+  fi
+  echo "   installing into $folder (a few minutes the first time)"
+  rm -rf "$folder"
+  if ! "$python" -m venv "$folder"; then
+    echo "$python -m venv failed; on Debian and Ubuntu: apt install python3-venv" >&2
+    return 1
+  fi
+  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade pip
+  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check \
+    --editable ".${extra:+[$extra]}"
+  printf '%s\n' "$stamp" >"$folder/stamp"
+}
