@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from whet.autotune.recorded import opened, read_recorded
-from whet.compiler.errors import LogError, SpaceError
+from whet.autotune.recorded import opened, trial_of
+from whet.compiler.errors import LogError
 
 if TYPE_CHECKING:
     from whet.autotune.result import Trial
@@ -32,14 +31,12 @@ def best_from_log(
             and version of the space; the text names what it does hold.
     """
     with opened(log, write=False) as tuning_log:
-        fingerprint = task.config_space.fingerprint
-        recorded = read_recorded(tuning_log, task.workload, task.target, fingerprint, device)
-        best = recorded.best()
+        best = tuning_log.best_in(task.config_space, task.workload, task.target, device)
         if best is not None:
-            return _checked(task, best, tuning_log.location)
+            return trial_of(best)
         raise LogError(
             f"build {task.workload} from log {tuning_log.location}",
-            *_why_nothing(tuning_log, task, len(recorded.searched)),
+            *_why_nothing(tuning_log, task, device),
         )
 
 
@@ -68,38 +65,28 @@ def kernel_name(task: Task) -> str:
     return "".join(c if c.isalnum() else "_" for c in task.name)
 
 
-def _checked(task: Task, trial: Trial, location: str) -> Trial:
-    """The trial with its config as the space makes it: a record is data, and may be altered."""
-    try:
-        config = task.config_space.from_choices(trial.config.as_dict())
-    except SpaceError as error:
-        raise LogError(
-            f"take the best config of {task.workload} from log {location}",
-            f"trial {trial.number} is not in the space ({error})",
-            "the record was altered: tune again into a fresh log",
-        ) from error
-    return replace(trial, config=config)
-
-
-def _why_nothing(log: TuningLog, task: Task, tried: int) -> tuple[str, str]:
+def _why_nothing(log: TuningLog, task: Task, device: Device | None) -> tuple[str, str]:
     """Why a log has no config for a task, and the way out."""
     from whet.db.identity import device_key, device_name, this_device
 
+    device = this_device() if device is None else device
     tune = f"whet.tune(task, log={log.location!r})"
+    tried = log.trials(task.workload, task.target, device, task.config_space.fingerprint)
     if tried:
-        return f"none of its {tried} trials worked", f"see the errors: whet best {log.location}"
+        why = f"none of its {len(tried)} trials worked"
+        return why, f"see the errors: whet best {log.location} --errors"
     runs = [run for run in log.runs() if run.workload == task.workload]
     if not runs:
         known = ", ".join(dict.fromkeys(str(w) for w in log.workloads())) or "(nothing)"
         return "it was never tuned there", f"tune it: {tune}\nthe log holds: {known}"
-    target, device = task.target.to_json(), this_device()
+    target = task.target.to_json()
     if not any(run.target == target for run in runs):
         others = "\n".join(dict.fromkeys(f"  {run.target}" for run in runs))
         return (
             "it was tuned for other targets only",
             f"tune it for this one: {tune}\nthis one: {target}\nthe log's:\n{others}",
         )
-    if not any(device_key(run.device) == device for run in runs):
+    if not any(device_key(run.device) == device_key(device) for run in runs):
         others = ", ".join(dict.fromkeys(device_name(run.device) for run in runs))
         return (
             f"it was tuned on other machines only ({others}; this is {device_name(device)})",

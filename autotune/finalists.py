@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from whet.autotune.result import Trial
+from whet.db.decision import cheapest
 
 if TYPE_CHECKING:
     from whet.measure.values import MeasureInput, MeasureResult
@@ -67,9 +68,4 @@ def winner(measured: Iterable[Trial]) -> tuple[Trial | None, Trial | None]:
     than the untuned one. None where nothing worked; the default's result may be a failure.
     """
     trials = list(measured)
-    base = next((t for t in trials if t.is_default), None)
-    ok = [t for t in trials if t.result.ok]
-    if not ok:
-        return None, base
-    best = min(ok, key=lambda t: (t.cost, t is not base, t.number))
-    return best, base
+    return cheapest(trials), next((t for t in trials if t.is_default), None)

@@ -1,4 +1,4 @@
-"""What a log knows of a task: the trials of its searches, and which config to build."""
+"""What a log knows of a task: the trials of its searches, its last measurement, its best."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whet.autotune.finalists import winner
 from whet.autotune.result import Trial
 from whet.compiler.errors import ArgumentError
+from whet.db.decision import FINALISTS_RUN, deciding
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from whet.db.identity import Device
     from whet.db.records import TrialRecord
     from whet.search_spaces import Workload
-
-FINALISTS_RUN = "finalists"
-"""The ``sampler`` of a run that holds an interleaved last measurement, not a search."""
 
 
 @dataclass(frozen=True)
@@ -31,27 +28,24 @@ class Recorded:
         searched: trials of searches, in order of runs and numbers.
         finals: the newest finished interleaved measurement of the default and the fastest.
         newer: trials of searches that were begun after ``finals``.
+        best: what the log says is best; None where nothing worked.
     """
 
     searched: list[Trial]
     finals: list[Trial]
     newer: list[Trial]
+    best: Trial | None
 
     @property
     def settled(self) -> bool:
         """Whether the best and the default were measured together, with nothing tried since."""
         return bool(self.finals) and not self.newer
 
-    def best(self) -> Trial | None:
-        """The winner; None where nothing worked.
-
-        A winner was measured beside its rivals, which counts for more than a lucky lone
-        measurement; only a faster trial of a search since then replaces it.
-        """
-        best, _ = winner(self.finals)
-        later = self.newer if self.finals else self.searched
-        ok = [t for t in later if t.result.ok]
-        return min([*([best] if best else []), *ok], key=lambda t: t.cost, default=None)
+    @property
+    def default(self) -> Trial | None:
+        """The default config's trial: beside the best where both were measured together."""
+        rivals = self.finals if self.best in self.finals else []
+        return next((t for t in (*rivals, *self.searched) if t.is_default), None)
 
 
 def read_recorded(
@@ -75,18 +69,21 @@ def read_recorded(
     device = this_device() if device is None else device
     records = log.trials(workload, target, device, fingerprint)
     runs = {run.id: run for run in log.runs()} if records else {}
-    finals = [
-        run_id
-        for run_id in dict.fromkeys(r.run_id for r in records)
-        if runs[run_id].sampler == FINALISTS_RUN and runs[run_id].state == "finished"
-    ]
-    last = max(finals, default=0)
     searches = [r for r in records if runs[r.run_id].sampler != FINALISTS_RUN]
+    decide = deciding(runs[run_id] for run_id in {r.run_id for r in records})
+    newer = set(decide.searches) if decide.finals else set()
+    best = log.best(workload, target, device, fingerprint)
     return Recorded(
-        searched=[_trial(r) for r in searches],
-        finals=[_trial(r) for r in records if r.run_id == last],
-        newer=[_trial(r) for r in searches if finals and r.run_id > last],
+        searched=[trial_of(r) for r in searches],
+        finals=[trial_of(r) for r in records if r.run_id == decide.finals],
+        newer=[trial_of(r) for r in searches if r.run_id in newer],
+        best=trial_of(best) if best else None,
     )
+
+
+def trial_of(record: TrialRecord) -> Trial:
+    """A record as a trial of a search."""
+    return Trial(record.number, record.config, record.result, int(record.flop))
 
 
 @contextmanager
@@ -105,7 +102,3 @@ def opened(log: TuningLog | str | os.PathLike[str], write: bool) -> Iterator[Tun
         )
     with TuningLog(log, write=write) as own:
         yield own
-
-
-def _trial(record: TrialRecord) -> Trial:
-    return Trial(record.number, record.config, record.result, int(record.flop))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import platform
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from whet.autotune.finalists import finalists, measure_again, winner
 from whet.autotune.loop import nothing_works, run_search
 from whet.autotune.progress import Progress
-from whet.autotune.recorded import FINALISTS_RUN, Recorded, opened, read_recorded
+from whet.autotune.recorded import Recorded, opened, read_recorded
 from whet.autotune.result import EXHAUSTED, FINISHED, INTERRUPTED, Trial, TuneResult
 from whet.autotune.samplers import check_sampler, make_sampler
 from whet.autotune.study import Search, slots
 from whet.autotune.task import Task
 from whet.compiler.errors import ArgumentError, WhetError
+from whet.db.decision import FINALISTS_RUN
 
 if TYPE_CHECKING:
     import optuna
@@ -111,9 +110,7 @@ class _Session:
 
     def result_from_log(self) -> TuneResult:
         """The result of a search that was finished by an earlier run."""
-        best, base = winner(self.recorded.finals)
-        if base is None:
-            base = self.found.get(self.default.key)
+        best, base = self.recorded.best, self.recorded.default
         state = EXHAUSTED if self.exhausting else FINISHED
         self._say_exhausted(Progress(str(self.task.workload), self.total, enabled=self.progress))
         return TuneResult(self.task, best, base, self.trials, self.log.location, state)
@@ -290,6 +287,9 @@ def _peak(task: Task) -> float:
 
 def versions() -> dict[str, str]:
     """Versions of what takes part in a search, for the log."""
+    import importlib.metadata  # 20 ms, which importing this file shall not cost
+    import platform
+
     found = {"python": platform.python_version()}
     for name in ("whet", "numpy", "llvmlite", "optuna", "xgboost-cpu", "xgboost", "ray"):
         try:

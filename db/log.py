@@ -8,6 +8,7 @@ import uuid
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError, SpaceError
@@ -229,7 +230,10 @@ class TuningLog:
         device: Device | None = None,
         fingerprint: str | None = None,
     ) -> TrialRecord | None:
-        """The fastest successful trial of a workload, or None.
+        """The best trial of a workload, or None where nothing worked.
+
+        The winner of the newest interleaved last measurement, unless a later search found a
+        cheaper one: see :mod:`whet.db.decision`.
 
         Args:
             workload: the template's name and arguments.
@@ -252,12 +256,23 @@ class TuningLog:
         space: ConfigSpace,
         device: Device | None = None,
     ) -> Config | None:
-        """The best config that is legal in ``space``, or None.
+        """The config of :meth:`best_in`, or None."""
+        record = self.best_in(space, workload, target, device)
+        return None if record is None else record.config
+
+    def best_in(
+        self,
+        space: ConfigSpace,
+        workload: Workload,
+        target: Target | dict[str, Any] | str,
+        device: Device | None = None,
+    ) -> TrialRecord | None:
+        """The best trial, its config as ``space`` makes it, or None.
 
         Args:
+            space: the space as it is today; records of other versions of it do not count.
             workload: the template's name and arguments.
             target: what is compiled for.
-            space: the space as it is today; records of other versions of it do not count.
             device: as in :meth:`best`.
 
         Raises:
@@ -268,7 +283,7 @@ class TuningLog:
         if record is None:
             return None
         try:
-            return space.from_choices(record.config.as_dict())
+            return replace(record, config=space.from_choices(record.config.as_dict()))
         except SpaceError as error:
             raise LogError(
                 f"take the best config of {workload} from {self.location}",
@@ -316,7 +331,10 @@ class TuningLog:
             return queries.select_runs(connection)
 
     def summary(self) -> list[TaskSummary]:
-        """One entry for each workload, target, device and space, with its best trial."""
+        """One entry for each workload, target, device and space, with its best trial.
+
+        Trials of searches count; the last measurement of finalists adds none.
+        """
         from whet.db import queries
 
         with self._reading("summarise trials") as connection:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
 from whet.compiler.errors import LogError
+from whet.db.decision import FINALISTS_RUN, cheapest, deciding
 from whet.db.identity import Device, clean_text, device_key, digest
 from whet.db.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.db.records import RunRecord, TaskSummary, TrialRecord
@@ -220,17 +222,48 @@ def select_trials(
     return [_record(row, identities) for row in connection.execute(query)]
 
 
-def best_query(where: dict[str, Any]) -> sa.Select:
-    """The id of the cheapest success, the earlier of two equals; answered from one index alone."""
+def best_query(where: dict[str, Any], runs: Iterable[int] | None = None) -> sa.Select:
+    """The id of the cheapest success, the earlier of two equals.
+
+    Args:
+        where: columns and the values that they must have.
+        runs: only trials of these; None: of any, which is answered from one index alone.
+    """
     query = sa.select(TrialRow.id).where(SUCCEEDED)
     for column, value in where.items():
         query = query.where(TRIALS.c[column] == value)
+    if runs is not None:
+        query = query.where(TrialRow.run_id.in_(tuple(runs)))
     return query.order_by(TrialRow.cost, TrialRow.id).limit(1)
 
 
 def best_trial(connection: sa.Connection, where: dict[str, Any]) -> TrialRecord | None:
-    """The cheapest success among the trials of ``where``."""
-    found = connection.execute(best_query(where)).scalar()
+    """The best of the trials of ``where``, by the rule of :mod:`whet.db.decision`."""
+    columns = (RunRow.id, RunRow.sampler, RunRow.state, RunRow.started_at)
+    query = sa.select(*columns, RunRow.space_fingerprint)
+    for column, value in where.items():
+        query = query.where(RUNS.c[column] == value)
+    spaces: dict[str, list[Any]] = {}
+    for run in connection.execute(query):
+        spaces.setdefault(run.space_fingerprint, []).append(run)
+    if not any(run.sampler == FINALISTS_RUN for runs in spaces.values() for run in runs):
+        return _only(connection, best_query(where))
+    candidates: list[TrialRecord] = []
+    for space, runs in spaces.items():
+        of_space = where | {"space_fingerprint": space}
+        decide = deciding(runs)
+        best = _only(connection, best_query(of_space, decide.searches))
+        if decide.finals is not None:
+            final = cheapest(select_trials(connection, of_space, decide.finals))
+            if final is not None and (best is None or final.cost <= best.cost):
+                best = final
+        candidates += [best] if best else []
+    return min(candidates, key=lambda record: record.cost, default=None)
+
+
+def _only(connection: sa.Connection, query: sa.Select) -> TrialRecord | None:
+    """The trial whose id a query gives."""
+    found = connection.execute(query).scalar()
     if found is None:
         return None
     row = connection.execute(sa.select(TRIALS).where(TrialRow.id == found)).one()
@@ -281,14 +314,20 @@ def summarise(connection: sa.Connection) -> list[TaskSummary]:
         TrialRow.device_id,
         TrialRow.space_fingerprint,
     )
-    succeeded = sa.func.sum(sa.case((TrialRow.status == "ok", 1), else_=0))
-    query = sa.select(*task, sa.func.count().label("trials"), succeeded.label("succeeded"))
+    # The finalists were counted when they were searched for.
+    searched = sa.case((RunRow.sampler != FINALISTS_RUN, 1), else_=0)
+    succeeded = sa.case((TrialRow.status == "ok", searched), else_=0)
+    query = sa.select(
+        *task,
+        sa.func.sum(searched).label("trials"),
+        sa.func.sum(succeeded).label("succeeded"),
+    ).join(RUNS, RunRow.id == TrialRow.run_id)
     identities = Identities(connection)
     return [
         TaskSummary(
             **identities.of(row),
             fingerprint=row.space_fingerprint,
-            trials=row.trials,
+            trials=int(row.trials),
             succeeded=int(row.succeeded),
             best=best_trial(connection, {column.key: getattr(row, column.key) for column in task}),
         )

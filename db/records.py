@@ -96,9 +96,9 @@ class TaskSummary:
         target: the canonical target as JSON.
         device: fingerprint of the machine that measured.
         fingerprint: fingerprint of the space.
-        trials: how many trials there are.
+        trials: how many candidates searches have tried.
         succeeded: how many of them were built, ran and gave right numbers.
-        best: the fastest of those, or None.
+        best: the best trial, by the rule of :mod:`whet.db.decision`; or None.
     """
 
     workload: Workload

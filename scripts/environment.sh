@@ -29,8 +29,8 @@ environment() {
     echo "$python -m venv failed; on Debian and Ubuntu: apt install python3-venv" >&2
     return 1
   fi
-  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade pip
-  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check \
+  "$folder/bin/python" -m pip install -qq --disable-pip-version-check --upgrade pip
+  "$folder/bin/python" -m pip install -qq --disable-pip-version-check \
     --editable ".${extra:+[$extra]}"
   printf '%s\n' "$stamp" >"$folder/stamp"
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -200,6 +199,8 @@ def check_policy(asked: str, policy: Any, policies: Sequence[str]) -> None:
     """
     if policy in policies:
         return
+    from difflib import get_close_matches
+
     near = get_close_matches(str(policy), policies, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise SpaceError(asked, f"unknown policy{hint}", f"policies: {', '.join(policies)}")

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -252,6 +251,8 @@ def get_template(name: str) -> Template:
     if name in _templates:
         return _templates[name]
     known = list_templates()
+    from difflib import get_close_matches
+
     near = get_close_matches(str(name), known, n=1)
     raise SpaceError(
         f"template {name!r}",

@@ -44,8 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0; 1 for an error that Whet explains; 2 for wrong usage; 130 after Ctrl-C.
     """
+    return run(cli, arguments, "whet")
+
+
+def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> int:
+    """Run a command; returns the exit code as :func:`main` does."""
     try:
-        cli.main(None if arguments is None else list(arguments), "whet", standalone_mode=False)
+        command.main(None if arguments is None else list(arguments), name, standalone_mode=False)
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:

@@ -63,9 +63,7 @@ class Analyzer:
         if kind is e.And:
             self._learn(c.a)  # type: ignore[attr-defined]
             self._learn(c.b)  # type: ignore[attr-defined]
-        elif kind in (e.LT, e.LE, e.GT, e.GE, e.EQ) and dt.is_int(c.a.dtype):  # type: ignore[attr-defined]
-            if dt.lanes(c.a.dtype) > 1:  # type: ignore[attr-defined]
-                return
+        elif kind in (e.LT, e.LE, e.GT, e.GE, e.EQ) and c.a.dtype in ("int32", "int64"):  # type: ignore[attr-defined]
             d = self.affine(c.a) - self.affine(c.b)  # type: ignore[attr-defined]
             if kind in (e.LT, e.LE, e.EQ):
                 self.constraints.append(d.shifted(1) if kind is e.LT else d)
@@ -163,14 +161,34 @@ class Analyzer:
         return Affine.atom(("%", a.key, b.key), e.FloorMod(x, y, n.dtype))
 
     def _minmax(self, n: e.BinaryOp, kind: type[e.BinaryOp]) -> Affine:
-        a, b = self.affine(n.a), self.affine(n.b)
-        low, high = self.bounds(a - b)
-        if high is not None and high <= 0:
-            return a if kind is e.Min else b
-        if low is not None and low >= 0:
-            return b if kind is e.Min else a
-        x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
-        return Affine.atom((kind.symbol, frozenset((a.key, b.key))), kind(x, y, n.dtype))
+        """The least or greatest of all operands of a nest of them, the dominated ones left out."""
+        sign = 1 if kind is e.Min else -1
+        kept: list[Affine] = []
+        for f in (*self._operands(self.affine(n.a), kind), *self._operands(self.affine(n.b), kind)):
+            if any(self._never_above((k - f).scaled(sign)) for k in kept):
+                continue
+            kept = [k for k in kept if not self._never_above((f - k).scaled(sign))]
+            kept.append(f)
+        out, expression = kept[0], kept[0].to_expr(n.dtype)
+        for f in kept[1:]:
+            expression = kind(expression, f.to_expr(n.dtype), n.dtype)
+            out = Affine.atom((kind.symbol, frozenset((out.key, f.key))), expression)
+        return out
+
+    def _operands(self, a: Affine, kind: type[e.BinaryOp]) -> list[Affine]:
+        """What a form that is one min (or max) is the min of; else the form itself."""
+        if len(a.terms) == 1 and a.const == 0:
+            ((atom, coef),) = a.terms.values()
+            if coef == 1 and type(atom) is kind:
+                return [
+                    *self._operands(self.affine(atom.a), kind),  # type: ignore[attr-defined]
+                    *self._operands(self.affine(atom.b), kind),  # type: ignore[attr-defined]
+                ]
+        return [a]
+
+    def _never_above(self, a: Affine) -> bool:
+        high = self._bound(a, 1)
+        return high is not None and high <= 0
 
     # bounds
 
@@ -268,11 +286,13 @@ class Analyzer:
             if div.is_const and div.const > 0:
                 c = div.const
                 return None if low is None else low // c, None if high is None else high // c
-            if low is not None and low >= 0:
+            least = self.bounds(div)[0]
+            if low is not None and low >= 0 and least is not None and least >= 0:
                 return 0, high
         elif kind is e.FloorMod:
             low, high = self.bounds(self.affine(atom.b))  # type: ignore[attr-defined]
-            return 0, None if high is None else high - 1
+            if low is not None and low >= 0:  # the remainder has the sign of the divisor
+                return 0, None if high is None else high - 1
         elif kind in (e.Min, e.Max):
             (la, ha), (lb, hb) = (self.bounds(self.affine(x)) for x in (atom.a, atom.b))  # type: ignore[attr-defined]
             pick = min if kind is e.Min else max

@@ -11,6 +11,16 @@ from whet.compiler.tir.rewrite import Rewriter
 _ARITHMETIC = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)
 
 
+_INDICES = ("int32", "int64")
+
+
+def _opaque(n: e.PrimExpr) -> bool:
+    """Whether an atom holds something that the analyzer does not look into, such as a load."""
+    if isinstance(n, (e.Var, e.IntImm)):
+        return False
+    return type(n) not in _ARITHMETIC or _opaque(n.a) or _opaque(n.b)  # type: ignore[attr-defined]
+
+
 class Simplifier(Rewriter):
     """Simplifies expressions (:mod:`passes.simplify` does statements) with an analyzer's facts."""
 
@@ -36,11 +46,14 @@ class Simplifier(Rewriter):
         return n
 
     def _integer(self, n: e.BinaryOp) -> e.PrimExpr:
-        if not dt.is_int(n.dtype) or dt.lanes(n.dtype) > 1:
+        if n.dtype not in _INDICES:  # narrow and unsigned arithmetic wraps, so it is not affine
             return self._float(n)
-        if dt.is_uint(n.dtype):  # unsigned arithmetic wraps, so it is not affine
-            return self.children(n)
-        return self.analyzer.affine(n).to_expr(n.dtype)
+        form = self.analyzer.affine(n)
+        for atom, _ in form.terms.values():
+            if type(atom) is not e.Var and _opaque(atom):  # what is inside is simplified first
+                inside = self.children(n)
+                return self.analyzer.affine(inside).to_expr(n.dtype)
+        return form.to_expr(n.dtype)
 
     def _float(self, n: e.BinaryOp) -> e.PrimExpr:
         out = self.children(n)
@@ -53,7 +66,7 @@ class Simplifier(Rewriter):
         return out
 
     def _compare(self, n: e.CmpOp) -> e.PrimExpr:
-        if not dt.is_int(n.a.dtype) or dt.lanes(n.dtype) > 1 or dt.is_uint(n.a.dtype):
+        if n.a.dtype not in _INDICES:
             return self.children(n)
         known = self.analyzer.compare(n)
         return self.children(n) if known is None else ops.const(known)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
 from typing import Any, Protocol
@@ -49,6 +48,8 @@ class PassContext:
     ) -> None:
         for key in config or {}:
             if key not in KEYS:
+                import difflib
+
                 near = difflib.get_close_matches(key, KEYS, 1)
                 hint = f"did you mean {near[0]!r}?" if near else "keys: " + ", ".join(KEYS)
                 raise ArgumentError(f"PassContext(config={{{key!r}: ...}})", "unknown key", hint)

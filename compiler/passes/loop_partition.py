@@ -195,7 +195,7 @@ class _Partition:
         # have been split instead.
         worst = self.analyzer.eliminate(rest, set(inner), sign)
         if worst is None or any(
-            variables(atom) & set(inner) for atom, _ in worst.terms.values()
+            variables(atom) & {*inner, var} for atom, _ in worst.terms.values()
         ):
             return None
         coef = term[1]

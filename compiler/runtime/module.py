@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import difflib
 import threading
 from collections.abc import Callable
 
@@ -149,6 +148,8 @@ class Module:
             ArgumentError: there is none; also an AttributeError, as in TVM.
         """
         if name not in self._functions:
+            import difflib
+
             close = difflib.get_close_matches(str(name), list(self._functions), 1)
             raise UnknownFunction(
                 f"module[{name!r}]",

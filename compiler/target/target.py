@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import hashlib
 import json
@@ -206,6 +205,8 @@ def _kinds_text() -> str:
 
 
 def _nearest(name: str, known: list[str]) -> str:
+    import difflib
+
     close = difflib.get_close_matches(name, known, 1, 0.5)
     return f"did you mean {close[0]!r}? " if close else ""
 

@@ -14,7 +14,8 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.stage import AT, INLINE, Fuse, Split, Stage
 from whet.compiler.te.tensor import ComputeOp
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.rewrite import Rewriter, post_order_visit, substitute
+from whet.compiler.tir import ops
+from whet.compiler.tir.rewrite import Rewriter, post_order_visit, substitute, variables
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +27,7 @@ class StageBounds:
         extents: axis or loop -> how many steps.
         values: axis or loop -> its value, counted from 0, in terms of the loops.
         guards: conditions under which a step is one of the axis's own, for splits with a rest.
+        limits: loop -> how many of its steps are the axis's own, where that says it all.
         whole: whether the whole tensor is computed.
     """
 
@@ -33,6 +35,7 @@ class StageBounds:
     extents: dict[e.IterVar, Affine] = field(default_factory=dict)
     values: dict[e.IterVar, Affine] = field(default_factory=dict)
     guards: list[tuple[Affine, Affine]] = field(default_factory=list)
+    limits: dict[e.IterVar, Affine] = field(default_factory=dict)
     whole: bool = True
 
     def index(self, axis: e.IterVar) -> Affine:
@@ -66,7 +69,9 @@ class Bounds:
                 return n
             op = found[0].op
             assert isinstance(op, ComputeOp)
-            return substitute(found[1], {a.var: i for a, i in zip(op.axis, n.indices)})
+            return substitute(
+                found[1], {a.var: ops.cast(a.dtype, i) for a, i in zip(op.axis, n.indices)}
+            )
 
         rewrite = Rewriter({e.ProducerLoad: expand})
         for stage in self.schedule.stages:
@@ -115,6 +120,7 @@ class Bounds:
         for leaf in stage.leaf_iter_vars:
             self.analyzer.bind(leaf.var, Affine({}, 0), b.extents[leaf].shifted(-1))
         self._pass_up(stage, b)
+        self._limit(stage, b)
         self.stages[stage] = b
 
     def _pass_up(self, stage: Stage, b: StageBounds) -> None:
@@ -131,6 +137,38 @@ class Bounds:
                     b.guards.append((b.values[r.parent], b.extents[r.parent]))
             else:
                 self._unfuse(r, b)
+
+    def _limit(self, stage: Stage, b: StageBounds) -> None:
+        """Turn guards into shorter loops.
+
+        ``outer * c + inner < n`` needs no test inside a loop over ``inner`` that ends there; what
+        is attached to the loop then knows the bound, too. Unrolled and vectorised loops keep
+        their length and their guards.
+        """
+        kept = []
+        for value, extent in b.guards:
+            form = value - extent  # < 0
+            inside = [a for a in stage.leaf_iter_vars if a.var in form.terms]
+            hidden = {v for atom, _ in form.terms.values() for v in variables(atom)}
+            hidden -= set(form.terms)
+            last = inside[-1] if inside else None
+            if (
+                last is None
+                or hidden & {a.var for a in stage.leaf_iter_vars}
+                or stage.iter_var_attrs.get(last) in ("unrolled", "vectorized")
+                or form.terms[last.var][1] < 0
+            ):
+                kept.append((value, extent))
+                continue
+            coef = form.terms[last.var][1]
+            # coef * last + rest < 0  <=>  last < ceil(-rest / coef)
+            rest = form.without(last.var)
+            steps = self.analyzer.floordiv(rest.scaled(-1).shifted(coef - 1), coef)
+            most = b.limits.get(last, b.extents[last])
+            shorter = e.Min(most.to_expr(), steps.to_expr(), last.dtype)
+            b.limits[last] = self.analyzer.affine(shorter)
+            self.analyzer.bind(last.var, Affine({}, 0), b.limits[last].shifted(-1))
+        b.guards = kept
 
     def _unfuse(self, r: Fuse, b: StageBounds) -> None:
         value, inner = b.values[r.fused], b.extents[r.inner]
@@ -161,8 +199,9 @@ class Bounds:
             for n in loads:
                 for d, index in enumerate(n.indices):
                     form = self.analyzer.affine(substitute(index, values))
-                    lows[d].append(self.analyzer.eliminate(form, inner, -1))
-                    highs[d].append(self.analyzer.eliminate(form, inner, 1))
+                    known = not _depends_on_data(form)
+                    lows[d].append(self.analyzer.eliminate(form, inner, -1) if known else None)
+                    highs[d].append(self.analyzer.eliminate(form, inner, 1) if known else None)
         for d, a in enumerate(op.axis):
             found = self._span(lows[d], highs[d], b.extents[a])
             if found is not None:
@@ -202,7 +241,7 @@ class Bounds:
         for a in (*op.axis, *op.reduce_axis):
             index = b.index(a)
             if index.key != Affine({a.var: (a.var, 1)}, 0).key:
-                out[a.var] = index.to_expr(a.dtype)
+                out[a.var] = ops.cast(a.dtype, index.to_expr(a.dtype))
         return out
 
     def _loops_inside(self, stage: Stage) -> set[e.Var]:
@@ -246,6 +285,17 @@ class Bounds:
                 f"{reader.op.name} reads it and is computed at {came_from.var.name}, further out",
                 f"attach {stage.op.name} at {came_from.var.name} or further out",
             )
+
+
+def _depends_on_data(form: Affine) -> bool:
+    """Whether an index is read from a tensor: nothing is known of it before the kernel runs."""
+    found: list[object] = []
+    for atom, _ in form.terms.values():
+        if not isinstance(atom, e.Var):
+            post_order_visit(
+                atom, lambda n: found.append(n) if type(n) is e.ProducerLoad else None
+            )
+    return bool(found)
 
 
 def _place(stage: Stage, axis: e.IterVar) -> int:

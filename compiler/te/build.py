@@ -181,8 +181,9 @@ class Reducer:
     ) -> e.PrimExpr:
         """The reduction of ``expr`` over ``axis``, where ``where`` holds, begun at ``init``."""
         if axis is None and args and _all_axes(args[0]) and len(args) <= 3:
-            axis, *more = args
-            where, init = [*more, where, init][:2] if more else (where, init)
+            axis = args[0]
+            where = args[1] if len(args) > 1 else where
+            init = args[2] if len(args) > 2 else init
         elif args:
             out = ops.convert(expr)
             for other in args:

@@ -85,7 +85,16 @@ class Schedule:
 
     def feeds(self, stage: Stage, reader: Stage) -> bool:
         """Whether ``reader`` reads a stage, itself or through others."""
-        return any(x is stage or self.feeds(stage, x) for x in self.inputs(reader))
+        seen: set[int] = set()
+        waiting = [reader]
+        while waiting:
+            for x in self.inputs(waiting.pop()):
+                if x is stage:
+                    return True
+                if id(x) not in seen:
+                    seen.add(id(x))
+                    waiting.append(x)
+        return False
 
     # primitives that make stages
 

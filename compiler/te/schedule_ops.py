@@ -137,7 +137,8 @@ class _Nests:
         return level(0)
 
     def _for(self, stage: Stage, leaf: e.IterVar, var: e.Var, body: Stmt) -> Stmt:
-        extent = self.bounds.stages[stage].extents[leaf]
+        b = self.bounds.stages[stage]
+        extent = b.limits.get(leaf, b.extents[leaf])
         kind = stage.iter_var_attrs.get(leaf, "serial")
         if kind in ("vectorized", "unrolled") and not extent.is_const:
             raise LowerError(

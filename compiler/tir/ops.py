@@ -69,7 +69,7 @@ def cast(dtype: str, value: Any) -> e.PrimExpr:
     if isinstance(value, e.FloatImm) and (
         dt.is_float(dtype) or (dt.is_int(dtype) and math.isfinite(value.value))
     ):
-        return const(value.value if dt.is_float(dtype) else int(value.value), dtype)
+        return const(value.value if dt.is_float(dtype) else _wrap(int(value.value), dtype), dtype)
     return e.Cast(dtype, value)
 
 
@@ -164,7 +164,7 @@ def divide(a: Any, b: Any) -> e.PrimExpr:
         ArgumentError: for two integers.
     """
     x, y = _match(a, b)
-    if dt.is_int(x.dtype) and dt.is_int(y.dtype):
+    if not dt.is_float(x.dtype) and not dt.is_float(y.dtype):
         raise ArgumentError(
             f"{x.dtype} / {y.dtype}",
             "the division of two integers does not say how it rounds",
@@ -188,7 +188,13 @@ def truncdiv(a: Any, b: Any) -> e.PrimExpr:
 def truncmod(a: Any, b: Any) -> e.PrimExpr:
     """The remainder of :func:`truncdiv`."""
     _check_divisor("truncmod", b)
-    return _binary(e.Mod, lambda x, y: int(math.fmod(x, y)), a, b)
+
+    def fold(x: Any, y: Any) -> Any:
+        if isinstance(x, int):
+            return x - y * (x.__abs__() // y.__abs__() * (1 if (x < 0) == (y < 0) else -1))
+        return math.fmod(x, y) if y else math.nan
+
+    return _binary(e.Mod, fold, a, b)
 
 
 def floordiv(a: Any, b: Any) -> e.PrimExpr:

@@ -64,13 +64,18 @@ def conv2d_nchw(
     cfg.define_knob("tile", tiles, default=tiles[0])
     cfg.define_knob("outer", ["channels", "rows"], default="rows")
     cfg.define_knob("unroll", ["none", "rx", "ry rx"], default="rx")
-    cfg.define_knob("pad_at", ["image", "rows"] if ph or pw else ["image"], default="image")
+    cfg.define_knob("pad_at", ["image", "rows"], default="image")
     cfg.define_knob("weights", ["packed", "plain"], default="packed")
 
     data = te.placeholder((N, CI, H, W), dtype, name="data")
     weight = te.placeholder((CO, CI, KH, KW), dtype, name="weight")
-    padded = pad(data, (0, 0, ph, pw), name="padded") if ph or pw else data
     way, cr, yr, xr = cfg["tile"].val
+    # Tiles at the edge read on beyond the image. With zeros there, they need no guards inside.
+    below = ph + max(0, (-(-oh // yr) * yr - 1) * sh + KH - (H + 2 * ph))
+    right = pw + max(0, (-(-ow // xr) * xr - 1) * sw + KW - (W + 2 * pw))
+    padded = data
+    if ph or pw or below or right:
+        padded = pad(data, (0, 0, ph, pw), (0, 0, below, right), name="padded")
     if way == "channels" or cfg["weights"].val == "packed":
         packed = _pack(weight, cr)
     else:

@@ -6,6 +6,15 @@
             for it:                                   # mr rows of A times the panel
                 acc[mr, nr] += A[i, k] * P[jo, k, j]  # registers, for all k
                 C[i, j] = acc
+
+That is the order "rows". In the order "panels" a block of panels of B stays in the L2 cache, and
+mr rows of A in the L1 cache meet all of them; the block may be packed just before it is used.
+
+    for jb:                                           # a block of panels
+        P[jo, k, ji] = B[k, jo * nr + ji]
+        for it:
+            for jo:
+                acc[mr, nr] += ...
 """
 
 from __future__ import annotations
@@ -38,19 +47,22 @@ def matmul(N: int, K: int, M: int, dtype: str = "float32") -> tuple[Schedule, li
     blocks = [b for b in (1, 2, 4, 8, 16, 32, 64, 128, 256) if b == 1 or b * 2 < N]
     cfg.define_knob("row_block", blocks, default=min(16, blocks[-1]))  # register tiles in a block
     cfg.define_knob("unroll_k", [u for u in (1, 2, 4, 8) if K % u == 0], default=1)
-    cfg.define_knob("pack", [True, False], default=N > 8)
-    cfg.define_knob("order", ["rows", "panels"], default="rows")
+    columns = -(-M // nr)
+    panels = [p for p in (1, 2, 3, 4, 6, 8, 12, 16, 32) if p == 1 or p < max(2, M // lanes)]
+    cfg.define_knob("panel_block", panels, default=max(p for p in panels if p <= 4))
+    packing = "block" if N > 8 else "none"
+    cfg.define_knob("pack", ["whole", "block", "none"], default=packing)
+    cfg.define_knob("order", ["rows", "panels"], default="panels")
 
     k = te.reduce_axis((0, K), name="k")
-    if cfg["pack"].val:
-        panels = -(-M // nr)
+    if cfg["pack"].val != "none":
 
         def packed(jo: te.Tensor, kk: te.Tensor, ji: te.Tensor) -> object:
             column = jo * nr + ji
             inside = B[kk, column]
             return inside if M % nr == 0 else te.if_then_else(column < M, inside, 0.0)
 
-        P = te.compute((panels, K, nr), packed, name="P")
+        P = te.compute((columns, K, nr), packed, name="P")
         C = te.compute(
             (N, M), lambda i, j: te.sum(A[i, k] * P[j // nr, k, j % nr], axis=k), name="C"
         )
@@ -61,16 +73,20 @@ def matmul(N: int, K: int, M: int, dtype: str = "float32") -> tuple[Schedule, li
     s = te.create_schedule(C.op)
     acc = s.cache_write(C, "local")
     i, j = s[C].op.axis
-    io, it = s[C].split(i, factor=mr * cfg["row_block"].val)
-    it, ii = s[C].split(it, factor=mr)
     jo, ji = s[C].split(j, factor=nr)
+    block = None  # the loop over blocks of panels
     if cfg["order"].val == "rows":
+        io, it = s[C].split(i, factor=mr * cfg["row_block"].val)
+        it, ii = s[C].split(it, factor=mr)
         s[C].reorder(io, jo, it, ii, ji)
+        tile = it
     else:
-        s[C].reorder(jo, io, it, ii, ji)
+        it, ii = s[C].split(i, factor=mr)
+        block, tile = s[C].split(jo, factor=cfg["panel_block"].val)
+        s[C].reorder(block, it, tile, ii, ji)
     s[C].unroll(ii)
     s[C].vectorize(ji)
-    s[acc].compute_at(s[C], it)
+    s[acc].compute_at(s[C], tile)
     ai, aj = s[acc].op.axis
     if cfg["unroll_k"].val > 1:
         ko, ki = s[acc].split(k, factor=cfg["unroll_k"].val)
@@ -82,5 +98,8 @@ def matmul(N: int, K: int, M: int, dtype: str = "float32") -> tuple[Schedule, li
     s[acc].vectorize(aj)
     if P is not None:
         pj, pk, pi = s[P].op.axis
+        s[P].reorder(pk, pj, pi)  # reads rows of B in order
         s[P].vectorize(pi)
+        if block is not None and cfg["pack"].val == "block":
+            s[P].compute_at(s[C], block)
     return s, [A, B, C]

@@ -36,7 +36,7 @@ def register_tiles(
                 continue
             loads = (r + v) / (r * v)
             found.append((loads, (r, v * lanes)))
-    found.sort(key=lambda t: (t[0], t[1]))
+    found.sort(key=lambda t: (t[0], -t[1][0]))
     # a tile that needs over four times the loads of the best is never the answer
     best = found[0][0]
     return [tile for loads, tile in found if loads <= 4 * best]

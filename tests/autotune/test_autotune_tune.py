@@ -11,7 +11,7 @@ import pytest
 from autotune_synthetic import gemm_cost, result, small_cost
 
 from whet.autotune import best_from_log, build_from_log, create_task, tune
-from whet.autotune.recorded import FINALISTS_RUN
+from whet.db.decision import FINALISTS_RUN
 from whet.compiler.errors import ArgumentError, LogError, MeasureError
 from whet.db import TuningLog
 from whet.measure import MeasureResult, ReplayPool

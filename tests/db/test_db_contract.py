@@ -100,6 +100,49 @@ class TestLogContract:
         best = log.best(MATMUL, AVX2, HERE)
         assert best is not None and (best.number, best.cost) == (2, 2.0)
 
+    def test_the_interleaved_last_measurement_decides(self, log):
+        def run(sampler, costs, state="finished", space=SPACE):
+            run = log.start_run(MATMUL, AVX2, HERE, space, sampler)
+            for number, cost in costs.items():
+                result = ok(cost, cost) if cost else failed()
+                log.add_trial(run, number, config(number, space), result)
+            if state != "running":
+                log.finish_run(run, state)
+            return run
+
+        def best():
+            found = log.best(MATMUL, AVX2, HERE, SPACE)
+            return found.run_id, found.number
+
+        first = run("xgb", {0: 4.0, 1: 1.0, 2: 2.0, 3: None})
+        assert best() == (first, 1)
+        run("finalists", {0: 4.0, 1: 0.5}, "running")  # killed before its end: decides nothing
+        assert best() == (first, 1)
+        finals = run("finalists", {0: 4.0, 1: 3.0, 2: 2.5})
+        assert best() == (finals, 2)  # number 1 was lucky once
+        run("xgb", {4: 2.6})
+        assert best() == (finals, 2)
+        later = run("xgb", {5: 2.4, 6: None}, "running")
+        assert best() == (later, 5)
+        final = run("finalists", {0: 3.0, 2: 3.5, 5: 3.0})
+        assert best() == (final, 0)  # the default wins a tie
+        other = run("xgb", {0: 2.9}, space="other")
+        assert best() == (final, 0)
+        assert log.best(MATMUL, AVX2, HERE).run_id == other  # of any space: the cheaper of both
+        of_space = {task.fingerprint: task for task in log.summary()}
+        assert (of_space[SPACE].trials, of_space[SPACE].succeeded) == (7, 5)
+        assert of_space[SPACE].best == log.best(MATMUL, AVX2, HERE, SPACE)
+
+    def test_an_imported_run_is_as_old_as_it_is(self, log, tmp_path):
+        with TuningLog(tmp_path / "old.db") as old:
+            old.add_trial(start(old), 1, config(1), ok(1.0))
+            old.export_json(tmp_path / "old.json")
+        finals = log.start_run(MATMUL, AVX2, HERE, SPACE, "finalists")
+        log.add_trial(finals, 0, config(0), ok(2.0))
+        log.finish_run(finals)
+        assert log.import_json(tmp_path / "old.json") == 1
+        assert log.best(MATMUL, AVX2, HERE).run_id == finals
+
     def test_best_takes_nothing_of_another_machine_target_or_space(self, log):
         log.add_trial(start(log, device="cpu-other"), 0, config(0), ok(1.0))
         log.add_trial(start(log, target=AVX512), 0, config(1), ok(1.0))

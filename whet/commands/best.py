@@ -46,16 +46,13 @@ def _row(task: TaskSummary, recorded: Recorded) -> tuple[str, ...]:
     from whet.autotune.result import duration
     from whet.db.identity import device_key
 
-    searched, best = recorded.searched, recorded.best()
-    ok = sum(t.result.ok for t in searched)
-    rivals = recorded.finals if recorded.settled else searched
-    base = next((t for t in rivals if t.is_default and t.result.ok), None)
+    best, base = recorded.best, recorded.default
     return (
         str(task.workload),
-        f"{ok}/{len(searched)}",
+        f"{task.succeeded}/{task.trials}",
         duration(best.cost) if best else "-",
         f"{best.gflops:.1f}" if best and best.flop else "-",
-        f"{base.cost / best.cost:.2f}x" if best and base else "-",
+        f"{base.cost / best.cost:.2f}x" if best and base and base.result.ok else "-",
         device_key(task.device),
         str(best.config) if best else "nothing worked",
     )

@@ -131,7 +131,8 @@ class FunctionWriter:
             f"{head}:",
             f"  {var} = phi i64 [ {begin}, %{parent.label} ], [ {after}, %{scope.label} ]",
             *scope.lines,
-            f"  {after} = add nuw nsw i64 {var}, 1",
+            # counted from a number, it never wraps; what is computed may begin below zero
+            f"  {after} = add {'nuw ' if begin.isdigit() else ''}nsw i64 {var}, 1",
             f"  {var}.more = icmp slt i64 {after}, {end}",
             f"  br i1 {var}.more, label %{head}, label %{done}",
             f"{done}:",

@@ -1,0 +1,155 @@
+"""An oracle for te computations: the expressions evaluated with numpy, whatever the schedule.
+
+It shares no code with the compiler but the node classes: axes become aranges, reads fancy
+indexing, reductions numpy's.
+"""
+
+import math
+
+import numpy as np
+
+from whet.compiler import te
+from whet.compiler.tir import expr as e
+
+_BINARY = {
+    e.Add: np.add,
+    e.Sub: np.subtract,
+    e.Mul: np.multiply,
+    e.FloorDiv: np.floor_divide,
+    e.FloorMod: np.mod,
+    e.Min: np.minimum,
+    e.Max: np.maximum,
+    e.EQ: np.equal,
+    e.NE: np.not_equal,
+    e.LT: np.less,
+    e.LE: np.less_equal,
+    e.GT: np.greater,
+    e.GE: np.greater_equal,
+    e.And: np.logical_and,
+    e.Or: np.logical_or,
+}
+_CALLS = {
+    "exp": np.exp,
+    "sqrt": np.sqrt,
+    "tanh": np.tanh,
+    "fabs": np.abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "pow": np.power,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "shift_left": np.left_shift,
+    "shift_right": np.right_shift,
+}
+_REDUCE = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+
+
+def evaluate(tensors, values, symbols=None):
+    """The values of ``tensors``.
+
+    Args:
+        tensors: what is asked for.
+        values: placeholder -> numpy array, scalar variable -> number.
+        symbols: symbolic size -> number.
+    """
+    known = {**dict(values), **dict(symbols or {})}
+    return [_tensor(t, known) for t in tensors]
+
+
+def _tensor(t, known):
+    if t in known:
+        return known[t]
+    assert isinstance(t.op, te.ComputeOp), t
+    op = t.op
+    body = op.body[t.value_index]
+    axes = [*op.axis, *op.reduce_axis]
+    sizes = [int(_number(a.dom.extent, known)) for a in axes]
+    env = dict(known)
+    for k, a in enumerate(axes):
+        begin = int(_number(a.dom.min, known))
+        shape = [1] * len(axes)
+        shape[k] = sizes[k]
+        env[a.var] = np.arange(begin, begin + sizes[k]).reshape(shape)
+    data = sizes[: len(op.axis)]
+    with np.errstate(all="ignore"):
+        if isinstance(body, e.Reduce):
+            out = _reduce(body, env, sizes, data)
+        else:
+            out = np.broadcast_to(_expr(body, env), data)
+    known[t] = np.array(out, dtype=body.dtype)
+    return known[t]
+
+
+def _reduce(body, env, sizes, data):
+    function, dtype = _REDUCE[body.combiner.name], body.dtype
+    source = np.broadcast_to(_expr(body.source[0], env), sizes).astype(dtype)
+    where = np.broadcast_to(_expr(body.condition, env), sizes)
+    over = tuple(range(len(data), len(sizes)))
+    if body.init:
+        begin = np.broadcast_to(
+            _expr(body.init[0], env).reshape(-1)[0]
+            if np.ndim(_expr(body.init[0], env)) == 0
+            else _squeezed(_expr(body.init[0], env), len(data)),
+            data,
+        )
+    else:
+        begin = np.full(data, _identity(body.combiner.name, dtype), dtype)
+    identity = _identity(body.combiner.name, dtype)
+    total = function.reduce(np.where(where, source, identity).astype(dtype), axis=over, dtype=dtype)
+    return function(begin, total) if 0 not in sizes[len(data) :] else begin
+
+
+def _squeezed(a, rank):
+    return a.reshape(a.shape[:rank])
+
+
+def _identity(name, dtype):
+    if name == "sum":
+        return np.zeros((), dtype)[()]
+    if np.dtype(dtype).kind == "f":
+        return np.array(-math.inf if name == "max" else math.inf, dtype)[()]
+    info = np.iinfo(dtype)
+    return np.array(info.min if name == "max" else info.max, dtype)[()]
+
+
+def _number(n, known):
+    return _expr(n, known)
+
+
+def _expr(n, env):
+    kind = type(n)
+    if kind in (e.IntImm, e.FloatImm):
+        return np.array(n.value, n.dtype)
+    if isinstance(n, e.Var):
+        return np.asarray(env[n])
+    if kind in _BINARY:
+        return _BINARY[kind](_expr(n.a, env), _expr(n.b, env))
+    if kind is e.Div:
+        a, b = _expr(n.a, env), _expr(n.b, env)
+        if n.dtype.startswith("float"):
+            return a / b
+        return (np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))).astype(n.dtype)
+    if kind is e.Not:
+        return np.logical_not(_expr(n.a, env))
+    if kind is e.Cast:
+        return _expr(n.value, env).astype(n.dtype)
+    if kind is e.Select:
+        return np.where(*(_expr(x, env) for x in (n.condition, n.true_value, n.false_value)))
+    if kind is e.Call and n.op == "if_then_else":
+        return np.where(*(_expr(x, env) for x in n.args))
+    if kind is e.Call:
+        return _CALLS[n.op](*(_expr(x, env) for x in n.args)).astype(n.dtype)
+    if kind is e.ProducerLoad:
+        array = _tensor(n.producer, {k: v for k, v in env.items() if not _is_axis(k, v)})
+        env.setdefault(n.producer, array)
+        if array.size == 0:
+            return np.zeros(np.broadcast_shapes(*(np.shape(_expr(i, env)) for i in n.indices)), array.dtype)
+        # what an if_then_else leaves out may be out of range
+        places = [np.clip(_expr(i, env), 0, s - 1) for i, s in zip(n.indices, array.shape)]
+        return array[tuple(places)]
+    raise NotImplementedError(kind)
+
+
+def _is_axis(key, value):
+    return isinstance(key, e.Var) and np.ndim(value) > 0

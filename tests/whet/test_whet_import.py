@@ -1,0 +1,85 @@
+"""The front door: what `import whet` loads, and that its names are the ones it promises."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import whet
+
+HEAVY = (
+    "alembic click cloudpickle llvmlite optuna pandas pycuda ray rich scipy sqlalchemy torch "
+    "xgboost"
+).split()
+ROOMS = ("whet.compiler", "whet.search_spaces", "whet.measure", "whet.db", "whet.autotune")
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules that a fresh process holds after running some code."""
+    code += "\nimport sys, json; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_importing_whet_loads_no_heavy_library():
+    loaded = loaded_by("import whet")
+    assert "whet" in loaded
+    assert not loaded & {*HEAVY, *ROOMS, "numpy"}
+
+
+def test_using_every_public_name_loads_no_heavy_library():
+    loaded = loaded_by("import whet\nfor name in whet.__all__: getattr(whet, name)")
+    assert set(ROOMS) <= loaded
+    assert not loaded & set(HEAVY)
+
+
+def test_making_a_task_loads_no_heavy_library():
+    loaded = loaded_by(
+        "import whet\ntask = whet.create_task('matmul', (64, 64, 64), 'llvm -mcpu=generic')\n"
+        "assert len(task.config_space) > 1"
+    )
+    # LLVM names this machine's features, which a canonical target has.
+    assert not loaded & (set(HEAVY) - {"llvmlite"})
+
+
+def test_the_list_of_loaded_modules_would_show_one():
+    assert "sqlalchemy" in loaded_by("import whet; whet.TuningLog(':memory:').close()") | (
+        loaded_by("import sqlalchemy")
+    )
+
+
+def test_type_checkers_see_the_names_that_are_fetched_later():
+    tree = ast.parse(Path(whet.__file__).read_text())
+    (checked,) = (node for node in tree.body if isinstance(node, ast.If))
+    told = {}
+    for node in checked.body:
+        assert isinstance(node, ast.ImportFrom)
+        told |= {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
+    assert set(told) == set(whet._HOMES) | set(whet._MODULES) == set(whet.__all__)
+    for name, (module, original) in told.items():
+        namespace: dict = {}
+        exec(f"from {module} import {original} as {name}", namespace)
+        assert namespace[name] is getattr(whet, name), name
+
+
+def test_star_import_brings_the_public_names():
+    namespace: dict = {}
+    exec("from whet import *", namespace)
+    assert namespace["te"] is whet.te
+    assert set(whet.__all__) <= set(namespace)
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="module 'whet' has no attribute 'relay'"):
+        _ = whet.relay
+    assert "create_task" in dir(whet)
+    assert "__version__" in dir(whet)
+
+
+def test_the_names_are_bound_once():
+    assert whet.build is vars(whet)["build"]

@@ -1,0 +1,245 @@
+"""The main job on this machine: tune a matmul and a convolution, build both from the log, compare.
+
+    python -m whet.quickstart --trials 100 --log whet.db
+
+Run it twice: the second run finds every trial in the log and is done in seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from whet.autotune import Task
+    from whet.compiler.runtime.module import Module
+
+MATMUL = ("matmul", (1024, 1024, 1024))
+CONVOLUTION = ("conv2d_nchw", (1, 64, 56, 56, 64, 3, 3, 1, 1))
+"""A layer of ResNet-50: 64 channels in and out, 56x56 pixels, a 3x3 window, stride 1, padding 1."""
+
+ROUNDS = 25
+"""Rounds of the comparison; each runs everything once, so that a slow moment strikes all alike."""
+ROUND_SECONDS = 0.02
+"""Time that each of them gets in a round, at least one call."""
+
+
+@dataclass
+class Contender:
+    """One program of the comparison.
+
+    Attributes:
+        task: what it computes.
+        label: which program it is.
+        call: runs it once.
+        seconds: per call, one figure a round.
+    """
+
+    task: Task
+    label: str
+    call: Callable[[], object]
+    number: int = 1
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def cost(self) -> float:
+        """Seconds per call, the median of the rounds."""
+        return statistics.median(self.seconds)
+
+    @property
+    def rate(self) -> float:
+        """FLOP/s."""
+        return self.task.flop / self.cost
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--trials", type=int, default=100, show_default=True, help="For each kernel.")
+@click.option("--log", default="whet.db", show_default=True, help="Where every trial goes.")
+def command(trials: int, log: str) -> None:
+    """Tune a matmul and a convolution on this CPU, and compare them with what was there before."""
+    # Before numpy is imported: all programs here run on one thread, its BLAS as well.
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
+    import whet
+
+    contenders: list[Contender] = []
+    for name, args in (MATMUL, CONVOLUTION):
+        task = whet.create_task(name, args=args, target="llvm")
+        click.echo(f"{task.workload}: {task.config_space.size} programs to choose from")
+        click.echo(whet.tune(task, trials=trials, log=log))
+        contenders += candidates(task, whet.build(task), whet.build(task, log=log))
+    click.echo(f"comparing, {ROUNDS} interleaved rounds on one core ...")
+    with one_core():
+        peak = compare(contenders)
+    show(contenders, peak)
+
+
+def candidates(task: Task, default: Module, tuned: Module) -> list[Contender]:
+    """The programs for one task, each checked against numpy's float64 result.
+
+    Raises:
+        WhetError: a result is wrong.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    _, tensors = task.instantiate()
+    *inputs, output = (
+        rng.standard_normal([int(d) for d in t.shape]).astype(t.dtype) for t in tensors
+    )
+    exact, terms, scale = (matmul if task.name == "matmul" else convolution)(task, *inputs)
+    contenders = []
+    for label, built in (("default config", default), ("tuned", tuned)):
+        result = np.full_like(output, np.nan)
+        built(*inputs, result)
+        check(f"{task.workload}, {label}", result, exact, terms, scale)
+        contenders.append(Contender(task, label, call_of(built, *inputs, result)))
+    if task.name == "matmul":
+        a, b = inputs
+        contenders.append(Contender(task, "numpy", lambda: np.matmul(a, b, out=output)))
+    return contenders
+
+
+def call_of(built: Module, *arrays: np.ndarray) -> Callable[[], object]:
+    """A call of a kernel with its arrays."""
+    return lambda: built(*arrays)
+
+
+Exact = tuple[Any, int, Any]
+"""The result in float64, the number of products in an element, and the sums of their sizes."""
+
+
+def matmul(task: Task, a: np.ndarray, b: np.ndarray) -> Exact:
+    """The product by numpy, in float64."""
+    a, b = a.astype("float64"), b.astype("float64")
+    return a @ b, a.shape[1], abs(a) @ abs(b)
+
+
+def convolution(task: Task, data: np.ndarray, weight: np.ndarray) -> Exact:
+    """The convolution by numpy, in float64: a sum over the window of every output pixel."""
+    import numpy as np
+
+    stride, padding = task.args[7:9]
+    padded = np.pad(
+        data.astype("float64"), ((0, 0), (0, 0), (padding, padding), (padding, padding))
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(padded, weight.shape[2:], (2, 3))
+    windows = windows[:, :, ::stride, ::stride]  # N, CI, OH, OW, KH, KW
+
+    def convolve(windows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return np.tensordot(windows, weight, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
+
+    exact = convolve(windows, weight.astype("float64"))
+    terms = int(np.prod(weight.shape[1:]))
+    return exact, terms, convolve(abs(windows), abs(weight.astype("float64")))
+
+
+def check(what: str, result: np.ndarray, exact: Any, terms: int, scale: Any) -> None:
+    """Refuse a result that rounding alone cannot explain.
+
+    A sum of n products, in whatever order, is off by at most n * u * (sum of their sizes), where u
+    is the unit roundoff (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
+    """
+    import numpy as np
+
+    from whet.compiler.errors import MeasureError
+
+    off = abs(result - exact)
+    allowed = terms * np.finfo(result.dtype).eps * scale
+    if not np.all(off <= allowed):  # also where the result is not a number
+        raise MeasureError(
+            f"check {what} against numpy",
+            f"{np.count_nonzero(~(off <= allowed))} of {off.size} elements are wrong",
+            "a compiler's error: please report it, with the config",
+        )
+    click.echo(f"  {what}: agrees with numpy, largest difference {off.max():.1e}")
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Stay on one core for a while: moving costs a kernel its caches."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def compare(contenders: list[Contender]) -> float:
+    """Time all programs in turns; returns the FLOP/s that the core can do, timed in turn too."""
+    from whet.compiler.target import host
+
+    for contender in contenders:
+        spent = timed(contender)  # a warm-up, too
+        contender.number = max(1, round(ROUND_SECONDS / spent))
+    peaks = []
+    for _ in range(ROUNDS):
+        peaks.append(host.fma_peak("float32", ROUND_SECONDS))
+        for contender in contenders:
+            contender.seconds.append(timed(contender))
+    return statistics.median(peaks)
+
+
+def timed(contender: Contender) -> float:
+    """Seconds per call, over one round."""
+    start = time.perf_counter()
+    for _ in range(contender.number):
+        contender.call()
+    return (time.perf_counter() - start) / contender.number
+
+
+def show(contenders: list[Contender], peak: float) -> None:
+    """Print what came out."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from whet.autotune.result import duration
+    from whet.compiler.target import host
+
+    caption = f"one thread; its FMA peak is {peak / 1e9:.1f} GFLOP/s; medians of {ROUNDS} rounds"
+    table = Table(title=str(host.describe()["cpu"]), caption=caption)
+    table.add_column("kernel")
+    table.add_column("program")
+    for name in ("time", "GFLOP/s", "of the peak", "speed-up"):
+        table.add_column(name, justify="right")
+    base = contenders[0]
+    for contender in contenders:
+        first = contender.label == "default config"
+        if first:
+            base = contender
+            table.add_section()
+        table.add_row(
+            str(contender.task.workload) if first else "",
+            contender.label,
+            duration(contender.cost),
+            f"{contender.rate / 1e9:.1f}",
+            f"{contender.rate / peak:.0%}",
+            f"{base.cost / contender.cost:.2f}x",
+        )
+    # A pipe has no width: there, a line may be as long as it is.
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the quickstart; returns the exit code, as the command line's."""
+    from whet.cli import run
+
+    return run(command, arguments, "quickstart")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
