@@ -191,16 +191,14 @@ class _Session:
         )
 
     def _interrupted(self) -> TuneResult:
-        best, _ = winner(self.trials)
+        """What is in the log: the interruption may have come between writing and remembering."""
+        space, task = self.space, self.task
+        known = read_recorded(self.log, task.workload, task.target, space.fingerprint, self.device)
+        placed = slots(known.searched, self.default)
+        trials, log = list(placed.values()), self.log.location
+        best, base = winner(trials)
         return TuneResult(
-            self.task,
-            best,
-            self.found.get(self.default.key),
-            self.trials,
-            self.log.location,
-            INTERRUPTED,
-            compared=False,
-            peak=self.peak,
+            task, best, base, trials, log, INTERRUPTED, compared=False, peak=self.peak
         )
 
     @property

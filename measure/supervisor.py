@@ -227,17 +227,19 @@ class _Worker:
     def last_words(self) -> str:
         """Wait for a worker that closed its connection; say how it ended."""
         deadline = time.monotonic() + 1.0
-        while time.monotonic() < deadline:
-            if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
-                break
-            time.sleep(0.001)
-        else:
-            self.kill()
-            self.reap(close=False)
-            return "closed its connection"
+        alive = True
+        while alive and time.monotonic() < deadline:
+            flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
+            alive = os.waitid(os.P_PID, self._process.pid, flags) is None
+            if alive:
+                time.sleep(0.001)
         self.kill()  # grandchildren, while the number is still ours
         self.reap(close=False)
         status = self._exit or 0
+        # On a busy machine one that crashed may take longer than that to go: then our signal comes
+        # too late to change its status.
+        if alive and status in (0, -signal.SIGKILL):
+            return "closed its connection"
         if status >= 0:
             return f"exited with status {status}"
         number = signal.Signals(-status)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from whet.compiler.passes.context import PassConfig, PassContext
 from whet.compiler.passes.flatten_buffer import flatten_buffer
 from whet.compiler.passes.loop_partition import loop_partition
+from whet.compiler.passes.register_accumulators import register_accumulators
 from whet.compiler.passes.remove_no_op import remove_no_op
 from whet.compiler.passes.simplify import simplify
 from whet.compiler.passes.vectorize_loop import vectorize_loop
@@ -34,6 +35,7 @@ PASSES: tuple[Pass, ...] = (
         "main part has no guards",
         in_simple_mode=False,
     ),
+    Pass("Simplify", simplify, "the loops of a tail get their own length, before they are vectors"),
     Pass("FlattenBuffer", flatten_buffer, "strides come in; one index an access from here on"),
     Pass(
         "VectorizeLoop",
@@ -42,6 +44,11 @@ PASSES: tuple[Pass, ...] = (
         "a generator writes them out",
     ),
     Pass("Simplify", simplify, "decides the guards of partitioned loops, drops one-step loops"),
+    Pass(
+        "RegisterAccumulators",
+        register_accumulators,
+        "after guards are decided, since a guarded store is left alone, and on vectors",
+    ),
     Pass("RemoveNoOp", remove_no_op, "last: removes what the others emptied"),
 )
 

@@ -46,6 +46,9 @@ class _Statements(Simplifier):
             return s.nothing()
         if isinstance(extent, e.IntImm) and extent.value == 1:
             return body  # the analyzer has put the variable's one value everywhere
+        shorter = self._guarded_steps(n, begin, extent, body)
+        if shorter is not None:
+            return shorter
         if _hoistable(n, body):
             assert isinstance(body, s.IfThenElse)
             parts = [
@@ -57,6 +60,31 @@ class _Statements(Simplifier):
         if begin is n.min and extent is n.extent and body is n.body:
             return n
         return s.For(n.var, begin, extent, n.kind, body, n.annotations)
+
+    def _guarded_steps(
+        self, n: s.For, begin: e.PrimExpr, extent: e.PrimExpr, body: s.Stmt
+    ) -> s.Stmt | None:
+        """The loop without the steps that its guard skips, when that is a number of steps."""
+        if not (isinstance(body, s.IfThenElse) and body.likely and body.else_case is None):
+            return None
+        if not (isinstance(begin, e.IntImm) and isinstance(extent, e.IntImm)):
+            return None
+        tests = body.condition
+        while isinstance(tests, e.And):
+            tests = tests.a
+        if not isinstance(tests, (e.LT, e.LE)):
+            return None
+        d = self.analyzer.affine(tests.a) - self.analyzer.affine(tests.b)
+        term = d.terms.get(n.var)
+        if term is None or len(d.terms) != 1 or term[1] < 1:
+            return None
+        # coef * var + const < 0 (or <= 0)
+        strict = 1 if isinstance(tests, e.LT) else 0
+        end = (-d.const - strict) // term[1] + 1
+        steps = end - begin.value
+        if steps >= extent.value:
+            return None
+        return self(s.For(n.var, begin, e.IntImm(extent.dtype, steps), n.kind, body, n.annotations))
 
     def _if(self, n: s.IfThenElse) -> s.Stmt:
         condition = self(n.condition)

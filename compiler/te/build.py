@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ def _shape(shape: Any, what: str) -> tuple[e.PrimExpr, ...]:
     dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     out = []
     for d in dims:
-        x = ops.convert(d)
+        x = ops.convert(int(d) if isinstance(d, (bool, numbers.Integral)) else d)
         if not dt.is_int(x.dtype):
             raise ArgumentError(what, f"the dimension {d!r} is a {x.dtype}, not an integer")
         if isinstance(x, e.IntImm) and x.value < 0:
@@ -58,12 +59,14 @@ def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "") -> e.IterVar:
     return e.IterVar(_range(dom), e.Var(name), e.COMM_REDUCE, thread_tag)
 
 
-def _parameters(fcompute: Callable, ndim: int, varargs_names: Sequence[str] | None) -> list[str]:
+def _parameters(
+    fcompute: Callable, ndim: int, varargs_names: Sequence[str] | None
+) -> tuple[list[str], int]:
+    """The names of all axes, and how many of them the function takes."""
     spec = inspect.getfullargspec(fcompute)
     if spec.kwonlyargs or spec.varkw:
         raise ArgumentError("compute", "the function has keyword arguments; give plain indices")
-    names = [a for a in spec.args if a != "self"] if inspect.ismethod(fcompute) else spec.args
-    names = list(names)
+    names = list(spec.args[1:] if inspect.ismethod(fcompute) else spec.args)
     if spec.defaults:
         raise ArgumentError("compute", "the function has default arguments; give plain indices")
     if len(names) > ndim:
@@ -71,6 +74,7 @@ def _parameters(fcompute: Callable, ndim: int, varargs_names: Sequence[str] | No
             "compute",
             f"the function takes {len(names)} indices but the shape has {ndim} dimensions",
         )
+    takes = ndim if spec.varargs else len(names)
     if spec.varargs:
         rest = ndim - len(names)
         if varargs_names is not None:
@@ -83,7 +87,7 @@ def _parameters(fcompute: Callable, ndim: int, varargs_names: Sequence[str] | No
             names += [f"{spec.varargs}{k}" for k in range(rest)]
     elif len(names) < ndim:
         names += [f"ax{k}" for k in range(len(names), ndim)]
-    return names
+    return names, takes
 
 
 def compute(
@@ -112,13 +116,10 @@ def compute(
         ArgumentError: if the function does not fit the shape or mixes reductions.
     """
     dims = _shape(shape, f"compute({name})")
-    names = _parameters(fcompute, len(dims), varargs_names)
+    names, given = _parameters(fcompute, len(dims), varargs_names)
     axis = tuple(
         e.IterVar(e.Range(ops.const(0), d), e.Var(n), e.DATA_PAR) for n, d in zip(names, dims)
     )
-    takes = len(inspect.getfullargspec(fcompute).args)
-    variadic = inspect.getfullargspec(fcompute).varargs is not None
-    given = len(axis) if variadic else takes
     result = fcompute(*[a.var for a in axis[:given]])
     many = isinstance(result, (tuple, list))
     body = []
@@ -126,14 +127,6 @@ def compute(
         if isinstance(value, (Tensor, TensorSlice)) and given < len(axis):
             value = value[tuple(a.var for a in axis[given:])]
         body.append(ops.convert(value))
-    if any(isinstance(b, e.Reduce) for b in body) and len(body) > 1:
-        # the outputs of one tuple reduction
-        body = [
-            e.Reduce(b.combiner, b.source, b.axis, b.condition, k, b.source[k].dtype, b.init)
-            if isinstance(b, e.Reduce)
-            else b
-            for k, b in enumerate(body)
-        ]
     op = ComputeOp(name, axis, _reduction_axes(body, name), tuple(body), tag, dict(attrs or {}))
     outputs = [op.output(k) for k in range(len(body))]
     return outputs if many else outputs[0]
@@ -153,7 +146,10 @@ def _reduction_axes(body: list[e.PrimExpr], name: str) -> tuple[e.IterVar, ...]:
             )
     if not top:
         return ()
-    if len(top) != len(body) or any(t.axis != top[0].axis for t in top):
+    if len(top) != len(body) or any(
+        len(t.axis) != len(top[0].axis) or any(a is not b for a, b in zip(t.axis, top[0].axis))
+        for t in top
+    ):
         raise ArgumentError(
             f"compute({name})", "outputs of one nest must all be reductions over the same axes"
         )
@@ -204,6 +200,12 @@ class Reducer:
                     'make one with te.reduce_axis((0, n), name="k")',
                 )
         source = ops.convert(expr)
+        if dt.is_bool(source.dtype) and self.__name__ == "sum":
+            raise ArgumentError(
+                "sum(expr) of a bool expression",
+                "one bit does not hold a sum",
+                "convert it: te.sum(x.astype('int32'), axis=k)",
+            )
         lhs, rhs = e.Var("x", source.dtype), e.Var("y", source.dtype)
         combiner = e.CommReducer(
             (lhs,),

@@ -72,6 +72,12 @@ class _Nests:
 
     def _check_buffers(self, stage: Stage) -> None:
         is_input = not isinstance(stage.op, ComputeOp)
+        if stage.attach_type == INLINE and any(s is stage for s, _ in self.given):
+            raise LowerError(
+                f"lower: {stage.op.name} is an argument",
+                "it is inlined, so nothing would be stored there",
+                "compute it at the root or leave it out of args",
+            )
         if stage.attach_type == INLINE or not (is_input or stage.is_output):
             return
         for k in range(stage.op.num_outputs):
@@ -204,7 +210,7 @@ class _Nests:
         stores = []
         for k, body in enumerate(self.bounds.bodies[stage]):
             assert isinstance(body, e.Reduce)
-            begin = body.init[k] if body.init else body.combiner.identity[k]
+            begin = body.init[0] if body.init else body.combiner.identity[0]
             stores.append(
                 BufferStore(self.buffers[(stage, k)], self._read(begin, values), target)
             )
@@ -215,22 +221,20 @@ class _Nests:
 
     def _update(self, stage: Stage) -> Stmt:
         values, target = self._values(stage), self._target(stage)
-        body = self.bounds.bodies[stage][0]
-        assert isinstance(body, e.Reduce)
-        if len(body.source) > 1:
-            raise LowerError(
-                f"lower: {stage.op.name}", "reductions of several values at once are not lowered yet"
-            )
-        buffer = self.buffers[(stage, 0)]
-        current = e.BufferLoad(buffer, target, body.dtype)
-        step = self._read(body.source[0], values)
-        c = body.combiner
-        value = substitute(c.result[0], {c.lhs[0]: current, c.rhs[0]: step})
-        update: Stmt = BufferStore(buffer, value, target)
-        condition = self._read(body.condition, values)
-        if not (isinstance(condition, e.IntImm) and condition.value):
-            update = IfThenElse(condition, update)
-        return self._guarded(stage, update, with_reduction=True)
+        updates: list[Stmt] = []
+        for k, body in enumerate(self.bounds.bodies[stage]):
+            assert isinstance(body, e.Reduce) and len(body.source) == 1
+            buffer = self.buffers[(stage, k)]
+            current = e.BufferLoad(buffer, target, body.dtype)
+            step = self._read(body.source[0], values)
+            c = body.combiner
+            value = substitute(c.result[0], {c.lhs[0]: current, c.rhs[0]: step})
+            update: Stmt = BufferStore(buffer, value, target)
+            condition = self._read(body.condition, values)
+            if not (isinstance(condition, e.IntImm) and condition.value):
+                update = IfThenElse(condition, update)
+            updates.append(update)
+        return self._guarded(stage, seq(*updates), with_reduction=True)
 
     # guards
 

@@ -173,13 +173,18 @@ def divide(a: Any, b: Any) -> e.PrimExpr:
     return truncdiv(a, b)
 
 
+def _truncated(x: int, y: int) -> int:
+    q = x // y
+    return q + 1 if q < 0 and q * y != x else q
+
+
 def truncdiv(a: Any, b: Any) -> e.PrimExpr:
     """``a / b``, of integers rounded towards zero."""
     _check_divisor("truncdiv", b)
 
     def fold(x: Any, y: Any) -> Any:
         if isinstance(x, int):
-            return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+            return _truncated(x, y)
         return x / y if y else math.copysign(math.inf, x) * math.copysign(1, y) if x else math.nan
 
     return _binary(e.Div, fold, a, b)
@@ -191,7 +196,7 @@ def truncmod(a: Any, b: Any) -> e.PrimExpr:
 
     def fold(x: Any, y: Any) -> Any:
         if isinstance(x, int):
-            return x - y * (x.__abs__() // y.__abs__() * (1 if (x < 0) == (y < 0) else -1))
+            return x - y * _truncated(x, y)
         return math.fmod(x, y) if y else math.nan
 
     return _binary(e.Mod, fold, a, b)
@@ -426,7 +431,7 @@ def floor(x: Any) -> e.PrimExpr:
     return x if dt.is_int(x.dtype) else call("floor", x)
 
 
-def abs(x: Any) -> e.PrimExpr:  # noqa: A001  (TVM's name)
+def abs(x: Any) -> e.PrimExpr:
     """Absolute value."""
     x = convert(x)
     if dt.is_float(x.dtype):

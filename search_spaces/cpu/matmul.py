@@ -15,6 +15,8 @@ mr rows of A in the L1 cache meet all of them; the block may be packed just befo
         for it:
             for jo:
                 acc[mr, nr] += ...
+
+With a block of k, too, panel and rows both stay in the L1 cache; C is then added to once a block.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule
+from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.cpu.registers import register_tiles
@@ -46,6 +49,8 @@ def matmul(N: int, K: int, M: int, dtype: str = "float32") -> tuple[Schedule, li
     mr, nr = cfg["tile"].val
     blocks = [b for b in (1, 2, 4, 8, 16, 32, 64, 128, 256) if b == 1 or b * 2 < N]
     cfg.define_knob("row_block", blocks, default=min(16, blocks[-1]))  # register tiles in a block
+    depths = [0, *(kc for kc in (128, 256, 512) if kc < K)]
+    cfg.define_knob("k_block", depths, default=0)  # 0: the whole k at once
     cfg.define_knob("unroll_k", [u for u in (1, 2, 4, 8) if K % u == 0], default=1)
     columns = -(-M // nr)
     panels = [p for p in (1, 2, 3, 4, 6, 8, 12, 16, 32) if p == 1 or p < max(2, M // lanes)]
@@ -71,35 +76,46 @@ def matmul(N: int, K: int, M: int, dtype: str = "float32") -> tuple[Schedule, li
         C = te.compute((N, M), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
 
     s = te.create_schedule(C.op)
-    acc = s.cache_write(C, "local")
+    kc, ku = cfg["k_block"].val, cfg["unroll_k"].val
+    acc = s.cache_write(C, "local") if kc == 0 else None
     i, j = s[C].op.axis
     jo, ji = s[C].split(j, factor=nr)
-    block = None  # the loop over blocks of panels
     if cfg["order"].val == "rows":
         io, it = s[C].split(i, factor=mr * cfg["row_block"].val)
         it, ii = s[C].split(it, factor=mr)
-        s[C].reorder(io, jo, it, ii, ji)
-        tile = it
+        outer, inner = io, [jo, it]
     else:
         it, ii = s[C].split(i, factor=mr)
-        block, tile = s[C].split(jo, factor=cfg["panel_block"].val)
-        s[C].reorder(block, it, tile, ii, ji)
+        outer, tile = s[C].split(jo, factor=cfg["panel_block"].val)
+        inner = [it, tile]
     s[C].unroll(ii)
     s[C].vectorize(ji)
-    s[acc].compute_at(s[C], tile)
-    ai, aj = s[acc].op.axis
-    if cfg["unroll_k"].val > 1:
-        ko, ki = s[acc].split(k, factor=cfg["unroll_k"].val)
-        s[acc].reorder(ko, ki, ai, aj)
-        s[acc].unroll(ki)
+    if acc is not None:
+        s[C].reorder(outer, *inner, ii, ji)
+        s[acc].compute_at(s[C], inner[-1])
+        ai, aj = s[acc].op.axis
+        steps = _unrolled(s, acc, k, ku)
+        s[acc].reorder(*steps, ai, aj)
+        s[acc].unroll(ai)
+        s[acc].vectorize(aj)
+        block = outer
     else:
-        s[acc].reorder(k, ai, aj)
-    s[acc].unroll(ai)
-    s[acc].vectorize(aj)
+        block, ki = s[C].split(k, factor=kc)
+        steps = _unrolled(s, C, ki, ku)
+        s[C].reorder(outer, block, *inner, *steps, ii, ji)
     if P is not None:
         pj, pk, pi = s[P].op.axis
         s[P].reorder(pk, pj, pi)  # reads rows of B in order
         s[P].vectorize(pi)
-        if block is not None and cfg["pack"].val == "block":
+        if cfg["order"].val == "panels" and cfg["pack"].val == "block":
             s[P].compute_at(s[C], block)
     return s, [A, B, C]
+
+
+def _unrolled(s: Schedule, stage: te.Tensor, k: IterVar, factor: int) -> list[IterVar]:
+    """The loop over k with ``factor`` steps of it written out."""
+    if factor == 1:
+        return [k]
+    ko, ki = s[stage].split(k, factor=factor)
+    s[stage].unroll(ki)
+    return [ko, ki]

@@ -95,9 +95,11 @@ def _reduce(body, env, sizes, data):
         )
     else:
         begin = np.full(data, _identity(body.combiner.name, dtype), dtype)
+    if 0 in sizes[len(data) :]:
+        return begin
     identity = _identity(body.combiner.name, dtype)
     total = function.reduce(np.where(where, source, identity).astype(dtype), axis=over, dtype=dtype)
-    return function(begin, total) if 0 not in sizes[len(data) :] else begin
+    return function(begin, total)
 
 
 def _squeezed(a, rank):

@@ -106,7 +106,8 @@ class Expressions:
             cached = (n, self._analyzer.affine(n))
             self._forms[id(n)] = cached
         form = cached[1]
-        const, terms = form.const, {}
+        const = form.const
+        terms: dict[str, int] = {}
         for atom, coef in form.terms.values():
             c, parts = self._atom(atom)
             const += coef * c
@@ -189,7 +190,8 @@ class Expressions:
     def _int_imm(self, n: e.IntImm) -> str:
         if n.dtype == "bool":
             return "true" if n.value else "false"
-        return str(n.value)
+        half = 1 << (dt.bits(n.dtype) - 1)  # a coefficient may need more bits: it wraps
+        return str((n.value + half) % (2 * half) - half)
 
     def _var(self, n: e.Var) -> str:
         if n in self.scalars:

@@ -306,7 +306,9 @@ class _Kernel(Expressions):
         self.serial += 1
         captured: list[tuple[str, str]] = []  # type and value here
         used_vars = variables(n.body) | variables(n.min)
-        for v in used_vars:
+        for v in (*self.env, *self.scalars):
+            if v not in used_vars:
+                continue
             if v in self.env:
                 const, terms = self.env[v]
                 renamed = {}
