@@ -120,11 +120,11 @@ class _Statements(Simplifier):
 def _hoistable(loop: s.For, body: s.Stmt) -> bool:
     """Whether a loop is one guard's body at each step alike: the guard then goes around the loop.
 
-    With an else branch the loop would stand there twice, which only an unrolled one is worth.
+    A guard with an else branch takes the loop's head along twice, which costs next to nothing.
     """
     if not isinstance(body, s.IfThenElse) or not body.likely:
         return False
-    if body.else_case is not None and loop.kind != s.UNROLLED:
+    if body.else_case is not None and loop.kind == s.PARALLEL:
         return False
     reads: list[object] = []
     post_order_visit(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Callable
 
 from whet.compiler.errors import ArgumentError, ArtifactError
@@ -103,6 +104,11 @@ class Module:
         _check_loadable(artifact)
         self.artifact = artifact
         self._code = jit.load_object(artifact.object)
+        for s in artifact.signatures:
+            if f"@{s.name}__release(" in artifact.source:
+                release = ctypes.CFUNCTYPE(None)(self._code.address_of(f"{s.name}__release"))
+                # runs when nothing can call the code any more, just before it is unloaded
+                weakref.finalize(self._code, release).atexit = False
         self._functions = {s.name: Function(s, self) for s in artifact.signatures}
         self._entry = self._functions[artifact.signatures[0].name]
 

@@ -149,8 +149,10 @@ class Bounds:
         for value, extent in b.guards:
             form = value - extent  # < 0
             inside = [a for a in stage.leaf_iter_vars if a.var in form.terms]
-            hidden = {v for atom, _ in form.terms.values() for v in variables(atom)}
-            hidden -= set(form.terms)
+            hidden: set[e.Var] = set()
+            for atom, _ in form.terms.values():
+                if not isinstance(atom, e.Var):
+                    hidden |= variables(atom)
             last = inside[-1] if inside else None
             if (
                 last is None
