@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whet.autotune.result import Trial
-from whet.compiler.errors import ArgumentError
 from whet.db.decision import FINALISTS_RUN, deciding
 
 if TYPE_CHECKING:
@@ -94,11 +93,5 @@ def opened(log: TuningLog | str | os.PathLike[str], write: bool) -> Iterator[Tun
     if isinstance(log, TuningLog):
         yield log
         return
-    if not isinstance(log, str | os.PathLike):
-        raise ArgumentError(
-            f"log={log!r}",
-            f"a {type(log).__name__} is not a log",
-            "give a file's path, a database's URL or a whet.TuningLog, e.g. log=\"whet.db\"",
-        )
     with TuningLog(log, write=write) as own:
         yield own

@@ -18,6 +18,7 @@ from whet.autotune.study import Search, slots
 from whet.autotune.task import Task
 from whet.compiler.errors import ArgumentError, WhetError
 from whet.db.decision import FINALISTS_RUN
+from whet.measure.pool import check_workers
 
 if TYPE_CHECKING:
     import optuna
@@ -66,10 +67,12 @@ def tune(
         KeyboardInterrupt: Ctrl-C; what was measured is in the log, and the summary is printed.
     """
     sampler_name = _check_arguments(task, trials, sampler, seed, options)
+    check_workers(workers)
     with opened(log, write=True) as tuning_log:
         session = _Session(task, trials, tuning_log, _check_device(device), progress)
         if session.complete:
             return session.result_from_log()
+        tuning_log.check_writable(f"tune {task.workload}: add trials")
         session.sampler_name, session.seed = sampler_name, seed
         return session.run(sampler, workers, options)
 

@@ -1,1 +1,1 @@
-"""(room to be furnished)"""
+"""The compiler: from tensor expressions and schedules to kernels that are called with arrays."""

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from whet.compiler.errors import LogError
+from whet.compiler.errors import ArgumentError, LogError
 
 BUSY_SECONDS = 30.0
 """How long a transaction waits for another process's before it gives up."""
@@ -44,8 +44,15 @@ def place_of(location: str | os.PathLike[str]) -> Place:
         location: a file's path, or an SQLAlchemy URL such as ``postgresql://user@host/name``.
 
     Raises:
+        ArgumentError: it is neither.
         LogError: the URL cannot be read, or names an SQLite database in memory.
     """
+    if not isinstance(location, str | os.PathLike):
+        raise ArgumentError(
+            f"log={location!r}",
+            f"a {type(location).__name__} is not a log",
+            "give a file's path, a database's URL or a whet.TuningLog, e.g. log=\"whet.db\"",
+        )
     text = os.fspath(location)
     if "://" not in text:
         return Place(text, Path(text).expanduser(), None)

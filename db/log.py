@@ -105,11 +105,26 @@ class TuningLog:
         """
         from whet.db import engine
 
+        self.check_writable(asked)
         asked = f"{asked} to log {self.location}"
-        if self._read_only:
-            raise LogError(asked, self._read_only, "make it writable, or log to another file")
         with engine.errors_named(asked, self._place), self._engine.begin() as connection:
             yield connection
+
+    def check_writable(self, asked: str) -> None:
+        """Refuse a log that can only be read, before work is done for it.
+
+        Args:
+            asked: what will be written, for the error's text.
+
+        Raises:
+            LogError: the log can only be read.
+        """
+        if self._read_only:
+            raise LogError(
+                f"{asked} to log {self.location}",
+                self._read_only,
+                "make it writable, or log to another file",
+            )
 
     def start_run(
         self,

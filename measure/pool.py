@@ -83,6 +83,7 @@ def open_pool(
     Raises:
         MeasureError: ``workers`` is none of these.
     """
+    check_workers(workers)
     common: dict[str, Any] = {
         "options": options,
         "reference": reference,
@@ -93,19 +94,29 @@ def open_pool(
         from whet.measure.local import LocalPool
 
         return LocalPool(**common)
-    if isinstance(workers, bool) or not isinstance(workers, int | str | Pool):
-        raise _unknown(workers)
     if isinstance(workers, int):
         from whet.measure.local import LocalPool
 
         return LocalPool(workers, **common)
     if isinstance(workers, str):
-        if workers == "ray" or workers.startswith("ray://") or ":" in workers:
-            from whet.measure.ray_pool import RayPool
+        from whet.measure.ray_pool import RayPool
 
-            return RayPool(None if workers == "ray" else workers, **common)
-        raise _unknown(workers)
+        return RayPool(None if workers == "ray" else workers, **common)
     return workers
+
+
+def check_workers(workers: object) -> None:
+    """Refuse what :func:`open_pool` would refuse, before anything is started.
+
+    Raises:
+        MeasureError: ``workers`` is no number, name, address or pool.
+    """
+    if isinstance(workers, bool) or not isinstance(workers, int | str | Pool | None):
+        raise _unknown(workers)
+    if isinstance(workers, int) and workers < 1:
+        raise MeasureError(f"workers={workers}", "at least one builder is needed")
+    if isinstance(workers, str) and workers not in ("local", "ray") and ":" not in workers:
+        raise _unknown(workers)
 
 
 def _unknown(workers: object) -> MeasureError:

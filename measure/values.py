@@ -7,6 +7,8 @@ import statistics
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler.errors import ArgumentError
+
 if TYPE_CHECKING:
     from whet.search_spaces import Config, TemplateRef, Workload
 
@@ -25,6 +27,22 @@ STATUSES = (
     "pruned",  # a static check refused the candidate; it was never built
     "infra_error",  # a worker or a machine was lost; says nothing about the candidate
 )
+
+WHOLE, POSITIVE = "an integer of at least 1", "a number above 0"
+LIMITS = {
+    "build_timeout": POSITIVE,
+    "run_timeout": POSITIVE,
+    "number": WHOLE,
+    "repeat": WHOLE,
+    "min_repeats": WHOLE,
+    "min_repeat_ms": POSITIVE,
+    "max_measure_s": POSITIVE,
+    "slow_factor": POSITIVE,
+    "hopeless_factor": POSITIVE,
+    "memory_limit": WHOLE,
+    "rtol": POSITIVE,
+}
+"""What the fields of :class:`MeasureOptions` must be."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +144,9 @@ class MeasureOptions:
         check: whether outputs are compared with the default config's.
         seed: seed of the inputs.
         rtol: relative tolerance of the check; None chooses it from each output's dtype.
+
+    Raises:
+        ArgumentError: a number is out of its range.
     """
 
     build_timeout: float = 10.0
@@ -144,11 +165,14 @@ class MeasureOptions:
     rtol: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("build_timeout", "run_timeout", "repeat", "min_repeats", "slow_factor"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"MeasureOptions({name}={getattr(self, name)!r}): must be above 0")
-        if self.number is not None and self.number < 1:
-            raise ValueError(f"MeasureOptions(number={self.number!r}): must be at least 1")
+        for name, must in LIMITS.items():
+            value = getattr(self, name)
+            if value is None and name in ("number", "memory_limit", "rtol"):
+                continue
+            whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+            positive = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+            if not (whole if must == WHOLE else positive):
+                raise ArgumentError(f"MeasureOptions({name}={value!r})", f"it must be {must}")
 
     def to_json(self) -> dict[str, Any]:
         """The options as JSON-able data, for the log."""

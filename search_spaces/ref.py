@@ -6,6 +6,8 @@ import hashlib
 import importlib
 import sys
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,7 +56,8 @@ def ref_of(template: Template) -> TemplateRef:
     import cloudpickle
 
     try:
-        payload = cloudpickle.dumps(func)
+        with _by_value(func.__module__):
+            payload = cloudpickle.dumps(func)
     except Exception as error:
         raise SpaceError(
             f"send template {template.name!r} to a worker",
@@ -63,6 +66,23 @@ def ref_of(template: Template) -> TemplateRef:
         ) from error
     _keep(_digest(payload), template)
     return TemplateRef(*facts, pickled=payload)
+
+
+@contextmanager
+def _by_value(name: str) -> Iterator[None]:
+    """Send what the function uses of its own module along, where no worker can import that."""
+    import cloudpickle
+
+    module = sys.modules.get(name)
+    alone = module is not None and name != "__main__" and getattr(module, "__spec__", None) is None
+    if not alone or name in cloudpickle.list_registry_pickle_by_value():
+        yield
+        return
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
 
 
 def resolve(ref: TemplateRef) -> Template:

@@ -5,6 +5,16 @@ Write what to compute with :mod:`whet.te`, say which programs are worth trying i
 
 Importing this package loads no room of it: each name is fetched from its home when it is first
 used, and each heavy library is loaded by its one home when it is first needed.
+
+    >>> import numpy, whet
+    >>> task = whet.create_task("matmul", args=(5, 6, 7), target="llvm")
+    >>> task.flop
+    420
+    >>> f = whet.build(task)  # with log="whet.db": the best config that whet.tune found
+    >>> a, b, c = (numpy.ones(shape, "float32") for shape in ((5, 6), (6, 7), (5, 7)))
+    >>> f(a, b, c)
+    >>> float(c.min()), float(c.max())
+    (6.0, 6.0)
 """
 
 from typing import TYPE_CHECKING, Any

@@ -59,7 +59,9 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> i
     except (click.Abort, KeyboardInterrupt):
         return 130
     except WhetError as error:
-        click.echo(f"{type(error).__name__}: {error}", err=True)
+        # Notes say which config was at work when a template raised.
+        notes = [f"  {note}" for note in getattr(error, "__notes__", ())]
+        click.echo("\n".join([f"{type(error).__name__}: {error}", *notes]), err=True)
         return 1
     return 0
 

@@ -246,7 +246,7 @@ class Analyzer:
                 out = out + Affine({key: (atom, coef)}, 0)
                 continue
             side = sign if coef > 0 else -sign
-            if isinstance(atom, e.FloorDiv) and isinstance(atom.b, e.IntImm):
+            if isinstance(atom, e.FloorDiv) and isinstance(atom.b, e.IntImm) and atom.b.value > 0:
                 part = self.eliminate(self.affine(atom.a), inner, side)
                 if part is not None:
                     out = out + self.floordiv(part, atom.b.value, atom.dtype).scaled(coef)

@@ -57,7 +57,10 @@ def _vectorize(loop: s.For, vector_bytes: int, analyzer: Analyzer) -> s.Stmt:
             lanes = ops.all_of(*[c for c in tests if loop.var in variables(c)])
             guarded = s.IfThenElse(lanes, body.then_case, None, likely=True)
             plain = _chunks(loop, body.then_case, vector_bytes, analyzer)
-            masked = _chunks(loop, guarded, vector_bytes, analyzer)
+            masked = _chunks(loop, guarded, vector_bytes, analyzer, trusted=lanes)
+            # where not even the first lane runs, what all lanes share must not be read either
+            first = substitute(lanes, {loop.var: loop.min})
+            masked = s.IfThenElse(first, masked, None, likely=True)
             out = s.IfThenElse(whole, plain, masked, likely=True)
             return s.IfThenElse(ops.all_of(*outside), out, None, True) if outside else out
         return _chunks(loop, body, vector_bytes, analyzer)
@@ -86,7 +89,13 @@ def _holds_for_all(loop: s.For, body: s.Stmt, analyzer: Analyzer) -> e.PrimExpr 
     return ops.all_of(*[substitute(c, {loop.var: end}) for c in conditions])
 
 
-def _chunks(loop: s.For, body: s.Stmt, vector_bytes: int, analyzer: Analyzer) -> s.Stmt:
+def _chunks(
+    loop: s.For,
+    body: s.Stmt,
+    vector_bytes: int,
+    analyzer: Analyzer,
+    trusted: e.PrimExpr | None = None,
+) -> s.Stmt:
     """As many full vectors as there are, then ever smaller powers of two."""
     assert isinstance(loop.extent, e.IntImm)
     extent = loop.extent.value
@@ -98,7 +107,7 @@ def _chunks(loop: s.For, body: s.Stmt, vector_bytes: int, analyzer: Analyzer) ->
         part = e.Var(loop.var.name, loop.var.dtype)
         base = ops.add(loop.min, ops.multiply(part, width))
         analyzer.bind_loop(part, ops.const(0), ops.const(full))
-        vectors = _Lanes(loop.var, base, width, analyzer).visit(body)
+        vectors = _Lanes(loop.var, base, width, analyzer, trusted).visit(body)
         parts.append(s.For(part, ops.const(0), ops.const(full), s.UNROLLED, vectors))
         begin = full * width
     while begin < extent:
@@ -107,9 +116,12 @@ def _chunks(loop: s.For, body: s.Stmt, vector_bytes: int, analyzer: Analyzer) ->
         if lanes == 1:
             parts.append(substitute(body, {loop.var: base}))
         else:
-            parts.append(_Lanes(loop.var, base, lanes, analyzer).visit(body))
+            parts.append(_Lanes(loop.var, base, lanes, analyzer, trusted).visit(body))
         begin += lanes
     return s.seq(*parts)
+
+
+_DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
 
 
 class _NotVectorizable(Exception):
@@ -128,14 +140,27 @@ def _widest(body: s.Stmt) -> int:
 
 
 class _Lanes:
-    """Rewrites a body for ``lanes`` consecutive values of ``var``, from ``base`` on."""
+    """Rewrites a body for ``lanes`` consecutive values of ``var``, from ``base`` on.
 
-    def __init__(self, var: e.Var, base: e.PrimExpr, lanes: int, analyzer: Analyzer) -> None:
+    ``trusted`` is a guard that is known to hold for some lane: what it guards may read what is the
+    same in all lanes.
+    """
+
+    def __init__(
+        self,
+        var: e.Var,
+        base: e.PrimExpr,
+        lanes: int,
+        analyzer: Analyzer,
+        trusted: e.PrimExpr | None = None,
+    ) -> None:
         self.var = var
         self.base = base
         self.lanes = lanes
         self.mask: e.PrimExpr | None = None
         self.analyzer = analyzer
+        self.trusted = trusted
+        self.some_lane = True  # whether the mask surely holds for one of the lanes
 
     # statements
 
@@ -146,7 +171,10 @@ class _Lanes:
         if isinstance(n, s.For):
             if self._depends(n.min) or self._depends(n.extent):
                 raise _NotVectorizable
-            return s.For(n.var, n.min, n.extent, n.kind, self.visit(n.body), n.annotations)
+            self.analyzer.bind_loop(n.var, n.min, n.extent)
+            body = self.visit(n.body)
+            del self.analyzer.ranges[n.var]
+            return s.For(n.var, n.min, n.extent, n.kind, body, n.annotations)
         if isinstance(n, s.IfThenElse):
             return self._branch(n)
         if isinstance(n, s.BufferStore):
@@ -156,7 +184,9 @@ class _Lanes:
     def _store(self, n: s.BufferStore) -> s.Stmt:
         if not self._depends(n.indices[0]):
             raise _NotVectorizable
-        index = self.index(n.indices[0])
+        index = self.index(n.indices[0], n.buffer)
+        if isinstance(index, e.Broadcast):
+            raise _NotVectorizable
         value = self._wide(self.value(n.value))
         return s.BufferStore(n.buffer, value, (index,), self._merged(n.mask))
 
@@ -171,17 +201,19 @@ class _Lanes:
             )
         scalar = [c for c in _conjuncts(n.condition) if not self._depends(c)]
         vector = [c for c in _conjuncts(n.condition) if self._depends(c)]
-        test = ops.all_of(*vector)
-        masked = self._masked(test, n.then_case)
+        masked = self._masked(
+            ops.all_of(*vector), n.then_case, some_lane=n.condition is self.trusted
+        )
         if scalar:
             return s.IfThenElse(ops.all_of(*scalar), masked, None, n.likely)
         return masked
 
-    def _masked(self, condition: e.PrimExpr, body: s.Stmt) -> s.Stmt:
-        before = self.mask
+    def _masked(self, condition: e.PrimExpr, body: s.Stmt, some_lane: bool = False) -> s.Stmt:
+        before = self.mask, self.some_lane
         self.mask = self._merged(None, self._wide(self.value(condition)))
+        self.some_lane = some_lane
         out = self.visit(body)
-        self.mask = before
+        self.mask, self.some_lane = before
         return out
 
     def _merged(self, mask: e.PrimExpr | None, more: e.PrimExpr | None = None) -> e.PrimExpr | None:
@@ -201,7 +233,7 @@ class _Lanes:
             return n
         return e.Broadcast(n, self.lanes, dt.vector(n.dtype, self.lanes))
 
-    def index(self, n: e.PrimExpr) -> e.PrimExpr:
+    def index(self, n: e.PrimExpr, buffer: Buffer) -> e.PrimExpr:
         """An index for all lanes: a ramp where the step between lanes is a number."""
         form = self.analyzer.affine(n)
         rest = form.without(self.var)
@@ -212,19 +244,34 @@ class _Lanes:
             if step == 0:
                 return e.Broadcast(start, self.lanes, kind)
             return e.Ramp(start, step, self.lanes, kind)
-        return self._wide(self.value(n))
+        size = buffer.shape[0]
+        if isinstance(size, e.IntImm) and size.value < 2**31:
+            return self._wide(self.value(n))
+        return self._long(n)  # 32 bits a lane may not hold it
+
+    def _long(self, n: e.PrimExpr) -> e.PrimExpr:
+        """An integer for all lanes, computed in 64 bits."""
+        kind = dt.vector("int64", self.lanes)
+        if n is self.var:
+            return e.Ramp(ops.cast("int64", self.base), 1, self.lanes, kind)
+        if isinstance(n, (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)):
+            return type(n)(self._long(n.a), self._long(n.b), kind)
+        return self._wide(ops.cast("int64", self.value(n)))
 
     def value(self, n: e.PrimExpr) -> e.PrimExpr:
         """A value for all lanes; still a scalar where it is the same in each."""
         if not self._depends(n):
+            self._check_shared(n)
             return n
         kind = type(n)
         if kind is e.Var:
             return e.Ramp(self.base, 1, self.lanes, dt.vector(n.dtype, self.lanes))
         if isinstance(n, e.BufferLoad):
-            index = self.index(n.indices[0])
+            index = self.index(n.indices[0], n.buffer)
             if isinstance(index, e.Broadcast):
-                return e.BufferLoad(n.buffer, (index.value,), n.dtype)
+                shared = e.BufferLoad(n.buffer, (index.value,), n.dtype)
+                self._check_shared(shared)
+                return shared
             lanes = dt.vector(n.dtype, self.lanes)
             mask = self._merged(n.mask)
             # a masked read of a local array would keep it out of registers
@@ -233,7 +280,11 @@ class _Lanes:
             return e.BufferLoad(n.buffer, (index,), lanes, mask)
         if isinstance(n, e.BinaryOp):
             a, b = self._wide(self.value(n.a)), self._wide(self.value(n.b))
-            return kind(a, b, dt.vector(n.dtype, self.lanes))
+            if self.mask is not None and kind in _DIVISIONS and not dt.is_float(n.dtype):
+                # a lane that is off reads zeros, and dividing by them would trap
+                one = self._wide(ops.const(1, dt.element(b.dtype)))
+                b = e.Select(self.mask, b, one, b.dtype)
+            return type(n)(a, b, dt.vector(n.dtype, self.lanes))
         if isinstance(n, e.Cast):
             return e.Cast(dt.vector(n.dtype, self.lanes), self._wide(self.value(n.value)))
         if isinstance(n, e.Not):
@@ -246,6 +297,19 @@ class _Lanes:
             args = tuple(self._wide(self.value(a)) for a in n.args)
             return e.Call(dt.vector(n.dtype, self.lanes), n.op, args)
         raise _NotVectorizable
+
+    def _check_shared(self, n: e.PrimExpr) -> None:
+        """Reads of what all lanes share happen even where a mask is off: they must be in range."""
+        if self.mask is None or self.some_lane:
+            return
+
+        def visit(x: object) -> None:
+            if isinstance(x, e.BufferLoad) and not self._in_range(
+                x.buffer, e.Ramp(x.indices[0], 1, 1, x.indices[0].dtype)
+            ):
+                raise _NotVectorizable
+
+        post_order_visit(n, visit)
 
     def _in_range(self, buffer: Buffer, index: e.PrimExpr) -> bool:
         """Whether all lanes surely read inside the buffer."""
@@ -268,32 +332,15 @@ class _Lanes:
             kind = dt.vector(n.dtype, self.lanes)
             return e.Call(kind, n.op, (condition, self._wide(self.value(t)), self._wide(self.value(f))))
         test = self._wide(self.value(condition))
-        before = self.mask
+        before = self.mask, self.some_lane
+        self.some_lane = False
         self.mask = self._merged(None, test)
-        yes = self._guard_scalar_loads(t)
-        self.mask = before
+        yes = self.value(t)
+        self.mask = before[0]
         self.mask = self._merged(None, e.Not(test, test.dtype))
-        no = self._guard_scalar_loads(f)
-        self.mask = before
+        no = self.value(f)
+        self.mask, self.some_lane = before
         return self._choose(test, yes, no)
-
-    def _guard_scalar_loads(self, n: e.PrimExpr) -> e.PrimExpr:
-        """A value under a mask; a load that is the same in all lanes must obey it too."""
-        value = self.value(n)
-        if _has_scalar_load(value):
-            raise _NotVectorizable
-        return value
-
-
-def _has_scalar_load(n: e.PrimExpr) -> bool:
-    found = []
-
-    def visit(x: object) -> None:
-        if isinstance(x, e.BufferLoad) and dt.lanes(x.dtype) == 1:
-            found.append(x)
-
-    post_order_visit(n, visit)
-    return bool(found)
 
 
 def _conjuncts(c: e.PrimExpr) -> list[e.PrimExpr]:

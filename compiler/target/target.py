@@ -13,6 +13,7 @@ from typing import Any
 from whet.compiler.errors import TargetError
 from whet.compiler.target import features as feat
 from whet.compiler.target import host
+from whet.compiler.target.processors import X86_64
 
 # kind -> option -> type. What a kind understands can be read here and nowhere else.
 KINDS: dict[str, dict[str, type]] = {
@@ -232,7 +233,22 @@ def _checked(asked: str, kind: object, pairs: list[tuple[str, Any]]) -> tuple[st
         if name in attrs:
             raise TargetError(asked, f"option {name!r} is given twice")
         attrs[name] = _typed(asked, name, value, options[name])
+    if kind == "llvm":
+        _check_processor(asked, attrs)
     return kind, attrs
+
+
+def _check_processor(asked: str, attrs: dict[str, Any]) -> None:
+    """Refuse a processor's name for which LLVM would end the process."""
+    name = attrs.get("mcpu") or "native"
+    arch = str(attrs.get("mtriple") or host.architecture()).split("-")[0]
+    if name == "native" or arch != "x86_64" or name in X86_64:
+        return
+    raise TargetError(
+        asked,
+        f"there is no 64-bit x86 processor {name!r}",
+        _nearest(name, sorted(X86_64)) + "mcpu=native is this machine; x86-64-v3 has AVX2 and FMA",
+    )
 
 
 def _typed(asked: str, name: str, value: Any, wanted: type[Any]) -> Any:

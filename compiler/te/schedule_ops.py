@@ -307,8 +307,8 @@ class _Nests:
         """How reads depend on an axis that leaves the tensor.
 
         ``"safe"``: all are in range wherever it goes. ``"unsafe"``: some are not. ``"attached"``:
-        some are not, or the stage divides by integers, and it also reads a region that was
-        computed for just these indices, so that they cannot be changed.
+        some are not, or the stage divides by integers, and indices cannot be changed: it also
+        reads a region that was computed for just these, or the axis may have no steps at all.
         """
         values = self.bounds.axis_values(stage)
         found = {"safe"}
@@ -339,7 +339,10 @@ class _Nests:
             visit(body)
         if "unsafe" not in found:
             return "safe"
-        return "attached" if "region" in found else "unsafe"
+        # what may be empty has no element to clamp an index to
+        assert axis.dom is not None
+        may_be_empty = not self.analyzer.positive(self.analyzer.affine(axis.dom.extent))
+        return "attached" if "region" in found or may_be_empty else "unsafe"
 
     def _in_range(self, index: e.PrimExpr, extent: e.PrimExpr) -> bool:
         form = self.analyzer.affine(index)

@@ -162,6 +162,9 @@ class Tensor(e.ExprOp):
                     "indices are integers",
                     "convert it: x.astype('int32')",
                 )
+            if x.dtype not in ("int32", "int64"):
+                # narrow and unsigned arithmetic wraps, that of indices does not
+                x = ops.cast("int64" if dt.bits(x.dtype) >= 32 else "int32", x)
             exprs.append(x)
         return e.ProducerLoad(self, tuple(exprs), self.dtype)
 

@@ -89,6 +89,10 @@ def _match(a: Any, b: Any) -> tuple[e.PrimExpr, e.PrimExpr]:
     if isinstance(b, (int, float)) and not isinstance(a, (int, float)):
         a = convert(a)
         return a, _literal(b, a.dtype)
+    if not isinstance(a, e.ExprOp) or not isinstance(b, e.ExprOp):
+        for x, y, turned in ((a, b, False), (b, a, True)):  # a numpy scalar, like Python's numbers
+            if not isinstance(x, e.ExprOp) and hasattr(x, "item") and isinstance(y, e.ExprOp):
+                return _match(y, x.item())[::-1] if not turned else _match(y, x.item())
     a, b = convert(a), convert(b)
     if a.dtype == b.dtype:
         return a, b

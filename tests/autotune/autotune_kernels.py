@@ -58,3 +58,16 @@ def sometimes(n):
         s[c].reorder(i, s[a].op)
     cfg["tile"].apply(s, c, j)
     return s, [a, b, c]
+
+
+@template("test/never")
+def never(n):
+    """Reads far out of its input, whatever the config."""
+    a = te.placeholder((n,), "float32", name="A")
+    at = te.placeholder((n,), "int64", name="at")
+    b = te.compute((n,), lambda i: a[i + (1 << 40) * at[i]], name="B")
+    s = te.create_schedule(b.op)
+    cfg = get_config()
+    cfg.define_split("tile", s[b].op.axis[0], num_outputs=2, max_factor=4)
+    cfg["tile"].apply(s, b, s[b].op.axis[0])
+    return s, [a, at, b]

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from autotune_kernels import matmul, sometimes, twins
+from autotune_kernels import matmul, never, sometimes, twins
 
-from whet.autotune import build_from_log, create_task, tune
+import whet
+from whet.autotune import best_from_log, build_from_log, create_task, tune
 from whet.cli import main
+from whet.compiler.errors import MeasureError
 from whet.db import TuningLog
 from whet.measure import MeasureOptions
 
@@ -81,6 +83,31 @@ print(best_from_log(task, {str(log)!r}).config)
     assert done.stdout.strip() == str(found.best.config)
 
 
+def test_every_way_to_build_from_a_log_takes_the_same_config(tuned):
+    task, found, log = tuned
+    best = best_from_log(task, log).config
+    assert best == found.best.config
+    with TuningLog(log) as opened:
+        assert opened.best(task.workload, task.target).config == best
+        assert opened.best_config(task.workload, task.target, task.config_space) == best
+        assert [t.best.config for t in opened.summary()] == [best]
+    with whet.apply_best(log), whet.Target("llvm"):
+        s, args = matmul(*SIZE)
+        by_template = whet.build(s, args, name="kernel")
+    s, args = task.instantiate(best)
+    of_best = whet.build(s, args, task.target, name="kernel")
+    assert by_template.get_source("ll") == of_best.get_source("ll")
+    s, args = matmul(*SIZE)  # outside of apply_best: the default config
+    if best != task.config_space.default:
+        default = whet.build(s, args, task.target, name="kernel")
+        assert default.get_source("ll") != of_best.get_source("ll")
+    a, b, c = inputs()
+    for kernel in (by_template, whet.build(task, log=str(log))):
+        c[:] = np.nan
+        kernel(a, b, c)
+        np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4)
+
+
 def test_a_program_that_was_measured_is_not_measured_again(tmp_path):
     task = create_task(twins, (48,), "llvm")
     tune(task, 9, tmp_path / "a.db", "random", progress=False, options=QUICK)
@@ -100,6 +127,18 @@ def test_a_template_that_raises_for_some_configs(tmp_path):
     assert found.outcomes() == {"ok": 6, "lower_error": 6}
     failed = TuningLog(tmp_path / "a.db").trials(status="lower_error")
     assert "ScheduleError" in failed[0].result.error
+
+
+def test_a_space_in_which_no_config_works(tmp_path):
+    task = create_task(never, (32,), "llvm")
+    with pytest.raises(
+        MeasureError, match=r"all 3 candidates failed, 3 of them with run_crash"
+    ) as e:
+        tune(task, 100, tmp_path / "a.db", "grid", progress=False, options=QUICK)
+    assert "SIGSEGV" in str(e.value)
+    with TuningLog(tmp_path / "a.db") as log:
+        assert [t.result.status for t in log.trials()] == ["run_crash"] * 3
+        assert [run.state for run in log.runs()] == ["finished"]
 
 
 def test_the_command_line_tunes_and_shows(tmp_path, capsys):

@@ -11,9 +11,10 @@ import pytest
 from autotune_synthetic import gemm_cost, result, small_cost
 
 from whet.autotune import best_from_log, build_from_log, create_task, tune
-from whet.db.decision import FINALISTS_RUN
 from whet.compiler.errors import ArgumentError, LogError, MeasureError
 from whet.db import TuningLog
+from whet.db.decision import FINALISTS_RUN
+from whet.db.schema import VERSION_TABLE
 from whet.measure import MeasureResult, ReplayPool
 from whet.search_spaces import Template
 
@@ -24,8 +25,10 @@ class Forbidden:
     capacity = 1
     best_cost = None
 
-    def __getattr__(self, name):
-        raise AssertionError(f"the pool was used: {name}")
+    def used(self, *args, **options):
+        raise AssertionError("the pool was used")
+
+    submit = collect = remeasure = close = __enter__ = __exit__ = used
 
 
 class Recorder(ReplayPool):
@@ -126,6 +129,11 @@ def test_a_lucky_measurement_does_not_beat_the_default(small, tmp_path):
     assert found.speedup == 1.0
     again = tuned(small, Forbidden(), tmp_path / "a.db", 20)
     assert again.best.config == small.config_space.default and again.speedup == 1.0
+    assert best_from_log(small, tmp_path / "a.db").config == small.config_space.default
+    with TuningLog(tmp_path / "a.db") as log:
+        assert log.best(small.workload, small.target).config == small.config_space.default
+        (task,) = log.summary()
+    assert (task.trials, task.succeeded) == (20, 20)
 
 
 def test_a_finished_run_returns_at_once_without_a_pool(gemm, gemm_pool, tmp_path):
@@ -308,12 +316,35 @@ def test_wrong_arguments_are_refused_with_the_way_out(gemm, tmp_path):
         tuned(gemm, Forbidden(), log, 10, options={"repeat": 3})
     with pytest.raises(ArgumentError, match="a list is not a log"):
         tuned(gemm, Forbidden(), [], 10)
+    for workers in ("mars", 0, 1.5, True, object()):
+        with pytest.raises(MeasureError, match="workers="):
+            tuned(gemm, workers, log, 10)
     assert not log.exists()
     log.write_text("this is not a database")
     with pytest.raises(LogError, match="not a database"):
         tuned(gemm, Forbidden(), log, 10)
     with pytest.raises(LogError, match=r"(?s)no directory.*mkdir"):
         tuned(gemm, Forbidden(), tmp_path / "nowhere" / "a.db", 10)
+
+
+def test_a_log_that_cannot_be_written_is_refused_before_anything_is_measured(
+    gemm, gemm_pool, tmp_path
+):
+    path = tmp_path / "a.db"
+    first = tuned(gemm, gemm_pool, path, 5)
+    before = path.read_bytes()
+    with TuningLog(path, write=False) as log:
+        assert tuned(gemm, Forbidden(), log, 5).best.config == first.best.config  # only reads
+        with pytest.raises(LogError, match=r"(?s)tune test/gemm.*opened for reading.*another file"):
+            tuned(gemm, Forbidden(), log, 6)
+    with sqlite3.connect(path) as raw:
+        raw.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+    raw.close()
+    newer = path.read_bytes()
+    assert newer != before
+    with pytest.raises(LogError, match=r"made by a newer version of Whet.*9999"):
+        tuned(gemm, Forbidden(), path, 6)
+    assert path.read_bytes() == newer
 
 
 def test_a_log_that_has_nothing_to_build_says_what_it_has(gemm, small, gemm_pool, tmp_path):
@@ -367,5 +398,8 @@ def test_a_search_after_the_finalists_counts(small, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         tuned(small, Interrupting(small_cost, 30), log, 42, sampler="grid")
     found = best_from_log(small, log)
+    with TuningLog(log) as opened:
+        of_log = opened.best(small.workload, small.target)
+    assert (of_log.config, of_log.cost) == (found.config, found.cost)
     assert found.cost < first.best.cost
     assert small_cost(found.config) == min(small_cost(t.config) for t in TuningLog(log).trials())

@@ -1,7 +1,7 @@
 """An oracle for te computations: the expressions evaluated with numpy, whatever the schedule.
 
 It shares no code with the compiler but the node classes: axes become aranges, reads fancy
-indexing, reductions numpy's.
+indexing, reductions numpy's. Floats are computed in float64 whatever their type.
 """
 
 import math
@@ -45,6 +45,10 @@ _CALLS = {
 _REDUCE = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 
+def _wide(dtype):
+    return "float64" if dtype.startswith("float") else dtype
+
+
 def evaluate(tensors, values, symbols=None):
     """The values of ``tensors``.
 
@@ -53,7 +57,10 @@ def evaluate(tensors, values, symbols=None):
         values: placeholder -> numpy array, scalar variable -> number.
         symbols: symbolic size -> number.
     """
-    known = {**dict(values), **dict(symbols or {})}
+    known = {
+        k: v.astype("float64") if getattr(v, "dtype", None) in ("float32", "float16") else v
+        for k, v in {**dict(values), **dict(symbols or {})}.items()
+    }
     return [_tensor(t, known) for t in tensors]
 
 
@@ -77,22 +84,18 @@ def _tensor(t, known):
             out = _reduce(body, env, sizes, data)
         else:
             out = np.broadcast_to(_expr(body, env), data)
-    known[t] = np.array(out, dtype=body.dtype)
+    known[t] = np.array(out, dtype=_wide(body.dtype))
     return known[t]
 
 
 def _reduce(body, env, sizes, data):
-    function, dtype = _REDUCE[body.combiner.name], body.dtype
+    function, dtype = _REDUCE[body.combiner.name], _wide(body.dtype)
     source = np.broadcast_to(_expr(body.source[0], env), sizes).astype(dtype)
     where = np.broadcast_to(_expr(body.condition, env), sizes)
     over = tuple(range(len(data), len(sizes)))
     if body.init:
-        begin = np.broadcast_to(
-            _expr(body.init[0], env).reshape(-1)[0]
-            if np.ndim(_expr(body.init[0], env)) == 0
-            else _squeezed(_expr(body.init[0], env), len(data)),
-            data,
-        )
+        first = _expr(body.init[0], env)
+        begin = np.broadcast_to(first.reshape(np.shape(first)[: len(data)]), data)
     else:
         begin = np.full(data, _identity(body.combiner.name, dtype), dtype)
     if 0 in sizes[len(data) :]:
@@ -100,10 +103,6 @@ def _reduce(body, env, sizes, data):
     identity = _identity(body.combiner.name, dtype)
     total = function.reduce(np.where(where, source, identity).astype(dtype), axis=over, dtype=dtype)
     return function(begin, total)
-
-
-def _squeezed(a, rank):
-    return a.reshape(a.shape[:rank])
 
 
 def _identity(name, dtype):
@@ -122,7 +121,7 @@ def _number(n, known):
 def _expr(n, env):
     kind = type(n)
     if kind in (e.IntImm, e.FloatImm):
-        return np.array(n.value, n.dtype)
+        return np.array(n.value, _wide(n.dtype))
     if isinstance(n, e.Var):
         return np.asarray(env[n])
     if kind in _BINARY:
@@ -131,17 +130,17 @@ def _expr(n, env):
         a, b = _expr(n.a, env), _expr(n.b, env)
         if n.dtype.startswith("float"):
             return a / b
-        return (np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))).astype(n.dtype)
+        return (np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))).astype(_wide(n.dtype))
     if kind is e.Not:
         return np.logical_not(_expr(n.a, env))
     if kind is e.Cast:
-        return _expr(n.value, env).astype(n.dtype)
+        return _expr(n.value, env).astype(_wide(n.dtype))
     if kind is e.Select:
         return np.where(*(_expr(x, env) for x in (n.condition, n.true_value, n.false_value)))
     if kind is e.Call and n.op == "if_then_else":
         return np.where(*(_expr(x, env) for x in n.args))
     if kind is e.Call:
-        return _CALLS[n.op](*(_expr(x, env) for x in n.args)).astype(n.dtype)
+        return _CALLS[n.op](*(_expr(x, env) for x in n.args)).astype(_wide(n.dtype))
     if kind is e.ProducerLoad:
         array = _tensor(n.producer, {k: v for k, v in env.items() if not _is_axis(k, v)})
         env.setdefault(n.producer, array)

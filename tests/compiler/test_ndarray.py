@@ -66,7 +66,7 @@ def test_numpy_reads_it_and_it_pickles():
 
 
 def test_devices():
-    assert device("cpu", 0) == cpu(0) == device("llvm -mcpu=x")
+    assert device("cpu", 0) == cpu(0) == device("llvm -mcpu=znver3")
     assert cpu(0).device_type == 1 and cpu(0).exist and not cpu(3).exist
     with pytest.raises(TargetError, match="no device kind 'gpuu'"):
         device("gpuu")

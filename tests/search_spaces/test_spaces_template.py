@@ -338,7 +338,7 @@ def test_bad_arguments(args, options, text):
 
 def test_unknown_template():
     with pytest.raises(SpaceError, match="did you mean 'tests/matmul'") as caught:
-        get_template("test/matmul")
+        get_template("tests/matmu")
     assert "conv2d_nchw" in str(caught.value)
     with pytest.raises(SpaceError, match="none of this name"):
         space_of(Workload("zzz", ()))

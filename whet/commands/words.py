@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
 import sys
 import types
 from pathlib import Path
@@ -64,11 +63,13 @@ def load_module(where: str) -> types.ModuleType:
             raise click.UsageError(f"there is no module {where!r}; a file ends in .py") from error
     if not path.is_file():
         raise click.UsageError(f"there is no file {where}")
-    spec = importlib.util.find_spec(path.stem) if path.stem.isidentifier() else None
-    if spec is not None and spec.origin and Path(spec.origin).resolve() == path.resolve():
-        return importlib.import_module(path.stem)
-    # Its name is taken, or not a name: nobody can import it, so its templates travel by value.
-    module = types.ModuleType(f"whet_file_{path.stem}")
+    # A file is a script: it runs here, once. Its templates travel to the workers by value, so that
+    # none of them runs it again, whatever stands at its top level.
+    name = f"whet_file_{path.stem}"
+    known = sys.modules.get(name)
+    if known is not None and known.__file__ == str(path.resolve()):
+        return known
+    module = types.ModuleType(name)
     module.__file__ = str(path.resolve())
     sys.modules[module.__name__] = module
     exec(compile(path.read_text(), str(path.resolve()), "exec"), module.__dict__)

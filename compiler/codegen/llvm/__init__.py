@@ -1,1 +1,1 @@
-"""(room to be furnished)"""
+"""The CPU code generator: LLVM text, object code, and the calls into it."""

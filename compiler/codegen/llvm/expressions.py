@@ -266,11 +266,11 @@ class Expressions:
         return self.out.pure(f"fneg {ty.type_of(dtype)} {v}", v)
 
     def _fma(self, product: e.Mul, z: str, dtype: str, negate: bool = False) -> str:
-        """A multiplication and an addition in one step: twice as fast, and rounded once."""
+        """A multiplication and an addition, in one step where the processor has it."""
         x, y = self.value(product.a), self.value(product.b)
         if negate:
             x = self._negated(x, dtype)
-        kind, name = ty.type_of(dtype), f"@llvm.fma.{ty.suffix(dtype)}"
+        kind, name = ty.type_of(dtype), f"@llvm.fmuladd.{ty.suffix(dtype)}"
         self.declare(f"declare {kind} {name}({kind}, {kind}, {kind})")
         return self.out.pure(f"call {kind} {name}({kind} {x}, {kind} {y}, {kind} {z})", x, y, z)
 
@@ -500,36 +500,40 @@ class Expressions:
         text = f"call {kind} {name}(ptr {p}, i32 {size}, {bit} {mask}, {kind} zeroinitializer)"
         return self.out.load(text, self.pointers[id(n.buffer)])
 
-    def lane_indices(self, index: e.PrimExpr, mask: str | None) -> list[Linear]:
-        """The index of each lane; 0 where a mask is false."""
+    def lane_indices(self, index: e.PrimExpr) -> list[Linear]:
+        """The index of each lane."""
         lanes = dt.lanes(index.dtype)
         if isinstance(index, e.Ramp):
             const, terms = self.linear(index.base)
-            found: list[Linear] = [(const + k * index.stride, terms) for k in range(lanes)]
-        else:
-            v, kind = self.value(index), ty.type_of(index.dtype)
-            found = []
-            for k in range(lanes):
-                one = self.out.pure(f"extractelement {kind} {v}, i64 {k}", v)
-                if dt.bits(index.dtype) < 64:
-                    one = self.out.pure(f"sext {ty.type_of(dt.element(index.dtype))} {one} to i64", one)
-                found.append((0, {one: 1}))
-        if mask is None:
-            return found
-        safe: list[Linear] = []
-        for k, lin in enumerate(found):
-            bit = self.out.pure(f"extractelement <{lanes} x i1> {mask}, i64 {k}", mask)
-            at = self.i64(lin)
-            safe.append((0, {self.out.pure(f"select i1 {bit}, i64 {at}, i64 0", bit, at): 1}))
-        return safe
+            return [(const + k * index.stride, terms) for k in range(lanes)]
+        v, kind = self.value(index), ty.type_of(index.dtype)
+        found: list[Linear] = []
+        for k in range(lanes):
+            one = self.out.pure(f"extractelement {kind} {v}, i64 {k}", v)
+            if dt.bits(index.dtype) < 64:
+                one = self.out.pure(f"sext {ty.type_of(dt.element(index.dtype))} {one} to i64", one)
+            found.append((0, {one: 1}))
+        return found
+
+    def _nowhere(self, kind: str) -> str:
+        """A place on the stack that may be read and means nothing."""
+        name = f"%nowhere.{kind}"
+        line = f"  {name} = alloca {kind}"
+        if line not in self.out.allocas:
+            self.out.allocas.append(line)
+        return name
 
     def _gather(self, n: e.BufferLoad, index: e.PrimExpr) -> str:
         name, lanes = dt.split(n.dtype)
         mask = None if n.mask is None else self.value(n.mask)
         scalar, vector = ty.memory_type(name), ty.memory_type(n.dtype)
         out = "poison"
-        for k, lin in enumerate(self.lane_indices(index, mask)):
-            v = self._read(n.buffer, name, self.pointer(n.buffer, lin))
+        for k, lin in enumerate(self.lane_indices(index)):
+            p = self.pointer(n.buffer, lin)
+            if mask is not None:  # a lane that is off reads a place of its own
+                bit = self.out.pure(f"extractelement <{lanes} x i1> {mask}, i64 {k}", mask)
+                p = self.out.pure(f"select i1 {bit}, ptr {p}, ptr {self._nowhere(scalar)}", bit, p)
+            v = self._read(n.buffer, name, p)
             out = self.out.pure(f"insertelement {vector} {out}, {scalar} {v}, i64 {k}", out, v)
         if mask is not None:
             out = self.out.pure(

@@ -212,7 +212,7 @@ class _Kernel(Expressions):
     def _scatter(self, n: s.BufferStore, value: str, kind: str, index: e.PrimExpr) -> None:
         scalar, size = ty.memory_type(dt.element(n.value.dtype)), dt.itemsize(n.buffer.dtype)
         mask = None if n.mask is None else self.value(n.mask)
-        for k, lin in enumerate(self.lane_indices(index, mask)):
+        for k, lin in enumerate(self.lane_indices(index)):
             p = self.pointer(n.buffer, lin)
             one = self.out.pure(f"extractelement {kind} {value}, i64 {k}", value)
             store = f"store {scalar} {one}, ptr {p}, align {size}"

@@ -1,0 +1,75 @@
+"""Builds a schedule, runs it on random inputs and compares every result with the oracle."""
+
+import numpy as np
+from te_oracle import evaluate
+
+from whet.compiler import driver, te
+from whet.compiler.tir import expr as e
+
+
+def shape_of(tensor, symbols):
+    return tuple(int(evaluate_size(d, symbols)) for d in tensor.shape)
+
+
+def evaluate_size(d, symbols):
+    from te_oracle import _expr
+
+    return _expr(d, symbols)
+
+
+def random_array(rng, shape, dtype, low=-8, high=9):
+    """Small whole numbers for integers, so that sums fit; normal floats."""
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.startswith("float"):
+        return rng.standard_normal(shape).astype(dtype)
+    return rng.integers(0 if dtype.startswith("uint") else low, high, shape).astype(dtype)
+
+
+def poisoned(shape, dtype):
+    """An output that shows what was not written."""
+    if dtype.startswith("float"):
+        return np.full(shape, np.nan, dtype)
+    return np.full(shape, True if dtype == "bool" else 113, dtype)
+
+
+def arguments(args, symbols, rng, given):
+    """An array (or number) for each argument."""
+    out = []
+    for a in args:
+        if a in given:
+            out.append(given[a])
+        elif isinstance(a, e.Var):
+            out.append(symbols[a] if a in symbols else 2)
+        elif isinstance(a.op, te.ComputeOp):
+            out.append(poisoned(shape_of(a, symbols), a.dtype))
+        else:
+            out.append(random_array(rng, shape_of(a, symbols), a.dtype))
+    return out
+
+
+def run_and_compare(f, args, symbols=None, seed=0, rtol=1e-5, given=None, place=lambda a: a):
+    """Call a built kernel and compare; ``place`` moves arrays elsewhere before."""
+    symbols = dict(symbols or {})
+    rng = np.random.default_rng(seed)
+    values = arguments(args, symbols, rng, dict(given or {}))
+    values = [place(v) if isinstance(v, np.ndarray) else v for v in values]
+    inputs = {
+        a: np.array(v)
+        for a, v in zip(args, values)
+        if isinstance(a, e.Var) or not isinstance(a.op, te.ComputeOp)
+    }
+    f(*values)
+    made = [(a, v) for a, v in zip(args, values) if a not in inputs]
+    for (t, got), want in zip(made, evaluate([t for t, _ in made], inputs, symbols)):
+        if t.dtype.startswith("float"):
+            scale = max(1.0, float(np.max(np.abs(want), initial=0.0)))
+            np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol * scale, err_msg=t.name)
+        else:
+            np.testing.assert_array_equal(got, want, err_msg=t.name)
+    return [got for _, got in made]
+
+
+def check(s, args, symbols=None, **options):
+    """Build ``s`` for ``args``, run it and compare all results; the results come back."""
+    return run_and_compare(driver.build(s, args), args, symbols, **options)

@@ -1,0 +1,92 @@
+"""The quickstart, with small kernels: what it prints, what it logs, and what it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import whet
+from whet import quickstart
+from whet.compiler.errors import MeasureError
+
+SMALL = """
+import sys
+from whet import quickstart
+quickstart.MATMUL = ("matmul", (33, 32, 34))
+quickstart.CONVOLUTION = ("conv2d_nchw", (1, 4, 9, 8, 8, 3, 3, 1, 1))
+quickstart.ROUNDS, quickstart.ROUND_SECONDS = 3, 0.001
+sys.exit(quickstart.main(sys.argv[1:]))
+"""
+
+
+def run(folder, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", SMALL, *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def test_it_tunes_builds_from_the_log_and_compares(tmp_path):
+    first = run(tmp_path, "--trials", "3")
+    assert first.returncode == 0, first.stdout + first.stderr
+    for said in ("matmul(33, 32, 34", "conv2d_nchw(1, 4, 9, 8", "GFLOP/s", "of the peak"):
+        assert said in first.stdout
+    assert first.stdout.count("agrees with numpy") == 4
+    rows = [line for line in first.stdout.splitlines() if line.startswith("│")]
+    programs = [line.split("│")[2].strip() for line in rows]
+    assert programs == ["default config", "tuned", "numpy", "default config", "tuned"]
+    with whet.TuningLog(tmp_path / "whet.db", write=False) as log:
+        assert [len(log.trials(workload=w)) >= 3 for w in log.workloads()] == [True, True]
+        before = len(log.trials())
+
+    again = run(tmp_path, "--trials", "3")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert again.stdout.count("agrees with numpy") == 4
+    assert "starting the workers" not in again.stderr
+    with whet.TuningLog(tmp_path / "whet.db", write=False) as log:
+        assert len(log.trials()) == before
+
+
+def test_bad_input_is_explained(tmp_path):
+    for words, code, said in (
+        (("--trials", "0"), 1, "at least 1"),
+        (("--trials", "few"), 2, "not a valid integer"),
+        (("--log", str(tmp_path / "no" / "such.db")), 1, "LogError"),
+    ):
+        done = run(tmp_path, *words)
+        assert done.returncode == code, done.stderr
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("stride", "padding"), [(1, 0), (1, 1), (2, 1), (3, 2)])
+def test_the_reference_convolution_against_loops(stride, padding):
+    rng = np.random.default_rng(0)
+    data = rng.integers(-4, 5, (2, 3, 7, 6)).astype("float32")
+    weight = rng.integers(-4, 5, (4, 3, 3, 2)).astype("float32")
+    args = (2, 3, 7, 6, 4, 3, 2, stride, padding)
+    task = whet.create_task("conv2d_nchw", args=args, target="llvm")
+    exact, terms, scale = quickstart.convolution(task, data, weight)
+
+    oh, ow = (7 + 2 * padding - 3) // stride + 1, (6 + 2 * padding - 2) // stride + 1
+    slow = np.zeros((2, 4, oh, ow))
+    for n, o, y, x, c, i, j in np.ndindex(2, 4, oh, ow, 3, 3, 2):
+        row, column = y * stride + i - padding, x * stride + j - padding
+        if 0 <= row < 7 and 0 <= column < 6:
+            slow[n, o, y, x] += data[n, c, row, column] * weight[o, c, i, j]
+    assert exact.shape == slow.shape
+    assert (exact == slow).all()
+    assert terms == 18
+    assert (scale >= abs(exact)).all()
+
+
+def test_a_wrong_result_is_refused():
+    exact, scale = np.ones((4, 4)), np.ones((4, 4))
+    right = exact.astype("float32")
+    quickstart.check("it", right, exact, 8, scale)
+    for wrong in (1.0001, np.nan, np.inf):
+        result = right.copy()
+        result[2, 3] = wrong
+        with pytest.raises(MeasureError, match=r"1 of 16 elements are wrong"):
+            quickstart.check("it", result, exact, 8, scale)
