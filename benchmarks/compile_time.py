@@ -1,4 +1,4 @@
-"""Milliseconds to lower and to build matmul candidates drawn at random from the template's space."""
+"""Milliseconds to lower and to build matmul candidates drawn at random from the space."""
 
 from __future__ import annotations
 

@@ -23,14 +23,16 @@ def main() -> None:
         "nothing": "pass",
         "import numpy": "import numpy",
         "import whet": "import whet",
-        "import whet, and everything it names": "import whet; [getattr(whet, n) for n in whet.__all__]",
+        "import whet, and all it names": "import whet; [getattr(whet, n) for n in whet.__all__]",
     }
     found: dict[str, list[float]] = {name: [] for name in codes}
     for _ in range(21):
         for name, code in codes.items():
             found[name].append(seconds(code))
     base = statistics.median(found.pop("nothing"))
-    data = {n: {"median": statistics.median(v) - base, "min": min(v) - base} for n, v in found.items()}
+    data = {
+        n: {"median": statistics.median(v) - base, "min": min(v) - base} for n, v in found.items()
+    }
     lines = [f"{n}: {v['median']:.3f} s median, {v['min']:.3f} s min" for n, v in data.items()]
     harness.report("import_time", lines, {"seconds": data, "interpreter": base})
 

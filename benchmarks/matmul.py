@@ -1,6 +1,6 @@
 """Matmul: hand-scheduled, default and tuned, against numpy and the FMA peak, on one core.
 
-    python benchmarks/matmul.py [--save] [--trials 200] [--log bench.db]
+python benchmarks/matmul.py [--save] [--trials 200] [--log bench.db]
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def main() -> None:
         lines.append(f"{n}^3: FMA peak {found.pop('peak_gflops'):.1f} GFLOP/s")
         for name, row in found.items():
             lines.append(
-                f"  {name:15s} {row['gflops']:6.1f} GFLOP/s best, {row['gflops_median']:6.1f} median"
-                f"; of peak {row['share_of_peak']:.3f} / {row['share_of_peak_median']:.3f}"
+                f"  {name:15s} {row['gflops']:5.1f} GFLOP/s best, {row['gflops_median']:5.1f} median"
+                f"; of peak {row['share_of_peak']:.3f}, {row['share_of_peak_median']:.3f}"
                 f"; against numpy {row['against_numpy']:.3f} / {row['against_numpy_median']:.3f}"
             )
     lines.append(

@@ -100,10 +100,16 @@ def _from_schedule(
 def _with_signature(func: PrimFunc) -> PrimFunc:
     """The function with what its callers must know, taken while its buffers have their shapes."""
     written: set[int] = set()
+    used: dict[e.Var, None] = {}
+    loops: set[e.Var] = set()
 
     def visit(n: object) -> None:
-        if isinstance(n, s.BufferStore):
+        if isinstance(n, e.Var):
+            used[n] = None
+        elif isinstance(n, s.BufferStore):
             written.add(id(n.buffer))
+        elif isinstance(n, s.For):
+            loops.add(n.var)
 
     post_order_visit(func.body, visit)
     printer = Printer()
@@ -129,6 +135,13 @@ def _with_signature(func: PrimFunc) -> PrimFunc:
             params.append(BufferParam(p.name, p.dtype, shape, id(p) in written))
         else:
             params.append(ScalarParam(printer.name(p), p.dtype))
+    for v in used:
+        if v not in loops and v not in scalars and v not in symbols:
+            raise LowerError(
+                f"lower: the body uses {v.name}",
+                "no argument gives it a value",
+                f"pass an array with the dimension {v.name}, or {v.name} itself",
+            )
     name = str(func.attrs.get("global_symbol", "main"))
     signature = KernelSignature(name, tuple(params), tuple(printer.name(v) for v in symbols))
     return func.with_attr("signature", signature).with_attr("symbols", tuple(symbols))
@@ -185,7 +198,7 @@ def build(
             "a CPU target is its own host",
             "leave target_host out",
         )
-    many = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    many: Sequence[Any] = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     if isinstance(inputs, Schedule) and args is None:
         raise ArgumentError("build(schedule)", "args must be given for build from schedule")
     functions: dict[str, PrimFunc] = {}

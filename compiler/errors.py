@@ -1,4 +1,4 @@
-"""The error hierarchy: every error a user can cause says what was asked, why it cannot be, and the way out.
+"""The error hierarchy: an error says what was asked, why it cannot be, and the way out.
 
 Text is built when shown, never when raised: a search throws thousands of these away.
 """

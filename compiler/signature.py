@@ -1,4 +1,4 @@
-"""What a compiled kernel takes: plain data that the generator, the runtime and an artifact share."""
+"""What a compiled kernel takes: plain data for the generator, the runtime and artifacts."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class ScalarParam:
 class KernelSignature:
     """One kernel's parameters, in order.
 
-    The raw kernel is the LLVM function ``i32 @{name}__raw(ptr buffer..., scalar..., i64 symbol...)``:
-    buffers and scalars in the order of ``params``, then the symbols; it returns 0, or 1 when the
-    memory for an intermediate buffer could not be had.
+    The raw kernel is the LLVM function ``i32 @{name}__raw(ptr buffer..., scalar..., i64
+    symbol...)``: buffers and scalars in the order of ``params``, then the symbols; it returns 0,
+    or 1 when the memory for an intermediate buffer could not be had.
     """
 
     name: str
@@ -50,7 +50,12 @@ class KernelSignature:
         for p in self.params:
             if isinstance(p, BufferParam):
                 params.append(
-                    {"buffer": p.name, "dtype": p.dtype, "shape": list(p.shape), "written": p.written}
+                    {
+                        "buffer": p.name,
+                        "dtype": p.dtype,
+                        "shape": list(p.shape),
+                        "written": p.written,
+                    }
                 )
             else:
                 params.append({"scalar": p.name, "dtype": p.dtype})

@@ -54,6 +54,8 @@ def place_of(location: str | os.PathLike[str]) -> Place:
             "give a file's path, a database's URL or a whet.TuningLog, e.g. log=\"whet.db\"",
         )
     text = os.fspath(location)
+    if text == ":memory:":
+        text = "sqlite://"
     if "://" not in text:
         return Place(text, Path(text).expanduser(), None)
     try:

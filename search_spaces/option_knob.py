@@ -95,4 +95,4 @@ def _tuples(choices: tuple[Choice, ...]) -> bool:
 
 
 def _columns(choices: tuple[Choice, ...]) -> list[tuple[Choice, ...]]:
-    return list(zip(*choices))  # type: ignore[arg-type]
+    return list(zip(*choices))

@@ -109,5 +109,3 @@ class Affine:
         if self.const < 0:
             return e.Sub(out, e.IntImm(out.dtype, -self.const), out.dtype)
         return out
-
-

@@ -1,4 +1,4 @@
-"""The analyzer: what is known of variables, the affine form and the bounds of an expression, proofs.
+"""The analyzer: what is known of variables, affine forms and bounds of expressions, proofs.
 
 Everything here is about integers without overflow, as indices are.
 """
@@ -10,11 +10,8 @@ from contextlib import contextmanager
 from math import gcd
 
 from whet.compiler.arith.affine import Affine
-from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.rewrite import TABLE, variables
-
-
 
 
 class Analyzer:
@@ -143,16 +140,14 @@ class Analyzer:
                 if c == 1 or not r.terms:
                     return q + self.floordiv(r, c, dtype) if c > 1 else q + r
         key = ("//", r.key, c)
-        return q + Affine.atom(
-            key, e.FloorDiv(r.to_expr(dtype), e.IntImm(dtype, c), dtype)
-        )
+        return q + Affine.atom(key, e.FloorDiv(r.to_expr(dtype), e.IntImm(dtype, c), dtype))
 
     def _floormod(self, n: e.FloorMod) -> Affine:
         a, b = self.affine(n.a), self.affine(n.b)
         if b.is_const and b.const > 0:
             c = b.const
             # a % c == a - c * (a // c), which cancels with the other half of a fused index
-            q, r = self._divide(a, c)
+            _, r = self._divide(a, c)
             low, high = self.bounds(r)
             if low is not None and high is not None and low // c == high // c:
                 return r.shifted(-c * (low // c))
@@ -181,8 +176,8 @@ class Analyzer:
             ((atom, coef),) = a.terms.values()
             if coef == 1 and type(atom) is kind:
                 return [
-                    *self._operands(self.affine(atom.a), kind),  # type: ignore[attr-defined]
-                    *self._operands(self.affine(atom.b), kind),  # type: ignore[attr-defined]
+                    *self._operands(self.affine(atom.a), kind),
+                    *self._operands(self.affine(atom.b), kind),
                 ]
         return [a]
 
@@ -204,8 +199,7 @@ class Analyzer:
             if type(atom) is (e.Min if coef * sign > 0 else e.Max):
                 rest = a.without(key)
                 ends = [
-                    self._bound(rest.plus(self.affine(x), coef), sign)
-                    for x in (atom.a, atom.b)  # type: ignore[attr-defined]
+                    self._bound(rest.plus(self.affine(x), coef), sign) for x in (atom.a, atom.b)
                 ]
                 known = [x for x in ends if x is not None]
                 if not known:
@@ -259,7 +253,10 @@ class Analyzer:
         return out
 
     def _bound_by_mod(self, a: Affine, sign: int) -> int | None:
-        """Bounds of ``x - c * (x // c)``, whose parts alone have none."""
+        """Bounds of ``x - c * (x // c)`` and ``x // c - y // c``, whose parts alone have none."""
+        near = self._bound_of_quotients(a, sign)
+        if near is not None:
+            return near
         for key, (atom, coef) in a.terms.items():
             if isinstance(atom, e.FloorDiv) and isinstance(key, tuple) and len(key) == 3:
                 inner, c = self.affine(atom.a), key[2]
@@ -274,6 +271,23 @@ class Analyzer:
                     slack = -(coef // c) * (c - 1)
                     return bound + (max(slack, 0) if sign > 0 else min(slack, 0))
         return None
+
+    def _bound_of_quotients(self, a: Affine, sign: int) -> int | None:
+        """Bounds of ``x // c - y // c`` where ``x - y`` is a number."""
+        if len(a.terms) != 2:
+            return None
+        (kx, (x, one)), (ky, (y, other)) = a.terms.items()
+        if one + other or not (isinstance(x, e.FloorDiv) and isinstance(y, e.FloorDiv)):
+            return None
+        c = kx[2] if isinstance(kx, tuple) else None
+        if not isinstance(c, int) or c <= 0 or not isinstance(ky, tuple) or ky[2] != c:
+            return None
+        d = self.affine(x.a) - self.affine(y.a)
+        if not d.is_const:
+            return None
+        # floor(d / c) <= x // c - y // c <= ceil(d / c)
+        up = one * sign > 0
+        return a.const + one * (-(-d.const // c) if up else d.const // c)
 
     def atom_bounds(self, atom: e.PrimExpr, key: Hashable) -> tuple[int | None, int | None]:
         """Bounds of one atom."""
@@ -397,6 +411,3 @@ def structural_key(n: e.PrimExpr) -> Hashable:
     elif kind in (e.Reduce, e.StringImm):
         return id(n)
     return head + tuple(structural_key(p) for p in TABLE[kind][0](n))
-
-
-

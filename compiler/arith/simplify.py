@@ -12,6 +12,7 @@ _ARITHMETIC = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)
 
 
 _INDICES = ("int32", "int64")
+_DATA = (e.BufferLoad, e.ProducerLoad, e.Cast, e.Call, e.Select)
 
 
 def _opaque(n: e.PrimExpr) -> bool:
@@ -19,6 +20,16 @@ def _opaque(n: e.PrimExpr) -> bool:
     if isinstance(n, (e.Var, e.IntImm)):
         return False
     return type(n) not in _ARITHMETIC or _opaque(n.a) or _opaque(n.b)  # type: ignore[attr-defined]
+
+
+def _computes_with_data(n: e.BinaryOp) -> bool:
+    """Whether an operand, or one of an operand, is a load or the like: no index."""
+    for x in (n.b, n.a):
+        if type(x) in _DATA:
+            return True
+        if type(x) in _ARITHMETIC and (type(x.b) in _DATA or type(x.a) in _DATA):  # type: ignore[attr-defined]
+            return True
+    return False
 
 
 class Simplifier(Rewriter):
@@ -48,6 +59,8 @@ class Simplifier(Rewriter):
     def _integer(self, n: e.BinaryOp) -> e.PrimExpr:
         if n.dtype not in _INDICES:  # narrow and unsigned arithmetic wraps, so it is not affine
             return self._float(n)
+        if _computes_with_data(n):
+            return self.children(n)
         form = self.analyzer.affine(n)
         for atom, _ in form.terms.values():
             if type(atom) is not e.Var and _opaque(atom):  # what is inside is simplified first

@@ -1,6 +1,6 @@
 """FlattenBuffer: one index for each access, strides put in.
 
-    C[i, j] = A[i, j + 1]     ->     C[i * 64 + j] = A[i * 65 + j + 1]
+C[i, j] = A[i, j + 1]     ->     C[i * 64 + j] = A[i * 65 + j + 1]
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class _Partition:
                     (last if edge[1] else first).append(edge[0])
         if not first and not last:
             return loop, False
-        # [lo, main_lo) guarded, [main_lo, main_hi) not, [main_hi, hi) guarded, the rest without effect
+        # [lo, main_lo) and [main_hi, hi) are guarded, between them nothing is; beyond is no effect
         ends = [end]
         live = self._live_end(loop, inner)
         if live is not None and len(live) == 1:

@@ -15,7 +15,7 @@ the generator's constant offsets let LLVM keep it in registers.
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.analyzer import structural_key
@@ -107,7 +107,7 @@ def _distinct(base: e.PrimExpr, unrolled: list[s.For], extents: list[int], lanes
     places = sorted(
         sum(f * i for f, i in zip(factors, step)) for step in product(*map(range, extents))
     )
-    return all(b - a >= lanes for a, b in zip(places, places[1:]))
+    return all(b - a >= lanes for a, b in pairwise(places))
 
 
 def _with_accumulators(

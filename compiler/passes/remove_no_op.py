@@ -1,8 +1,8 @@
 """RemoveNoOp: no loops, branches or buffers that nothing needs.
 
-    T = allocate([64])
-    for i in range(n):       ->  pass
-        pass
+T = allocate([64])
+for i in range(n):       ->  pass
+    pass
 """
 
 from __future__ import annotations

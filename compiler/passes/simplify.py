@@ -1,8 +1,8 @@
 """Simplify: canonical indices, decided conditions, no loops of one step or none.
 
-    for i in range(1):                      A[j] = B[j]
-        if likely(i * 8 + j < n + 8):  ->
-            A[i * 8 + j] = B[i * 8 + j]
+for i in range(1):                      A[j] = B[j]
+    if likely(i * 8 + j < n + 8):  ->
+        A[i * 8 + j] = B[i * 8 + j]
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ class _Statements(Simplifier):
     def _store(self, n: s.BufferStore) -> s.Stmt:
         out = self.children(n)
         if isinstance(out.mask, e.IntImm):
-            return s.BufferStore(out.buffer, out.value, out.indices) if out.mask.value else s.nothing()
+            return (
+                s.BufferStore(out.buffer, out.value, out.indices) if out.mask.value else s.nothing()
+            )
         return out
 
     def _allocate(self, n: s.Allocate) -> s.Stmt:
@@ -114,7 +116,6 @@ class _Statements(Simplifier):
         if s.is_nothing(body):
             return body
         return n if body is n.body else s.Allocate(n.buffer, body)
-
 
 
 def _hoistable(loop: s.For, body: s.Stmt) -> bool:

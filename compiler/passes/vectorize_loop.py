@@ -5,8 +5,9 @@
                                                broadcast(A[i], 8) * B[ramp(j * 8, 1, 8)]
 
 A guard over the lanes becomes a branch around the loop: where it holds for the last lane, plain
-accesses; else masked ones. Lanes that read with a stride or through a table are gathered. Where a statement
-cannot be vectorised (it stores to one place from all lanes, or allocates), its loop stays serial.
+accesses; else masked ones. Lanes that read with a stride or through a table are gathered. Where a
+statement cannot be vectorised (it stores to one place from all lanes, or allocates), its loop stays
+serial.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def vectorize_loop(func: PrimFunc, target: Target, config: PassConfig) -> PrimFu
 
 
 def _vectorize(loop: s.For, vector_bytes: int, analyzer: Analyzer) -> s.Stmt:
-    """The loop as vectors; a guard that holds for its last lane holds for all, and needs no masks."""
+    """The loop as vectors; a guard that holds for its last lane needs no masks."""
     assert isinstance(loop.extent, e.IntImm)
     body = loop.body
     try:
@@ -272,6 +273,7 @@ class _Lanes:
                 shared = e.BufferLoad(n.buffer, (index.value,), n.dtype)
                 self._check_shared(shared)
                 return shared
+            self._check_shared(index)
             lanes = dt.vector(n.dtype, self.lanes)
             mask = self._merged(n.mask)
             # a masked read of a local array would keep it out of registers
@@ -290,7 +292,9 @@ class _Lanes:
         if isinstance(n, e.Not):
             return e.Not(self._wide(self.value(n.a)), dt.vector("bool", self.lanes))
         if isinstance(n, e.Select):
-            return self._choose(self.value(n.condition), self.value(n.true_value), self.value(n.false_value))
+            return self._choose(
+                self.value(n.condition), self.value(n.true_value), self.value(n.false_value)
+            )
         if isinstance(n, e.Call):
             if n.op == "if_then_else":
                 return self._if_then_else(n)
@@ -328,18 +332,36 @@ class _Lanes:
 
     def _if_then_else(self, n: e.Call) -> e.PrimExpr:
         condition, t, f = n.args
+        kind = dt.vector(n.dtype, self.lanes)
         if not self._depends(condition):
-            kind = dt.vector(n.dtype, self.lanes)
-            return e.Call(kind, n.op, (condition, self._wide(self.value(t)), self._wide(self.value(f))))
+            with self.analyzer.assuming(condition):
+                yes = self._wide(self.value(t))
+            return e.Call(kind, n.op, (condition, yes, self._wide(self.value(f))))
+        try:
+            return self._masked_choice(condition, t, f)
+        except _NotVectorizable:
+            scalar = [c for c in _conjuncts(condition) if not self._depends(c)]
+            if not scalar:
+                raise
+        # what all lanes read may only be read where all of them may: that needs a branch
+        vector = ops.all_of(*[c for c in _conjuncts(condition) if self._depends(c)])
+        shared = ops.all_of(*scalar)
+        with self.analyzer.assuming(shared):
+            inner = self._wide(self._masked_choice(vector, t, f))
+        return e.Call(kind, n.op, (shared, inner, self._wide(self.value(f))))
+
+    def _masked_choice(self, condition: e.PrimExpr, t: e.PrimExpr, f: e.PrimExpr) -> e.PrimExpr:
         test = self._wide(self.value(condition))
-        before = self.mask, self.some_lane
+        mask, some_lane = self.mask, self.some_lane
         self.some_lane = False
-        self.mask = self._merged(None, test)
-        yes = self.value(t)
-        self.mask = before[0]
-        self.mask = self._merged(None, e.Not(test, test.dtype))
-        no = self.value(f)
-        self.mask, self.some_lane = before
+        try:
+            self.mask = self._merged(None, test)
+            yes = self.value(t)
+            self.mask = mask
+            self.mask = self._merged(None, e.Not(test, test.dtype))
+            no = self.value(f)
+        finally:
+            self.mask, self.some_lane = mask, some_lane
         return self._choose(test, yes, no)
 
 

@@ -7,8 +7,7 @@ that have no 64-bit mode; a newer machine is named by its level (``x86-64-v4``) 
 
 from __future__ import annotations
 
-X86_64 = frozenset(
-    """
+_NAMES = """
     alderlake amdfam10 arrowlake arrowlake-s arrowlake_s athlon-fx athlon64 athlon64-sse3 atom
     atom_sse4_2 atom_sse4_2_movbe barcelona bdver1 bdver2 bdver3 bdver4 bonnell broadwell btver1
     btver2 cannonlake cascadelake clearwaterforest cooperlake core-avx-i core-avx2 core2
@@ -21,5 +20,5 @@ X86_64 = frozenset(
     rocketlake sandybridge sapphirerapids sierraforest silvermont skx skylake skylake-avx512
     skylake_avx512 slm tigerlake tremont westmere wildcatlake x86-64 x86-64-v2 x86-64-v3 x86-64-v4
     znver1 znver2 znver3 znver4 znver5
-    """.split()
-)
+"""
+X86_64 = frozenset(_NAMES.split())

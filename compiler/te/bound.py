@@ -294,9 +294,7 @@ def _depends_on_data(form: Affine) -> bool:
     found: list[object] = []
     for atom, _ in form.terms.values():
         if not isinstance(atom, e.Var):
-            post_order_visit(
-                atom, lambda n: found.append(n) if type(n) is e.ProducerLoad else None
-            )
+            post_order_visit(atom, lambda n: found.append(n) if type(n) is e.ProducerLoad else None)
     return bool(found)
 
 

@@ -142,7 +142,8 @@ def _reduction_axes(body: list[e.PrimExpr], name: str) -> tuple[e.IterVar, ...]:
                 f"compute({name})",
                 "a reduction stands inside a larger expression",
                 "give it a compute of its own and read its result: "
-                "S = te.compute(shape, lambda i: te.sum(...)); te.compute(shape, lambda i: f(S[i]))",
+                "S = te.compute(shape, lambda i: te.sum(...)); "
+                "te.compute(shape, lambda i: f(S[i]))",
             )
     if not top:
         return ()

@@ -54,7 +54,7 @@ def _of(n: Any) -> int:
 
 
 def _reads(n: Any) -> bool:
-    """Whether an integer expression computes with elements (or reduced values), not just indices."""
+    """Whether an integer expression computes with elements or reduced values."""
     if type(n) in (e.ProducerLoad, e.Reduce):
         return True
     if isinstance(n, e.Var) and n.name in ("x", "y"):

@@ -16,7 +16,7 @@ from whet.compiler.tir.rewrite import Rewriter, substitute
 
 def create_schedule(operations: Operation | Tensor | Sequence[Operation | Tensor]) -> Schedule:
     """The schedule of one operation or several, everything at its default: plain loops."""
-    many = operations if isinstance(operations, (list, tuple)) else [operations]
+    many: Sequence[Any] = operations if isinstance(operations, (list, tuple)) else [operations]
     found = [op.op if isinstance(op, Tensor) else op for op in many]
     for op in found:
         if not isinstance(op, Operation):
@@ -101,8 +101,37 @@ class Schedule:
     def cache_write(self, tensor: Tensor, scope: str) -> Tensor:
         """Compute a tensor in ``scope`` first and copy it to its place afterwards.
 
+        Call it before the stage's loops are split or fused.
+
+        >>> A = te.placeholder((4, 6), name="A")
+        >>> k = te.reduce_axis((0, 6), name="k")
+        >>> B = te.compute((4,), lambda i: te.sum(A[i, k], axis=k), name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[24], B: float32[4]):
+            for i in range(4):
+                B[i] = float32(0.0)
+                B_acc = allocate([1], "float32", "local")
+                B_acc[0] = B[i]
+                for k in range(6):
+                    B_acc[0] = B_acc[0] + A[i * 6 + k]
+                B[i] = B_acc[0]
+        >>> cached = s.cache_write(B, "local")
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[24], B: float32[4]):
+            B_local = allocate([4], "float32", "local")
+            for i_c in range(4):
+                B_local[i_c] = float32(0.0)
+                for k in range(6):
+                    B_local[i_c] = B_local[i_c] + A[i_c * 6 + k]
+            for i in range(4):
+                B[i] = B_local[i]
+
         Returns:
             The new tensor, whose stage does the computing; the old one's stage copies.
+
+        Raises:
+            ScheduleError: for an input, several outputs, or loops that were split or fused already.
         """
         if not isinstance(tensor, Tensor):
             raise ScheduleError(f"cache_write({tensor!r})", "give one tensor")
@@ -117,7 +146,9 @@ class Schedule:
         if stage.op.num_outputs > 1:
             raise ScheduleError(asked, "the operation has several outputs")
         old = stage.op
-        axis = tuple(e.IterVar(a.dom, e.Var(f"{a.var.name}.c", a.dtype), e.DATA_PAR) for a in old.axis)
+        axis = tuple(
+            e.IterVar(a.dom, e.Var(f"{a.var.name}.c", a.dtype), e.DATA_PAR) for a in old.axis
+        )
         renamed = {a.var: b.var for a, b in zip(old.axis, axis)}
         body = tuple(substitute(b, renamed) for b in old.body)
         cache = ComputeOp(f"{old.name}.{scope}", axis, old.reduce_axis, body, old.tag, old.attrs)
@@ -133,12 +164,43 @@ class Schedule:
     ) -> Tensor:
         """Copy a tensor to ``scope`` and let ``readers`` read the copy.
 
+        >>> A = te.placeholder((4, 6), name="A")
+        >>> k = te.reduce_axis((0, 6), name="k")
+        >>> B = te.compute((4,), lambda i: te.sum(A[i, k], axis=k), name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[24], B: float32[4]):
+            for i in range(4):
+                B[i] = float32(0.0)
+                B_acc = allocate([1], "float32", "local")
+                B_acc[0] = B[i]
+                for k in range(6):
+                    B_acc[0] = B_acc[0] + A[i * 6 + k]
+                B[i] = B_acc[0]
+        >>> cached = s.cache_read(A, "local", [B])
+        >>> s[cached].compute_at(s[B], B.op.axis[0])
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[24], B: float32[4]):
+            for i in range(4):
+                A_local = allocate([6], "float32", "local")
+                for ax1 in range(6):
+                    A_local[ax1] = A[i * 6 + ax1]
+                B[i] = float32(0.0)
+                B_acc = allocate([1], "float32", "local")
+                B_acc[0] = B[i]
+                for k in range(6):
+                    B_acc[0] = B_acc[0] + A_local[k]
+                B[i] = B_acc[0]
+
         Returns:
             The copy.
+
+        Raises:
+            ScheduleError: if a reader does not read the tensor.
         """
         stage = self[tensor]
         asked = f"cache_read({stage.op.name}, {scope!r})"
-        many = readers if isinstance(readers, (list, tuple)) else [readers]
+        many: Sequence[Any] = readers if isinstance(readers, (list, tuple)) else [readers]
         found = [self[r] for r in many]
         if not found:
             raise ScheduleError(asked, "no reader was given")

@@ -20,7 +20,6 @@ from whet.compiler.tir.stmt import (
     For,
     IfThenElse,
     Stmt,
-
     seq,
 )
 
@@ -127,7 +126,11 @@ class _Nests:
             if k == len(leaves):
                 return self._update(stage) if reduces else self._store(stage)
             inner = loop(k)
-            return seq(self._init(stage, first_reduce), inner) if reduces and k == first_reduce else inner
+            return (
+                seq(self._init(stage, first_reduce), inner)
+                if reduces and k == first_reduce
+                else inner
+            )
 
         def loop(k: int) -> Stmt:
             leaf = leaves[k]
@@ -138,7 +141,9 @@ class _Nests:
                 body = self._allocate(s, body)
             return self._for(stage, leaf, leaf.var, body)
 
-        if reduces and first_reduce == len(leaves):  # every reduction axis was of extent 1 and fused
+        if reduces and first_reduce == len(
+            leaves
+        ):  # every reduction axis was of extent 1 and fused
             return seq(self._init(stage, first_reduce), level(0))
         return level(0)
 
@@ -147,8 +152,9 @@ class _Nests:
         extent = b.limits.get(leaf, b.extents[leaf])
         kind = stage.iter_var_attrs.get(leaf, "serial")
         if kind in ("vectorized", "unrolled") and not extent.is_const:
+            primitive = "vectorize" if kind == "vectorized" else "unroll"
             raise LowerError(
-                f"{'vectorize' if kind == 'vectorized' else 'unroll'}({stage.op.name}, {leaf.var.name})",
+                f"{primitive}({stage.op.name}, {leaf.var.name})",
                 f"its extent, {self._text(extent)}, is not a constant",
                 "split the loop first and take the inner one",
             )
@@ -180,9 +186,7 @@ class _Nests:
         rewrite = Rewriter({e.ProducerLoad: load, e.Var: swap})
         return rewrite(expression)
 
-    def _inside(
-        self, stage: Stage, indices: tuple[e.PrimExpr, ...]
-    ) -> tuple[e.PrimExpr, ...]:
+    def _inside(self, stage: Stage, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
         """Indices of a tensor counted from the first one that its stage computes."""
         b = self.bounds.stages.get(stage)
         if b is None or b.whole:
@@ -203,7 +207,7 @@ class _Nests:
         return self._guarded(stage, seq(*stores), with_reduction=True)
 
     def _init(self, stage: Stage, first_reduce: int) -> Stmt:
-        """Set the elements to the identity, in loops of their own inside the ``first_reduce`` ones."""
+        """Set the elements to the identity, in loops inside the ``first_reduce`` outer ones."""
         inner = [a for a in stage.leaf_iter_vars[first_reduce:] if a.iter_type != e.COMM_REDUCE]
         fresh = {a.var: e.Var(f"{a.var.name}.init", a.dtype) for a in inner}
         values, target = self._values(stage), self._target(stage)
@@ -211,9 +215,7 @@ class _Nests:
         for k, body in enumerate(self.bounds.bodies[stage]):
             assert isinstance(body, e.Reduce)
             begin = body.init[0] if body.init else body.combiner.identity[0]
-            stores.append(
-                BufferStore(self.buffers[(stage, k)], self._read(begin, values), target)
-            )
+            stores.append(BufferStore(self.buffers[(stage, k)], self._read(begin, values), target))
         out = self._guarded(stage, seq(*stores), with_reduction=False)
         for a in reversed(inner):
             out = self._for(stage, a, a.var, out)
@@ -363,6 +365,3 @@ def _rename(body: Stmt, fresh: dict[e.Var, e.Var]) -> Stmt:
 
     rewrite = Rewriter({For: loop, e.Var: lambda v: fresh.get(v, v)})
     return rewrite(body)
-
-
-

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
+from whet.compiler.te.place import AT, INLINE, ROOT, Placed, axis_name
 from whet.compiler.te.tensor import ComputeOp, Operation
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 
+__all__ = ["AT", "INLINE", "ROOT", "Fuse", "Split", "Stage"]
+
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
-
-# where a stage is computed
-ROOT, INLINE, AT = "root", "inline", "at"
 
 
 @dataclass(slots=True, eq=False, frozen=True)
@@ -37,8 +37,10 @@ class Fuse:
     fused: e.IterVar
 
 
-class Stage:
+class Stage(Placed):
     """The loops of one operation; its methods are TVM's schedule primitives.
+
+    In the examples ``lower`` is ``whet.lower`` for a processor with AVX2.
 
     Attributes:
         op: the operation as it is computed now; ``origin_op``: as it was given.
@@ -82,26 +84,38 @@ class Stage:
     def split(
         self, parent: e.IterVar, factor: Any = None, nparts: Any = None
     ) -> tuple[e.IterVar, e.IterVar]:
-        """Split a loop in two: the inner one has ``factor`` steps, or the outer one ``nparts``.
+        """Split a loop in two: ``i = outer * factor + inner``.
 
-        Where the size does not divide, the last steps are guarded.
+        The inner loop has ``factor`` steps, or the outer one ``nparts``; where the size does not
+        divide, the last steps are left out.
 
-            for i in range(n):      for i_outer in range(ceil(n / factor)):
-                ...             ->      for i_inner in range(factor):
-                                            ...  # i = i_outer * factor + i_inner
+        >>> A = te.placeholder((10,), name="A")
+        >>> B = te.compute((10,), lambda i: A[i] + 1.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[10], B: float32[10]):
+            for i in range(10):
+                B[i] = A[i] + float32(1.0)
+        >>> outer, inner = s[B].split(B.op.axis[0], factor=4)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[10], B: float32[10]):
+            for i_outer in range(3):
+                for i_inner in range(min(4, i_outer * -4 + 10)):
+                    B[i_outer * 4 + i_inner] = A[i_outer * 4 + i_inner] + float32(1.0)
 
         Returns:
             The outer and the inner loop.
 
         Raises:
-            ScheduleError: unless exactly one of factor and nparts, at least 1, is given.
+            ScheduleError: unless the axis is a loop of this stage and exactly one of factor and
+                nparts is given, at least 1.
         """
-        asked = f"split({self.op.name}, axis={_name(parent)}, " + (
+        asked = f"split({self.op.name}, axis={axis_name(parent)}, " + (
             f"factor={_number(factor)})" if nparts is None else f"nparts={_number(nparts)})"
         )
         if (factor is None) == (nparts is None):
             raise ScheduleError(
-                f"split({self.op.name}, axis={_name(parent)})",
+                f"split({self.op.name}, axis={axis_name(parent)})",
                 "give exactly one of factor and nparts",
                 self._loops,
             )
@@ -112,7 +126,9 @@ class Stage:
         if not isinstance(size, e.IntImm) and not isinstance(size, e.PrimExpr):
             raise ScheduleError(asked, "the size must be an integer", self._loops)
         if isinstance(size, e.FloatImm):
-            raise ScheduleError(asked, f"the size must be an integer, not {size.value}", self._loops)
+            raise ScheduleError(
+                asked, f"the size must be an integer, not {size.value}", self._loops
+            )
         where = self._leaf(parent, asked)
         kind = parent.iter_type
         outer = e.IterVar(None, e.Var(f"{parent.var.name}.outer", parent.dtype), kind)
@@ -129,16 +145,26 @@ class Stage:
         return outer, inner
 
     def fuse(self, *axes: e.IterVar) -> e.IterVar:
-        """Fuse neighbouring loops, outermost first, into one.
+        """Fuse neighbouring loops, outermost first: ``fused = i * extent(j) + j``.
 
-            for i in range(n):          for i_j_fused in range(n * m):
-                for j in range(m):  ->      ...  # i = fused // m, j = fused % m
-                    ...
+        >>> A = te.placeholder((4, 6), name="A")
+        >>> B = te.compute((4, 6), lambda i, j: A[i, j] + 1.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[24], B: float32[24]):
+            for i in range(4):
+                for j in range(6):
+                    B[i * 6 + j] = A[i * 6 + j] + float32(1.0)
+        >>> fused = s[B].fuse(*B.op.axis)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[24], B: float32[24]):
+            for i_j_fused in range(24):
+                B[i_j_fused] = A[i_j_fused] + float32(1.0)
 
         Raises:
             ScheduleError: if they are not neighbours in this order, or of two kinds.
         """
-        asked = f"fuse({self.op.name}, {', '.join(_name(a) for a in axes)})"
+        asked = f"fuse({self.op.name}, {', '.join(axis_name(a) for a in axes)})"
         if not axes:
             raise ScheduleError(asked, "give at least one axis", self._loops)
         places = [self._leaf(a, asked) for a in axes]
@@ -162,10 +188,26 @@ class Stage:
     def reorder(self, *axes: e.IterVar) -> None:
         """Put loops in the order given; the others keep their places.
 
+        >>> A = te.placeholder((4, 6), name="A")
+        >>> B = te.compute((4, 6), lambda i, j: A[i, j] + 1.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[24], B: float32[24]):
+            for i in range(4):
+                for j in range(6):
+                    B[i * 6 + j] = A[i * 6 + j] + float32(1.0)
+        >>> i, j = B.op.axis
+        >>> s[B].reorder(j, i)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[24], B: float32[24]):
+            for j in range(6):
+                for i in range(4):
+                    B[i * 6 + j] = A[i * 6 + j] + float32(1.0)
+
         Raises:
             ScheduleError: for an axis that is not a loop of this stage or stands there twice.
         """
-        asked = f"reorder({self.op.name}, {', '.join(_name(a) for a in axes)})"
+        asked = f"reorder({self.op.name}, {', '.join(axis_name(a) for a in axes)})"
         places = [self._leaf(a, asked) for a in axes]
         if len(set(places)) != len(places):
             raise ScheduleError(asked, "an axis is named twice", self._loops)
@@ -176,26 +218,100 @@ class Stage:
     def tile(
         self, x_parent: e.IterVar, y_parent: e.IterVar, x_factor: Any, y_factor: Any
     ) -> tuple[e.IterVar, e.IterVar, e.IterVar, e.IterVar]:
-        """Split two loops and put both outer ones outside: ``x_outer, y_outer, x_inner, y_inner``."""
+        """Split two loops and put both outer ones outside.
+
+        >>> B = te.compute((4, 6), lambda i, j: 1.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> print(lower(s, [B]))
+        def main(B: float32[24]):
+            for i in range(4):
+                for j in range(6):
+                    B[i * 6 + j] = float32(1.0)
+        >>> i, j = B.op.axis
+        >>> io, jo, ii, ji = s[B].tile(i, j, 2, 3)
+        >>> print(lower(s, [B]))
+        def main(B: float32[24]):
+            for i_outer in range(2):
+                for j_outer in range(2):
+                    for i_inner in range(2):
+                        for j_inner in range(3):
+                            B[i_outer * 12 + i_inner * 6 + j_outer * 3 + j_inner] = float32(1.0)
+
+        Returns:
+            ``x_outer, y_outer, x_inner, y_inner``.
+        """
         xo, xi = self.split(x_parent, factor=x_factor)
         yo, yi = self.split(y_parent, factor=y_factor)
         self.reorder(xo, yo, xi, yi)
         return xo, yo, xi, yi
 
     def vectorize(self, axis: e.IterVar) -> None:
-        """Run a loop of constant extent as vector operations."""
+        """Run a loop of constant extent as vector operations, as wide as the target's registers.
+
+        >>> A = te.placeholder((10,), name="A")
+        >>> B = te.compute((10,), lambda i: A[i] + 1.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[10], B: float32[10]):
+            for i in range(10):
+                B[i] = A[i] + float32(1.0)
+        >>> s[B].vectorize(B.op.axis[0])
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[10], B: float32[10]):
+            B[ramp(0, 1, 8)] = A[ramp(0, 1, 8)] + broadcast(float32(1.0), 8)
+            B[ramp(8, 1, 2)] = A[ramp(8, 1, 2)] + broadcast(float32(1.0), 2)
+
+        Raises:
+            ScheduleError: for a loop of a reduction.
+        """
         self._annotate("vectorize", axis, "vectorized")
 
     def unroll(self, axis: e.IterVar) -> None:
-        """Write a loop of constant extent out."""
+        """Write a loop of constant extent out, step after step, in the machine code.
+
+        >>> A = te.placeholder((10,), name="A")
+        >>> B = te.compute((10,), lambda i: A[i] + 1.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[10], B: float32[10]):
+            for i in range(10):
+                B[i] = A[i] + float32(1.0)
+        >>> s[B].unroll(B.op.axis[0])
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[10], B: float32[10]):
+            for i in unrolled(10):
+                B[i] = A[i] + float32(1.0)
+
+        Raises:
+            ScheduleError: for an axis that is not a loop of this stage.
+        """
         self._annotate("unroll", axis, "unrolled")
 
     def parallel(self, axis: e.IterVar) -> None:
-        """Share the steps of a data-parallel loop among threads."""
+        """Share the steps of a data-parallel loop among threads.
+
+        >>> A = te.placeholder((4, 6), name="A")
+        >>> B = te.compute((4, 6), lambda i, j: A[i, j] + 1.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[24], B: float32[24]):
+            for i in range(4):
+                for j in range(6):
+                    B[i * 6 + j] = A[i * 6 + j] + float32(1.0)
+        >>> s[B].parallel(B.op.axis[0])
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[24], B: float32[24]):
+            for i in parallel(4):
+                for j in range(6):
+                    B[i * 6 + j] = A[i * 6 + j] + float32(1.0)
+
+        Raises:
+            ScheduleError: for a loop of a reduction.
+        """
         self._annotate("parallel", axis, "parallel")
 
     def _annotate(self, primitive: str, axis: e.IterVar, kind: str) -> None:
-        asked = f"{primitive}({self.op.name}, {_name(axis)})"
+        asked = f"{primitive}({self.op.name}, {axis_name(axis)})"
         self._leaf(axis, asked)
         if axis.iter_type == e.COMM_REDUCE and kind != "unrolled":
             raise ScheduleError(
@@ -205,75 +321,6 @@ class Stage:
             )
         self.iter_var_attrs[axis] = kind
         self.schedule.record(primitive, self, (axis,), {}, ())
-
-    def compute_at(self, parent: Stage, scope: e.IterVar) -> None:
-        """Compute this stage inside the loop ``scope`` of ``parent``, as much as is needed there.
-
-        Raises:
-            ScheduleError: if ``scope`` is no loop of ``parent`` or ``parent`` does not read this stage.
-        """
-        asked = f"compute_at({self.op.name}, {parent.op.name}, {_name(scope)})"
-        if parent.schedule is not self.schedule or parent is self:
-            raise ScheduleError(asked, "the parent must be another stage of the same schedule")
-        parent._leaf(scope, asked)
-        if not isinstance(self.op, ComputeOp):
-            raise ScheduleError(asked, f"{self.op.name} is an input and is not computed")
-        if self.is_output:
-            raise ScheduleError(
-                asked, f"{self.op.name} is an output, which is computed at the root", self._loops
-            )
-        if not self.schedule.feeds(self, parent):
-            readers = ", ".join(s.op.name for s in self.schedule.consumers(self)) or "none"
-            raise ScheduleError(
-                asked,
-                f"{parent.op.name} does not consume {self.op.name}",
-                f"stages that read {self.op.name}: {readers}",
-            )
-        self.attach_type, self.attach_stage, self.attach_ivar = AT, parent, scope
-        self.schedule.record("compute_at", self, (parent, scope), {}, ())
-
-    def compute_inline(self) -> None:
-        """Put the computation into whatever reads it."""
-        asked = f"compute_inline({self.op.name})"
-        if not isinstance(self.op, ComputeOp):
-            raise ScheduleError(asked, f"{self.op.name} is an input and is not computed")
-        if self.op.reduce_axis:
-            raise ScheduleError(asked, "a reduction cannot be inlined", "use compute_at")
-        if self.is_output:
-            raise ScheduleError(asked, f"{self.op.name} is an output and must be stored")
-        self.attach_type, self.attach_stage, self.attach_ivar = INLINE, None, None
-        self.schedule.record("compute_inline", self, (), {}, ())
-
-    def compute_root(self) -> None:
-        """Compute this stage on its own, before whatever reads it."""
-        self.attach_type, self.attach_stage, self.attach_ivar = ROOT, None, None
-        self.schedule.record("compute_root", self, (), {}, ())
-
-    # what errors show
-
-    def _leaf(self, axis: e.IterVar, asked: str) -> int:
-        """The place of a loop; an error when the axis is no loop of this stage."""
-        if isinstance(axis, e.IterVar):
-            for k, leaf in enumerate(self.leaf_iter_vars):
-                if leaf is axis:
-                    return k
-        if isinstance(axis, e.IterVar) and any(axis is a for a in self.all_iter_vars):
-            why = f"{_name(axis)} is no longer a loop: it was split or fused"
-        else:
-            why = f"{_name(axis)} is not an axis of {self.op.name}"
-        raise ScheduleError(asked, why, self._loops)
-
-    def _loops(self) -> str:
-        """The loops as they stand, with their extents where they are known."""
-        from whet.compiler.te.bound import leaf_extents
-
-        extents = leaf_extents(self)
-        loops = " ".join(f"{a.var.name}({extents.get(a, '?')})" for a in self.leaf_iter_vars)
-        return f"loops of {self.op.name}: {loops or 'none'}"
-
-
-def _name(axis: Any) -> str:
-    return axis.var.name if isinstance(axis, e.IterVar) else repr(axis)
 
 
 def _number(size: Any) -> str:

@@ -31,6 +31,16 @@ class Operation:
         return Tensor(self, index)
 
     @property
+    def axis(self) -> tuple[e.IterVar, ...]:
+        """The axes of what it makes; none for an input."""
+        return ()
+
+    @property
+    def reduce_axis(self) -> tuple[e.IterVar, ...]:
+        """The axes that it reduces over."""
+        return ()
+
+    @property
     def input_tensors(self) -> list[Tensor]:
         """The tensors it reads, in the order of their first use."""
         return []
@@ -70,8 +80,9 @@ class ComputeOp(Operation):
     ``body`` holds an expression for each output; all share one loop nest.
     """
 
-    axis: tuple[e.IterVar, ...]
-    reduce_axis: tuple[e.IterVar, ...]
+    # without field() the base's properties would be taken for defaults
+    axis: tuple[e.IterVar, ...] = field()
+    reduce_axis: tuple[e.IterVar, ...] = field()
     body: tuple[e.PrimExpr, ...]
     tag: str = ""
     attrs: dict[str, Any] = field(default_factory=dict)
@@ -106,7 +117,7 @@ class ComputeOp(Operation):
 
 
 class Tensor(e.ExprOp):
-    """A multi-dimensional array, by the operation that makes it; ``A[i, j]`` or ``A(i, j)`` reads it.
+    """A multi-dimensional array, by the operation that makes it; ``A[i, j]`` reads it.
 
     Two objects for the same output of the same operation are the same tensor: they hash alike.
     """
@@ -141,7 +152,7 @@ class Tensor(e.ExprOp):
     @property
     def axis(self) -> tuple[e.IterVar, ...]:
         """The axes of the computation that makes it."""
-        return self.op.axis  # type: ignore[attr-defined]
+        return self.op.axis
 
     def __call__(self, *indices: Any) -> e.ProducerLoad:
         flat: list[Any] = []

@@ -33,7 +33,7 @@ class Buffer:
         return len(self.shape)
 
     def vload(self, indices: Sequence[Any], dtype: str | None = None) -> e.BufferLoad:
-        """``self[indices]``; a vector ``dtype`` reads consecutive elements of the last dimension."""
+        """``self[indices]``; a vector ``dtype`` reads consecutive elements of the last axis."""
         return e.BufferLoad(self, self._begin(indices, dtype), dtype or self.dtype)
 
     def _begin(self, indices: Sequence[Any], dtype: str | None) -> tuple[e.PrimExpr, ...]:

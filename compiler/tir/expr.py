@@ -8,7 +8,7 @@ promote types and fold constants; the classes themselves check nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from whet.compiler.errors import ArgumentError
 
@@ -129,6 +129,16 @@ class PrimExpr(ExprOp):
     __slots__ = ()
     dtype: str
 
+    def __int__(self) -> int:
+        """The number that a constant is.
+
+        Raises:
+            ArgumentError: for anything that is known only when the kernel runs.
+        """
+        raise ArgumentError(
+            f"int({type(self).__name__})", "its value is not known before the kernel runs"
+        )
+
 
 @dataclass(slots=True, eq=False)
 class Var(PrimExpr):
@@ -159,7 +169,8 @@ class IntImm(PrimExpr):
     def __int__(self) -> int:
         return self.value
 
-    __index__ = __int__
+    def __index__(self) -> int:
+        return self.value
 
     def __bool__(self) -> bool:
         return self.value != 0
@@ -465,6 +476,6 @@ class IterVar(ExprOp):
         return f"iter_var({self.var.name})"
 
 
-Value = Union[ExprOp, int, float, bool]
+Value = ExprOp | int | float | bool
 
 from whet.compiler.tir import ops  # noqa: E402  (operators build nodes through ops, ops needs the nodes)

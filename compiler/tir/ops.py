@@ -1,4 +1,4 @@
-"""Making expressions: conversion, type promotion, constant folding and the mathematical functions."""
+"""Making expressions: conversion, type promotion, constant folding, mathematical functions."""
 
 from __future__ import annotations
 
@@ -108,9 +108,7 @@ def _literal(value: int | float, dtype: str) -> e.PrimExpr:
     return const(value, dtype)
 
 
-def _binary(
-    node: type[e.BinaryOp], fold: Callable[[Any, Any], Any], a: Any, b: Any
-) -> e.PrimExpr:
+def _binary(node: type[e.BinaryOp], fold: Callable[[Any, Any], Any], a: Any, b: Any) -> e.PrimExpr:
     a, b = _match(a, b)
     if a.dtype != b.dtype:  # a float literal met an integer expression
         common = dt.promote(a.dtype, b.dtype)

@@ -123,7 +123,9 @@ class Printer:
         elif kind is s.Allocate:
             b = n.buffer  # type: ignore[attr-defined]
             shape = self.list(b.shape)
-            self.lines.append(f'{pad}{self.name(b)} = allocate([{shape}], "{b.dtype}", "{b.scope}")')
+            self.lines.append(
+                f'{pad}{self.name(b)} = allocate([{shape}], "{b.dtype}", "{b.scope}")'
+            )
             self.stmt(n.body, indent)  # type: ignore[attr-defined]
         elif kind is s.Evaluate:
             self.lines.append(pad + ("pass" if s.is_nothing(n) else self.expr(n.value)))  # type: ignore[attr-defined]

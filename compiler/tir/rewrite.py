@@ -7,6 +7,7 @@ more row. A rewriter that changes nothing returns the same object.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,10 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 
 Node = Any
+
+# Trees are as deep as the sums that users write, three frames a level. Python's frames live on the
+# heap, so that a higher limit costs nothing.
+sys.setrecursionlimit(max(sys.getrecursionlimit(), 20_000))
 
 
 def _binary_parts(n: e.BinaryOp) -> tuple[Node, ...]:

@@ -16,8 +16,6 @@ def pair(value: object, what: str) -> tuple[int, int]:
     return items[0], items[1]
 
 
-
-
 def conv2d_nchw(
     data: Tensor, weight: Tensor, strides: object = 1, padding: object = 0, name: str = "conv"
 ) -> Tensor:

@@ -13,7 +13,6 @@ import pytest
 
 from whet.db import TuningLog
 
-
 # As a user writes it: a template of its own, some of whose configs do harm, and a search.
 SCRIPT = """
 import ctypes

@@ -8,6 +8,7 @@ import numpy as np
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _PAGE = mmap.PAGESIZE
+_PROT_NONE = 0
 
 
 def guarded(array, at_end=True):
@@ -21,6 +22,6 @@ def guarded(array, at_end=True):
     out = out.reshape(array.shape)
     out[...] = array
     for page in (0, pages + 1):
-        if _libc.mprotect(begin + page * _PAGE, _PAGE, mmap.PROT_NONE if hasattr(mmap, "PROT_NONE") else 0):
+        if _libc.mprotect(begin + page * _PAGE, _PAGE, _PROT_NONE):
             raise OSError(ctypes.get_errno(), "mprotect")
     return out

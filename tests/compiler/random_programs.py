@@ -107,7 +107,9 @@ class Graph:
         which = self.pick(0, 1)
         f = self._choose((te.sum, te.sum, te.max, te.min))
         k = te.reduce_axis((0, a.shape[which]), name="k")
-        where = (lambda i: None, lambda i: k != i, lambda i: te.all(i >= k))[max(self.pick(-3, 2), 0)]
+        where = (lambda i: None, lambda i: k != i, lambda i: te.all(i >= k))[
+            max(self.pick(-3, 2), 0)
+        ]
         init = (None, 3)[max(self.pick(-3, 1), 0)]
         n = a.shape[1 - which]
         return te.compute(
@@ -181,7 +183,12 @@ class Graph:
         a = self._any(2)
         i0 = te.reduce_axis((0, 2), name="r0")
         d = a.shape[1]
-        if not hasattr(d, "value") or d.value < 2 or not hasattr(a.shape[0], "value") or a.shape[0].value < 2:
+        if (
+            not hasattr(d, "value")
+            or d.value < 2
+            or not hasattr(a.shape[0], "value")
+            or a.shape[0].value < 2
+        ):
             return self.elementwise(name)
         i1 = te.reduce_axis((0, 2), name="r1")
         return te.compute(

@@ -40,7 +40,7 @@ def arguments(args, symbols, rng, given):
         if a in given:
             out.append(given[a])
         elif isinstance(a, e.Var):
-            out.append(symbols[a] if a in symbols else 2)
+            out.append(symbols.get(a, 2))
         elif isinstance(a.op, te.ComputeOp):
             out.append(poisoned(shape_of(a, symbols), a.dtype))
         else:

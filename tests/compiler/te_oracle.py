@@ -145,7 +145,9 @@ def _expr(n, env):
         array = _tensor(n.producer, {k: v for k, v in env.items() if not _is_axis(k, v)})
         env.setdefault(n.producer, array)
         if array.size == 0:
-            return np.zeros(np.broadcast_shapes(*(np.shape(_expr(i, env)) for i in n.indices)), array.dtype)
+            return np.zeros(
+                np.broadcast_shapes(*(np.shape(_expr(i, env)) for i in n.indices)), array.dtype
+            )
         # what an if_then_else leaves out may be out of range
         places = [np.clip(_expr(i, env), 0, s - 1) for i, s in zip(n.indices, array.shape)]
         return array[tuple(places)]

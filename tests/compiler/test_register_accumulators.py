@@ -1,4 +1,4 @@
-"""The pass RegisterAccumulators: where it applies, where it must not, and that numbers stay right."""
+"""The pass RegisterAccumulators: where it applies, where it must not, and the numbers."""
 
 import numpy as np
 import pytest
@@ -26,9 +26,16 @@ def matmul(n, rows, columns, depth, unroll_k):
     return s, [A, B, C]
 
 
-@pytest.mark.parametrize(("n", "rows", "columns", "depth", "unroll_k"), [
-    (48, 6, 16, 16, 1), (48, 4, 16, 24, 4), (37, 5, 16, 37, 1), (61, 6, 8, 20, 2), (5, 8, 16, 8, 1),
-])
+@pytest.mark.parametrize(
+    ("n", "rows", "columns", "depth", "unroll_k"),
+    [
+        (48, 6, 16, 16, 1),
+        (48, 4, 16, 24, 4),
+        (37, 5, 16, 37, 1),
+        (61, 6, 8, 20, 2),
+        (5, 8, 16, 8, 1),
+    ],
+)
 def test_numbers(n, rows, columns, depth, unroll_k):
     s, args = matmul(n, rows, columns, depth, unroll_k)
     f = whet.build(s, args)
@@ -72,7 +79,16 @@ def test_steps_that_meet_in_one_place_share_an_accumulator():
 
 def test_a_value_that_reads_its_own_buffer_elsewhere_is_left_alone():
     from whet.compiler.passes.register_accumulators import register_accumulators
-    from whet.compiler.tir import Add, BufferLoad, BufferStore, For, PrimFunc, Var, const, decl_buffer
+    from whet.compiler.tir import (
+        Add,
+        BufferLoad,
+        BufferStore,
+        For,
+        PrimFunc,
+        Var,
+        const,
+        decl_buffer,
+    )
 
     b, k = decl_buffer((9,), "float32", "b"), Var("k")
     here, other = const(0), const(1)

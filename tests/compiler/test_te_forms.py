@@ -1,5 +1,6 @@
 """Every form of te.compute, every type and every kind of size gives numpy's numbers."""
 
+# ruff: noqa: RUF059  (what a helper makes is unpacked whole)
 import numpy as np
 import pytest
 from te_check import check, run_and_compare
@@ -79,7 +80,9 @@ def test_reductions_with_where_init_and_several_axes():
     a = te.placeholder((7, 13, 5), name="A")
     j, k = te.reduce_axis((2, 13), name="j"), te.reduce_axis((0, 5), name="k")
     plain(te.compute((7,), lambda i: te.sum(a[i, j, k], axis=[j, k]), name="R"), [a])
-    plain(te.compute((7,), lambda i: te.max(a[i, j, k], [j, k], te.any(j > i, k == 2)), name="R"), [a])
+    plain(
+        te.compute((7,), lambda i: te.max(a[i, j, k], [j, k], te.any(j > i, k == 2)), name="R"), [a]
+    )
     plain(te.compute((7,), lambda i: te.sum(a[i, j, k], axis=[j, k], where=k > 7), name="R"), [a])
     plain(te.compute((7,), lambda i: te.sum(a[i, j, k], [j, k], k > 0, init=5), name="R"), [a])
     z = te.placeholder((7,), name="Z")
@@ -106,10 +109,17 @@ def test_index_arithmetic_rounds_down():
 
 def test_mathematical_functions_and_casts():
     a = te.placeholder((37,), name="A")
-    plain(te.compute((37,), lambda i: te.tanh(a[i]) + te.exp(a[i]) * te.sqrt(te.abs(a[i])), name="B"), [a])
+    plain(
+        te.compute((37,), lambda i: te.tanh(a[i]) + te.exp(a[i]) * te.sqrt(te.abs(a[i])), name="B"),
+        [a],
+    )
     plain(te.compute((37,), lambda i: te.floor(a[i]).astype("int32") + i, name="B"), [a])
-    plain(te.compute((37,), lambda i: te.select(a[i] > 0, i.astype("float32"), a[i]), name="B"), [a])
-    plain(te.compute((37,), lambda i: te.any(a[i] > 1, te.all(a[i] < 0, i % 2 == 0)), name="B"), [a])
+    plain(
+        te.compute((37,), lambda i: te.select(a[i] > 0, i.astype("float32"), a[i]), name="B"), [a]
+    )
+    plain(
+        te.compute((37,), lambda i: te.any(a[i] > 1, te.all(a[i] < 0, i % 2 == 0)), name="B"), [a]
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +152,9 @@ def test_narrow_integers_wrap_and_are_not_simplified_as_if_they_did_not():
 def test_gathers_read_where_tables_say():
     a, t = te.placeholder((7, 13), name="A"), te.placeholder((37,), "int64", name="T")
     b = te.compute((7, 13), lambda i, j: a[i, j] + i, name="B")
-    c = te.compute((37, 13), lambda i, j: b[t[i], j] + te.if_then_else(t[i] > 3, 1.0, 0.0), name="C")
+    c = te.compute(
+        (37, 13), lambda i, j: b[t[i], j] + te.if_then_else(t[i] > 3, 1.0, 0.0), name="C"
+    )
     table = np.random.default_rng(0).integers(0, 7, 37)
     for attach in ("root", "inline", "at"):
         s = te.create_schedule(c.op)
@@ -259,3 +271,26 @@ def test_places_beyond_two_billion_elements():
         out = np.zeros(8, np.uint8)
         driver.build(s, [a, t, c])(data, table, out)
         np.testing.assert_array_equal(out, np.arange(1, 9))
+
+
+def test_deep_expressions_and_long_chains():
+    a = te.placeholder((16,), "int32", name="A")
+
+    def taps(i):
+        out = a[i]
+        for k in range(700):
+            out = out + a[(i + k) % 16]
+        return out
+
+    plain(te.compute((16,), taps, name="B"), [a])
+    t = a
+    for k in range(300):
+        t = _plus_one(t, k)
+    s = te.create_schedule(t.op)
+    for stage in s.stages[1:-1]:
+        stage.compute_inline()
+    check(s, [a, t])
+
+
+def _plus_one(t, k):
+    return te.compute((16,), lambda i: t[i] + k % 3, name=f"T{k}")

@@ -83,7 +83,7 @@ def test_urls(tmp_path):
     with TuningLog(f"sqlite:///{tmp_path}/by url.db") as log:
         start(log)
     assert (tmp_path / "by url.db").exists()
-    for url in ("sqlite://", "sqlite:///:memory:"):
+    for url in ("sqlite://", "sqlite:///:memory:", ":memory:"):
         with pytest.raises(LogError, match="outlives its process"):
             TuningLog(url)
     with pytest.raises(LogError, match="its URL cannot be read"):

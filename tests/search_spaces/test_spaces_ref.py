@@ -91,6 +91,25 @@ def test_a_template_of_a_script_travels_without_the_script(tmp_path):
     }
 
 
+def test_a_template_of_a_file_that_nobody_can_import_brings_its_helpers(tmp_path):
+    driver = """
+        import json, pickle, sys, types
+        from whet.search_spaces import Workload, get_template
+        module = types.ModuleType("loaded_by_hand")
+        sys.modules[module.__name__] = module
+        exec(compile(open(sys.argv[2]).read(), sys.argv[2], "exec"), module.__dict__)
+        ref = module.travels.ref()
+        assert ref.pickled
+        with open(sys.argv[1], "wb") as f:
+            pickle.dump((ref, Workload("tests/travels", (7,)).to_json(), None), f)
+        print("null")
+    """
+    (tmp_path / "template.py").write_text(textwrap.dedent(TEMPLATE))
+    message = tmp_path / "message"
+    works(run(tmp_path, driver, message, tmp_path / "template.py"))
+    assert works(run(tmp_path, WORKER, message))["args"] == [42, "tests/travels"]
+
+
 @pytest.fixture
 def module(tmp_path, monkeypatch):
     folder = tmp_path / "code"

@@ -88,7 +88,7 @@ def test_wrong_arguments_of_a_template():
         ((16, 16, 16, "float33"), ArgumentError, "no such data type"),
     ):
         with pytest.raises(kind, match=said):
-            whet.create_task("matmul", args, "llvm").config_space
+            len(whet.create_task("matmul", args, "llvm").config_space)
 
 
 def test_wrong_measure_options():
@@ -136,5 +136,5 @@ def test_a_template_that_raises_in_its_default_config_says_for_which_arguments()
         return s, [a, b]
 
     with pytest.raises(ScheduleError, match="factor must be at least 1") as caught:
-        whet.create_task("test_bad/zero", (8,), "llvm").config_space
+        len(whet.create_task("test_bad/zero", (8,), "llvm").config_space)
     assert caught.value.__notes__ == ["while the space of test_bad/zero(8) was collected"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -88,6 +90,35 @@ def test_an_explained_error_exits_with_1_and_no_traceback(capsys, kernels, tmp_p
         assert main(words) == 1, words
         text = capsys.readouterr().err
         assert said in text and "Traceback" not in text
+
+
+def test_a_log_of_another_machine_or_a_newer_version_is_left_as_it_is(capsys, kernels, tmp_path):
+    log = str(tmp_path / "a.db")
+    task = load_task(f"{kernels}:task", (), None)
+    pool = ReplayPool(lambda inp: 1e-3)
+    tune(task, 3, log, "grid", pool, device="cpu-elsewhere", progress=False)
+    assert main(["show", log, "--what", "config"]) == 1
+    said = capsys.readouterr().err
+    assert "other machines only (cpu-elsewhere" in said and "Traceback" not in said
+    assert main(["best", log]) == 0 and "cpu-elsewhere" in capsys.readouterr().out
+    with sqlite3.connect(log) as raw:
+        raw.execute("UPDATE whet_version SET version_num = '9999'")
+    raw.close()
+    before = Path(log).read_bytes()
+    for words in (["best", log], ["show", log], ["tune", f"{kernels}:task", "--log", log]):
+        assert main(words) == 1, words
+        said = capsys.readouterr().err
+        assert "made by a newer version of Whet" in said and "pip install --upgrade" in said
+    assert Path(log).read_bytes() == before
+
+
+def test_an_error_of_a_template_says_while_what_it_came(capsys, kernels):
+    text = kernels.read_text().replace("cfg.add_flop(2 * n)", "whet.autotune.tune(n)")
+    kernels.write_text(text)
+    assert main(["tune", f"{kernels}:kernel", "--args", "8"]) == 1
+    said = capsys.readouterr().err
+    assert "a int is not a task" in said
+    assert f"while the space of test_cli/{kernels.stem}(8, w) was collected" in said
 
 
 def test_ctrl_c_exits_with_130(kernels, tmp_path):

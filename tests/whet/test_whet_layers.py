@@ -57,12 +57,15 @@ def imports(source: str) -> list[Import]:
             names = [f"{dots}.{alias.name}" for alias in node.names]
             whole = dots in ("whet", "whet.compiler")  # its names are modules
             found.extend(Import(n, node.lineno, at_once) for n in (names if whole else [dots]))
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            at_once = False
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        elif later(node):
             at_once = False
         for child in ast.iter_child_nodes(node):
             visit(child, at_once)
+
+    def later(node: ast.AST) -> bool:
+        if isinstance(node, ast.If):
+            return "TYPE_CHECKING" in ast.unparse(node.test)
+        return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
 
     visit(ast.parse(source), True)
     return found

@@ -1,4 +1,4 @@
-"""What README and the other pages say is so: the examples run, the commands parse, links lead on."""
+"""What the pages say is so: README's examples run, its commands parse, links lead on."""
 
 from __future__ import annotations
 

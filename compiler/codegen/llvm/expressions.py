@@ -170,7 +170,9 @@ class Expressions:
         total = ""
         for v, c in sorted(terms.items(), key=lambda t: self.out.depth(t[0])):
             part = v if c == 1 else self.out.pure(f"mul nsw i64 {v}, {c}", v)
-            total = part if not total else self.out.pure(f"add nsw i64 {total}, {part}", total, part)
+            total = (
+                part if not total else self.out.pure(f"add nsw i64 {total}, {part}", total, part)
+            )
         if not total:
             return str(const)
         return total if not const else self.out.pure(f"add nsw i64 {total}, {const}", total)
@@ -316,9 +318,7 @@ class Expressions:
         if dt.is_uint(n.dtype):
             return self._div(e.Div(n.a, n.b, n.dtype))
         a, b = self.value(n.a), self.value(n.b)
-        return self._floor_quotient(
-            a, b, ty.type_of(n.dtype), _constant(n.b), dt.lanes(n.dtype)
-        )
+        return self._floor_quotient(a, b, ty.type_of(n.dtype), _constant(n.b), dt.lanes(n.dtype))
 
     def _floormod(self, n: e.FloorMod) -> str:
         if self._is_index(n):
@@ -584,6 +584,3 @@ def _conversion(src: str, dst: str) -> str:
     if not dt.is_bool(src) and dt.bits(dst) < dt.bits(src):
         return "trunc"
     return "zext" if unsigned else "sext"
-
-
-

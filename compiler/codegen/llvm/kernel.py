@@ -17,6 +17,8 @@ from whet.compiler.tir.rewrite import post_order_visit, variables
 
 # A buffer of at most so many bytes lives on the stack, where SROA may make registers of it.
 STACK_BYTES = 64 * 1024
+# One of at most so many may be in registers, each step of an unrolled loop in its own.
+REGISTER_BYTES = 4096
 # Unrolled loops of more statements than this are emitted as loops: the result is the same, and
 # compile time stays in hand when a space holds absurd candidates.
 MAX_UNROLLED = 4096
@@ -75,6 +77,7 @@ class _Kernel(Expressions):
         self.slots: list[str] = []  # workspaces kept between calls
         self.error: str | None = None  # in a parallel body: where to say that memory ran out
         self.serial = 0
+        self.stack: dict[int, str] = {}  # buffer's id -> its memory, for those no register holds
 
     def generate(self) -> None:
         params = []
@@ -204,7 +207,9 @@ class _Kernel(Expressions):
                 short = "int8" if dt.is_bool(n.value.dtype) else dt.element(n.value.dtype)
                 name = f"@llvm.masked.store.{ty.suffix(dt.vector(short, lanes))}.p0"
                 self.declare(f"declare void {name}({kind}, ptr, i32, {bit})")
-                self.out.line(f"call void {name}({kind} {value}, ptr {p}, i32 {size}, {bit} {mask})")
+                self.out.line(
+                    f"call void {name}({kind} {value}, ptr {p}, i32 {size}, {bit} {mask})"
+                )
         else:
             self._scatter(n, value, kind, index)
         self._touch(n.buffer)
@@ -234,8 +239,14 @@ class _Kernel(Expressions):
             const, terms = const * c, terms or bool(t)
         element, item = ty.memory_type(b.dtype), dt.itemsize(b.dtype)
         if not terms and const * item <= STACK_BYTES:
-            name = self.out.fresh(_safe(b.name) + ".")
-            self.out.allocas.append(f"  {name} = alloca [{max(const, 1)} x {element}], align 64")
+            name = self.stack.get(id(b))
+            if name is None:
+                name = self.out.fresh(_safe(b.name) + ".")
+                self.out.allocas.append(
+                    f"  {name} = alloca [{max(const, 1)} x {element}], align 64"
+                )
+                if const * item > REGISTER_BYTES:  # steps of an unrolled loop share it
+                    self.stack[id(b)] = name
             self.pointers[id(b)] = name
             self.statement(n.body)
             return
@@ -353,7 +364,9 @@ class _Kernel(Expressions):
         self.out.line("ret void")
         text = self.out.text()
         if self.serial_failure:
-            text += f"\nfailed:\n  store atomic i32 1, ptr {self.error} monotonic, align 4\n  ret void"
+            text += (
+                f"\nfailed:\n  store atomic i32 1, ptr {self.error} monotonic, align 4\n  ret void"
+            )
         head = f"define internal void @{self.name}(i64 %begin, i64 %end, ptr %ctx)"
         self.module.functions.append(f"{head} {self.module.attributes()} {{\n{text}\n}}")
 

@@ -92,7 +92,7 @@ class FunctionWriter:
     # memory
 
     def load(self, operation: str, buffer: str) -> str:
-        """The result of a load, unless the same was loaded and nothing stored to the buffer since."""
+        """The result of a load; an earlier one where nothing was stored to the buffer since."""
         key = (operation, self._epoch.get(buffer, 0))
         for scope in reversed(self.scopes):
             found = scope.loads.get(key)

@@ -1,0 +1,168 @@
+"""Where a stage is computed: on its own, inside a loop of a reader, or in its readers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from whet.compiler.errors import ScheduleError
+from whet.compiler.te.tensor import ComputeOp, Operation
+from whet.compiler.tir import expr as e
+
+if TYPE_CHECKING:
+    from whet.compiler.te.schedule import Schedule
+    from whet.compiler.te.stage import Stage
+
+# where a stage is computed
+ROOT, INLINE, AT = "root", "inline", "at"
+
+
+class Placed:
+    """The part of a stage that says where it is computed; :class:`te.Stage` is the whole."""
+
+    schedule: Schedule
+    op: Operation
+    is_output: bool
+    leaf_iter_vars: list[e.IterVar]
+    all_iter_vars: list[e.IterVar]
+    attach_type: str
+    attach_stage: Stage | None
+    attach_ivar: e.IterVar | None
+
+    @property
+    def _stage(self) -> Stage:
+        return cast("Stage", self)
+
+    def compute_at(self, parent: Stage, scope: e.IterVar) -> None:
+        """Compute this stage inside the loop ``scope`` of ``parent``, as much as is needed there.
+
+        >>> A = te.placeholder((18,), name="A")
+        >>> T = te.compute((18,), lambda i: A[i] * 2.0, name="T")
+        >>> U = te.compute((16,), lambda i: T[i] + T[i + 2], name="U")
+        >>> s = te.create_schedule(U.op)
+        >>> print(lower(s, [A, U]))
+        def main(A: float32[18], U: float32[16]):
+            T = allocate([18], "float32", "global")
+            for i in range(18):
+                T[i] = A[i] * float32(2.0)
+            for i_1 in range(16):
+                U[i_1] = T[i_1] + T[i_1 + 2]
+        >>> outer, inner = s[U].split(U.op.axis[0], factor=4)
+        >>> s[T].compute_at(s[U], outer)
+        >>> print(lower(s, [A, U]))
+        def main(A: float32[18], U: float32[16]):
+            for i_outer in range(4):
+                T = allocate([6], "float32", "global")
+                for i in range(6):
+                    T[i] = A[i + i_outer * 4] * float32(2.0)
+                for i_inner in range(4):
+                    U[i_outer * 4 + i_inner] = T[i_inner] + T[i_inner + 2]
+
+        Raises:
+            ScheduleError: if ``scope`` is no loop of ``parent``, or ``parent`` does not read this
+                stage.
+        """
+        asked = f"compute_at({self.op.name}, {parent.op.name}, {axis_name(scope)})"
+        if parent.schedule is not self.schedule or parent is self:
+            raise ScheduleError(asked, "the parent must be another stage of the same schedule")
+        parent._leaf(scope, asked)
+        if not isinstance(self.op, ComputeOp):
+            raise ScheduleError(asked, f"{self.op.name} is an input and is not computed")
+        if self.is_output:
+            raise ScheduleError(
+                asked, f"{self.op.name} is an output, which is computed at the root", self._loops
+            )
+        if not self.schedule.feeds(self._stage, parent):
+            readers = ", ".join(s.op.name for s in self.schedule.consumers(self._stage)) or "none"
+            raise ScheduleError(
+                asked,
+                f"{parent.op.name} does not consume {self.op.name}",
+                f"stages that read {self.op.name}: {readers}",
+            )
+        self.attach_type, self.attach_stage, self.attach_ivar = AT, parent, scope
+        self.schedule.record("compute_at", self._stage, (parent, scope), {}, ())
+
+    def compute_inline(self) -> None:
+        """Put the computation into whatever reads it.
+
+        >>> A = te.placeholder((18,), name="A")
+        >>> T = te.compute((18,), lambda i: A[i] * 2.0, name="T")
+        >>> U = te.compute((16,), lambda i: T[i] + T[i + 2], name="U")
+        >>> s = te.create_schedule(U.op)
+        >>> print(lower(s, [A, U]))
+        def main(A: float32[18], U: float32[16]):
+            T = allocate([18], "float32", "global")
+            for i in range(18):
+                T[i] = A[i] * float32(2.0)
+            for i_1 in range(16):
+                U[i_1] = T[i_1] + T[i_1 + 2]
+        >>> s[T].compute_inline()
+        >>> print(lower(s, [A, U]))
+        def main(A: float32[18], U: float32[16]):
+            for i in range(16):
+                U[i] = A[i] * float32(2.0) + A[i + 2] * float32(2.0)
+
+        Raises:
+            ScheduleError: for an input, an output or a reduction.
+        """
+        asked = f"compute_inline({self.op.name})"
+        if not isinstance(self.op, ComputeOp):
+            raise ScheduleError(asked, f"{self.op.name} is an input and is not computed")
+        if self.op.reduce_axis:
+            raise ScheduleError(asked, "a reduction cannot be inlined", "use compute_at")
+        if self.is_output:
+            raise ScheduleError(asked, f"{self.op.name} is an output and must be stored")
+        self.attach_type, self.attach_stage, self.attach_ivar = INLINE, None, None
+        self.schedule.record("compute_inline", self._stage, (), {}, ())
+
+    def compute_root(self) -> None:
+        """Compute this stage on its own, before whatever reads it: undo attaching and inlining.
+
+        >>> A = te.placeholder((18,), name="A")
+        >>> T = te.compute((18,), lambda i: A[i] * 2.0, name="T")
+        >>> U = te.compute((16,), lambda i: T[i] + T[i + 2], name="U")
+        >>> s = te.create_schedule(U.op)
+        >>> print(lower(s, [A, U]))
+        def main(A: float32[18], U: float32[16]):
+            T = allocate([18], "float32", "global")
+            for i in range(18):
+                T[i] = A[i] * float32(2.0)
+            for i_1 in range(16):
+                U[i_1] = T[i_1] + T[i_1 + 2]
+        >>> s[T].compute_inline()
+        >>> s[T].compute_root()
+        >>> print(lower(s, [A, U]))
+        def main(A: float32[18], U: float32[16]):
+            T = allocate([18], "float32", "global")
+            for i in range(18):
+                T[i] = A[i] * float32(2.0)
+            for i_1 in range(16):
+                U[i_1] = T[i_1] + T[i_1 + 2]
+        """
+        self.attach_type, self.attach_stage, self.attach_ivar = ROOT, None, None
+        self.schedule.record("compute_root", self._stage, (), {}, ())
+
+    # what errors show
+
+    def _leaf(self, axis: e.IterVar, asked: str) -> int:
+        """The place of a loop; an error when the axis is no loop of this stage."""
+        if isinstance(axis, e.IterVar):
+            for k, leaf in enumerate(self.leaf_iter_vars):
+                if leaf is axis:
+                    return k
+        if isinstance(axis, e.IterVar) and any(axis is a for a in self.all_iter_vars):
+            why = f"{axis_name(axis)} is no longer a loop: it was split or fused"
+        else:
+            why = f"{axis_name(axis)} is not an axis of {self.op.name}"
+        raise ScheduleError(asked, why, self._loops)
+
+    def _loops(self) -> str:
+        """The loops as they stand, with their extents where they are known."""
+        from whet.compiler.te.bound import leaf_extents
+
+        extents = leaf_extents(self._stage)
+        loops = " ".join(f"{a.var.name}({extents.get(a, '?')})" for a in self.leaf_iter_vars)
+        return f"loops of {self.op.name}: {loops or 'none'}"
+
+
+def axis_name(axis: Any) -> str:
+    return axis.var.name if isinstance(axis, e.IterVar) else repr(axis)

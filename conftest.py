@@ -1,0 +1,33 @@
+"""What every test process starts with, and what the examples in docstrings may take as given."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+EXAMPLES_TARGET = "llvm -mcpu=x86-64 -mattr=+avx2,+fma"
+"""What examples print shall not depend on the machine; it is only lowered for, not run."""
+
+# A shell starts background jobs with Ctrl-C ignored, and children inherit that; tests that
+# interrupt a child need it back. A handler, unlike "ignored", does not outlive an exec.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def examples(request: pytest.FixtureRequest) -> Iterator[None]:
+    """For doctests: ``np``, ``whet``, ``te`` and ``lower``, and a target with AVX2."""
+    if not isinstance(request.node, pytest.DoctestItem):
+        yield
+        return
+    import numpy as np
+
+    import whet
+
+    names: dict[str, Any] = {"np": np, "whet": whet, "te": whet.te, "lower": whet.lower}
+    request.getfixturevalue("doctest_namespace").update(names)
+    with whet.Target(EXAMPLES_TARGET):
+        yield

@@ -1,0 +1,37 @@
+"""The examples in the docstrings of the schedule primitives print what they say."""
+
+import doctest
+
+import pytest
+
+from whet.compiler import driver, te
+from whet.compiler.target import Target
+from whet.compiler.te import schedule, stage
+
+PRIMITIVES = ("split", "fuse", "reorder", "tile", "vectorize", "unroll", "parallel",
+              "compute_at", "compute_inline", "compute_root")  # fmt: skip
+
+
+def examples():
+    found = [getattr(stage.Stage, name) for name in PRIMITIVES]
+    return [*found, schedule.Schedule.cache_write, schedule.Schedule.cache_read]
+
+
+@pytest.mark.parametrize("method", examples(), ids=lambda m: m.__name__)
+def test_the_loops_before_and_after(method):
+    names = {"te": te, "lower": driver.lower}
+    test = doctest.DocTestParser().get_doctest(
+        method.__doc__, names, method.__name__, method.__code__.co_filename, 0
+    )
+    assert sum("print(lower(" in e.source for e in test.examples) == 2  # before and after
+    text: list[str] = []
+    with Target("llvm -mcpu=x86-64 -mattr=+avx2,+fma"):
+        outcome = doctest.DocTestRunner().run(test, out=text.append)
+    assert outcome.failed == 0, "".join(text)
+
+
+def test_every_primitive_is_here():
+    public = {
+        n for n in dir(stage.Stage) if not n.startswith("_") and callable(getattr(stage.Stage, n))
+    }
+    assert public - {"reset_axes"} == set(PRIMITIVES)
