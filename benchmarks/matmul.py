@@ -113,7 +113,7 @@ def main() -> None:
         lines.append(f"{n}^3: FMA peak {found.pop('peak_gflops'):.1f} GFLOP/s")
         for name, row in found.items():
             lines.append(
-                f"  {name:15s} {row['gflops']:5.1f} GFLOP/s best, {row['gflops_median']:5.1f} median"
+                f"  {name:15s} {row['gflops']:5.1f} GFLOP/s, {row['gflops_median']:5.1f} median"
                 f"; of peak {row['share_of_peak']:.3f}, {row['share_of_peak_median']:.3f}"
                 f"; against numpy {row['against_numpy']:.3f} / {row['against_numpy_median']:.3f}"
             )

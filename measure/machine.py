@@ -62,7 +62,23 @@ def exclusive(device: str, give_up: Callable[[], bool]) -> Iterator[None]:
     Raises:
         MeasureError: ``give_up`` said so, or the lock file cannot be opened.
     """
-    path = Path(tempfile.gettempdir()) / f"whet-{os.getuid()}-{device}.lock"
+    path, queue = lock_paths(device)
+    with contextlib.ExitStack() as held:
+        # Who waits stands first in the queue, which a run that has just let go must join again.
+        # Without it, a run with candidates always waiting takes the device back at once, for hours.
+        with _locked(queue, device, give_up):
+            held.enter_context(_locked(path, device, give_up))
+        yield
+
+
+def lock_paths(device: str) -> tuple[Path, Path]:
+    """The lock files of a device: the one that the measuring run holds, and the queue for it."""
+    folder, name = Path(tempfile.gettempdir()), f"whet-{os.getuid()}-{device}"
+    return folder / f"{name}.lock", folder / f"{name}.queue"
+
+
+@contextlib.contextmanager
+def _locked(path: Path, device: str, give_up: Callable[[], bool]) -> Iterator[None]:
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -75,7 +91,7 @@ def exclusive(device: str, give_up: Callable[[], bool]) -> Iterator[None]:
             if give_up():
                 raise MeasureError(f"measurement on {device}", "closed while waiting for its turn")
             time.sleep(pause)
-            pause = min(2 * pause, 0.02)
+            pause = min(2 * pause, 0.01)
         yield
     finally:
         os.close(lock)  # unlocks

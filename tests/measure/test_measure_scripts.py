@@ -79,7 +79,11 @@ def test_interrupting_a_script_ends_its_workers(tmp_path: Path) -> None:
 def descendants(pid: int) -> set[int]:
     found: set[int] = set()
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        for one in map(int, path.read_text().split()):
+        try:
+            children = path.read_text().split()
+        except OSError:  # the thread or the process has just ended
+            continue
+        for one in map(int, children):
             found |= {one} | descendants(one)
     return found
 
