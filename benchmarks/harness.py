@@ -78,13 +78,6 @@ def interleaved(
     return {name: Sample(tuple(values)) for name, values in found.items()}
 
 
-def fma_peaks(samples: int = 20) -> float:
-    """The median FLOP/s of ``samples`` measurements of the FMA peak, spread over the run."""
-    from whet.compiler.target import host
-
-    return statistics.median(host.fma_peak(seconds=0.02) for _ in range(samples))
-
-
 def machine() -> dict[str, Any]:
     """The machine and the versions, for the head of a result."""
     from importlib.metadata import PackageNotFoundError, version

@@ -5,6 +5,7 @@ C[i, j] = A[i, j + 1]     ->     C[i * 64 + j] = A[i * 65 + j + 1]
 
 from __future__ import annotations
 
+from whet.compiler.arith import Analyzer
 from whet.compiler.passes.context import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
@@ -16,6 +17,7 @@ from whet.compiler.tir.rewrite import Rewriter
 
 def flatten_buffer(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
     """The function over one-dimensional buffers; its parameters are those."""
+    analyzer = Analyzer()
     flat: dict[int, Buffer] = {}
     kept: list[Buffer] = []
 
@@ -31,13 +33,17 @@ def flatten_buffer(func: PrimFunc, target: Target, config: PassConfig) -> PrimFu
         n = rewrite.children(n)
         if len(n.buffer.shape) == 1:
             return n
-        return e.BufferLoad(buffer(n.buffer), _index(n.buffer, n.indices), n.dtype, n.mask)
+        return e.BufferLoad(
+            buffer(n.buffer), _index(analyzer, n.buffer, n.indices), n.dtype, n.mask
+        )
 
     def store(n: s.BufferStore) -> s.BufferStore:
         n = rewrite.children(n)
         if len(n.buffer.shape) == 1:
             return n
-        return s.BufferStore(buffer(n.buffer), n.value, _index(n.buffer, n.indices), n.mask)
+        return s.BufferStore(
+            buffer(n.buffer), n.value, _index(analyzer, n.buffer, n.indices), n.mask
+        )
 
     def allocate(n: s.Allocate) -> s.Allocate:
         body = rewrite(n.body)
@@ -61,9 +67,9 @@ def _product(shape: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
     return out
 
 
-def _index(b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
-    # nodes are made directly: constant folding in int32 would wrap, indices are unbounded here
+def _index(analyzer: Analyzer, b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
+    # an affine form does not wrap, as int32 arithmetic would; and it is canonical from here on
     out: e.PrimExpr = e.IntImm("int32", 0)
     for i, d in zip(indices, b.shape):
         out = e.Add(e.Mul(out, d, i.dtype), i, i.dtype)
-    return (out,)
+    return (analyzer.affine(out).to_expr(out.dtype),)

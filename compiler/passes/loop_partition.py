@@ -25,7 +25,7 @@ from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.rewrite import Rewriter, post_order_visit, variables
+from whet.compiler.tir.rewrite import Rewriter, keep, post_order_visit, variables
 
 
 def loop_partition(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -288,7 +288,7 @@ def _unguarded(body: s.Stmt, holds: object) -> s.Stmt:
         left = [c for c in _conjuncts(n.condition) if not holds(c)]  # type: ignore[operator]
         return s.IfThenElse(ops.all_of(*left), n.then_case, None, True) if left else n.then_case
 
-    rewrite = Rewriter({s.IfThenElse: branch})
+    rewrite = Rewriter({s.IfThenElse: branch, s.BufferStore: keep})
     return rewrite(body)
 
 

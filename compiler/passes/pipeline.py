@@ -10,7 +10,7 @@ from whet.compiler.passes.flatten_buffer import flatten_buffer
 from whet.compiler.passes.loop_partition import loop_partition
 from whet.compiler.passes.register_accumulators import register_accumulators
 from whet.compiler.passes.remove_no_op import remove_no_op
-from whet.compiler.passes.simplify import simplify
+from whet.compiler.passes.simplify import simplify, simplify_loops
 from whet.compiler.passes.vectorize_loop import vectorize_loop
 from whet.compiler.target import Target
 from whet.compiler.tir.function import PrimFunc
@@ -43,7 +43,11 @@ PASSES: tuple[Pass, ...] = (
         "on flat indices, where a lane's step is one number; unrolled loops stay loops until "
         "a generator writes them out",
     ),
-    Pass("Simplify", simplify, "decides the guards of partitioned loops, drops one-step loops"),
+    Pass(
+        "SimplifyLoops",
+        simplify_loops,
+        "takes what vectors' guards have become around loops; their indices are canonical already",
+    ),
     Pass(
         "RegisterAccumulators",
         register_accumulators,

@@ -27,7 +27,7 @@ from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.rewrite import Rewriter, post_order_visit, variables
+from whet.compiler.tir.rewrite import Rewriter, keep, post_order_visit, variables
 
 # More accumulators than this many bytes are no registers on any processor.
 MAX_BYTES = 32 * 64
@@ -40,7 +40,7 @@ def register_accumulators(func: PrimFunc, target: Target, config: PassConfig) ->
         n = rewrite.children(n)
         return (n.kind == s.SERIAL and _promote(n)) or n
 
-    rewrite = Rewriter({s.For: loop})
+    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
     return func.with_body(rewrite(func.body))
 
 

@@ -12,7 +12,7 @@ from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.rewrite import Rewriter, post_order_visit
+from whet.compiler.tir.rewrite import Rewriter, keep, post_order_visit
 
 
 def remove_no_op(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -39,5 +39,7 @@ def remove_no_op(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc
         n = rewrite.children(n)
         return n.body if id(n.buffer) not in used or s.is_nothing(n.body) else n
 
-    rewrite = Rewriter({s.For: loop, s.IfThenElse: branch, s.Allocate: allocate})
+    rewrite = Rewriter(
+        {s.For: loop, s.IfThenElse: branch, s.Allocate: allocate, s.BufferStore: keep}
+    )
     return func.with_body(rewrite(func.body))

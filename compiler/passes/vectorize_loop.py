@@ -21,7 +21,7 @@ from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.rewrite import Rewriter, post_order_visit, substitute, variables
+from whet.compiler.tir.rewrite import Rewriter, keep, post_order_visit, substitute, variables
 
 
 def vectorize_loop(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -41,7 +41,7 @@ def vectorize_loop(func: PrimFunc, target: Target, config: PassConfig) -> PrimFu
             return s.For(n.var, n.min, n.extent, s.SERIAL, n.body, n.annotations)
         return _vectorize(n, target.vector_bytes, analyzer)
 
-    rewrite = Rewriter({s.For: loop})
+    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
     return func.with_body(rewrite(func.body))
 
 
@@ -105,11 +105,14 @@ def _chunks(
     begin = 0
     if extent >= width > 1:
         full = extent // width
-        part = e.Var(loop.var.name, loop.var.dtype)
-        base = ops.add(loop.min, ops.multiply(part, width))
-        analyzer.bind_loop(part, ops.const(0), ops.const(full))
-        vectors = _Lanes(loop.var, base, width, analyzer, trusted).visit(body)
-        parts.append(s.For(part, ops.const(0), ops.const(full), s.UNROLLED, vectors))
+        if full == 1:
+            parts.append(_Lanes(loop.var, loop.min, width, analyzer, trusted).visit(body))
+        else:
+            part = e.Var(loop.var.name, loop.var.dtype)
+            base = ops.add(loop.min, ops.multiply(part, width))
+            analyzer.bind_loop(part, ops.const(0), ops.const(full))
+            vectors = _Lanes(loop.var, base, width, analyzer, trusted).visit(body)
+            parts.append(s.For(part, ops.const(0), ops.const(full), s.UNROLLED, vectors))
         begin = full * width
     while begin < extent:
         lanes = 1 << ((extent - begin).bit_length() - 1)

@@ -74,6 +74,7 @@ class IRModule(Mapping[str, PrimFunc]):
         return "\n\n".join(func.script() for func in self.functions.values())
 
     __str__ = script
+    __repr__ = script
 
     def program_hash(self) -> str:
         """The identity of the program: the same text, the same hash (40 hexadecimal digits)."""

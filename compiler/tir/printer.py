@@ -152,13 +152,6 @@ def expr_text(node: Any) -> str:
     return Printer().expr(node)
 
 
-def stmt_text(node: s.Stmt) -> str:
-    """A statement as text."""
-    p = Printer()
-    p.stmt(node, 0)
-    return "\n".join(p.lines)
-
-
 def function_text(func: PrimFunc) -> str:
     """A function as text: a signature line and the loops."""
     p = Printer()

@@ -110,6 +110,15 @@ TABLE: dict[type, Row] = {
 }
 
 
+#: classes without children
+LEAVES = frozenset(kind for kind, row in TABLE.items() if row is _LEAF)
+
+
+def keep(node: Node) -> Node:
+    """The rule that leaves a node alone; a pass over statements has it for stores, to be quick."""
+    return node
+
+
 class Rewriter:
     """Rebuilds a tree, bottom up unless a rule decides otherwise.
 
@@ -129,13 +138,21 @@ class Rewriter:
         """The node with its children rewritten; the same object when none of them changed."""
         parts, make = TABLE[type(node)]
         old = parts(node)
-        if not old:
-            return node
-        new = tuple([self(p) for p in old])
-        for a, b in zip(old, new):
-            if a is not b:
-                return make(node, new)
-        return node
+        rules = self.rules
+        new, changed = [], False
+        for p in old:  # the loop that lowering spends its time in: no call where none is needed
+            kind = type(p)
+            rule = rules.get(kind)
+            if rule is not None:
+                q = rule(p)
+            elif kind in LEAVES:
+                q = p
+            else:
+                q = self.children(p)
+            if q is not p:
+                changed = True
+            new.append(q)
+        return make(node, tuple(new)) if changed else node
 
 
 def post_order_visit(node: Node, visit: Callable[[Node], None]) -> None:
@@ -159,10 +176,11 @@ def substitute(node: Node, values: Mapping[e.Var, e.PrimExpr]) -> Node:
 def variables(node: Node) -> set[e.Var]:
     """All variables that occur in a tree."""
     found: set[e.Var] = set()
-
-    def visit(n: Node) -> None:
+    stack = [node]
+    while stack:
+        n = stack.pop()
         if isinstance(n, e.Var):
             found.add(n)
-
-    post_order_visit(node, visit)
+        else:
+            stack.extend(TABLE[type(n)][0](n))
     return found

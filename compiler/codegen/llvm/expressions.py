@@ -1,22 +1,15 @@
-"""Expressions as LLVM operations.
-
-Index arithmetic is done in i64 on affine forms, with the numbers of unrolled loops folded in; a
-pointer is the buffer plus the outermost variables' part first, so that each part is written as far
-out as it can be and what is left in the innermost loop is a constant offset.
-"""
+"""Expressions as LLVM operations: arithmetic, conditions, conversions and calls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.codegen.llvm import types as ty
-from whet.compiler.codegen.llvm.writer import FunctionWriter
+from whet.compiler.codegen.llvm.addresses import Addresses, is_number
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.rewrite import TABLE
 
 #: intrinsics of LLVM, for scalars and vectors
@@ -39,29 +32,13 @@ _LLVM_CALLS = {
 _LIBM_CALLS = ("tan", "tanh", "sinh", "cosh", "asin", "acos", "atan", "erf", "fmod")
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
 _COMPARE = {e.EQ: "eq", e.NE: "ne", e.LT: "lt", e.LE: "le", e.GT: "gt", e.GE: "ge"}
-_LINEAR_ATOMS = (e.FloorDiv, e.FloorMod, e.Min, e.Max, e.Mul)
-
-# a sum of i64 values times numbers: the number and value -> factor
-Linear = tuple[int, dict[str, int]]
 
 
-class Expressions:
-    """Generates expressions into a function.
-
-    Attributes:
-        env: variable -> its value as a linear sum; a number for a step of an unrolled loop.
-        scalars: variable -> value and type, for arguments that are no indices.
-        pointers: buffer's id -> its pointer value.
-    """
+class Expressions(Addresses):
+    """Generates expressions into a function."""
 
     def __init__(self, declare: Callable[[str], None]) -> None:
-        self.out = FunctionWriter()
-        self.declare = declare
-        self.env: dict[e.Var, Linear] = {}
-        self.scalars: dict[e.Var, str] = {}
-        self.pointers: dict[int, str] = {}
-        self._analyzer = Analyzer()
-        self._forms: dict[int, tuple[e.PrimExpr, Affine]] = {}
+        super().__init__(declare)
         self._rules: dict[type, Callable[[Any], str]] = {
             e.IntImm: self._int_imm,
             e.FloatImm: lambda n: ty.float_constant(n.value, n.dtype),
@@ -82,7 +59,7 @@ class Expressions:
             e.Or: lambda n: self._logic(n, "or"),
             e.Not: self._not,
             e.Select: lambda n: self._select(n.condition, n.true_value, n.false_value),
-            e.BufferLoad: self._load,
+            e.BufferLoad: self.load,
             e.Ramp: self._ramp,
             e.Broadcast: self._broadcast,
             e.Call: self._call,
@@ -96,96 +73,6 @@ class Expressions:
                 f"generate LLVM code for {type(n).__name__}", "this node has no meaning there"
             )
         return rule(n)
-
-    # index arithmetic
-
-    def linear(self, n: e.PrimExpr) -> Linear:
-        """An index as a linear sum, numbers of unrolled loops folded in."""
-        cached = self._forms.get(id(n))
-        if cached is None:
-            cached = (n, self._analyzer.affine(n))
-            self._forms[id(n)] = cached
-        form = cached[1]
-        const = form.const
-        terms: dict[str, int] = {}
-        for atom, coef in form.terms.values():
-            c, parts = self._atom(atom)
-            const += coef * c
-            for v, w in parts.items():
-                total = terms.get(v, 0) + coef * w
-                if total:
-                    terms[v] = total
-                else:
-                    del terms[v]
-        return const, terms
-
-    def _atom(self, atom: e.PrimExpr) -> Linear:
-        known = self.env.get(atom)  # type: ignore[call-overload]
-        if known is not None:
-            return known
-        kind = type(atom)
-        if kind in _LINEAR_ATOMS:
-            return self._linear_op(atom)  # type: ignore[arg-type]
-        value = self.value(atom)
-        if dt.bits(atom.dtype) < 64 and not dt.is_bool(atom.dtype):
-            how = "zext" if dt.is_uint(atom.dtype) else "sext"
-            value = self.out.pure(f"{how} {ty.type_of(atom.dtype)} {value} to i64", value)
-        elif dt.is_bool(atom.dtype):
-            value = self.out.pure(f"zext i1 {value} to i64", value)
-        return (int(value), {}) if _is_number(value) else (0, {value: 1})
-
-    def _linear_op(self, n: e.BinaryOp) -> Linear:
-        (ca, ta), (cb, tb) = self.linear(n.a), self.linear(n.b)
-        kind = type(n)
-        if not ta and not tb:
-            fold: dict[type, Callable[[int, int], int]] = {
-                e.FloorDiv: lambda x, y: x // y,
-                e.FloorMod: lambda x, y: x % y,
-                e.Min: min,
-                e.Max: max,
-                e.Mul: lambda x, y: x * y,
-            }
-            if cb == 0 and kind in (e.FloorDiv, e.FloorMod):
-                raise CodegenError("an index", "it divides by zero")
-            return fold[kind](ca, cb), {}
-        a, b = self.i64((ca, ta)), self.i64((cb, tb))
-        if kind is e.Mul:
-            out = self.out.pure(f"mul nsw i64 {a}, {b}", a, b)
-        elif kind in (e.Min, e.Max):
-            test = "slt" if kind is e.Min else "sgt"
-            c = self.out.pure(f"icmp {test} i64 {a}, {b}", a, b)
-            out = self.out.pure(f"select i1 {c}, i64 {a}, i64 {b}", c, a, b)
-        else:
-            q = self._floor_quotient(a, b, "i64", cb if not tb else None, 1)
-            if kind is e.FloorDiv:
-                out = q
-            else:
-                m = self.out.pure(f"mul nsw i64 {q}, {b}", q, b)
-                out = self.out.pure(f"sub nsw i64 {a}, {m}", a, m)
-        return 0, {out: 1}
-
-    def i64(self, lin: Linear) -> str:
-        """A linear sum as one i64 value."""
-        const, terms = lin
-        total = ""
-        for v, c in sorted(terms.items(), key=lambda t: self.out.depth(t[0])):
-            part = v if c == 1 else self.out.pure(f"mul nsw i64 {v}, {c}", v)
-            total = (
-                part if not total else self.out.pure(f"add nsw i64 {total}, {part}", total, part)
-            )
-        if not total:
-            return str(const)
-        return total if not const else self.out.pure(f"add nsw i64 {total}, {const}", total)
-
-    def pointer(self, buffer: Buffer, lin: Linear) -> str:
-        """The address of an element."""
-        p = self.pointers[id(buffer)]
-        element = ty.memory_type(buffer.dtype)
-        const, terms = lin
-        for v, c in sorted(terms.items(), key=lambda t: self.out.depth(t[0])):
-            step = v if c == 1 else self.out.pure(f"mul nsw i64 {v}, {c}", v)
-            p = self.out.pure(f"getelementptr {element}, ptr {p}, i64 {step}", p, step)
-        return self.out.pure(f"getelementptr {element}, ptr {p}, i64 {const}", p) if const else p
 
     # leaves
 
@@ -205,7 +92,7 @@ class Expressions:
                 "use it in the shape of an argument or pass it as an argument",
             )
         value = self.i64(self.env[n])
-        if _is_number(value) or n.dtype == "int64":
+        if is_number(value) or n.dtype == "int64":
             return value
         return self.out.pure(f"trunc i64 {value} to {ty.type_of(n.dtype)}", value)
 
@@ -230,30 +117,11 @@ class Expressions:
     # arithmetic
 
     def _arithmetic(self, n: e.BinaryOp, op: str) -> str:
-        if self._is_index(n):
-            return self._index_value(n)
+        if self.is_index(n):
+            return self.index_value(n)
         a, b = self.value(n.a), self.value(n.b)
         prefix = "f" if dt.is_float(n.dtype) else ""
         return self.out.pure(f"{prefix}{op} {ty.type_of(n.dtype)} {a}, {b}", a, b)
-
-    def _is_index(self, n: e.PrimExpr) -> bool:
-        """Whether a scalar integer expression is made of loop variables alone."""
-        if dt.lanes(n.dtype) > 1 or n.dtype not in ("int32", "int64"):
-            return False
-        kind = type(n)
-        if kind in (e.Var, e.SizeVar):
-            return n in self.env
-        if kind is e.IntImm:
-            return True
-        if kind in (e.Add, e.Sub, *_LINEAR_ATOMS):
-            return self._is_index(n.a) and self._is_index(n.b)  # type: ignore[attr-defined]
-        return False
-
-    def _index_value(self, n: e.PrimExpr) -> str:
-        value = self.i64(self.linear(n))
-        if _is_number(value) or n.dtype == "int64":
-            return value
-        return self.out.pure(f"trunc i64 {value} to {ty.type_of(n.dtype)}", value)
 
     def _sum(self, n: e.BinaryOp, op: str) -> str:
         if n.dtype.startswith(("float32", "float64")):
@@ -291,48 +159,27 @@ class Expressions:
             return self.out.pure(f"frem {kind} {a}, {b}", a, b)
         return self.out.here(f"{'urem' if dt.is_uint(n.dtype) else 'srem'} {kind} {a}, {b}")
 
-    def _floor_quotient(self, a: str, b: str, kind: str, number: int | None, lanes: int) -> str:
-        if number is not None and number > 0 and number & (number - 1) == 0:
-            shift = str(number.bit_length() - 1)
-            if lanes > 1:
-                shift = ty.splat(shift, kind.split(" x ")[1].rstrip(">"), lanes)
-            return self.out.pure(f"ashr {kind} {a}, {shift}", a)
-        write = self.out.pure if number is not None and number > 0 else self._here
-        q = write(f"sdiv {kind} {a}, {b}", a, b)
-        r = write(f"srem {kind} {a}, {b}", a, b)
-        mixed = self.out.pure(f"xor {kind} {r}, {b}", r, b)
-        zero = "zeroinitializer" if lanes > 1 else "0"
-        bit = f"<{lanes} x i1>" if lanes > 1 else "i1"
-        signs = self.out.pure(f"icmp slt {kind} {mixed}, {zero}", mixed)
-        some = self.out.pure(f"icmp ne {kind} {r}, {zero}", r)
-        less = self.out.pure(f"and {bit} {signs}, {some}", signs, some)
-        one = self.out.pure(f"sext {bit} {less} to {kind}", less)
-        return self.out.pure(f"add {kind} {q}, {one}", q, one)
-
-    def _here(self, operation: str, *operands: str) -> str:
-        return self.out.here(operation)
-
     def _floordiv(self, n: e.FloorDiv) -> str:
-        if self._is_index(n):
-            return self._index_value(n)
+        if self.is_index(n):
+            return self.index_value(n)
         if dt.is_uint(n.dtype):
             return self._div(e.Div(n.a, n.b, n.dtype))
         a, b = self.value(n.a), self.value(n.b)
-        return self._floor_quotient(a, b, ty.type_of(n.dtype), _constant(n.b), dt.lanes(n.dtype))
+        return self.floor_quotient(a, b, ty.type_of(n.dtype), _constant(n.b), dt.lanes(n.dtype))
 
     def _floormod(self, n: e.FloorMod) -> str:
-        if self._is_index(n):
-            return self._index_value(n)
+        if self.is_index(n):
+            return self.index_value(n)
         if dt.is_uint(n.dtype):
             return self._mod(e.Mod(n.a, n.b, n.dtype))
         a, b, kind = self.value(n.a), self.value(n.b), ty.type_of(n.dtype)
-        q = self._floor_quotient(a, b, kind, _constant(n.b), dt.lanes(n.dtype))
+        q = self.floor_quotient(a, b, kind, _constant(n.b), dt.lanes(n.dtype))
         m = self.out.pure(f"mul {kind} {q}, {b}", q, b)
         return self.out.pure(f"sub {kind} {a}, {m}", a, m)
 
     def _minmax(self, n: e.BinaryOp, test: str) -> str:
-        if self._is_index(n):
-            return self._index_value(n)
+        if self.is_index(n):
+            return self.index_value(n)
         a, b, kind = self.value(n.a), self.value(n.b), ty.type_of(n.dtype)
         c = self._test(a, b, test, n.dtype)
         bit = ty.type_of(dt.vector("bool", dt.lanes(n.dtype)))
@@ -351,7 +198,7 @@ class Expressions:
 
     def _compare(self, n: e.CmpOp) -> str:
         test = _COMPARE[type(n)]
-        if self._is_index(n.a) and self._is_index(n.b):
+        if self.is_index(n.a) and self.is_index(n.b):
             (ca, ta), (cb, tb) = self.linear(n.a), self.linear(n.b)
             terms = dict(ta)
             for v, c in tb.items():
@@ -413,7 +260,7 @@ class Expressions:
 
     def _cast(self, n: e.Cast) -> str:
         src, dst = n.value.dtype, n.dtype
-        if self._is_index(n.value) and dst == "int64":
+        if self.is_index(n.value) and dst == "int64":
             return self.i64(self.linear(n.value))
         v = self.value(n.value)
         a, b = ty.type_of(src), ty.type_of(dst)
@@ -465,92 +312,6 @@ class Expressions:
             v = one(parts)
             out = self.out.pure(f"insertelement {vector} {out}, {scalar} {v}, i64 {k}", out, v)
         return out
-
-    # memory
-
-    def _load(self, n: e.BufferLoad) -> str:
-        index, lanes = n.indices[0], dt.lanes(n.dtype)
-        if lanes == 1:
-            p = self.pointer(n.buffer, self.linear(index))
-            raw = self._read(n.buffer, n.dtype, p)
-        elif isinstance(index, e.Ramp) and index.stride == 1:
-            p = self.pointer(n.buffer, self.linear(index.base))
-            raw = self._read_vector(n, p)
-        else:
-            return self._gather(n, index)
-        if dt.is_bool(n.dtype):
-            zero = "zeroinitializer" if lanes > 1 else "0"
-            return self.out.pure(f"icmp ne {ty.memory_type(n.dtype)} {raw}, {zero}", raw)
-        return raw
-
-    def _read(self, buffer: Buffer, dtype: str, p: str) -> str:
-        size = dt.itemsize(dtype)
-        return self.out.load(
-            f"load {ty.memory_type(dtype)}, ptr {p}, align {size}", self.pointers[id(buffer)]
-        )
-
-    def _read_vector(self, n: e.BufferLoad, p: str) -> str:
-        if n.mask is None:
-            return self._read(n.buffer, n.dtype, p)
-        mask = self.value(n.mask)
-        kind, bit = ty.memory_type(n.dtype), ty.type_of(n.mask.dtype)
-        name = f"@llvm.masked.load.{ty.suffix(_in_memory(n.dtype))}.p0"
-        self.declare(f"declare {kind} {name}(ptr, i32, {bit}, {kind})")
-        size = dt.itemsize(n.dtype)
-        text = f"call {kind} {name}(ptr {p}, i32 {size}, {bit} {mask}, {kind} zeroinitializer)"
-        return self.out.load(text, self.pointers[id(n.buffer)])
-
-    def lane_indices(self, index: e.PrimExpr) -> list[Linear]:
-        """The index of each lane."""
-        lanes = dt.lanes(index.dtype)
-        if isinstance(index, e.Ramp):
-            const, terms = self.linear(index.base)
-            return [(const + k * index.stride, terms) for k in range(lanes)]
-        v, kind = self.value(index), ty.type_of(index.dtype)
-        found: list[Linear] = []
-        for k in range(lanes):
-            one = self.out.pure(f"extractelement {kind} {v}, i64 {k}", v)
-            if dt.bits(index.dtype) < 64:
-                one = self.out.pure(f"sext {ty.type_of(dt.element(index.dtype))} {one} to i64", one)
-            found.append((0, {one: 1}))
-        return found
-
-    def _nowhere(self, kind: str) -> str:
-        """A place on the stack that may be read and means nothing."""
-        name = f"%nowhere.{kind}"
-        line = f"  {name} = alloca {kind}"
-        if line not in self.out.allocas:
-            self.out.allocas.append(line)
-        return name
-
-    def _gather(self, n: e.BufferLoad, index: e.PrimExpr) -> str:
-        name, lanes = dt.split(n.dtype)
-        mask = None if n.mask is None else self.value(n.mask)
-        scalar, vector = ty.memory_type(name), ty.memory_type(n.dtype)
-        out = "poison"
-        for k, lin in enumerate(self.lane_indices(index)):
-            p = self.pointer(n.buffer, lin)
-            if mask is not None:  # a lane that is off reads a place of its own
-                bit = self.out.pure(f"extractelement <{lanes} x i1> {mask}, i64 {k}", mask)
-                p = self.out.pure(f"select i1 {bit}, ptr {p}, ptr {self._nowhere(scalar)}", bit, p)
-            v = self._read(n.buffer, name, p)
-            out = self.out.pure(f"insertelement {vector} {out}, {scalar} {v}, i64 {k}", out, v)
-        if mask is not None:
-            out = self.out.pure(
-                f"select <{lanes} x i1> {mask}, {vector} {out}, {vector} zeroinitializer", mask, out
-            )
-        if dt.is_bool(name):
-            return self.out.pure(f"icmp ne {vector} {out}, zeroinitializer", out)
-        return out
-
-
-def _in_memory(dtype: str) -> str:
-    name, lanes = dt.split(dtype)
-    return dt.vector("int8", lanes) if name == "bool" else dtype
-
-
-def _is_number(value: str) -> bool:
-    return value.lstrip("-").isdigit()
 
 
 def _constant(n: e.PrimExpr) -> int | None:

@@ -11,7 +11,6 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -242,12 +241,3 @@ def _none_text() -> str:
         f"  store i64 %more, ptr {none}\n"
         f"  ret ptr {none}"
     )
-
-
-def raw_function(sig: KernelSignature, address: int) -> Any:
-    """The raw kernel as a ctypes function; scalars that ctypes lacks cannot be passed this way."""
-    types: list[Any] = []
-    for p in sig.params:
-        types.append(ctypes.c_void_p if isinstance(p, BufferParam) else abi.scalar(p.dtype).ctype)
-    types += [ctypes.c_int64] * len(sig.symbols)
-    return ctypes.CFUNCTYPE(ctypes.c_int32, *types)(address)
