@@ -85,6 +85,8 @@ def create_task(
         target: what to compile for; None: the target in force, else this machine's CPU.
 
     Raises:
+        ArgumentError: ``args`` is no tuple. A template checks the values when it is first run, at
+            the latest when the task is built, tuned or asked for its space.
         SpaceError: no template has this name, or the arguments do not fit it.
         TargetError: the target is unknown or misspelt.
     """

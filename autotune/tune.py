@@ -23,6 +23,7 @@ from whet.measure.pool import check_workers
 if TYPE_CHECKING:
     import optuna
 
+    from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.db import TuningLog
     from whet.db.identity import Device
     from whet.measure import MeasureInput, MeasureOptions, MeasureResult, Pool
@@ -35,7 +36,7 @@ def tune(
     log: TuningLog | str | os.PathLike[str] = "whet.db",
     sampler: str | optuna.samplers.BaseSampler = "xgb",
     workers: int | str | Pool | None = None,
-    device: Device | None = None,
+    device: Device | RuntimeDevice | None = None,
     seed: int = 0,
     progress: bool = True,
     options: MeasureOptions | None = None,
@@ -50,7 +51,8 @@ def tune(
         sampler: ``"xgb"``, ``"tpe"``, ``"random"``, ``"grid"``, or an Optuna sampler.
         workers: None or a number of builders on this machine, ``"ray"``, ``"ray://host:port"``, or
             a pool.
-        device: fingerprint of the machine that measures, for the log; None: this one's.
+        device: fingerprint of the machine that measures, for the log; None or ``whet.cpu(0)``:
+            this one's.
         seed: same seed and same costs: same proposals, whoever finishes first, and also when the
             search was stopped and resumed in between (an Optuna sampler of your own excepted).
         progress: show a progress line on standard error.
@@ -68,8 +70,9 @@ def tune(
     """
     sampler_name = _check_arguments(task, trials, sampler, seed, options)
     check_workers(workers)
+    machine = _check_device(device)
     with opened(log, write=True) as tuning_log:
-        session = _Session(task, trials, tuning_log, _check_device(device), progress)
+        session = _Session(task, trials, tuning_log, machine, progress)
         if session.complete:
             return session.result_from_log()
         tuning_log.check_writable(f"tune {task.workload}: add trials")
@@ -265,8 +268,22 @@ def _check_arguments(task: Any, trials: Any, sampler: Any, seed: Any, options: A
 
 
 def _check_device(device: Any) -> Device | None:
-    if device is None or isinstance(device, str | dict):
+    if device is None:
+        return None
+    from whet.compiler.runtime.device import Device as RuntimeDevice
+    from whet.db.identity import device_key, is_device_key
+
+    if isinstance(device, RuntimeDevice) and device.exist:
+        return None
+    if isinstance(device, str | dict) and is_device_key(device_key(device)):
         return device
+    if isinstance(device, str | dict | RuntimeDevice):
+        raise ArgumentError(
+            f"tune(device={device!r})",
+            "there is no such device yet",
+            "None (or whet.cpu(0)) is this machine's CPU; another machine is named by what "
+            "host.fingerprint() says there, e.g. 'cpu-0123456789ab'",
+        )
     raise ArgumentError(
         f"tune(device={device!r})",
         f"a {type(device).__name__} does not name a machine",

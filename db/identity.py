@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ def device_key(device: Device) -> str:
         return device
     named = device.get("fingerprint")
     return named if isinstance(named, str) else f"device-{digest(device)[:12]}"
+
+
+def is_device_key(key: str) -> bool:
+    """Whether a text looks like what :func:`device_key` gives: ``cpu-...`` or ``device-...``."""
+    return re.fullmatch(r"(cpu|device)-[\w.-]+", key) is not None
 
 
 def device_name(device: Device) -> str:

@@ -57,7 +57,7 @@ def ref_of(template: Template) -> TemplateRef:
 
     try:
         with _by_value(func.__module__):
-            payload = cloudpickle.dumps(func)
+            payload = cloudpickle.dumps((func, template.canonical))
     except Exception as error:
         raise SpaceError(
             f"send template {template.name!r} to a worker",
@@ -143,14 +143,14 @@ def _unpickled(ref: TemplateRef) -> Template:
         import cloudpickle
 
         try:
-            func = cloudpickle.loads(ref.pickled)
+            func, canonical = cloudpickle.loads(ref.pickled)
         except Exception as error:
             raise SpaceError(
                 f"template {ref.name!r} sent by the driver",
                 f"the worker cannot open it: {type(error).__name__}: {error}",
                 "modules that it uses must be importable where the workers run",
             ) from error
-        found = Template(ref.name, func, ref.version)
+        found = Template(ref.name, func, ref.version, canonical)
         # A worker has no file to read the text from; the driver's reading counts.
         found.source_hash = ref.source_hash
         register(found, replace=True)

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.errors import SpaceError
+from whet.compiler.errors import SpaceError, WhetError
 from whet.compiler.target import Target
 from whet.search_spaces.builtin import BUILTIN
+from whet.search_spaces.canonical import Canonical, canonical_form, said
 from whet.search_spaces.config_scope import ConfigView, config_in_force, talking_to
 from whet.search_spaces.source import source_hash, source_text, still_in_file
 from whet.search_spaces.space import ConfigSpace
@@ -35,13 +36,21 @@ class Template:
         name: the name it is registered under.
         version: to be raised by hand when a change should retire the records made before it.
         func: the function.
+        canonical: what gives several spellings of the same arguments one form, or None.
         source_hash: hex digits of the function's source.
     """
 
-    def __init__(self, name: str, func: Callable[..., Any], version: int = 1) -> None:
+    def __init__(
+        self,
+        name: str,
+        func: Callable[..., Any],
+        version: int = 1,
+        canonical: Canonical | None = None,
+    ) -> None:
         self.name = name
         self.version = version
         self.func = func
+        self.canonical = canonical
         self.source_text = source_text(func)
         self.source_hash = source_hash(func)
         self._signature = _positional_signature(name, func)
@@ -66,11 +75,11 @@ class Template:
         return self.instantiate(workload, config_in_force(workload))
 
     def workload(self, *args: Any, **kwargs: Any) -> Workload:
-        """The workload of these arguments, with the signature's defaults filled in.
+        """The workload of these arguments: defaults filled in, then in their canonical form.
 
         Raises:
             SpaceError: keyword arguments, arguments that do not match the signature, or that JSON
-                cannot hold.
+                cannot hold; a ``canonical`` that fails. Its WhetErrors are passed on.
         """
         asked = f"template {self.name!r}"
         usage = f"{self.name}{self._signature}"
@@ -87,7 +96,8 @@ class Template:
                 asked, f"{error} ({len(args)} arguments were given)", f"it takes {usage}"
             ) from None
         bound.apply_defaults()
-        return Workload(self.name, bound.args)
+        given = Workload(self.name, bound.args)
+        return given if self.canonical is None else canonical_form(self.canonical, given, usage)
 
     def space(self, workload: Workload) -> ConfigSpace:
         """The space of a workload; see :func:`space_of`."""
@@ -134,7 +144,23 @@ class Template:
     def _collect(self, workload: Workload) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
         with talking_to(space):
-            _, args = self._run(workload, f"while the space of {workload} was collected")
+            try:
+                _, args = self._run(workload, f"while the space of {workload} was collected")
+            except WhetError:
+                raise
+            except Exception as error:
+                way_out = (
+                    "give another default=, or make the template raise only for configs that a "
+                    "filter leaves out"
+                    if space.knobs
+                    else "no knob was defined yet, so that no other config can help: see the "
+                    "arguments, or the template"
+                )
+                raise SpaceError(
+                    f"space of {workload}",
+                    f"the template raised {said(error)} for its default config",
+                    way_out,
+                ) from error
         space.seal(_graph_text(args))
         return space
 
@@ -177,19 +203,24 @@ class Template:
         return f"<template {self.name!r} {self._signature}>"
 
 
-def template(name: str, *, version: int = 1) -> Callable[[Callable[..., Any]], Template]:
+def template(
+    name: str, *, version: int = 1, canonical: Canonical | None = None
+) -> Callable[[Callable[..., Any]], Template]:
     """Decorator that makes a function a template and registers it under ``name``.
 
     Args:
         name: the template's name, for workloads and records.
         version: raise it when a change should retire the records made before it.
+        canonical: a function from the tuple of arguments, defaults filled in, to the same tuple in
+            one canonical form (an int as a pair, ...), so that several spellings of one computation
+            are one workload with one set of records. It must return a canonical tuple as it is.
 
     The function takes positional arguments that JSON can hold, builds its compute, asks
     ``get_config()`` for its knobs, and returns ``(schedule, [tensors])``.
 
     Raises:
-        SpaceError: the name is taken by another function, the version is not an int, or the
-            function's signature has keyword-only arguments.
+        SpaceError: the name is taken by another function, the version is not an int, ``canonical``
+            is no function, or the function's signature has keyword-only arguments.
     """
     if not isinstance(name, str) or not name:
         raise SpaceError(
@@ -199,9 +230,15 @@ def template(name: str, *, version: int = 1) -> Callable[[Callable[..., Any]], T
         )
     if type(version) is not int:
         raise SpaceError(f"@template({name!r})", f"version={version!r} must be an int")
+    if canonical is not None and not callable(canonical):
+        raise SpaceError(
+            f"@template({name!r})",
+            f"canonical={canonical!r} is not a function",
+            "it takes the tuple of the template's arguments and returns it in canonical form",
+        )
 
     def decorate(func: Callable[..., Any]) -> Template:
-        made = Template(name, func, version)
+        made = Template(name, func, version, canonical)
         register(made)
         return made
 
@@ -268,7 +305,8 @@ def space_of(workload: Workload) -> ConfigSpace:
     The result is kept per workload and target in force; treat it as read-only.
 
     Raises:
-        SpaceError: an unknown template or wrong arguments. Other errors are the template's.
+        SpaceError: an unknown template, wrong arguments, or a template that raises for its default
+            config. WhetErrors of the template are passed on.
     """
     return get_template(workload.template).space(workload)
 

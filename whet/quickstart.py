@@ -129,12 +129,10 @@ def convolution(task: Task, data: np.ndarray, weight: np.ndarray) -> Exact:
     """The convolution by numpy, in float64: a sum over the window of every output pixel."""
     import numpy as np
 
-    stride, padding = task.args[7:9]
-    padded = np.pad(
-        data.astype("float64"), ((0, 0), (0, 0), (padding, padding), (padding, padding))
-    )
+    (sh, sw), (ph, pw) = task.args[7:9]
+    padded = np.pad(data.astype("float64"), ((0, 0), (0, 0), (ph, ph), (pw, pw)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, weight.shape[2:], (2, 3))
-    windows = windows[:, :, ::stride, ::stride]  # N, CI, OH, OW, KH, KW
+    windows = windows[:, :, ::sh, ::sw]  # N, CI, OH, OW, KH, KW
 
     def convolve(windows: np.ndarray, weight: np.ndarray) -> np.ndarray:
         return np.tensordot(windows, weight, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
@@ -231,7 +229,7 @@ def show(contenders: list[Contender], peak: float) -> None:
             f"{base.cost / contender.cost:.2f}x",
         )
     # A pipe has no width: there, a line may be as long as it is.
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -28,7 +28,13 @@ from whet.search_spaces.template import template
 Tile = tuple[str, int, int, int]  # way, channels, rows, pixels
 
 
-@template("conv2d_nchw", version=1)
+def _pairs(args: tuple) -> tuple:
+    """The arguments with strides and padding as pairs: 1 and (1, 1) are one workload."""
+    *sizes, strides, padding, dtype = args
+    return (*sizes, pair(strides, "strides"), pair(padding, "padding"), dtype)
+
+
+@template("conv2d_nchw", version=1, canonical=_pairs)
 def conv2d_nchw(
     N: int,
     CI: int,
@@ -45,6 +51,7 @@ def conv2d_nchw(
 
     Args:
         strides, padding: an int, or (vertical, horizontal); zeros are padded on both sides.
+            The workload holds pairs.
         dtype: of data, weights and result.
     """
     asked = f"conv2d_nchw{(N, CI, H, W, CO, KH, KW, strides, padding)}"

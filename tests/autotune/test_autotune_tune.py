@@ -12,6 +12,7 @@ from autotune_synthetic import gemm_cost, result, small_cost
 
 from whet.autotune import best_from_log, build_from_log, create_task, tune
 from whet.compiler.errors import ArgumentError, LogError, MeasureError
+from whet.compiler.runtime.device import cpu
 from whet.db import TuningLog
 from whet.db.decision import FINALISTS_RUN
 from whet.db.schema import VERSION_TABLE
@@ -299,6 +300,7 @@ def test_another_space_target_or_device_starts_anew(gemm, gemm_pool, tmp_path):
     pool = Recorder(gemm_cost)
     tuned(gemm, pool, log, 10, device="cpu-elsewhere")
     assert len(pool.submitted) == 10
+    tuned(gemm, Forbidden(), log, 10, device=cpu(0))  # this machine: all is in the log
 
 
 def test_wrong_arguments_are_refused_with_the_way_out(gemm, tmp_path):

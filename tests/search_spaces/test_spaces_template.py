@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from whet.compiler import te
-from whet.compiler.errors import SpaceError
+from whet.compiler.errors import ArgumentError, SpaceError
 from whet.compiler.target import Target
 from whet.search_spaces import (
     ConfigSpace,
@@ -234,6 +234,26 @@ def test_a_template_that_raises_for_some_configs_surfaces_the_error():
     assert any("first=1" in note for note in caught.value.__notes__)
 
 
+def test_a_template_that_raises_for_its_default_config():
+    def define(cfg, n):
+        raise ValueError(f"{n} lanes are too many")
+
+    work = make("tests/raises_always", define).workload(16)
+    with pytest.raises(SpaceError, match=r"^space of tests/raises_always\(16\): ") as caught:
+        space_of(work)
+    said = str(caught.value)
+    assert "raised ValueError: 16 lanes are too many for its default config" in said
+    assert "\n  give another default=, or make the template raise only for configs that" in said
+    assert isinstance(caught.value.__cause__, ValueError)
+
+    @template("tests/raises_first")
+    def raises_first(n):
+        raise KeyError
+
+    with pytest.raises(SpaceError, match="raised KeyError for its default config\n  no knob was"):
+        raises_first(4)
+
+
 def test_another_candidate_list_than_when_collected():
     run = failing("tests/list", lambda cfg, n: cfg.define_knob("k", [1, 2 + cfg["first"].val]))
     with pytest.raises(SpaceError, match=r"other choices(.|\n)*only then: 2\n *only now: 3"):
@@ -334,6 +354,56 @@ def test_a_template_keeps_its_name_and_docstring():
 def test_bad_arguments(args, options, text):
     with pytest.raises(SpaceError, match=text):
         matmul(*args, **options)
+
+
+def test_canonical_arguments_make_one_workload_of_several_spellings():
+    ran = []
+
+    @template("tests/canonical", canonical=lambda args: (args[0], tuple(sorted(args[1]))))
+    def canonical(n, axes=(1, 0)):
+        ran.append(axes)
+        return matmul(n, n, n)
+
+    work = canonical.workload(8)
+    assert work.args == (8, (0, 1)) == canonical.workload(8, [0, 1]).args
+    assert space_of(Workload("tests/canonical", (8, (1, 0)))) is space_of(work)
+    canonical(8, (1, 0))
+    assert set(ran) == {(0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda args: args[0], "returned a int"),
+        (lambda args: (*args, 1), "returned 2 arguments for 1"),
+        (lambda args: (object(),), "argument 0 is a object, which cannot be stored as JSON"),
+        (lambda args: (args[0] + 1,), "something else of that"),
+        (lambda args: 1 / 0, "raised ZeroDivisionError"),
+    ],
+)
+def test_a_canonical_that_is_wrong(function, said):
+    @template("tests/not_canonical", canonical=function)
+    def not_canonical(n):
+        return matmul(n, n, n)
+
+    with pytest.raises(SpaceError, match=said):
+        not_canonical.workload(8)
+
+
+def test_canonical_must_be_a_function():
+    with pytest.raises(SpaceError, match="canonical=3 is not a function"):
+        template("tests/canonical_3", canonical=3)
+
+
+def test_a_convolution_is_one_workload_however_its_pairs_are_written():
+    conv = get_template("conv2d_nchw")
+    sizes = (1, 4, 9, 8, 8, 3, 3)
+    forms = [(1, 0), ((1, 1), (0, 0)), ([1, 1], 0), (1,), (), (1, 0, "float32")]
+    assert len({conv.workload(*sizes, *form).key for form in forms}) == 1
+    assert conv.workload(*sizes).args == (*sizes, (1, 1), (0, 0), "float32")
+    assert conv.workload(*sizes, 1, (1, 0)) != conv.workload(*sizes, 1, (0, 1))
+    with pytest.raises(ArgumentError, match=r"strides='2': give an int or a pair"):
+        conv.workload(*sizes, "2")
 
 
 def test_unknown_template():

@@ -91,6 +91,24 @@ def test_wrong_arguments_of_a_template():
             len(whet.create_task("matmul", args, "llvm").config_space)
 
 
+def test_wrong_sizes_are_said_at_the_first_use_of_a_task(tmp_path):
+    task = whet.create_task("matmul", (0, 8, 8), "llvm")
+    log = tmp_path / "a.db"
+    for use in (whet.build, lambda task: whet.tune(task, 1, log, progress=False)):
+        with pytest.raises(ArgumentError, match=r"matmul\(0, 8, 8\): N must be an int, at least 1"):
+            use(task)
+
+
+def test_devices_of_tune(tmp_path):
+    task = whet.create_task("matmul", (8, 8, 8), "llvm")
+    for device in ("cuda", "gpu", "cpu", "", "cuda-0", whet.cpu(1), {"fingerprint": "cuda"}):
+        with pytest.raises(ArgumentError, match=r"no such device yet(.|\n)*None .*this machine"):
+            whet.tune(task, 1, tmp_path / "a.db", device=device, progress=False)
+    with pytest.raises(ArgumentError, match="a int does not name a machine"):
+        whet.tune(task, 1, tmp_path / "a.db", device=0, progress=False)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_wrong_measure_options():
     for given, said in (
         ({"build_timeout": 0}, "a number above 0"),

@@ -192,6 +192,23 @@ def test_show_finds_the_workload_and_its_config(capsys, kernels, log):
     assert f"{name}(64, w)" in capsys.readouterr().err
 
 
+def test_show_fills_in_the_defaults_of_the_template(capsys, kernels, log):
+    pool = ReplayPool(lambda inp: 1e-3)
+    for args in ((64, "v"), (32, "w"), (48, "v")):
+        task = load_task(f"{kernels}:kernel", args, None)
+        tune(task, 2, log, "grid", workers=pool, progress=False)
+    name = f"test_cli/{kernels.stem}"
+    show = ["show", log, "--what", "config", "--op", name]
+    assert main([*show, "--args", "64"]) == 0  # not (64, v), which begins with it
+    assert "tile=(2,32)" in capsys.readouterr().out
+    assert main(show) == 2
+    said = capsys.readouterr().err
+    assert "several workloads fit" in said and f"{name}(32, w)" in said
+    assert main([*show, "--args", "48"]) == 2  # tune would take (48, w)
+    said = capsys.readouterr().err
+    assert "no workload fits" in said and f"{name}(48, v)" in said and f"{name}(64" not in said
+
+
 def test_the_checkup_looks_at_everything():
     findings = checkup()
     assert len(findings) == len(CHECKS) == len({f.name for f in findings})

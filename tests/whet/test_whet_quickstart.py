@@ -60,7 +60,7 @@ def test_bad_input_is_explained(tmp_path):
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("stride", "padding"), [(1, 0), (1, 1), (2, 1), (3, 2)])
+@pytest.mark.parametrize(("stride", "padding"), [(1, 0), (1, 1), (2, 1), (3, 2), ((2, 1), (0, 2))])
 def test_the_reference_convolution_against_loops(stride, padding):
     rng = np.random.default_rng(0)
     data = rng.integers(-4, 5, (2, 3, 7, 6)).astype("float32")
@@ -69,10 +69,11 @@ def test_the_reference_convolution_against_loops(stride, padding):
     task = whet.create_task("conv2d_nchw", args=args, target="llvm")
     exact, terms, scale = quickstart.convolution(task, data, weight)
 
-    oh, ow = (7 + 2 * padding - 3) // stride + 1, (6 + 2 * padding - 2) // stride + 1
+    (sh, sw), (ph, pw) = (v if isinstance(v, tuple) else (v, v) for v in (stride, padding))
+    oh, ow = (7 + 2 * ph - 3) // sh + 1, (6 + 2 * pw - 2) // sw + 1
     slow = np.zeros((2, 4, oh, ow))
     for n, o, y, x, c, i, j in np.ndindex(2, 4, oh, ow, 3, 3, 2):
-        row, column = y * stride + i - padding, x * stride + j - padding
+        row, column = y * sh + i - ph, x * sw + j - pw
         if 0 <= row < 7 and 0 <= column < 6:
             slow[n, o, y, x] += data[n, c, row, column] * weight[o, c, i, j]
     assert exact.shape == slow.shape

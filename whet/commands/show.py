@@ -10,6 +10,7 @@ from whet.commands.words import ManyArgs, load_module, value
 
 if TYPE_CHECKING:
     from whet.db import RunRecord, TuningLog
+    from whet.search_spaces import Workload
 
 WHAT = ("config", "loops", "ll", "asm")
 
@@ -47,18 +48,33 @@ def command(log: str, op: str | None, args: tuple[str, ...], module: str | None,
 
 def _choose(log: TuningLog, op: str | None, args: tuple) -> RunRecord:
     """The newest run of the workload that is meant."""
-    from whet.search_spaces import Workload
-
-    def meant(workload: Workload) -> bool:
-        # Defaults of the signature need not be given.
-        start = Workload(workload.template, workload.args[: len(args)])
-        return op in (None, workload.template) and start == Workload(workload.template, args)
-
     runs = log.runs()
     workloads = list(dict.fromkeys(run.workload for run in runs))
-    fitting = [w for w in workloads if meant(w)]
+    of_op = [w for w in workloads if op in (None, w.template)]
+    fitting = [w for w in of_op if _fits(w, args)]
     if len(fitting) == 1:
         return next(run for run in reversed(runs) if run.workload == fitting[0])
-    held = "\n".join(f"  {w}" for w in workloads) or "  (nothing)"
     which = "several workloads fit" if fitting else "no workload fits"
+    near = fitting or [w for w in of_op if _begins(w, args)] or of_op or workloads
+    held = "\n".join(f"  {w}" for w in near) or "  (nothing)"
     raise click.UsageError(f"{which}; name one by --op and --args. The log holds:\n{held}")
+
+
+def _fits(workload: Workload, args: tuple) -> bool:
+    """Whether the arguments mean this workload, the template's defaults filled in as by tune."""
+    from whet.compiler.errors import WhetError
+    from whet.search_spaces import get_template
+
+    if not args:
+        return True
+    try:
+        return get_template(workload.template).workload(*args) == workload
+    except WhetError:  # the template is not known here, or more arguments are needed
+        return _begins(workload, args)
+
+
+def _begins(workload: Workload, args: tuple) -> bool:
+    from whet.search_spaces import Workload
+
+    start = Workload(workload.template, workload.args[: len(args)])
+    return start == Workload(workload.template, args)
