@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from math import gcd
 
 from whet.compiler.arith.affine import Affine
+from whet.compiler.arith.keys import factors, key_order, structural_key
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.rewrite import TABLE, variables
+from whet.compiler.tir.rewrite import variables
 
 
 class Analyzer:
@@ -93,8 +94,8 @@ class Analyzer:
         out = out + Affine(a.terms, 0).scaled(b.const)
         for ka, (x, cx) in a.terms.items():
             for kb, (y, cy) in b.terms.items():
-                factors = sorted((*_factors(ka), *_factors(kb)), key=repr_key)
-                key = ("*", *factors)
+                both = sorted((*factors(ka), *factors(kb)), key=key_order)
+                key = ("*", *both)
                 out = out + Affine({key: (e.Mul(x, y, n.dtype), cx * cy)}, 0)
         return out
 
@@ -381,33 +382,3 @@ def _combine(pick: type | object, a: int | None, b: int | None, one: bool) -> in
     if a is None or b is None:
         return (b if a is None else a) if one else None
     return pick(a, b)  # type: ignore[operator]
-
-
-def _factors(key: Hashable) -> tuple[Hashable, ...]:
-    return key[1:] if isinstance(key, tuple) and key and key[0] == "*" else (key,)
-
-
-def repr_key(key: Hashable) -> tuple[str, int]:
-    """An order of keys that does not depend on the run."""
-    return (key.name, id(key)) if isinstance(key, e.Var) else (str(type(key)), hash(key))
-
-
-def structural_key(n: e.PrimExpr) -> Hashable:
-    """Equal for expressions that are written the same."""
-    kind = type(n)
-    if isinstance(n, e.Var):
-        return n
-    if kind in (e.IntImm, e.FloatImm):
-        return (kind.__name__, n.dtype, n.value)  # type: ignore[attr-defined]
-    head: tuple[Hashable, ...] = (kind.__name__, n.dtype)
-    if kind is e.BufferLoad:
-        head += (id(n.buffer),)  # type: ignore[attr-defined]
-    elif kind is e.ProducerLoad:
-        head += (n.producer.op, n.producer.value_index)  # type: ignore[attr-defined]
-    elif kind is e.Call:
-        head += (n.op,)  # type: ignore[attr-defined]
-    elif kind is e.Ramp:
-        head += (n.stride,)  # type: ignore[attr-defined]
-    elif kind in (e.Reduce, e.StringImm):
-        return id(n)
-    return head + tuple(structural_key(p) for p in TABLE[kind][0](n))

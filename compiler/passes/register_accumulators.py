@@ -18,7 +18,7 @@ from __future__ import annotations
 from itertools import pairwise, product
 
 from whet.compiler.arith import Affine, Analyzer
-from whet.compiler.arith.analyzer import structural_key
+from whet.compiler.arith.keys import structural_key
 from whet.compiler.passes.context import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt

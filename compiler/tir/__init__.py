@@ -39,22 +39,13 @@ from whet.compiler.tir.expr import (
     Var,
 )
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.ops import (
+from whet.compiler.tir.mathematics import (
     abs,
-    all_of,
-    any_of,
-    cast,
     ceil,
-    const,
     erf,
     exp,
     floor,
-    floordiv,
-    floormod,
-    if_then_else,
     log,
-    max_value,
-    min_value,
     power,
     round,
     rsqrt,
@@ -62,6 +53,17 @@ from whet.compiler.tir.ops import (
     sqrt,
     tanh,
     trunc,
+)
+from whet.compiler.tir.ops import (
+    all_of,
+    any_of,
+    cast,
+    const,
+    floordiv,
+    floormod,
+    if_then_else,
+    max_value,
+    min_value,
     truncdiv,
     truncmod,
 )

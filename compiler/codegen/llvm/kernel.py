@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from whet.compiler.codegen.llvm import types as ty
+from whet.compiler.codegen.llvm.bodies import buffers_of, statements, stored_of
 from whet.compiler.codegen.llvm.entry import entry_text
 from whet.compiler.codegen.llvm.expressions import Expressions
 from whet.compiler.errors import CodegenError
@@ -13,7 +14,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.rewrite import post_order_visit, variables
+from whet.compiler.tir.rewrite import variables
 
 # A buffer of at most so many bytes lives on the stack, where SROA may make registers of it.
 STACK_BYTES = 64 * 1024
@@ -150,7 +151,7 @@ class _Kernel(Expressions):
         if not count[1]:
             if count[0] <= 0:
                 return
-            if n.kind == s.UNROLLED and count[0] * _size(n.body) <= MAX_UNROLLED:
+            if n.kind == s.UNROLLED and count[0] * statements(n.body) <= MAX_UNROLLED:
                 for k in range(count[0]):
                     self.env[n.var] = (begin[0] + k, begin[1])
                     self.statement(n.body)
@@ -159,7 +160,7 @@ class _Kernel(Expressions):
         if n.kind == s.PARALLEL and self.error is None:
             self._parallel(n)
             return
-        written = _stored(n.body)
+        written = stored_of(n.body)
         for b in written:
             self._touch(b)
         known = not count[1]
@@ -329,7 +330,7 @@ class _Kernel(Expressions):
             elif v in self.scalars:
                 kind = ty.type_of(v.dtype)
                 body.scalars[v] = _capture(captured, kind, self.scalars[v])
-        for b in _buffers(n.body):
+        for b in buffers_of(n.body):
             if id(b) in self.pointers:
                 body.pointers[id(b)] = _capture(captured, "ptr", self.pointers[id(b)])
         body.error = _capture(captured, "ptr", "%nomemory")
@@ -347,7 +348,7 @@ class _Kernel(Expressions):
         self.declare("declare void @whet_parallel_for(ptr, ptr, i64)")
         steps = self.i64(self.linear(n.extent))
         self.out.line(f"call void @whet_parallel_for(ptr @{body.name}, ptr {ctx}, i64 {steps})")
-        for b in _stored(n.body):
+        for b in stored_of(n.body):
             self._touch(b)
         code = self.out.here("load i32, ptr %nomemory")
         self._leave_if(self.out.here(f"icmp ne i32 {code}, 0"))
@@ -378,42 +379,6 @@ def _capture(captured: list[tuple[str, str]], kind: str, value: str) -> str:
     if (kind, value) not in captured:
         captured.append((kind, value))
     return f"%c{captured.index((kind, value))}"
-
-
-def _buffers(body: s.Stmt) -> list[Buffer]:
-    found: dict[int, Buffer] = {}
-
-    def visit(n: object) -> None:
-        if isinstance(n, (e.BufferLoad, s.BufferStore)):
-            found.setdefault(id(n.buffer), n.buffer)
-
-    post_order_visit(body, visit)
-    return list(found.values())
-
-
-def _stored(body: s.Stmt) -> list[Buffer]:
-    found: dict[int, Buffer] = {}
-
-    def visit(n: object) -> None:
-        if isinstance(n, s.BufferStore):
-            found.setdefault(id(n.buffer), n.buffer)
-
-    post_order_visit(body, visit)
-    return list(found.values())
-
-
-def _size(n: s.Stmt) -> int:
-    """How many statements a body becomes when its unrolled loops are written out."""
-    if isinstance(n, s.SeqStmt):
-        return sum(_size(x) for x in n.seq)
-    if isinstance(n, s.For):
-        times = n.extent.value if n.kind == s.UNROLLED and isinstance(n.extent, e.IntImm) else 1
-        return times * _size(n.body)
-    if isinstance(n, s.IfThenElse):
-        return _size(n.then_case) + (0 if n.else_case is None else _size(n.else_case))
-    if isinstance(n, s.Allocate):
-        return _size(n.body)
-    return 1
 
 
 def _safe(name: str) -> str:

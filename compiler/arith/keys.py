@@ -1,0 +1,39 @@
+"""Keys that tell integer expressions apart by how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.rewrite import TABLE
+
+
+def structural_key(n: e.PrimExpr) -> Hashable:
+    """Equal for expressions that are written the same."""
+    kind = type(n)
+    if isinstance(n, e.Var):
+        return n
+    if kind in (e.IntImm, e.FloatImm):
+        return (kind.__name__, n.dtype, n.value)  # type: ignore[attr-defined]
+    head: tuple[Hashable, ...] = (kind.__name__, n.dtype)
+    if kind is e.BufferLoad:
+        head += (id(n.buffer),)  # type: ignore[attr-defined]
+    elif kind is e.ProducerLoad:
+        head += (n.producer.op, n.producer.value_index)  # type: ignore[attr-defined]
+    elif kind is e.Call:
+        head += (n.op,)  # type: ignore[attr-defined]
+    elif kind is e.Ramp:
+        head += (n.stride,)  # type: ignore[attr-defined]
+    elif kind in (e.Reduce, e.StringImm):
+        return id(n)
+    return head + tuple(structural_key(p) for p in TABLE[kind][0](n))
+
+
+def factors(key: Hashable) -> tuple[Hashable, ...]:
+    """The keys of the factors of a product, whose key begins with ``*``."""
+    return key[1:] if isinstance(key, tuple) and key and key[0] == "*" else (key,)
+
+
+def key_order(key: Hashable) -> tuple[str, int]:
+    """An order of keys, the same as long as the process lives."""
+    return (key.name, id(key)) if isinstance(key, e.Var) else (str(type(key)), hash(key))

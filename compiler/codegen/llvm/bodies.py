@@ -1,0 +1,46 @@
+"""What a loop's body touches, and how large it becomes."""
+
+from __future__ import annotations
+
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.rewrite import post_order_visit
+
+
+def buffers_of(body: s.Stmt) -> list[Buffer]:
+    """The buffers that a body reads or writes, in the order of first use."""
+    found: dict[int, Buffer] = {}
+
+    def visit(n: object) -> None:
+        if isinstance(n, (e.BufferLoad, s.BufferStore)):
+            found.setdefault(id(n.buffer), n.buffer)
+
+    post_order_visit(body, visit)
+    return list(found.values())
+
+
+def stored_of(body: s.Stmt) -> list[Buffer]:
+    """The buffers that a body writes, in the order of first use."""
+    found: dict[int, Buffer] = {}
+
+    def visit(n: object) -> None:
+        if isinstance(n, s.BufferStore):
+            found.setdefault(id(n.buffer), n.buffer)
+
+    post_order_visit(body, visit)
+    return list(found.values())
+
+
+def statements(n: s.Stmt) -> int:
+    """How many statements a body becomes when its unrolled loops are written out."""
+    if isinstance(n, s.SeqStmt):
+        return sum(statements(x) for x in n.seq)
+    if isinstance(n, s.For):
+        times = n.extent.value if n.kind == s.UNROLLED and isinstance(n.extent, e.IntImm) else 1
+        return times * statements(n.body)
+    if isinstance(n, s.IfThenElse):
+        return statements(n.then_case) + (0 if n.else_case is None else statements(n.else_case))
+    if isinstance(n, s.Allocate):
+        return statements(n.body)
+    return 1
