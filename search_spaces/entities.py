@@ -124,6 +124,13 @@ class OtherOptionEntity:
 
     val: Any
 
+    def __bool__(self) -> bool:
+        raise SpaceError(
+            "the truth value of a knob",
+            "cfg[name] is the knob's entity, not its value",
+            "use cfg[name].val",
+        )
+
 
 Entity = SplitEntity | ReorderEntity | AnnotateEntity | OtherOptionEntity
 

@@ -90,7 +90,8 @@ class SplitDefinition:
                 f"define_split({self.name!r}, policy={self.policy!r})",
                 f"every way to split an extent of {self.extent} is rejected",
                 f"max_factor={self.max_factor}, no_tail={self.no_tail}, "
-                f"filter={'given' if self.filter else None}",
+                f"filter={'given' if self.filter else None}; loosen them, or use "
+                "policy='verbose', whose sizes need not divide the extent",
             )
         return kept
 

@@ -22,7 +22,8 @@ def _shape(shape: Any, what: str) -> tuple[e.PrimExpr, ...]:
     for d in dims:
         x = ops.convert(int(d) if isinstance(d, (bool, numbers.Integral)) else d)
         if not dt.is_int(x.dtype):
-            raise ArgumentError(what, f"the dimension {d!r} is a {x.dtype}, not an integer")
+            kind = "str" if isinstance(d, str) else x.dtype
+            raise ArgumentError(what, f"the dimension {d!r} is a {kind}, not an integer")
         if isinstance(x, e.IntImm) and x.value < 0:
             raise ArgumentError(what, f"the dimension {x.value} is negative")
         out.append(x)
@@ -49,7 +50,9 @@ def _range(dom: Any) -> e.Range:
     if isinstance(dom, e.Range):
         return dom
     if not isinstance(dom, (tuple, list)) or len(dom) != 2:
-        raise ArgumentError(f"reduce_axis({dom!r})", "a domain is a pair (begin, end)")
+        raise ArgumentError(
+            f"reduce_axis({dom!r})", "a domain is a pair (begin, end)", "(0, n) for n steps"
+        )
     begin, end = (ops.convert(x) for x in dom)
     return e.Range(begin, ops.subtract(end, begin))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from whet.compiler.arith import Affine
 from whet.compiler.errors import LowerError
 from whet.compiler.te.bound import Bounds, StageBounds
+from whet.compiler.te.range_check import check_reads
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.stage import AT, INLINE, Stage
 from whet.compiler.te.tensor import ComputeOp, Tensor
@@ -33,8 +34,10 @@ def schedule_ops(schedule: Schedule, buffers: Mapping[Tensor, Buffer]) -> Stmt:
             of its own, allocated where its stage is attached.
 
     Raises:
-        LowerError: if an input or an output has no buffer, or a stage is attached in vain.
+        LowerError: if an input or an output has no buffer, a stage is attached in vain, or an
+            expression surely reads outside a tensor.
     """
+    check_reads(schedule)
     return _Nests(schedule, buffers).run()
 
 

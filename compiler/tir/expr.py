@@ -21,6 +21,7 @@ class ExprOp:
     """Python's operators, for everything that can stand in an expression."""
 
     __slots__ = ()
+    __array_ufunc__ = None  # numpy scalars leave the operators to us, np.exp(expr) is refused
 
     def __add__(self, other: Any) -> PrimExpr:
         return ops.add(self, other)

@@ -327,3 +327,34 @@ def test_variables_that_no_argument_gives():
         "or x itself",
     )
     assert driver.lower(s, [a, x, b])
+
+
+def test_a_read_that_surely_leaves_the_tensor():
+    A = te.placeholder((16,), name="A")
+    n = te.size_var("n")
+    B = te.placeholder((n,), name="B")
+    for tensor, read, said in (
+        (
+            A,
+            te.compute((32,), lambda i: A[i], name="D"),
+            r"A\[i\].*up to 31, but the dimension is 16",
+        ),
+        (A, te.compute((4,), lambda i: A[i - 1], name="D"), "goes down to -1"),
+        (B, te.compute((n,), lambda i: B[i + 1], name="D"), "goes up to n, but the dimension is n"),
+    ):
+        with pytest.raises(LowerError, match=said):
+            driver.lower(te.create_schedule(read.op), [tensor, read])
+
+
+def test_a_read_that_is_guarded_or_never_needed_is_none():
+    A = te.placeholder((16,), name="A")
+    guarded = te.compute((16,), lambda i: te.if_then_else(i < 15, A[i + 1], 0.0), name="D")
+    driver.lower(te.create_schedule(guarded.op), [A, guarded])
+    wide = te.compute((32,), lambda i: A[i] * 2.0, name="W")
+    narrow = te.compute((16,), lambda i: wide[i] + 1.0, name="N")
+    s = te.create_schedule(narrow.op)
+    s[wide].compute_inline()
+    f = driver.build(s, [A, narrow])
+    a, out = np.arange(16, dtype="float32"), np.empty(16, "float32")
+    f(a, out)
+    np.testing.assert_array_equal(out, a * 2 + 1)

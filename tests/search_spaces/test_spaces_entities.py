@@ -66,3 +66,10 @@ def test_annotate_limits():
     assert not s.trace.steps
     entity.apply(s, b, axes, axis_lens=[8, 8], max_unroll=16, vec_size=[8])
     assert len(s.trace.steps) == 2
+
+
+def test_a_knob_without_val_is_no_truth_value():
+    from whet.search_spaces.entities import OtherOptionEntity
+
+    with pytest.raises(SpaceError, match=r"use cfg\[name\]\.val"):
+        bool(OtherOptionEntity(False))

@@ -25,11 +25,17 @@ def command(log: str, op: str | None, args: tuple[str, ...], module: str | None,
     """The best program that LOG (default: whet.db) has for a task of this machine."""
     from whet.autotune import best_from_log, create_task, kernel_name
     from whet.db import TuningLog
+    from whet.search_spaces import list_templates
 
     if module:
         load_module(module)
     with TuningLog(log, write=False) as opened:
         run = _choose(opened, op, tuple(map(value, args)))
+        if run.workload.template not in list_templates():
+            raise click.UsageError(
+                f"template {run.workload.template!r} is not built in; name the file or module "
+                "that defines it: --module FILE_OR_MODULE"
+            )
         task = create_task(run.workload.template, run.workload.args, run.target)
         best = best_from_log(task, opened)
         if what == "config":
