@@ -102,14 +102,14 @@ def machine() -> dict[str, Any]:
     }
 
 
-def report(name: str, lines: list[str], data: dict[str, Any]) -> None:
+def report(name: str, lines: list[str], data: dict[str, Any], threads: str = "one thread") -> None:
     """Print a benchmark's lines under the machine's; with ``--save`` keep them in ``results/``."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
     options, _ = parser.parse_known_args(sys.argv[1:])
     facts = machine()
     head = (
-        f"{name}: {facts['cpu']}, {8 * facts['vector_bytes']}-bit vectors, one thread, "
+        f"{name}: {facts['cpu']}, {8 * facts['vector_bytes']}-bit vectors, {threads}, "
         f"load {facts['load']:.1f}, {facts['date']}; "
         + ", ".join(f"{k} {v}" for k, v in facts["versions"].items())
     )

@@ -96,3 +96,27 @@ def test_a_value_that_reads_its_own_buffer_elsewhere_is_left_alone():
     loop = For(k, const(0), const(4), "serial", BufferStore(b, total, (here,)))
     func = PrimFunc((b,), loop)
     assert register_accumulators(func, whet.Target("llvm"), {}) is func
+
+
+def test_steps_that_overlap_are_left_alone():
+    # b[i + j] for unrolled i and j: two steps share an element, a copy for each would lose a sum
+    from whet.compiler.passes.register_accumulators import register_accumulators
+    from whet.compiler.tir import (
+        Add,
+        BufferLoad,
+        BufferStore,
+        For,
+        PrimFunc,
+        Var,
+        const,
+        decl_buffer,
+    )
+
+    b, i, j, k = decl_buffer((3,), "float32", "b"), Var("i"), Var("j"), Var("k")
+    for index, apart in ((i + j, False), (i * 2 + j, True)):
+        total = Add(BufferLoad(b, (index,), "float32"), const(1.0), "float32")
+        body = BufferStore(b, total, (index,))
+        for var, kind in ((j, "unrolled"), (i, "unrolled"), (k, "serial")):
+            body = For(var, const(0), const(2), kind, body)
+        func = PrimFunc((b,), body)
+        assert (register_accumulators(func, whet.Target("llvm"), {}) is not func) == apart

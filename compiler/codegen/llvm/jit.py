@@ -1,8 +1,8 @@
 """LLVM text to object bytes, and object bytes to callable addresses.
 
 The text that the generator writes already has its vectors, so that the pass list is short: SROA
-turns local arrays into registers; LLVM's vectorisers never run. Compiled in 7 ms what takes 27 ms
-with the O2 pipeline, for the same speed.
+turns local arrays into registers; LLVM's vectorisers never run. That takes 19 ms for the
+matmul template's default at 1024, and 47 ms with the O2 pipeline.
 
 Objects are loaded by one ORC engine for the whole process: 0.3 ms an object, against 1.1 ms for
 an MCJIT engine each; and a symbol that is missing is an exception instead of a dead process.
