@@ -49,6 +49,8 @@ def serve(spec: dict[str, Any]) -> None:
         spec: ``fd`` of the socket, ``parent`` process id, ``cpus`` to run on or None,
             ``memory_limit`` bytes or None, ``preload`` modules to import before the first request.
     """
+    # the process that a program is started from leaves it its own peak (Linux: exec keeps it)
+    inherited = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     _die_with_parent(spec["parent"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit(spec)
@@ -56,7 +58,7 @@ def serve(spec: dict[str, Any]) -> None:
     sock.set_inheritable(False)  # a grandchild must not keep the connection open
     for name in spec["preload"]:
         importlib.import_module(name)
-    wire.send(sock, ("ready", None))
+    wire.send(sock, ("ready", inherited))
     while True:
         try:
             function, args, timeout = wire.receive(sock)

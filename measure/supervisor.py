@@ -177,7 +177,8 @@ class _Worker:
 
     def __init__(self, spec: dict[str, Any]) -> None:
         self.calls = 0
-        self.peak_bytes = 0
+        self.peak_bytes = 0  # the most memory it had; 0 for less than it was born with
+        self._inherited = 0
         self._ready = False
         self._exit: int | None = None
         self._kill_lock = threading.Lock()
@@ -199,7 +200,7 @@ class _Worker:
         if self._ready:
             return
         try:
-            wire.receive(self.sock, time.monotonic() + timeout)
+            _, self._inherited = wire.receive(self.sock, time.monotonic() + timeout)
         except (TimeoutError, EOFError, ConnectionError) as error:
             reason = "it was not ready" if isinstance(error, TimeoutError) else self.last_words()
             raise MeasureError(
@@ -253,7 +254,8 @@ class _Worker:
             if self._exit is None:
                 _, status, usage = os.wait4(self._process.pid, 0)
                 self._exit = self._process.returncode = os.waitstatus_to_exitcode(status)
-                self.peak_bytes = usage.ru_maxrss * 1024
+                peak = usage.ru_maxrss * 1024
+                self.peak_bytes = peak if peak > self._inherited else 0
         if close and self._log >= 0:
             self.sock.close()
             os.close(self._log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import measure_fakes
+import numpy as np
 import pytest
 
 from whet.compiler.errors import MeasureError
@@ -76,6 +78,15 @@ def test_each_fault_is_named_and_the_next_call_works(
     if kind == "timeout":
         assert time.monotonic() - begin < 1.5
     assert shared.call(FAKES + "echo", 7, timeout=5).value == 7
+
+
+def test_the_memory_of_the_driver_is_not_the_workers() -> None:
+    """A child begins with its parent's peak, which says nothing of the child."""
+    ballast = np.ones(700 << 20, np.uint8)
+    with contextlib.closing(Supervisor(memory_limit=512 << 20)) as supervisor:
+        outcome = supervisor.call(FAKES + "segfault", timeout=20)
+    assert ballast[-1] == 1
+    assert outcome.kind == "crash", outcome.error
 
 
 def test_output_of_one_call_is_not_blamed_on_the_next(shared: Supervisor) -> None:
