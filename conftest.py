@@ -19,7 +19,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(autouse=True)
 def examples(request: pytest.FixtureRequest) -> Iterator[None]:
-    """For doctests: ``np``, ``whet``, ``te`` and ``lower``, and a target with AVX2."""
+    """For doctests: ``np``, ``whet``, ``te``, ``tir`` and ``lower``, and a target with AVX2."""
     if not isinstance(request.node, pytest.DoctestItem):
         yield
         return
@@ -28,6 +28,7 @@ def examples(request: pytest.FixtureRequest) -> Iterator[None]:
     import whet
 
     names: dict[str, Any] = {"np": np, "whet": whet, "te": whet.te, "lower": whet.lower}
+    names["tir"] = whet.tir
     request.getfixturevalue("doctest_namespace").update(names)
     with whet.Target(EXAMPLES_TARGET):
         yield

@@ -71,5 +71,9 @@ class LogError(WhetError):
     """A tuning log cannot be opened, read or written."""
 
 
+class KernelError(WhetError):
+    """A kernel ended early: an assertion in it does not hold, e.g. an index was out of range."""
+
+
 class ArtifactError(WhetError):
     """A compiled artifact cannot be written, read or loaded."""

@@ -15,12 +15,15 @@ class BufferParam:
         shape: one entry a dimension: an int; the name of a symbol, which an array's shape binds;
             or the text of an expression over symbols (Python syntax), which is only checked.
         written: whether the kernel writes it, so that it must be writable.
+        strides: the step of each dimension in elements, as ``shape`` has its entries; none for a
+            compact row-major array.
     """
 
     name: str
     dtype: str
     shape: tuple[int | str, ...]
     written: bool = False
+    strides: tuple[int | str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,15 @@ class KernelSignature:
 
     The raw kernel is the LLVM function ``i32 @{name}__raw(ptr buffer..., scalar..., i64
     symbol...)``: buffers and scalars in the order of ``params``, then the symbols; it returns 0,
-    or 1 when the memory for an intermediate buffer could not be had.
+    or 1 when the memory for an intermediate buffer could not be had, 2 when a function that it
+    called raised, and ``16 + k`` when ``asserts[k]`` does not hold; the numbers that this message
+    names are then in the i64 array ``@{name}__assert_values``.
     """
 
     name: str
     params: tuple[BufferParam | ScalarParam, ...]
     symbols: tuple[str, ...] = ()
+    asserts: tuple[str, ...] = ()
 
     def to_json(self) -> dict:
         """The signature as JSON-able data."""
@@ -55,11 +61,17 @@ class KernelSignature:
                         "dtype": p.dtype,
                         "shape": list(p.shape),
                         "written": p.written,
+                        **({"strides": list(p.strides)} if p.strides else {}),
                     }
                 )
             else:
                 params.append({"scalar": p.name, "dtype": p.dtype})
-        return {"name": self.name, "params": params, "symbols": list(self.symbols)}
+        return {
+            "name": self.name,
+            "params": params,
+            "symbols": list(self.symbols),
+            "asserts": list(self.asserts),
+        }
 
     @staticmethod
     def from_json(data: dict) -> KernelSignature:
@@ -68,8 +80,16 @@ class KernelSignature:
         for p in data["params"]:
             if "buffer" in p:
                 params.append(
-                    BufferParam(p["buffer"], p["dtype"], tuple(p["shape"]), bool(p["written"]))
+                    BufferParam(
+                        p["buffer"],
+                        p["dtype"],
+                        tuple(p["shape"]),
+                        bool(p["written"]),
+                        tuple(p.get("strides", ())),
+                    )
                 )
             else:
                 params.append(ScalarParam(p["scalar"], p["dtype"]))
-        return KernelSignature(data["name"], tuple(params), tuple(data["symbols"]))
+        return KernelSignature(
+            data["name"], tuple(params), tuple(data["symbols"]), tuple(data.get("asserts", ()))
+        )

@@ -22,13 +22,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from whet import autotune, compiler, db, measure, search_spaces
     from whet.autotune import Task, TuneResult, create_task, tune
-    from whet.compiler import passes as transform
-    from whet.compiler import runtime, target, te, tir, topi
+    from whet.compiler import (
+        arith,
+        driver,
+        instrument,
+        ir,
+        runtime,
+        target,
+        te,
+        testing,
+        tir,
+        topi,
+        transform,
+    )
     from whet.compiler.driver import lower
     from whet.compiler.errors import (
         ArgumentError,
         ArtifactError,
         CodegenError,
+        KernelError,
         LogError,
         LowerError,
         MeasureError,
@@ -38,9 +50,27 @@ if TYPE_CHECKING:
         TVMError,
         WhetError,
     )
-    from whet.compiler.runtime import nd
-    from whet.compiler.runtime.device import cpu, device
+    from whet.compiler.runtime import Device, nd
+    from whet.compiler.runtime.device import (
+        cpu,
+        cuda,
+        device,
+        ext_dev,
+        gpu,
+        metal,
+        opencl,
+        rocm,
+        vulkan,
+    )
+    from whet.compiler.runtime.packed import (
+        convert,
+        get_global_func,
+        list_global_func_names,
+        register_func,
+        remove_global_func,
+    )
     from whet.compiler.target import Target
+    from whet.compiler.tir import IRModule
     from whet.db import TuningLog, apply_best
     from whet.front import build
     from whet.measure import MeasureOptions
@@ -55,6 +85,9 @@ _HOMES = {
     "CodegenError": _ERRORS,
     "Config": "whet.search_spaces",
     "ConfigSpace": "whet.search_spaces",
+    "Device": "whet.compiler.runtime",
+    "IRModule": "whet.compiler.tir",
+    "KernelError": _ERRORS,
     "LogError": _ERRORS,
     "LowerError": _ERRORS,
     "MeasureError": _ERRORS,
@@ -70,30 +103,47 @@ _HOMES = {
     "WhetError": _ERRORS,
     "apply_best": "whet.db",
     "build": "whet.front",
+    "convert": "whet.compiler.runtime.packed",
     "cpu": "whet.compiler.runtime.device",
     "create_task": "whet.autotune",
+    "cuda": "whet.compiler.runtime.device",
     "device": "whet.compiler.runtime.device",
+    "ext_dev": "whet.compiler.runtime.device",
     "get_config": "whet.search_spaces",
+    "get_global_func": "whet.compiler.runtime.packed",
+    "gpu": "whet.compiler.runtime.device",
+    "list_global_func_names": "whet.compiler.runtime.packed",
     "list_templates": "whet.search_spaces",
     "lower": "whet.compiler.driver",
+    "metal": "whet.compiler.runtime.device",
+    "opencl": "whet.compiler.runtime.device",
+    "register_func": "whet.compiler.runtime.packed",
+    "remove_global_func": "whet.compiler.runtime.packed",
+    "rocm": "whet.compiler.runtime.device",
     "template": "whet.search_spaces",
     "tune": "whet.autotune",
+    "vulkan": "whet.compiler.runtime.device",
 }
 """Where each public name lives; type checkers read the same from the imports above."""
 
 _MODULES = {
+    "arith": "whet.compiler.arith",
     "autotune": "whet.autotune",
     "compiler": "whet.compiler",
     "db": "whet.db",
+    "driver": "whet.compiler.driver",
+    "instrument": "whet.compiler.instrument",
+    "ir": "whet.compiler.ir",
     "measure": "whet.measure",
     "nd": "whet.compiler.runtime.nd",
     "runtime": "whet.compiler.runtime",
     "search_spaces": "whet.search_spaces",
     "target": "whet.compiler.target",
     "te": "whet.compiler.te",
+    "testing": "whet.compiler.testing",
     "tir": "whet.compiler.tir",
     "topi": "whet.compiler.topi",
-    "transform": "whet.compiler.passes",
+    "transform": "whet.compiler.transform",
 }
 """Public names that are modules."""
 
@@ -103,6 +153,9 @@ __all__ = [
     "CodegenError",
     "Config",
     "ConfigSpace",
+    "Device",
+    "IRModule",
+    "KernelError",
     "LogError",
     "LowerError",
     "MeasureError",
@@ -117,27 +170,44 @@ __all__ = [
     "TuningLog",
     "WhetError",
     "apply_best",
+    "arith",
     "autotune",
     "build",
     "compiler",
+    "convert",
     "cpu",
     "create_task",
+    "cuda",
     "db",
     "device",
+    "driver",
+    "ext_dev",
     "get_config",
+    "get_global_func",
+    "gpu",
+    "instrument",
+    "ir",
+    "list_global_func_names",
     "list_templates",
     "lower",
     "measure",
+    "metal",
     "nd",
+    "opencl",
+    "register_func",
+    "remove_global_func",
+    "rocm",
     "runtime",
     "search_spaces",
     "target",
     "te",
     "template",
+    "testing",
     "tir",
     "topi",
     "transform",
     "tune",
+    "vulkan",
 ]
 
 

@@ -18,6 +18,7 @@ def build(
     args: Sequence[Any] | None = None,
     target: Target | str | Mapping[str, Any] | None = None,
     target_host: Target | str | None = None,
+    runtime: object = None,
     name: str = "default_function",
     binds: Mapping[Any, Any] | None = None,
     *,
@@ -26,9 +27,9 @@ def build(
     """Build a schedule, loop IR, or a task with its best config.
 
     Args:
-        inputs: a schedule (with ``args``), a PrimFunc, an IRModule, a list of them; or a
-            :class:`Task`.
-        args, target, target_host, name, binds: as for :func:`whet.compiler.driver.build`.
+        inputs: a schedule (with ``args``), a PrimFunc, an IRModule, a list of them; a dict from
+            targets to lowered modules; or a :class:`Task`.
+        args, target, target_host, runtime, name, binds: as for :func:`whet.compiler.driver.build`.
         log: for a task: the tuning log (a path, a database URL or a TuningLog) that holds its best
             config. Without one the task's default config is built.
 
@@ -46,7 +47,7 @@ def build(
                 "only a task is built from a log",
                 "whet.build(task, log=...), or `with whet.apply_best(log):` around the template",
             )
-        return driver.build(inputs, args, target, target_host, name, binds)
+        return driver.build(inputs, args, target, target_host, runtime, name, binds)
     if args is not None or binds is not None or target is not None or target_host is not None:
         raise ArgumentError(
             f"build({inputs.name}, ...)",

@@ -68,6 +68,18 @@ class Affine:
                 del terms[k]
         return Affine(terms, self.const + scale * other.const)
 
+    def replaced(self, key: Hashable, by: Affine) -> Affine:
+        """The form with ``by`` in place of one of its atoms."""
+        terms = dict(self.terms)
+        scale = terms.pop(key)[1]
+        for k, (atom, c) in by.terms.items():
+            total = terms[k][1] + scale * c if k in terms else scale * c
+            if total:
+                terms[k] = (atom, total)
+            else:
+                del terms[k]
+        return Affine(terms, self.const + scale * by.const)
+
     def scaled(self, factor: int) -> Affine:
         """``factor * self``."""
         if factor == 1:
@@ -89,23 +101,52 @@ class Affine:
         return Affine(terms, self.const)
 
     def to_expr(self, dtype: str = "int32") -> e.PrimExpr:
-        """The form as an expression: positive terms first, then negative ones, then the number."""
+        """The form as an expression: positive terms first, then negative ones, then the number.
+
+        It is int64 where ``dtype``, an atom or a number in it is, else of the atoms' type.
+        """
+        kind = "int64" if dtype == "int64" else ""
+        for atom, c in self.terms.values():
+            if atom.dtype == "int64" or not -_HALF <= c < _HALF:
+                kind = "int64"
+        if not -_HALF <= self.const < _HALF:
+            kind = "int64"
         out: e.PrimExpr | None = None
         for atom, c in self.terms.values():
             if c > 0:
-                part = atom if c == 1 else e.Mul(atom, e.IntImm(atom.dtype, c), atom.dtype)
+                part = _times(atom, c, kind)
                 out = part if out is None else e.Add(out, part, part.dtype)
         for atom, c in self.terms.values():
             if c < 0:
                 if out is None:
-                    out = e.Mul(atom, e.IntImm(atom.dtype, c), atom.dtype)
+                    out = _times(atom, c, kind)
                 else:
-                    part = atom if c == -1 else e.Mul(atom, e.IntImm(atom.dtype, -c), atom.dtype)
+                    part = _times(atom, -c, kind)
                     out = e.Sub(out, part, part.dtype)
         if out is None:
-            return e.IntImm(dtype, self.const)
+            return e.IntImm(kind or dtype, self.const)
         if self.const > 0:
             return e.Add(out, e.IntImm(out.dtype, self.const), out.dtype)
         if self.const < 0:
             return e.Sub(out, e.IntImm(out.dtype, -self.const), out.dtype)
         return out
+
+
+#: int32 numbers are below it
+_HALF = 1 << 31
+
+
+def _times(atom: e.PrimExpr, c: int, kind: str) -> e.PrimExpr:
+    """A positive or negative multiple of an atom, in ``kind`` if that says something."""
+    if kind and atom.dtype != kind:
+        atom = e.Cast(kind, atom)
+    return atom if c == 1 else e.Mul(atom, e.IntImm(atom.dtype, c), atom.dtype)
+
+
+def matched(a: e.PrimExpr, b: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr, str]:
+    """Two indices in one type, int64 where one of them is; and that type."""
+    if a.dtype == b.dtype:
+        return a, b, a.dtype
+    kind = "int64" if "int64" in (a.dtype, b.dtype) else a.dtype
+    x, y = (n if n.dtype == kind else e.Cast(kind, n) for n in (a, b))
+    return x, y, kind

@@ -7,39 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from math import gcd
+from typing import Any
 
 from whet.compiler.arith.affine import Affine
-from whet.compiler.arith.keys import factors, key_order, structural_key
+from whet.compiler.arith.forms import Forms
+from whet.compiler.arith.queries import Queries
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.rewrite import variables
 
 
-class Analyzer:
+class Analyzer(Forms, Queries):
     """Knows the ranges of loop variables and the conditions that hold around a place."""
-
-    def __init__(self) -> None:
-        # variable -> (least, greatest) value as forms over variables bound before it
-        self.ranges: dict[e.Var, tuple[Affine, Affine]] = {}
-        self.constraints: list[Affine] = []  # forms known to be <= 0
-        self._rules = {
-            e.Var: self._var,
-            e.SizeVar: self._var,
-            e.IntImm: lambda n: Affine({}, n.value),
-            e.Add: lambda n: self.affine(n.a) + self.affine(n.b),
-            e.Sub: lambda n: self.affine(n.a) - self.affine(n.b),
-            e.Mul: self._mul,
-            e.FloorDiv: self._floordiv,
-            e.FloorMod: self._floormod,
-            e.Min: lambda n: self._minmax(n, e.Min),
-            e.Max: lambda n: self._minmax(n, e.Max),
-        }
 
     # what is known
 
-    def bind(self, var: e.Var, low: Affine, high: Affine) -> None:
-        """Learn that ``low <= var <= high``."""
+    def bind(self, var: e.Var, low: Affine | Any, high: Affine | None = None) -> None:
+        """Learn that ``low <= var <= high``; or, of a Range or an expression, that it is that."""
+        if high is None:
+            self.bind_value(var, low)
+            return
+        if var not in self.ranges:
+            self._order[var] = len(self._order)
         self.ranges[var] = (low, high)
+        if low.key == high.key:
+            self.fixed[var] = low
+        else:
+            self.fixed.pop(var, None)
 
     def bind_loop(self, var: e.Var, begin: e.PrimExpr, extent: e.PrimExpr) -> None:
         """Learn that ``var`` runs over ``begin .. begin + extent - 1``."""
@@ -68,152 +61,30 @@ class Analyzer:
             if kind in (e.GT, e.GE, e.EQ):
                 self.constraints.append(d.scaled(-1).shifted(1 if kind is e.GT else 0))
 
-    # forms
-
-    def affine(self, n: e.PrimExpr) -> Affine:
-        """The affine form of an integer expression, simplified with what is known."""
-        rule = self._rules.get(type(n))
-        if rule is None:
-            return Affine.atom(structural_key(n), n)
-        return rule(n)
-
-    def _var(self, n: e.Var) -> Affine:
-        known = self.ranges.get(n)
-        if known is not None and known[0].key == known[1].key:
-            return known[0]
-        return Affine({n: (n, 1)}, 0)
-
-    def _mul(self, n: e.Mul) -> Affine:
-        a, b = self.affine(n.a), self.affine(n.b)
-        if b.is_const:
-            return a.scaled(b.const)
-        if a.is_const:
-            return b.scaled(a.const)
-        # distribute, so that products of sums cancel: the atoms are products of atoms
-        out = Affine({}, a.const * b.const) + Affine(b.terms, 0).scaled(a.const)
-        out = out + Affine(a.terms, 0).scaled(b.const)
-        for ka, (x, cx) in a.terms.items():
-            for kb, (y, cy) in b.terms.items():
-                both = sorted((*factors(ka), *factors(kb)), key=key_order)
-                key = ("*", *both)
-                out = out + Affine({key: (e.Mul(x, y, n.dtype), cx * cy)}, 0)
-        return out
-
-    def _divide(self, a: Affine, c: int) -> tuple[Affine, Affine]:
-        """``(q, r)`` with ``a == c * q + r`` and as much as possible in ``q``."""
-        q, r = {}, {}
-        for k, (atom, coef) in a.terms.items():
-            if coef % c == 0:
-                q[k] = (atom, coef // c)
-            else:
-                r[k] = (atom, coef)
-        return Affine(q, a.const // c), Affine(r, a.const % c)
-
-    def _floordiv(self, n: e.FloorDiv) -> Affine:
-        a, b = self.affine(n.a), self.affine(n.b)
-        if b.is_const and b.const > 0:
-            return self.floordiv(a, b.const, n.dtype)
-        if a.key == b.key and self.positive(b):
-            return Affine({}, 1)
-        x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
-        return Affine.atom(("//", a.key, b.key), e.FloorDiv(x, y, n.dtype))
-
-    def floordiv(self, a: Affine, c: int, dtype: str = "int32") -> Affine:
-        """``a // c`` for a positive number ``c``."""
-        if c == 1:
-            return a
-        q, r = self._divide(a, c)
-        low, high = self.bounds(r)
-        if low is not None and high is not None and low // c == high // c:
-            return q.shifted(low // c)
-        # (g*x + y) // (g*c) == x // c for 0 <= y < g
-        g = c
-        for _, coef in r.terms.values():
-            if coef != 1:
-                g = gcd(g, coef)
-        if g > 1:
-            x = {k: t for k, t in r.terms.items() if t[1] % g == 0}
-            y = Affine({k: t for k, t in r.terms.items() if k not in x}, r.const)
-            low, high = self.bounds(y)
-            if low is not None and high is not None and low // g == high // g:
-                r = Affine({k: (v, w // g) for k, (v, w) in x.items()}, low // g)
-                c //= g
-                if c == 1 or not r.terms:
-                    return q + self.floordiv(r, c, dtype) if c > 1 else q + r
-        key = ("//", r.key, c)
-        return q + Affine.atom(key, e.FloorDiv(r.to_expr(dtype), e.IntImm(dtype, c), dtype))
-
-    def _floormod(self, n: e.FloorMod) -> Affine:
-        a, b = self.affine(n.a), self.affine(n.b)
-        if b.is_const and b.const > 0:
-            c = b.const
-            # a % c == a - c * (a // c), which cancels with the other half of a fused index
-            _, r = self._divide(a, c)
-            low, high = self.bounds(r)
-            if low is not None and high is not None and low // c == high // c:
-                return r.shifted(-c * (low // c))
-            return r - self.floordiv(r, c, n.dtype).scaled(c)
-        x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
-        return Affine.atom(("%", a.key, b.key), e.FloorMod(x, y, n.dtype))
-
-    def _minmax(self, n: e.BinaryOp, kind: type[e.BinaryOp]) -> Affine:
-        """The least or greatest of all operands of a nest of them, the dominated ones left out."""
-        sign = 1 if kind is e.Min else -1
-        kept: list[Affine] = []
-        for f in (*self._operands(self.affine(n.a), kind), *self._operands(self.affine(n.b), kind)):
-            if any(self._never_above((k - f).scaled(sign)) for k in kept):
-                continue
-            kept = [k for k in kept if not self._never_above((f - k).scaled(sign))]
-            kept.append(f)
-        out, expression = kept[0], kept[0].to_expr(n.dtype)
-        for f in kept[1:]:
-            expression = kind(expression, f.to_expr(n.dtype), n.dtype)
-            out = Affine.atom((kind.symbol, frozenset((out.key, f.key))), expression)
-        return out
-
-    def _operands(self, a: Affine, kind: type[e.BinaryOp]) -> list[Affine]:
-        """What a form that is one min (or max) is the min of; else the form itself."""
-        if len(a.terms) == 1 and a.const == 0:
-            ((atom, coef),) = a.terms.values()
-            if coef == 1 and type(atom) is kind:
-                return [
-                    *self._operands(self.affine(atom.a), kind),
-                    *self._operands(self.affine(atom.b), kind),
-                ]
-        return [a]
-
-    def _never_above(self, a: Affine) -> bool:
-        high = self._bound(a, 1)
-        return high is not None and high <= 0
-
     # bounds
 
-    def bounds(self, a: Affine) -> tuple[int | None, int | None]:
-        """The least and the greatest value of a form; None where there is no bound."""
-        return self._bound(a, -1), self._bound(a, 1)
-
     def _bound(self, a: Affine, sign: int) -> int | None:
-        if not a.terms:
-            return a.const
-        for key, (atom, coef) in a.terms.items():
-            # min(x, y) is at most either: whichever of them cancels better with the rest
-            if type(atom) is (e.Min if coef * sign > 0 else e.Max):
-                rest = a.without(key)
-                ends = [
-                    self._bound(rest.plus(self.affine(x), coef), sign) for x in (atom.a, atom.b)
-                ]
-                known = [x for x in ends if x is not None]
-                if not known:
-                    return None
-                return min(known) if sign > 0 else max(known)
         # Bounds of inner variables mention outer ones: replace the variable bound last first, so
         # that what the two have in common cancels.
-        for var in reversed(self.ranges):
-            term = a.terms.get(var)
-            if term is not None:
-                low, high = self.ranges[var]
-                end = high if term[1] * sign > 0 else low
-                return self._bound(a.without(var).plus(end, term[1]), sign)
+        order, ranges = self._order, self.ranges
+        while a.terms:
+            latest, last, up = -1, None, True
+            for key, (atom, coef) in a.terms.items():
+                # min(x, y) is at most either: whichever of them cancels better with the rest
+                if type(atom) is (e.Min if coef * sign > 0 else e.Max):
+                    ends = [
+                        self._bound(a.replaced(key, self.affine(x)), sign) for x in (atom.a, atom.b)
+                    ]
+                    known = [x for x in ends if x is not None]
+                    if not known:
+                        return None
+                    return min(known) if sign > 0 else max(known)
+                place = order.get(key, -1)
+                if place > latest and atom in ranges:
+                    latest, last, up = place, atom, coef * sign > 0
+            if last is None:
+                break
+            a = a.replaced(last, ranges[last][1 if up else 0])  # type: ignore[index]
         total = a.const
         for key, (atom, coef) in a.terms.items():
             low_high = self.atom_bounds(atom, key)
@@ -369,12 +240,6 @@ class Analyzer:
         if (low is not None and low > 0) or (high is not None and high < 0):
             return kind is e.NE
         return None
-
-    def simplify(self, n: e.PrimExpr) -> e.PrimExpr:
-        """An equal expression in canonical form."""
-        from whet.compiler.arith.simplify import Simplifier
-
-        return Simplifier(self)(n)
 
 
 def _combine(pick: type | object, a: int | None, b: int | None, one: bool) -> int | None:

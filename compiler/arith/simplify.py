@@ -51,10 +51,8 @@ class Simplifier(Rewriter):
         self.analyzer = analyzer
 
     def _var(self, n: e.Var) -> e.PrimExpr:
-        known = self.analyzer.ranges.get(n)
-        if known is not None and known[0].key == known[1].key:
-            return known[0].to_expr(n.dtype)
-        return n
+        known = self.analyzer.fixed.get(n)
+        return n if known is None else known.to_expr(n.dtype)
 
     def _integer(self, n: e.BinaryOp) -> e.PrimExpr:
         if n.dtype not in _INDICES:  # narrow and unsigned arithmetic wraps, so it is not affine

@@ -4,81 +4,182 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.tir.function import PrimFunc
+from whet.compiler.passes.options import DEFAULTS, OPTIONS, checked
 
-#: every configuration key with its default
-KEYS: dict[str, Any] = {
-    "tir.disable_vectorize": False,
-    "tir.LoopPartition": {"enabled": True},
-}
+if TYPE_CHECKING:
+    from whet.compiler.passes.authoring import PassInfo
+    from whet.compiler.tir.function import IRModule
 
 PassConfig = Mapping[str, Any]
-
-
-class Instrument(Protocol):
-    """Looks at each function before and after each pass."""
-
-    def run_before_pass(self, name: str, func: PrimFunc) -> None:
-        """Called with the function that the pass is given."""
-
-    def run_after_pass(self, name: str, func: PrimFunc) -> None:
-        """Called with the function that the pass returned."""
 
 
 class PassContext:
     """Within ``with PassContext(...)``, lowering follows it.
 
     Args:
-        config: values for keys of :data:`KEYS`.
-        disabled_pass: names of passes to leave out.
-        instruments: observers between the passes.
+        opt_level: passes of a higher level are left out of a :class:`Sequential`; the passes of
+            lowering are all of level 0.
+        required_pass: names of passes that run in any case.
+        disabled_pass: names of passes to leave out, with or without ``tir.``.
+        instruments: observers between the passes (:mod:`whet.instrument`).
+        config: values for keys of :meth:`list_configs`.
 
     Raises:
-        ArgumentError: for a configuration key or a pass that does not exist.
+        ArgumentError: for a configuration key or a pass that does not exist, or a wrong value.
     """
 
     def __init__(
         self,
+        opt_level: int = 2,
+        required_pass: Sequence[str] | None = None,
+        disabled_pass: Sequence[str] | None = None,
+        instruments: Sequence[Any] | None = None,
         config: Mapping[str, Any] | None = None,
-        disabled_pass: Sequence[str] = (),
-        instruments: Sequence[Instrument] = (),
     ) -> None:
-        for key in config or {}:
-            if key not in KEYS:
-                import difflib
-
-                near = difflib.get_close_matches(key, KEYS, 1)
-                hint = f"did you mean {near[0]!r}?" if near else "keys: " + ", ".join(KEYS)
-                raise ArgumentError(f"PassContext(config={{{key!r}: ...}})", "unknown key", hint)
-        self.config: dict[str, Any] = {**KEYS, **(config or {})}
-        self.disabled_pass = tuple(disabled_pass)
-        self.instruments = tuple(instruments)
-        from whet.compiler.passes.pipeline import PASSES
-
-        known = [p.name for p in PASSES]
-        for name in self.disabled_pass:
-            if name not in known:
-                raise ArgumentError(
-                    f"PassContext(disabled_pass=[{name!r}])",
-                    "there is no such pass",
-                    "passes: " + ", ".join(dict.fromkeys(known)),
-                )
+        if isinstance(opt_level, bool) or not isinstance(opt_level, int):
+            raise ArgumentError(
+                f"PassContext(opt_level={opt_level!r})",
+                f"the level is a number, not a {type(opt_level).__name__}",
+                "keywords: opt_level, required_pass, disabled_pass, instruments, config",
+            )
+        self.opt_level = opt_level
+        self.config: dict[str, Any] = {**DEFAULTS, **checked({} if config is None else config)}
+        extra = [p.info.name for _, p in self.config["tir.add_lower_pass"]]
+        self.required_pass = _names("required_pass", required_pass, extra)
+        self.disabled_pass = _names("disabled_pass", disabled_pass, extra)
+        self.instruments: list[Any] = _instruments(instruments)
         self._tokens: list[Token] = []
 
     @staticmethod
     def current() -> PassContext:
         """The context in force; the default one outside any."""
-        return _CURRENT.get() or PassContext()
+        found = _CURRENT.get()
+        if found is None:
+            found = PassContext()
+            _CURRENT.set(found)
+        return found
+
+    @staticmethod
+    def list_configs() -> dict[str, dict[str, Any]]:
+        """Every configuration key with its ``type``, its ``default`` and its ``meaning``."""
+        return {
+            key: {"type": o.kind.__name__, "default": o.default, "meaning": _meaning(o)}
+            for key, o in OPTIONS.items()
+        }
+
+    def enabled(self, info: PassInfo) -> bool:
+        """Whether a pass takes part, by its name and level."""
+        name = info.name.removeprefix("tir.")
+        if name in self.disabled_pass:
+            return False
+        return name in self.required_pass or self.opt_level >= info.opt_level
+
+    # instruments
+
+    def override_instruments(self, instruments: Sequence[Any] | None) -> None:
+        """Other instruments from here on: the present ones leave, the new ones enter."""
+        new = _instruments(instruments)
+        self._exit_instruments()
+        self.instruments = new
+        self._enter_instruments()
+
+    def before(self, mod: IRModule, info: PassInfo) -> bool:
+        """Tell the instruments that a pass is to run; False if one of them is against it."""
+        required = info.name.removeprefix("tir.") in self.required_pass
+        if not required and not all([i.should_run(mod, info) for i in self.instruments]):
+            return False
+        for i in self.instruments:
+            i.run_before_pass(mod, info)
+        return True
+
+    def after(self, mod: IRModule, info: PassInfo) -> None:
+        """Tell the instruments that a pass has run."""
+        for i in self.instruments:
+            i.run_after_pass(mod, info)
+
+    def _enter_instruments(self) -> None:
+        entered: list[Any] = []
+        try:
+            for i in self.instruments:
+                i.enter_pass_ctx()
+                entered.append(i)
+        except BaseException:
+            self.instruments = []  # an instrument that fails is not trusted with a pass
+            for i in entered:
+                i.exit_pass_ctx()
+            raise
+
+    def _exit_instruments(self) -> None:
+        try:
+            for i in self.instruments:
+                i.exit_pass_ctx()
+        except BaseException:
+            self.instruments = []
+            raise
 
     def __enter__(self) -> PassContext:
+        self._enter_instruments()
         self._tokens.append(_CURRENT.set(self))
         return self
 
     def __exit__(self, *exc: object) -> None:
         _CURRENT.reset(self._tokens.pop())
+        self._exit_instruments()
+
+
+_METHODS = ("enter_pass_ctx", "exit_pass_ctx", "should_run", "run_before_pass", "run_after_pass")
+
+
+def _instruments(given: Sequence[Any] | None) -> list[Any]:
+    found = list(given or ())
+    for i in found:
+        if not all(hasattr(i, m) for m in _METHODS):
+            raise ArgumentError(
+                f"PassContext(instruments=[{i!r}])",
+                f"a {type(i).__name__} is no instrument",
+                "inherit from instrument.PassInstrument or decorate its class with "
+                "instrument.pass_instrument",
+            )
+    return found
+
+
+def _meaning(option: Any) -> str:
+    inner = "; ".join(f"{k}={f.default!r}: {f.meaning}" for k, f in option.fields.items())
+    return f"{option.meaning} ({inner})" if inner else option.meaning
+
+
+def _names(argument: str, given: Sequence[str] | None, extra: Sequence[str]) -> tuple[str, ...]:
+    """The names of passes without ``tir.``."""
+    if given is None:
+        return ()
+    if not isinstance(given, (str, list, tuple, set, frozenset)):
+        raise ArgumentError(
+            f"PassContext({argument}={given!r})",
+            f"a {type(given).__name__} is no list of names",
+            f'{argument}=["tir.LoopPartition"]',
+        )
+    from whet.compiler.passes.authoring import PASS_NAMES
+    from whet.compiler.passes.pipeline import ABSENT, NAMES
+
+    known = {*NAMES, *(n.removeprefix("tir.") for n in (*extra, *PASS_NAMES))}
+    out = []
+    for name in [given] if isinstance(given, str) else given:
+        short = str(name).removeprefix("tir.")
+        if short in known or (short in ABSENT and argument == "disabled_pass"):
+            out.append(short)
+            continue
+        asked = f"PassContext({argument}=[{name!r}])"
+        if short in ABSENT:
+            raise ArgumentError(asked, f"there is no such pass here: {ABSENT[short]}")
+        import difflib
+
+        near = difflib.get_close_matches(short, known, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ArgumentError(asked, "there is no such pass", hint + "passes: " + ", ".join(NAMES))
+    return tuple(out)
 
 
 _CURRENT: ContextVar[PassContext | None] = ContextVar("whet_pass_context", default=None)

@@ -1,58 +1,154 @@
-"""FlattenBuffer: one index for each access, strides put in.
+"""FlattenBuffer: one index for each access, strides and offsets put in.
 
 C[i, j] = A[i, j + 1]     ->     C[i * 64 + j] = A[i * 65 + j + 1]
+
+A buffer with strides takes as much memory as its last element needs; another view of a buffer is
+flattened over the same memory.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from whet.compiler.arith import Analyzer
 from whet.compiler.passes.context import PassConfig
 from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.rewrite import Rewriter
 
+_ZERO = e.IntImm("int32", 0)
+
 
 def flatten_buffer(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
     """The function over one-dimensional buffers; its parameters are those."""
-    analyzer = Analyzer()
-    flat: dict[int, Buffer] = {}
-    kept: list[Buffer] = []
+    flatten = _Flatten()
+    body = flatten(func.body)
+    params = tuple(flatten.buffer(p) if isinstance(p, Buffer) else p for p in func.params)
+    if body is func.body and all(a is b for a, b in zip(params, func.params)):
+        return func
+    return PrimFunc(params, body, func.ret_type, None, func.attrs)
 
-    def buffer(b: Buffer) -> Buffer:
-        if len(b.shape) == 1:
+
+class _Flatten(Rewriter):
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                e.BufferLoad: self._load,
+                e.BufferView: self._view,
+                s.BufferStore: self._store,
+                s.Allocate: self._holder,
+                s.DeclBuffer: self._holder,
+                s.AllocateConst: self._const,
+                s.AttrStmt: self._attr,
+            }
+        )
+        self.analyzer = Analyzer()
+        self.flat: dict[Buffer, Buffer] = {}
+
+    def buffer(self, b: Buffer) -> Buffer:
+        """The same memory with one dimension; ``b`` itself where it has that already."""
+        if _is_flat(b):
             return b
-        if id(b) not in flat:
-            flat[id(b)] = Buffer(b.name, (_product(b.shape),), b.dtype, b.scope)
-            kept.append(b)
-        return flat[id(b)]
+        known = self.flat.get(b)
+        if known is None:
+            known = self.flat[b] = replace(
+                b, shape=(_size(b),), strides=(), elem_offset=_ZERO, offset_factor=1
+            )
+        return known
 
-    def load(n: e.BufferLoad) -> e.BufferLoad:
-        n = rewrite.children(n)
-        if len(n.buffer.shape) == 1:
+    def _load(self, n: e.BufferLoad) -> e.BufferLoad:
+        n = self.children(n)
+        if _is_flat(n.buffer):
             return n
-        return e.BufferLoad(
-            buffer(n.buffer), _index(analyzer, n.buffer, n.indices), n.dtype, n.mask
-        )
+        return e.BufferLoad(self.buffer(n.buffer), self._index(n), n.dtype, n.mask)
 
-    def store(n: s.BufferStore) -> s.BufferStore:
-        n = rewrite.children(n)
-        if len(n.buffer.shape) == 1:
+    def _store(self, n: s.BufferStore) -> s.BufferStore:
+        n = self.children(n)
+        if _is_flat(n.buffer):
             return n
-        return s.BufferStore(
-            buffer(n.buffer), n.value, _index(analyzer, n.buffer, n.indices), n.mask
-        )
+        return s.BufferStore(self.buffer(n.buffer), n.value, self._index(n), n.mask)
 
-    def allocate(n: s.Allocate) -> s.Allocate:
-        body = rewrite(n.body)
-        b = buffer(n.buffer)
-        return n if body is n.body and b is n.buffer else s.Allocate(b, body)
+    def _view(self, n: e.BufferView) -> e.BufferView:
+        n = self.children(n)  # its offset counts from the memory's begin already
+        b = self.buffer(n.buffer)
+        return n if b is n.buffer else e.BufferView(b, n.shape, n.strides, n.offset, n.dtype)
 
-    rewrite = Rewriter({e.BufferLoad: load, s.BufferStore: store, s.Allocate: allocate})
-    params = tuple(buffer(p) if isinstance(p, Buffer) else p for p in func.params)
-    return PrimFunc(params, rewrite(func.body), func.attrs)
+    def _holder(self, n: s.Allocate | s.DeclBuffer) -> s.Stmt:
+        body, b = self(n.body), self.buffer(n.buffer)
+        return n if body is n.body and b is n.buffer else type(n)(b, body)
+
+    def _const(self, n: s.AllocateConst) -> s.Stmt:
+        body, b = self(n.body), self.buffer(n.buffer)
+        if body is n.body and b is n.buffer:
+            return n
+        return s.AllocateConst(b, n.data.reshape(-1), body)
+
+    def _attr(self, n: s.AttrStmt) -> s.Stmt:
+        n = self.children(n)
+        if not isinstance(n.node, Buffer) or _is_flat(n.node):
+            return n
+        return s.AttrStmt(self.buffer(n.node), n.key, n.value, n.body)
+
+    def _index(self, n: e.BufferLoad | s.BufferStore) -> tuple[e.PrimExpr]:
+        """The one index of an access; of a vector of elements, along its last dimension."""
+        last = n.indices[-1] if n.indices else None
+        if last is None or dt.lanes(last.dtype) == 1:
+            return (self._scalar(n.buffer, n.indices),)
+        if isinstance(last, e.Ramp):
+            step = n.buffer.strides[-1] if n.buffer.strides else ops.const(1)
+            if isinstance(step, e.IntImm):
+                base = self._scalar(n.buffer, (*n.indices[:-1], last.base))
+                kind = dt.vector(base.dtype, last.lanes)
+                return (e.Ramp(base, last.stride * step.value, last.lanes, kind),)
+        count = dt.lanes(last.dtype)
+        first = self._scalar(n.buffer, (*n.indices[:-1], ops.const(0, dt.element(last.dtype))))
+        if n.buffer.strides:
+            last = ops.multiply(last, ops.cast(last.dtype, n.buffer.strides[-1]))
+        rest = e.Broadcast(ops.cast(dt.element(last.dtype), first), count, last.dtype)
+        return (e.Add(rest, last, last.dtype),)
+
+    def _scalar(self, b: Buffer, indices: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
+        # an affine form does not wrap, as int32 arithmetic would; and it is canonical from here on
+        out: e.PrimExpr = b.elem_offset if b.strides else _ZERO
+        if b.strides:
+            for i, step in zip(indices, b.strides):
+                out = e.Add(out, e.Mul(i, step, i.dtype), i.dtype)
+        else:
+            for i, d in zip(indices, b.shape):
+                out = e.Add(e.Mul(out, d, i.dtype), i, i.dtype)
+            if not _is_zero(b.elem_offset):
+                out = e.Add(out, b.elem_offset, out.dtype)
+        return self.analyzer.affine(out).to_expr("int64" if self._is_long(b) else out.dtype)
+
+    def _is_long(self, b: Buffer) -> bool:
+        """Whether 32 bits may not hold the index of the last element."""
+        size = self.buffer(b).shape[0]
+        return isinstance(size, e.IntImm) and size.value >= 2**31
+
+
+def _is_zero(n: e.PrimExpr) -> bool:
+    return isinstance(n, e.IntImm) and n.value == 0
+
+
+def _is_flat(b: Buffer) -> bool:
+    return len(b.shape) == 1 and not b.strides and _is_zero(b.elem_offset)
+
+
+def _size(b: Buffer) -> e.PrimExpr:
+    """How many elements of memory a buffer spans."""
+    if b.strides:
+        # up to the last element
+        size: e.PrimExpr = ops.add(b.elem_offset, 1)
+        for d, step in zip(b.shape, b.strides):
+            size = ops.add(size, ops.multiply(ops.subtract(d, 1), step))
+        return size
+    size = _product(b.shape)
+    return size if _is_zero(b.elem_offset) else ops.add(size, b.elem_offset)
 
 
 def _product(shape: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
@@ -65,11 +161,3 @@ def _product(shape: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
     for d in shape:
         out = e.Mul(out, d, d.dtype)
     return out
-
-
-def _index(analyzer: Analyzer, b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
-    # an affine form does not wrap, as int32 arithmetic would; and it is canonical from here on
-    out: e.PrimExpr = e.IntImm("int32", 0)
-    for i, d in zip(indices, b.shape):
-        out = e.Add(e.Mul(out, d, i.dtype), i, i.dtype)
-    return (analyzer.affine(out).to_expr(out.dtype),)

@@ -15,7 +15,8 @@ not make eight copies of a kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.passes.context import PassConfig
@@ -23,55 +24,77 @@ from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.rewrite import Rewriter, keep, post_order_visit, variables
+from whet.compiler.tir.renew import renewed
+from whet.compiler.tir.rewrite import TABLE, Rewriter, keep, variables
+
+_HINT = "pragma_loop_partition_hint"
+# statements around one other statement, that a partition looks through
+_AROUND = (s.Allocate, s.AllocateConst, s.DeclBuffer, s.LetStmt, s.AttrStmt, s.AssertStmt)
 
 
 def loop_partition(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
     """The function with the tails of its nests split off."""
-    if not config["tir.LoopPartition"]["enabled"]:
-        return func
-    return func.with_body(_nests(func.body))
+    return func.with_body(_nests(func.body, config["tir.LoopPartition"], set()))
 
 
-def _nests(body: s.Stmt) -> s.Stmt:
+def _nests(body: s.Stmt, options: PassConfig, hints: set[e.Var]) -> s.Stmt:
     """Each outermost loop on its own."""
     if isinstance(body, s.SeqStmt):
-        return s.seq(*[_nests(x) for x in body.seq])
-    if isinstance(body, s.Allocate):
-        return s.Allocate(body.buffer, _nests(body.body))
-    if not isinstance(body, s.For) or not _has_guard(body):
+        new = [_nests(x, options, hints) for x in body.seq]
+        return body if all(a is b for a, b in zip(new, body.seq)) else s.seq(*new)
+    if isinstance(body, _AROUND):
+        _note_hint(body, hints)
+        inner = _nests(body.body, options, hints)
+        return body if inner is body.body else replace(body, body=inner)
+    if not isinstance(body, s.For):
+        return body
+    guarded = False
+    for n in _inside(body):
+        guarded = guarded or (isinstance(n, s.IfThenElse) and n.likely)
+        _note_hint(n, hints)
+    if not guarded and not hints:
         return body
     for masks in (False, True):
-        out, done = _Partition(masks).visit(body)
+        out, done = _Partition(masks, options, hints).visit(body)
         if done:
             return out
     return body
 
 
-def _has_guard(body: s.Stmt) -> bool:
-    found = []
-    post_order_visit(
-        body, lambda n: found.append(n) if isinstance(n, s.IfThenElse) and n.likely else None
-    )
-    return bool(found)
+def _note_hint(n: s.Stmt, hints: set[e.Var]) -> None:
+    """Remember the loop that a hint is about: the one that it names or the next one inside."""
+    if isinstance(n, s.For) and n.annotations.get(_HINT):
+        hints.add(n.var)
+    if not isinstance(n, s.AttrStmt) or n.key != _HINT or not int(n.value):
+        return
+    about = getattr(n.node, "var", n.node)
+    inner: s.Stmt = n.body
+    while not isinstance(about, e.Var) and isinstance(inner, _AROUND):
+        inner = inner.body
+    if isinstance(about, e.Var):
+        hints.add(about)
+    elif isinstance(inner, s.For):
+        hints.add(inner.var)
 
 
 class _Partition:
-    def __init__(self, masks: bool) -> None:
+    def __init__(self, masks: bool, options: PassConfig, hints: set[e.Var]) -> None:
         self.masks = masks
+        self.hints = hints
+        self.constant_loops = options["partition_const_loop"]
+        self.keep_single = options["no_unroll_loop_with_extent_one"]
+        self.unroll_hinted = options["unroll_loop_with_partition_hint_no_interval"]
         self.analyzer = Analyzer()
-        self.lanes: set[e.Var] = set()
 
     def visit(self, n: s.Stmt) -> tuple[s.Stmt, bool]:
         """The statement with one loop split, innermost first, and whether one was."""
         if isinstance(n, s.SeqStmt):
             parts = [self.visit(x) for x in n.seq]
             return s.seq(*[p for p, _ in parts]), any(done for _, done in parts)
-        if isinstance(n, s.Allocate):
+        if isinstance(n, _AROUND):
             body, done = self.visit(n.body)
-            return (s.Allocate(n.buffer, body), True) if done else (n, False)
+            return (replace(n, body=body), True) if done else (n, False)
         if isinstance(n, s.IfThenElse) and n.else_case is None:
             body, done = self.visit(n.then_case)
             return (s.IfThenElse(n.condition, body, None, n.likely), True) if done else (n, False)
@@ -81,27 +104,29 @@ class _Partition:
         try:
             body, done = self.visit(n.body)
             if done:
-                return s.For(n.var, n.min, n.extent, n.kind, body, n.annotations), True
-            if n.kind in (s.SERIAL, s.PARALLEL):
-                return self._split(n)
-            return n, False
+                return replace(n, body=body), True
+            return self._split(n) if self._may_split(n) else (n, False)
         finally:
             del self.analyzer.ranges[n.var]
 
+    def _may_split(self, n: s.For) -> bool:
+        """Whether a loop is one that is split, if it has guards."""
+        if n.kind not in (s.SERIAL, s.PARALLEL):
+            return False
+        if self.hints:
+            return n.var in self.hints
+        return self.constant_loops or not isinstance(n.extent, e.IntImm)
+
     def _split(self, loop: s.For) -> tuple[s.Stmt, bool]:
         inner: dict[e.Var, str] = {}
-
-        def bind(n: object) -> None:
-            if isinstance(n, s.For):
-                inner[n.var] = n.kind
-
-        post_order_visit(loop.body, bind)
-        for n in _loops(loop.body):
+        loops = [n for n in _inside(loop.body) if isinstance(n, s.For)]
+        for n in loops:
+            inner[n.var] = n.kind
             self.analyzer.bind_loop(n.var, n.min, n.extent)
         try:
             return self._split_with(loop, inner)
         finally:
-            for n in _loops(loop.body):
+            for n in loops:
                 self.analyzer.ranges.pop(n.var, None)
 
     def _split_with(self, loop: s.For, inner: dict[e.Var, str]) -> tuple[s.Stmt, bool]:
@@ -115,6 +140,8 @@ class _Partition:
                 if edge is not None:
                     (last if edge[1] else first).append(edge[0])
         if not first and not last:
+            if self.unroll_hinted and loop.var in self.hints and loop.kind == s.SERIAL:
+                return replace(loop, kind=s.UNROLLED), True
             return loop, False
         # [lo, main_lo) and [main_hi, hi) are guarded, between them nothing is; beyond is no effect
         ends = [end]
@@ -164,10 +191,11 @@ class _Partition:
         extent = form - lo
         if self.analyzer.at_most_zero(extent):
             return s.nothing()
+        body = body or loop.body
         out = s.For(
-            loop.var, lo.to_expr(), extent.to_expr(), kind, body or loop.body, loop.annotations
+            loop.var, lo.to_expr(), extent.to_expr(), kind, body, loop.annotations, loop.thread
         )
-        return _renewed(out) if renew else out
+        return renewed(out) if renew else out
 
     def _edge(
         self, c: e.PrimExpr, var: e.Var, inner: dict[e.Var, str], sign: int
@@ -206,20 +234,14 @@ class _Partition:
 
     def _live_end(self, loop: s.For, inner: dict[e.Var, str]) -> list[Affine] | None:
         """Steps, from the greatest of which on nothing has an effect; None if that is not known."""
-        allocated = set()
-
-        def visit(n: object) -> None:
-            if isinstance(n, s.Allocate):
-                allocated.add(id(n.buffer))
-
-        post_order_visit(loop.body, visit)
+        allocated = {id(n.buffer) for n in _inside(loop.body) if isinstance(n, s.Allocate)}
         ends: list[Affine] = []
 
         def effect(n: s.Stmt, end: Affine | None) -> bool:
             """Whether everything inside is over at a known step; collects the steps."""
             if isinstance(n, s.SeqStmt):
                 return all(effect(x, end) for x in n.seq)
-            if isinstance(n, (s.For, s.Allocate)):
+            if isinstance(n, (s.For, s.Allocate, s.AllocateConst, s.LetStmt)):
                 return effect(n.body, end)
             if isinstance(n, s.IfThenElse) and n.else_case is None and n.likely:
                 for c in _conjuncts(n.condition):
@@ -244,34 +266,16 @@ class _Partition:
         return list({f.key: f for f in ends}.values())
 
 
-def _loops(body: s.Stmt) -> list[s.For]:
-    """The loops in a statement, outer ones first."""
-    found: list[s.For] = []
-
-    def walk(n: s.Stmt) -> None:
-        if isinstance(n, s.For):
-            found.append(n)
-            walk(n.body)
-        elif isinstance(n, s.SeqStmt):
-            for x in n.seq:
-                walk(x)
-        elif isinstance(n, s.Allocate):
-            walk(n.body)
-        elif isinstance(n, s.IfThenElse):
-            walk(n.then_case)
-            if n.else_case is not None:
-                walk(n.else_case)
-
-    walk(body)
-    return found
+def _inside(body: s.Stmt) -> Iterator[s.Stmt]:
+    """A statement and all statements in it, outer ones first."""
+    yield body
+    for p in TABLE[type(body)][0](body):
+        if isinstance(p, s.Stmt):
+            yield from _inside(p)
 
 
 def _guards(body: s.Stmt) -> list[s.IfThenElse]:
-    found: list[s.IfThenElse] = []
-    post_order_visit(
-        body, lambda n: found.append(n) if isinstance(n, s.IfThenElse) and n.likely else None
-    )
-    return found
+    return [n for n in _inside(body) if isinstance(n, s.IfThenElse) and n.likely]
 
 
 def _conjuncts(c: e.PrimExpr) -> list[e.PrimExpr]:
@@ -289,43 +293,4 @@ def _unguarded(body: s.Stmt, holds: object) -> s.Stmt:
         return s.IfThenElse(ops.all_of(*left), n.then_case, None, True) if left else n.then_case
 
     rewrite = Rewriter({s.IfThenElse: branch, s.BufferStore: keep})
-    return rewrite(body)
-
-
-def _renewed(body: s.Stmt) -> s.Stmt:
-    """A copy with loop variables and buffers of its own."""
-    fresh: dict[e.Var, e.Var] = {}
-    buffers: dict[int, Buffer] = {}
-    for n in _loops(body):
-        fresh[n.var] = e.Var(n.var.name, n.var.dtype)
-
-    def buffer(b: Buffer) -> Buffer:
-        return buffers.get(id(b), b)
-
-    def loop(n: s.For) -> s.For:
-        n = rewrite.children(n)
-        return s.For(fresh[n.var], n.min, n.extent, n.kind, n.body, n.annotations)
-
-    def allocate(n: s.Allocate) -> s.Allocate:
-        b = n.buffer
-        buffers[id(b)] = Buffer(b.name, b.shape, b.dtype, b.scope)
-        return s.Allocate(buffers[id(b)], rewrite(n.body))
-
-    def load(n: e.BufferLoad) -> e.BufferLoad:
-        n = rewrite.children(n)
-        return e.BufferLoad(buffer(n.buffer), n.indices, n.dtype, n.mask)
-
-    def store(n: s.BufferStore) -> s.BufferStore:
-        n = rewrite.children(n)
-        return s.BufferStore(buffer(n.buffer), n.value, n.indices, n.mask)
-
-    rewrite = Rewriter(
-        {
-            e.Var: lambda v: fresh.get(v, v),
-            s.For: loop,
-            s.Allocate: allocate,
-            e.BufferLoad: load,
-            s.BufferStore: store,
-        }
-    )
     return rewrite(body)

@@ -58,7 +58,7 @@ def _promote(loop: s.For) -> s.Stmt | None:
     index = store.indices[0]
     lanes = dt.lanes(store.value.dtype)
     ramp = isinstance(index, e.Ramp)
-    if buffer.scope == "local" or loop.var in variables(index) or ramp != (lanes > 1):
+    if buffer.storage_scope == "local" or loop.var in variables(index) or ramp != (lanes > 1):
         return None
     if isinstance(index, e.Ramp) and index.stride != 1:
         return None
@@ -132,7 +132,7 @@ def _with_accumulators(
             var = n.var
             if fresh:
                 var = swap[n.var] = e.Var(n.var.name, n.var.dtype)
-            body = s.For(var, n.min, n.extent, n.kind, body, n.annotations)
+            body = s.For(var, n.min, n.extent, n.kind, body, n.annotations, n.thread)
         return Rewriter({e.Var: lambda v: swap.get(v, v)})(body) if swap else body
 
     def load(n: e.BufferLoad) -> e.BufferLoad:

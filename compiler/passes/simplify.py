@@ -7,36 +7,93 @@ for i in range(1):                      A[j] = B[j]
 
 from __future__ import annotations
 
-from whet.compiler.arith import Analyzer
+from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.simplify import Simplifier
 from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.facts import negated
 from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.renew import renewed
 from whet.compiler.tir.rewrite import keep, post_order_visit, variables
 
 
 def simplify(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
     """The function with simpler expressions and without statements that do nothing."""
-    return func.with_body(_Statements(Analyzer())(func.body))
+    return func.with_body(_Statements(config)(func.body))
 
 
 def simplify_loops(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
     """The same for loops and conditions alone: stores are not looked into, which saves time."""
-    return func.with_body(_Statements(Analyzer(), stores=False)(func.body))
+    return func.with_body(_Statements(config, stores=False)(func.body))
+
+
+class _Transitive(Analyzer):
+    """An analyzer that also adds two known conditions up."""
+
+    def at_most_zero(self, a: Affine) -> bool:
+        """Whether the form is surely <= 0."""
+        if super().at_most_zero(a):
+            return True
+        known = self.constraints
+        for k, first in enumerate(known):
+            for second in known[k:]:
+                high = self.bounds(a - first - second)[1]
+                if high is not None and high <= 0:
+                    return True
+        return False
 
 
 class _Statements(Simplifier):
-    def __init__(self, analyzer: Analyzer, stores: bool = True) -> None:
-        super().__init__(analyzer)
+    def __init__(self, config: PassConfig, stores: bool = True) -> None:
+        options = config["tir.Simplify"]
+        super().__init__(
+            _Transitive() if options["transitively_prove_inequalities"] else Analyzer()
+        )
         self.stores = stores
+        self.keep_trivial = config["tir.debug_keep_trivial_loop"]
         self.rules |= {
             s.For: self._for,
             s.IfThenElse: self._if,
             s.BufferStore: self._store if stores else keep,
             s.Allocate: self._allocate,
+            s.LetStmt: self._let,
+            s.AssertStmt: self._assert,
         }
+        if options["apply_constraints_to_boolean_branches"]:
+            self.rules[e.Or] = self._or_knowing
+        if options["convert_boolean_to_and_of_ors"]:
+            inner = self.rules[e.Or]
+            self.rules[e.Or] = lambda n: _and_of_ors(inner(n))
+
+    def _or_knowing(self, n: e.Or) -> e.PrimExpr:
+        a = self(n.a)
+        with self.analyzer.assuming(negated(a)):
+            b = self(n.b)
+        return n if a is n.a and b is n.b else ops.logical_or(a, b)
+
+    def _let(self, n: s.LetStmt) -> s.Stmt:
+        value = self(n.value)
+        if isinstance(value, e.IntImm) and not dt.is_bool(value.dtype):
+            self.analyzer.bind_loop(n.var, value, e.IntImm(value.dtype, 1))
+        body = self(n.body)
+        self.analyzer.ranges.pop(n.var, None)
+        return n if value is n.value and body is n.body else s.LetStmt(n.var, value, body)
+
+    def _assert(self, n: s.AssertStmt) -> s.Stmt:
+        condition = self(n.condition)
+        with self.analyzer.assuming(condition):
+            body = self(n.body)
+        if isinstance(condition, e.IntImm) and condition.value:
+            return body
+        values = tuple(self(v) for v in n.values)
+        same = all(a is b for a, b in zip(values, n.values))
+        if same and condition is n.condition and body is n.body:
+            return n
+        return s.AssertStmt(condition, n.message, body, values)
 
     def _for(self, n: s.For) -> s.Stmt:
         begin, extent = self(n.min), self(n.extent)
@@ -51,22 +108,27 @@ class _Statements(Simplifier):
         del self.analyzer.ranges[n.var]
         if s.is_nothing(body):
             return s.nothing()
-        if isinstance(extent, e.IntImm) and extent.value == 1 and self.stores:
+        if isinstance(extent, e.IntImm) and extent.value == 1 and self._dissolves(n):
             return body  # the analyzer has put the variable's one value everywhere
         shorter = self._guarded_steps(n, begin, extent, body)
         if shorter is not None:
             return shorter
         if _hoistable(n, body):
             assert isinstance(body, s.IfThenElse)
-            parts = [
-                None if x is None else s.For(n.var, begin, extent, n.kind, x, n.annotations)
-                for x in (body.then_case, body.else_case)
-            ]
-            assert parts[0] is not None
-            return s.IfThenElse(body.condition, parts[0], parts[1], body.likely)
+
+            def around(x: s.Stmt) -> s.For:
+                return s.For(n.var, begin, extent, n.kind, x, n.annotations, n.thread)
+
+            other = None if body.else_case is None else renewed(around(body.else_case))
+            return s.IfThenElse(body.condition, around(body.then_case), other, body.likely)
         if begin is n.min and extent is n.extent and body is n.body:
             return n
-        return s.For(n.var, begin, extent, n.kind, body, n.annotations)
+        return s.For(n.var, begin, extent, n.kind, body, n.annotations, n.thread)
+
+    def _dissolves(self, n: s.For) -> bool:
+        """Whether a loop of one step goes: one over GPU threads says that there is a kernel."""
+        on_gpu = n.kind == s.THREAD_BINDING and not n.thread.startswith(("vthread", "cthread"))
+        return self.stores and not self.keep_trivial and not on_gpu
 
     def _guarded_steps(
         self, n: s.For, begin: e.PrimExpr, extent: e.PrimExpr, body: s.Stmt
@@ -91,7 +153,8 @@ class _Statements(Simplifier):
         steps = end - begin.value
         if steps >= extent.value:
             return None
-        return self(s.For(n.var, begin, e.IntImm(extent.dtype, steps), n.kind, body, n.annotations))
+        fewer = e.IntImm(extent.dtype, steps)
+        return self(s.For(n.var, begin, fewer, n.kind, body, n.annotations, n.thread))
 
     def _if(self, n: s.IfThenElse) -> s.Stmt:
         condition = self(n.condition)
@@ -132,10 +195,23 @@ def _hoistable(loop: s.For, body: s.Stmt) -> bool:
     """
     if not isinstance(body, s.IfThenElse) or not body.likely:
         return False
-    if body.else_case is not None and loop.kind == s.PARALLEL:
+    if loop.kind == s.THREAD_BINDING or (body.else_case is not None and loop.kind == s.PARALLEL):
         return False
     reads: list[object] = []
     post_order_visit(
         body.condition, lambda n: reads.append(n) if isinstance(n, e.BufferLoad) else None
     )
     return not reads and loop.var not in variables(body.condition)
+
+
+def _and_of_ors(n: e.PrimExpr) -> e.PrimExpr:
+    """``(a and b) or c`` as ``(a or c) and (b or c)``."""
+    if not isinstance(n, e.Or):
+        return n
+    for this, other in ((n.a, n.b), (n.b, n.a)):
+        if isinstance(this, e.And):
+            return ops.logical_and(
+                _and_of_ors(ops.logical_or(this.a, other)),
+                _and_of_ors(ops.logical_or(this.b, other)),
+            )
+    return n

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.vector_lanes import Lanes, NotVectorizable, conjuncts
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.renew import renewed
 from whet.compiler.tir.rewrite import Rewriter, keep, post_order_visit, substitute, variables
 
 
@@ -53,7 +54,7 @@ def _vectorize(loop: s.For, vector_bytes: int, analyzer: Analyzer) -> s.Stmt:
         whole = _holds_for_all(loop, body, analyzer)
         if whole is not None:
             assert isinstance(body, s.IfThenElse)
-            tests = _conjuncts(body.condition)
+            tests = conjuncts(body.condition)
             outside = [c for c in tests if loop.var not in variables(c)]
             lanes = ops.all_of(*[c for c in tests if loop.var in variables(c)])
             guarded = s.IfThenElse(lanes, body.then_case, None, likely=True)
@@ -61,11 +62,11 @@ def _vectorize(loop: s.For, vector_bytes: int, analyzer: Analyzer) -> s.Stmt:
             masked = _chunks(loop, guarded, vector_bytes, analyzer, trusted=lanes)
             # where not even the first lane runs, what all lanes share must not be read either
             first = substitute(lanes, {loop.var: loop.min})
-            masked = s.IfThenElse(first, masked, None, likely=True)
+            masked = _own(s.IfThenElse(first, masked, None, likely=True))
             out = s.IfThenElse(whole, plain, masked, likely=True)
             return s.IfThenElse(ops.all_of(*outside), out, None, True) if outside else out
         return _chunks(loop, body, vector_bytes, analyzer)
-    except _NotVectorizable:
+    except NotVectorizable:
         return s.For(loop.var, loop.min, loop.extent, s.SERIAL, body, loop.annotations)
 
 
@@ -73,7 +74,7 @@ def _holds_for_all(loop: s.For, body: s.Stmt, analyzer: Analyzer) -> e.PrimExpr 
     """A scalar condition under which a guard holds for all lanes: that of the last, as it grows."""
     if not isinstance(body, s.IfThenElse) or not body.likely or body.else_case is not None:
         return None
-    conditions = [c for c in _conjuncts(body.condition) if loop.var in variables(c)]
+    conditions = [c for c in conjuncts(body.condition) if loop.var in variables(c)]
     if not conditions:
         return None
     for c in conditions:
@@ -106,30 +107,32 @@ def _chunks(
     if extent >= width > 1:
         full = extent // width
         if full == 1:
-            parts.append(_Lanes(loop.var, loop.min, width, analyzer, trusted).visit(body))
+            parts.append(Lanes(loop.var, loop.min, width, analyzer, trusted).visit(body))
         else:
             part = e.Var(loop.var.name, loop.var.dtype)
             base = ops.add(loop.min, ops.multiply(part, width))
             analyzer.bind_loop(part, ops.const(0), ops.const(full))
-            vectors = _Lanes(loop.var, base, width, analyzer, trusted).visit(body)
+            vectors = Lanes(loop.var, base, width, analyzer, trusted).visit(body)
             parts.append(s.For(part, ops.const(0), ops.const(full), s.UNROLLED, vectors))
         begin = full * width
     while begin < extent:
         lanes = 1 << ((extent - begin).bit_length() - 1)
         base = ops.add(loop.min, begin)
         if lanes == 1:
-            parts.append(substitute(body, {loop.var: base}))
+            rest = substitute(body, {loop.var: base})
         else:
-            parts.append(_Lanes(loop.var, base, lanes, analyzer, trusted).visit(body))
+            rest = Lanes(loop.var, base, lanes, analyzer, trusted).visit(body)
+        parts.append(_own(rest) if parts else rest)
         begin += lanes
     return s.seq(*parts)
 
 
-_DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
-
-
-class _NotVectorizable(Exception):
-    """The loop must stay a loop."""
+def _own(n: s.Stmt) -> s.Stmt:
+    """A further copy of a body, with variables of its own."""
+    simple: s.Stmt | None = n
+    while isinstance(simple, s.IfThenElse):
+        simple = simple.then_case if simple.else_case is None else None
+    return n if isinstance(simple, s.BufferStore) else renewed(n)
 
 
 def _widest(body: s.Stmt) -> int:
@@ -141,232 +144,3 @@ def _widest(body: s.Stmt) -> int:
 
     post_order_visit(body, visit)
     return max(sizes)
-
-
-class _Lanes:
-    """Rewrites a body for ``lanes`` consecutive values of ``var``, from ``base`` on.
-
-    ``trusted`` is a guard that is known to hold for some lane: what it guards may read what is the
-    same in all lanes.
-    """
-
-    def __init__(
-        self,
-        var: e.Var,
-        base: e.PrimExpr,
-        lanes: int,
-        analyzer: Analyzer,
-        trusted: e.PrimExpr | None = None,
-    ) -> None:
-        self.var = var
-        self.base = base
-        self.lanes = lanes
-        self.mask: e.PrimExpr | None = None
-        self.analyzer = analyzer
-        self.trusted = trusted
-        self.some_lane = True  # whether the mask surely holds for one of the lanes
-
-    # statements
-
-    def visit(self, n: s.Stmt) -> s.Stmt:
-        """The statement for all lanes at once."""
-        if isinstance(n, s.SeqStmt):
-            return s.seq(*[self.visit(x) for x in n.seq])
-        if isinstance(n, s.For):
-            if self._depends(n.min) or self._depends(n.extent):
-                raise _NotVectorizable
-            self.analyzer.bind_loop(n.var, n.min, n.extent)
-            body = self.visit(n.body)
-            del self.analyzer.ranges[n.var]
-            return s.For(n.var, n.min, n.extent, n.kind, body, n.annotations)
-        if isinstance(n, s.IfThenElse):
-            return self._branch(n)
-        if isinstance(n, s.BufferStore):
-            return self._store(n)
-        raise _NotVectorizable
-
-    def _store(self, n: s.BufferStore) -> s.Stmt:
-        if not self._depends(n.indices[0]):
-            raise _NotVectorizable
-        index = self.index(n.indices[0], n.buffer)
-        if isinstance(index, e.Broadcast):
-            raise _NotVectorizable
-        value = self._wide(self.value(n.value))
-        return s.BufferStore(n.buffer, value, (index,), self._merged(n.mask))
-
-    def _branch(self, n: s.IfThenElse) -> s.Stmt:
-        if not self._depends(n.condition):
-            other = None if n.else_case is None else self.visit(n.else_case)
-            return s.IfThenElse(n.condition, self.visit(n.then_case), other, n.likely)
-        if n.else_case is not None:
-            return s.seq(
-                self._masked(n.condition, n.then_case),
-                self._masked(ops.logical_not(n.condition), n.else_case),
-            )
-        scalar = [c for c in _conjuncts(n.condition) if not self._depends(c)]
-        vector = [c for c in _conjuncts(n.condition) if self._depends(c)]
-        masked = self._masked(
-            ops.all_of(*vector), n.then_case, some_lane=n.condition is self.trusted
-        )
-        if scalar:
-            return s.IfThenElse(ops.all_of(*scalar), masked, None, n.likely)
-        return masked
-
-    def _masked(self, condition: e.PrimExpr, body: s.Stmt, some_lane: bool = False) -> s.Stmt:
-        before = self.mask, self.some_lane
-        self.mask = self._merged(None, self._wide(self.value(condition)))
-        self.some_lane = some_lane
-        out = self.visit(body)
-        self.mask, self.some_lane = before
-        return out
-
-    def _merged(self, mask: e.PrimExpr | None, more: e.PrimExpr | None = None) -> e.PrimExpr | None:
-        out = self.mask
-        for m in (None if mask is None else self._wide(self.value(mask)), more):
-            if m is not None:
-                out = m if out is None else ops.logical_and(out, m)
-        return out
-
-    # expressions
-
-    def _depends(self, n: e.PrimExpr) -> bool:
-        return self.var in variables(n)
-
-    def _wide(self, n: e.PrimExpr) -> e.PrimExpr:
-        if dt.lanes(n.dtype) > 1:
-            return n
-        return e.Broadcast(n, self.lanes, dt.vector(n.dtype, self.lanes))
-
-    def index(self, n: e.PrimExpr, buffer: Buffer) -> e.PrimExpr:
-        """An index for all lanes: a ramp where the step between lanes is a number."""
-        form = self.analyzer.affine(n)
-        rest = form.without(self.var)
-        kind = dt.vector(n.dtype, self.lanes)
-        if not any(self.var in variables(atom) for atom, _ in rest.terms.values()):
-            step = form.terms[self.var][1] if self.var in form.terms else 0
-            start = rest.plus(self.analyzer.affine(self.base), step).to_expr(n.dtype)
-            if step == 0:
-                return e.Broadcast(start, self.lanes, kind)
-            return e.Ramp(start, step, self.lanes, kind)
-        size = buffer.shape[0]
-        if isinstance(size, e.IntImm) and size.value < 2**31:
-            return self._wide(self.value(n))
-        return self._long(n)  # 32 bits a lane may not hold it
-
-    def _long(self, n: e.PrimExpr) -> e.PrimExpr:
-        """An integer for all lanes, computed in 64 bits."""
-        kind = dt.vector("int64", self.lanes)
-        if n is self.var:
-            return e.Ramp(ops.cast("int64", self.base), 1, self.lanes, kind)
-        if isinstance(n, (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)):
-            return type(n)(self._long(n.a), self._long(n.b), kind)
-        return self._wide(ops.cast("int64", self.value(n)))
-
-    def value(self, n: e.PrimExpr) -> e.PrimExpr:
-        """A value for all lanes; still a scalar where it is the same in each."""
-        if not self._depends(n):
-            self._check_shared(n)
-            return n
-        kind = type(n)
-        if kind is e.Var:
-            return e.Ramp(self.base, 1, self.lanes, dt.vector(n.dtype, self.lanes))
-        if isinstance(n, e.BufferLoad):
-            index = self.index(n.indices[0], n.buffer)
-            if isinstance(index, e.Broadcast):
-                shared = e.BufferLoad(n.buffer, (index.value,), n.dtype)
-                self._check_shared(shared)
-                return shared
-            self._check_shared(index)
-            lanes = dt.vector(n.dtype, self.lanes)
-            mask = self._merged(n.mask)
-            # a masked read of a local array would keep it out of registers
-            if mask is not None and self._in_range(n.buffer, index):
-                mask = None
-            return e.BufferLoad(n.buffer, (index,), lanes, mask)
-        if isinstance(n, e.BinaryOp):
-            a, b = self._wide(self.value(n.a)), self._wide(self.value(n.b))
-            if self.mask is not None and kind in _DIVISIONS and not dt.is_float(n.dtype):
-                # a lane that is off reads zeros, and dividing by them would trap
-                one = self._wide(ops.const(1, dt.element(b.dtype)))
-                b = e.Select(self.mask, b, one, b.dtype)
-            return type(n)(a, b, dt.vector(n.dtype, self.lanes))
-        if isinstance(n, e.Cast):
-            return e.Cast(dt.vector(n.dtype, self.lanes), self._wide(self.value(n.value)))
-        if isinstance(n, e.Not):
-            return e.Not(self._wide(self.value(n.a)), dt.vector("bool", self.lanes))
-        if isinstance(n, e.Select):
-            return self._choose(
-                self.value(n.condition), self.value(n.true_value), self.value(n.false_value)
-            )
-        if isinstance(n, e.Call):
-            if n.op == "if_then_else":
-                return self._if_then_else(n)
-            args = tuple(self._wide(self.value(a)) for a in n.args)
-            return e.Call(dt.vector(n.dtype, self.lanes), n.op, args)
-        raise _NotVectorizable
-
-    def _check_shared(self, n: e.PrimExpr) -> None:
-        """Reads of what all lanes share happen even where a mask is off: they must be in range."""
-        if self.mask is None or self.some_lane:
-            return
-
-        def visit(x: object) -> None:
-            if isinstance(x, e.BufferLoad) and not self._in_range(
-                x.buffer, e.Ramp(x.indices[0], 1, 1, x.indices[0].dtype)
-            ):
-                raise _NotVectorizable
-
-        post_order_visit(n, visit)
-
-    def _in_range(self, buffer: Buffer, index: e.PrimExpr) -> bool:
-        """Whether all lanes surely read inside the buffer."""
-        if not isinstance(index, e.Ramp) or index.stride < 0:
-            return False
-        first, size = self.analyzer.affine(index.base), self.analyzer.affine(buffer.shape[0])
-        last = first.shifted((index.lanes - 1) * index.stride)
-        below = self.analyzer.at_most_zero(first.scaled(-1))
-        return below and self.analyzer.at_most_zero((last - size).shifted(1))
-
-    def _choose(self, c: e.PrimExpr, t: e.PrimExpr, f: e.PrimExpr) -> e.PrimExpr:
-        if dt.lanes(c.dtype) == dt.lanes(t.dtype) == dt.lanes(f.dtype) == 1:
-            return e.Select(c, t, f, t.dtype)
-        t, f = self._wide(t), self._wide(f)
-        return e.Select(self._wide(c), t, f, t.dtype)
-
-    def _if_then_else(self, n: e.Call) -> e.PrimExpr:
-        condition, t, f = n.args
-        kind = dt.vector(n.dtype, self.lanes)
-        if not self._depends(condition):
-            with self.analyzer.assuming(condition):
-                yes = self._wide(self.value(t))
-            return e.Call(kind, n.op, (condition, yes, self._wide(self.value(f))))
-        try:
-            return self._masked_choice(condition, t, f)
-        except _NotVectorizable:
-            scalar = [c for c in _conjuncts(condition) if not self._depends(c)]
-            if not scalar:
-                raise
-        # what all lanes read may only be read where all of them may: that needs a branch
-        vector = ops.all_of(*[c for c in _conjuncts(condition) if self._depends(c)])
-        shared = ops.all_of(*scalar)
-        with self.analyzer.assuming(shared):
-            inner = self._wide(self._masked_choice(vector, t, f))
-        return e.Call(kind, n.op, (shared, inner, self._wide(self.value(f))))
-
-    def _masked_choice(self, condition: e.PrimExpr, t: e.PrimExpr, f: e.PrimExpr) -> e.PrimExpr:
-        test = self._wide(self.value(condition))
-        mask, some_lane = self.mask, self.some_lane
-        self.some_lane = False
-        try:
-            self.mask = self._merged(None, test)
-            yes = self.value(t)
-            self.mask = mask
-            self.mask = self._merged(None, e.Not(test, test.dtype))
-            no = self.value(f)
-        finally:
-            self.mask, self.some_lane = mask, some_lane
-        return self._choose(test, yes, no)
-
-
-def _conjuncts(c: e.PrimExpr) -> list[e.PrimExpr]:
-    return [*_conjuncts(c.a), *_conjuncts(c.b)] if isinstance(c, e.And) else [c]

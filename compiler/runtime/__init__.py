@@ -1,10 +1,23 @@
-"""Running compiled kernels: arrays, devices, loaded modules, timing, artifacts."""
+"""Running compiled kernels: arrays, devices, modules, libraries, packed functions, timing."""
+
+from __future__ import annotations
 
 from whet.compiler.runtime import nd
 from whet.compiler.runtime.artifact import Artifact
-from whet.compiler.runtime.device import Device, cpu, device
-from whet.compiler.runtime.module import Function, Module
+from whet.compiler.runtime.device import Device, cpu, cuda, device
+from whet.compiler.runtime.export import include_dir
+from whet.compiler.runtime.function import Function
+from whet.compiler.runtime.library import load_module
+from whet.compiler.runtime.module import Module
 from whet.compiler.runtime.ndarray import NDArray
+from whet.compiler.runtime.packed import (
+    PackedFunc,
+    convert,
+    get_global_func,
+    list_global_func_names,
+    register_func,
+    remove_global_func,
+)
 from whet.compiler.runtime.timing import BenchmarkResult
 
 __all__ = [
@@ -14,7 +27,42 @@ __all__ = [
     "Function",
     "Module",
     "NDArray",
+    "PackedFunc",
+    "convert",
     "cpu",
+    "cuda",
     "device",
+    "enabled",
+    "get_global_func",
+    "include_dir",
+    "list_global_func_names",
+    "load_module",
     "nd",
+    "num_threads",
+    "register_func",
+    "remove_global_func",
 ]
+
+
+def enabled(target: str) -> bool:
+    """Whether this build of Whet makes code for a target and runs it on this machine.
+
+    Args:
+        target: a kind, or a whole target text, e.g. ``"llvm"`` or ``"cuda -arch=sm_80"``.
+    """
+    import shutil
+
+    from whet.compiler import settings
+
+    words = str(target).split()
+    kind = words[0] if words else ""
+    if kind == "c":
+        return shutil.which(settings.c_compiler().split()[0]) is not None
+    return kind in ("llvm", "cpu")
+
+
+def num_threads() -> int:
+    """Threads of a parallel loop: ``WHET_NUM_THREADS``, else usable physical cores."""
+    from whet.compiler.target import host
+
+    return host.num_threads()

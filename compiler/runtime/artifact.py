@@ -13,10 +13,10 @@ class Artifact:
 
     Attributes:
         object: an object file with, for each signature, the raw kernel, the checked entry and the
-            timing loop.
+            timing loop; empty where there is source only, for another compiler.
         signatures: the kernels, the entry function first.
         target: the canonical target's ``to_json()``.
-        source: the LLVM text that ``object`` was compiled from.
+        source: the text that ``object`` was compiled from: LLVM's or C's; or that of a device.
     """
 
     object: bytes

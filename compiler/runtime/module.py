@@ -3,90 +3,24 @@
 from __future__ import annotations
 
 import ctypes
-import threading
+import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from whet.compiler.errors import ArgumentError, ArtifactError
+from whet.compiler.runtime import source
 from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.function import Function, UnknownFunction, answer_calls_with
 from whet.compiler.runtime.timing import BenchmarkResult, measure, preparation
-from whet.compiler.signature import KernelSignature
 
+__all__ = ["Function", "Module", "UnknownFunction", "check_loadable"]
 
-class Function:
-    """A kernel of a module; calling it runs it.
-
-    Attributes:
-        signature: what it takes.
-    """
-
-    def __init__(self, signature: KernelSignature, module: Module) -> None:
-        self.signature = signature
-        self._module = module
-        self._lock = threading.Lock()
-        self._fast: Callable[..., None] | None = None
-
-    @property
-    def name(self) -> str:
-        """The kernel's name."""
-        return self.signature.name
-
-    @property
-    def fast(self) -> Callable[..., None]:
-        """The generated function itself, for callers that count nanoseconds.
-
-        It is made on first use and lives on without the module.
-        """
-        from whet.compiler.codegen.llvm.fastcall import make_fastcall
-        from whet.compiler.codegen.llvm.slowcall import SlowCall
-
-        with self._lock:
-            if self._fast is None:
-                code = self._module._code
-                slow = SlowCall(self.signature, self._repeat(), code)
-                raw = code.address_of(self.name + "__raw")
-                self._fast = make_fastcall(self.signature, raw, slow, code)
-                _answer_calls_with(self, self._fast)
-            return self._fast
-
-    def __call__(self, *args: object) -> None:
-        """Run the kernel.
-
-        Args:
-            args: arrays (numpy, NDArray or anything with ``__dlpack__``) and numbers, in order.
-
-        Raises:
-            ArgumentError: the kernel cannot take them.
-            MemoryError: there was no memory for an intermediate buffer.
-        """
-        self.fast(*args)
-
-    def repeater(self, args: tuple[object, ...]) -> Callable[[int], None]:
-        """A function that calls the kernel on ``args`` as often as it is told, with no checks.
-
-        Raises:
-            ArgumentError: the kernel cannot take ``args``.
-        """
-        from whet.compiler.codegen.llvm.entry import decode
-        from whet.compiler.codegen.llvm.slowcall import bind
-
-        slots = bind(self.signature, args)
-        repeat = self._repeat()
-
-        def run(number: int) -> None:
-            error = decode(self.signature, repeat(number, slots.argv))
-            if error is not None:
-                raise error
-
-        return run
-
-    def _repeat(self) -> Callable[..., int]:
-        address = self._module._code.address_of(self.name + "__repeat")
-        return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)(address)
-
-    def __repr__(self) -> str:
-        return f"<whet kernel {self.name}({', '.join(p.name for p in self.signature.params)})>"
+# TVM's name of a module's entry function.
+ENTRY = "__tvm_main__"
 
 
 class Module:
@@ -94,21 +28,35 @@ class Module:
 
     Make one with :meth:`from_artifact`. Calling the module runs its entry function, the first one.
 
+    Args:
+        artifact: what it is made of.
+        code: the loaded machine code, where somebody else loaded it.
+
     Attributes:
         artifact: what it was loaded from.
+        ir_module_by_target: of what ``build()`` made it: target -> lowered functions.
+        name: the name that ``build()`` was given.
     """
 
-    def __init__(self, artifact: Artifact) -> None:
-        from whet.compiler.codegen.llvm import jit
+    ir_module_by_target: Mapping[Any, Any] = MappingProxyType({})
+    name: str = ""
+    _code: Any
+    _imported: tuple[Module, ...] = ()
 
-        _check_loadable(artifact)
+    def __init__(self, artifact: Artifact, code: Any = None) -> None:
+        if code is None:
+            from whet.compiler.codegen.llvm import jit
+
+            check_loadable(artifact)
+            code = jit.load_object(artifact.object)
         self.artifact = artifact
-        self._code = jit.load_object(artifact.object)
+        self._code = code
         for s in artifact.signatures:
-            if f"@{s.name}__release(" in artifact.source:
-                release = ctypes.CFUNCTYPE(None)(self._code.address_of(f"{s.name}__release"))
+            symbol = f"{s.name}__release"
+            if code.has(symbol) if not artifact.object else symbol.encode() in artifact.object:
+                release = ctypes.CFUNCTYPE(None)(code.address_of(symbol))
                 # runs when nothing can call the code any more, just before it is unloaded
-                weakref.finalize(self._code, release).atexit = False
+                weakref.finalize(code, release).atexit = False
         self._functions = {s.name: Function(s, self) for s in artifact.signatures}
         self._entry = self._functions[artifact.signatures[0].name]
 
@@ -137,55 +85,158 @@ class Module:
         """The names of the functions."""
         return list(self._functions)
 
-    def __call__(self, *args: object) -> None:
+    @property
+    def type_key(self) -> str:
+        """The kind of target that it was made for: ``"llvm"``, ``"c"``, ``"cuda"``, ..."""
+        return source.kind_of(self.artifact)
+
+    @property
+    def format(self) -> str:
+        """The format that :meth:`save` writes where a name does not end in another."""
+        return "o" if self.is_dso_exportable else source.formats(self.artifact)[0]
+
+    @property
+    def is_dso_exportable(self) -> bool:
+        """Whether there is machine code of a CPU, which :meth:`export_library` can link."""
+        return bool(self.artifact.object)
+
+    @property
+    def imported_modules(self) -> list[Module]:
+        """The modules that were imported, e.g. with code for a GPU."""
+        return list(self._imported)
+
+    def import_module(self, module: Module) -> None:
+        """Let this module's functions use another module; it is exported with this one.
+
+        Raises:
+            ArgumentError: it is no module, or imports this one.
+        """
+        if not isinstance(module, Module):
+            raise ArgumentError(f"import_module({module!r})", "it is not a Module")
+        if self in module._all():
+            raise ArgumentError("import_module(...)", "the module imports this one already")
+        self._imported = (*self._imported, module)
+
+    def _all(self) -> list[Module]:
+        return [self, *(m for part in self._imported for m in part._all())]
+
+    def __call__(self, *args: object, **named: object) -> None:
         fast = self._entry.fast
-        _answer_calls_with(self, fast)
-        fast(*args)
+        answer_calls_with(self, fast)
+        fast(*args, **named)
 
     __call__.__doc__ = Function.__call__.__doc__
 
     def __getitem__(self, name: str) -> Function:
         return self.get_function(name)
 
-    def get_function(self, name: str) -> Function:
-        """The function of that name.
+    def get_function(self, name: str, query_imports: bool = False) -> Function:
+        """The function of that name; ``"__tvm_main__"`` is the entry function.
+
+        Args:
+            name: which.
+            query_imports: whether imported modules are searched, too.
 
         Raises:
             ArgumentError: there is none; also an AttributeError, as in TVM.
         """
-        if name not in self._functions:
-            import difflib
+        found = self._find(name, query_imports)
+        if found is not None:
+            return found
+        import difflib
 
-            close = difflib.get_close_matches(str(name), list(self._functions), 1)
-            raise UnknownFunction(
-                f"module[{name!r}]",
-                "the module has no such function",
-                (f"did you mean {close[0]!r}? " if close else "")
-                + f"functions: {', '.join(self._functions)}",
-            )
-        return self._functions[name]
+        close = difflib.get_close_matches(str(name), list(self._functions), 1)
+        raise UnknownFunction(
+            f"module[{name!r}]",
+            "the module has no such function",
+            (f"did you mean {close[0]!r}? " if close else "")
+            + f"functions: {', '.join(self._functions)}",
+        )
 
-    def implements_function(self, name: str) -> bool:
+    def implements_function(self, name: str, query_imports: bool = False) -> bool:
         """Whether the module has a function of that name."""
-        return name in self._functions
+        return self._find(name, query_imports) is not None
 
-    def get_source(self, fmt: str = "ll") -> str:
-        """The module's code as text.
+    def _find(self, name: str, query_imports: bool) -> Function | None:
+        for module in self._all() if query_imports else [self]:
+            if name in module._functions:
+                return module._functions[name]
+        return self._entry if name == ENTRY else None
+
+    def get_source(self, fmt: str = "") -> str:
+        """The module's code as text; in a format of an imported module, that one's.
 
         Args:
-            fmt: ``"ll"`` for LLVM's text, ``"asm"`` or ``"s"`` for assembly.
+            fmt: of ``llvm``: ``"ll"`` for LLVM's text, ``"asm"`` or ``"s"`` for assembly; of ``c``:
+                ``"c"``; of ``cuda``: ``"cu"`` or ``"cuda"``; ``""``: the first of these.
+
+        Raises:
+            ArgumentError: the format is none of these, or the module was loaded from a file.
+        """
+        return source.text_of(self._holder(fmt).artifact, fmt)
+
+    def _holder(self, fmt: str) -> Module:
+        """The module whose code has a format: this one, or one that was imported."""
+        if not fmt or fmt in source.formats(self.artifact) or fmt == "bc":
+            return self
+        for module in self._all()[1:]:
+            if fmt in source.formats(module.artifact):
+                return module
+        return self
+
+    def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
+        """Write the module's code to a file.
+
+        Args:
+            file_name: where; the ending says in which format, if ``fmt`` does not.
+            fmt: ``"ll"``, ``"s"``, ``"bc"``, ``"c"``, ``"cu"``: what this module's kind has, or an
+                imported one's; ``"o"``, ``"so"``, ``"tar"``: what :meth:`export_library` writes.
 
         Raises:
             ArgumentError: the format is none of these.
+            ArtifactError: it cannot be linked.
         """
-        if fmt in ("", "ll"):
-            return self.artifact.source
-        if fmt in ("asm", "s"):
-            from whet.compiler.codegen.llvm import jit
-            from whet.compiler.target import Target
+        path = Path(file_name)
+        kind = fmt or path.suffix.lstrip(".") or self.format
+        kind = {"obj": "o"}.get(kind, kind)
+        if kind in ("o", "so", "tar"):
+            from whet.compiler.runtime.export import export_library
 
-            return jit.assembly(self.artifact.source, Target(self.artifact.target))
-        raise ArgumentError(f"get_source({fmt!r})", "no such format", 'formats: "ll", "asm"')
+            export_library(self, path, fmt=kind)
+            return
+        path.write_bytes(source.bytes_of(self._holder(kind).artifact, kind))
+
+    def export_library(
+        self,
+        file_name: str | os.PathLike[str],
+        fcompile: Callable[..., Any] | None = None,
+        addons: Sequence[str] | None = None,
+        workspace_dir: str | None = None,
+        **kwargs: Any,
+    ) -> str:
+        """Write a library that C programs, and :func:`whet.runtime.load_module`, can use.
+
+        It needs no Python when it is called from C (``#include <whet/runtime.h>``, which is in
+        ``whet.runtime.include_dir()``).
+
+        Args:
+            file_name: in ``.so``: a shared library; in ``.o``: an object to link; in ``.tar``: the
+                parts, to be linked where they are loaded.
+            fcompile: ``fcompile(file_name, files, **kwargs)`` links instead of the C compiler.
+            addons: more files to link.
+            workspace_dir: a folder to keep the parts in.
+            kwargs: for the C compiler: ``options``, a list; ``cc``, its command (``CC`` or ``cc``).
+
+        Returns:
+            The name of the file.
+
+        Raises:
+            ArtifactError: the module has no code of a CPU, or it cannot be linked.
+            ArgumentError: the format is not known.
+        """
+        from whet.compiler.runtime.export import export_library
+
+        return export_library(self, file_name, fcompile, addons, workspace_dir, **kwargs)
 
     def time_evaluator(
         self,
@@ -218,8 +269,10 @@ class Module:
             ArgumentError: an argument is out of range, or the function does not exist.
         """
         function = self.get_function(func_name)
-        if dev.type != "cpu":
-            raise ArgumentError(f"time_evaluator(dev={dev})", "the kernel was made for the CPU")
+        if not isinstance(dev, Device) or not dev.exist:
+            raise ArgumentError(
+                f"time_evaluator(dev={dev})", "this machine has no such device", "use whet.cpu(0)"
+            )
         for name, value in (
             ("number", number),
             ("repeat", repeat),
@@ -247,24 +300,12 @@ class Module:
         return f"<whet module: {', '.join(self._functions)}>"
 
 
-def _answer_calls_with(callable_: Function | Module, fast: Callable[..., None]) -> None:
-    """Let calls of an object go to a builtin function, without a Python frame between.
+def check_loadable(artifact: Artifact) -> None:
+    """Refuse an artifact that this machine cannot run.
 
-    Python looks ``__call__`` up in the class, so the object gets a class of its own. A call with
-    three arrays takes 85 ns this way, and 180 ns through a method with ``*args``.
+    Raises:
+        ArtifactError: it holds no kernel, or was made for another processor.
     """
-    kind = type(callable_)
-    if "__call__" in kind.__dict__ and kind in (Function, Module):
-        callable_.__class__ = type(
-            kind.__name__, (kind,), {"__call__": staticmethod(fast), "__module__": kind.__module__}
-        )
-
-
-class UnknownFunction(ArgumentError, AttributeError):
-    """A module was asked for a function that it does not have."""
-
-
-def _check_loadable(artifact: Artifact) -> None:
     from whet.compiler.target import host
     from whet.compiler.target.features import parse_mattr
 

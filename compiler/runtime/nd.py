@@ -1,6 +1,32 @@
-"""``whet.nd``: arrays by TVM's names."""
+"""``whet.nd``: arrays and devices by TVM's names."""
 
-from whet.compiler.runtime.device import Device, cpu, device
+from whet.compiler.runtime.device import (
+    Device,
+    cpu,
+    cuda,
+    device,
+    ext_dev,
+    gpu,
+    metal,
+    opencl,
+    rocm,
+    vulkan,
+)
 from whet.compiler.runtime.ndarray import NDArray, array, empty, from_dlpack
 
-__all__ = ["Device", "NDArray", "array", "cpu", "device", "empty", "from_dlpack"]
+__all__ = [
+    "Device",
+    "NDArray",
+    "array",
+    "cpu",
+    "cuda",
+    "device",
+    "empty",
+    "ext_dev",
+    "from_dlpack",
+    "gpu",
+    "metal",
+    "opencl",
+    "rocm",
+    "vulkan",
+]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
 
-from whet.compiler.errors import ArgumentError
+from whet.compiler.codegen.llvm.abi import SCALARS
+from whet.compiler.errors import ArgumentError, WhetError
 from whet.compiler.runtime.device import Device, cpu
+from whet.compiler.runtime.dlpack import give, is_capsule, take, take_from
 
 
 @final
@@ -54,11 +58,18 @@ class NDArray:
         """A copy as a numpy array."""
         return self._array.copy()
 
+    def asnumpy(self) -> np.ndarray:
+        """TVM's old name of :meth:`numpy`, deprecated."""
+        warnings.warn(
+            "NDArray.asnumpy() is deprecated: use numpy()", DeprecationWarning, stacklevel=2
+        )
+        return self.numpy()
+
     def copyfrom(self, source: object) -> NDArray:
-        """Copy the elements of an array-like of the same shape into this array.
+        """Copy the elements of an array-like of the same shape into this array, cast to its dtype.
 
         Raises:
-            ArgumentError: the shapes differ.
+            ArgumentError: the shapes differ, or this array is read-only.
         """
         held = as_numpy(source)
         values = np.asarray(source) if held is None else held
@@ -67,28 +78,54 @@ class NDArray:
                 "NDArray.copyfrom()",
                 f"the source has shape {values.shape}, this array has {self.shape}",
             )
+        if not self._array.flags.writeable:
+            raise ArgumentError(
+                "NDArray.copyfrom()", "this array shares memory that is read-only", "copy it first"
+            )
         self._array[...] = values
         return self
 
-    def copyto(self, target: NDArray | Device) -> NDArray:
+    def copyto(self, target: NDArray | Device, mem_scope: str | None = None) -> NDArray:
         """Copy the elements to another array of the same shape, or to a new array on a device.
 
         Returns:
             The array that was written.
 
         Raises:
-            ArgumentError: the shapes differ.
+            ArgumentError: the shapes differ, or the device does not exist.
         """
         if isinstance(target, Device):
-            return array(self._array, target)
+            return array(self._array, target, mem_scope)
+        if not isinstance(target, NDArray):
+            raise ArgumentError(
+                f"NDArray.copyto({type(target).__name__})", "the target is an NDArray or a Device"
+            )
         return target.copyfrom(self)
 
     def same_as(self, other: object) -> bool:
         """Whether ``other`` is this very object."""
         return self is other
 
+    def _create_view(self, shape: Sequence[int]) -> NDArray:
+        """The same memory with another shape of as many elements.
+
+        Raises:
+            ArgumentError: the shape has another number of elements, or the array is not compact.
+        """
+        wanted = tuple(int(d) for d in shape)
+        if math.prod(wanted) != self._array.size or any(d < 0 for d in wanted):
+            raise ArgumentError(
+                f"NDArray._create_view({wanted})",
+                f"this array of shape {self.shape} has {self._array.size} elements",
+            )
+        if not self._array.flags.c_contiguous:
+            raise ArgumentError(
+                f"NDArray._create_view({wanted})", "this array is not compact", "copy it first"
+            )
+        return NDArray(self._array.reshape(wanted), self._device)
+
     def __setitem__(self, where: object, value: object) -> None:
-        if where != slice(None) and where is not ...:
+        if where is not ... and not (isinstance(where, slice) and where == slice(None)):
             raise ArgumentError(
                 f"NDArray[{where!r}] = …", "only the whole array can be set", "use a[:] = values"
             )
@@ -96,8 +133,22 @@ class NDArray:
             np.broadcast_to(np.asarray(value), self.shape) if np.isscalar(value) else value
         )
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._array.__dlpack__(**options)
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule with this array's memory."""
+        return self.__dlpack__()
+
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"the array is on {self._device}, not on DLPack's device {dl_device}")
+        given = self._array.copy() if copy else self._array
+        return give(given, max_version is not None and max_version[0] >= 1)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._device.device_type, self._device.index
@@ -117,24 +168,33 @@ class NDArray:
         return f"<whet.nd.NDArray {self.dtype} {self.shape} on {self._device}>\n{self._array!r}"
 
 
-def array(source: object, device: Device | None = None) -> NDArray:
+def array(source: object, device: Device | None = None, mem_scope: str | None = None) -> NDArray:
     """A new array with a copy of ``source``'s elements.
 
     Args:
         source: a numpy array, an NDArray, an object with ``__dlpack__``, or nested lists. Python
             floats become float32, as in TVM.
         device: where it shall live; the CPU by default.
+        mem_scope: the kind of memory; the CPU has ``"global"`` only.
+
+    Raises:
+        ArgumentError: the device or the kind of memory does not exist, or kernels do not have the
+            source's dtype.
     """
     held = as_numpy(source)
     if held is None:
         held = np.asarray(source)
         if held.dtype == np.float64 and not isinstance(source, np.generic):
             held = held.astype(np.float32)
-    return NDArray(np.array(held, order="C", copy=True), _on_cpu(device))
+    _check_dtype(held)
+    return NDArray(np.array(held, order="C", copy=True), _on_cpu(device, mem_scope))
 
 
 def empty(
-    shape: Sequence[int] | int, dtype: str = "float32", device: Device | None = None
+    shape: Sequence[int] | int,
+    dtype: str = "float32",
+    device: Device | None = None,
+    mem_scope: str | None = None,
 ) -> NDArray:
     """A new array with whatever its memory holds.
 
@@ -142,18 +202,25 @@ def empty(
         shape: extents of the dimensions.
         dtype: name of the elements' dtype.
         device: where it shall live; the CPU by default.
+        mem_scope: the kind of memory; the CPU has ``"global"`` only.
+
+    Raises:
+        ArgumentError: the device or the kind of memory does not exist.
+        CodegenError: kernels do not have the dtype.
     """
     from whet.compiler.codegen.llvm.abi import numpy_dtype
 
-    return NDArray(np.empty(shape, numpy_dtype(str(dtype))), _on_cpu(device))
+    return NDArray(np.empty(shape, numpy_dtype(str(dtype))), _on_cpu(device, mem_scope))
 
 
 def from_dlpack(source: Any) -> NDArray:
-    """An array that shares the memory of any object with ``__dlpack__``.
+    """An array that shares the memory of any object with ``__dlpack__``, or of a DLPack capsule.
 
     Raises:
         ArgumentError: the object has no ``__dlpack__`` or lives on another device.
     """
+    if is_capsule(source) or type(source).__name__ == "PyCapsule":
+        return NDArray(take(source))
     held = as_numpy(source)
     if held is None:
         raise ArgumentError(
@@ -175,15 +242,43 @@ def as_numpy(value: object) -> np.ndarray | None:
     if isinstance(value, np.generic) or not hasattr(value, "__dlpack__"):
         return None
     try:
-        return np.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        array = np.from_dlpack(value)
+        if array.flags.writeable:
+            return array
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        pass  # numpy has no bfloat16, and explains nothing
+    try:  # numpy takes memory from before DLPack 1.0 for read-only; this reads the struct itself
+        return take_from(value)
+    except (WhetError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise ArgumentError(
-            f"sharing the memory of a {type(value).__name__}", str(error), "move it to the CPU"
+            f"sharing the memory of a {type(value).__name__}", str(error), "copy it to a CPU array"
         ) from None
 
 
-def _on_cpu(device: Device | None) -> Device:
+def overlap(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays have bytes in common; where that is hard to say, whether they might."""
+    exactly: Any = np.shares_memory  # some releases' stubs know two values of max_work only
+    try:
+        return bool(exactly(a, b, max_work=10_000))
+    except np.exceptions.TooHardError:
+        return np.may_share_memory(a, b)
+
+
+def _check_dtype(held: np.ndarray) -> None:
+    if str(held.dtype.newbyteorder("=")) not in SCALARS:
+        raise ArgumentError(
+            f"an array of dtype {held.dtype}", "kernels have no such elements", ", ".join(SCALARS)
+        )
+
+
+def _on_cpu(device: Device | None, mem_scope: str | None) -> Device:
     where = cpu(0) if device is None else device
+    if not isinstance(where, Device):
+        raise ArgumentError(f"an array on {where!r}", "it is not a Device", "use whet.cpu(0)")
     if not where.exist:
         raise ArgumentError(f"an array on {where}", "this machine has no such device", "use cpu(0)")
+    if mem_scope not in (None, "", "global"):
+        raise ArgumentError(
+            f"an array with mem_scope={mem_scope!r}", "the CPU has global memory only"
+        )
     return where

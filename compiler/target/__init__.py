@@ -1,5 +1,70 @@
-"""What code is made for: the Target value, and the facts of the machine this process runs on."""
+"""What code is made for: the Target value, its kinds and tags, and the facts of this machine."""
 
+from whet.compiler.target.canon import (
+    canon_multi_target,
+    canon_multi_target_and_host,
+    canon_target,
+    canon_target_and_host,
+    canon_target_map_and_host,
+)
+from whet.compiler.target.generic import (
+    GenericFunc,
+    generic_func,
+    get_native_generic_func,
+    override_native_generic_func,
+)
+from whet.compiler.target.kinds import KINDS, TargetKind
+from whet.compiler.target.make import (
+    adreno,
+    arm_cpu,
+    bifrost,
+    create,
+    cuda,
+    hexagon,
+    intel_graphics,
+    mali,
+    micro,
+    rasp,
+    riscv_cpu,
+    rocm,
+    stm32,
+    vta,
+)
+from whet.compiler.target.tags import list_tags, register_tag
 from whet.compiler.target.target import Target
 
-__all__ = ["Target"]
+list_kinds = Target.list_kinds
+target_or_current = Target.target_or_current
+
+__all__ = [
+    "KINDS",
+    "GenericFunc",
+    "Target",
+    "TargetKind",
+    "adreno",
+    "arm_cpu",
+    "bifrost",
+    "canon_multi_target",
+    "canon_multi_target_and_host",
+    "canon_target",
+    "canon_target_and_host",
+    "canon_target_map_and_host",
+    "create",
+    "cuda",
+    "generic_func",
+    "get_native_generic_func",
+    "hexagon",
+    "intel_graphics",
+    "list_kinds",
+    "list_tags",
+    "mali",
+    "micro",
+    "override_native_generic_func",
+    "rasp",
+    "register_tag",
+    "riscv_cpu",
+    "rocm",
+    "stm32",
+    "target_or_current",
+    "vta",
+]

@@ -1,4 +1,4 @@
-"""The 64-bit x86 processors that LLVM knows by name.
+"""The architectures that code is made for, and the 64-bit x86 processors by LLVM's names.
 
 LLVM takes a name that it does not know for a 32-bit machine and ends the process, so a target is
 checked against this list first. It is what ``llc -march=x86-64 -mcpu=help`` prints, without those
@@ -6,6 +6,11 @@ that have no 64-bit mode; a newer machine is named by its level (``x86-64-v4``) 
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from whet.compiler.target.target import Target
 
 _NAMES = """
     alderlake amdfam10 arrowlake arrowlake-s arrowlake_s athlon-fx athlon64 athlon64-sse3 atom
@@ -22,3 +27,36 @@ _NAMES = """
     znver1 znver2 znver3 znver4 znver5
 """
 X86_64 = frozenset(_NAMES.split())
+
+ARCHITECTURES: dict[str, bool] = {
+    "x86_64": True,
+    "aarch64": True,
+    "riscv64": True,
+    "powerpc64le": True,
+    "loongarch64": True,
+    "arm": False,
+    "i686": False,
+    "riscv32": False,
+    "wasm32": False,
+}
+"""Architecture -> whether DLTensor looks there as it does here (64 bits, little-endian).
+
+Where it does not, an object holds the raw kernels and no checked entries.
+"""
+
+_SAME = {"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "powerpc64le"}
+
+
+def architecture_of(triple: str) -> str:
+    """The architecture that a target triple names, under one name for each."""
+    first = triple.split("-")[0].lower()
+    if first in _SAME:
+        return _SAME[first]
+    if first.startswith(("armv", "thumb")) or first == "arm":
+        return "arm"
+    return "i686" if first in ("i386", "i486", "i586", "i686", "x86") else first
+
+
+def has_entries(target: Target) -> bool:
+    """Whether objects for a target hold checked entries beside the raw kernels."""
+    return ARCHITECTURES.get(architecture_of(str(target.canonical().attrs["mtriple"])), False)

@@ -1,8 +1,7 @@
-"""Target: what code is made for, as text, JSON or a dict; an immutable value."""
+"""Target: what code is made for, as text, JSON, a dict or a tag; an immutable value."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import shlex
@@ -10,79 +9,159 @@ from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from typing import Any
 
-from whet.compiler.errors import TargetError
-from whet.compiler.target import features as feat
-from whet.compiler.target import host
-from whet.compiler.target.processors import X86_64
-
-# kind -> option -> type. What a kind understands can be read here and nowhere else.
-KINDS: dict[str, dict[str, type]] = {
-    "llvm": {
-        "mtriple": str,
-        "mcpu": str,
-        "mattr": str,
-        "vector_bytes": int,
-        "num_threads": int,
-        "model": str,
-        "keys": str,
-        "device": str,
-    },
-}
-_ALIASES = {"num_cores": "num_threads"}  # TVM's name
+from whet.compiler.errors import ArgumentError, TargetError
+from whet.compiler.target.canon import CanonForms
+from whet.compiler.target.canonical import canonical
+from whet.compiler.target.kinds import KINDS, TargetKind
+from whet.compiler.target.parse import option_name, parse
+from whet.compiler.target.tags import find_tag
 
 _current: ContextVar[tuple[Target, ...]] = ContextVar("whet_target", default=())
 
+DEVICE_TYPES = {"cpu": 1, "cuda": 2}
+"""Device -> its number in DLPack; any other one has that of an extension."""
+_EXTENSION = 12
 
-class Target:
+
+class KindName(str):
+    """The name of a kind, which serves as TVM's kind object, too."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The name as a plain text."""
+        return str.__str__(self)
+
+    @property
+    def row(self) -> TargetKind:
+        """The kind's row in the table of kinds."""
+        return KINDS[self]
+
+
+class Attributes(dict[str, Any]):
+    """Options by name; ``attrs["num-cores"]`` finds ``num_threads``."""
+
+    def __missing__(self, name: str) -> Any:
+        known = option_name(name)
+        if known == name:
+            raise KeyError(name)
+        return self[known]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The option, or ``default`` where it is not given."""
+        return super().get(name if name in self else option_name(name), default)
+
+
+class Features:
+    """What a target's processor has: ``target.features.has_avx2``."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def __getattr__(self, name: str) -> bool:
+        if not name.startswith("has_"):
+            raise AttributeError(f"{name!r}: features are asked for as has_<feature>")
+        wanted = name[4:].replace("_", "").replace(".", "")
+        return any(n.replace("-", "").replace(".", "").replace("_", "") == wanted for n in self)
+
+    def __iter__(self) -> Any:
+        return iter(sorted(self._names))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+
+class Target(CanonForms):
     """What code is made for: a kind and its options.
 
     Args:
-        spec: ``"llvm -mcpu=x86-64-v3 -mattr=+avx2,+fma"``, a dict or its JSON text with the key
-            ``kind``, or a Target. Options of ``llvm``: ``mtriple``, ``mcpu``, ``mattr``,
-            ``vector_bytes`` (16, 32 or 64), ``num_threads`` (also ``num-cores``), ``model``,
-            ``keys``, ``device``. A ``-`` in an option's name is the same as ``_``.
+        target: ``"llvm -mcpu=x86-64-v3 -mattr=+avx2,+fma"``; a dict or its JSON text with the key
+            ``kind``; a tag (``"nvidia/nvidia-a100"``, see :func:`list_tags`); or a Target. What a
+            kind understands stands in ``whet.target.KINDS``. A ``-`` in an option's name is the
+            same as ``_``; a bare ``-name`` sets a bool.
+        host: what runs the part that launches a GPU's kernels; also the key ``host``.
 
     Raises:
         TargetError: the kind or an option is unknown, given twice, or of the wrong type.
 
-    ``with Target("llvm"):`` makes a target current. Two targets are equal when their kinds and
-    options are; ``Target("llvm")`` is not equal to the canonical target of this machine.
+    ``with Target("llvm"):`` makes a target current. Two targets are equal when their kinds,
+    options and hosts are; ``Target("llvm")`` is not equal to the canonical target of this machine.
+
+    Attributes:
+        kind: its name, a text; ``kind.name`` is the same.
+        attrs: the options that were given.
+        host: a Target or None.
+        tag: the tag that it was made of, or ``""``.
     """
 
-    __slots__ = ("_tokens", "attrs", "kind")
+    __slots__ = ("_tokens", "attrs", "host", "kind", "tag")
 
-    kind: str
-    attrs: Mapping[str, Any]
+    kind: KindName
+    attrs: Attributes
+    host: Target | None
+    tag: str
     _tokens: list[Token]
 
-    def __init__(self, spec: str | Mapping[str, Any] | Target) -> None:
-        if isinstance(spec, Target):
-            kind, attrs = spec.kind, dict(spec.attrs)
-        elif isinstance(spec, Mapping):
-            kind, attrs = _from_mapping(spec)
-        elif isinstance(spec, str):
-            kind, attrs = _from_text(spec)
+    def __init__(
+        self,
+        target: str | Mapping[str, Any] | Target,
+        host: str | Mapping[str, Any] | Target | None = None,
+    ) -> None:
+        tag = ""
+        if isinstance(target, Target):
+            kind, attrs, own, tag = str(target.kind), dict(target.attrs), target.host, target.tag
         else:
-            raise TargetError(
-                f"Target({spec!r})", "a target is a text, a dict or a Target", _kinds_text()
-            )
-        object.__setattr__(self, "kind", kind)
-        object.__setattr__(self, "attrs", dict(sorted(attrs.items())))
-        object.__setattr__(self, "_tokens", [])
+            config = find_tag(target) if isinstance(target, str) else None
+            if config is not None:
+                tag = str(target)
+            elif isinstance(target, Mapping):
+                tag = str(target.get("tag", ""))
+            kind, attrs, own = parse(target if config is None else config)
+        given = own if host is None else host
+        self._set("kind", KindName(kind))
+        self._set("attrs", Attributes(sorted(attrs.items())))
+        self._set("host", None if given is None else Target(given))
+        self._set("tag", tag)
+        self._set("_tokens", [])
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Target does not change: make a new one to set {name}")
 
+    # other forms
+
     def to_json(self) -> dict:
         """The target as JSON-able data; ``Target(data)`` makes it again."""
-        return {"kind": self.kind, **self.attrs}
+        data: dict[str, Any] = {"kind": str(self.kind), **self.attrs}
+        if self.host is not None:
+            data["host"] = self.host.to_json()
+        return data
+
+    def export(self) -> dict:
+        """The target as TVM writes it: with its tag and all its keys."""
+        data = {**self.to_json(), "tag": self.tag, "keys": list(self.keys)}
+        if self.host is not None:
+            data["host"] = self.host.export()
+        return data
 
     def canonical(self) -> Target:
-        """The target with everything that it leaves open filled in from this machine.
+        """The target with everything that it leaves open filled in, for a CPU from this machine.
 
         For ``llvm``: ``mtriple``, ``mcpu``, ``mattr``, ``vector_bytes`` and ``num_threads``.
         """
-        return _canonical(self)
+        return canonical(self)
+
+    def replaced(self, attrs: Mapping[str, Any]) -> Target:
+        """A target of the same kind, host and tag with other options."""
+        data: dict[str, Any] = {"kind": str(self.kind), **attrs, "tag": self.tag}
+        return Target(data, self.host)
+
+    def with_host(self, host: str | Mapping[str, Any] | Target | None) -> Target:
+        """The same target with another host; with none for None."""
+        return Target({"kind": str(self.kind), **self.attrs, "tag": self.tag}, host)
 
     @property
     def key(self) -> str:
@@ -90,15 +169,120 @@ class Target:
         text = self.canonical()._text()
         return f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
+    # properties
+
+    @property
+    def device(self) -> str:
+        """The device its code runs on: ``"cpu"`` or ``"cuda"``."""
+        return self.kind.row.device
+
     @property
     def vector_bytes(self) -> int:
-        """Width of a vector register in bytes."""
-        return int(self.canonical().attrs["vector_bytes"])
+        """Width of a vector register in bytes; 16 where there is no telling."""
+        return int(self.canonical().attrs.get("vector_bytes", 16))
 
     @property
     def num_threads(self) -> int:
         """Threads of a parallel loop."""
-        return int(self.canonical().attrs["num_threads"])
+        return int(self.canonical().attrs.get("num_threads", 1))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What generic functions are chosen by, the most special first."""
+        own = self._list("keys")
+        return tuple(dict.fromkeys([*own, *self._list("device"), *self.kind.row.keys]))
+
+    @property
+    def arch(self) -> str:
+        """A GPU's architecture, e.g. ``"sm_80"``; ``""`` where none is given."""
+        return str(self._get("arch", ""))
+
+    @property
+    def mcpu(self) -> str:
+        """The processor that was asked for, or ``""``."""
+        return str(self._get("mcpu", ""))
+
+    @property
+    def mattr(self) -> list[str]:
+        """The features that were asked for, e.g. ``["+avx2"]``."""
+        return self._list("mattr")
+
+    @property
+    def model(self) -> str:
+        """The model of the device, ``"unknown"`` unless given."""
+        return str(self._get("model", "unknown"))
+
+    @property
+    def device_name(self) -> str:
+        """The option ``device``, or ``""``."""
+        return str(self._get("device", ""))
+
+    @property
+    def libs(self) -> list[str]:
+        """The libraries that may be used."""
+        return self._list("libs")
+
+    @property
+    def max_num_threads(self) -> int:
+        """The most threads of a block; of a CPU, the threads of a parallel loop."""
+        if self.device == "cpu":
+            return self.num_threads
+        return int(self._get("max_threads_per_block", self._get("max_num_threads", 1024)))
+
+    @property
+    def thread_warp_size(self) -> int:
+        """Threads that run in step: 1 on a CPU."""
+        return int(self._get("thread_warp_size", 1))
+
+    @property
+    def max_shared_memory_per_block(self) -> int:
+        """Bytes of shared memory that a block may have."""
+        return int(self.canonical().attrs.get("max_shared_memory_per_block", 0))
+
+    @property
+    def max_function_args(self) -> int:
+        """The most arguments of a kernel, -1 for no limit."""
+        return int(self._get("max_function_args", -1))
+
+    @property
+    def vtcm_capacity(self) -> int:
+        """Bytes of a Hexagon's own memory: 0, no kind here has any."""
+        return 0
+
+    @property
+    def supports_integer_dot_product(self) -> bool:
+        """Whether four bytes are multiplied and summed at once."""
+        given = self.attrs.get("supports_integer_dot_product")
+        if given is not None:
+            return bool(given)
+        digits = "".join(c for c in self.arch if c.isdigit())
+        if self.kind == "cuda":
+            return bool(digits) and int(digits) >= 61
+        return any(name in self.features for name in ("avx512vnni", "avxvnni", "dotprod"))
+
+    @property
+    def features(self) -> Features:
+        """What the canonical target's ``mattr`` switches on, e.g. ``features.has_avx2``."""
+        from whet.compiler.target.features import parse_mattr
+
+        text = str(self.canonical().attrs.get("mattr", ""))
+        return Features(frozenset(name for on, name in parse_mattr(text) if on))
+
+    def get_kind_attr(self, attr_name: str) -> Any:
+        """A field of the kind's row, e.g. ``"device"`` or ``"default_host"``; None if unknown."""
+        return getattr(self.kind.row, attr_name, None)
+
+    def get_target_device_type(self) -> int:
+        """DLPack's number of the device: 1 for a CPU, 2 for CUDA."""
+        return DEVICE_TYPES.get(self.device, _EXTENSION)
+
+    def _get(self, name: str, default: Any) -> Any:
+        return self.attrs.get(name, self.kind.row.defaults.get(name, default))
+
+    def _list(self, name: str) -> list[str]:
+        return [x.strip() for x in str(self.attrs.get(name, "")).split(",") if x.strip()]
+
+    # the current target
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
@@ -117,6 +301,20 @@ class Target:
         )
 
     @staticmethod
+    def target_or_current(target: Any) -> Target:
+        """``target`` as a Target, or the current one for None.
+
+        Raises:
+            ArgumentError: there is neither.
+        """
+        if target is not None:
+            return Target(target)
+        found = Target.current()
+        if found is None:
+            raise ArgumentError("target_or_current(None)", "target is not set", "give a target")
+        return found
+
+    @staticmethod
     def list_kinds() -> list[str]:
         """The kinds that can be asked for."""
         return sorted(KINDS)
@@ -128,6 +326,8 @@ class Target:
     def __exit__(self, *exc: object) -> None:
         _current.reset(self._tokens.pop())
 
+    # a value
+
     def _text(self) -> str:
         return json.dumps(self.to_json(), sort_keys=True)
 
@@ -138,168 +338,13 @@ class Target:
         return hash(self._text())
 
     def __reduce__(self) -> tuple:
-        return Target, (self.to_json(),)
+        return Target, ({**self.to_json(), "tag": self.tag},)
 
     def __str__(self) -> str:
-        return " ".join(
-            [self.kind, *(f"-{k}={shlex.quote(str(v))}" for k, v in self.attrs.items())]
-        )
+        words = [str(self.kind), *(f"-{k}={shlex.quote(str(v))}" for k, v in self.attrs.items())]
+        if self.host is not None:
+            words.append(f"-host={shlex.quote(str(self.host))}")
+        return " ".join(words)
 
     def __repr__(self) -> str:
         return f"Target({str(self)!r})"
-
-
-@functools.cache
-def _canonical_for(target: Target, threads: int) -> Target:
-    attrs = dict(target.attrs)
-    native = not attrs.get("mcpu") or attrs["mcpu"] == "native"
-    arch = str(attrs.get("mtriple") or host.triple()).split("-")[0]
-    attrs.setdefault("mtriple", host.triple())
-    if arch == host.architecture() == "x86_64":
-        have = set(host.features()) if native else set()
-        for on, name in feat.parse_mattr(attrs.get("mattr", "")):
-            (have.add if on else have.discard)(name)
-        if native:
-            kept = feat.closed(have)
-            attrs["mcpu"] = feat.level(kept)
-            attrs["mattr"] = ",".join("+" + f for f in sorted(kept))
-        attrs.setdefault("mattr", "")
-        if "vector_bytes" not in attrs:
-            attrs["vector_bytes"] = (
-                feat.x86_vector_bytes(feat.closed(have)) if native else _probe_vector_bytes(attrs)
-            )
-    else:
-        attrs["mcpu"] = "generic" if native else attrs["mcpu"]
-        local = native and arch == host.architecture()
-        attrs.setdefault(
-            "mattr", ",".join("+" + f for f in sorted(host.features())) if local else ""
-        )
-        attrs.setdefault("vector_bytes", 16)
-    attrs.setdefault("num_threads", threads)
-    return Target({"kind": target.kind, **attrs})
-
-
-_FILLED = ("mtriple", "mcpu", "mattr", "vector_bytes", "num_threads")
-
-
-def _canonical(target: Target) -> Target:
-    if target.attrs.get("mcpu") != "native" and all(name in target.attrs for name in _FILLED):
-        return target  # asked for often while code is made
-    return _canonical_for(target, host.num_threads())
-
-
-def _probe_vector_bytes(attrs: Mapping[str, Any]) -> int:
-    """The width LLVM gives a named processor, read off the registers of an addition."""
-    from whet.compiler.codegen.llvm import jit
-
-    text = (
-        "define <16 x float> @f(<16 x float> %x) {\n"
-        "  %y = fadd <16 x float> %x, %x\n  ret <16 x float> %y\n}"
-    )
-    full = Target({"kind": "llvm", **attrs, "vector_bytes": 16, "num_threads": 1})
-    asm = jit.assembly(text, full)
-    return 64 if "zmm" in asm else 32 if "ymm" in asm else 16
-
-
-def _kinds_text() -> str:
-    return f"kinds: {', '.join(sorted(KINDS))}"
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, known, 1, 0.5)
-    return f"did you mean {close[0]!r}? " if close else ""
-
-
-def _checked(asked: str, kind: object, pairs: list[tuple[str, Any]]) -> tuple[str, dict]:
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise TargetError(
-            asked,
-            f"there is no target kind {kind!r}",
-            _nearest(str(kind), list(KINDS)) + _kinds_text(),
-        )
-    options = KINDS[kind]
-    attrs: dict[str, Any] = {}
-    for raw, value in pairs:
-        name = raw.replace("-", "_")
-        name = _ALIASES.get(name, name)
-        if name not in options:
-            raise TargetError(
-                asked,
-                f"target kind {kind!r} has no option {raw!r}",
-                _nearest(name, list(options)) + f"options of {kind}: {', '.join(sorted(options))}",
-            )
-        if name in attrs:
-            raise TargetError(asked, f"option {name!r} is given twice")
-        attrs[name] = _typed(asked, name, value, options[name])
-    if kind == "llvm":
-        _check_processor(asked, attrs)
-    return kind, attrs
-
-
-def _check_processor(asked: str, attrs: dict[str, Any]) -> None:
-    """Refuse a processor's name for which LLVM would end the process."""
-    name = attrs.get("mcpu") or "native"
-    arch = str(attrs.get("mtriple") or host.architecture()).split("-")[0]
-    if name == "native" or arch != "x86_64" or name in X86_64:
-        return
-    raise TargetError(
-        asked,
-        f"there is no 64-bit x86 processor {name!r}",
-        _nearest(name, sorted(X86_64)) + "mcpu=native is this machine; x86-64-v3 has AVX2 and FMA",
-    )
-
-
-def _typed(asked: str, name: str, value: Any, wanted: type[Any]) -> Any:
-    if wanted is str and isinstance(value, list | tuple):
-        value = ",".join(map(str, value))
-    if wanted is int and isinstance(value, str) and value.isdigit():
-        value = int(value)
-    if type(value) is not wanted:
-        raise TargetError(
-            asked, f"option {name!r} takes {wanted.__name__}, not {value!r}", f"e.g. -{name}=…"
-        )
-    if name == "vector_bytes" and value not in (16, 32, 64):
-        raise TargetError(
-            asked, f"vector_bytes={value}", "vector registers have 16, 32 or 64 bytes"
-        )
-    if name == "num_threads" and int(value) < 1:
-        raise TargetError(asked, f"num_threads={value}", "at least one thread is needed")
-    return value
-
-
-def _from_mapping(spec: Mapping[str, Any]) -> tuple[str, dict]:
-    asked = f"Target({dict(spec)!r})"
-    if "kind" not in spec:
-        raise TargetError(asked, 'the key "kind" is missing', _kinds_text())
-    return _checked(asked, spec["kind"], [(k, v) for k, v in spec.items() if k != "kind"])
-
-
-def _from_text(text: str) -> tuple[str, dict]:
-    asked = f"Target({text!r})"
-    if text.lstrip().startswith("{"):
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise TargetError(asked, f"this is not JSON: {error}") from None
-        return _from_mapping(data)
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise TargetError(asked, f"the text cannot be split into words: {error}") from None
-    if not words:
-        raise TargetError(asked, "the text is empty", _kinds_text())
-    pairs: list[tuple[str, Any]] = []
-    rest = words[1:]
-    while rest:
-        word = rest.pop(0)
-        if not word.startswith("-"):
-            raise TargetError(asked, f"{word!r} is not an option", "options read -name=value")
-        name, equals, value = word.lstrip("-").partition("=")
-        if not equals:
-            if not rest:
-                raise TargetError(asked, f"option {name!r} has no value", "write -name=value")
-            value = rest.pop(0)
-        pairs.append((name, value))
-    return _checked(asked, words[0], pairs)

@@ -6,16 +6,22 @@ in one step of that loop: the bounds of their indices over all loops inside it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.arith.keys import structural_key
 from whet.compiler.errors import LowerError
+from whet.compiler.te import threads
+from whet.compiler.te.extents import pass_down, pass_up
 from whet.compiler.te.schedule import Schedule
-from whet.compiler.te.stage import AT, INLINE, Fuse, Split, Stage
-from whet.compiler.te.tensor import ComputeOp
+from whet.compiler.te.stage import AT, INLINE, Stage
+from whet.compiler.te.tensor import ComputeOp, ExternOp, nodes
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
-from whet.compiler.tir.rewrite import Rewriter, post_order_visit, substitute, variables
+from whet.compiler.tir.rewrite import Rewriter, substitute, variables
+from whet.compiler.tir.sharing import bind_shared
+from whet.compiler.tir.stmt import THREAD_BINDING, UNROLLED, VECTORIZED
 
 
 @dataclass(slots=True, eq=False)
@@ -28,6 +34,8 @@ class StageBounds:
         values: axis or loop -> its value, counted from 0, in terms of the loops.
         guards: conditions under which a step is one of the axis's own, for splits with a rest.
         limits: loop -> how many of its steps are the axis's own, where that says it all.
+        lengths: loop -> its steps, where the threads that run it are more than it needs.
+        launched: thread axis -> the variable of its loop around the whole stage.
         whole: whether the whole tensor is computed.
     """
 
@@ -36,6 +44,8 @@ class StageBounds:
     values: dict[e.IterVar, Affine] = field(default_factory=dict)
     guards: list[tuple[Affine, Affine]] = field(default_factory=list)
     limits: dict[e.IterVar, Affine] = field(default_factory=dict)
+    lengths: dict[e.IterVar, Affine] = field(default_factory=dict)
+    launched: dict[e.IterVar, e.Var] = field(default_factory=dict)
     whole: bool = True
 
     def index(self, axis: e.IterVar) -> Affine:
@@ -49,11 +59,15 @@ class Bounds:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self.analyzer = Analyzer()
+        self.threads = threads.has_threads(schedule)
         self.stages: dict[Stage, StageBounds] = {}
         self.bodies: dict[Stage, tuple[e.PrimExpr, ...]] = {}
+        self._reads: dict[Stage, list[tuple[Stage, e.ProducerLoad]]] = {}
         self._inline()
         for stage in reversed(schedule.stages):
-            if isinstance(stage.op, ComputeOp) and stage.attach_type != INLINE:
+            if isinstance(stage.op, ExternOp):
+                self._whole(stage)
+            elif isinstance(stage.op, ComputeOp) and stage.attach_type != INLINE:
                 self._infer(stage)
 
     # expressions
@@ -61,22 +75,33 @@ class Bounds:
     def _inline(self) -> None:
         inlined: dict[tuple[int, int], tuple[Stage, e.PrimExpr]] = {}
 
+        expanded: dict[tuple[Hashable, ...], tuple[e.ProducerLoad, e.PrimExpr]] = {}
+
         def expand(n: e.ProducerLoad) -> e.PrimExpr:
             n = rewrite.children(n)
             stage = self.schedule.stage_map[n.producer.op]
             found = inlined.get((id(stage), n.producer.value_index))
             if found is None:
                 return n
-            op = found[0].op
-            assert isinstance(op, ComputeOp)
-            return substitute(
-                found[1], {a.var: ops.cast(a.dtype, i) for a, i in zip(op.axis, n.indices)}
-            )
+            # the same element read twice is one expression, which is not copied for each read
+            key = (found[0], n.producer.value_index, *(_place_key(i) for i in n.indices))
+            known = expanded.get(key)
+            if known is None:
+                op = found[0].op
+                assert isinstance(op, ComputeOp)
+                places = {a.var: ops.cast(a.dtype, i) for a, i in zip(op.axis, n.indices)}
+                known = expanded[key] = n, substitute(found[1], places)
+            return known[1]
 
-        rewrite = Rewriter({e.ProducerLoad: expand})
+        rewrite = Rewriter({e.ProducerLoad: expand}, once=True)
         for stage in self.schedule.stages:
+            if isinstance(stage.op, ExternOp):
+                self.bodies[stage] = ()
+                self._check_extern(stage)
             if isinstance(stage.op, ComputeOp):
                 body = tuple(rewrite(b) for b in stage.op.body)
+                if stage.attach_type != INLINE:
+                    body = _named(body)
                 self.bodies[stage] = body
                 if stage.attach_type == INLINE:
                     for k, b in enumerate(body):
@@ -84,14 +109,13 @@ class Bounds:
 
     def reads(self, reader: Stage) -> list[tuple[Stage, e.ProducerLoad]]:
         """Every read of ``reader``, with the stage it reads."""
-        found: list[tuple[Stage, e.ProducerLoad]] = []
-
-        def visit(n: object) -> None:
-            if type(n) is e.ProducerLoad:
-                found.append((self.schedule.stage_map[n.producer.op], n))
-
-        for b in self.bodies[reader]:
-            post_order_visit(b, visit)
+        found = self._reads.get(reader)
+        if found is None:
+            found = self._reads[reader] = [
+                (self.schedule.stage_map[n.producer.op], n)
+                for n in nodes(self.bodies[reader])
+                if type(n) is e.ProducerLoad
+            ]
         return found
 
     def readers(self, stage: Stage) -> list[tuple[Stage, list[e.ProducerLoad]]]:
@@ -99,11 +123,39 @@ class Bounds:
         out = []
         for reader in self.stages:
             loads = [n for s, n in self.reads(reader) if s is stage]
-            if loads:
+            as_a_whole = isinstance(reader.op, ExternOp) and any(
+                self.schedule.stage_map[t.op] is stage for t in reader.op.inputs
+            )
+            if loads or as_a_whole:
                 out.append((reader, loads))
         return out
 
     # inference
+
+    def _check_extern(self, stage: Stage) -> None:
+        """An extern statement reads whole tensors, which must be somewhere."""
+        if stage.attach_type == INLINE:
+            raise LowerError(
+                f"compute_inline({stage.op.name})",
+                "it is a statement as a whole, and has no expression to put elsewhere",
+                "compute it at the root",
+            )
+        for t in stage.op.input_tensors:
+            if self.schedule.stage_map[t.op].attach_type == INLINE:
+                raise LowerError(
+                    f"compute_inline({t.op.name})",
+                    f"{stage.op.name} is a statement that reads {t.op.name} as a whole",
+                    f"compute {t.op.name} at the root",
+                )
+
+    def _whole(self, stage: Stage) -> None:
+        """An extern operation computes all it has, wherever it is attached."""
+        if stage.attach_type == AT:
+            self._loops_inside(stage)
+            for reader, _ in self.readers(stage):
+                self._check_inside(stage, reader)
+        b = self.stages[stage] = StageBounds()
+        threads.launch(stage, b)
 
     def _infer(self, stage: Stage) -> None:
         op = stage.op
@@ -116,27 +168,18 @@ class Bounds:
         if stage.attach_type == AT:
             b.whole = False
             self._region(stage, op, b)
-        pass_down(stage, b.extents, self.analyzer)
+        pass_down(stage.relations, b.extents, self.analyzer)
         for leaf in stage.leaf_iter_vars:
             self.analyzer.bind(leaf.var, Affine({}, 0), b.extents[leaf].shifted(-1))
-        self._pass_up(stage, b)
+        if self.threads:
+            threads.lengthen(self, stage, b)
+        for leaf in stage.leaf_iter_vars:
+            one = leaf in b.lengths and b.extents[leaf].key == Affine({}, 1).key
+            b.values[leaf] = Affine({}, 0) if one else self.analyzer.affine(leaf.var)
+        b.guards = pass_up(stage.relations, b.extents, b.values, self.analyzer)
+        b.guards += threads.guards(stage, b)
         self._limit(stage, b)
         self.stages[stage] = b
-
-    def _pass_up(self, stage: Stage, b: StageBounds) -> None:
-        """Values of the axes in terms of the loops, and the guards of splits with a rest."""
-        for leaf in stage.leaf_iter_vars:
-            b.values[leaf] = self.analyzer.affine(leaf.var)
-        for r in reversed(stage.relations):
-            if isinstance(r, Split):
-                inner = b.extents[r.inner]
-                outer_part = self._times(b.values[r.outer], inner)
-                b.values[r.parent] = outer_part + b.values[r.inner]
-                covered = self._times(b.extents[r.outer], inner)
-                if covered.key != b.extents[r.parent].key:
-                    b.guards.append((b.values[r.parent], b.extents[r.parent]))
-            else:
-                self._unfuse(r, b)
 
     def _limit(self, stage: Stage, b: StageBounds) -> None:
         """Turn guards into shorter loops.
@@ -157,7 +200,7 @@ class Bounds:
             if (
                 last is None
                 or hidden & {a.var for a in stage.leaf_iter_vars}
-                or stage.iter_var_attrs.get(last) in ("unrolled", "vectorized")
+                or self._has_fixed_length(stage, last)
                 or form.terms[last.var][1] < 0
             ):
                 kept.append((value, extent))
@@ -172,31 +215,20 @@ class Bounds:
             self.analyzer.bind(last.var, Affine({}, 0), b.limits[last].shifted(-1))
         b.guards = kept
 
-    def _unfuse(self, r: Fuse, b: StageBounds) -> None:
-        value, inner = b.values[r.fused], b.extents[r.inner]
-        if inner.is_const:
-            size = max(inner.const, 1)
-            b.values[r.outer] = self.analyzer.floordiv(value, size)
-            b.values[r.inner] = value - b.values[r.outer].scaled(size)
-            return
-        x, y = value.to_expr(), inner.to_expr()
-        b.values[r.outer] = self.analyzer.affine(e.FloorDiv(x, y, x.dtype))
-        b.values[r.inner] = self.analyzer.affine(e.FloorMod(x, y, x.dtype))
-
-    def _times(self, a: Affine, b: Affine) -> Affine:
-        if b.is_const:
-            return a.scaled(b.const)
-        if a.is_const:
-            return b.scaled(a.const)
-        x, y = a.to_expr(), b.to_expr()
-        return self.analyzer.affine(e.Mul(x, y, x.dtype))
+    def _has_fixed_length(self, stage: Stage, leaf: e.IterVar) -> bool:
+        attr = stage.iter_var_attrs.get(leaf)
+        return attr is not None and attr.kind in (UNROLLED, VECTORIZED, THREAD_BINDING)
 
     def _region(self, stage: Stage, op: ComputeOp, b: StageBounds) -> None:
         inner = self._loops_inside(stage)
         lows: list[list[Affine | None]] = [[] for _ in op.axis]
         highs: list[list[Affine | None]] = [[] for _ in op.axis]
-        for reader, loads in self.readers(stage):
+        readers = self.readers(stage)
+        for reader, _ in readers:
             self._check_inside(stage, reader)
+        if any(isinstance(reader.op, ExternOp) for reader, _ in readers):
+            return
+        for reader, loads in readers:
             values = self.axis_values(reader)
             for n in loads:
                 for d, index in enumerate(n.indices):
@@ -250,6 +282,13 @@ class Bounds:
         """Loop variables inside the loop that a stage is attached to."""
         parent, at = stage.attach_stage, stage.attach_ivar
         assert parent is not None
+        if parent.attach_type == INLINE:
+            name = at.var.name if at is not None else "?"
+            raise LowerError(
+                f"compute_at({stage.op.name}, {parent.op.name}, {name})",
+                f"{parent.op.name} was inlined afterwards, and has no loops",
+                f"attach {stage.op.name} at a stage that is computed",
+            )
         if not any(leaf is at for leaf in parent.leaf_iter_vars):
             name = at.var.name if at is not None else "?"
             raise LowerError(
@@ -265,6 +304,8 @@ class Bounds:
                 up = up.attach_stage
             if up is parent and other is not parent:
                 inner |= {leaf.var for leaf in other.leaf_iter_vars}
+        if self.threads:
+            inner |= threads.relaxed(self, stage)
         return inner
 
     def _check_inside(self, stage: Stage, reader: Stage) -> None:
@@ -289,13 +330,33 @@ class Bounds:
             )
 
 
+def _named(bodies: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
+    """The bodies with names for parts that occur often."""
+    known: dict[int, e.PrimExpr] = {}
+
+    def named(x: e.PrimExpr) -> e.PrimExpr:
+        return known.setdefault(id(x), bind_shared(x))
+
+    out: list[e.PrimExpr] = []
+    for body in bodies:
+        if isinstance(body, e.Reduce):
+            source = tuple(named(x) for x in body.source)
+            changed = any(a is not b for a, b in zip(source, body.source))
+            out.append(replace(body, source=source) if changed else body)
+        else:
+            out.append(named(body))
+    return tuple(out)
+
+
+def _place_key(index: e.PrimExpr) -> Hashable:
+    """Equal for indices that are written the same; a large one is only equal to itself."""
+    return structural_key(index) if len(nodes((index,))) < 100 else id(index)
+
+
 def _depends_on_data(form: Affine) -> bool:
     """Whether an index is read from a tensor: nothing is known of it before the kernel runs."""
-    found: list[object] = []
-    for atom, _ in form.terms.values():
-        if not isinstance(atom, e.Var):
-            post_order_visit(atom, lambda n: found.append(n) if type(n) is e.ProducerLoad else None)
-    return bool(found)
+    atoms = [atom for atom, _ in form.terms.values() if not isinstance(atom, e.Var)]
+    return any(type(n) is e.ProducerLoad for n in nodes(atoms))
 
 
 def _place(stage: Stage, axis: e.IterVar) -> int:
@@ -307,47 +368,3 @@ def _place(stage: Stage, axis: e.IterVar) -> int:
         f"{axis.var.name} is no longer a loop of {stage.op.name}",
         "call compute_at after the parent's loops are final",
     )
-
-
-def pass_down(stage: Stage, extents: dict[e.IterVar, Affine], analyzer: Analyzer) -> None:
-    """Extents of everything that splits and fuses made, from those of the axes."""
-    for r in stage.relations:
-        if isinstance(r, Fuse):
-            a, b = extents[r.outer], extents[r.inner]
-            if b.is_const:
-                extents[r.fused] = a.scaled(b.const)
-            else:
-                x, y = a.to_expr(), b.to_expr()
-                extents[r.fused] = analyzer.affine(e.Mul(x, y, x.dtype))
-            continue
-        parent = extents[r.parent]
-        given = analyzer.affine(r.factor if r.factor is not None else r.nparts)  # type: ignore[arg-type]
-        if parent.is_const and given.is_const:
-            given = Affine({}, max(min(given.const, parent.const), 1))
-        other = ceildiv(parent, given, analyzer)
-        extents[r.inner], extents[r.outer] = (
-            (given, other) if r.factor is not None else (other, given)
-        )
-
-
-def ceildiv(a: Affine, b: Affine, analyzer: Analyzer) -> Affine:
-    """``a / b`` rounded up."""
-    if b.is_const:
-        return analyzer.floordiv(a.shifted(b.const - 1), b.const)
-    x, y = (a + b).shifted(-1).to_expr(), b.to_expr()
-    return analyzer.affine(e.FloorDiv(x, y, x.dtype))
-
-
-def leaf_extents(stage: Stage) -> dict[e.IterVar, str]:
-    """The extents of a stage's loops as text, as if it computed its whole tensor."""
-    from whet.compiler.tir.printer import expr_text
-
-    op = stage.op
-    if not isinstance(op, ComputeOp):
-        return {}
-    analyzer = Analyzer()
-    extents = {
-        a: analyzer.affine(a.dom.extent) for a in (*op.axis, *op.reduce_axis) if a.dom is not None
-    }
-    pass_down(stage, extents, analyzer)
-    return {a: expr_text(extents[a].to_expr()) for a in stage.leaf_iter_vars}

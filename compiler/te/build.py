@@ -1,93 +1,135 @@
-"""What a user writes a computation with: placeholders, axes, reductions, compute."""
+"""What a user writes a computation with: placeholders and compute."""
 
 from __future__ import annotations
 
 import inspect
-import math
-import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te.tensor import ComputeOp, PlaceholderOp, Tensor, TensorSlice
+from whet.compiler.te.axes import index_type, integer
+from whet.compiler.te.tag import chosen_tag
+from whet.compiler.te.tensor import ComputeOp, PlaceholderOp, Tensor, TensorSlice, nodes
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
-from whet.compiler.tir.rewrite import post_order_visit
 
 
-def _shape(shape: Any, what: str) -> tuple[e.PrimExpr, ...]:
-    dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+def dimensions(shape: Any, asked: str) -> tuple[e.PrimExpr, ...]:
+    """A shape as integer expressions; a bare number or expression is one dimension.
+
+    Raises:
+        ArgumentError: for what is no integer, and for negative numbers.
+    """
+    if isinstance(shape, (str, bytes, Mapping, Tensor, TensorSlice)) or shape is None:
+        raise ArgumentError(
+            asked,
+            f"the shape {shape!r} is a {type(shape).__name__}",
+            "give a tuple of ints and te.var, e.g. (n, 16)",
+        )
+    bare = isinstance(shape, e.ExprOp) or not isinstance(shape, Iterable)
     out = []
-    for d in dims:
-        x = ops.convert(int(d) if isinstance(d, (bool, numbers.Integral)) else d)
-        if not dt.is_int(x.dtype):
-            kind = "str" if isinstance(d, str) else x.dtype
-            raise ArgumentError(what, f"the dimension {d!r} is a {kind}, not an integer")
+    for d in (shape,) if bare else tuple(shape):
+        x = integer(d, asked, "the dimension")
         if isinstance(x, e.IntImm) and x.value < 0:
-            raise ArgumentError(what, f"the dimension {x.value} is negative")
+            raise ArgumentError(asked, f"the dimension {x.value} is negative", "at least 0")
+        loads = [n for n in nodes((x,)) if type(n) in (e.ProducerLoad, e.Reduce)]
+        if loads:
+            raise ArgumentError(
+                asked,
+                "a dimension is computed from the elements of a tensor",
+                "sizes are known before the kernel runs: give a te.var and pass its value",
+            )
         out.append(x)
     return tuple(out)
 
 
-def var(name: str = "tindex", dtype: str = "int32") -> e.Var:
-    """A symbolic scalar."""
-    return e.Var(name, dt.check(dtype))
+def element_type(dtype: Any, asked: str) -> str:
+    """A scalar data type that a tensor may hold; float32 for None."""
+    kind = dt.check("float32" if dtype is None else dtype)
+    if dt.lanes(kind) > 1 or kind == "handle":
+        raise ArgumentError(
+            asked, f"elements of type {kind} are not known", "a scalar type, e.g. float32"
+        )
+    return kind
 
 
-def size_var(name: str = "size", dtype: str = "int32") -> e.SizeVar:
-    """A symbolic size: never negative; in a shape it is bound by the arrays of a call."""
-    return e.SizeVar(name, dt.check(dtype))
+def checked_name(name: Any, asked: str) -> str:
+    """A name, which must be a str."""
+    if not isinstance(name, str):
+        raise ArgumentError(asked, f"the name {name!r} is a {type(name).__name__}, not a str")
+    return name
 
 
 def placeholder(shape: Any, dtype: str | None = None, name: str = "placeholder") -> Tensor:
-    """An input tensor of ``shape`` (ints or symbolic sizes); float32 unless said."""
-    dims = _shape(shape, f"placeholder({name})")
-    return PlaceholderOp(name, dims, dt.check(dtype or "float32")).output(0)
+    """An input tensor.
 
+    Args:
+        shape: its dimensions, ints or symbolic sizes; a bare one stands for one dimension.
+        dtype: float32 unless said.
+        name: name of the argument.
 
-def _range(dom: Any) -> e.Range:
-    if isinstance(dom, e.Range):
-        return dom
-    if not isinstance(dom, (tuple, list)) or len(dom) != 2:
-        raise ArgumentError(
-            f"reduce_axis({dom!r})", "a domain is a pair (begin, end)", "(0, n) for n steps"
-        )
-    begin, end = (ops.convert(x) for x in dom)
-    return e.Range(begin, ops.subtract(end, begin))
-
-
-def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "") -> e.IterVar:
-    """An axis to reduce over; ``dom`` is ``(begin, end)``, the end left out."""
-    return e.IterVar(_range(dom), e.Var(name), e.COMM_REDUCE, thread_tag)
+    Raises:
+        ArgumentError: for a shape or a type that cannot be.
+    """
+    asked = f"placeholder({name})"
+    dims = dimensions(shape, asked)
+    kind = element_type(dtype, asked)
+    return PlaceholderOp(checked_name(name, asked), dims, kind, chosen_tag("", asked)).output(0)
 
 
 def _parameters(
-    fcompute: Callable, ndim: int, varargs_names: Sequence[str] | None
+    fcompute: Callable, ndim: int, varargs_names: Sequence[str] | None, asked: str
 ) -> tuple[list[str], int]:
     """The names of all axes, and how many of them the function takes."""
-    spec = inspect.getfullargspec(fcompute)
+    if not callable(fcompute):
+        raise ArgumentError(
+            asked,
+            f"fcompute is a {type(fcompute).__name__}, not a function",
+            "lambda i, j: A[i, j] + 1",
+        )
+    try:
+        spec = inspect.getfullargspec(fcompute)
+    except TypeError as error:
+        raise ArgumentError(
+            asked, f"the arguments of {fcompute!r} cannot be seen", "wrap it: lambda i: f(i)"
+        ) from error
+    names = list(spec.args)
+    if inspect.ismethod(fcompute) or not (
+        inspect.isroutine(fcompute) or hasattr(fcompute, "__wrapped__")
+    ):
+        names = [n for k, n in enumerate(names) if k or n != "self"]
     if spec.kwonlyargs or spec.varkw:
-        raise ArgumentError("compute", "the function has keyword arguments; give plain indices")
-    names = list(spec.args[1:] if inspect.ismethod(fcompute) else spec.args)
+        raise ArgumentError(
+            asked, "the function has keyword arguments", "take plain indices: lambda i, j: ..."
+        )
     if spec.defaults:
-        raise ArgumentError("compute", "the function has default arguments; give plain indices")
+        raise ArgumentError(
+            asked,
+            "the function has default arguments",
+            "take plain indices; functools.partial gives other values",
+        )
     if len(names) > ndim:
         raise ArgumentError(
-            "compute",
+            asked,
             f"the function takes {len(names)} indices but the shape has {ndim} dimensions",
+            f"lambda {', '.join('ijklmn'[k % 6] for k in range(ndim))}: ..." if ndim else "lambda:",
         )
     takes = ndim if spec.varargs else len(names)
     if spec.varargs:
         rest = ndim - len(names)
-        if varargs_names is not None:
-            if len(varargs_names) != rest:
-                raise ArgumentError(
-                    "compute", f"varargs_names names {len(varargs_names)} of {rest} indices"
-                )
-            names += list(varargs_names)
-        else:
+        if varargs_names is None:
             names += [f"{spec.varargs}{k}" for k in range(rest)]
+        elif len(varargs_names) != rest:
+            raise ArgumentError(
+                asked, f"varargs_names names {len(varargs_names)} of {rest} indices", "name each"
+            )
+        else:
+            names += [checked_name(n, asked) for n in varargs_names]
+    elif varargs_names is not None:
+        raise ArgumentError(
+            asked, "varargs_names was given, but the function has no *args", "leave it out"
+        )
     elif len(names) < ndim:
         names += [f"ax{k}" for k in range(len(names), ndim)]
     return names, takes
@@ -113,15 +155,19 @@ def compute(
         varargs_names: names of the axes behind ``*i``.
 
     Returns:
-        A tensor, or a list of tensors for a tuple.
+        A tensor, or a list of tensors for a tuple of several.
 
     Raises:
         ArgumentError: if the function does not fit the shape or mixes reductions.
     """
-    dims = _shape(shape, f"compute({name})")
-    names, given = _parameters(fcompute, len(dims), varargs_names)
+    name = checked_name(name, "compute(...)")
+    asked = f"compute({name})"
+    dims = dimensions(shape, asked)
+    tag, attrs = chosen_tag(tag, asked), checked_attrs(attrs, asked)
+    names, given = _parameters(fcompute, len(dims), varargs_names, asked)
     axis = tuple(
-        e.IterVar(e.Range(ops.const(0), d), e.Var(n), e.DATA_PAR) for n, d in zip(names, dims)
+        e.IterVar(e.Range(ops.const(0, index_type(d)), d), e.Var(n, index_type(d)), e.DATA_PAR)
+        for n, d in zip(names, dims)
     )
     result = fcompute(*[a.var for a in axis[:given]])
     many = isinstance(result, (tuple, list))
@@ -129,20 +175,40 @@ def compute(
     for value in result if many else (result,):
         if isinstance(value, (Tensor, TensorSlice)) and given < len(axis):
             value = value[tuple(a.var for a in axis[given:])]
-        body.append(ops.convert(value))
-    op = ComputeOp(name, axis, _reduction_axes(body, name), tuple(body), tag, dict(attrs or {}))
+        body.append(_element(value, asked))
+    if not body:
+        raise ArgumentError(asked, "the function gives no value", "return an expression")
+    reduced = _reduction_axes(body, asked)
+    op = ComputeOp(name, axis, reduced, tuple(body), tag, attrs)
     outputs = [op.output(k) for k in range(len(body))]
-    return outputs if many else outputs[0]
+    return outputs if len(outputs) > 1 else outputs[0]
 
 
-def _reduction_axes(body: list[e.PrimExpr], name: str) -> tuple[e.IterVar, ...]:
+def checked_attrs(attrs: Any, asked: str) -> dict[str, Any]:
+    """Attributes of an operation as a dictionary of their own."""
+    if attrs is not None and not isinstance(attrs, Mapping):
+        raise ArgumentError(asked, f"attrs is a {type(attrs).__name__}, not a dict")
+    return dict(attrs or {})
+
+
+def _element(value: Any, asked: str) -> e.PrimExpr:
+    if value is None:
+        raise ArgumentError(asked, "the function returned None", "return an expression")
+    x = ops.convert(value)
+    if x.dtype == "handle" or dt.lanes(x.dtype) > 1:
+        raise ArgumentError(
+            asked, f"the function gives a {x.dtype}", "an element is a number of a scalar type"
+        )
+    return x
+
+
+def _reduction_axes(body: list[e.PrimExpr], asked: str) -> tuple[e.IterVar, ...]:
     top = [b for b in body if isinstance(b, e.Reduce)]
-    for expression in body:
-        nested: list[e.Reduce] = []
-        post_order_visit(expression, lambda n: nested.append(n) if type(n) is e.Reduce else None)  # noqa: B023
-        if any(n is not expression for n in nested):
+    roots = {id(b) for b in top}
+    for n in nodes(body):
+        if type(n) is e.Reduce and (id(n) not in roots or _inside(n, body)):
             raise ArgumentError(
-                f"compute({name})",
+                asked,
                 "a reduction stands inside a larger expression",
                 "give it a compute of its own and read its result: "
                 "S = te.compute(shape, lambda i: te.sum(...)); "
@@ -155,89 +221,38 @@ def _reduction_axes(body: list[e.PrimExpr], name: str) -> tuple[e.IterVar, ...]:
         for t in top
     ):
         raise ArgumentError(
-            f"compute({name})", "outputs of one nest must all be reductions over the same axes"
+            asked,
+            "outputs of one nest must all be reductions over the same axes",
+            "give the others a te.compute of their own",
         )
+    _check_groups(top, asked)
     return top[0].axis
 
 
-class Reducer:
-    """A reduction such as ``te.sum``: ``reducer(expr, axis, where=None, init=None)``.
+def _inside(n: e.Reduce, body: list[e.PrimExpr]) -> bool:
+    """Whether an output's reduction is also a part of another output."""
+    return any(part is n for b in body if b is not n for part in nodes((b,)))
 
-    With several expressions and no axis it combines them directly.
-    """
 
-    def __init__(
-        self,
-        name: str,
-        combine: Callable[[Any, Any], Any],
-        identity: Callable[[str], e.PrimExpr],
-    ) -> None:
-        self.__name__ = name
-        self._combine = combine
-        self._identity = identity
+def groups(body: Sequence[e.PrimExpr]) -> list[list[int]]:
+    """Which outputs belong to one reduction: those of a tuple reducer share their combiner."""
+    found: dict[int, list[int]] = {}
+    for k, b in enumerate(body):
+        assert isinstance(b, e.Reduce)
+        found.setdefault(id(b.combiner), []).append(k)
+    return list(found.values())
 
-    def __call__(
-        self, expr: Any, *args: Any, axis: Any = None, where: Any = None, init: Any = None
-    ) -> e.PrimExpr:
-        """The reduction of ``expr`` over ``axis``, where ``where`` holds, begun at ``init``."""
-        if axis is None and args and _all_axes(args[0]) and len(args) <= 3:
-            axis = args[0]
-            where = args[1] if len(args) > 1 else where
-            init = args[2] if len(args) > 2 else init
-        elif args:
-            out = ops.convert(expr)
-            for other in args:
-                out = self._combine(out, other)
-            return out
-        if axis is None:
+
+def _check_groups(top: list[e.Reduce], asked: str) -> None:
+    for group in groups(top):
+        reducer = top[group[0]]
+        wanted = len(reducer.source)
+        places = sorted(top[k].value_index for k in group)
+        if wanted > 1 and places != list(range(wanted)):
             raise ArgumentError(
-                f"{self.__name__}(expr)",
-                "no axis to reduce over was given",
-                f'k = te.reduce_axis((0, n), name="k"); te.{self.__name__}(expr, axis=k)',
+                asked,
+                f"{reducer.combiner.name} reduces {wanted} values together, and the outputs "
+                f"hold {', '.join(f'number {p}' for p in places)}",
+                "return all that it gives, each once: "
+                f"lambda i: {reducer.combiner.name}(values, axis=k)",
             )
-        axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-        for a in axes:
-            if not isinstance(a, e.IterVar) or a.iter_type != e.COMM_REDUCE:
-                raise ArgumentError(
-                    f"{self.__name__}(expr, axis={a!r})",
-                    "it is not a reduction axis",
-                    'make one with te.reduce_axis((0, n), name="k")',
-                )
-        source = ops.convert(expr)
-        if dt.is_bool(source.dtype) and self.__name__ == "sum":
-            raise ArgumentError(
-                "sum(expr) of a bool expression",
-                "one bit does not hold a sum",
-                "convert it: te.sum(x.astype('int32'), axis=k)",
-            )
-        lhs, rhs = e.Var("x", source.dtype), e.Var("y", source.dtype)
-        combiner = e.CommReducer(
-            (lhs,),
-            (rhs,),
-            (ops.cast(source.dtype, self._combine(lhs, rhs)),),
-            (self._identity(source.dtype),),
-            self.__name__,
-        )
-        condition = ops.const(True) if where is None else ops.convert(where)
-        begin = () if init is None else (ops.cast(source.dtype, init),)
-        return e.Reduce(combiner, (source,), axes, condition, 0, source.dtype, begin)
-
-
-def _all_axes(x: Any) -> bool:
-    if isinstance(x, (tuple, list)):
-        return bool(x) and all(isinstance(a, e.IterVar) for a in x)
-    return isinstance(x, e.IterVar)
-
-
-def _greatest(dtype: str) -> e.PrimExpr:
-    # infinity, not the greatest finite number as in TVM: the result equals numpy's for all inputs
-    return ops.const(math.inf, dtype) if dt.is_float(dtype) else ops.max_value(dtype)
-
-
-def _least(dtype: str) -> e.PrimExpr:
-    return ops.const(-math.inf, dtype) if dt.is_float(dtype) else ops.min_value(dtype)
-
-
-sum = Reducer("sum", ops.add, lambda dtype: ops.const(0, dtype))
-min = Reducer("min", ops.minimum, _greatest)
-max = Reducer("max", ops.maximum, _least)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from whet.compiler.te.schedule import Schedule
@@ -17,7 +18,7 @@ def count_flop(schedule: Schedule) -> int:
     """Additions, multiplications and the like of all stages, each element computed once.
 
     An addition and a multiplication are one operation each; so is a call such as ``exp``. Index
-    arithmetic and copies do not count. Symbolic sizes count as 1.
+    arithmetic and copies do not count. Symbolic sizes count as 1, extern statements as nothing.
     """
     total = 0
     for stage in schedule.stages:
@@ -35,28 +36,49 @@ def _size(axis: e.IterVar) -> int:
     return extent.value if isinstance(extent, e.IntImm) else 1
 
 
-def _of(n: Any) -> int:
-    kind = type(n)
-    if kind is e.Reduce:
+def _of(n: e.PrimExpr) -> int:
+    """The operations of one element; what an expression uses twice is computed once."""
+    if type(n) is e.Reduce:
         points = 1
         for a in n.axis:
             points *= _size(a)
-        return points * (sum(_of(x) for x in n.combiner.result) + sum(_of(x) for x in n.source))
-    if kind is e.ProducerLoad:
-        return 0  # its indices are no arithmetic of the computation
-    own = 0
-    if kind in _COUNTED or (kind is e.Call and n.op != "if_then_else"):
-        own = 1 if dt.is_float(n.dtype) or _reads(n) else 0
-    parts = TABLE[kind][0](n)
-    if kind is e.Call and n.op == "if_then_else":
-        parts = parts[1:]
-    return own + sum(_of(p) for p in parts)
+        values = {*n.combiner.lhs, *n.combiner.rhs}
+        combined = _counted(n.combiner.result, values)
+        return points * (combined + _counted(n.source, set()))
+    return _counted((n,), set())
 
 
-def _reads(n: Any) -> bool:
-    """Whether an integer expression computes with elements or reduced values."""
-    if type(n) in (e.ProducerLoad, e.Reduce):
-        return True
-    if isinstance(n, e.Var) and n.name in ("x", "y"):
-        return True
-    return any(_reads(p) for p in TABLE[type(n)][0](n))
+def _counted(roots: Sequence[e.PrimExpr], values: set[e.Var]) -> int:
+    """How many operations compute with floats, elements or reduced ``values``."""
+    data: set[int] = set()  # nodes that are no mere index arithmetic
+    total = 0
+    for n in _parts(roots):
+        kind = type(n)
+        parts = TABLE[kind][0](n)
+        if kind is e.ProducerLoad or n in values or any(id(p) in data for p in parts):
+            data.add(id(n))
+        counted = kind in _COUNTED or (kind is e.Call and n.op != "if_then_else")
+        if counted and (dt.is_float(n.dtype) or id(n) in data):
+            total += 1
+    return total
+
+
+def _parts(roots: Sequence[e.PrimExpr]) -> list[Any]:
+    """Every node once, children first; indices and conditions are no arithmetic of an element."""
+    out: list[Any] = []
+    seen: set[int] = set()
+    stack = [(n, False) for n in roots]
+    while stack:
+        n, ready = stack.pop()
+        if ready:
+            out.append(n)
+        elif id(n) not in seen:
+            seen.add(id(n))
+            stack.append((n, True))
+            parts = TABLE[type(n)][0](n)
+            if type(n) is e.ProducerLoad:
+                parts = ()
+            elif type(n) is e.Call and n.op == "if_then_else":
+                parts = parts[1:]
+            stack.extend((p, False) for p in parts)
+    return out

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from whet.compiler.te.schedule import _post_order
-from whet.compiler.te.tensor import ComputeOp, Tensor
+from whet.compiler.te.graph import post_order
+from whet.compiler.te.tensor import ComputeOp, ExternOp, Tensor, nodes
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.printer import Printer
+from whet.compiler.tir.rewrite import LEAVES, TABLE
+
+#: an expression of more nodes than this, shared ones counted each time, is written step by step
+_MOST_NODES = 50_000
+_BUILT_IN = {"sum": e.Add, "min": e.Min, "max": e.Max}
 
 
 def graph_text(outputs: Sequence[Tensor]) -> str:
-    """Every operation behind ``outputs``, a line or two each, producers first."""
-    lines = []
-    for op in _post_order([t.op for t in outputs]):
+    """Every operation behind ``outputs``, a line or more each, producers first."""
+    lines: list[str] = []
+    for op in post_order([t.op for t in outputs]):
         p = Printer()
+        if isinstance(op, ExternOp):
+            lines += _extern(op, p)
+            continue
         shape = ", ".join(p.expr(d) for d in op.output_shape(0))
         if not isinstance(op, ComputeOp):
             lines.append(f"{op.name} = placeholder(({shape}), {op.output_dtype(0)})")
@@ -26,8 +34,48 @@ def graph_text(outputs: Sequence[Tensor]) -> str:
             if a.dom is not None
         )
         for b in op.body:
-            text = p.expr(b)
+            text = _text(b, p, lines)
             if isinstance(b, e.Reduce):
-                text += f" where {p.expr(b.condition)} init {p.list(b.init)}"
+                text += f" where {p.expr(b.condition)} init {p.list(b.init)}{_combiner(b, p)}"
             lines.append(f"{op.name}[{axes}{reduced}] = ({shape}) {b.dtype} {text}")
     return "\n".join(lines)
+
+
+def _combiner(n: e.Reduce, p: Printer) -> str:
+    """What a reducer does, where its name does not say it."""
+    c = n.combiner
+    result = c.result[0]
+    known = _BUILT_IN.get(c.name)
+    if len(c.result) == 1 and known is not None and type(result) is known:
+        assert isinstance(result, e.BinaryOp)
+        if result.a is c.lhs[0] and result.b is c.rhs[0]:
+            return ""
+    values = f"({p.list((*c.lhs, *c.rhs))}) -> ({p.list(c.result)})"
+    return f" combine {values} identity {p.list(c.identity)} part {n.value_index}"
+
+
+def _extern(op: ExternOp, p: Printer) -> list[str]:
+    ins = ", ".join(f"{p.name(b)} = {t.name}" for t, b in zip(op.inputs, op.input_placeholders))
+    outs = ", ".join(f"{p.name(b)}: {b.dtype}[{p.list(b.shape)}]" for b in op.output_placeholders)
+    p.stmt(op.body, 1)
+    return [f"{op.name} = extern({ins}) -> {outs}:", *p.lines]
+
+
+def _text(n: e.PrimExpr, p: Printer, lines: list[str]) -> str:
+    """An expression; one that shares parts over and over, a line for each part before it."""
+    found = nodes((n,))
+    size: dict[int, int] = {}
+    for x in found:
+        size[id(x)] = 1 + sum(size[id(y)] for y in TABLE[type(x)][0](x))
+    if size[id(n)] <= _MOST_NODES:
+        return p.expr(n)
+    named: dict[int, e.PrimExpr] = {}
+    for x in found:
+        parts, make = TABLE[type(x)]
+        if type(x) in LEAVES:
+            named[id(x)] = x
+            continue
+        step = e.Var(f"%{len(lines)}", x.dtype)
+        lines.append(f"{step.name} = {p.expr(make(x, tuple(named[id(y)] for y in parts(x))))}")
+        named[id(x)] = step
+    return p.expr(named[id(n)])

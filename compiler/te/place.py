@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from whet.compiler.errors import ScheduleError
-from whet.compiler.te.tensor import ComputeOp, Operation
+from whet.compiler.te.relations import AT, INLINE, ROOT, IterVarAttr, Relation
+from whet.compiler.te.tensor import ComputeOp, Operation, PlaceholderOp
 from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
     from whet.compiler.te.stage import Stage
-
-# where a stage is computed
-ROOT, INLINE, AT = "root", "inline", "at"
 
 
 class Placed:
@@ -24,7 +23,9 @@ class Placed:
     is_output: bool
     leaf_iter_vars: list[e.IterVar]
     all_iter_vars: list[e.IterVar]
-    attach_type: str
+    relations: list[Relation]
+    iter_var_attrs: dict[e.IterVar, IterVarAttr]
+    attach_type: int
     attach_stage: Stage | None
     attach_ivar: e.IterVar | None
 
@@ -61,12 +62,18 @@ class Placed:
             ScheduleError: if ``scope`` is no loop of ``parent``, or ``parent`` does not read this
                 stage.
         """
+        if not isinstance(parent, Placed):
+            raise ScheduleError(
+                f"compute_at({self.op.name}, {parent!r}, {axis_name(scope)})",
+                f"a {type(parent).__name__} is not a stage",
+                "name the stage: s[tensor]",
+            )
         asked = f"compute_at({self.op.name}, {parent.op.name}, {axis_name(scope)})"
         if parent.schedule is not self.schedule or parent is self:
             raise ScheduleError(asked, "the parent must be another stage of the same schedule")
+        self._computed(asked)
+        parent._scheduled(asked)
         parent._leaf(scope, asked)
-        if not isinstance(self.op, ComputeOp):
-            raise ScheduleError(asked, f"{self.op.name} is an input and is not computed")
         if self.is_output:
             raise ScheduleError(
                 asked, f"{self.op.name} is an output, which is computed at the root", self._loops
@@ -105,8 +112,9 @@ class Placed:
             ScheduleError: for an input, an output or a reduction.
         """
         asked = f"compute_inline({self.op.name})"
+        self._computed(asked)
         if not isinstance(self.op, ComputeOp):
-            raise ScheduleError(asked, f"{self.op.name} is an input and is not computed")
+            raise ScheduleError(asked, f"{self.op.name} has no expression to put elsewhere")
         if self.op.reduce_axis:
             raise ScheduleError(asked, "a reduction cannot be inlined", "use compute_at")
         if self.is_output:
@@ -137,11 +145,56 @@ class Placed:
                 T[i] = A[i] * float32(2.0)
             for i_1 in range(16):
                 U[i_1] = T[i_1] + T[i_1 + 2]
+
+        Raises:
+            ScheduleError: for an input.
         """
+        self._computed(f"compute_root({self.op.name})")
         self.attach_type, self.attach_stage, self.attach_ivar = ROOT, None, None
         self.schedule.record("compute_root", self._stage, (), {}, ())
 
-    # what errors show
+    # what is checked, and what errors show
+
+    def _computed(self, asked: str) -> None:
+        """An error for an input, which nothing computes."""
+        if isinstance(self.op, PlaceholderOp):
+            raise ScheduleError(asked, f"{self.op.name} is an input and is not computed")
+
+    def _scheduled(self, asked: str) -> None:
+        """An error for what has no loops of its own: inputs and what was inlined."""
+        self._computed(asked)
+        if self.attach_type == INLINE:
+            raise ScheduleError(
+                asked,
+                f"{self.op.name} is inlined: it has no loops of its own",
+                "compute_root or compute_at gives it some",
+            )
+
+    def _attr(self, axis: e.IterVar) -> IterVarAttr:
+        """What was said of an axis so far."""
+        known = self.iter_var_attrs.get(axis)
+        return known if known is not None else IterVarAttr(axis.iter_type)
+
+    def _plain_leaf(self, axis: e.IterVar, asked: str) -> int:
+        """The place of a loop of which nothing was said yet, since that would be lost."""
+        self._scheduled(asked)
+        place = self._leaf(axis, asked)
+        attr = self.iter_var_attrs.get(axis)
+        if attr is None:
+            return place
+        if attr.bind_thread is not None:
+            said = f"bound to {attr.bind_thread.thread_tag}"
+        elif attr.kind != s.SERIAL:
+            said = attr.kind
+        else:
+            said = f"under pragma {attr.pragma_keys[0]}" if attr.pragma_keys else ""
+        if said:
+            raise ScheduleError(
+                asked,
+                f"{axis_name(axis)} is {said} already",
+                lambda: f"make the loops first, then say how they run\n{self._loops()}",
+            )
+        return place
 
     def _leaf(self, axis: e.IterVar, asked: str) -> int:
         """The place of a loop; an error when the axis is no loop of this stage."""
@@ -157,7 +210,7 @@ class Placed:
 
     def _loops(self) -> str:
         """The loops as they stand, with their extents where they are known."""
-        from whet.compiler.te.bound import leaf_extents
+        from whet.compiler.te.extents import leaf_extents
 
         extents = leaf_extents(self._stage)
         loops = " ".join(f"{a.var.name}({extents.get(a, '?')})" for a in self.leaf_iter_vars)

@@ -3,19 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
-from whet.compiler.te.stage import INLINE, Stage
-from whet.compiler.te.tensor import ComputeOp, Operation, Tensor
-from whet.compiler.te.trace import Step, Trace
+from whet.compiler.te.cache import Caches
+from whet.compiler.te.graph import post_order
+from whet.compiler.te.relations import INLINE, Fuse, IterVarAttr, Rebase, Singleton, Split
+from whet.compiler.te.rfactor import Factors
+from whet.compiler.te.stage import Stage
+from whet.compiler.te.tensor import Operation, Tensor
+from whet.compiler.te.trace import Trace
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
-from whet.compiler.tir.rewrite import Rewriter, substitute
+
+if TYPE_CHECKING:
+    from whet.compiler.te.show import Picture
+
+
+__all__ = [
+    "Fuse",
+    "IterVarAttr",
+    "Rebase",
+    "Schedule",
+    "Singleton",
+    "Split",
+    "Stage",
+    "create_schedule",
+]
+
+
+#: the steps of lowering, which need this module themselves: fetched when they are first used
+_STEPS = ("InferBound", "ScheduleOps", "SchedulePostProcToPrimFunc", "VerifyCompactBuffer")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _STEPS:
+        from whet.compiler.te.walkthrough import TABLE
+
+        return TABLE[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def create_schedule(operations: Operation | Tensor | Sequence[Operation | Tensor]) -> Schedule:
-    """The schedule of one operation or several, everything at its default: plain loops."""
+    """The schedule of one operation or several, everything at its default: plain loops.
+
+    Raises:
+        ScheduleError: for anything else, or for none.
+    """
     many: Sequence[Any] = operations if isinstance(operations, (list, tuple)) else [operations]
     found = [op.op if isinstance(op, Tensor) else op for op in many]
     for op in found:
@@ -25,15 +58,16 @@ def create_schedule(operations: Operation | Tensor | Sequence[Operation | Tensor
             )
     if not found:
         raise ScheduleError("create_schedule([])", "give at least one operation")
-    return Schedule(found)
+    return Schedule(list(dict.fromkeys(found)))
 
 
-class Schedule:
+class Schedule(Caches, Factors):
     """Mutable stages over immutable operations.
 
     Attributes:
         outputs: the operations it was made for.
         stages: producers before consumers.
+        groups: none, stages are not grouped.
         stage_map: operation -> stage; an operation that a primitive replaced still finds its stage.
         trace: every primitive applied, in order.
     """
@@ -42,241 +76,90 @@ class Schedule:
         self.outputs = list(outputs)
         self.stage_map: dict[Operation, Stage] = {}
         self.stages: list[Stage] = []
-        self.trace = Trace()
-        for op in _post_order(self.outputs):
+        self.groups: list[Stage] = []
+        self.trace = Trace(list(outputs))
+        self._read: dict[Operation, list[Tensor]] = {}
+        for op in post_order(self.outputs):
             stage = Stage(self, op)
             stage.is_output = any(op is o for o in self.outputs)
             self.stages.append(stage)
             self.stage_map[op] = stage
 
-    def __getitem__(self, key: Tensor | Operation) -> Stage:
-        op = key.op if isinstance(key, Tensor) else key
-        if not isinstance(op, Operation):
-            raise ScheduleError(
-                f"schedule[{key!r}]", "stages are found by a tensor or an operation"
-            )
-        if op not in self.stage_map:
-            raise ScheduleError(
-                f"schedule[{op.name}]",
-                "the operation is not part of this schedule",
-                "stages: " + ", ".join(s.op.name for s in self.stages),
-            )
-        return self.stage_map[op]
-
-    def record(
-        self, primitive: str, stage: Stage, args: Sequence[Any], options: dict, out: Sequence[Any]
-    ) -> None:
-        """Append a step to the trace."""
-        self.trace.steps.append(Step(primitive, stage.op.name, tuple(args), options, tuple(out)))
-
-    # who reads whom
-
-    def inputs(self, stage: Stage) -> list[Stage]:
-        """The stages that a stage reads."""
-        found: dict[int, Stage] = {}
-        for t in stage.op.input_tensors:
-            s = self.stage_map[t.op]
-            found.setdefault(id(s), s)
-        return list(found.values())
-
-    def consumers(self, stage: Stage) -> list[Stage]:
-        """The stages that read a stage."""
-        return [s for s in self.stages if any(x is stage for x in self.inputs(s))]
-
-    def feeds(self, stage: Stage, reader: Stage) -> bool:
-        """Whether ``reader`` reads a stage, itself or through others."""
-        seen: set[int] = set()
-        waiting = [reader]
-        while waiting:
-            for x in self.inputs(waiting.pop()):
-                if x is stage:
-                    return True
-                if id(x) not in seen:
-                    seen.add(id(x))
-                    waiting.append(x)
-        return False
-
-    # primitives that make stages
-
-    def cache_write(self, tensor: Tensor, scope: str) -> Tensor:
-        """Compute a tensor in ``scope`` first and copy it to its place afterwards.
-
-        Call it before the stage's loops are split or fused.
-
-        >>> A = te.placeholder((4, 6), name="A")
-        >>> k = te.reduce_axis((0, 6), name="k")
-        >>> B = te.compute((4,), lambda i: te.sum(A[i, k], axis=k), name="B")
-        >>> s = te.create_schedule(B.op)
-        >>> print(lower(s, [A, B]))
-        def main(A: float32[24], B: float32[4]):
-            for i in range(4):
-                B[i] = float32(0.0)
-                B_acc = allocate([1], "float32", "local")
-                B_acc[0] = B[i]
-                for k in range(6):
-                    B_acc[0] = B_acc[0] + A[i * 6 + k]
-                B[i] = B_acc[0]
-        >>> cached = s.cache_write(B, "local")
-        >>> print(lower(s, [A, B]))
-        def main(A: float32[24], B: float32[4]):
-            B_local = allocate([4], "float32", "local")
-            for i_c in range(4):
-                B_local[i_c] = float32(0.0)
-                for k in range(6):
-                    B_local[i_c] = B_local[i_c] + A[i_c * 6 + k]
-            for i in range(4):
-                B[i] = B_local[i]
-
-        Returns:
-            The new tensor, whose stage does the computing; the old one's stage copies.
-
-        Raises:
-            ScheduleError: for an input, several outputs, or loops that were split or fused already.
-        """
-        if not isinstance(tensor, Tensor):
-            raise ScheduleError(f"cache_write({tensor!r})", "give one tensor")
-        stage = self[tensor]
-        asked = f"cache_write({stage.op.name}, {scope!r})"
-        if not isinstance(stage.op, ComputeOp):
-            raise ScheduleError(asked, f"{stage.op.name} is an input and is not computed")
-        if stage.relations:
-            raise ScheduleError(
-                asked, "its loops were split or fused already", "call cache_write first"
-            )
-        if stage.op.num_outputs > 1:
-            raise ScheduleError(asked, "the operation has several outputs")
-        old = stage.op
-        axis = tuple(
-            e.IterVar(a.dom, e.Var(f"{a.var.name}.c", a.dtype), e.DATA_PAR) for a in old.axis
-        )
-        renamed = {a.var: b.var for a, b in zip(old.axis, axis)}
-        body = tuple(substitute(b, renamed) for b in old.body)
-        cache = ComputeOp(f"{old.name}.{scope}", axis, old.reduce_axis, body, old.tag, old.attrs)
-        new = Tensor(cache, 0)
-        copy = ComputeOp(old.name, old.axis, (), (new(*[a.var for a in old.axis]),))
-        self._insert(stage, cache, scope)
-        self._replace(stage, copy)
-        self.record("cache_write", stage, (tensor, scope), {}, (new,))
+    def copy(self) -> Schedule:
+        """The same schedule with stages of its own; axes, tensors and operations are shared."""
+        new = Schedule.__new__(Schedule)
+        new.outputs, new.groups, new._read = list(self.outputs), [], {}
+        new.trace = Trace(list(self.outputs), list(self.trace.steps))
+        twins = {s: s.copied(new) for s in self.stages}
+        for twin in twins.values():
+            if twin.attach_stage is not None:
+                twin.attach_stage = twins[twin.attach_stage]
+        new.stages = list(twins.values())
+        new.stage_map = {op: twins[s] for op, s in self.stage_map.items()}
         return new
 
-    def cache_read(
-        self, tensor: Tensor, scope: str, readers: Operation | Tensor | Sequence[Any]
-    ) -> Tensor:
-        """Copy a tensor to ``scope`` and let ``readers`` read the copy.
+    def normalize(self) -> Schedule:
+        """A schedule of the same meaning in which every loop counts from 0.
 
-        >>> A = te.placeholder((4, 6), name="A")
-        >>> k = te.reduce_axis((0, 6), name="k")
-        >>> B = te.compute((4,), lambda i: te.sum(A[i, k], axis=k), name="B")
-        >>> s = te.create_schedule(B.op)
-        >>> print(lower(s, [A, B]))
-        def main(A: float32[24], B: float32[4]):
-            for i in range(4):
-                B[i] = float32(0.0)
-                B_acc = allocate([1], "float32", "local")
-                B_acc[0] = B[i]
-                for k in range(6):
-                    B_acc[0] = B_acc[0] + A[i * 6 + k]
-                B[i] = B_acc[0]
-        >>> cached = s.cache_read(A, "local", [B])
-        >>> s[cached].compute_at(s[B], B.op.axis[0])
-        >>> print(lower(s, [A, B]))
-        def main(A: float32[24], B: float32[4]):
-            for i in range(4):
-                A_local = allocate([6], "float32", "local")
-                for ax1 in range(6):
-                    A_local[ax1] = A[i * 6 + ax1]
-                B[i] = float32(0.0)
-                B_acc = allocate([1], "float32", "local")
-                B_acc[0] = B[i]
-                for k in range(6):
-                    B_acc[0] = B_acc[0] + A_local[k]
-                B[i] = B_acc[0]
+        Each axis that is still a loop itself is followed by one that counts from 0 (a
+        :class:`Rebase` relation). ``lower`` does as much on its own.
 
         Returns:
-            The copy.
+            Another schedule; this one stays as it is.
+        """
+        new = self.copy()
+        rebased: dict[e.IterVar, e.IterVar] = {}
+        places: list[tuple[Operation, int, e.IterVar]] = []  # what the trace calls them
+        for stage in new.stages:
+            if stage.attach_type != INLINE:
+                of_stage = _rebase(stage)
+                rebased.update(of_stage)
+                for a in of_stage.values():
+                    place = next(k for k, x in enumerate(stage.leaf_iter_vars) if x is a)
+                    places.append((stage.origin_op, place, a))
+        for stage in new.stages:
+            if stage.attach_ivar is not None and stage.attach_ivar in rebased:
+                stage.attach_ivar = rebased[stage.attach_ivar]
+        new.record("normalize", None, (), {}, places)
+        return new
+
+    def show(self, path: str | None = None) -> Picture:
+        """A drawing of the stages, their loops, and where each is attached.
+
+        Args:
+            path: a file to write it to, ``.html`` or ``.svg``.
+
+        Returns:
+            The picture: a notebook shows it; ``.svg`` and ``.html`` are its texts, ``.save(path)``
+            writes it.
 
         Raises:
-            ScheduleError: if a reader does not read the tensor.
+            ScheduleError: for a file name with another ending.
         """
-        stage = self[tensor]
-        asked = f"cache_read({stage.op.name}, {scope!r})"
-        many: Sequence[Any] = readers if isinstance(readers, (list, tuple)) else [readers]
-        found = [self[r] for r in many]
-        if not found:
-            raise ScheduleError(asked, "no reader was given")
-        for r in found:
-            if not any(x is stage for x in self.inputs(r)):
-                raise ScheduleError(
-                    asked,
-                    f"{r.op.name} does not read {stage.op.name}",
-                    "readers: " + ", ".join(s.op.name for s in self.consumers(stage)),
-                )
-        axis = tuple(
-            e.IterVar(e.Range(ops.const(0), d), e.Var(f"ax{k}"), e.DATA_PAR)
-            for k, d in enumerate(tensor.shape)
-        )
-        body = (tensor(*[a.var for a in axis]),)
-        copy_op = ComputeOp(f"{tensor.name}.{scope}", axis, (), body)
-        copy = Tensor(copy_op, 0)
+        from whet.compiler.te.show import Picture
 
-        def redirect(n: e.ProducerLoad) -> e.PrimExpr:
-            n = rewrite.children(n)
-            same = self.stage_map[n.producer.op] is stage
-            if same and n.producer.value_index == tensor.value_index:
-                return e.ProducerLoad(copy, n.indices, n.dtype)
-            return n
-
-        rewrite = Rewriter({e.ProducerLoad: redirect})
-        first = min(self.stages.index(r) for r in found)
-        self._insert(self.stages[first], copy_op, scope)
-        for r in found:
-            op = r.op
-            assert isinstance(op, ComputeOp)
-            new_body = tuple(rewrite(b) for b in op.body)
-            self._replace_body(
-                r, ComputeOp(op.name, op.axis, op.reduce_axis, new_body, op.tag, op.attrs)
-            )
-        self.record("cache_read", stage, (tensor, scope, [r.op for r in found]), {}, (copy,))
-        return copy
-
-    def _insert(self, before: Stage, op: ComputeOp, scope: str) -> Stage:
-        stage = Stage(self, op)
-        stage.scope = scope
-        self.stages.insert(self.stages.index(before), stage)
-        self.stage_map[op] = stage
-        return stage
-
-    def _replace(self, stage: Stage, op: ComputeOp) -> None:
-        kinds = {a: k for a, k in stage.iter_var_attrs.items() if a.iter_type == e.DATA_PAR}
-        order = [a for a in stage.leaf_iter_vars if a.iter_type == e.DATA_PAR]
-        self._replace_body(stage, op)
-        stage.reset_axes()
-        stage.leaf_iter_vars = order  # a reorder made before stays
-        stage.iter_var_attrs = kinds
-
-    def _replace_body(self, stage: Stage, op: ComputeOp) -> None:
-        stage.op = op
-        self.stage_map[op] = stage
-
-    def inlined(self, stage: Stage) -> bool:
-        """Whether a stage is computed inside the expressions of its readers."""
-        return stage.attach_type == INLINE
+        picture = Picture.of(self)
+        if path is not None:
+            picture.save(path)
+        return picture
 
     def __repr__(self) -> str:
         return f"Schedule({', '.join(s.op.name for s in self.stages)})"
 
 
-def _post_order(outputs: Sequence[Operation]) -> list[Operation]:
-    """Every operation, producers first; deep graphs do not hit Python's recursion limit."""
-    order: list[Operation] = []
-    seen: set[Operation] = set()
-    stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed(outputs)]
-    while stack:
-        op, ready = stack.pop()
-        if ready:
-            order.append(op)
-        elif op not in seen:
-            seen.add(op)
-            stack.append((op, True))
-            stack.extend((t.op, False) for t in reversed(op.input_tensors) if t.op not in seen)
-    return order
+def _rebase(stage: Stage) -> dict[e.IterVar, e.IterVar]:
+    """Let every axis that is a loop be followed by one that counts from 0."""
+    out: dict[e.IterVar, e.IterVar] = {}
+    axes = {*stage.op.axis, *stage.op.reduce_axis}
+    for k, leaf in enumerate(stage.leaf_iter_vars):
+        attr = stage.iter_var_attrs.get(leaf)
+        if leaf not in axes or (attr is not None and attr.bind_thread is not None):
+            continue
+        new = e.IterVar(None, e.Var(leaf.var.name, leaf.dtype), leaf.iter_type)
+        stage.relations.append(Rebase(leaf, new))
+        stage.all_iter_vars.append(new)
+        stage.leaf_iter_vars[k] = new
+        if attr is not None:
+            stage.iter_var_attrs[new] = attr
+        out[leaf] = new
+    return out

@@ -1,14 +1,20 @@
-"""Tensors and the operations that make them: placeholders and computations."""
+"""Tensors and the operations that make them: placeholders, computations, extern statements."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError
+from whet.compiler.te.axes import widened
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
+from whet.compiler.tir.rewrite import TABLE
+
+if TYPE_CHECKING:
+    from whet.compiler.tir.buffer import Buffer
+    from whet.compiler.tir.stmt import Stmt
 
 
 @dataclass(slots=True, eq=False, frozen=True)
@@ -24,11 +30,23 @@ class Operation:
 
     def output(self, index: int) -> Tensor:
         """The tensor number ``index`` that it makes."""
-        if not 0 <= index < self.num_outputs:
+        if not isinstance(index, int) or not 0 <= index < self.num_outputs:
             raise ArgumentError(
-                f"{self.name}.output({index})", f"the operation has {self.num_outputs} outputs"
+                f"{self.name}.output({index!r})",
+                f"the operation has {self.num_outputs} outputs",
+                f"outputs are numbered from 0 to {self.num_outputs - 1}",
             )
         return Tensor(self, index)
+
+    @property
+    def tag(self) -> str:
+        """A word about what it is, for schedules to look at; empty by default."""
+        return ""
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """What else was said about it."""
+        return {}
 
     @property
     def axis(self) -> tuple[e.IterVar, ...]:
@@ -63,6 +81,7 @@ class PlaceholderOp(Operation):
 
     shape: tuple[e.PrimExpr, ...]
     dtype: str
+    tag: str = ""
 
     def output_shape(self, index: int) -> tuple[e.PrimExpr, ...]:
         """The shape of the input."""
@@ -95,16 +114,10 @@ class ComputeOp(Operation):
     @property
     def input_tensors(self) -> list[Tensor]:
         """The tensors it reads, in the order of their first use."""
-        from whet.compiler.tir.rewrite import post_order_visit
-
         found: dict[tuple[Operation, int], Tensor] = {}
-
-        def visit(n: Any) -> None:
+        for n in nodes(self.body):
             if type(n) is e.ProducerLoad:
                 found.setdefault((n.producer.op, n.producer.value_index), n.producer)
-
-        for expression in self.body:
-            post_order_visit(expression, visit)
         return list(found.values())
 
     def output_shape(self, index: int) -> tuple[e.PrimExpr, ...]:
@@ -114,6 +127,70 @@ class ComputeOp(Operation):
     def output_dtype(self, index: int) -> str:
         """The type of the expression."""
         return self.body[index].dtype
+
+
+@dataclass(slots=True, eq=False, frozen=True, repr=False)
+class ExternOp(Operation):
+    """What a statement computes as a whole, from whole inputs (``te.extern`` makes it).
+
+    Attributes:
+        inputs: the tensors that it reads.
+        input_placeholders: the buffers that stand for them in ``body``.
+        output_placeholders: the buffers that stand for what it makes.
+        body: the statement.
+        tag, attrs: kept for schedules to look at.
+    """
+
+    inputs: tuple[Tensor, ...]
+    input_placeholders: tuple[Buffer, ...]
+    output_placeholders: tuple[Buffer, ...]
+    body: Stmt
+    tag: str = ""
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def num_outputs(self) -> int:
+        """How many tensors it makes."""
+        return len(self.output_placeholders)
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        """The tensors it reads, in the order in which they were given."""
+        return list(self.inputs)
+
+    def output_shape(self, index: int) -> tuple[e.PrimExpr, ...]:
+        """The extents of the output's buffer."""
+        return self.output_placeholders[index].shape
+
+    def output_dtype(self, index: int) -> str:
+        """The element type of the output's buffer."""
+        return self.output_placeholders[index].dtype
+
+
+def nodes(roots: Any) -> list[Any]:
+    """Every node of some expressions once, children first, in the order of their first use.
+
+    Expressions may share parts; a walk that followed each way to a part would never end for sixty
+    sums of something with itself.
+    """
+    out: list[Any] = []
+    seen: set[int] = set()
+    stack: list[tuple[Any, bool]] = [(n, False) for n in reversed(tuple(roots))]
+    while stack:
+        n, ready = stack.pop()
+        if ready:
+            out.append(n)
+            continue
+        if id(n) in seen:
+            continue
+        seen.add(id(n))
+        parts = TABLE[type(n)][0](n)
+        if not parts:
+            out.append(n)
+            continue
+        stack.append((n, True))
+        stack.extend((p, False) for p in reversed(parts))
+    return out
 
 
 class Tensor(e.ExprOp):
@@ -158,6 +235,12 @@ class Tensor(e.ExprOp):
         flat: list[Any] = []
         for i in indices:
             flat.extend(i) if isinstance(i, (tuple, list)) else flat.append(i)
+        if any(isinstance(i, slice) or i is Ellipsis for i in flat):
+            raise ArgumentError(
+                f"{self.name}[...] with a slice",
+                "an element has one index for each dimension",
+                f"give all {self.ndim} indices: {self._example()}",
+            )
         if len(flat) != self.ndim:
             raise ArgumentError(
                 f"{self.name}[{', '.join(str(_show(i)) for i in flat)}]",
@@ -165,18 +248,18 @@ class Tensor(e.ExprOp):
                 f"shape of {self.name}: ({', '.join(str(_show(d)) for d in self.shape)})",
             )
         exprs = []
-        for i in flat:
+        for i, d in zip(flat, self.shape):
             x = ops.convert(i)
             if not dt.is_int(x.dtype):
                 raise ArgumentError(
-                    f"index {self.name} with a {x.dtype}",
+                    f"index {self.name} with a {x.dtype if x.dtype != 'handle' else 'string'}",
                     "indices are integers",
                     "convert it: x.astype('int32')",
                 )
             if x.dtype not in ("int32", "int64"):
                 # narrow and unsigned arithmetic wraps, that of indices does not
                 x = ops.cast("int64" if dt.bits(x.dtype) >= 32 else "int32", x)
-            exprs.append(x)
+            exprs.append(widened(x) if d.dtype == "int64" and x.dtype == "int32" else x)
         return e.ProducerLoad(self, tuple(exprs), self.dtype)
 
     def __getitem__(self, indices: Any) -> Any:
@@ -191,8 +274,11 @@ class Tensor(e.ExprOp):
         raise ArgumentError(
             f"use the tensor {self.name} in an expression",
             "only its elements can be computed with",
-            f"index it: {self.name}[{', '.join('ijklmn'[k % 6] for k in range(self.ndim))}]",
+            f"index it: {self._example()}",
         )
+
+    def _example(self) -> str:
+        return f"{self.name}[{', '.join('ijklmn'[k % 6] for k in range(self.ndim))}]"
 
     def __eq__(self, other: Any) -> Any:
         if isinstance(other, Tensor):
@@ -205,12 +291,16 @@ class Tensor(e.ExprOp):
     def __hash__(self) -> int:
         return hash((id(self.op), self.value_index))
 
+    def same_as(self, other: Any) -> bool:
+        """Whether ``other`` is the same output of the same operation."""
+        return isinstance(other, Tensor) and bool(self == other)
+
     def __repr__(self) -> str:
         dims = ", ".join(str(_show(d)) for d in self.shape)
         return f"Tensor(shape=[{dims}], dtype={self.dtype}, name={self.name})"
 
 
-class TensorSlice:
+class TensorSlice(e.ExprOp):
     """A tensor with its first indices given: ``A[i]``, to be indexed on: ``A[i][j]``."""
 
     __slots__ = ("indices", "tensor")
@@ -221,6 +311,11 @@ class TensorSlice:
 
     def __getitem__(self, more: Any) -> Any:
         return self.tensor[(*self.indices, *(more if isinstance(more, tuple) else (more,)))]
+
+    @property
+    def dtype(self) -> str:
+        """Element type of the tensor."""
+        return self.tensor.dtype
 
     def __whet_expr__(self) -> e.PrimExpr:
         return self.tensor(*self.indices)

@@ -3,43 +3,174 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 
+_ZERO = e.IntImm("int32", 0)
+#: what :meth:`Buffer.access_ptr` may be asked for
+_ACCESS = {"r": 1, "w": 2, "rw": 3}
+
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """A dense row-major array.
+    """An array in memory, row-major and without gaps unless ``strides`` says otherwise.
 
     Attributes:
         name: for people and generated code.
         shape: extents, outermost first; expressions of an integer type.
         dtype: element type.
-        scope: ``"global"`` (memory) or ``"local"`` (registers, as far as they reach).
+        storage_scope: where it is kept: ``"global"`` (memory), ``"local"`` (registers, as far as
+            they reach), ``"shared"``, ...
+        strides: steps of each dimension in elements; none for a compact row-major array.
+        elem_offset: the first element, counted in elements from ``data``.
+        data: the variable that holds the address; buffers with the same one share their memory.
+        data_alignment: bytes that the address is a multiple of, for what is allocated.
+        offset_factor: ``elem_offset`` is a multiple of it.
     """
 
     name: str
     shape: tuple[e.PrimExpr, ...]
     dtype: str
-    scope: str = "global"
+    storage_scope: str = "global"
+    strides: tuple[e.PrimExpr, ...] = ()
+    elem_offset: e.PrimExpr = _ZERO
+    data: e.Var = field(default=None)  # type: ignore[assignment]
+    data_alignment: int = 64
+    offset_factor: int = 1
+
+    def __post_init__(self) -> None:
+        if self.data is None:
+            self.data = e.Var(self.name, "handle")
 
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
         return len(self.shape)
 
-    def vload(self, indices: Sequence[Any], dtype: str | None = None) -> e.BufferLoad:
-        """``self[indices]``; a vector ``dtype`` reads consecutive elements of the last axis."""
-        return e.BufferLoad(self, self._begin(indices, dtype), dtype or self.dtype)
+    def scope(self) -> str:
+        """The storage scope, by TVM's name for it."""
+        return self.storage_scope
 
-    def _begin(self, indices: Sequence[Any], dtype: str | None) -> tuple[e.PrimExpr, ...]:
-        exprs = [ops.convert(i) for i in indices]
+    def steps(self) -> tuple[e.PrimExpr, ...]:
+        """The step of each dimension in elements: ``strides``, or those of a compact array."""
+        if self.strides:
+            return self.strides
+        out: list[e.PrimExpr] = []
+        step: e.PrimExpr = ops.const(1)
+        for d in reversed(self.shape):
+            out.append(step)
+            step = ops.multiply(step, d)
+        return tuple(reversed(out))
+
+    def offset_of(self, indices: Sequence[Any]) -> e.PrimExpr:
+        """How many elements from ``data`` the element at ``indices`` is."""
+        self._check(indices, "offset_of")
+        out = self.elem_offset
+        for i, step in zip(indices, self.steps()):
+            out = ops.add(out, ops.multiply(i, step))
+        return out
+
+    def vload(self, begin: Any, dtype: str | None = None) -> e.BufferLoad:
+        """``self[begin]``; a vector ``dtype`` reads consecutive elements of the last axis.
+
+        Raises:
+            ArgumentError: for another number of indices, or another element type.
+        """
+        return e.BufferLoad(self, self._begin(begin, dtype, "vload"), dtype or self.dtype)
+
+    def vstore(self, begin: Any, value: Any) -> Any:
+        """The statement ``self[begin] = value``; a vector goes to consecutive elements.
+
+        Raises:
+            ArgumentError: for another number of indices, or another element type.
+        """
+        from whet.compiler.tir.stmt import BufferStore
+
+        x = value if isinstance(value, e.PrimExpr) else ops.cast(self.dtype, value)
+        return BufferStore(self, x, self._begin(begin, x.dtype, "vstore"))
+
+    def access_ptr(
+        self,
+        access_mask: str | int = "rw",
+        ptr_type: str = "handle",
+        content_lanes: int = 1,
+        offset: Any = 0,
+        extent: Any = None,
+    ) -> e.Call:
+        """A pointer to the memory, for a call that reads (``"r"``) or writes (``"w"``) it.
+
+        Args:
+            access_mask: ``"r"``, ``"w"`` or ``"rw"``; also 1, 2 or 3.
+            ptr_type: type of the pointer; only ``"handle"`` is known.
+            content_lanes: elements in what the pointer points to.
+            offset: elements from the first one.
+            extent: elements that may be accessed; all from ``offset`` on by default.
+        """
+        mask = _ACCESS.get(access_mask, 0) if isinstance(access_mask, str) else access_mask
+        if mask not in (1, 2, 3):
+            raise ArgumentError(
+                f"{self.name}.access_ptr({access_mask!r})", "the mask is 'r', 'w' or 'rw'"
+            )
+        if extent is None:
+            whole: e.PrimExpr = ops.const(1)
+            for d in self.shape:
+                whole = ops.multiply(whole, d)
+            extent = ops.subtract(whole, offset)
+        if content_lanes > 1:
+            extent = ops.floordiv(extent, content_lanes)
+        first = e.BufferLoad(self, self._element(ops.convert(offset)), self.dtype)
+        return e.Call(ptr_type, "tvm_access_ptr", (first, ops.convert(extent), ops.const(mask)))
+
+    def get_flattened_buffer(self) -> Buffer:
+        """The same memory as a buffer of one dimension."""
+        size: e.PrimExpr = ops.const(1)
+        if self.strides and self.shape:
+            size = ops.multiply(self.shape[0], self.strides[0])
+        else:
+            for d in self.shape:
+                size = ops.multiply(size, d)
+        return Buffer(
+            self.name,
+            (size,),
+            self.dtype,
+            self.storage_scope,
+            (),
+            self.elem_offset,
+            self.data,
+            self.data_alignment,
+            self.offset_factor,
+        )
+
+    def _element(self, offset: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
+        """The indices of the element number ``offset``, counted in row-major order."""
+        out: list[e.PrimExpr] = []
+        for d in reversed(self.shape[1:]):
+            out.append(ops.floormod(offset, d))
+            offset = ops.floordiv(offset, d)
+        return tuple(reversed([*out, offset][: self.ndim]))
+
+    def _check(self, indices: Sequence[Any], method: str) -> None:
+        if len(indices) != self.ndim:
+            raise ArgumentError(
+                f"{self.name}.{method}({len(indices)} indices)",
+                f"the buffer has {self.ndim} dimensions",
+            )
+
+    def _begin(self, begin: Any, dtype: str | None, method: str) -> tuple[e.PrimExpr, ...]:
+        given = begin if isinstance(begin, (tuple, list)) else (begin,)
+        self._check(given, method)
+        if dtype is not None and dt.element(dtype) != self.dtype:
+            raise ArgumentError(
+                f"{self.name}.{method}(dtype={dtype})", f"the buffer holds {self.dtype}"
+            )
+        exprs = [ops.convert(i) for i in given]
         lanes = dt.lanes(dtype or self.dtype)
-        if lanes > 1:
+        if lanes > 1 and exprs:
             last = exprs[-1]
             exprs[-1] = e.Ramp(last, 1, lanes, dt.vector(last.dtype, lanes))
         return tuple(exprs)
@@ -49,10 +180,56 @@ class Buffer:
 
 
 def decl_buffer(
-    shape: Any, dtype: str | None = None, name: str = "buffer", scope: str = "global"
+    shape: Any,
+    dtype: str | None = None,
+    name: str = "buffer",
+    data: e.Var | None = None,
+    strides: Sequence[Any] | None = None,
+    elem_offset: Any = None,
+    scope: str = "",
+    data_alignment: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "",
 ) -> Buffer:
-    """A new buffer of ``shape`` (an int, an expression or a tuple of them)."""
-    dims = shape if isinstance(shape, (tuple, list)) else (shape,)
+    """A new buffer (TVM's arguments).
+
+    Args:
+        shape: extents: an int, an expression or a tuple of them.
+        dtype: element type; float32 by default.
+        name: for people.
+        data: the variable that holds the address; a new one by default.
+        strides: steps of each dimension in elements; compact by default.
+        elem_offset: elements from the address to the first one.
+        scope: ``"global"`` by default.
+        data_alignment: in bytes.
+        offset_factor: what ``elem_offset`` is a multiple of; not 0: the offset is a new variable.
+        buffer_type: ``""``; TVM's ``"auto_broadcast"`` is not known.
+
+    Raises:
+        ArgumentError: for another number of strides than dimensions, or a type that is not known.
+    """
+    dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    steps = tuple(ops.convert(x) for x in strides) if strides else ()
+    if steps and len(steps) != len(dims):
+        raise ArgumentError(
+            f"decl_buffer({name})", f"{len(steps)} strides were given for {len(dims)} dimensions"
+        )
+    if buffer_type:
+        raise ArgumentError(
+            f"decl_buffer({name}, buffer_type={buffer_type!r})", "only the default type is known"
+        )
+    kind = dt.check(dtype or "float32")
+    offset = _ZERO if elem_offset is None else ops.convert(elem_offset)
+    if elem_offset is None and offset_factor:
+        offset = e.Var(f"{name}.elem_offset")
     return Buffer(
-        name, tuple(ops.convert(d) for d in dims), dt.check(dtype or "float32"), scope or "global"
+        name,
+        tuple(ops.convert(d) for d in dims),
+        kind,
+        scope or "global",
+        steps,
+        offset,
+        data if data is not None else e.Var(name, "handle"),
+        data_alignment if data_alignment > 0 else 64,
+        max(offset_factor, 1),
     )

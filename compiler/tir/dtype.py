@@ -77,31 +77,53 @@ def is_bool(dtype: str) -> bool:
     return dtype.startswith("bool")
 
 
+#: other names that TVM has for some types
+_ALIASES = {"float": "float32", "int": "int32", "uint": "uint32", "uint1": "bool"}
+
+
 def check(dtype: str) -> str:
-    """``dtype`` itself, if it is one that Whet knows.
+    """``dtype`` by its usual name, if it is one that Whet knows.
 
     Raises:
         ArgumentError: if it is not.
     """
-    dtype = str(dtype)
-    if element(dtype) in _BITS:
+    if isinstance(dtype, str) and dtype in _BITS:
         return dtype
+    dtype = _ALIASES.get(str(dtype), str(dtype))
+    name, x, count = dtype.partition("x")
+    if name in _BITS and (not x or (count.isdecimal() and int(count) > 0)):
+        return vector(name, int(count)) if x else dtype
     raise ArgumentError(
         f"dtype {dtype!r}", "there is no such data type", "known: " + ", ".join(_BITS)
     )
 
 
+def int_range(name: str) -> tuple[int, int]:
+    """The least and the greatest value of an integer type."""
+    count = bits(name)
+    return (0, 2**count - 1) if is_uint(name) else (-(2 ** (count - 1)), 2 ** (count - 1) - 1)
+
+
 def promote(a: str, b: str) -> str:
     """The common type of two operands, by TVM's rules.
 
-    A float wins over an integer, more bits over fewer, unsigned over signed of the same size; a
-    scalar takes the other's lanes.
+    A float wins over an integer, more bits over fewer, unsigned over signed of the same size,
+    float16 over bfloat16; bool is the least. A scalar takes the other's lanes.
+
+    Raises:
+        ArgumentError: for two vectors of different lanes, and for what is no number.
     """
     if a == b:
         return a
     (ea, la), (eb, lb) = split(a), split(b)
     if la != lb and 1 not in (la, lb):
         raise ArgumentError(f"combine {a} with {b}", "the numbers of lanes differ")
+    if "handle" in (ea, eb):
+        raise ArgumentError(
+            f"combine {a} with {b}",
+            "a string or an address is no number",
+            "use it as an argument of a call only",
+        )
     count = max(la, lb)
     if ea == eb:
         return vector(ea, count)

@@ -11,117 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from whet.compiler.errors import ArgumentError
+from whet.compiler.tir.operators import ExprOp
 
 if TYPE_CHECKING:
     from whet.compiler.te.tensor import Tensor
     from whet.compiler.tir.buffer import Buffer
-
-
-class ExprOp:
-    """Python's operators, for everything that can stand in an expression."""
-
-    __slots__ = ()
-    __array_ufunc__ = None  # numpy scalars leave the operators to us, np.exp(expr) is refused
-
-    def __add__(self, other: Any) -> PrimExpr:
-        return ops.add(self, other)
-
-    def __radd__(self, other: Any) -> PrimExpr:
-        return ops.add(other, self)
-
-    def __sub__(self, other: Any) -> PrimExpr:
-        return ops.subtract(self, other)
-
-    def __rsub__(self, other: Any) -> PrimExpr:
-        return ops.subtract(other, self)
-
-    def __mul__(self, other: Any) -> PrimExpr:
-        return ops.multiply(self, other)
-
-    def __rmul__(self, other: Any) -> PrimExpr:
-        return ops.multiply(other, self)
-
-    def __truediv__(self, other: Any) -> PrimExpr:
-        return ops.divide(self, other)
-
-    def __rtruediv__(self, other: Any) -> PrimExpr:
-        return ops.divide(other, self)
-
-    def __floordiv__(self, other: Any) -> PrimExpr:
-        return ops.floordiv(self, other)
-
-    def __rfloordiv__(self, other: Any) -> PrimExpr:
-        return ops.floordiv(other, self)
-
-    def __mod__(self, other: Any) -> PrimExpr:
-        return ops.floormod(self, other)
-
-    def __rmod__(self, other: Any) -> PrimExpr:
-        return ops.floormod(other, self)
-
-    def __neg__(self) -> PrimExpr:
-        return ops.negate(self)
-
-    def __and__(self, other: Any) -> PrimExpr:
-        return ops.bitwise("bitwise_and", self, other)
-
-    def __or__(self, other: Any) -> PrimExpr:
-        return ops.bitwise("bitwise_or", self, other)
-
-    def __xor__(self, other: Any) -> PrimExpr:
-        return ops.bitwise("bitwise_xor", self, other)
-
-    def __invert__(self) -> PrimExpr:
-        return ops.bitwise_not(self)
-
-    def __lshift__(self, other: Any) -> PrimExpr:
-        return ops.bitwise("shift_left", self, other)
-
-    def __rshift__(self, other: Any) -> PrimExpr:
-        return ops.bitwise("shift_right", self, other)
-
-    def __lt__(self, other: Any) -> PrimExpr:
-        return ops.compare(LT, self, other)
-
-    def __le__(self, other: Any) -> PrimExpr:
-        return ops.compare(LE, self, other)
-
-    def __gt__(self, other: Any) -> PrimExpr:
-        return ops.compare(GT, self, other)
-
-    def __ge__(self, other: Any) -> PrimExpr:
-        return ops.compare(GE, self, other)
-
-    def __eq__(self, other: Any) -> Any:
-        if not _convertible(other):
-            return NotImplemented
-        return ops.compare(EQ, self, other)
-
-    def __ne__(self, other: Any) -> Any:
-        if not _convertible(other):
-            return NotImplemented
-        return ops.compare(NE, self, other)
-
-    __hash__ = object.__hash__
-
-    def __bool__(self) -> bool:
-        raise ArgumentError(
-            "the truth value of an expression",
-            "it has none before the kernel runs, so `if`, `and`, `or` and `not` cannot be used",
-            "use te.if_then_else, te.all, te.any or tir.Not instead",
-        )
-
-    def astype(self, dtype: str) -> PrimExpr:
-        """This value converted to ``dtype``."""
-        return ops.cast(dtype, self)
-
-    def equal(self, other: Any) -> PrimExpr:
-        """An expression that is true where both are equal."""
-        return ops.compare(EQ, self, other)
-
-
-def _convertible(other: Any) -> bool:
-    return isinstance(other, (ExprOp, int, float, bool))
 
 
 class PrimExpr(ExprOp):
@@ -201,7 +95,7 @@ class Cast(PrimExpr):
     value: PrimExpr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, init=False)
 class BinaryOp(PrimExpr):
     """``a symbol b``; both operands have the same type."""
 
@@ -209,6 +103,13 @@ class BinaryOp(PrimExpr):
     b: PrimExpr
     dtype: str
     symbol: ClassVar[str] = "?"
+
+    def __init__(self, a: Any, b: Any, dtype: str | None = None) -> None:
+        if dtype is None:
+            a, b, dtype = by_hand.operands(type(self), a, b)
+        self.a = a
+        self.b = b
+        self.dtype = dtype
 
 
 class Add(BinaryOp):
@@ -350,7 +251,7 @@ class Not(PrimExpr):
     dtype: str = "bool"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, init=False)
 class Select(PrimExpr):
     """``true_value`` where ``condition`` holds, else ``false_value``; both are evaluated."""
 
@@ -359,8 +260,19 @@ class Select(PrimExpr):
     false_value: PrimExpr
     dtype: str
 
+    def __init__(
+        self, condition: Any, true_value: Any, false_value: Any, dtype: str | None = None
+    ) -> None:
+        if dtype is None:
+            condition = ops.convert(condition)
+            true_value, false_value, dtype = by_hand.operands(Add, true_value, false_value)
+        self.condition = condition
+        self.true_value = true_value
+        self.false_value = false_value
+        self.dtype = dtype
 
-@dataclass(slots=True, eq=False)
+
+@dataclass(slots=True, eq=False, init=False)
 class BufferLoad(PrimExpr):
     """``buffer[indices]``; lanes where ``mask`` is false are not read and are zero."""
 
@@ -369,8 +281,18 @@ class BufferLoad(PrimExpr):
     dtype: str
     mask: PrimExpr | None = None
 
+    def __init__(
+        self, buffer: Buffer, indices: Any, dtype: str | None = None, mask: PrimExpr | None = None
+    ) -> None:
+        if dtype is None:
+            indices, dtype = by_hand.access(buffer.dtype, indices)
+        self.buffer = buffer
+        self.indices = indices
+        self.dtype = dtype
+        self.mask = mask
 
-@dataclass(slots=True, eq=False)
+
+@dataclass(slots=True, eq=False, init=False)
 class ProducerLoad(PrimExpr):
     """``producer[indices]``, of a tensor; lowering turns it into a :class:`BufferLoad`."""
 
@@ -378,8 +300,15 @@ class ProducerLoad(PrimExpr):
     indices: tuple[PrimExpr, ...]
     dtype: str
 
+    def __init__(self, producer: Tensor, indices: Any, dtype: str | None = None) -> None:
+        if dtype is None:
+            indices, dtype = by_hand.access(producer.dtype, indices)
+        self.producer = producer
+        self.indices = indices
+        self.dtype = dtype
 
-@dataclass(slots=True, eq=False)
+
+@dataclass(slots=True, eq=False, init=False)
 class Ramp(PrimExpr):
     """The vector ``base, base + stride, ...`` of ``lanes`` integers."""
 
@@ -388,8 +317,16 @@ class Ramp(PrimExpr):
     lanes: int
     dtype: str
 
+    def __init__(self, base: Any, stride: Any, lanes: int, dtype: str | None = None) -> None:
+        if dtype is None:
+            base, stride, dtype = by_hand.ramp(base, stride, lanes)
+        self.base = base
+        self.stride = stride
+        self.lanes = lanes
+        self.dtype = dtype
 
-@dataclass(slots=True, eq=False)
+
+@dataclass(slots=True, eq=False, init=False)
 class Broadcast(PrimExpr):
     """``value`` in each of ``lanes`` lanes."""
 
@@ -397,14 +334,79 @@ class Broadcast(PrimExpr):
     lanes: int
     dtype: str
 
+    def __init__(self, value: Any, lanes: int, dtype: str | None = None) -> None:
+        if dtype is None:
+            value, dtype = by_hand.vector_of(value, lanes)
+        self.value = value
+        self.lanes = lanes
+        self.dtype = dtype
+
+
+@dataclass(slots=True, eq=False, init=False)
+class Shuffle(PrimExpr):
+    """Lanes picked from ``vectors`` put side by side: lane k is number ``indices[k]`` of them."""
+
+    vectors: tuple[PrimExpr, ...]
+    indices: tuple[int, ...]
+    dtype: str
+
+    def __init__(self, vectors: Any, indices: Any, dtype: str | None = None) -> None:
+        if dtype is None:
+            vectors, indices, dtype = by_hand.shuffle(vectors, indices)
+        self.vectors = vectors
+        self.indices = indices
+        self.dtype = dtype
+
+
+@dataclass(slots=True, eq=False, init=False)
+class Let(PrimExpr):
+    """``body``, in which ``var`` stands for ``value``."""
+
+    var: Var
+    value: PrimExpr
+    body: PrimExpr
+    dtype: str
+
+    def __init__(self, var: Var, value: Any, body: Any, dtype: str | None = None) -> None:
+        if dtype is None:
+            value, body = ops.cast(var.dtype, value), ops.convert(body)
+            dtype = body.dtype
+        self.var = var
+        self.value = value
+        self.body = body
+        self.dtype = dtype
+
 
 @dataclass(slots=True, eq=False)
+class BufferView(PrimExpr):
+    """A buffer, or a part of it, handed to a call as an array.
+
+    Attributes:
+        buffer: whose memory it is.
+        shape: extents of the array.
+        strides: steps in elements; none for a compact row-major array.
+        offset: the first element, counted in elements from the start of the buffer.
+    """
+
+    buffer: Buffer
+    shape: tuple[PrimExpr, ...]
+    strides: tuple[PrimExpr, ...]
+    offset: PrimExpr
+    dtype: str = "handle"
+
+
+@dataclass(slots=True, eq=False, init=False)
 class Call(PrimExpr):
     """The intrinsic ``op``, e.g. ``"exp"`` or ``"if_then_else"``, applied to ``args``."""
 
     dtype: str
     op: str
     args: tuple[PrimExpr, ...]
+
+    def __init__(self, dtype: str, op: str, args: Any) -> None:
+        self.dtype = dtype
+        self.op = op
+        self.args = args if type(args) is tuple else tuple(ops.convert(x) for x in args)
 
 
 @dataclass(slots=True, eq=False)
@@ -461,6 +463,13 @@ class IterVar(ExprOp):
     thread_tag: str = ""
     attrs: dict = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if isinstance(self.var, str):
+            self.var = Var(self.var)
+        if isinstance(self.dom, (tuple, list)):
+            first, extent = self.dom
+            self.dom = Range(ops.convert(first), ops.convert(extent))
+
     @property
     def name(self) -> str:
         """The variable's name."""
@@ -479,4 +488,4 @@ class IterVar(ExprOp):
 
 Value = ExprOp | int | float | bool
 
-from whet.compiler.tir import ops  # noqa: E402  (operators build nodes through ops, ops needs the nodes)
+from whet.compiler.tir import by_hand, ops  # noqa: E402  (operators build nodes through ops, ops needs the nodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
@@ -18,37 +18,115 @@ class PrimFunc:
     """A function.
 
     Attributes:
-        params: buffers and scalar variables, in the order of the caller's arguments.
+        params: buffers and scalar variables, in the order of the caller's arguments; a handle that
+            is a key of the ``buffer_map`` it is made with is replaced by the buffer.
         body: what it does.
+        ret_type: None: a function returns nothing.
         attrs: ``global_symbol`` is its name; ``lowered`` says that the passes have run.
     """
 
     params: tuple[Buffer | Var, ...]
     body: Stmt
+    ret_type: str | None = None
+    buffer_map: InitVar[Mapping[Var, Buffer] | None] = None
     attrs: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self, buffer_map: Mapping[Var, Buffer] | None) -> None:
+        given = buffer_map if isinstance(buffer_map, Mapping) else {}
+        self.params = tuple(given.get(p, p) if isinstance(p, Var) else p for p in self.params)
+        self.attrs = dict(self.attrs or {})
 
     def with_body(self, body: Stmt) -> PrimFunc:
         """The same function with another body; itself when the body is the same."""
-        return self if body is self.body else replace(self, body=body)
+        if body is self.body:
+            return self
+        return PrimFunc(self.params, body, self.ret_type, None, self.attrs)
 
     def with_attr(self, key: str, value: Any) -> PrimFunc:
         """The same function with one attribute set."""
-        return replace(self, attrs={**self.attrs, key: value})
+        attrs = {**self.attrs, key: value}
+        return PrimFunc(self.params, self.body, self.ret_type, None, attrs)
 
-    def script(self) -> str:
-        """The function as Python-like text."""
+    def without_attr(self, key: str) -> PrimFunc:
+        """The same function without one attribute; itself where it has none of that name."""
+        if key not in self.attrs:
+            return self
+        attrs = {k: v for k, v in self.attrs.items() if k != key}
+        return PrimFunc(self.params, self.body, self.ret_type, None, attrs)
+
+    @property
+    def name(self) -> str:
+        """The attribute ``global_symbol``, ``"main"`` without one."""
+        return str(self.attrs.get("global_symbol", "main"))
+
+    def specialize(self, param_map: Mapping[Any, Any]) -> PrimFunc:
+        """The function for some arguments, known now.
+
+        Args:
+            param_map: a scalar parameter or a size -> its value; an array parameter, or the
+                variable of its address -> a buffer, whose shape gives sizes their values.
+
+        Raises:
+            ArgumentError: for what is no parameter, or a buffer that does not fit.
+        """
+        from whet.compiler.tir.specialize import specialize
+
+        return specialize(self, param_map)
+
+    def script(self, tir_prefix: str = "T", show_meta: bool = False) -> str:
+        """The function as Python-like text; the arguments are TVM's and change nothing."""
         from whet.compiler.tir.printer import function_text
 
         return function_text(self)
 
-    __str__ = script
+    def show(self, style: str | None = None, black_format: bool = False) -> None:
+        """Print the function."""
+        print(self.script())
+
+    def __str__(self) -> str:
+        return self.script()
+
+
+def _buffer_map(self: PrimFunc) -> dict[Var, Buffer]:
+    """The variable of each array parameter's address -> its buffer."""
+    return {p.data: p for p in self.params if isinstance(p, Buffer)}
+
+
+# The constructor's argument of this name is no field: what is read is made of the parameters.
+PrimFunc.buffer_map = property(_buffer_map)  # type: ignore[attr-defined]
+
+
+class GlobalVar(str):
+    """The name of a function in a module; a text with TVM's ``name_hint``."""
+
+    __slots__ = ()
+
+    @property
+    def name_hint(self) -> str:
+        """The name."""
+        return str.__str__(self)
 
 
 class IRModule(Mapping[str, PrimFunc]):
     """Named functions; printing shows their loops."""
 
-    def __init__(self, functions: Mapping[str, PrimFunc] | None = None) -> None:
-        self.functions: dict[str, PrimFunc] = dict(functions or {})
+    def __init__(
+        self,
+        functions: Mapping[str, PrimFunc] | None = None,
+        type_definitions: None = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        if type_definitions:
+            raise ArgumentError("IRModule(type_definitions=...)", "there are no types to define")
+        self.functions: dict[str, PrimFunc] = {}
+        self.attrs: dict[str, Any] = dict(attrs or {})
+        for name, func in (functions or {}).items():
+            self[name] = func
+
+    @staticmethod
+    def from_expr(expr: PrimFunc) -> IRModule:
+        """A module of one function, under its own name."""
+        return IRModule({expr.name: expr})
 
     def __getitem__(self, name: str) -> PrimFunc:
         if name not in self.functions:
@@ -59,22 +137,70 @@ class IRModule(Mapping[str, PrimFunc]):
             )
         return self.functions[name]
 
+    def __setitem__(self, name: str, func: PrimFunc) -> None:
+        if not isinstance(name, str) or not isinstance(func, PrimFunc):
+            raise ArgumentError(
+                f"IRModule[{name!r}] = {type(func).__name__}", "a module maps names to PrimFuncs"
+            )
+        self.functions[GlobalVar(name)] = func
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.functions)
 
     def __len__(self) -> int:
         return len(self.functions)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.functions
+
+    def update(self, other: Mapping[str, PrimFunc]) -> None:
+        """Take in the functions of another module; those of the same name are replaced."""
+        for name, func in other.items():
+            self[name] = func
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        """The name of a function of this module.
+
+        Raises:
+            ArgumentError: there is none of that name.
+        """
+        self[name]  # raises where there is none
+        return GlobalVar(name)
+
+    def get_global_vars(self) -> list[GlobalVar]:
+        """The names of all functions."""
+        return [GlobalVar(name) for name in self.functions]
+
+    def get_attr(self, attr_key: str) -> Any:
+        """An attribute of the module, or None."""
+        return self.attrs.get(attr_key)
+
+    def with_attr(self, attr_key: str, attr_value: Any) -> IRModule:
+        """The same functions with one attribute of the module set."""
+        return IRModule(self.functions, attrs={**self.attrs, attr_key: attr_value})
+
     def map(self, change: Callable[[PrimFunc], PrimFunc]) -> IRModule:
         """The module with every function changed."""
-        return IRModule({name: change(func) for name, func in self.functions.items()})
+        functions = {name: change(func) for name, func in self.functions.items()}
+        return IRModule(functions, attrs=self.attrs)
 
-    def script(self) -> str:
-        """All functions as Python-like text."""
+    def script(self, tir_prefix: str = "T", show_meta: bool = False) -> str:
+        """All functions as Python-like text; the arguments are TVM's and change nothing."""
         return "\n\n".join(func.script() for func in self.functions.values())
 
-    __str__ = script
-    __repr__ = script
+    def astext(self, show_meta_data: bool = False, annotate: None = None) -> str:
+        """The text of :meth:`script`."""
+        return self.script()
+
+    def show(self, style: str | None = None, black_format: bool = False) -> None:
+        """Print the module."""
+        print(self.script())
+
+    def __str__(self) -> str:
+        return self.script()
+
+    def __repr__(self) -> str:
+        return self.script()
 
     def program_hash(self) -> str:
         """The identity of the program: the same text, the same hash (40 hexadecimal digits)."""

@@ -1,4 +1,4 @@
-"""Making expressions: conversion, type promotion and constant folding."""
+"""Making expressions: operators, with type promotion and constant folding."""
 
 from __future__ import annotations
 
@@ -9,92 +9,38 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-
-
-def const(value: int | float | bool, dtype: str | None = None) -> e.PrimExpr:
-    """A constant; without ``dtype`` an int is int32 (int64 when it needs it), a float float32."""
-    if dtype is None:
-        if isinstance(value, bool):
-            dtype = "bool"
-        elif isinstance(value, int):
-            dtype = "int32" if -(2**31) <= value < 2**31 else "int64"
-        else:
-            dtype = "float32"
-    name, lanes = dt.split(dt.check(dtype))
-    if dt.is_float(name):
-        imm: e.PrimExpr = e.FloatImm(name, float(value))
-    else:
-        imm = e.IntImm(name, int(bool(value)) if name == "bool" else int(value))
-    return imm if lanes == 1 else e.Broadcast(imm, lanes, dtype)
-
-
-def convert(value: Any) -> e.PrimExpr:
-    """``value`` as an expression: numbers become constants, an axis its variable.
-
-    Raises:
-        ArgumentError: for anything else.
-    """
-    if isinstance(value, e.PrimExpr):
-        return value
-    if isinstance(value, e.IterVar):
-        return value.var
-    if isinstance(value, (bool, int, float)):
-        return const(value)
-    as_expr = getattr(value, "__whet_expr__", None)
-    if as_expr is not None:
-        return as_expr()
-    if hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        return const(value.item(), str(value.dtype))  # a numpy scalar
-    if isinstance(value, str):
-        return e.StringImm(value)
-    raise ArgumentError(
-        f"use {value!r} in an expression",
-        f"a {type(value).__name__} is neither a number, an expression nor an axis",
-        "index a tensor, e.g. A[i, j], to use its elements",
-    )
-
-
-def cast(dtype: str, value: Any) -> e.PrimExpr:
-    """``value`` converted to ``dtype``; constants are converted at once."""
-    value = convert(value)
-    name, lanes = dt.split(dt.check(dtype))
-    if lanes == 1 and dt.lanes(value.dtype) > 1:
-        dtype = dt.vector(name, dt.lanes(value.dtype))
-    if value.dtype == dtype:
-        return value
-    if dt.lanes(dtype) > 1 and dt.lanes(value.dtype) == 1:
-        return e.Broadcast(cast(name, value), dt.lanes(dtype), dtype)
-    if isinstance(value, e.IntImm):
-        return const(_wrap(value.value, dtype), dtype)
-    if isinstance(value, e.FloatImm) and (
-        dt.is_float(dtype) or (dt.is_int(dtype) and math.isfinite(value.value))
-    ):
-        return const(value.value if dt.is_float(dtype) else _wrap(int(value.value), dtype), dtype)
-    return e.Cast(dtype, value)
-
-
-def _wrap(value: int, dtype: str) -> int:
-    if not dt.is_int(dtype):
-        return value
-    bits = dt.bits(dtype)
-    value &= (1 << bits) - 1
-    return value if dt.is_uint(dtype) or value < 1 << (bits - 1) else value - (1 << bits)
+from whet.compiler.tir.constants import (  # noqa: F401  (the limits are offered here, too)
+    cast,
+    const,
+    convert,
+    max_value,
+    min_value,
+    saturated,
+    wrapped,
+)
 
 
 def _match(a: Any, b: Any) -> tuple[e.PrimExpr, e.PrimExpr]:
     """Both operands as expressions of one type; a Python number takes the other's type."""
     if isinstance(a, (int, float)) and not isinstance(b, (int, float)):
         b = convert(b)
-        return _literal(a, b.dtype), b
+        return _same_type(_literal(a, b.dtype), b)
     if isinstance(b, (int, float)) and not isinstance(a, (int, float)):
         a = convert(a)
-        return a, _literal(b, a.dtype)
+        return _same_type(a, _literal(b, a.dtype))
     if not isinstance(a, e.ExprOp) or not isinstance(b, e.ExprOp):
         for x, y, turned in ((a, b, False), (b, a, True)):  # a numpy scalar, like Python's numbers
-            if not isinstance(x, e.ExprOp) and hasattr(x, "item") and isinstance(y, e.ExprOp):
+            if isinstance(y, e.ExprOp) and _is_numpy_number(x):
                 return _match(y, x.item())[::-1] if not turned else _match(y, x.item())
-    a, b = convert(a), convert(b)
-    if a.dtype == b.dtype:
+    return _same_type(convert(a), convert(b))
+
+
+def _is_numpy_number(x: Any) -> bool:
+    return not isinstance(x, e.ExprOp) and hasattr(x, "item") and getattr(x, "ndim", 0) == 0
+
+
+def _same_type(a: e.PrimExpr, b: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr]:
+    if a.dtype == b.dtype and a.dtype != "handle":
         return a, b
     common = dt.promote(a.dtype, b.dtype)
     return cast(common, a), cast(common, b)
@@ -105,19 +51,27 @@ def _literal(value: int | float, dtype: str) -> e.PrimExpr:
         return const(value)
     if isinstance(value, int) and dt.is_bool(dtype) and not isinstance(value, bool):
         return const(value)
+    if dtype == "int32" and isinstance(value, int) and not -(2**31) <= value < 2**31:
+        return const(value)  # int64: an index that needs it
     return const(value, dtype)
 
 
 def _binary(node: type[e.BinaryOp], fold: Callable[[Any, Any], Any], a: Any, b: Any) -> e.PrimExpr:
     a, b = _match(a, b)
-    if a.dtype != b.dtype:  # a float literal met an integer expression
-        common = dt.promote(a.dtype, b.dtype)
-        a, b = cast(common, a), cast(common, b)
     if isinstance(a, e.IntImm) and isinstance(b, e.IntImm):
-        return e.IntImm(a.dtype, _wrap(fold(a.value, b.value), a.dtype))
+        return e.IntImm(a.dtype, wrapped(fold(a.value, b.value), a.dtype))
     if isinstance(a, e.FloatImm) and isinstance(b, e.FloatImm):
-        return e.FloatImm(a.dtype, fold(a.value, b.value))
+        return e.FloatImm(a.dtype, saturated(fold(a.value, b.value), a.dtype))
+    if a.dtype == "bool" and node in _NUMBERS_ONLY:
+        raise ArgumentError(
+            f"bool {node.symbol} bool",
+            "one bit does not hold the result",
+            "convert one: x.astype('int32'); te.any and te.all combine conditions",
+        )
     return node(a, b, a.dtype)
+
+
+_NUMBERS_ONLY = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod)
 
 
 def _is_int(x: e.PrimExpr, value: int) -> bool:
@@ -156,7 +110,9 @@ def multiply(a: Any, b: Any) -> e.PrimExpr:
 def _check_divisor(name: str, b: Any) -> None:
     b = convert(b)
     if isinstance(b, e.IntImm) and b.value == 0:
-        raise ArgumentError(f"{name}(..., 0)", "the divisor is zero")
+        raise ArgumentError(
+            f"{name}(..., 0)", "the divisor is zero", "divide by something else, or by 0.0"
+        )
 
 
 def divide(a: Any, b: Any) -> e.PrimExpr:
@@ -190,6 +146,11 @@ def truncdiv(a: Any, b: Any) -> e.PrimExpr:
         return x / y if y else math.copysign(math.inf, x) * math.copysign(1, y) if x else math.nan
 
     return _binary(e.Div, fold, a, b)
+
+
+def div(a: Any, b: Any) -> e.PrimExpr:
+    """``a / b`` as in C: of floats exact, of integers rounded towards zero."""
+    return truncdiv(a, b)
 
 
 def truncmod(a: Any, b: Any) -> e.PrimExpr:
@@ -273,9 +234,6 @@ _COMPARE: dict[type[e.CmpOp], Callable[[Any, Any], bool]] = {
 def compare(node: type[e.CmpOp], a: Any, b: Any) -> e.PrimExpr:
     """A comparison, e.g. ``compare(LT, a, b)``; bool."""
     x, y = _match(a, b)
-    if x.dtype != y.dtype:
-        common = dt.promote(x.dtype, y.dtype)
-        x, y = cast(common, x), cast(common, y)
     constants = (e.IntImm, e.FloatImm)
     if isinstance(x, constants) and isinstance(y, constants):
         return const(_COMPARE[node](x.value, y.value))
@@ -284,7 +242,7 @@ def compare(node: type[e.CmpOp], a: Any, b: Any) -> e.PrimExpr:
 
 def logical_and(a: Any, b: Any) -> e.PrimExpr:
     """True where both are."""
-    a, b = convert(a), convert(b)
+    a, b = _condition(a, "all"), _condition(b, "all")
     for this, other in ((a, b), (b, a)):
         if isinstance(this, e.IntImm):
             return other if this.value else this
@@ -293,7 +251,7 @@ def logical_and(a: Any, b: Any) -> e.PrimExpr:
 
 def logical_or(a: Any, b: Any) -> e.PrimExpr:
     """True where either is."""
-    a, b = convert(a), convert(b)
+    a, b = _condition(a, "any"), _condition(b, "any")
     for this, other in ((a, b), (b, a)):
         if isinstance(this, e.IntImm):
             return this if this.value else other
@@ -302,8 +260,20 @@ def logical_or(a: Any, b: Any) -> e.PrimExpr:
 
 def logical_not(a: Any) -> e.PrimExpr:
     """True where ``a`` is not."""
-    a = convert(a)
+    a = _condition(a, "not")
     return const(not a.value) if isinstance(a, e.IntImm) else e.Not(a, a.dtype)
+
+
+def _condition(c: Any, asked: str) -> e.PrimExpr:
+    """``c`` as an expression, which must be a bool."""
+    x = convert(c)
+    if not dt.is_bool(x.dtype):
+        raise ArgumentError(
+            f"{asked}(...)",
+            f"a condition is a {x.dtype}, not a bool",
+            "compare it with something: x != 0",
+        )
+    return x
 
 
 def all_of(*conditions: Any) -> e.PrimExpr:
@@ -323,8 +293,12 @@ def any_of(*conditions: Any) -> e.PrimExpr:
 
 
 def select(condition: Any, true_value: Any, false_value: Any) -> e.PrimExpr:
-    """One of two values, both evaluated; unsafe for reads that ``condition`` must guard."""
-    condition = convert(condition)
+    """One of two values, both evaluated; unsafe for reads that ``condition`` must guard.
+
+    Raises:
+        ArgumentError: for a condition that is no bool.
+    """
+    condition = _condition(condition, "select")
     t, f = _match(true_value, false_value)
     if isinstance(condition, e.IntImm):
         return t if condition.value else f
@@ -332,8 +306,12 @@ def select(condition: Any, true_value: Any, false_value: Any) -> e.PrimExpr:
 
 
 def if_then_else(condition: Any, true_value: Any, false_value: Any) -> e.PrimExpr:
-    """One of two values, only that one evaluated: guards reads that would be out of range."""
-    condition = convert(condition)
+    """One of two values, only that one evaluated: guards reads that would be out of range.
+
+    Raises:
+        ArgumentError: for a condition that is no bool.
+    """
+    condition = _condition(condition, "if_then_else")
     t, f = _match(true_value, false_value)
     if isinstance(condition, e.IntImm):
         return t if condition.value else f
@@ -347,8 +325,17 @@ def bitwise(op: str, a: Any, b: Any) -> e.PrimExpr:
         ArgumentError: for floats.
     """
     x, y = _match(a, b)
-    if dt.is_float(x.dtype):
-        raise ArgumentError(f"{op} of {x.dtype}", "bits are those of integers or bools")
+    for z in (x, y):
+        if dt.is_float(z.dtype):
+            raise ArgumentError(
+                f"{op} of {z.dtype}",
+                "bits are those of integers or bools",
+                "convert it: x.astype('int32')",
+            )
+    if op.startswith("shift") and isinstance(y, e.IntImm) and not 0 <= y.value < dt.bits(x.dtype):
+        raise ArgumentError(
+            f"{op} of a {x.dtype} by {y.value}", f"it has {dt.bits(x.dtype)} bits", "0 or more"
+        )
     if dt.is_bool(x.dtype) and op in ("bitwise_and", "bitwise_or"):
         return logical_and(x, y) if op == "bitwise_and" else logical_or(x, y)
     return e.Call(x.dtype, op, (x, y))
@@ -361,31 +348,3 @@ def bitwise_not(a: Any) -> e.PrimExpr:
         return logical_not(a)
     ones = 2 ** dt.bits(a.dtype) - 1 if dt.is_uint(a.dtype) else -1
     return bitwise("bitwise_xor", a, const(ones, a.dtype))
-
-
-def min_value(dtype: str) -> e.PrimExpr:
-    """The least value of a type: ``-inf`` is not it, the most negative finite number is."""
-    name = dt.check(dtype)
-    if dt.is_float(name):
-        return const(-_FLOAT_MAX[name], name)
-    if dt.is_bool(name):
-        return const(False)
-    return const(0 if dt.is_uint(name) else -(2 ** (dt.bits(name) - 1)), name)
-
-
-def max_value(dtype: str) -> e.PrimExpr:
-    """The greatest finite value of a type."""
-    name = dt.check(dtype)
-    if dt.is_float(name):
-        return const(_FLOAT_MAX[name], name)
-    if dt.is_bool(name):
-        return const(True)
-    return const(2 ** (dt.bits(name) - (0 if dt.is_uint(name) else 1)) - 1, name)
-
-
-_FLOAT_MAX = {
-    "float16": 65504.0,
-    "bfloat16": 3.3895313892515355e38,
-    "float32": 3.4028234663852886e38,
-    "float64": 1.7976931348623157e308,
-}

@@ -28,6 +28,9 @@ _PRECEDENCE = {
 }
 
 
+_SCOPES = (s.LetStmt, s.AssertStmt, s.While, s.AttrStmt, s.DeclBuffer, s.AllocateConst)
+
+
 class Printer:
     """Names variables and buffers uniquely, in the order of their first use, and prints trees."""
 
@@ -49,6 +52,8 @@ class Printer:
         self.taken.add(name)
         self.names[id(thing)] = name
         self.kept.append(thing)
+        if isinstance(thing, Buffer):  # its address is no name of its own
+            self.names.setdefault(id(thing.data), f"{name}.data")
         return name
 
     # expressions
@@ -88,10 +93,23 @@ class Printer:
             return f"not {self.expr(n.a, 3)}"
         if kind is e.StringImm:
             return repr(n.value)
+        if kind is e.Let:
+            return f"let({self.name(n.var)}, {self.list((n.value, n.body))})"
+        if kind is e.Shuffle:
+            return f"shuffle([{self.list(n.vectors)}], {list(n.indices)})"
+        if kind is e.BufferView:
+            return self._view(n)
         if kind is e.Reduce:
             axes = ", ".join(a.var.name for a in n.axis)
             return f"{n.combiner.name}({self.list(n.source)}, axis=[{axes}])"
         return repr(n)
+
+    def _view(self, n: e.BufferView) -> str:
+        shape = f"({self.list(n.shape)}{',' if len(n.shape) == 1 else ''})"
+        more = f", strides=({self.list(n.strides)})" if n.strides else ""
+        if not (isinstance(n.offset, e.IntImm) and n.offset.value == 0):
+            more += f", offset={self.expr(n.offset)}"
+        return f"view({self.name(n.buffer)}, {shape}{more})"
 
     def list(self, nodes: tuple[Any, ...]) -> str:
         """Expressions separated by commas."""
@@ -124,13 +142,37 @@ class Printer:
             b = n.buffer  # type: ignore[attr-defined]
             shape = self.list(b.shape)
             self.lines.append(
-                f'{pad}{self.name(b)} = allocate([{shape}], "{b.dtype}", "{b.scope}")'
+                f'{pad}{self.name(b)} = allocate([{shape}], "{b.dtype}", "{b.storage_scope}")'
             )
             self.stmt(n.body, indent)  # type: ignore[attr-defined]
+        elif kind in _SCOPES:
+            self._scope(n, indent)
         elif kind is s.Evaluate:
             self.lines.append(pad + ("pass" if s.is_nothing(n) else self.expr(n.value)))  # type: ignore[attr-defined]
         else:
             self.lines.append(f"{pad}{n!r}")
+
+    def _scope(self, n: Any, indent: int) -> None:
+        """A statement that says something about the one inside it."""
+        pad, kind = "    " * indent, type(n)
+        if kind is s.While:
+            self.lines.append(f"{pad}while {self.expr(n.condition)}:")
+            self.stmt(n.body, indent + 1)
+            return
+        if kind is s.LetStmt:
+            line = f"{self.name(n.var)} = {self.expr(n.value)}"
+        elif kind is s.AssertStmt:
+            values = f" % ({self.list(n.values)})" if n.values else ""
+            line = f"assert {self.expr(n.condition)}, {n.message!r}{values}"
+        elif kind is s.AttrStmt:
+            about = self.name(n.node) if isinstance(n.node, (e.Var, Buffer)) else repr(n.node)
+            line = f"attr({about}, {n.key!r}, {self.expr(n.value)})"
+        else:
+            b = n.buffer
+            what = "constant" if kind is s.AllocateConst else "decl_buffer"
+            line = f'{self.name(b)} = {what}([{self.list(b.shape)}], "{b.dtype}")'
+        self.lines.append(pad + line)
+        self.stmt(n.body, indent)
 
     def _loop(self, n: s.For, indent: int) -> None:
         pad = "    " * indent
@@ -142,6 +184,8 @@ class Printer:
 
             span = f"{self.expr(n.min)}, {self.expr(add(n.min, n.extent))}"
         head = "range" if n.kind == s.SERIAL else n.kind
+        if n.thread:
+            span += f', "{n.thread}"'
         notes = "".join(f"  # {k} = {v}" for k, v in n.annotations.items())
         self.lines.append(f"{pad}for {self.name(n.var)} in {head}({span}):{notes}")
         self.stmt(n.body, indent + 1)
@@ -150,6 +194,13 @@ class Printer:
 def expr_text(node: Any) -> str:
     """An expression as text."""
     return Printer().expr(node)
+
+
+def stmt_text(stmt: s.Stmt) -> str:
+    """A statement as text."""
+    p = Printer()
+    p.stmt(stmt, 0)
+    return "\n".join(p.lines)
 
 
 def function_text(func: PrimFunc) -> str:

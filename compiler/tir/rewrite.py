@@ -13,6 +13,7 @@ from typing import Any
 
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
 
 Node = Any
 
@@ -64,6 +65,11 @@ def _make_if(n: s.IfThenElse, p: tuple[Node, ...]) -> Node:
     return s.IfThenElse(p[0], p[1], p[2] if len(p) > 2 else None, n.likely)
 
 
+def _make_view(n: e.BufferView, p: tuple[Node, ...]) -> Node:
+    k, m = len(n.shape), len(n.strides)
+    return e.BufferView(n.buffer, p[:k], p[k : k + m], p[k + m], n.dtype)
+
+
 Row = tuple[Callable[[Node], tuple[Node, ...]], Callable[[Node, tuple[Node, ...]], Node]]
 
 _BINARY: Row = (_binary_parts, _binary_make)
@@ -96,16 +102,31 @@ TABLE: dict[type, Row] = {
     ),
     e.Ramp: (lambda n: (n.base,), lambda n, p: e.Ramp(p[0], n.stride, n.lanes, n.dtype)),
     e.Broadcast: (lambda n: (n.value,), lambda n, p: e.Broadcast(p[0], n.lanes, n.dtype)),
+    e.Shuffle: (lambda n: n.vectors, lambda n, p: e.Shuffle(p, n.indices, n.dtype)),
+    e.Let: (lambda n: (n.value, n.body), lambda n, p: e.Let(n.var, p[0], p[1], n.dtype)),
+    e.BufferView: (lambda n: (*n.shape, *n.strides, n.offset), _make_view),
     e.Call: (lambda n: n.args, lambda n, p: e.Call(n.dtype, n.op, p)),
     e.Reduce: (lambda n: (*n.source, n.condition, *n.init), _make_reduce),
     s.For: (
         lambda n: (n.min, n.extent, n.body),
-        lambda n, p: s.For(n.var, p[0], p[1], n.kind, p[2], n.annotations),
+        lambda n, p: s.For(n.var, p[0], p[1], n.kind, p[2], n.annotations, n.thread),
     ),
     s.BufferStore: (lambda n: (n.value, *n.indices, *_optional(n.mask)), _make_store),
     s.SeqStmt: (lambda n: n.seq, lambda n, p: s.seq(*p)),
     s.IfThenElse: (lambda n: (n.condition, n.then_case, *_optional(n.else_case)), _make_if),
     s.Allocate: (lambda n: (n.body,), lambda n, p: s.Allocate(n.buffer, p[0])),
+    s.AllocateConst: (
+        lambda n: (n.body,),
+        lambda n, p: s.AllocateConst(n.buffer, n.data, p[0]),
+    ),
+    s.DeclBuffer: (lambda n: (n.body,), lambda n, p: s.DeclBuffer(n.buffer, p[0])),
+    s.LetStmt: (lambda n: (n.value, n.body), lambda n, p: s.LetStmt(n.var, p[0], p[1])),
+    s.AssertStmt: (
+        lambda n: (n.condition, n.body, *n.values),
+        lambda n, p: s.AssertStmt(p[0], n.message, p[1], p[2:]),
+    ),
+    s.While: (lambda n: (n.condition, n.body), lambda n, p: s.While(p[0], p[1])),
+    s.AttrStmt: (lambda n: (n.value, n.body), lambda n, p: s.AttrStmt(n.node, n.key, *p)),
     s.Evaluate: (lambda n: (n.value,), lambda n, p: s.Evaluate(p[0])),
 }
 
@@ -124,26 +145,41 @@ class Rewriter:
 
     ``rules`` maps a node class to ``rule(node) -> node``; a rule that wants its children rewritten
     calls :meth:`children` itself. Classes without a rule are rebuilt when a child changed.
+
+    With ``once`` a node that occurs in several places is rewritten once, and its result occurs in
+    all of them: for rules whose answer does not depend on where the node stands.
     """
 
-    def __init__(self, rules: Mapping[type, Callable[[Node], Node]] | None = None) -> None:
+    def __init__(
+        self, rules: Mapping[type, Callable[[Node], Node]] | None = None, once: bool = False
+    ) -> None:
         self.rules = dict(rules or {})
+        # node's id -> the node, which keeps the id its own, and its result
+        self.done: dict[int, tuple[Node, Node]] | None = {} if once else None
 
     def __call__(self, node: Node) -> Node:
         """The rewritten node."""
         rule = self.rules.get(type(node))
-        return self.children(node) if rule is None else rule(node)
+        if self.done is None:
+            return self.children(node) if rule is None else rule(node)
+        found = self.done.get(id(node))
+        if found is None:
+            found = node, self.children(node) if rule is None else rule(node)
+            self.done[id(node)] = found
+        return found[1]
 
     def children(self, node: Node) -> Node:
         """The node with its children rewritten; the same object when none of them changed."""
         parts, make = TABLE[type(node)]
         old = parts(node)
-        rules = self.rules
+        rules, done = self.rules, self.done
         new, changed = [], False
         for p in old:  # the loop that lowering spends its time in: no call where none is needed
             kind = type(p)
             rule = rules.get(kind)
-            if rule is not None:
+            if done is not None and kind not in LEAVES:
+                q = self(p)
+            elif rule is not None:
                 q = rule(p)
             elif kind in LEAVES:
                 q = p
@@ -156,10 +192,19 @@ class Rewriter:
 
 
 def post_order_visit(node: Node, visit: Callable[[Node], None]) -> None:
-    """Call ``visit`` on every node of a tree, children first."""
-    for part in TABLE[type(node)][0](node):
-        post_order_visit(part, visit)
-    visit(node)
+    """Call ``visit`` on every node of a tree, children first, and once on what occurs twice."""
+    seen: set[int] = set()
+
+    def walk(n: Node) -> None:
+        for p in TABLE[type(n)][0](n):
+            if type(p) in LEAVES:
+                visit(p)
+            elif id(p) not in seen:
+                seen.add(id(p))
+                walk(p)
+        visit(n)
+
+    walk(node)
 
 
 def substitute(node: Node, values: Mapping[e.Var, e.PrimExpr]) -> Node:
@@ -170,17 +215,77 @@ def substitute(node: Node, values: Mapping[e.Var, e.PrimExpr]) -> Node:
     def swap(var: e.Var) -> Node:
         return values.get(var, var)
 
-    return Rewriter({e.Var: swap, e.SizeVar: swap})(node)
+    return Rewriter({e.Var: swap, e.SizeVar: swap}, once=True)(node)
+
+
+def replace_buffers(node: Node, buffers: Mapping[Buffer, Buffer]) -> Node:
+    """The tree with buffers replaced by others of the same rank, where they are used and made."""
+    if not buffers:
+        return node
+
+    data = {b.data: c.data for b, c in buffers.items()}
+
+    def new(b: Buffer) -> Buffer:
+        return buffers.get(b, b)
+
+    def load(n: e.BufferLoad) -> Node:
+        n = rewrite.children(n)
+        b = new(n.buffer)
+        return n if b is n.buffer else e.BufferLoad(b, n.indices, n.dtype, n.mask)
+
+    def view(n: e.BufferView) -> Node:
+        n = rewrite.children(n)
+        b = new(n.buffer)
+        return n if b is n.buffer else e.BufferView(b, n.shape, n.strides, n.offset, n.dtype)
+
+    def store(n: s.BufferStore) -> Node:
+        n = rewrite.children(n)
+        b = new(n.buffer)
+        return n if b is n.buffer else s.BufferStore(b, n.value, n.indices, n.mask)
+
+    def holder(n: s.Allocate | s.DeclBuffer) -> Node:
+        n = rewrite.children(n)
+        b = new(n.buffer)
+        return n if b is n.buffer else type(n)(b, n.body)
+
+    def const(n: s.AllocateConst) -> Node:
+        n = rewrite.children(n)
+        b = new(n.buffer)
+        return n if b is n.buffer else s.AllocateConst(b, n.data, n.body)
+
+    def attr(n: s.AttrStmt) -> Node:
+        n = rewrite.children(n)
+        if isinstance(n.node, Buffer) and n.node in buffers:
+            return s.AttrStmt(buffers[n.node], n.key, n.value, n.body)
+        return n
+
+    rewrite = Rewriter(
+        {
+            e.BufferLoad: load,
+            e.BufferView: view,
+            s.BufferStore: store,
+            s.Allocate: holder,
+            s.DeclBuffer: holder,
+            s.AllocateConst: const,
+            s.AttrStmt: attr,
+            e.Var: lambda v: data.get(v, v),
+        },
+        once=True,
+    )
+    return rewrite(node)
 
 
 def variables(node: Node) -> set[e.Var]:
     """All variables that occur in a tree."""
     found: set[e.Var] = set()
+    seen: set[int] = set()
     stack = [node]
     while stack:
         n = stack.pop()
-        if isinstance(n, e.Var):
+        kind = type(n)
+        if kind is e.Var or kind is e.SizeVar:
             found.add(n)
-        else:
-            stack.extend(TABLE[type(n)][0](n))
+        elif kind not in LEAVES and id(n) not in seen:
+            seen.add(id(n))
+            stack.extend(TABLE[kind][0](n))
     return found

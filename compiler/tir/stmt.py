@@ -5,10 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from whet.compiler.tir import by_hand
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import IntImm, PrimExpr, Var
 
 SERIAL, PARALLEL, VECTORIZED, UNROLLED = "serial", "parallel", "vectorized", "unrolled"
+THREAD_BINDING = "thread_binding"
+
+
+class ForKind:
+    """The kinds of loops, by TVM's names."""
+
+    SERIAL, PARALLEL, VECTORIZED, UNROLLED = SERIAL, PARALLEL, VECTORIZED, UNROLLED
+    THREAD_BINDING = THREAD_BINDING
 
 
 class Stmt:
@@ -19,7 +30,12 @@ class Stmt:
 
 @dataclass(slots=True, eq=False)
 class For(Stmt):
-    """``for var in range(min, min + extent): body``, run as ``kind`` says."""
+    """``for var in range(min, min + extent): body``, run as ``kind`` says.
+
+    A loop of the kind ``thread_binding`` is spread over the GPU threads that ``thread`` names,
+    e.g. ``"threadIdx.x"``. By meaning it is a loop like any other: what a body reads of its
+    neighbours' shared memory, the stage that fills it computes for all of them.
+    """
 
     var: Var
     min: PrimExpr
@@ -27,9 +43,16 @@ class For(Stmt):
     kind: str
     body: Stmt
     annotations: dict[str, Any] = field(default_factory=dict)
+    thread: str = ""
+
+    def __post_init__(self) -> None:
+        if type(self.min) is int or type(self.extent) is int:
+            self.min, self.extent = by_hand.bounds(self.var, self.min, self.extent)
+        if type(self.annotations) is not dict:  # TVM has the thread axis there
+            self.thread, self.annotations = getattr(self.annotations, "thread_tag", ""), {}
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, init=False)
 class BufferStore(Stmt):
     """``buffer[indices] = value``; lanes where ``mask`` is false are not written."""
 
@@ -38,12 +61,26 @@ class BufferStore(Stmt):
     indices: tuple[PrimExpr, ...]
     mask: PrimExpr | None = None
 
+    def __init__(
+        self, buffer: Buffer, value: Any, indices: Any, mask: PrimExpr | None = None
+    ) -> None:
+        if type(indices) is not tuple or not isinstance(value, PrimExpr):
+            value, indices = by_hand.stored(buffer.dtype, value, indices)
+        self.buffer = buffer
+        self.value = value
+        self.indices = indices
+        self.mask = mask
+
 
 @dataclass(slots=True, eq=False)
 class SeqStmt(Stmt):
     """Statements one after the other."""
 
     seq: tuple[Stmt, ...]
+
+    def __post_init__(self) -> None:
+        if type(self.seq) is not tuple:
+            self.seq = tuple(self.seq)
 
 
 @dataclass(slots=True, eq=False)
@@ -65,10 +102,71 @@ class Allocate(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class AllocateConst(Stmt):
+    """``buffer`` holds ``data``, a compact array of its shape and dtype, while ``body`` runs."""
+
+    buffer: Buffer
+    data: np.ndarray
+    body: Stmt
+
+
+@dataclass(slots=True, eq=False)
+class DeclBuffer(Stmt):
+    """``buffer`` is another view, for ``body``, of the memory that its ``data`` points to."""
+
+    buffer: Buffer
+    body: Stmt
+
+
+@dataclass(slots=True, eq=False)
+class LetStmt(Stmt):
+    """``body``, in which ``var`` stands for ``value``, computed once before it."""
+
+    var: Var
+    value: PrimExpr
+    body: Stmt
+
+
+@dataclass(slots=True, eq=False)
+class AssertStmt(Stmt):
+    """``body``, if ``condition`` holds; else the kernel ends with an error.
+
+    ``message`` may name ``values``, integers, as ``{0}``, ``{1}``, ...; at most eight of them.
+    """
+
+    condition: PrimExpr
+    message: str
+    body: Stmt
+    values: tuple[PrimExpr, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class While(Stmt):
+    """``body`` again and again while ``condition`` holds."""
+
+    condition: PrimExpr
+    body: Stmt
+
+
+@dataclass(slots=True, eq=False)
+class AttrStmt(Stmt):
+    """``body``, of which ``key`` says ``value`` about ``node``: a buffer, a variable or None."""
+
+    node: Any
+    key: str
+    value: PrimExpr
+    body: Stmt
+
+
+@dataclass(slots=True, eq=False)
 class Evaluate(Stmt):
     """``value`` computed for its side effect; a constant stands for doing nothing."""
 
     value: PrimExpr
+
+    def __post_init__(self) -> None:
+        if type(self.value) is int:
+            self.value = IntImm("int32", self.value)
 
 
 def nothing() -> Stmt:
@@ -92,3 +190,13 @@ def seq(*stmts: Stmt) -> Stmt:
     if not flat:
         return nothing()
     return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat))
+
+
+def stmt_seq(*args: Any) -> Stmt:
+    """Statements in order, TVM's name; an expression is evaluated."""
+    return seq(*(x if isinstance(x, Stmt) else Evaluate(x) for x in args))
+
+
+def stmt_list(stmt: Stmt) -> list[Stmt]:
+    """The statements that a sequence is made of."""
+    return list(stmt.seq) if isinstance(stmt, SeqStmt) else [stmt]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
+from whet.compiler.tir.ops import maximum
+from whet.compiler.topi import broadcast, elemwise, reduction
+from whet.compiler.topi import tag as topi_tag
 from whet.compiler.topi.pad import pad
 
 
@@ -58,3 +61,39 @@ def conv2d_nchw(
         name=name,
         tag="conv2d_nchw",
     )
+
+
+def relu(x: Tensor) -> Tensor:
+    """Each element, and 0 for a negative one."""
+    zero = te.const(0, x.dtype)
+    return te.compute(
+        x.shape, lambda *i: maximum(x(*i), zero), name="T_relu", tag=topi_tag.ELEMWISE
+    )
+
+
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """``exp(x - max) / sum(exp(x - max))`` along ``axis``."""
+    top = reduction.max(x, axis, keepdims=True)
+    raised = elemwise.exp(broadcast.subtract(x, top))
+    return broadcast.divide(raised, reduction.sum(raised, axis, keepdims=True))
+
+
+def dense(data: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``data`` (N, K) times the transpose of ``weight`` (M, K), plus ``bias`` (M).
+
+    Raises:
+        ArgumentError: the shapes do not fit.
+    """
+    asked = f"dense({data}, {weight})"
+    if data.ndim != 2 or weight.ndim != 2:
+        raise ArgumentError(asked, "both must have two dimensions")
+    if not data.shape[1] == weight.shape[1]:
+        raise ArgumentError(asked, "the columns of data and weight differ")
+    k = te.reduce_axis((0, data.shape[1]), name="k")
+    out = te.compute(
+        (data.shape[0], weight.shape[0]),
+        lambda i, j: te.sum(data[i, k] * weight[j, k], axis=k),
+        name="T_dense",
+        tag="dense",
+    )
+    return out if bias is None else broadcast.add(out, bias)

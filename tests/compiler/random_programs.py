@@ -1,28 +1,60 @@
-"""Random computations and random schedules of them, drawn from any source of integers.
+"""Random computations, drawn from any source of integers.
 
 ``pick(low, high)`` gives an integer of ``low .. high``: hypothesis' draw, or ``random.randint``.
 """
 
 from whet.compiler import te
-from whet.compiler.errors import ScheduleError
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17)
 
 
+DTYPES = ("float32", "int32", "float64", "int64", "int16", "uint8")
+
+
+def argmax_of(pick_first):
+    """The reduction (index, value) of the greatest value; the smallest index of equal ones."""
+    return te.comm_reducer(
+        lambda x, y: (
+            te.select(pick_first(x, y), x[0], y[0]),
+            te.select(pick_first(x, y), x[1], y[1]),
+        ),
+        lambda index, value: (te.const(-1, index), te.min_value(value)),
+        name="argmax",
+    )
+
+
+argmax = argmax_of(
+    lambda x, y: te.any(x[1] > y[1], te.all(x[1].equal(y[1]), x[0] < y[0], x[0] >= 0))
+)
+
+
 class Graph:
-    """A random computation: ``inputs``, and ``tensors`` in order, the last one the output."""
+    """A random computation.
+
+    Attributes:
+        inputs, tensors: in the order in which they are made; ``outputs`` are some of them.
+        symbols: symbolic size -> number.
+    """
 
     def __init__(self, pick, dtype=None, symbolic=False):
         self.pick = pick
-        self.dtype = dtype or ("float32", "int32", "float64", "int64")[pick(0, 3)]
+        self.dtype = dtype or self._choose(DTYPES)
         self.inputs, self.tensors = [], []
         self.symbols = {}
         self.symbolic = symbolic
         self.tables = set()
         self._input((self._size(), self._size()))
         for _ in range(pick(1, 4)):
-            self.tensors.append(self._stage())
-        self.output = self.tensors[-1]
+            self.tensors += self._stage()
+        self.outputs = self._results()
+
+    def _results(self):
+        """The outputs: all that the last stage makes, and sometimes what another one makes."""
+        ops = [self.tensors[-1].op]
+        others = [t.op for t in self.tensors if t.op not in ops]
+        if others and self.pick(0, 3) == 0:
+            ops.append(self._choose(others))
+        return [op.output(k) for op in ops for k in range(op.num_outputs)]
 
     def _choose(self, things):
         return things[self.pick(0, len(things) - 1)]
@@ -45,7 +77,9 @@ class Graph:
         return t
 
     def _any(self, rank=None):
-        known = [t for t in (*self.inputs, *self.tensors) if t not in self.tables]
+        known = [
+            t for t in (*self.inputs, *self.tensors) if t not in self.tables and t.dtype != "bool"
+        ]
         fits = [t for t in known if rank in (None, len(t.shape))]
         if not fits or (len(self.inputs) < 3 and self.pick(0, 4) == 0):
             return self._input(tuple(self._size() for _ in range(rank or 2)))
@@ -55,15 +89,42 @@ class Graph:
     def _stage(self):
         kinds = (self.elementwise, self.stencil, self.padded, self.reduction, self.transposed,
                  self.broadcast, self.reshaped, self.matmul, self.gathered, self.strided,
-                 self.guarded, self.double)  # fmt: skip
-        return self._choose(kinds)(f"T{len(self.tensors)}")
+                 self.guarded, self.double, self.several, self.position,
+                 self.converted)  # fmt: skip
+        made = self._choose(kinds)(f"T{len(self.tensors)}")
+        return list(made) if isinstance(made, (list, tuple)) else [made]
 
     def elementwise(self, name):
         a = self._any()
         same = [t for t in self.tensors if t.shape is not a.shape and _equal(t.shape, a.shape)]
         b = self._choose(same) if same else a
-        c = self.pick(-2, 3)
+        c = self.pick(0 if a.dtype.startswith("u") else -2, 3)
         return te.compute(a.shape, lambda *i: a(*i) * c + b(*i), name=name)
+
+    def several(self, name):
+        a = self._any()
+        other = self._choose(DTYPES[:4]) if not a.dtype.startswith("float") else a.dtype
+        return te.compute(
+            a.shape, lambda *i: (a(*i) + 1, (a(*i) * 2).astype(other), a(*i) > 1), name=name
+        )[: self.pick(2, 3)]
+
+    def position(self, name):
+        a = self._any(2)
+        k = te.reduce_axis((0, a.shape[1]), name="k")
+        where = (None, lambda i: k >= i)[self.pick(0, 1)]
+        return te.compute(
+            (a.shape[0],),
+            lambda i: argmax((k.var, a[i, k]), axis=k, where=where and where(i)),
+            name=name,
+        )
+
+    def converted(self, name):
+        a = self._any()
+        floats = ("float32", "float64")
+        other = self._choose(floats if a.dtype.startswith("float") else DTYPES)
+        if self.pick(0, 2) == 0:
+            return te.compute(a.shape, lambda *i: te.select(a(*i) > 1, a(*i), 1), name=name)
+        return te.compute(a.shape, lambda *i: a(*i).astype(other), name=name)
 
     def stencil(self, name):
         a = self._any()
@@ -144,8 +205,8 @@ class Graph:
 
     def matmul(self, name):
         a = self._any(2)
-        b = self._choose([t for t in (*self.inputs, *self.tensors) if len(t.shape) == 2])
-        if not _equal(a.shape[1:], b.shape[:1]):
+        b = self._choose([a, *(t for t in (*self.inputs, *self.tensors) if len(t.shape) == 2)])
+        if b.dtype == "bool" or not _equal(a.shape[1:], b.shape[:1]):
             b = self._input((a.shape[1], self._size()))
         k = te.reduce_axis((0, a.shape[1]), name="k")
         return te.compute(
@@ -203,86 +264,3 @@ def _equal(a, b):
         return x is y or (hasattr(x, "value") and hasattr(y, "value") and x.value == y.value)
 
     return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
-
-
-def schedule(graph, pick, parallel=True):
-    """A random schedule of a graph, and the tensors that its caller passes."""
-    s = te.create_schedule(graph.output.op)
-    extra = []
-    for t in list(graph.tensors):
-        if t.op in s.stage_map and pick(0, 5) == 0:
-            s.cache_write(t, ("global", "local")[pick(0, 1)])
-    for stage in list(s.stages):
-        readers = s.consumers(stage)
-        if readers and pick(0, 5) == 0:
-            reader = readers[pick(0, len(readers) - 1)]
-            s.cache_read(te.Tensor(stage.op, 0), ("global", "local")[pick(0, 1)], [reader.op])
-    done = []
-    for stage in reversed(s.stages):
-        if not isinstance(stage.op, te.ComputeOp):
-            continue
-        place(s, stage, done, pick, extra)
-        if stage.attach_type != "inline":
-            loops(stage, pick, parallel)
-            done.append(stage)
-    used = [t for t in graph.inputs if t.op in s.stage_map]
-    return s, [*used, *extra, graph.output]
-
-
-def place(s, stage, done, pick, extra):
-    """Attach a stage somewhere."""
-    if stage.is_output:
-        return
-    how = pick(0, 5)
-    if how == 0 and not stage.op.reduce_axis:
-        stage.compute_inline()
-    elif how >= 3:
-        parents = [p for p in done if s.feeds(stage, p) and p.leaf_iter_vars]
-        if parents:
-            parent = parents[pick(0, len(parents) - 1)]
-            leaf = parent.leaf_iter_vars[pick(0, len(parent.leaf_iter_vars) - 1)]
-            stage.compute_at(parent, leaf)
-            return
-    if stage.attach_type == "root" and stage.op.num_outputs == 1 and pick(0, 3) == 0:
-        extra.append(te.Tensor(stage.op, 0))
-
-
-def loops(stage, pick, parallel):
-    """Transform the loops of a stage."""
-    for _ in range(pick(0, 4)):
-        leaves = stage.leaf_iter_vars
-        if not leaves:
-            return
-        k = pick(0, len(leaves) - 1)
-        what = pick(0, 3)
-        if what <= 1 and len(leaves) < 7:
-            size = pick(1, 9)
-            if pick(0, 3):
-                stage.split(leaves[k], factor=size)
-            else:
-                stage.split(leaves[k], nparts=size)
-        elif what == 2 and k + 1 < len(leaves):
-            if leaves[k].iter_type == leaves[k + 1].iter_type:
-                stage.fuse(leaves[k], leaves[k + 1])
-        else:
-            j = pick(0, len(leaves) - 1)
-            if j != k:
-                stage.reorder(leaves[max(j, k)], leaves[min(j, k)])
-    constant = _constant_leaves(stage)
-    for leaf in list(stage.leaf_iter_vars):
-        kind = pick(0, 7)
-        try:
-            if kind == 0 and leaf in constant and constant[leaf] <= 32:
-                stage.unroll(leaf)
-            elif kind in (1, 2) and leaf in constant and constant[leaf] <= 64:
-                stage.vectorize(leaf)
-            elif kind == 3 and parallel:
-                stage.parallel(leaf)
-        except ScheduleError as error:
-            assert "depend on each other" in str(error)
-
-
-def _constant_leaves(stage):
-    from whet.compiler.te.bound import leaf_extents
-
-    return {a: int(t) for a, t in leaf_extents(stage).items() if t.lstrip("-").isdigit()}

@@ -1,6 +1,7 @@
 """Builds a schedule, runs it on random inputs and compares every result with the oracle."""
 
 import numpy as np
+from sched_check import replays
 from te_oracle import evaluate
 
 from whet.compiler import driver, te
@@ -71,5 +72,6 @@ def run_and_compare(f, args, symbols=None, seed=0, rtol=1e-5, given=None, place=
 
 
 def check(s, args, symbols=None, **options):
-    """Build ``s`` for ``args``, run it and compare all results; the results come back."""
+    """Replay the trace of ``s``, build it for ``args``, run and compare; the results come back."""
+    replays(s, args)
     return run_and_compare(driver.build(s, args), args, symbols, **options)

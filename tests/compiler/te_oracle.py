@@ -32,6 +32,8 @@ _CALLS = {
     "exp": np.exp,
     "sqrt": np.sqrt,
     "tanh": np.tanh,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "fabs": np.abs,
     "floor": np.floor,
     "ceil": np.ceil,
@@ -80,7 +82,9 @@ def _tensor(t, known):
         env[a.var] = np.arange(begin, begin + sizes[k]).reshape(shape)
     data = sizes[: len(op.axis)]
     with np.errstate(all="ignore"):
-        if isinstance(body, e.Reduce):
+        if isinstance(body, e.Reduce) and body.combiner.name not in _REDUCE:
+            out = _fold(op, body.value_index, env, sizes, data)
+        elif isinstance(body, e.Reduce):
             out = _reduce(body, env, sizes, data)
         else:
             out = np.broadcast_to(_expr(body, env), data)
@@ -103,6 +107,26 @@ def _reduce(body, env, sizes, data):
     identity = _identity(body.combiner.name, dtype)
     total = function.reduce(np.where(where, source, identity).astype(dtype), axis=over, dtype=dtype)
     return function(begin, total)
+
+
+def _fold(op, index, env, sizes, data):
+    """Output ``index`` of a reduction of several values at once, by its combiner, step by step."""
+    first = op.body[0]
+    combiner, count = first.combiner, len(first.source)
+    sources = [np.broadcast_to(_expr(x, env), sizes) for x in first.source]
+    where = np.broadcast_to(_expr(first.condition, env), sizes)
+    begin = first.init or combiner.identity
+    state = [np.broadcast_to(_expr(x, env), data).copy() for x in begin]
+    rank = len(data)
+    for step in np.ndindex(*sizes[rank:]):
+        at = (slice(None),) * rank + step
+        local = {
+            **dict(zip(combiner.lhs, state)),
+            **{v: x[at] for v, x in zip(combiner.rhs, sources)},
+        }
+        new = [_expr(combiner.result[k], local) for k in range(count)]
+        state = [np.where(where[at], x, old) for x, old in zip(new, state)]
+    return state[index]
 
 
 def _identity(name, dtype):

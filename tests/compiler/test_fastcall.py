@@ -97,12 +97,12 @@ def unaligned():
 @pytest.mark.parametrize(
     ("index", "value", "message"),
     [
-        (1, np.zeros(16), "argument 1 (B): its dtype is float64, the kernel wants float32"),
-        (1, np.zeros(16, ">f4"), "argument 1 (B): its dtype is >f4, the kernel wants float32"),
-        (1, np.zeros((4, 4), "f"), "argument 1 (B): it has 2 dimensions, the kernel wants 1"),
-        (2, np.zeros(15, "f"), "argument 2 (C): dimension 0 is 15, the kernel wants 16 (n, where"),
-        (1, np.zeros(32, "f")[::2], "its strides are not row-major: pass np.ascontiguousarray"),
-        (2, np.zeros(32, "f")[::2], "row-major: the kernel writes it in place"),
+        (1, np.zeros(16), "argument 1 (B): B.dtype is float64, expected float32"),
+        (1, np.zeros(16, ">f4"), "argument 1 (B): B.dtype is >f4, expected float32"),
+        (1, np.zeros((4, 4), "f"), "argument 1 (B): B.ndim is 2, expected 1"),
+        (2, np.zeros(15, "f"), "argument 2 (C): C.shape[0] is 15, expected 16 (n, where"),
+        (1, np.zeros(32, "f")[::2], "expected a compact array: pass np.ascontiguousarray"),
+        (2, np.zeros(32, "f")[::2], "a compact array: the kernel writes it in place"),
         (2, read_only(), "argument 2 (C): the kernel writes it, but it is read-only"),
         (1, unaligned(), "its data is not aligned to 4 bytes"),
         (1, [1.0] * 16, "argument 1 (B): a list is not an array"),

@@ -58,14 +58,14 @@ print("all inside")
 """
 
 RANDOM = """
-from test_random_programs import compile_random, run_random
+from test_random_programs import compiled, program, run_random
 ran = 0
 for seed in range(%d, %d):
     source = random.Random(seed)
-    made = compile_random(source.randint, seed %% 3 == 0)
-    if made is not None:
-        graph, args, _, kernel = made
-        run_random(graph, args, kernel, seed, lambda a: guarded(a, at_end))
+    graph, made = program(source.randint, seed %% 3 == 0)
+    ready = compiled(graph, made)
+    if ready is not None:
+        run_random(graph, made, *ready, seed, lambda a: guarded(a, at_end))
         ran += 1
 print("all inside", ran)
 """

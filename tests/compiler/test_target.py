@@ -28,7 +28,7 @@ def test_text_dict_and_json_text_are_one_target():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("lvm", "no target kind 'lvm'\n  did you mean 'llvm'? kinds: llvm"),
+        ("lvm", "no target kind 'lvm'\n  did you mean 'llvm'? kinds: c, cuda, llvm"),
         ("", "the text is empty"),
         ("llvm -mcpuu=x", "no option 'mcpuu'\n  did you mean 'mcpu'?"),
         ("llvm -mcpu=a -mcpu=b", "option 'mcpu' is given twice"),

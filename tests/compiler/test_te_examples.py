@@ -8,13 +8,15 @@ from whet.compiler import driver, te
 from whet.compiler.target import Target
 from whet.compiler.te import schedule, stage
 
-PRIMITIVES = ("split", "fuse", "reorder", "tile", "vectorize", "unroll", "parallel",
-              "compute_at", "compute_inline", "compute_root")  # fmt: skip
+PRIMITIVES = ("split", "fuse", "reorder", "tile", "vectorize", "unroll", "parallel", "bind",
+              "env_threads", "pragma", "compute_at", "compute_inline", "compute_root",
+              "set_scope", "storage_align", "double_buffer", "set_store_predicate")  # fmt: skip
 
 
 def examples():
     found = [getattr(stage.Stage, name) for name in PRIMITIVES]
-    return [*found, schedule.Schedule.cache_write, schedule.Schedule.cache_read]
+    on_schedule = schedule.Schedule
+    return [*found, on_schedule.cache_write, on_schedule.cache_read, on_schedule.rfactor]
 
 
 @pytest.mark.parametrize("method", examples(), ids=lambda m: m.__name__)
@@ -34,4 +36,4 @@ def test_every_primitive_is_here():
     public = {
         n for n in dir(stage.Stage) if not n.startswith("_") and callable(getattr(stage.Stage, n))
     }
-    assert public - {"reset_axes"} == set(PRIMITIVES)
+    assert public - {"reset_axes", "copied"} == set(PRIMITIVES)

@@ -59,6 +59,8 @@ def test_the_wheel_holds_every_room_and_works(wheel, checkout, tmp_path):
         assert not missing, f"in {room}/, but not in the wheel: {sorted(missing)}"
     assert {"whet/__init__.py", "whet/cli.py", "whet/commands/tune.py", "whet/py.typed"} <= names
     assert any(n.startswith("whet/db/migrations/versions/v0001") for n in names)
+    include = "whet/compiler/runtime/include/whet"
+    assert {f"{include}/runtime.h", f"{include}/library.c"} <= names
     tops = {n.split("/")[0] for n in names}
     assert tops == {"whet", next(t for t in tops if t.endswith(".dist-info"))}
     (about,) = (n for n in names if n.endswith(".dist-info/entry_points.txt"))

@@ -47,7 +47,7 @@ SCALARS: dict[str, ScalarType] = {
     "uint32": ScalarType("i32", "i32", 1, 32, ctypes.c_uint32),
     "uint64": ScalarType("i64", "i64", 1, 64, ctypes.c_uint64),
     "float16": ScalarType("half", "half", 2, 16, None),
-    "bfloat16": ScalarType("bfloat", "bfloat", 4, 16, None),
+    "bfloat16": ScalarType("i16", "i16", 4, 16, None),
     "float32": ScalarType("float", "float", 2, 32, ctypes.c_float),
     "float64": ScalarType("double", "double", 2, 64, ctypes.c_double),
 }

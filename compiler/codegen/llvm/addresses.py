@@ -31,6 +31,7 @@ class Addresses:
         env: variable -> its value as a linear sum; a number for a step of an unrolled loop.
         scalars: variable -> value and type, for arguments that are no indices.
         pointers: buffer's id -> its pointer value.
+        memory: every buffer that was placed, with its pointer.
     """
 
     def __init__(self, declare: Callable[[str], None]) -> None:
@@ -39,12 +40,31 @@ class Addresses:
         self.env: dict[e.Var, Linear] = {}
         self.scalars: dict[e.Var, str] = {}
         self.pointers: dict[int, str] = {}
+        self.memory: list[tuple[Buffer, str]] = []
         self._analyzer = Analyzer()
         self._forms: dict[int, tuple[e.PrimExpr, Affine]] = {}
 
     def value(self, n: e.PrimExpr) -> str:
         """The value of an expression: a name or a constant."""
         raise NotImplementedError
+
+    def place(self, buffer: Buffer, pointer: str) -> None:
+        """Say where a buffer's elements stand."""
+        self.pointers[id(buffer)] = pointer
+        self.memory.append((buffer, pointer))
+
+    def bind(self, var: e.Var, value: e.PrimExpr) -> None:
+        """Let a variable stand for a value, which is computed here."""
+        if value.dtype in ("int32", "int64"):
+            if self.is_index(value):
+                self.env[var] = self.linear(value)
+                return
+            v = self.value(value)
+            if value.dtype == "int32" and not is_number(v):
+                v = self.out.pure(f"sext i32 {v} to i64", v)
+            self.env[var] = (int(v), {}) if is_number(v) else (0, {v: 1})
+            return
+        self.scalars[var] = self.value(value)
 
     # index arithmetic
 
@@ -105,7 +125,10 @@ class Addresses:
             c = self.out.pure(f"icmp {test} i64 {a}, {b}", a, b)
             out = self.out.pure(f"select i1 {c}, i64 {a}, i64 {b}", c, a, b)
         else:
-            q = self.floor_quotient(a, b, "i64", cb if not tb else None, 1)
+            number = cb if not tb else None
+            if kind is e.FloorMod and number is not None and _is_power_of_2(number):
+                return 0, {self.floor_remainder(a, b, "i64", number, 1): 1}
+            q = self.floor_quotient(a, b, "i64", number, 1)
             if kind is e.FloorDiv:
                 out = q
             else:
@@ -156,14 +179,13 @@ class Addresses:
         return self.out.pure(f"trunc i64 {value} to {ty.type_of(n.dtype)}", value)
 
     def floor_quotient(self, a: str, b: str, kind: str, number: int | None, lanes: int) -> str:
-        if number is not None and number > 0 and number & (number - 1) == 0:
+        if number is not None and _is_power_of_2(number):
             shift = str(number.bit_length() - 1)
             if lanes > 1:
                 shift = ty.splat(shift, kind.split(" x ")[1].rstrip(">"), lanes)
             return self.out.pure(f"ashr {kind} {a}, {shift}", a)
-        write = self.out.pure if number is not None and number > 0 else self._here
-        q = write(f"sdiv {kind} {a}, {b}", a, b)
-        r = write(f"srem {kind} {a}, {b}", a, b)
+        q = self.divided("sdiv", a, b, kind, number, lanes)
+        r = self.divided("srem", a, b, kind, number, lanes)
         mixed = self.out.pure(f"xor {kind} {r}, {b}", r, b)
         zero = "zeroinitializer" if lanes > 1 else "0"
         bit = f"<{lanes} x i1>" if lanes > 1 else "i1"
@@ -173,8 +195,52 @@ class Addresses:
         one = self.out.pure(f"sext {bit} {less} to {kind}", less)
         return self.out.pure(f"add {kind} {q}, {one}", q, one)
 
-    def _here(self, operation: str, *operands: str) -> str:
-        return self.out.here(operation)
+    def floor_remainder(self, a: str, b: str, kind: str, number: int | None, lanes: int) -> str:
+        """What :meth:`floor_quotient` leaves; 0 where the divisor is 0."""
+        if number is not None and _is_power_of_2(number):
+            mask = str(number - 1)
+            if lanes > 1:
+                mask = ty.splat(mask, kind.split(" x ")[1].rstrip(">"), lanes)
+            return self.out.pure(f"and {kind} {a}, {mask}", a)
+        r = self.divided("srem", a, b, kind, number, lanes)
+        zero = "zeroinitializer" if lanes > 1 else "0"
+        bit = f"<{lanes} x i1>" if lanes > 1 else "i1"
+        mixed = self.out.pure(f"xor {kind} {r}, {b}", r, b)
+        signs = self.out.pure(f"icmp slt {kind} {mixed}, {zero}", mixed)
+        some = self.out.pure(f"icmp ne {kind} {r}, {zero}", r)
+        differ = self.out.pure(f"and {bit} {signs}, {some}", signs, some)
+        more = self.out.pure(f"select {bit} {differ}, {kind} {b}, {kind} {zero}", differ, b)
+        return self.out.pure(f"add {kind} {r}, {more}", r, more)
+
+    def divided(self, op: str, a: str, b: str, kind: str, number: int | None, lanes: int) -> str:
+        """``sdiv``, ``udiv``, ``srem`` or ``urem`` that never traps; ``number`` is b if known.
+
+        A divisor of 0 or -1 is replaced by 1, and the quotient chosen after: 0, or -a. The
+        remainder by 1 is 0, which is what is wanted.
+        """
+        if number is not None and number not in (0, -1):
+            return self.out.pure(f"{op} {kind} {a}, {b}", a, b)
+        bit = f"<{lanes} x i1>" if lanes > 1 else "i1"
+        scalar = kind.split(" x ")[-1].rstrip(">")
+
+        def number_of(n: int) -> str:
+            return str(n) if lanes == 1 else f"splat ({scalar} {n})"
+
+        def choose(c: str, x: str, y: str) -> str:
+            return self.out.pure(f"select {bit} {c}, {kind} {x}, {kind} {y}", c, x, y)
+
+        zero = bad = self.out.pure(f"icmp eq {kind} {b}, {number_of(0)}", b)
+        minus = ""
+        if op[0] == "s":
+            minus = self.out.pure(f"icmp eq {kind} {b}, {number_of(-1)}", b)
+            bad = self.out.pure(f"or {bit} {zero}, {minus}", zero, minus)
+        safe = choose(bad, number_of(1), b)
+        out = self.out.pure(f"{op} {kind} {a}, {safe}", a, safe)
+        if op.endswith("rem"):
+            return out
+        if minus:
+            out = choose(minus, self.out.pure(f"sub {kind} {number_of(0)}, {a}", a), out)
+        return choose(zero, number_of(0), out)
 
     # loads
 
@@ -257,6 +323,10 @@ class Addresses:
 def _in_memory(dtype: str) -> str:
     name, lanes = dt.split(dtype)
     return dt.vector("int8", lanes) if name == "bool" else dtype
+
+
+def _is_power_of_2(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0
 
 
 def is_number(value: str) -> bool:

@@ -7,13 +7,24 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.rewrite import post_order_visit
 
+ADDRESS_OPS = ("address_of", "tvm_access_ptr")
+_HOLDERS = (
+    s.Allocate,
+    s.AllocateConst,
+    s.DeclBuffer,
+    s.LetStmt,
+    s.AssertStmt,
+    s.AttrStmt,
+    s.While,
+)
+
 
 def buffers_of(body: s.Stmt) -> list[Buffer]:
     """The buffers that a body reads or writes, in the order of first use."""
     found: dict[int, Buffer] = {}
 
     def visit(n: object) -> None:
-        if isinstance(n, (e.BufferLoad, s.BufferStore)):
+        if isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView, s.DeclBuffer)):
             found.setdefault(id(n.buffer), n.buffer)
 
     post_order_visit(body, visit)
@@ -21,12 +32,16 @@ def buffers_of(body: s.Stmt) -> list[Buffer]:
 
 
 def stored_of(body: s.Stmt) -> list[Buffer]:
-    """The buffers that a body writes, in the order of first use."""
+    """The buffers that a body writes, or hands to a call, in the order of first use."""
     found: dict[int, Buffer] = {}
 
     def visit(n: object) -> None:
-        if isinstance(n, s.BufferStore):
+        if isinstance(n, (s.BufferStore, e.BufferView)):
             found.setdefault(id(n.buffer), n.buffer)
+        elif isinstance(n, e.Call) and n.op in ADDRESS_OPS:
+            for a in n.args:
+                if isinstance(a, e.BufferLoad):
+                    found.setdefault(id(a.buffer), a.buffer)
 
     post_order_visit(body, visit)
     return list(found.values())
@@ -41,6 +56,6 @@ def statements(n: s.Stmt) -> int:
         return times * statements(n.body)
     if isinstance(n, s.IfThenElse):
         return statements(n.then_case) + (0 if n.else_case is None else statements(n.else_case))
-    if isinstance(n, s.Allocate):
-        return statements(n.body)
+    if isinstance(n, _HOLDERS):
+        return statements(n.body) + (0 if isinstance(n, s.Allocate) else 1)
     return 1

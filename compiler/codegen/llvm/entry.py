@@ -1,7 +1,8 @@
 """The checked entry of a kernel, `i32 name(DLTensor **args, i32 n)`, and its timing loop, as LLVM.
 
 The entry serves C, artifacts and graphs. It returns 0; 1 when the kernel had no memory for an
-intermediate buffer; or a code that says which check failed and where::
+intermediate buffer; 16 and the number of an assertion of the kernel that does not hold; or a code
+that says which check failed and where::
 
     bits 24..30  the check (CHECKS)      bits 8..23  the argument      bits 0..7  the dimension
 
@@ -10,11 +11,13 @@ intermediate buffer; or a code that says which check failed and where::
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from whet.compiler.codegen.llvm import abi
 from whet.compiler.codegen.llvm.shape_text import Text, bindings, emit
-from whet.compiler.errors import ArgumentError
+from whet.compiler.errors import ArgumentError, KernelError
 from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
 
 
@@ -25,6 +28,9 @@ class Require(Protocol):
 
 
 NO_MEMORY = 1
+PACKED_RAISED = 2  # a packed function raised; its exception is kept for the kernel's caller
+FIRST_ASSERT = 16  # a kernel returns this and the number of the assertion that does not hold
+MAX_ASSERT_VALUES = 8
 CHECKS = {
     1: "count",
     2: "null",
@@ -80,7 +86,8 @@ def checked_text(sig: KernelSignature) -> str:
             wanted = emit(dim, values, text)
             if wanted != dims[i][d]:
                 require(text.op(f"icmp eq i64 {dims[i][d]}, {wanted}"), "shape", i, d)
-        call.append(f"ptr {_data(text, p, pointers[i], i, dims[i], require)}")
+        steps = [emit(step, values, text) for step in p.strides]
+        call.append(f"ptr {_data(text, p, pointers[i], i, dims[i], steps, require)}")
     call += [f"i64 {values[s]}" for s in sig.symbols]
     result = text.op(f"call i32 {abi.quoted(sig.name + '__raw')}({', '.join(call)})")
     text.do(f"ret i32 {result}")
@@ -94,7 +101,10 @@ def checked_text(sig: KernelSignature) -> str:
 
 
 def _header(text: Text, p: BufferParam, tensor: str, i: int, require: Require) -> list[str]:
-    """Check device, rank and dtype of a DLTensor; its dimensions as i64 values."""
+    """Check device, rank and dtype of a DLTensor; its dimensions as i64 values.
+
+    The strides follow where the kernel wants them.
+    """
     kind = abi.scalar(p.dtype)
     device = text.field(tensor, abi.DL_DEVICE, "i32")
     require(text.op(f"icmp eq i32 {device}, {abi.DL_CPU}"), "device", i)
@@ -107,18 +117,45 @@ def _header(text: Text, p: BufferParam, tensor: str, i: int, require: Require) -
         return []
     shape = text.field(tensor, abi.DL_SHAPE, "ptr")
     require(text.op(f"icmp ne ptr {shape}, null"), "null", i)
-    return [text.field(shape, 8 * d, "i64") for d in range(len(p.shape))]
+    dims = [text.field(shape, 8 * d, "i64") for d in range(len(p.shape))]
+    return dims + (_strides(text, tensor, dims) if p.strides else [])
+
+
+def _strides(text: Text, tensor: str, dims: list[str]) -> list[str]:
+    """The strides of a DLTensor, which has none where it is compact."""
+    given = text.field(tensor, abi.DL_STRIDES, "ptr")
+    none = text.op(f"icmp eq ptr {given}, null")
+    cell = text.op(f"alloca [{len(dims)} x i64]")
+    step = "1"
+    for d in reversed(range(len(dims))):
+        text.do(f"store i64 {step}, ptr {text.op(f'getelementptr i64, ptr {cell}, i64 {d}')}")
+        step = text.op(f"mul i64 {step}, {dims[d]}")
+    table = text.op(f"select i1 {none}, ptr {cell}, ptr {given}")
+    return [text.field(table, 8 * d, "i64") for d in range(len(dims))]
 
 
 def _data(
-    text: Text, p: BufferParam, tensor: str, i: int, dims: list[str], require: Require
+    text: Text,
+    p: BufferParam,
+    tensor: str,
+    i: int,
+    dims: list[str],
+    steps: list[str],
+    require: Require,
 ) -> str:
     """Check strides, data and alignment of a DLTensor; the address of its first element."""
     total = "1"
-    for dim in dims:
+    for dim in dims[: len(p.shape)]:
         total = text.op(f"mul i64 {total}, {dim}")
     empty = text.op(f"icmp eq i64 {total}, 0")
-    if dims:
+    for d, wanted in enumerate(steps):
+        given = dims[len(p.shape) + d]
+        if wanted != given:
+            same = text.op(f"icmp eq i64 {given}, {wanted}")
+            one = text.op(f"icmp eq i64 {dims[d]}, 1")
+            free = text.op(f"or i1 {one}, {empty}")
+            require(text.op(f"or i1 {same}, {free}"), "strides", i, d)
+    if dims and not steps:
         strides = text.field(tensor, abi.DL_STRIDES, "ptr")
         checks, after = text.fresh("strided"), text.fresh("compact")
         text.do(f"br i1 {text.op(f'icmp eq ptr {strides}, null')}, label %{after}, label %{checks}")
@@ -204,39 +241,83 @@ done:
 """
 
 
-def decode(sig: KernelSignature, code: int) -> ArgumentError | MemoryError | None:
-    """The error that a result of the entry means, or None for 0."""
+def assert_values(sig: KernelSignature, code: int, address_of: Callable[[str], int]) -> list[int]:
+    """The numbers that the message of a failed assertion names; none for another result."""
+    if not FIRST_ASSERT <= code < FIRST_ASSERT + len(sig.asserts):
+        return []
+    held = (ctypes.c_int64 * MAX_ASSERT_VALUES).from_address(
+        address_of(f"{sig.name}__assert_values")
+    )
+    return list(held)
+
+
+def decode(sig: KernelSignature, code: int, values: Sequence[int] = ()) -> BaseException | None:
+    """The error that a result of the entry means, or None for 0.
+
+    ``values`` are those of :func:`assert_values`.
+    """
     if code == 0:
         return None
     if code == NO_MEMORY:
         return MemoryError(f"{sig.name}: no memory for an intermediate buffer")
+    if code == PACKED_RAISED:
+        from whet.compiler.runtime.packed import take_raised
+
+        return take_raised(sig.name)
+    if FIRST_ASSERT <= code < FIRST_ASSERT + len(sig.asserts):
+        message = sig.asserts[code - FIRST_ASSERT]
+        return KernelError(f"{sig.name}()", message.format(*values) if values else message)
     check, arg, dim = CHECKS.get(code >> 24, "?"), code >> 8 & 0xFFFF, code & 0xFF
     if check == "count":
         return ArgumentError(
-            f"{sig.name}()", f"it takes {len(sig.params)} arguments", wants_all(sig)
+            f"{sig.name}()",
+            f"it takes {len(sig.params)} arguments: num_args should be {len(sig.params)}",
+            wants_all(sig),
         )
     if check == "?" or arg >= len(sig.params):
         return ArgumentError(f"{sig.name}()", f"the kernel returned the unknown code {code}")
     p = sig.params[arg]
-    why = {
-        "null": "it is a null pointer",
-        "device": "its memory is not on the CPU",
-        "ndim": "it has another number of dimensions",
-        "dtype": "it has another dtype",
-        "shape": f"dimension {dim} has another extent",
-        "strides": f"it is not compact: the stride of dimension {dim} is not the row-major one",
+    why = _reason(p, check, arg, dim)
+    return ArgumentError(f"{sig.name}(), argument {arg} ({p.name})", why, "wanted: " + wants(p))
+
+
+def _reason(p: BufferParam | ScalarParam, check: str, arg: int, dim: int) -> str:
+    """Why a check of an argument failed, with TVM's words for what was expected."""
+    if check == "null" or isinstance(p, ScalarParam):
+        what = "a pointer" if isinstance(p, BufferParam) else f"a pointer to its {p.dtype}"
+        return f"it is a null pointer: expect arg[{arg}] to be {what}"
+    strides = (
+        f"it is not compact: the stride of dimension {dim} is not the row-major one: "
+        f"{p.name}.strides: expected to be compact array"
+    )
+    if p.strides:
+        strides = f"{p.name}.strides[{dim}] is expected to equal {p.strides[dim]}"
+    extent = p.shape[dim] if dim < len(p.shape) else "?"
+    return {
+        "device": f"its memory is not on the CPU: {p.name}.device_type is expected to be 1",
+        "ndim": "it has another number of dimensions: "
+        f"{p.name}.ndim is expected to equal {len(p.shape)}",
+        "dtype": f"it has another dtype: {p.name}.dtype is expected to be {p.dtype}",
+        "shape": f"dimension {dim} has another extent: "
+        f"{p.name}.shape[{dim}] is expected to equal {extent}",
+        "strides": strides,
         "data": "it has elements but no data",
         "alignment": "its data is not aligned to the size of an element",
     }[check]
-    return ArgumentError(f"{sig.name}(), argument {arg} ({p.name})", why, "wanted: " + wants(p))
 
 
 def wants(p: BufferParam | ScalarParam) -> str:
     """What a parameter takes, in words."""
     if isinstance(p, ScalarParam):
         return f"a number ({p.dtype})"
-    shape = "(" + ", ".join(map(str, p.shape)) + ("," if len(p.shape) == 1 else "") + ")"
-    return f"{p.dtype} array of shape {shape}, row-major" + (", written to" if p.written else "")
+    layout = f"strides {tuple_text(p.strides)}" if p.strides else "row-major"
+    written = ", written to" if p.written else ""
+    return f"{p.dtype} array of shape {tuple_text(p.shape)}, {layout}{written}"
+
+
+def tuple_text(parts: Sequence[int | str]) -> str:
+    """``(n, 3)``; with names bare."""
+    return "(" + ", ".join(map(str, parts)) + ("," if len(parts) == 1 else "") + ")"
 
 
 def wants_all(sig: KernelSignature) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from whet.compiler.codegen.llvm import abi, jit
 from whet.compiler.codegen.llvm.numpy_layout import Layout, layout
 from whet.compiler.codegen.llvm.shape_text import Text, bindings, emit
+from whet.compiler.codegen.llvm.slowcall import SlowCall
 from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.target import Target
 
@@ -38,41 +39,58 @@ class _MethodDef(ctypes.Structure):
 
 
 def make_fastcall(
-    sig: KernelSignature, raw_address: int, slow: Callable[..., None], keep: object
+    sig: KernelSignature,
+    raw_address: int,
+    slow: SlowCall,
+    keep: object,
+    calls_python: bool = False,
 ) -> Callable[..., None]:
     """The Python function of a kernel.
 
     Args:
         sig: the kernel's parameters.
         raw_address: where its raw function stands.
-        slow: takes the calls that the generated code does not recognise.
+        slow: takes the calls that the generated code does not recognise, and explains failures.
         keep: kept alive as long as the function, e.g. the loaded code of ``raw_address``.
+        calls_python: whether the kernel calls packed functions. It must not hold the GIL then:
+            they may be called by a worker of its parallel loop.
 
     Returns:
-        A builtin function, or ``slow`` itself where this Python or numpy lays its objects out
-        in another way than the generated code reads them.
+        A builtin function; or ``slow`` itself for a kernel with strided arguments, or where this
+        Python or numpy lays its objects out in another way than the generated code reads them.
     """
     where = layout()
-    if where is None:
+    if where is None or any(isinstance(p, BufferParam) and p.strides for p in sig.params):
         return slow
-    text = shim_text(sig, raw_address, id(slow), where)
+    failed = slow.failed
+    least = 0 if calls_python else GIL_ELEMENTS
+    text = shim_text(sig, raw_address, id(slow), id(failed), where, least)
     code = jit.load_object(jit.compile_text(text, Target("llvm").canonical()))
-    method = _MethodDef(sig.name.encode(), code.address_of("shim"), 0x80, b"A compiled kernel.")
+    method = _MethodDef(sig.name.encode(), code.address_of("shim"), 0x82, b"A compiled kernel.")
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     # CPython keeps a function's self alive until it has no more need of the method definition.
-    return new(ctypes.addressof(method), (method, code, slow, keep), None)
+    return new(ctypes.addressof(method), (method, code, slow, failed, keep), None)
 
 
-def shim_text(sig: KernelSignature, raw_address: int, slow: int, where: Layout) -> str:
-    """LLVM text of ``ptr @shim(ptr self, ptr args, i64 n)``.
+def shim_text(
+    sig: KernelSignature,
+    raw_address: int,
+    slow: int,
+    failed: int,
+    where: Layout,
+    least: int = GIL_ELEMENTS,
+) -> str:
+    """LLVM text of ``ptr @shim(ptr self, ptr args, i64 n, ptr names)``.
 
     Args:
         sig: the kernel's parameters.
         raw_address: where its raw function stands.
         slow: the address of the Python callable for everything else.
+        failed: that of the one which raises what the kernel's result means.
         where: offsets of the fields that are read.
+        least: elements in all arguments from which on the GIL is given up.
     """
     text = Text()
 
@@ -82,6 +100,7 @@ def shim_text(sig: KernelSignature, raw_address: int, slow: int, where: Layout) 
         text.label(following)
 
     text.label("entry")
+    require(text.op("icmp eq ptr %names, null"))
     require(text.op(f"icmp eq i64 %n, {len(sig.params)}"))
     call: list[str] = []
     arrays: dict[int, str] = {}
@@ -116,28 +135,33 @@ def shim_text(sig: KernelSignature, raw_address: int, slow: int, where: Layout) 
             variable.append(functools.reduce(lambda a, b: text.op(f"mul i64 {a}, {b}"), dims[i]))
     call += [f"i64 {values[s]}" for s in sig.symbols]
     kernel = f"call i32 inttoptr (i64 {raw_address} to ptr)({', '.join(call)})"
-    _called(text, kernel, total, variable)
+    _called(text, kernel, total, variable, least)
     body = "\n".join(text.lines)
     return f"""
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
-declare ptr @PyErr_NoMemory()
+declare ptr @PyLong_FromLong(i64)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
-define ptr @shim(ptr %self, ptr %args, i64 %n) {{
+define ptr @shim(ptr %self, ptr %args, i64 %n, ptr %names) {{
 {body}
 finish:
   %result = phi i32 [ %quick, %short ], [ %slowly, %long ]
   %good = icmp eq i32 %result, 0
   br i1 %good, label %done, label %bad
 bad:
-  %raised = call ptr @PyErr_NoMemory()
+  %wide = sext i32 %result to i64
+  %code = call ptr @PyLong_FromLong(i64 %wide)
+  %cell = alloca ptr
+  store ptr %code, ptr %cell
+  %explain = inttoptr i64 {failed} to ptr
+  %raised = call ptr @PyObject_Vectorcall(ptr %explain, ptr %cell, i64 1, ptr null)
   ret ptr %raised
 done:
 {_none_text()}
 slow:
   %whole = inttoptr i64 {slow} to ptr
-  %other = call ptr @PyObject_Vectorcall(ptr %whole, ptr %args, i64 %n, ptr null)
+  %other = call ptr @PyObject_Vectorcall(ptr %whole, ptr %args, i64 %n, ptr %names)
   ret ptr %other
 }}
 """
@@ -193,7 +217,7 @@ def _checked_number(
         return value if kind.bits == 64 else text.op(f"fptrunc double {value} to float")
     if "int" not in p.dtype or p.dtype == "uint64":
         require("false")
-        return "0" if "int" in p.dtype else "false" if p.dtype == "bool" else "0.0"
+        return "zeroinitializer"  # never used
     require(text.op(f"icmp eq i64 {have}, {id(int)}"))
     # An overflow also returns -1, so that one comparison finds both; -1 itself goes the slow way.
     spare = text.op("alloca i32")
@@ -214,12 +238,12 @@ def _widened(text: Text, dtype: str, value: str) -> str:
     return text.op(f"{widen} {kind.llvm} {value} to i64")
 
 
-def _called(text: Text, kernel: str, total: int, variable: Sequence[str]) -> None:
+def _called(text: Text, kernel: str, total: int, variable: Sequence[str], least: int) -> None:
     """The call itself, with the GIL given up when the arrays are large."""
-    large = "true" if total >= GIL_ELEMENTS else "false"
+    large = "true" if total >= least else "false"
     if variable and large == "false":
         size = functools.reduce(lambda a, b: text.op(f"add i64 {a}, {b}"), variable, str(total))
-        large = text.op(f"icmp sge i64 {size}, {GIL_ELEMENTS}")
+        large = text.op(f"icmp sge i64 {size}, {least}")
     text.do(f"br i1 {large}, label %long, label %short")
     text.label("short")
     text.do(f"%quick = {kernel}")

@@ -16,7 +16,10 @@ import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.errors import CodegenError
+from whet.compiler.errors import CodegenError, TargetError
+from whet.compiler.target import host
+from whet.compiler.target.probe import check_machine
+from whet.compiler.target.processors import architecture_of
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
@@ -81,6 +84,10 @@ class LoadedCode:
             from whet.compiler.codegen.llvm import parallel
 
             parallel.install()
+        if b"whet_call_packed" in data:
+            from whet.compiler.runtime.packed import caller_address
+
+            provide_symbol("whet_call_packed", caller_address())
         with _lock:
             builder = binding.JITLibraryBuilder().add_object_img(data).add_current_process()
             for symbol, address in _provided.items():
@@ -129,17 +136,54 @@ def _engine() -> Any:
     return binding.create_lljit_compiler(machine, suppress_errors=False)
 
 
+@functools.cache
+def _all_targets() -> None:
+    """Let LLVM make code for other processors than this one."""
+    binding = llvm()
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+
+
+def foreign(target: Target) -> bool:
+    """Whether a target's architecture is not that of this machine."""
+    return architecture_of(str(target.canonical().attrs["mtriple"])) != host.architecture()
+
+
 def _machine(target: Target) -> Any:
     binding = llvm()
     attrs = target.canonical().attrs
+    triple, abi = _with_float_abi(target), str(attrs.get("mabi", ""))
+    check_machine(triple, attrs["mcpu"], attrs["mattr"], abi)
+    if foreign(target):
+        _all_targets()
     try:
-        kind = binding.Target.from_triple(attrs["mtriple"])
+        kind = binding.Target.from_triple(triple)
     except RuntimeError as error:
         raise CodegenError(f"{target}", f"LLVM: {error}") from None
     # The small code model with PIC serves both loading here and linking a shared library.
     return kind.create_target_machine(
-        cpu=attrs["mcpu"], features=attrs["mattr"], opt=2, reloc="pic", codemodel="default"
+        cpu=attrs["mcpu"],
+        features=attrs["mattr"],
+        opt=int(attrs.get("opt_level", 2)),
+        reloc="pic",
+        codemodel="default",
+        abiname=abi,
     )
+
+
+def _with_float_abi(target: Target) -> str:
+    """The triple, whose last part says for 32-bit ARM where floats are passed."""
+    triple, abi = str(target.canonical().attrs["mtriple"]), target.attrs.get("mfloat_abi")
+    if abi is None:
+        return triple
+    if architecture_of(triple) == "arm":
+        soft = triple.replace("eabihf", "eabi")
+        return soft.replace("eabi", "eabihf") if abi == "hard" else soft
+    if abi == "soft":
+        raise TargetError(
+            f"{target}", f"{triple} passes floats in registers only", "leave mfloat-abi out"
+        )
+    return triple
 
 
 def _optimised(ll: str, target: Target) -> tuple[Any, Any]:
@@ -150,6 +194,9 @@ def _optimised(ll: str, target: Target) -> tuple[Any, Any]:
         module.verify()
     except RuntimeError as error:
         raise CodegenError("compiling LLVM text", _located(str(error), ll)) from None
+    if foreign(target):  # passes would take this machine's layout for granted
+        module.data_layout = str(machine.target_data)
+        module.triple = machine.triple
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(2))
     manager = binding.create_new_module_pass_manager()
     for name in PASSES:

@@ -1,14 +1,18 @@
-"""From a lowered function to LLVM text: statements, memory, parallel loops, the raw kernel."""
+"""From a lowered function to LLVM text: statements, parallel loops, the raw kernel."""
 
 from __future__ import annotations
 
+from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.llvm import types as ty
 from whet.compiler.codegen.llvm.bodies import buffers_of, statements, stored_of
-from whet.compiler.codegen.llvm.entry import entry_text
-from whet.compiler.codegen.llvm.expressions import Expressions
+from whet.compiler.codegen.llvm.calls import evaluate
+from whet.compiler.codegen.llvm.entry import FIRST_ASSERT, MAX_ASSERT_VALUES, entry_text
+from whet.compiler.codegen.llvm.math_calls import MathCalls
+from whet.compiler.codegen.llvm.memory import Memory, safe
 from whet.compiler.errors import CodegenError
 from whet.compiler.signature import BufferParam, KernelSignature
 from whet.compiler.target import Target
+from whet.compiler.target.processors import has_entries
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -16,10 +20,6 @@ from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.rewrite import variables
 
-# A buffer of at most so many bytes lives on the stack, where SROA may make registers of it.
-STACK_BYTES = 64 * 1024
-# One of at most so many may be in registers, each step of an unrolled loop in its own.
-REGISTER_BYTES = 4096
 # Unrolled loops of more statements than this are emitted as loops: the result is the same, and
 # compile time stays in hand when a space holds absurd candidates.
 MAX_UNROLLED = 4096
@@ -27,19 +27,22 @@ MAX_UNROLLED = 4096
 
 def module_text(mod: IRModule, target: Target) -> str:
     """The LLVM text of a module: for each function the raw kernel and its checked entry."""
-    module = _Module(target)
+    module = ModuleText(target)
     for func in mod.functions.values():
         module.add(func)
     return module.text()
 
 
-class _Module:
+class ModuleText:
+    """The LLVM text of a module as it grows."""
+
     def __init__(self, target: Target) -> None:
         self.target = target
         self.functions: list[str] = []
         self.globals: list[str] = []
         self.declared: dict[str, None] = {}
         self.entries: list[str] = []
+        self.math = MathCalls(target, self.declare, self.attributes())
 
     def declare(self, line: str) -> None:
         self.declared[line] = None
@@ -49,36 +52,31 @@ class _Module:
         return f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
 
     def add(self, func: PrimFunc) -> None:
-        signature = func.attrs.get("signature")
-        if not isinstance(signature, KernelSignature):
-            raise CodegenError(
-                f"build {func.attrs.get('global_symbol', 'a function')}",
-                "it has not been lowered",
-                "call whet.lower first, or give whet.build the schedule",
-            )
+        signature = complete_signature(func)
+        if signature.asserts:
+            values = f"[{MAX_ASSERT_VALUES} x i64]"
+            name = f"@{signature.name}__assert_values"
+            self.globals.append(f"{name} = global {values} zeroinitializer")
         _Kernel(self, func, signature).generate()
-        self.entries.append(entry_text(signature))
+        if has_entries(self.target):
+            self.entries.append(entry_text(signature))
 
     def text(self) -> str:
         parts = [*self.globals, *self.functions, *self.entries]
         body = "\n\n".join(parts)
         missing = [d for d in self.declared if d not in body]
+        missing.append(self.math.support(body))
         return body + "\n\n" + "\n".join(missing) + "\n"
 
 
-class _Kernel(Expressions):
+class _Kernel(Memory):
     """One function: the kernel itself, or the body of one of its parallel loops."""
 
-    def __init__(self, module: _Module, func: PrimFunc, signature: KernelSignature) -> None:
-        super().__init__(module.declare)
-        self.module = module
+    def __init__(self, module: ModuleText, func: PrimFunc, signature: KernelSignature) -> None:
+        super().__init__(module, signature.name)
         self.func = func
         self.signature = signature
-        self.name = signature.name
-        self.slots: list[str] = []  # workspaces kept between calls
-        self.error: str | None = None  # in a parallel body: where to say that memory ran out
         self.serial = 0
-        self.stack: dict[int, str] = {}  # buffer's id -> its memory, for those no register holds
 
     def generate(self) -> None:
         params = []
@@ -86,7 +84,7 @@ class _Kernel(Expressions):
             if isinstance(given, Buffer):
                 assert isinstance(p, BufferParam)
                 params.append(f"ptr noalias %p{k}")
-                self.pointers[id(given)] = f"%p{k}"
+                self.place(given, f"%p{k}")
             elif given.dtype in ("int32", "int64"):
                 params.append(f"{ty.type_of(given.dtype)} %p{k}")
                 wide = f"%p{k}"
@@ -106,22 +104,11 @@ class _Kernel(Expressions):
         self.statement(self.func.body)
         self.out.line("ret i32 0")
         text = self.out.text()
-        if self.serial_failure:
-            text += "\nfailed:\n  ret i32 1"
+        if self.fails:
+            text += "\nfailed:\n  %failure = load i32, ptr %code\n  ret i32 %failure"
         head = f"define i32 @{self.name}__raw({', '.join(params)})"
         self.module.functions.append(f"{head} {self.module.attributes()} {{\n{text}\n}}")
-        self._release()
-
-    serial_failure = False
-
-    def _release(self) -> None:
-        """A function that gives kept workspaces back, for when the code is unloaded."""
-        self.declare("declare void @free(ptr)")
-        lines = [f"define void @{self.name}__release() nounwind {{"]
-        for k, slot in enumerate(self.slots):
-            lines.append(f"  %w{k} = atomicrmw xchg ptr {slot}, ptr null acq_rel")
-            lines.append(f"  call void @free(ptr %w{k})")
-        self.module.functions.append("\n".join([*lines, "  ret void", "}"]))
+        self.release()
 
     # statements
 
@@ -137,10 +124,23 @@ class _Kernel(Expressions):
         elif isinstance(n, s.IfThenElse):
             self._if(n)
         elif isinstance(n, s.Allocate):
-            self._allocate(n)
+            self.allocate(n)
+        elif isinstance(n, s.LetStmt):
+            self.bind(n.var, n.value)
+            self.statement(n.body)
+        elif isinstance(n, s.AssertStmt):
+            self._assert(n)
+        elif isinstance(n, s.While):
+            self._while(n)
+        elif isinstance(n, s.AttrStmt):
+            self.statement(n.body)
+        elif isinstance(n, s.DeclBuffer):
+            self.another_view(n)
+        elif isinstance(n, s.AllocateConst):
+            self.constant(n)
         elif isinstance(n, s.Evaluate):
             if not isinstance(n.value, e.IntImm):
-                self.value(n.value)
+                evaluate(self, n.value)
         else:
             raise CodegenError(
                 f"generate LLVM code for {type(n).__name__}", "this node has no meaning there"
@@ -162,19 +162,37 @@ class _Kernel(Expressions):
             return
         written = stored_of(n.body)
         for b in written:
-            self._touch(b)
+            self.touch(b)
         known = not count[1]
         start, steps = self.i64(begin), self.i64(count)
-        with self.out.loop(start, steps, known, _safe(n.var.name)) as var:
+        with self.out.loop(start, steps, known, safe(n.var.name)) as var:
             self.env[n.var] = (0, {var: 1})
             self.statement(n.body)
         del self.env[n.var]
         for b in written:
-            self._touch(b)
+            self.touch(b)
 
-    def _touch(self, b: Buffer) -> None:
-        if id(b) in self.pointers:
-            self.out.touched(self.pointers[id(b)])
+    def _while(self, n: s.While) -> None:
+        written = stored_of(n.body)
+        for b in written:
+            self.touch(b)
+        with self.out.repeat() as leave_unless:
+            leave_unless(self.value(n.condition))
+            self.statement(n.body)
+        for b in written:
+            self.touch(b)
+
+    def _assert(self, n: s.AssertStmt) -> None:
+        holds = self.value(n.condition)
+        if holds != "true":
+            number = self.signature.asserts.index(n.message)
+            with self.out.branch(self.out.pure(f"xor i1 {holds}, true", holds)):
+                for k, value in enumerate(n.values):
+                    wide = self.i64(self.linear(value))
+                    cell = f"ptr @{self.signature.name}__assert_values, i64 {k}"
+                    self.out.line(f"store i64 {wide}, ptr getelementptr (i64, {cell})")
+                self.fail(str(FIRST_ASSERT + number))
+        self.statement(n.body)
 
     def _if(self, n: s.IfThenElse) -> None:
         c = self.value(n.condition)
@@ -213,7 +231,7 @@ class _Kernel(Expressions):
                 )
         else:
             self._scatter(n, value, kind, index)
-        self._touch(n.buffer)
+        self.touch(n.buffer)
 
     def _scatter(self, n: s.BufferStore, value: str, kind: str, index: e.PrimExpr) -> None:
         scalar, size = ty.memory_type(dt.element(n.value.dtype)), dt.itemsize(n.buffer.dtype)
@@ -229,84 +247,6 @@ class _Kernel(Expressions):
             bit = self.out.pure(f"extractelement <{lanes} x i1> {mask}, i64 {k}", mask)
             with self.out.branch(bit):
                 self.out.line(store)
-
-    # memory
-
-    def _allocate(self, n: s.Allocate) -> None:
-        b = n.buffer
-        const, terms = 1, False
-        sizes = [self.linear(d) for d in b.shape]
-        for c, t in sizes:
-            const, terms = const * c, terms or bool(t)
-        element, item = ty.memory_type(b.dtype), dt.itemsize(b.dtype)
-        if not terms and const * item <= STACK_BYTES:
-            name = self.stack.get(id(b))
-            if name is None:
-                name = self.out.fresh(_safe(b.name) + ".")
-                self.out.allocas.append(
-                    f"  {name} = alloca [{max(const, 1)} x {element}], align 64"
-                )
-                if const * item > REGISTER_BYTES:  # steps of an unrolled loop share it
-                    self.stack[id(b)] = name
-            self.pointers[id(b)] = name
-            self.statement(n.body)
-            return
-        count = "1"
-        for lin in sizes:
-            part = self.i64(lin)
-            count = part if count == "1" else self.out.pure(f"mul i64 {count}, {part}", count, part)
-        if not terms:
-            count = str(const)
-            size = str(-(-const * item // 64) * 64)
-        else:
-            exact = self.out.pure(f"mul i64 {count}, {item}", count)
-            more = self.out.pure(f"add i64 {exact}, 127", exact)
-            size = self.out.pure(f"and i64 {more}, -64", more)
-        self._heap(n, size, keep=not terms and self.error is None)
-
-    def _heap(self, n: s.Allocate, size: str, keep: bool) -> None:
-        """Memory from the heap; of a constant size it is kept from call to call.
-
-        Fresh pages cost a page fault each, a millisecond for 4 MiB. One call at a time finds the
-        kept block in its slot; another that runs beside it allocates its own.
-        """
-        self.declare("declare ptr @aligned_alloc(i64, i64)")
-        self.declare("declare void @free(ptr)")
-        out = self.out
-        slot = ""
-        cell = out.fresh("cell")
-        out.allocas.append(f"  {cell} = alloca ptr")
-        if keep:
-            slot = f"@{self.name}.work{len(self.slots)}"
-            self.slots.append(slot)
-            self.module.globals.append(f"{slot} = internal global ptr null")
-            kept = out.here(f"atomicrmw xchg ptr {slot}, ptr null acq_rel")
-            out.line(f"store ptr {kept}, ptr {cell}")
-            none = out.here(f"icmp eq ptr {kept}, null")
-            with out.branch(none):
-                new = out.here(f"call ptr @aligned_alloc(i64 64, i64 {size})")
-                out.line(f"store ptr {new}, ptr {cell}")
-        else:
-            new = out.here(f"call ptr @aligned_alloc(i64 64, i64 {size})")
-            out.line(f"store ptr {new}, ptr {cell}")
-        p = out.here(f"load ptr, ptr {cell}")
-        failed = out.here(f"icmp eq ptr {p}, null")
-        self._leave_if(failed)
-        self.pointers[id(n.buffer)] = p
-        self.statement(n.body)
-        if keep:
-            other = out.here(f"atomicrmw xchg ptr {slot}, ptr {p} acq_rel")
-            out.line(f"call void @free(ptr {other})")
-        else:
-            out.line(f"call void @free(ptr {p})")
-
-    def _leave_if(self, condition: str) -> None:
-        """Leave the function where there was no memory."""
-        on = self.out.label("on")
-        scope = self.out.scopes[-1]
-        self.serial_failure = True
-        scope.lines += [f"  br i1 {condition}, label %failed, label %{on}", f"{on}:"]
-        scope.label = on
 
     # parallel loops
 
@@ -332,7 +272,7 @@ class _Kernel(Expressions):
                 body.scalars[v] = _capture(captured, kind, self.scalars[v])
         for b in buffers_of(n.body):
             if id(b) in self.pointers:
-                body.pointers[id(b)] = _capture(captured, "ptr", self.pointers[id(b)])
+                body.place(b, _capture(captured, "ptr", self.pointers[id(b)]))
         body.error = _capture(captured, "ptr", "%nomemory")
         if "  %nomemory = alloca i32" not in self.out.allocas:
             self.out.allocas.append("  %nomemory = alloca i32")
@@ -349,25 +289,25 @@ class _Kernel(Expressions):
         steps = self.i64(self.linear(n.extent))
         self.out.line(f"call void @whet_parallel_for(ptr @{body.name}, ptr {ctx}, i64 {steps})")
         for b in stored_of(n.body):
-            self._touch(b)
+            self.touch(b)
         code = self.out.here("load i32, ptr %nomemory")
-        self._leave_if(self.out.here(f"icmp ne i32 {code}, 0"))
+        with self.out.branch(self.out.here(f"icmp ne i32 {code}, 0")):
+            self.fail(code)
 
     def _part(self, n: s.For) -> None:
         """The function that runs the steps from %begin to %end."""
         count = self.out.here("sub i64 %end, %begin")
         start = self.linear(n.min)
-        with self.out.loop("%begin", count, False, _safe(n.var.name)) as var:
+        with self.out.loop("%begin", count, False, safe(n.var.name)) as var:
             terms = dict(start[1])
             terms[var] = terms.get(var, 0) + 1
             self.env[n.var] = (start[0], terms)
             self.statement(n.body)
         self.out.line("ret void")
         text = self.out.text()
-        if self.serial_failure:
-            text += (
-                f"\nfailed:\n  store atomic i32 1, ptr {self.error} monotonic, align 4\n  ret void"
-            )
+        if self.fails:
+            text += "\nfailed:\n  %failure = load i32, ptr %code\n"
+            text += f"  store atomic i32 %failure, ptr {self.error} monotonic, align 4\n  ret void"
         head = f"define internal void @{self.name}(i64 %begin, i64 %end, ptr %ctx)"
         self.module.functions.append(f"{head} {self.module.attributes()} {{\n{text}\n}}")
 
@@ -379,7 +319,3 @@ def _capture(captured: list[tuple[str, str]], kind: str, value: str) -> str:
     if (kind, value) not in captured:
         captured.append((kind, value))
     return f"%c{captured.index((kind, value))}"
-
-
-def _safe(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "._" else "_" for c in name)

@@ -84,19 +84,42 @@ done:
 """
 
 
-def pool_text(threads: int, fork_mark: int) -> str:
+# In an exported library, C code that is linked with the pool counts threads and maps the mark's
+# page; its symbols are weak, as several libraries may become one program.
+_LIBRARY = """
+@whet_pool_threads = external hidden global i64
+@whet_pool_mark = external hidden global ptr
+"""
+
+
+def library_text(architecture: str) -> str:
+    """LLVM text of the pool of an exported library; serial where there is no pool for it."""
+    if architecture not in _FUTEX:
+        return serial_text().replace("define void", "define weak hidden void")
+    text = pool_text(None, None, architecture)
+    public = "define void @whet_parallel_for"
+    return _LIBRARY + text.replace(public, public.replace("define", "define weak hidden"))
+
+
+def pool_text(threads: int | None, fork_mark: int | None, architecture: str | None = None) -> str:
     """LLVM text of the pool.
 
     Args:
-        threads: how many threads take part, the caller included.
-        fork_mark: address of the byte that is 0 in a forked child.
+        threads: how many threads take part, the caller included; None: what is in
+            ``@whet_pool_threads``.
+        fork_mark: address of the byte that is 0 in a forked child; None: it is in
+            ``@whet_pool_mark``.
+        architecture: what the code runs on; this machine by default.
 
     All workers acknowledge every job (those whose part is empty, too), so that no late one can
     take a new job's fields for the old one's. A worker raises ``@sleepers`` before it sleeps and
     the caller raises ``@epoch`` before it looks at ``@sleepers``, both sequentially consistent:
     one of them sees the other, and no wake-up is lost. ``@waiting`` and ``@pending`` work alike.
     """
-    futex, pause = _FUTEX[host.architecture()]
+    futex, pause = _FUTEX[architecture or host.architecture()]
+    limit = "  %limit = load i64, ptr @whet_pool_threads\n" if threads is None else ""
+    page = "  %page = load ptr, ptr @whet_pool_mark\n" if fork_mark is None else ""
+    at = "%page" if fork_mark is None else f"inttoptr (i64 {fork_mark} to ptr)"
     pause_type = "" if pause.endswith("()") else "i32"
     words = ("epoch", "pending", "sleepers", "waiting", "busy", "workers", "started")
     globals_ = "\n".join(f"@{w} = internal global i32 0, align 64" for w in words)
@@ -194,7 +217,7 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 1, %entry ], [ %j, %made ]
-  %more = icmp slt i64 %i, {threads}
+{limit}  %more = icmp slt i64 %i, {"%limit" if threads is None else threads}
   br i1 %more, label %make, label %done
 make:
   %arg = inttoptr i64 %i to ptr
@@ -218,7 +241,7 @@ entry:
   %some = icmp sgt i64 %n, 0
   br i1 %some, label %many, label %out
 many:
-  %mark = load i8, ptr inttoptr (i64 {fork_mark} to ptr)
+{page}  %mark = load i8, ptr {at}
   %here = icmp eq i8 %mark, 1
   %two = icmp sgt i64 %n, 1
   %try = and i1 %here, %two

@@ -165,6 +165,8 @@ def _unknown(dim: str, e: ast.expr) -> CodegenError:
 def bindings(sig: KernelSignature) -> dict[str, tuple[int, int]]:
     """Where each symbol gets its value: (parameter, dimension), or (parameter, -1) for a scalar.
 
+    The strides of an array follow its dimensions: of a matrix, 2 and 3.
+
     Raises:
         CodegenError: a symbol stands alone in no shape and is no integer scalar.
     """
@@ -177,8 +179,13 @@ def bindings(sig: KernelSignature) -> dict[str, tuple[int, int]]:
             for d, dim in enumerate(p.shape):
                 if isinstance(dim, str) and dim.isidentifier():
                     found.setdefault(dim, (i, d))
+    for i, p in enumerate(sig.params):
+        if isinstance(p, BufferParam):
+            for d, step in enumerate(p.strides, len(p.shape)):
+                if isinstance(step, str) and step.isidentifier():
+                    found.setdefault(step, (i, d))
     wanted = set(sig.symbols).union(
-        *(names(d) for p in sig.params if isinstance(p, BufferParam) for d in p.shape)
+        *(names(d) for p in sig.params if isinstance(p, BufferParam) for d in p.shape + p.strides)
     )
     if missing := sorted(wanted - found.keys()):
         raise CodegenError(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.codegen.llvm import abi
-from whet.compiler.codegen.llvm.entry import decode, wants, wants_all
+from whet.compiler.codegen.llvm.entry import assert_values, decode, wants, wants_all
 from whet.compiler.codegen.llvm.shape_text import bindings, evaluate
 from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.ndarray import as_numpy
@@ -45,7 +45,8 @@ def bind(sig: KernelSignature, args: Sequence[object]) -> Slots:
         given, takes = len(args), len(sig.params)
         raise ArgumentError(
             f"{sig.name}()",
-            f"{given} argument{'s' * (given != 1)} given, it takes {takes}",
+            f"{given} argument{'s' * (given != 1)} given, it takes {takes}: "
+            f"num_args should be {takes}",
             lambda: wants_all(sig),
         )
     checked: list[Any] = []
@@ -56,6 +57,7 @@ def bind(sig: KernelSignature, args: Sequence[object]) -> Slots:
     for i, p in enumerate(sig.params):
         if isinstance(p, BufferParam):
             _check_shape(sig, i, p, checked[i], symbols)
+            _check_strides(sig, i, p, checked[i], symbols)
     values: list[tuple[Any, Any]] = []
     for p, one in zip(sig.params, checked):
         if isinstance(p, BufferParam):
@@ -75,15 +77,28 @@ class SlowCall:
         keep: the code that holds it.
     """
 
-    def __init__(self, sig: KernelSignature, repeat: Any, keep: object) -> None:
+    def __init__(self, sig: KernelSignature, repeat: Any, keep: Any) -> None:
         self._sig = sig
         self._repeat = repeat
         self._keep = keep
 
-    def __call__(self, *args: object) -> None:
-        error = decode(self._sig, self._repeat(1, bind(self._sig, args).argv))
-        if error is not None:
-            raise error
+    def __call__(self, *args: object, **named: object) -> None:
+        if named:
+            raise ArgumentError(
+                f"{self._sig.name}({', '.join(f'{name}=...' for name in named)})",
+                "a kernel takes its arguments in order, without names",
+                lambda: wants_all(self._sig),
+            )
+        code = self._repeat(1, bind(self._sig, args).argv)
+        if code:
+            self.failed(code)
+
+    def failed(self, code: int) -> None:
+        """Raise what a result of the kernel that is not 0 means."""
+        values = assert_values(self._sig, code, self._keep.address_of)
+        error = decode(self._sig, code, values)
+        assert error is not None
+        raise error
 
 
 def _fail(sig: KernelSignature, i: int, why: str, passed: object) -> ArgumentError:
@@ -107,16 +122,16 @@ def _words(passed: object) -> str:
 def _array(sig: KernelSignature, i: int, p: BufferParam, arg: object) -> np.ndarray:
     array = as_numpy(arg)
     if array is None:
-        why = f"a {type(arg).__name__} is not an array"
+        why = f"a {type(arg).__name__} is not an array: expect arg[{i}] to be a pointer to one"
         raise _fail(sig, i, why, arg)
     wanted = abi.numpy_dtype(p.dtype)
     if array.dtype != wanted:
-        raise _fail(sig, i, f"its dtype is {array.dtype}, the kernel wants {p.dtype}", array)
+        raise _fail(sig, i, f"{p.name}.dtype is {array.dtype}, expected {p.dtype}", array)
     if array.ndim != len(p.shape):
-        why = f"it has {array.ndim} dimensions, the kernel wants {len(p.shape)}"
+        why = f"{p.name}.ndim is {array.ndim}, expected {len(p.shape)}"
         raise _fail(sig, i, why, array)
-    if not array.flags.c_contiguous:
-        why = "its strides are not row-major"
+    if not p.strides and not array.flags.c_contiguous:
+        why = f"{p.name}.strides are not row-major, expected a compact array"
         if p.written:
             raise _fail(sig, i, f"{why}: the kernel writes it in place", array)
         raise _fail(sig, i, f"{why}: pass np.ascontiguousarray(...) of it", array)
@@ -136,17 +151,18 @@ def _number(sig: KernelSignature, i: int, p: ScalarParam, arg: object) -> Any:
     if p.dtype == "bool":
         if isinstance(arg, bool):
             return arg
-        raise _fail(sig, i, "it takes True or False", arg)
+        raise _fail(sig, i, f"it takes True or False: expect arg[{i}] to be bool", arg)
     if "int" in p.dtype:
         if not isinstance(arg, int):
-            raise _fail(sig, i, f"it takes a whole number ({p.dtype})", arg)
+            why = f"it takes a whole number ({p.dtype}): expect arg[{i}] to be int"
+            raise _fail(sig, i, why, arg)
         limits = np.iinfo(p.dtype)
         if not limits.min <= arg <= limits.max:
             raise _fail(sig, i, f"{p.dtype} reaches from {limits.min} to {limits.max}", arg)
         return int(arg)
     if isinstance(arg, int | float):
         return float(arg)
-    raise _fail(sig, i, f"it takes a number ({p.dtype})", arg)
+    raise _fail(sig, i, f"it takes a number ({p.dtype}): expect arg[{i}] to be float", arg)
 
 
 def _slot(dtype: str, value: Any) -> tuple[Any, Any]:
@@ -158,10 +174,40 @@ def _slot(dtype: str, value: Any) -> tuple[Any, Any]:
 
 
 def _symbols(sig: KernelSignature, checked: Sequence[Any]) -> dict[str, int]:
-    return {
-        name: int(checked[i].shape[d]) if d >= 0 else int(checked[i])
-        for name, (i, d) in bindings(sig).items()
-    }
+    def bound(i: int, d: int) -> int:
+        if d < 0:
+            return int(checked[i])
+        array = checked[i]
+        if d < array.ndim:
+            return int(array.shape[d])
+        return int(array.strides[d - array.ndim] // array.itemsize)
+
+    return {name: bound(i, d) for name, (i, d) in bindings(sig).items()}
+
+
+def _check_strides(
+    sig: KernelSignature, i: int, p: BufferParam, array: np.ndarray, symbols: dict[str, int]
+) -> None:
+    if not p.strides:
+        return
+    for d, step in enumerate(p.strides):
+        given = array.strides[d]
+        if array.size == 0 or array.shape[d] == 1:
+            continue
+        wanted = evaluate(step, symbols) * array.itemsize
+        if given == wanted:
+            continue
+        origin = _origin(step, symbols)
+        why = f"{p.name}.strides[{d}] is {given} bytes, expected {wanted}{origin}"
+        raise _fail(sig, i, why, array)
+
+
+def _origin(dim: int | str, symbols: dict[str, int]) -> str:
+    """Where a number that is expected comes from."""
+    if isinstance(dim, int):
+        return ""
+    bound = ", ".join(f"{k} = {v}" for k, v in symbols.items())
+    return f" ({dim}" + (f", where {bound}" if bound else "") + ")"
 
 
 def _check_shape(
@@ -171,9 +217,6 @@ def _check_shape(
         wanted = evaluate(dim, symbols)
         if array.shape[d] == wanted:
             continue
-        origin = ""
-        if isinstance(dim, str):
-            bound = ", ".join(f"{k} = {v}" for k, v in symbols.items())
-            origin = f" ({dim}" + (f", where {bound}" if bound else "") + ")"
-        why = f"dimension {d} is {array.shape[d]}, the kernel wants {wanted}{origin}"
+        given = array.shape[d]
+        why = f"{p.name}.shape[{d}] is {given}, expected {wanted}{_origin(dim, symbols)}"
         raise _fail(sig, i, why, array)

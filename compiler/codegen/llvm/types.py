@@ -11,7 +11,7 @@ from whet.compiler.tir import dtype as dt
 
 _SCALARS = {
     "float16": "half",
-    "bfloat16": "bfloat",
+    "bfloat16": "i16",  # its bits: every target can move those
     "float32": "float",
     "float64": "double",
     "int8": "i8",
@@ -46,9 +46,7 @@ def memory_type(dtype: str) -> str:
 def suffix(dtype: str) -> str:
     """An intrinsic's suffix, e.g. ``v8f32``."""
     name, lanes = dt.split(dtype)
-    if name == "bfloat16":
-        short = "bf16"
-    elif dt.is_float(name):
+    if dt.is_float(name) and name != "bfloat16":
         short = f"f{dt.bits(name)}"
     else:
         short = "i1" if name == "bool" else f"i{dt.bits(name)}"
@@ -58,17 +56,31 @@ def suffix(dtype: str) -> str:
 @lru_cache(4096)
 def float_constant(value: float, dtype: str) -> str:
     """A scalar constant; LLVM reads the exact bits in hexadecimal."""
+    value = rounded(value, dtype)
     if dtype == "float16":
         return "0xH" + struct.pack(">e", value).hex().upper()
     if dtype == "bfloat16":
-        bits = struct.unpack(">I", struct.pack(">f", value))[0]
-        return f"0xR{(bits + 0x7FFF + ((bits >> 16) & 1)) >> 16:04X}"
-    if dtype == "float32" and math.isfinite(value):
-        try:
-            value = struct.unpack("f", struct.pack("f", value))[0]
-        except OverflowError:
-            value = math.copysign(math.inf, value)
+        return str(struct.unpack(">h", struct.pack(">f", value)[:2])[0])
     return "0x" + struct.pack(">d", value).hex().upper()
+
+
+def rounded(value: float, dtype: str) -> float:
+    """``value`` as the nearest of a float type's numbers; infinity where it is too large."""
+    if not math.isfinite(value) or dtype == "float64":
+        return value
+    try:
+        if dtype == "float16":
+            return struct.unpack("e", struct.pack("e", value))[0]
+        single = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    if dtype == "float32":
+        return single
+    bits = struct.unpack("I", struct.pack("f", single))[0]
+    if single != value:  # rounded to odd, so that the second rounding decides alone
+        bits = (bits - (abs(single) > abs(value))) | 1
+    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return struct.unpack("f", struct.pack("I", bits))[0]
 
 
 def splat(constant: str, element_type: str, lanes: int) -> str:

@@ -9,7 +9,7 @@ motion for the price of a dictionary look-up, so that LLVM needs no optimisation
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -135,6 +135,33 @@ class FunctionWriter:
             f"  {after} = add {'nuw ' if begin.isdigit() else ''}nsw i64 {var}, 1",
             f"  {var}.more = icmp slt i64 {after}, {end}",
             f"  br i1 {var}.more, label %{head}, label %{done}",
+            f"{done}:",
+        ]
+        parent.label = done
+
+    @contextmanager
+    def repeat(self) -> Iterator[Callable[[str], None]]:
+        """A loop that is left as soon as the i1, given to the function that this yields, is false.
+
+        What is written before that call computes it, anew in each step.
+        """
+        parent = self.scopes[-1]
+        head, done = self.label("again"), self.label("done")
+        scope = Scope(head)
+        self.scopes.append(scope)
+
+        def unless(condition: str) -> None:
+            body = self.label("body")
+            scope.lines += [f"  br i1 {condition}, label %{body}, label %{done}", f"{body}:"]
+            scope.label = body
+
+        yield unless
+        self.scopes.pop()
+        parent.lines += [
+            f"  br label %{head}",
+            f"{head}:",
+            *scope.lines,
+            f"  br label %{head}",
             f"{done}:",
         ]
         parent.label = done

@@ -1,0 +1,236 @@
+"""Affine forms of expressions, simplified with what is known of their variables."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from math import gcd
+
+from whet.compiler.arith.affine import Affine, matched
+from whet.compiler.arith.keys import factors, key_order, structural_key
+from whet.compiler.tir import expr as e
+
+#: sums of more steps than this are gathered part by part instead of term by term
+_MANY = 2000
+_ARITHMETIC = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)
+
+
+class Forms:
+    """Turns integer expressions into affine forms; :class:`Analyzer` is the whole."""
+
+    def __init__(self) -> None:
+        # variable -> (least, greatest) value as forms over variables bound before it
+        self.ranges: dict[e.Var, tuple[Affine, Affine]] = {}
+        self.fixed: dict[e.Var, Affine] = {}  # variable -> the one value that it can have
+        self._order: dict[Hashable, int] = {}  # variable -> the greater, the later it was bound
+        self.constraints: list[Affine] = []  # forms known to be <= 0
+        self._rules = {
+            e.Var: self._var,
+            e.SizeVar: self._var,
+            e.IntImm: lambda n: Affine({}, n.value),
+            e.Add: self._sum,
+            e.Sub: self._sum,
+            e.Mul: self._mul,
+            e.FloorDiv: self._floordiv,
+            e.FloorMod: self._floormod,
+            e.Min: lambda n: self._minmax(n, e.Min),
+            e.Max: lambda n: self._minmax(n, e.Max),
+            e.Cast: self._cast,
+        }
+
+    def _bound(self, a: Affine, sign: int) -> int | None:
+        raise NotImplementedError
+
+    def bounds(self, a: Affine) -> tuple[int | None, int | None]:
+        """The least and the greatest value of a form; None where there is no bound."""
+        return self._bound(a, -1), self._bound(a, 1)
+
+    def positive(self, a: Affine) -> bool:
+        """Whether the form is surely > 0."""
+        raise NotImplementedError
+
+    def affine(self, n: e.PrimExpr) -> Affine:
+        """The affine form of an integer expression, simplified with what is known."""
+        rule = self._rules.get(type(n))
+        if rule is None:
+            return Affine.atom(structural_key(n), n)
+        return rule(n)
+
+    def _var(self, n: e.Var) -> Affine:
+        known = self.fixed.get(n)
+        return Affine({n: (n, 1)}, 0) if known is None else known
+
+    def _sum(self, n: e.PrimExpr) -> Affine:
+        """The form of a sum, however nested, gathered in one go."""
+        terms: dict[Hashable, tuple[e.PrimExpr, int]] = {}
+        const = 0
+        waiting = [(n, 1)]
+        steps = 0
+        while waiting:
+            x, scale = waiting.pop()
+            steps += 1
+            if steps > _MANY:  # parts that occur over and over: each of them once
+                return self._shared_sum(n)
+            kind = type(x)
+            if kind is e.Add:
+                waiting += ((x.b, scale), (x.a, scale))  # type: ignore[attr-defined]
+            elif kind is e.Sub:
+                waiting += ((x.b, -scale), (x.a, scale))  # type: ignore[attr-defined]
+            elif kind is e.IntImm:
+                const += scale * x.value  # type: ignore[attr-defined]
+            elif kind is e.Mul and type(x.b) is e.IntImm:  # type: ignore[attr-defined]
+                waiting.append((x.a, scale * x.b.value))  # type: ignore[attr-defined]
+            elif (kind is e.Var or kind is e.SizeVar) and x not in self.fixed:
+                if x in terms:
+                    scale += terms[x][1]
+                if scale:
+                    terms[x] = (x, scale)
+                else:
+                    terms.pop(x, None)
+            else:
+                form = self.affine(x)
+                const += scale * form.const
+                for key, (atom, coef) in form.terms.items():
+                    coef *= scale
+                    if key in terms:
+                        coef += terms[key][1]
+                    if coef:
+                        terms[key] = (atom, coef)
+                    else:
+                        terms.pop(key, None)
+        return Affine(terms, const)
+
+    def _shared_sum(self, n: e.PrimExpr) -> Affine:
+        """The form of a sum that uses its parts more often than they are written."""
+        known: dict[int, Affine] = {}
+        stack = [n]
+        while stack:
+            x = stack[-1]
+            kind = type(x)
+            if kind not in (e.Add, e.Sub):
+                known[id(x)] = self.affine(x)
+            elif id(x.a) in known and id(x.b) in known:  # type: ignore[attr-defined]
+                a, b = known[id(x.a)], known[id(x.b)]  # type: ignore[attr-defined]
+                known[id(x)] = a.plus(b, 1 if kind is e.Add else -1)
+            else:
+                waiting = (x.a, x.b)  # type: ignore[attr-defined]
+                stack += [y for y in waiting if id(y) not in known]
+                continue
+            stack.pop()
+        return known[id(n)]
+
+    def _cast(self, n: e.Cast) -> Affine:
+        """A widened index is the index: neither wraps."""
+        if n.dtype == "int64" and n.value.dtype == "int32" and _is_index(n.value):
+            return self.affine(n.value)
+        return Affine.atom(structural_key(n), n)
+
+    def _mul(self, n: e.Mul) -> Affine:
+        a, b = self.affine(n.a), self.affine(n.b)
+        if b.is_const:
+            return a.scaled(b.const)
+        if a.is_const:
+            return b.scaled(a.const)
+        # distribute, so that products of sums cancel: the atoms are products of atoms
+        out = Affine({}, a.const * b.const) + Affine(b.terms, 0).scaled(a.const)
+        out = out + Affine(a.terms, 0).scaled(b.const)
+        for ka, (x, cx) in a.terms.items():
+            for kb, (y, cy) in b.terms.items():
+                both = sorted((*factors(ka), *factors(kb)), key=key_order)
+                key = ("*", *both)
+                out = out + Affine({key: (e.Mul(*matched(x, y)), cx * cy)}, 0)
+        return out
+
+    def _divide(self, a: Affine, c: int) -> tuple[Affine, Affine]:
+        """``(q, r)`` with ``a == c * q + r`` and as much as possible in ``q``."""
+        q, r = {}, {}
+        for k, (atom, coef) in a.terms.items():
+            if coef % c == 0:
+                q[k] = (atom, coef // c)
+            else:
+                r[k] = (atom, coef)
+        return Affine(q, a.const // c), Affine(r, a.const % c)
+
+    def _floordiv(self, n: e.FloorDiv) -> Affine:
+        a, b = self.affine(n.a), self.affine(n.b)
+        if b.is_const and b.const > 0:
+            return self.floordiv(a, b.const, n.dtype)
+        if a.key == b.key and self.positive(b):
+            return Affine({}, 1)
+        x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
+        return Affine.atom(("//", a.key, b.key), e.FloorDiv(*matched(x, y)))
+
+    def floordiv(self, a: Affine, c: int, dtype: str = "int32") -> Affine:
+        """``a // c`` for a positive number ``c``."""
+        if c == 1:
+            return a
+        q, r = self._divide(a, c)
+        low, high = self.bounds(r)
+        if low is not None and high is not None and low // c == high // c:
+            return q.shifted(low // c)
+        # (g*x + y) // (g*c) == x // c for 0 <= y < g
+        g = c
+        for _, coef in r.terms.values():
+            if coef != 1:
+                g = gcd(g, coef)
+        if g > 1:
+            x = {k: t for k, t in r.terms.items() if t[1] % g == 0}
+            y = Affine({k: t for k, t in r.terms.items() if k not in x}, r.const)
+            low, high = self.bounds(y)
+            if low is not None and high is not None and low // g == high // g:
+                r = Affine({k: (v, w // g) for k, (v, w) in x.items()}, low // g)
+                c //= g
+                if c == 1 or not r.terms:
+                    return q + self.floordiv(r, c, dtype) if c > 1 else q + r
+        key = ("//", r.key, c)
+        rest = r.to_expr(dtype)
+        return q + Affine.atom(key, e.FloorDiv(rest, e.IntImm(rest.dtype, c), rest.dtype))
+
+    def _floormod(self, n: e.FloorMod) -> Affine:
+        a, b = self.affine(n.a), self.affine(n.b)
+        if b.is_const and b.const > 0:
+            c = b.const
+            # a % c == a - c * (a // c), which cancels with the other half of a fused index
+            _, r = self._divide(a, c)
+            low, high = self.bounds(r)
+            if low is not None and high is not None and low // c == high // c:
+                return r.shifted(-c * (low // c))
+            return r - self.floordiv(r, c, n.dtype).scaled(c)
+        x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
+        return Affine.atom(("%", a.key, b.key), e.FloorMod(*matched(x, y)))
+
+    def _minmax(self, n: e.BinaryOp, kind: type[e.BinaryOp]) -> Affine:
+        """The least or greatest of all operands of a nest of them, the dominated ones left out."""
+        sign = 1 if kind is e.Min else -1
+        kept: list[Affine] = []
+        for f in (*self._operands(self.affine(n.a), kind), *self._operands(self.affine(n.b), kind)):
+            if any(self._never_above((k - f).scaled(sign)) for k in kept):
+                continue
+            kept = [k for k in kept if not self._never_above((f - k).scaled(sign))]
+            kept.append(f)
+        out, expression = kept[0], kept[0].to_expr(n.dtype)
+        for f in kept[1:]:
+            expression = kind(*matched(expression, f.to_expr(n.dtype)))
+            out = Affine.atom((kind.symbol, frozenset((out.key, f.key))), expression)
+        return out
+
+    def _operands(self, a: Affine, kind: type[e.BinaryOp]) -> list[Affine]:
+        """What a form that is one min (or max) is the min of; else the form itself."""
+        if len(a.terms) == 1 and a.const == 0:
+            ((atom, coef),) = a.terms.values()
+            if coef == 1 and type(atom) is kind:
+                return [
+                    *self._operands(self.affine(atom.a), kind),
+                    *self._operands(self.affine(atom.b), kind),
+                ]
+        return [a]
+
+    def _never_above(self, a: Affine) -> bool:
+        high = self._bound(a, 1)
+        return high is not None and high <= 0
+
+
+def _is_index(n: e.PrimExpr) -> bool:
+    """Whether an expression is made of variables and numbers alone."""
+    if isinstance(n, e.Var) or type(n) is e.IntImm:
+        return True
+    return type(n) in _ARITHMETIC and _is_index(n.a) and _is_index(n.b)  # type: ignore[attr-defined]

@@ -1,0 +1,195 @@
+"""``build()``: schedules and loop IR to callable modules, for one target or several."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from whet.compiler.errors import ArgumentError, CodegenError
+from whet.compiler.lowering import Argument, Lowerable, lower
+from whet.compiler.passes import run_build_passes
+from whet.compiler.target import Target
+from whet.compiler.te.schedule import Schedule
+from whet.compiler.te.tensor import Tensor
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import IRModule, PrimFunc
+
+if TYPE_CHECKING:
+    from whet.compiler.runtime.artifact import Artifact
+    from whet.compiler.runtime.module import Module
+
+TargetLike = Target | str | Mapping[str, Any]
+
+
+def compile_module(mod: IRModule, target: Target) -> Artifact:
+    """Code for a lowered module, loaded nowhere, by the generator of the target's kind.
+
+    Raises:
+        CodegenError: if the module is not lowered or its generator refuses it.
+    """
+    for name, func in mod.functions.items():
+        if not func.attrs.get("lowered"):
+            raise CodegenError(
+                f"build {name}",
+                "it has not been lowered",
+                "call whet.lower first, or give whet.build the schedule",
+            )
+    ready = run_build_passes(mod, target)
+    if target.device != "cpu":
+        ready = device_part(ready)
+    return target.kind.row.load_generator()(ready, target)
+
+
+def device_part(mod: IRModule) -> IRModule:
+    """The kernels of a module whose host and device parts were split."""
+    kernels = {k: f for k, f in mod.functions.items() if _is_kernel(f)}
+    return IRModule(kernels)
+
+
+def _is_kernel(func: PrimFunc) -> bool:
+    return func.attrs.get("calling_conv") == "kernel_launch"
+
+
+def build(
+    inputs: Lowerable | Sequence[Lowerable] | Mapping[str | Target, IRModule],
+    args: Sequence[Argument] | None = None,
+    target: TargetLike | None = None,
+    target_host: TargetLike | None = None,
+    runtime: object = None,
+    name: str = "default_function",
+    binds: Mapping[Tensor, Buffer] | None = None,
+) -> Module:
+    """Lower what is not lowered yet, compile it, and load what runs here into this process.
+
+    Args:
+        inputs: a schedule, a function, a module, or a list of them; or a dict from targets to
+            lowered modules.
+        args: a schedule's arguments.
+        target: else the current one, else this machine; ``Target(target, host=..)`` has a host.
+        target_host: an older way to give the host.
+        runtime: TVM's; there is one runtime.
+        name: the function's name for a schedule, and for a function that has none.
+        binds: buffers to use for some tensors.
+
+    Returns:
+        A module with ``ir_module_by_target``, what was built, and ``name``. Code for a GPU is in
+        its ``imported_modules``. Code for another machine can be saved and read, not called.
+
+    Raises:
+        ArgumentError, LowerError, CodegenError, TargetError: whatever is wrong.
+    """
+    from whet.compiler.runtime.compose import compose
+
+    if runtime is not None and str(runtime) != "cpp":
+        raise ArgumentError(f"build(runtime={runtime!r})", "there is one runtime", "leave it out")
+    if target_host is not None:
+        warnings.warn(
+            "build(target_host=...) is deprecated: give target=Target(target, host=...)",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+    by_target = _by_target(inputs, args, target, target_host, name, binds)
+    by_target = {_with_host(t, target_host): mod for t, mod in by_target.items()}
+    host = _host(list(by_target))
+    _check_names(by_target)
+    parts = [(t, mod, compile_module(mod, t)) for t, mod in by_target.items()]
+    return compose(parts, host, name)
+
+
+def _by_target(
+    inputs: Any,
+    args: Sequence[Argument] | None,
+    target: TargetLike | None,
+    target_host: TargetLike | None,
+    name: str,
+    binds: Mapping[Tensor, Buffer] | None,
+) -> dict[Target, IRModule]:
+    if isinstance(inputs, Mapping) and not isinstance(inputs, IRModule):
+        return dict(_checked_map(inputs))
+    if isinstance(inputs, Schedule) and args is None:
+        raise ArgumentError(
+            "build(schedule)",
+            "args must be given for build from schedule",
+            "build(s, [A, B, C], target)",
+        )
+    chosen = Target(target) if target is not None else (Target.current() or Target("llvm"))
+    chosen = _with_host(chosen, target_host)
+    many: Sequence[Any] = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    if not many:
+        raise ArgumentError("build([])", "there is nothing to build", "give at least one function")
+    functions: dict[str, PrimFunc] = {}
+    with chosen:
+        for x in many:
+            for key, func in _lowered(x, args, name, binds, chosen).functions.items():
+                if key in functions:
+                    raise ArgumentError("build([...])", f"two functions are named {key!r}")
+                functions[key] = func
+    return {chosen: IRModule(functions)}
+
+
+def _lowered(
+    x: Any,
+    args: Sequence[Argument] | None,
+    name: str,
+    binds: Mapping[Tensor, Buffer] | None,
+    target: Target,
+) -> IRModule:
+    if isinstance(x, PrimFunc):
+        return lower(x, name=str(x.attrs.get("global_symbol", name)))
+    if isinstance(x, Schedule) and target.device != "cpu":
+        from whet.compiler.te.auto_bind import bound_schedule
+
+        x = bound_schedule(x, target)
+    return lower(x, args, name=name, binds=binds)
+
+
+def _checked_map(inputs: Mapping[Any, Any]) -> Iterator[tuple[Target, IRModule]]:
+    if not inputs:
+        raise ArgumentError("build({})", "there is nothing to build", "give at least one module")
+    for key, mod in inputs.items():
+        if not isinstance(key, (str, Target)):
+            raise ArgumentError(
+                f"build({{{key!r}: ...}})",
+                "the key of inputs must be str or Target when inputs is dict",
+            )
+        if not isinstance(mod, IRModule):
+            raise ArgumentError(
+                f"build({{{str(key)!r}: {type(mod).__name__}}})",
+                "inputs must be Schedule, IRModule, or dict of str to IRModule",
+                "lower the schedule first: {target: whet.lower(s, args, name=...)}",
+            )
+        yield Target(key), mod
+
+
+def _with_host(target: Target, host: TargetLike | None) -> Target:
+    if host is None:
+        return target
+    if Target(host).device != "cpu":
+        raise ArgumentError(
+            f"build(target={target}, target_host={host})", "a host is a CPU", 'e.g. "llvm"'
+        )
+    return target.with_host(host)
+
+
+def _host(targets: list[Target]) -> Target:
+    """What runs the host's part: the host that was given, the first CPU, else ``llvm``."""
+    for t in targets:
+        if t.host is not None:
+            return t.host
+    return next((t for t in targets if t.device == "cpu"), Target("llvm"))
+
+
+def _check_names(by_target: Mapping[Target, IRModule]) -> None:
+    seen: dict[str, Target] = {}
+    for target, mod in by_target.items():
+        if not mod.functions:
+            raise ArgumentError(f"build({{{str(target)!r}: ...}})", "its module has no function")
+        for name in mod.functions:
+            if name in seen:
+                raise ArgumentError(
+                    "build({...})",
+                    f"two functions are named {name!r}, for {seen[name]} and for {target}",
+                    "give lower(..., name=...) different names",
+                )
+            seen[name] = target

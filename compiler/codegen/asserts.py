@@ -1,0 +1,34 @@
+"""The assertions of a lowered function, numbered: what a kernel returns when one does not hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from whet.compiler.errors import CodegenError
+from whet.compiler.signature import KernelSignature
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.rewrite import post_order_visit
+
+
+def complete_signature(func: PrimFunc) -> KernelSignature:
+    """The signature of a lowered function with the messages of its assertions.
+
+    Raises:
+        CodegenError: if the function is not lowered.
+    """
+    signature = func.attrs.get("signature")
+    if not isinstance(signature, KernelSignature):
+        raise CodegenError(
+            f"build {func.attrs.get('global_symbol', 'a function')}",
+            "it has not been lowered",
+            "call whet.lower first, or give whet.build the schedule",
+        )
+    messages: dict[str, None] = {}
+
+    def visit(n: object) -> None:
+        if isinstance(n, s.AssertStmt):
+            messages[n.message] = None
+
+    post_order_visit(func.body, visit)
+    return replace(signature, asserts=tuple(messages)) if messages else signature

@@ -1,0 +1,184 @@
+"""Calls of functions outside the generated code: packed functions, C functions, addresses for them.
+
+A packed function gets 8 bytes an argument with the code of its type; arrays are DLTensors on the
+stack, of which nothing is kept once the call returns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from whet.compiler.codegen.c.functions import SHORT_FLOATS
+from whet.compiler.codegen.c.names import RESERVED, identifier
+from whet.compiler.codegen.llvm import abi
+from whet.compiler.codegen.llvm.entry import PACKED_RAISED
+from whet.compiler.errors import CodegenError
+from whet.compiler.runtime.values import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+
+if TYPE_CHECKING:
+    from whet.compiler.codegen.c.indices import Text
+    from whet.compiler.codegen.c.kernel import CKernel
+
+TENSOR = """/* DLPack's description of an array. */
+typedef struct {
+    void *data;
+    int32_t device_type, device_id, ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+} whet_tensor;
+"""
+_VALUE = """/* An argument or a result of a packed function. */
+typedef union { int64_t number; double real; const void *pointer; } whet_value;
+int32_t whet_call_packed(const char *name, const whet_value *args, const int32_t *codes, int32_t n,
+                         whet_value *result, int32_t *result_code);
+"""
+_ATOM, _UNARY, _EQUAL = 15, 14, 9
+_OUT = ("call_packed", "call_extern", "call_pure_extern", "address_of", "tvm_access_ptr")
+
+
+def call_out(k: CKernel, n: e.Call, used: bool = True) -> Text | None:
+    """A call that leaves the generated code; None for another one."""
+    if n.op not in _OUT:
+        return None
+    if n.op in ("address_of", "tvm_access_ptr"):
+        return _address(k, n), _UNARY
+    name, *args = n.args
+    if not isinstance(name, e.StringImm):
+        raise CodegenError(n.op, "its first argument is not the function's name")
+    if any(dt.lanes(x.dtype) > 1 for x in (n, *args)):
+        raise CodegenError(
+            f"{n.op}({name.value!r})",
+            "it is called in a vectorized loop, and takes no vectors",
+            "leave the loop around it serial",
+        )
+    if n.op == "call_packed":
+        return _packed(k, n, name.value, args, used)
+    return _extern(k, n, name.value, args)
+
+
+def _packed(k: CKernel, n: e.Call, name: str, args: list[e.PrimExpr], used: bool) -> Text:
+    k.declared[TENSOR] = k.declared[_VALUE] = None
+    values, codes = k.names.fresh("args"), k.names.fresh("codes")
+    result, kind = k.names.fresh("result"), k.names.fresh("result_code")
+    count = max(len(args), 1)
+    k.line(f"whet_value {values}[{count}], {result} = {{0}};")
+    given = [_marshalled(k, a) for a in args]
+    numbers = ", ".join(str(code) for code, _, _ in given) or "0"
+    k.line(f"const int32_t {codes}[{count}] = {{{numbers}}};")
+    wanted = FLOAT if dt.is_float(n.dtype) else HANDLE if n.dtype == "handle" else INT
+    k.line(f"int32_t {kind} = {wanted if used else NOTHING};")
+    for i, (_, member, text) in enumerate(given):
+        k.line(f"{values}[{i}].{member} = {text};")
+    if not args:
+        k.line(f"{values}[0].number = 0;")
+    call = f"whet_call_packed({c_string(name)}, {values}, {codes}, {len(args)}, &{result}, &{kind})"
+    k.line(f"if ({call} != 0) {{")
+    k.depth += 1
+    k.leave(str(PACKED_RAISED))
+    k.depth -= 1
+    k.line("}")
+    return _returned(k, n.dtype, result)
+
+
+def _returned(k: CKernel, dtype: str, result: str) -> Text:
+    if dtype == "handle":
+        return f"(void *){result}.pointer", _UNARY
+    if dt.is_bool(dtype):
+        return f"{result}.number != 0", _EQUAL
+    member = "real" if dt.is_float(dtype) else "number"
+    if dtype in SHORT_FLOATS:
+        return k.d.rounded(f"(float){result}.real", dtype, k.use), _ATOM
+    return f"({k.d.value_type(dtype)}){result}.{member}", _UNARY
+
+
+def _marshalled(k: CKernel, a: e.PrimExpr) -> tuple[int, str, str]:
+    """The code of an argument, the member of its slot and what is stored there."""
+    if isinstance(a, e.StringImm):
+        return TEXT, "pointer", c_string(a.value)
+    if isinstance(a, e.BufferView):
+        return ARRAY, "pointer", "&" + _tensor(k, a)
+    if a.dtype == "handle":
+        return HANDLE, "pointer", _handle(k, a)
+    if dt.is_float(a.dtype):
+        return FLOAT, "real", k.value(a)
+    return INT, "number", f"(int64_t){k.value(a, _UNARY)}"
+
+
+def _tensor(k: CKernel, view: e.BufferView) -> str:
+    """A DLTensor in a variable; its name."""
+    name = k.names.fresh(f"{identifier(view.buffer.name)}_array")
+    tables = []
+    for word, parts in (("shape", view.shape), ("strides", view.strides)):
+        table = k.names.fresh(f"{name}_{word}") if parts else "NULL"
+        if parts:
+            numbers = ", ".join(k.index(p) for p in parts)
+            k.line(f"int64_t {table}[{len(parts)}] = {{{numbers}}};")
+        tables.append(table)
+    kind = abi.scalar(view.buffer.dtype)
+    data = f"(void *)({k.pointer(view.buffer)} + {k.index(view.offset, 13)})"
+    fields = f"{data}, {abi.DL_CPU}, 0, {len(view.shape)}, {kind.code}, {kind.bits}, 1"
+    k.line(f"whet_tensor {name} = {{{fields}, {tables[0]}, {tables[1]}, 0}};")
+    return name
+
+
+def _handle(k: CKernel, a: e.PrimExpr) -> str:
+    """A pointer: an address, or the start of a buffer's memory."""
+    if not isinstance(a, e.Var) or a in k.values:
+        return k.value(a)
+    for b in k.memory:
+        if b.data is a:
+            return f"(void *){k.pointer(b)}"
+    raise CodegenError(
+        f"the handle {a.name}", "no buffer of the kernel has it", "pass a buffer's data"
+    )
+
+
+def _address(k: CKernel, n: e.Call) -> str:
+    first = n.args[0] if n.args else None
+    if not isinstance(first, e.BufferLoad) or dt.lanes(first.dtype) > 1:
+        raise CodegenError(n.op, "its argument is not one element of a buffer", f"{n.op}(A[i, j])")
+    return f"(void *)&{k.element(first.buffer, first.indices)}"
+
+
+def _extern(k: CKernel, n: e.Call, name: str, args: list[e.PrimExpr]) -> Text:
+    if name != identifier(name):
+        raise CodegenError(f"call_extern({name!r})", "this is no name of a C function")
+    kinds, given = [], []
+    for a in args:
+        kind, text = _c_argument(k, a)
+        kinds.append(kind)
+        given.append(text)
+    result = k.d.memory_type(n.dtype)
+    if n.dtype in SHORT_FLOATS:
+        raise CodegenError(f"call_extern({name!r})", f"C99 functions return no {n.dtype}")
+    if name not in RESERVED:  # those that the headers at the top declare
+        k.declared[f"extern {result} {name}({', '.join(kinds) or 'void'});"] = None
+    text = f"{name}({', '.join(given)})"
+    return (f"{text} != 0", _EQUAL) if dt.is_bool(n.dtype) else (text, _ATOM)
+
+
+def _c_argument(k: CKernel, a: e.PrimExpr) -> tuple[str, str]:
+    """An argument of a C function: type and value."""
+    if isinstance(a, e.StringImm):
+        return "const char *", c_string(a.value)
+    if isinstance(a, e.BufferView):
+        return "void *", f"(void *)({k.pointer(a.buffer)} + {k.index(a.offset, 13)})"
+    if a.dtype == "handle":
+        return "void *", _handle(k, a)
+    if a.dtype in SHORT_FLOATS:
+        raise CodegenError("call_extern", f"C99 passes no {a.dtype}", "cast it to float32")
+    return k.d.memory_type(a.dtype), k.value(a)
+
+
+def c_string(text: str) -> str:
+    """A string constant."""
+    out = []
+    for byte in text.encode():
+        c = chr(byte)
+        plain = 32 <= byte < 127 and c not in '"\\?'
+        out.append(c if plain else f"\\{byte:03o}")
+    return '"' + "".join(out) + '"'

@@ -1,0 +1,364 @@
+"""Expressions as C text.
+
+An expression is a text with its precedence, so that parentheses stand only where they are needed.
+Vectors have no type in C99: a vector is its lanes, and all expressions are written for the lane at
+hand, a variable or a number. Indices are sums in the type of subscripts and do not wrap; values do
+as their types say, through unsigned arithmetic, where C leaves signed overflow undefined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from whet.compiler.codegen.c.dialect import Dialect
+from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
+from whet.compiler.codegen.c.indices import (
+    ADD,
+    AND,
+    ATOM,
+    BITS,
+    CHOICE,
+    EQUAL,
+    LESS,
+    MUL,
+    OR,
+    SHIFT,
+    UNARY,
+    Indices,
+    Text,
+    constant,
+    paren,
+    signed_text,
+)
+from whet.compiler.codegen.c.mathematics import call_text
+from whet.compiler.codegen.c.sharing import shared_nodes
+from whet.compiler.errors import CodegenError
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.rewrite import TABLE
+
+_LEVEL = {e.Add: ADD, e.Sub: ADD, e.Mul: MUL, e.Div: MUL}
+
+
+class Expressions(Indices):
+    """Writes expressions; lines that must stand before one go into ``lines``."""
+
+    def __init__(self, dialect: Dialect, use: Functions) -> None:
+        super().__init__(dialect, use)
+        self._rules: dict[type, Callable[[Any], Text]] = {
+            e.IntImm: lambda n: signed_text(self.d.integer(n.value, n.dtype)),
+            e.FloatImm: lambda n: signed_text(self.d.floating(n.value, n.dtype)),
+            e.Var: self._var,
+            e.SizeVar: self._var,
+            e.Cast: self._cast,
+            **dict.fromkeys((e.Add, e.Sub, e.Mul), self._arithmetic),
+            **dict.fromkeys((e.Div, e.Mod, e.FloorDiv, e.FloorMod), self._division),
+            **dict.fromkeys((e.Min, e.Max), self._minmax),
+            **dict.fromkeys((e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE), self._compare),
+            e.And: lambda n: self._logic(n, "&&", AND),
+            e.Or: lambda n: self._logic(n, "||", OR),
+            e.Not: lambda n: ("!" + self.value(n.a, UNARY), UNARY),
+            e.Select: lambda n: self._choice(n.condition, n.true_value, n.false_value),
+            e.BufferLoad: self._load,
+            e.Broadcast: lambda n: self.text(n.value),
+            e.Let: self._let,
+            e.Shuffle: self._shuffle,
+            e.Call: self._call,
+        }
+
+    # entry points
+
+    def value(self, n: e.PrimExpr, outer: int = 0) -> str:
+        """The value of an expression (of a vector: its lane); it binds at least like ``outer``."""
+        return paren(self.text(n), outer)
+
+    def begin(self, n: e.PrimExpr) -> None:
+        """Prepare for an expression: find what it shares, if it is large enough to matter."""
+        self.memo.clear()
+        self.shared = shared_nodes(n)
+
+    @contextmanager
+    def aside(self) -> Iterator[list[str]]:
+        """Collect the lines that are written inside, one level deeper, and append none."""
+        before, memo = self.lines, dict(self.memo)
+        self.lines = []
+        self.depth += 1
+        yield self.lines
+        self.depth -= 1
+        self.lines, self.memo = before, memo
+
+    def text(self, n: e.PrimExpr) -> Text:
+        number = self.shared.get(id(n))
+        if number is not None and (number, self.lane) in self.memo:
+            return self.memo[number, self.lane]
+        if self.is_index(n):
+            text = self._index_value(n)
+        else:
+            rule = self._rules.get(type(n))
+            if rule is None:
+                raise CodegenError(
+                    f"write {type(n).__name__} as {self.d.name}",
+                    "this node has no meaning there",
+                )
+            text = rule(n)
+        if number is not None:
+            name = self.names.fresh("t")
+            self.line(f"const {self.d.value_type(n.dtype)} {name} = {text[0]};")
+            text = self.memo[number, self.lane] = (name, ATOM)
+        return text
+
+    # variables, loads, names
+
+    def _var(self, n: e.Var) -> Text:
+        if n in self.values:
+            text = self.values[n]
+            return (f"{text}[{self.lane}]" if dt.lanes(n.dtype) > 1 else text), ATOM
+        raise CodegenError(
+            f"the variable {n.name}",
+            "nothing gives it a value",
+            "use it in the shape of an argument or pass it as an argument",
+        )
+
+    def _load(self, n: e.BufferLoad) -> Text:
+        text = self.d.load(self.element(n.buffer, n.indices), n.buffer.dtype, self.use), ATOM
+        if dt.is_bool(n.dtype):
+            text = f"{text[0]} != 0", EQUAL
+        if n.mask is None:
+            return text
+        zero = e.FloatImm if dt.is_float(n.dtype) else e.IntImm
+        none = self.value(zero(dt.element(n.dtype), 0))
+        return f"{self.value(n.mask, OR)} ? {paren(text, OR)} : {none}", CHOICE
+
+    def _let(self, n: e.Let) -> Text:
+        self.bind(n.var, n.value)
+        return self.text(n.body)
+
+    def bind(self, var: e.Var, value: e.PrimExpr) -> None:
+        """Give a variable a value, in a line of its own."""
+        lanes = dt.lanes(value.dtype)
+        if lanes > 1:
+            name = self.names.set(var, self.names.fresh(var.name))
+            self.line(f"{self.d.value_type(value.dtype)} {name}[{lanes}];")
+            self.each_lane(
+                lanes, [value], lambda: self.line(f"{name}[{self.lane}] = {self.value(value)};")
+            )
+            self.values[var] = name
+            return
+        index = value.dtype in ("int32", "int64") and (
+            self.is_index(value) or constant(value) is not None
+        )
+        text = self.index(value) if index else self.value(value)
+        kind = self.d.index if index else self.d.value_type(value.dtype)
+        name = self.names.set(var, self.names.fresh(var.name))
+        self.line(f"const {kind} {name} = {text};")
+        if index or value.dtype in ("int32", "int64"):
+            self.integers[var] = index
+        else:
+            self.values[var] = name
+
+    def each_lane(
+        self, lanes: int, nodes: list[e.PrimExpr], write: Callable[[], None], expand: bool = False
+    ) -> None:
+        """Call ``write`` for each lane: once inside a loop, or with each number."""
+        before = self.lane
+        if expand or lanes <= self.d.expanded_lanes or any(_picks(n) for n in nodes):
+            for k in range(lanes):
+                self.lane = k
+                self.memo.clear()
+                write()
+        else:
+            name = self.lane = self.names.fresh("lane")
+            self.before_lanes()
+            self.line(f"for ({self.d.index} {name} = 0; {name} < {lanes}; ++{name}) {{")
+            self.depth += 1
+            self.memo.clear()
+            write()
+            self.depth -= 1
+            self.line("}")
+            self.names.release(name)
+        self.memo.clear()
+        self.lane = before
+
+    def before_lanes(self) -> None:
+        """Write what stands before a loop over lanes."""
+
+    def _shuffle(self, n: e.Shuffle) -> Text:
+        lane = self.lane if dt.lanes(n.dtype) > 1 else 0
+        assert isinstance(lane, int)
+        k = n.indices[lane]
+        before = self.lane
+        for v in n.vectors:
+            count = dt.lanes(v.dtype)
+            if k < count:
+                self.lane = k if count > 1 else before
+                text = self.text(v)
+                self.lane = before
+                return text
+            k -= count
+        raise CodegenError("a shuffle", f"it picks lane {n.indices[lane]}, which does not exist")
+
+    # arithmetic
+
+    def _arithmetic(self, n: e.BinaryOp) -> Text:
+        name = dt.element(n.dtype)
+        if name in SHORT_FLOATS and not self.d.native_short:
+            return self.d.rounded(self.unrounded(n), name, self.use), ATOM
+        if dt.is_float(name):
+            return self._infix(n)
+        if dt.is_bool(name):
+            return f"{self.value(n.a, UNARY)} {'&' if isinstance(n, e.Mul) else '^'} " + self.value(
+                n.b, UNARY
+            ), BITS
+        text = self._wrapping(n, outermost=True)
+        if name in ("uint32", "uint64"):
+            return text
+        return f"({self.d.value_type(name)}){paren(text, UNARY)}", UNARY
+
+    def _infix(self, n: e.BinaryOp) -> Text:
+        level = _LEVEL[type(n)]
+        return f"{self.value(n.a, level)} {n.symbol} {self.value(n.b, level + 1)}", level
+
+    def unrounded(self, n: e.PrimExpr) -> str:
+        """The value of a 16-bit float before its last rounding, for what rounds it anyway."""
+        if isinstance(n, (e.Add, e.Sub, e.Mul, e.Div)) and not self.d.native_short:
+            return self._infix(n)[0]
+        if isinstance(n, e.Cast) and dt.element(n.value.dtype) == "float32":
+            return self.value(n.value)
+        return self.d.as_float(self.value(n), dt.element(n.dtype))
+
+    def _wrapping(self, n: e.PrimExpr, outermost: bool = False) -> Text:
+        """Sums and products in unsigned arithmetic, which wraps; other values as operands of it."""
+        name = dt.element(n.dtype)
+        kind = self.d.unsigned(name)
+        named = id(n) in self.shared and not outermost
+        if isinstance(n, (e.Add, e.Sub, e.Mul)) and not named and not self.is_index(n):
+            level = _LEVEL[type(n)]
+            a, b = self._wrapping(n.a), self._wrapping(n.b)
+            return f"{paren(a, level)} {n.symbol} {paren(b, level + 1)}", level
+        if isinstance(n, e.Broadcast):
+            return self._wrapping(n.value)
+        if isinstance(n, e.IntImm):
+            return self.d.integer(n.value, "uint64" if dt.bits(name) == 64 else "uint32"), ATOM
+        if name in ("uint32", "uint64"):
+            return self.text(n)
+        return f"({kind}){self.value(n, UNARY)}", UNARY
+
+    def _division(self, n: e.BinaryOp) -> Text:
+        name = dt.element(n.dtype)
+        kind = type(n)
+        if dt.is_float(name):
+            return self._float_division(n)
+        floor = kind in (e.FloorDiv, e.FloorMod)
+        number = constant(n.b)
+        if number is not None and number > 0 and (not floor or dt.is_uint(name)):
+            symbol = "/" if kind in (e.Div, e.FloorDiv) else "%"
+            return f"{self.value(n.a, MUL)} {symbol} {self.value(n.b, UNARY)}", MUL
+        op = {e.Div: "div", e.Mod: "mod", e.FloorDiv: "floordiv", e.FloorMod: "floormod"}[kind]
+        return f"{self.use.get(op, name)}({self.value(n.a)}, {self.value(n.b)})", ATOM
+
+    def _float_division(self, n: e.BinaryOp) -> Text:
+        name = dt.element(n.dtype)
+        if isinstance(n, e.Div):
+            if name in SHORT_FLOATS and not self.d.native_short:
+                return self.d.rounded(self.unrounded(n), name, self.use), ATOM
+            return self._infix(n)
+        if isinstance(n, e.Mod):
+            return self._call(e.Call(n.dtype, "fmod", (n.a, n.b)))
+        quotient = e.Call(n.dtype, "floor", (e.Div(n.a, n.b, n.dtype),))
+        if isinstance(n, e.FloorDiv):
+            return self.text(quotient)
+        return self.text(e.Sub(n.a, e.Mul(quotient, n.b, n.dtype), n.dtype))
+
+    def _minmax(self, n: e.BinaryOp) -> Text:
+        name = self.use.get("min" if isinstance(n, e.Min) else "max", n.dtype)
+        return f"{name}({self.value(n.a)}, {self.value(n.b)})", ATOM
+
+    # conditions
+
+    def _compare(self, n: e.CmpOp) -> Text:
+        level = EQUAL if isinstance(n, (e.EQ, e.NE)) else LESS
+        if self._both_indices(n):
+            return f"{self.index(n.a, SHIFT)} {n.symbol} {self.index(n.b, SHIFT)}", level
+        if dt.is_uint(n.a.dtype) and constant(n.b) == 0 and isinstance(n, (e.GE, e.LT)):
+            return str(int(isinstance(n, e.GE))), ATOM  # a compiler would warn
+        return f"{self.value(n.a, SHIFT)} {n.symbol} {self.value(n.b, SHIFT)}", level
+
+    def _both_indices(self, n: e.CmpOp) -> bool:
+        return all(
+            self.is_index(x)
+            or (isinstance(x, e.IntImm) and dt.element(x.dtype) in ("int32", "int64"))
+            for x in (n.a, n.b)
+        )
+
+    def _logic(self, n: e.BinaryOp, symbol: str, level: int) -> Text:
+        parts = [self.value(x, level if type(x) is type(n) else BITS) for x in (n.a, n.b)]
+        return f"{parts[0]} {symbol} {parts[1]}", level
+
+    def _choice(self, c: e.PrimExpr, yes: e.PrimExpr, no: e.PrimExpr) -> Text:
+        """One of two values; where one needs lines of its own, those run only when it is taken."""
+        test = self.value(c, OR)
+        with self.aside() as yes_lines:
+            a = self.value(yes, OR)
+        with self.aside() as no_lines:
+            b = self.value(no, OR)
+        if not yes_lines and not no_lines:
+            return f"{test} ? {a} : {b}", CHOICE
+        name = self.names.fresh("chosen")
+        self.line(f"{self.d.value_type(yes.dtype)} {name};")
+        self.line(f"if ({test}) {{")
+        self.lines += yes_lines
+        self.line(f"    {name} = {a};")
+        self.line("} else {")
+        self.lines += no_lines
+        self.line(f"    {name} = {b};")
+        self.line("}")
+        return name, ATOM
+
+    # conversions and calls
+
+    def _cast(self, n: e.Cast) -> Text:
+        src, dst = dt.element(n.value.dtype), dt.element(n.dtype)
+        if src == dst:
+            return self.text(n.value)
+        if dt.is_bool(dst):
+            zero = e.FloatImm(src, 0.0) if dt.is_float(src) else e.IntImm(src, 0)
+            return f"{self.value(n.value, SHIFT)} != {self.value(zero)}", EQUAL
+        if dst in SHORT_FLOATS:
+            return self._to_short(n.value, src, dst)
+        text = paren(self.text(n.value), UNARY)
+        if src in SHORT_FLOATS:
+            text = self.d.as_float(text, src)
+            if dst == "float32":
+                return text, ATOM
+        return f"({self.d.value_type(dst)}){text}", UNARY
+
+    def _to_short(self, value: e.PrimExpr, src: str, dst: str) -> Text:
+        text = self.value(value)
+        if src == "float64":
+            return self.d.from_double(text, dst, self.use), ATOM
+        if src in SHORT_FLOATS:
+            text = self.d.as_float(text, src)
+        elif src != "float32":
+            text = f"(float){self.value(value, UNARY)}"
+        return self.d.rounded(text, dst, self.use), ATOM
+
+    def _call(self, n: e.Call) -> Text:
+        if n.op == "if_then_else":
+            return self._choice(*n.args)
+        if n.op in ("likely", "tir.likely"):
+            return self.text(n.args[0])
+        found = self.intrinsic(n)
+        if found is None:
+            raise CodegenError(f"call {n.op}", f"{self.d.name} code has no such function")
+        return found
+
+    def intrinsic(self, n: e.Call) -> Text | None:
+        """The call of a function by name; None for one that is not known."""
+        return call_text(self, n)
+
+
+def _picks(n: Any) -> bool:
+    """Whether lanes are picked by number somewhere."""
+    return isinstance(n, e.Shuffle) or any(_picks(p) for p in TABLE[type(n)][0](n))

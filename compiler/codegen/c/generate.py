@@ -1,0 +1,33 @@
+"""The generator of kind ``c``: a lowered module to an Artifact, by way of C99 text."""
+
+from __future__ import annotations
+
+from whet.compiler.codegen.asserts import complete_signature
+from whet.compiler.codegen.c.compile import compile_text
+from whet.compiler.codegen.c.kernel import module_text
+from whet.compiler.runtime.artifact import Artifact
+from whet.compiler.target import Target
+from whet.compiler.tir.function import IRModule
+
+
+def source(mod: IRModule) -> str:
+    """The C text of a lowered module.
+
+    Raises:
+        CodegenError: it is not lowered, or holds what C99 cannot say.
+    """
+    return module_text(mod)
+
+
+def generate(mod: IRModule, target: Target) -> Artifact:
+    """Machine code for a lowered module, made by the C compiler that the option ``cc`` names.
+
+    Raises:
+        CodegenError: if the module is not lowered or the compiler refuses its text.
+        TargetError: if there is no such compiler.
+    """
+    target = target.canonical()
+    text = module_text(mod)
+    signatures = tuple(complete_signature(f) for f in mod.functions.values())
+    data = compile_text(text, str(target.attrs.get("cc", "cc")))
+    return Artifact(data, signatures, target.to_json(), text)

@@ -1,0 +1,284 @@
+"""From lowered functions to one C99 source text: the raw kernels and what stands around them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whet.compiler.codegen.asserts import complete_signature
+from whet.compiler.codegen.c.calls import TENSOR, call_out
+from whet.compiler.codegen.c.dialect import Dialect
+from whet.compiler.codegen.c.entry import checks_text, entry_text
+from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
+from whet.compiler.codegen.c.indices import Text
+from whet.compiler.codegen.c.names import identifier
+from whet.compiler.codegen.c.statements import STACK_BYTES, Statements
+from whet.compiler.codegen.llvm.entry import FIRST_ASSERT, MAX_ASSERT_VALUES, NO_MEMORY
+from whet.compiler.errors import CodegenError
+from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.rewrite import post_order_visit
+
+_HEAD = """/* Made by Whet. Portable C99: cc -std=c99 -O2 -fPIC -ffp-contract=off -c */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+"""
+
+
+def module_text(mod: IRModule) -> str:
+    """The C text of a module: for each function the raw kernel, its checked entry and its loop.
+
+    Raises:
+        CodegenError: a function is not lowered, or holds what C99 cannot say.
+    """
+    dialect = Dialect()
+    use = Functions(dialect)
+    kernels: list[str] = []
+    outside: dict[str, None] = {}
+    signatures: list[KernelSignature] = []
+    for func in mod.functions.values():
+        signature = complete_signature(func)
+        kernel = CKernel(dialect, use, func, signature)
+        kernels.append(kernel.kernel_text())
+        outside.update(kernel.declared)
+        signatures.append(signature)
+    entries = [entry_text(sig, use) for sig in signatures]
+    arrays = any(isinstance(p, BufferParam) for sig in signatures for p in sig.params)
+    if arrays:
+        outside = {TENSOR: None, **outside}
+    checks = checks_text() if arrays else ""
+    parts = [_HEAD, "\n".join(outside), use.text(), checks, *kernels, *entries]
+    return "\n\n".join(p.strip("\n") for p in parts if p.strip()) + "\n"
+
+
+class CKernel(Statements):
+    """One kernel: ``int32_t name__raw(pointers and scalars..., int64_t symbols...)``."""
+
+    def __init__(
+        self, dialect: Dialect, use: Functions, func: PrimFunc, signature: KernelSignature
+    ) -> None:
+        super().__init__(dialect, use)
+        self.memory = []
+        self.func = func
+        self.signature = signature
+        self.name = checked_name(signature.name)
+        self.globals: list[str] = []
+        self.declared: dict[str, None] = {}
+        self.held: list[str] = []  # memory from the heap that is in use here
+        if signature.asserts:
+            self.globals.append(f"int64_t {self.name}__assert_values[{MAX_ASSERT_VALUES}];")
+
+    def kernel_text(self) -> str:
+        """The kernel, and the global arrays that it needs before it."""
+        params = self._params()
+        self.statement(self.func.body)
+        self.line("return 0;")
+        body = "\n".join(self.lines)
+        unused = [f"    (void){p};" for p in self._unused(params, body)]
+        head = f"int32_t {self.name}__raw({', '.join(params) or 'void'})"
+        kernel = [f"{head};", head, "{", *unused, body, "}"]
+        return "\n".join([*self.globals, self._comment(), *kernel])
+
+    def _params(self) -> list[str]:
+        written: set[int] = set()
+
+        def visit(n: object) -> None:
+            if isinstance(n, (s.BufferStore, e.BufferView, s.DeclBuffer)):
+                written.add(id(n.buffer.data))
+            elif isinstance(n, e.Call) and n.op in ("address_of", "tvm_access_ptr"):
+                written.add(id(n.args[0].buffer.data))  # type: ignore[attr-defined]
+
+        post_order_visit(self.func.body, visit)
+        params: list[str] = []
+        for given in self.func.params:
+            name = self.names.of(given)
+            if isinstance(given, Buffer):
+                const = "" if id(given.data) in written else "const "
+                params.append(f"{const}{self.d.memory_type(given.dtype)} *restrict {name}")
+                self.place(given, name)
+                continue
+            params.append(f"{self._scalar_type(given)} {name}")
+            if given.dtype in ("int32", "int64"):
+                self.integers[given] = given.dtype == "int64"
+            elif given.dtype == "bool":
+                self.values[given] = f"({name} != 0)"
+            else:
+                self.values[given] = self.d.load(name, given.dtype, self.use)
+        for v in self.func.attrs.get("symbols", ()):
+            params.append(f"int64_t {self.names.of(v)}")
+            self.integers[v] = True
+        return params
+
+    def _scalar_type(self, v: e.Var) -> str:
+        if v.dtype == "float16":
+            raise CodegenError(
+                f"C code for {self.signature.name}: the argument {v.name}",
+                f"C99 cannot pass a number of type {v.dtype}",
+                "pass float32, or an array with one element",
+            )
+        return self.d.memory_type(v.dtype)
+
+    def _unused(self, params: list[str], body: str) -> list[str]:
+        words = set(_words(body))
+        names = [p.split()[-1].lstrip("*") for p in params]
+        return [n for n in names if n not in words]
+
+    def _comment(self) -> str:
+        """What the parameters are, for people."""
+        lines = [f"/* {self.signature.name}"]
+        for given, p in zip(self.func.params, self.signature.params):
+            name = self.names.of(given)
+            if isinstance(p, BufferParam):
+                shape = ", ".join(map(str, p.shape))
+                text = f"{p.dtype}[{shape}]" + (", written" if p.written else "")
+            else:
+                assert isinstance(p, ScalarParam)
+                text = p.dtype
+            lines.append(f" *   {name}: {text}")
+        for v in self.func.attrs.get("symbols", ()):
+            lines.append(f" *   {self.names.of(v)}: a dimension")
+        return "\n".join([*lines, " */"])
+
+    # memory
+
+    def allocate(self, n: s.Allocate) -> None:
+        b = n.buffer
+        name = self.names.set(b, self.names.fresh(b.name))
+        kind = self.d.memory_type(b.dtype)
+        count = 1
+        for d in b.shape:
+            count *= d.value if isinstance(d, e.IntImm) else 0
+        known = all(isinstance(d, e.IntImm) for d in b.shape)
+        if known and count * dt.itemsize(b.dtype) <= STACK_BYTES:
+            self.line(f"{kind} {name}[{max(count, 1)}];  /* {self.shape_text(b)} */")
+            self._inside(n, name)
+            return
+        size = " * ".join(self._size(d) for d in b.shape) or "(size_t)1"
+        self.line(f"{kind} *restrict {name} = malloc({size} * sizeof *{name} + 1);")
+        self.line(f"if ({name} == NULL) {{  /* {self.shape_text(b)} */")
+        self.depth += 1
+        self.leave(str(NO_MEMORY))
+        self.depth -= 1
+        self.line("}")
+        self.held.append(name)
+        self._inside(n, name)
+        self.held.pop()
+        self.line(f"free({name});")
+
+    def _size(self, d: e.PrimExpr) -> str:
+        """An extent as a factor of a size; one that is computed may be negative where it is 0."""
+        if _is_product(d):
+            return f"(size_t){self.index(d, 14)}"
+        return f"(size_t){self.use.get('max', 'int64')}({self.index(d)}, 0)"
+
+    def _inside(self, n: s.Allocate, name: str) -> None:
+        self.place(n.buffer, name)
+        start = len(self.lines)
+        self.statement(n.body)
+        if not _is_read(n.body, n.buffer):
+            self.lines.insert(start, "    " * self.depth + f"(void){name};")
+
+    def leave(self, code: str) -> None:
+        """End the kernel with a result, here."""
+        for name in reversed(self.held):
+            self.line(f"free({name});")
+        self.line(f"return {code};")
+
+    def constant_array(self, buffer: Buffer, data: np.ndarray) -> str:
+        """Write a buffer of constants beside the kernel."""
+        name = self.names.set(buffer, self.names.fresh(f"{self.name}_{identifier(buffer.name)}"))
+        kind = self.d.memory_type(buffer.dtype)
+        array = np.ascontiguousarray(data).reshape(-1)
+        if buffer.dtype in SHORT_FLOATS:
+            items = [f"0x{x:04x}" for x in array.view(np.uint16).tolist()]
+        elif dt.is_float(buffer.dtype):
+            items = [self.d.floating(x, buffer.dtype) for x in array.tolist()]
+        else:
+            items = [self.d.integer(int(x), buffer.dtype) for x in array.tolist()]
+        rows = [", ".join(items[k : k + 8]) for k in range(0, len(items), 8)] or ["0"]
+        body = ",\n".join(f"    {row}" for row in rows)
+        self.globals.append(f"static const {kind} {name}[{max(len(items), 1)}] = {{\n{body}\n}};")
+        return name
+
+    # what ends a kernel early
+
+    def check(self, n: s.AssertStmt) -> None:
+        """An assertion: its values are kept, and the kernel returns its number."""
+        self.begin(n.condition)
+        test = self.value(e.Not(n.condition))
+        self.line(f"if ({test}) {{  /* {comment_text(n.message)} */")
+        self.depth += 1
+        for k, v in enumerate(n.values):
+            self.line(f"{self.name}__assert_values[{k}] = {self.index(v)};")
+        self.leave(str(FIRST_ASSERT + self.signature.asserts.index(n.message)))
+        self.depth -= 1
+        self.line("}")
+        with self.analyzer.assuming(n.condition):
+            self.statement(n.body)
+
+    def intrinsic(self, n: e.Call) -> Text | None:
+        return call_out(self, n) or super().intrinsic(n)
+
+    def evaluate(self, n: e.PrimExpr) -> None:
+        """Write an expression for what it does; what a packed function returns is ignored."""
+        if isinstance(n, e.Call) and n.op == "call_packed":
+            self.begin(n)
+            call_out(self, n, used=False)
+            return
+        super().evaluate(n)
+
+
+def checked_name(name: str) -> str:
+    """A kernel's name, which must be one in C, too.
+
+    Raises:
+        CodegenError: it is none.
+    """
+    if name != identifier(name):
+        raise CodegenError(
+            f"C code for {name!r}",
+            "in C, a name has letters, digits and underscores only",
+            f"name it {identifier(name)}",
+        )
+    return name
+
+
+def _is_product(d: e.PrimExpr) -> bool:
+    """Whether an extent is a product of sizes, which is never negative."""
+    if isinstance(d, e.Mul):
+        return _is_product(d.a) and _is_product(d.b)
+    return isinstance(d, (e.Var, e.IntImm))
+
+
+def _is_read(body: s.Stmt, buffer: Buffer) -> bool:
+    found = False
+
+    def visit(n: object) -> None:
+        nonlocal found
+        found = found or (
+            isinstance(n, (e.BufferLoad, e.BufferView)) and n.buffer.data is buffer.data
+        )
+
+    post_order_visit(body, visit)
+    return found
+
+
+def _words(text: str) -> list[str]:
+    out, word = [], ""
+    for c in text:
+        if c.isalnum() or c == "_":
+            word += c
+        elif word:
+            out.append(word)
+            word = ""
+    return [*out, word]
+
+
+def comment_text(text: str) -> str:
+    """A text that can stand in a comment: on one line, and ending none."""
+    return " ".join(text.replace("*/", "* /").replace("/*", "/ *").split())

@@ -1,0 +1,111 @@
+"""Calls of intrinsics as calls of the C library or of small functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from whet.compiler.codegen.c.functions import SHORT_FLOATS
+from whet.compiler.errors import CodegenError
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+
+if TYPE_CHECKING:
+    from whet.compiler.codegen.c.expressions import Expressions, Text
+
+#: functions of <math.h>; those of float32 have an f at the end
+LIBRARY: dict[str, str] = {
+    **{
+        name: name
+        for name in (
+            *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt"),
+            *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
+            *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc"),
+            *("pow", "fmod", "hypot", "copysign", "nextafter", "fma"),
+            *("floor", "ceil", "trunc", "fabs", "round", "nearbyint", "rint"),
+        )
+    },
+    "fmin": "fmin",
+    "fmax": "fmax",
+}
+_SMALL = ("sigmoid", "rsqrt", "exp10")
+_TESTS = ("isnan", "isinf", "isfinite")
+_BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
+_SHIFTS = {"shift_left": "shl", "shift_right": "shr"}
+_ATOM, _UNARY, _EQUAL, _BITS = 15, 14, 9, 6
+
+
+def call_text(w: Expressions, n: e.Call) -> Text | None:
+    """The call of an intrinsic; None for one that is not known here."""
+    op = n.op.removeprefix("tir.")
+    if op in _BITWISE or op == "bitwise_not":
+        return _bitwise(w, n, op)
+    if op in _SHIFTS:
+        return _shift(w, n, op)
+    if op in ("popcount", "clz") and dt.is_int(n.args[0].dtype):
+        return f"{w.use.get(op, n.args[0].dtype)}({w.value(n.args[0])})", _ATOM
+    if op in _TESTS:
+        return _test(w, n, op)
+    if op == "ldexp":
+        power = w.value(n.args[1], _UNARY)
+        return _float_call(w, n, "ldexp", f"{_floats(w, n)[0]}, (int){power}")
+    if op in ("fabs", "abs") and dt.is_int(n.dtype):
+        return None
+    if op in w.d.library:
+        return _float_call(w, n, w.d.library[op], ", ".join(_floats(w, n)))
+    if op in _SMALL:
+        kind = "float32" if dt.element(n.dtype) in SHORT_FLOATS else n.dtype
+        text = f"{w.use.get(op, kind)}({_floats(w, n)[0]})"
+        return _rounded(w, n, text)
+    return None
+
+
+def _floats(w: Expressions, n: e.Call) -> list[str]:
+    """The arguments, 16-bit floats as float."""
+    return [
+        w.d.as_float(w.value(a), dt.element(a.dtype))
+        if dt.element(a.dtype) in SHORT_FLOATS
+        else w.value(a)
+        for a in n.args
+    ]
+
+
+def _float_call(w: Expressions, n: e.Call, name: str, args: str) -> Text:
+    kind = dt.element(n.dtype)
+    if not dt.is_float(kind):
+        raise CodegenError(f"call {n.op} of {kind}", "it is a function of floats", "cast")
+    return _rounded(w, n, f"{name}{'' if kind == 'float64' else 'f'}({args})")
+
+
+def _rounded(w: Expressions, n: e.Call, text: str) -> Text:
+    kind = dt.element(n.dtype)
+    return (w.d.rounded(text, kind, w.use) if kind in SHORT_FLOATS else text), _ATOM
+
+
+def _bitwise(w: Expressions, n: e.Call, op: str) -> Text:
+    if op == "bitwise_not":
+        text = "~" + w.value(n.args[0], _UNARY)
+    else:
+        text = f"{w.value(n.args[0], _UNARY)} {_BITWISE[op]} {w.value(n.args[1], _UNARY)}"
+    if op != "bitwise_not" or dt.is_bool(n.dtype) or not dt.is_uint(n.dtype):
+        return text, _BITS
+    return f"({w.d.value_type(n.dtype)}){text}", _UNARY
+
+
+def _shift(w: Expressions, n: e.Call, op: str) -> Text:
+    by = n.args[1].value if isinstance(n.args[1], e.Broadcast) else n.args[1]
+    kind, value = dt.element(n.dtype), w.value(n.args[0], _UNARY)
+    if not isinstance(by, e.IntImm) or not 0 <= by.value < dt.bits(kind):
+        return f"{w.use.get(_SHIFTS[op], kind)}({w.value(n.args[0])}, {w.value(n.args[1])})", _ATOM
+    if op == "shift_right":
+        return f"{value} >> {by.value}", _BITS
+    return f"({w.d.value_type(kind)})(({w.d.unsigned(kind)}){value} << {by.value})", _UNARY
+
+
+def _test(w: Expressions, n: e.Call, op: str) -> Text:
+    x = n.args[0]
+    if not dt.is_float(x.dtype):
+        return str(int(op == "isfinite")), _ATOM
+    text = w.value(x)
+    if dt.element(x.dtype) in SHORT_FLOATS:
+        text = w.d.as_float(text, dt.element(x.dtype))
+    return f"{op}({text}) != 0", _EQUAL

@@ -1,0 +1,62 @@
+"""What an expression has more than once, and should compute once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.rewrite import TABLE
+
+# a tree of more nodes than this, counted as often as they occur, gets names for what it shares
+SHARED_FROM = 300
+
+
+def shared_nodes(n: Any) -> dict[int, int]:
+    """The nodes, with a number for equal ones, that a tree has more than once.
+
+    Only for trees that would become too long without names: the passes leave a tree of what users
+    wrote as a value that they use again.
+    """
+    numbers: dict[tuple, int] = {}
+    times: dict[int, int] = {}
+    sizes: list[int] = []
+    seen: dict[int, int] = {}
+
+    def walk(x: Any) -> int:
+        parts = tuple(walk(p) for p in TABLE[type(x)][0](x))
+        number = numbers.setdefault((*_identity(x), *parts), len(numbers))
+        if number == len(sizes):
+            sizes.append(1 + sum(sizes[p] for p in parts))
+        times[number] = times.get(number, 0) + 1
+        seen[id(x)] = number
+        return number
+
+    if _size(n) <= SHARED_FROM:
+        return {}
+    walk(n)
+    return {k: number for k, number in seen.items() if times[number] > 1 and sizes[number] > 3}
+
+
+def _size(n: Any) -> int:
+    """How many nodes a tree has."""
+    return 1 + sum(_size(p) for p in TABLE[type(n)][0](n))
+
+
+def _identity(n: Any) -> tuple:
+    """What tells a node from others with the same children."""
+    if isinstance(n, e.Var):
+        return (id(n),)
+    if isinstance(n, (e.BufferLoad, e.BufferView)):
+        return type(n), id(n.buffer), n.dtype, len(n.indices) if isinstance(n, e.BufferLoad) else 0
+    if isinstance(n, e.Let):
+        return type(n), id(n.var)
+    kept = ("value", "op", "stride", "lanes", "indices")
+    return (
+        type(n),
+        n.dtype,
+        *(
+            repr(getattr(n, k, None))
+            for k in kept
+            if not isinstance(getattr(n, k, None), e.PrimExpr)
+        ),
+    )

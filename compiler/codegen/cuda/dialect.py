@@ -1,0 +1,81 @@
+"""CUDA C: its types, constants and 16-bit floats, which have arithmetic of their own here."""
+
+from __future__ import annotations
+
+from whet.compiler.codegen.c.dialect import Dialect
+from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
+from whet.compiler.codegen.c.mathematics import LIBRARY
+from whet.compiler.tir import dtype as dt
+
+_INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long long"}
+
+
+class CudaDialect(Dialect):
+    """CUDA C, as NVRTC compiles it without headers but those of 16-bit floats.
+
+    Args:
+        wide: whether subscripts may need 64 bits.
+    """
+
+    name = "CUDA C"
+    restrict = "__restrict__"
+    function = "static __device__ __forceinline__"
+    native_short = True
+    expanded_lanes = 4
+    library = {**LIBRARY, "rsqrt": "rsqrt", "exp10": "exp10"}
+    memory = {
+        "float16": "half",
+        "bfloat16": "__nv_bfloat16",
+        "float32": "float",
+        "float64": "double",
+        "bool": "bool",
+        "handle": "void *",
+        **{f"int{b}": name for b, name in _INTEGERS.items()},
+        **{f"uint{b}": f"unsigned {name}" for b, name in _INTEGERS.items()},
+        "int8": "signed char",
+    }
+    values = {}
+
+    def __init__(self, wide: bool = False) -> None:
+        self.index = "long long" if wide else "int"
+        self.index_bits = 64 if wide else 32
+        self.index_dtype = "int64" if wide else "int32"
+
+    def unsigned(self, dtype: str) -> str:
+        return "unsigned long long" if dt.bits(dtype) == 64 else "unsigned int"
+
+    def long_constant(self, value: int, unsigned: bool = False) -> str:
+        return f"{value}{'U' if unsigned else ''}LL"
+
+    def floating(self, value: float, dtype: str) -> str:
+        name = dt.element(dtype)
+        if name in SHORT_FLOATS:
+            return self.rounded(super().floating(value, "float32"), name, Functions(self))
+        return super().floating(value, name)
+
+    def infinity(self, dtype: str) -> str:
+        if dtype == "float64":
+            return "__longlong_as_double(0x7ff0000000000000LL)"
+        return "__int_as_float(0x7f800000)"
+
+    def not_a_number(self, dtype: str) -> str:
+        if dtype == "float64":
+            return "__longlong_as_double(0x7ff8000000000000LL)"
+        return "__int_as_float(0x7fc00000)"
+
+    def load(self, text: str, dtype: str, use: Functions) -> str:
+        return text
+
+    def store(self, text: str, dtype: str, use: Functions) -> str:
+        return text
+
+    def rounded(self, text: str, dtype: str, use: Functions) -> str:
+        return f"{'__float2half' if dtype == 'float16' else '__float2bfloat16'}({text})"
+
+    def from_double(self, text: str, dtype: str, use: Functions) -> str:
+        return f"{'__double2half' if dtype == 'float16' else '__double2bfloat16'}({text})"
+
+    def as_float(self, text: str, dtype: str) -> str:
+        if dtype not in SHORT_FLOATS:
+            return text
+        return f"{'__half2float' if dtype == 'float16' else '__bfloat162float'}({text})"

@@ -1,0 +1,153 @@
+"""``lower()``: from a schedule, a function or a module to loop IR that a generator takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from whet.compiler.arguments import with_signature
+from whet.compiler.errors import ArgumentError
+from whet.compiler.passes import run_passes
+from whet.compiler.signature import KernelSignature
+from whet.compiler.target import Target
+from whet.compiler.te.schedule import Schedule
+from whet.compiler.te.schedule_ops import schedule_ops
+from whet.compiler.te.tensor import PlaceholderOp, Tensor
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import IRModule, PrimFunc
+
+Lowerable = Schedule | PrimFunc | IRModule
+Argument = Tensor | Buffer | e.Var
+
+
+def lower(
+    inp: Lowerable,
+    args: Sequence[Argument] | None = None,
+    name: str = "main",
+    binds: Mapping[Tensor, Buffer] | None = None,
+    simple_mode: bool = False,
+) -> IRModule:
+    """Lower a schedule (or loop IR that has not been lowered yet) for the current target.
+
+    Args:
+        inp: a schedule, a function or a module; what is lowered already stays as it is.
+        args: a schedule's arguments in order: tensors, buffers and scalar variables.
+        name: the function's name, unless a module is given.
+        binds: buffers to use for some tensors.
+        simple_mode: leave loops whole, for reading: no loop partition.
+
+    Raises:
+        ArgumentError: for anything else.
+        LowerError: if the schedule cannot be lowered.
+    """
+    target = (Target.current() or Target("llvm")).canonical()
+    if isinstance(inp, IRModule):
+        return _passes(inp, target, simple_mode)
+    if isinstance(inp, PrimFunc):
+        return _passes(IRModule({name: _named(inp, name)}), target, simple_mode)
+    if not isinstance(inp, Schedule):
+        raise ArgumentError(
+            f"lower({type(inp).__name__})",
+            "expected input to be an IRModule, PrimFunc or te.Schedule, "
+            f"but got {type(inp).__name__}",
+        )
+    return _passes(schedule_to_module(inp, args, name, binds), target, simple_mode)
+
+
+def schedule_to_module(
+    sch: Schedule,
+    args: Sequence[Argument] | None = None,
+    name: str = "main",
+    binds: Mapping[Tensor, Buffer] | None = None,
+) -> IRModule:
+    """The loop nests of a schedule, no pass applied.
+
+    Args:
+        sch, args, name, binds: as for :func:`lower`.
+
+    Raises:
+        ArgumentError, LowerError: as there.
+    """
+    if args is None:
+        raise ArgumentError(
+            "lower(schedule)", "args must be given for a schedule", "lower(s, [A, B, C])"
+        )
+    buffers, params = get_binds(args, binds=binds)
+    body = schedule_ops(sch, buffers, params)
+    func = PrimFunc(tuple(params), body, attrs={"global_symbol": name})
+    inputs = [b for t, b in buffers.items() if isinstance(t.op, PlaceholderOp)]
+    return IRModule({name: with_signature(func, inputs)})
+
+
+def get_binds(
+    args: Sequence[Argument],
+    compact: bool = False,
+    binds: Mapping[Tensor, Buffer] | None = None,
+) -> tuple[dict[Tensor, Buffer], list[Buffer | e.Var]]:
+    """The buffers of a function's arguments.
+
+    Args:
+        args: tensors, buffers and scalar variables.
+        compact: TVM's; a tensor's buffer is compact anyhow.
+        binds: buffers for some tensors.
+
+    Returns:
+        tensor -> its buffer; and the parameters in order.
+
+    Raises:
+        ArgumentError: for an argument of another type, or one that stands there twice.
+    """
+    if isinstance(args, (Tensor, Buffer, str)) or not isinstance(args, Sequence):
+        raise ArgumentError(f"args={args!r}", "the arguments are a list", "[A, B, C]")
+    found = dict(binds or {})
+    for t, b in found.items():
+        if not isinstance(t, Tensor) or not isinstance(b, Buffer):
+            raise ArgumentError(f"binds={{{t!r}: {b!r}}}", "it maps tensors to buffers")
+    params: list[Buffer | e.Var] = []
+    for k, a in enumerate(args):
+        if isinstance(a, Tensor):
+            if a not in found:
+                found[a] = Buffer(a.name, a.shape, a.dtype)
+            params.append(found[a])
+        elif isinstance(a, (Buffer, e.Var)):
+            params.append(a)
+        else:
+            raise ArgumentError(
+                f"lower(schedule, args): args[{k}] = {a!r}",
+                f"a {type(a).__name__} is neither a Tensor, a Buffer nor a Var",
+            )
+    if len({id(p) for p in params}) != len(params):
+        raise ArgumentError("lower(schedule, args)", "an argument stands there twice")
+    return found, params
+
+
+def _named(func: PrimFunc, name: str) -> PrimFunc:
+    if func.attrs.get("global_symbol") == name:
+        return func
+    func = func.with_attr("global_symbol", name)
+    signature = func.attrs.get("signature")
+    if isinstance(signature, KernelSignature):
+        from dataclasses import replace
+
+        func = func.with_attr("signature", replace(signature, name=name))
+    return func
+
+
+def _passes(mod: IRModule, target: Target, simple_mode: bool) -> IRModule:
+    """The module after the passes; itself when all of it is lowered already."""
+    if all(f.attrs.get("lowered") for f in mod.functions.values()):
+        return mod
+    described: dict[str, PrimFunc] = {}
+    for name, func in mod.functions.items():
+        if not isinstance(func.attrs.get("signature"), KernelSignature):
+            func = with_signature(_named(func, name))
+        described[name] = func
+    done = run_passes(IRModule(described), target, simple_mode)
+    return done.map(_lowered)
+
+
+def _lowered(func: PrimFunc) -> PrimFunc:
+    return func if func.attrs.get("lowered") else func.with_attr("lowered", True)
+
+
+__all__ = ["Argument", "Lowerable", "get_binds", "lower", "schedule_to_module"]

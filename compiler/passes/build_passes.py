@@ -1,0 +1,73 @@
+"""The passes between ``lower()`` and a generator, for each kind of target.
+
+The CPU kinds have none: their generators write the checked entry, calls and types themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from whet.compiler.errors import LowerError
+from whet.compiler.passes.authoring import PassInfo, run_pass
+from whet.compiler.passes.context import PassContext
+from whet.compiler.target import Target
+from whet.compiler.tir.function import IRModule, PrimFunc
+
+_HERE = "whet.compiler.passes"
+#: kind of target -> (name, ``module:function``), in order; a function maps a module and the target
+#: to a module. A kind that is not here has none; a third party adds a row.
+BUILD_PASSES: dict[str, tuple[tuple[str, str], ...]] = {
+    "cuda": (
+        # while the loops that are bound to threads still show what the host would run itself
+        ("VerifyMemory", f"{_HERE}.verify_memory:check_memory"),
+        # equal thread tags become one variable, shared memory gets its barriers in each kernel
+        ("SplitHostDevice", f"{_HERE}.build_passes:split_module"),
+    ),
+}
+
+
+def run_build_passes(mod: IRModule, target: Target) -> IRModule:
+    """The lowered module after the passes of :data:`BUILD_PASSES` for the target's kind."""
+    context = PassContext.current()
+    for name, home in BUILD_PASSES.get(str(target.kind), ()):
+        if name in context.disabled_pass:
+            continue
+        module, function = home.split(":")
+        mod = run_pass(
+            PassInfo(f"tir.{name}"),
+            mod,
+            context,
+            _bound(getattr(import_module(module), function), target),
+        )
+    return mod
+
+
+def _bound(run: Any, target: Target) -> Callable[[IRModule, PassContext], IRModule]:
+    return lambda mod, _: run(mod, target)
+
+
+def split_module(mod: IRModule, target: Target) -> IRModule:
+    """Every function's host part, and after it its kernels as functions of their own.
+
+    Raises:
+        LowerError: if a kernel's name is taken, or as ``split_host_device``.
+    """
+    from whet.compiler.passes.split_host_device import split_host_device
+
+    out: dict[str, PrimFunc] = {}
+    for name, func in mod.functions.items():
+        if func.attrs.get("calling_conv") == "kernel_launch":
+            out[name] = func
+            continue
+        host, kernels = split_host_device(func)
+        out[name] = host
+        for k in kernels:
+            symbol = str(k.attrs["global_symbol"])
+            if symbol in mod.functions:
+                raise LowerError(
+                    f"build {name}", f"its kernel would be named {symbol!r}, as another function is"
+                )
+            out[symbol] = k
+    return IRModule(out)

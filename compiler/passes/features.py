@@ -1,0 +1,74 @@
+"""What a function contains, found in one scan: passes with nothing to do are then not run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.rewrite import LEAVES, TABLE
+
+#: what a buffer must exceed for its memory to be worth sharing: less is on the stack
+LARGE_BYTES = 64 * 1024
+
+
+@dataclass(slots=True)
+class Features:
+    """What occurs in a function.
+
+    Attributes:
+        nodes: the classes of its nodes.
+        keys: the keys of its attributes.
+        threads: the tags of its thread-bound loops.
+        wide_loops: whether a loop counts in 64 bits.
+        conditions: whether it has conditions besides the guards of tails.
+        large: how many buffers of more than :data:`LARGE_BYTES` it allocates.
+    """
+
+    nodes: set[type] = field(default_factory=set)
+    keys: set[str] = field(default_factory=set)
+    threads: set[str] = field(default_factory=set)
+    wide_loops: bool = False
+    conditions: bool = False
+    large: int = 0
+
+
+def features_of(func: PrimFunc) -> Features:
+    """The features of a function."""
+    found = Features()
+    nodes = found.nodes
+    table, leaves = TABLE, LEAVES
+    stack: list = [func.body]
+    seen: set[int] = set()  # expressions may share parts
+    while stack:
+        n = stack.pop()
+        kind = type(n)
+        nodes.add(kind)
+        if kind is s.For:
+            if n.thread:
+                found.threads.add(n.thread)
+            found.wide_loops = found.wide_loops or n.var.dtype == "int64"
+            found.keys.update(n.annotations)
+        elif kind is s.IfThenElse:
+            found.conditions = found.conditions or not n.likely
+        elif kind is s.AttrStmt:
+            found.keys.add(n.key)
+        elif kind is s.Allocate and allocated_bytes(n) > LARGE_BYTES:
+            found.large += 1
+        for p in table[kind][0](n):
+            if type(p) not in leaves and id(p) not in seen:
+                seen.add(id(p))
+                stack.append(p)
+    return found
+
+
+def allocated_bytes(n: s.Allocate) -> int:
+    """The size of a buffer of constant shape, in bytes; 0 for another."""
+    total = dt.itemsize(n.buffer.dtype)
+    for d in n.buffer.shape:
+        if not isinstance(d, e.IntImm):
+            return 0
+        total *= d.value
+    return total

@@ -1,0 +1,164 @@
+"""InstrumentBoundCheckers: an access outside its buffer becomes an error that names it.
+
+for i in range(n):              for i in range(n):
+    C[i] = A[B[i]]       ->         assert 0 <= B[i] and B[i] < 8, "..." % (B[i], 8)
+                                    C[i] = A[B[i]]
+
+Only accesses that cannot be proved to be in range are checked; each under the conditions that guard
+it, before the statement that it is in, and what an index reads before the index. A vectorised loop
+with a check inside becomes a serial one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from whet.compiler.arith.keys import structural_key
+from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.facts import FactsRewriter, negated
+from whet.compiler.target import Target
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.rewrite import TABLE, substitute
+
+_ADDRESSES = ("address_of", "tvm_access_ptr")
+
+
+def instrument_bound_checkers(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
+    """The function that checks its accesses."""
+    return func.with_body(_Checker()(func.body))
+
+
+class _Checker(FactsRewriter):
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                s.BufferStore: self._store,
+                s.Evaluate: lambda n: self._around(n, [n.value]),
+                s.LetStmt: lambda n: self._around(self.children(n), [n.value]),
+                s.AssertStmt: lambda n: self._around(self.children(n), [n.condition, *n.values]),
+                s.While: self._while,
+            }
+        )
+        self.checks: list[tuple[e.PrimExpr, str, tuple[e.PrimExpr, ...]]] = []
+        self.seen: set[Hashable] = set()
+
+    def loop(self, n: s.For) -> s.Stmt:
+        """A loop, its length checked before it."""
+        return self._around(super().loop(n), [n.min, n.extent])
+
+    def branch(self, n: s.IfThenElse) -> s.Stmt:
+        """A branch, its condition checked before it."""
+        return self._around(super().branch(n), [n.condition])
+
+    def _while(self, n: s.While) -> s.Stmt:
+        again = self._around(s.nothing(), [n.condition])
+        body = self(n.body)
+        checked = n if body is n.body else s.While(n.condition, body)
+        if s.is_nothing(again):
+            return checked
+        return self._around(s.While(n.condition, s.seq(body, again)), [n.condition])
+
+    def _store(self, n: s.BufferStore) -> s.Stmt:
+        self.checks, self.seen = [], set()
+        self._visit(n.value, [])
+        for i in n.indices:
+            self._visit(i, [])
+        if n.mask is None:
+            self._access("write", n.buffer, n.indices, [])
+        return self._wrapped(n)
+
+    def _around(self, n: s.Stmt, values: Sequence[e.PrimExpr]) -> s.Stmt:
+        """A statement after the checks of what it evaluates itself."""
+        self.checks, self.seen = [], set()
+        for v in values:
+            self._visit(v, [])
+        return self._wrapped(n)
+
+    def _wrapped(self, n: s.Stmt) -> s.Stmt:
+        for condition, message, values in reversed(self.checks):
+            n = s.AssertStmt(condition, message, n, values)
+        self.checks = []
+        return n
+
+    def _visit(self, n: e.PrimExpr, guards: list[e.PrimExpr]) -> None:
+        """Collect the checks of an expression that is evaluated where all ``guards`` hold."""
+        if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
+            condition, yes, no = TABLE[type(n)][0](n)
+            self._visit(condition, guards)
+            if "x" in condition.dtype:
+                return  # lanes have their masks
+            for value, known in ((yes, condition), (no, negated(condition))):
+                with self.analyzer.assuming(known):
+                    self._visit(value, [*guards, known])
+            return
+        if isinstance(n, (e.And, e.Or)) and n.dtype == "bool":
+            # the left side guards what the right one reads
+            known = n.a if isinstance(n, e.And) else negated(n.a)
+            self._visit(n.a, guards)
+            with self.analyzer.assuming(known):
+                self._visit(n.b, [*guards, known])
+            return
+        if isinstance(n, e.Let):
+            self._visit(n.value, guards)
+            self._visit(substitute(n.body, {n.var: n.value}), guards)
+            return
+        if isinstance(n, e.Call) and n.op in _ADDRESSES:
+            for load in n.args:  # an address is taken, nothing is read
+                for p in TABLE[type(load)][0](load):
+                    self._visit(p, guards)
+            return
+        for p in TABLE[type(n)][0](n):
+            self._visit(p, guards)
+        if isinstance(n, e.BufferLoad) and n.mask is None:
+            self._access("read", n.buffer, n.indices, guards)
+
+    def _access(
+        self,
+        how: str,
+        buffer: Buffer,
+        indices: Sequence[e.PrimExpr],
+        guards: list[e.PrimExpr],
+    ) -> None:
+        for d, (index, extent) in enumerate(zip(indices, buffer.shape)):
+            for i in _lanes(index):
+                self._check(how, buffer, d, i, extent, guards)
+
+    def _check(
+        self,
+        how: str,
+        buffer: Buffer,
+        d: int,
+        index: e.PrimExpr,
+        extent: e.PrimExpr,
+        guards: list[e.PrimExpr],
+    ) -> None:
+        tests = []
+        if not self.not_below(index):
+            tests.append(ops.compare(e.GE, index, ops.const(0, index.dtype)))
+        if not self.not_above(index, extent):
+            tests.append(ops.compare(e.LT, index, extent))
+        key = (how, buffer, d, structural_key(index), *[structural_key(g) for g in guards])
+        if not tests or key in self.seen:
+            return
+        self.seen.add(key)
+        condition = ops.all_of(*tests)
+        if guards:  # a branch: what the index reads may be read only under them
+            condition = ops.if_then_else(ops.all_of(*guards), condition, ops.const(True))
+        name = buffer.name.replace("{", "{{").replace("}", "}}")
+        message = (
+            f"{how} of {name}: index {{0}} of dimension {d} is out of range, the extent is {{1}}"
+        )
+        self.checks.append((condition, message, (index, extent)))
+
+
+def _lanes(index: e.PrimExpr) -> list[e.PrimExpr]:
+    """The indices to check: the first and the last lane of a vector; none for a table of lanes."""
+    if isinstance(index, e.Ramp):
+        return [index.base, ops.add(index.base, (index.lanes - 1) * index.stride)]
+    if isinstance(index, e.Broadcast):
+        return [index.value]
+    return [] if "x" in index.dtype else [index]

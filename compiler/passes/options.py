@@ -1,0 +1,229 @@
+"""The configuration keys of the passes: type, default and meaning of each, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from whet.compiler.errors import ArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One key of :class:`PassContext`'s ``config``.
+
+    Attributes:
+        kind: the type of its value.
+        default: the value where none is given.
+        meaning: a sentence.
+        only: the one value that is possible, where there is but one.
+        fields: for a dictionary, its inner keys.
+    """
+
+    kind: type
+    default: Any
+    meaning: str
+    only: Any = None
+    fields: Mapping[str, Option] = field(default_factory=dict)
+
+
+def _dict(meaning: str, **fields: Option) -> Option:
+    return Option(dict, {k: f.default for k, f in fields.items()}, meaning, fields=fields)
+
+
+#: every key with its meaning; the names are TVM's, and so are the defaults where nothing is said
+OPTIONS: dict[str, Option] = {
+    "tir.add_lower_pass": Option(
+        list, [], "(phase, pass) pairs: passes that run at the end of phase 0, 1, 2 or 3 of lower()"
+    ),
+    "tir.noalias": Option(
+        bool, True, "kernels are compiled as if no two arguments overlap", only=True
+    ),
+    "tir.instrument_bound_checkers": Option(
+        bool, False, "an access outside its buffer ends the kernel with an error that names it"
+    ),
+    "tir.disable_assert": Option(
+        bool, False, "assertions are dropped (those of the bounds checker stay)"
+    ),
+    "tir.disable_vectorize": Option(bool, False, "vectorised loops become serial ones"),
+    "tir.disable_storage_rewrite": Option(
+        bool, False, "large buffers whose lifetimes do not meet keep memory of their own"
+    ),
+    "tir.disable_cse_tir": Option(
+        bool,
+        True,
+        "no common subexpressions in the loop IR; TVM's default is False, but the generators "
+        "here write each operation once anyway",
+    ),
+    "tir.enable_equiv_terms_in_cse_tir": Option(
+        bool, False, "indices that are equal, though written otherwise, count as common, too"
+    ),
+    "tir.debug_keep_trivial_loop": Option(bool, False, "loops of one step stay, to be read"),
+    "tir.UnrollLoop": _dict(
+        "when loops are unrolled",
+        auto_max_step=Option(
+            int, 0, "serial loops of at most so many steps, inner loops multiplied, are unrolled"
+        ),
+        auto_max_depth=Option(int, 8, "and of at most so many levels of loops"),
+        auto_max_extent=Option(int, 0, "and those of at most so many iterations, whatever is in"),
+        explicit_unroll=Option(
+            bool,
+            False,
+            "write unrolled loops out in the loop IR; TVM's default is True, here a generator "
+            "writes them out, with the same result",
+        ),
+    ),
+    "tir.LoopPartition": _dict(
+        "which loops are split into a main part and tails",
+        partition_const_loop=Option(
+            bool,
+            True,
+            "loops of constant extent, too (TVM's default is False); where False, only those "
+            "that a pragma loop_partition_hint names",
+        ),
+        no_unroll_loop_with_extent_one=Option(
+            bool, False, "loops of one step that a split leaves are not dissolved"
+        ),
+        unroll_loop_with_partition_hint_no_interval=Option(
+            bool, False, "a loop with a hint that has no part without guards is unrolled"
+        ),
+    ),
+    "tir.Simplify": _dict(
+        "what the simplifier tries beyond its rules",
+        transitively_prove_inequalities=Option(
+            bool, False, "use two known conditions together to decide a third"
+        ),
+        convert_boolean_to_and_of_ors=Option(
+            bool, False, "write conditions as a conjunction of disjunctions"
+        ),
+        apply_constraints_to_boolean_branches=Option(
+            bool, False, "simplify the second operand of an `or` knowing that the first is false"
+        ),
+    ),
+    "tir.HoistIfThenElse": _dict(
+        "which loops a condition may leave",
+        support_block_scope_hosting=Option(bool, False, "those bound to GPU threads, too"),
+    ),
+}
+
+_NO_FLOW = "values in buffers are not followed"
+_NOT_YET = "it belongs to code generation for GPUs"
+#: TVM's keys that have no meaning here, and why
+NO_MEANING: dict[str, str] = {
+    "tir.is_entry_func": "a module's entry is chosen by name",
+    "tir.detect_global_barrier": _NOT_YET,
+    "tir.use_async_copy": _NOT_YET,
+    "tir.merge_async_commit_queue_scope": _NOT_YET,
+    "tir.InjectDoubleBuffer": _NOT_YET,
+    "tir.instrument_lwp": "there is no lightweight profiler; time a kernel with time_evaluator",
+    "tir.lwp_disable_func_prof": "there is no lightweight profiler",
+    "tir.lwp_max_depth": "there is no lightweight profiler",
+    "tir.lwp_min_height": "there is no lightweight profiler",
+    "tir.reset_start_id": "there is no lightweight profiler",
+    "tir.dma_bypass_cache": "Hexagon is no target",
+    "tir.vtcm_capacity": "Hexagon is no target",
+    "tir.usmp.enable": "microcontrollers are no target",
+    "tir.usmp.algorithm": "microcontrollers are no target",
+    "tir.usmp.use_workspace_io": "microcontrollers are no target",
+    "tir.RemoveNoOp": _NO_FLOW,
+    "tir.ReduceBranchingThroughOvercompute": _NO_FLOW,
+    "tir.HoistExpression": "expressions leave loops in the generator, by value numbering",
+    "relay.FuseOps.max_depth": "there is no Relay",
+    "relay.backend.use_auto_scheduler": "there is no Relay",
+    "relay.backend.use_meta_schedule": "there is no Relay",
+    "relay.backend.use_meta_schedule_dispatch": "there is no Relay",
+}
+_NO_MEANING_INSIDE = {
+    "tir.Simplify": {
+        "propagate_knowns_to_prove_conditional": _NO_FLOW,
+        "propagate_knowns_to_simplify_expressions": _NO_FLOW,
+    }
+}
+
+DEFAULTS: dict[str, Any] = {key: option.default for key, option in OPTIONS.items()}
+
+
+def checked(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The values given, dictionaries filled up with their defaults.
+
+    Raises:
+        ArgumentError: for a key that does not exist or has no meaning here, or a wrong value.
+    """
+    if not isinstance(config, Mapping):
+        raise ArgumentError(
+            f"PassContext(config={config!r})",
+            f"a {type(config).__name__} is no dictionary",
+            'config={"tir.disable_vectorize": True}',
+        )
+    out: dict[str, Any] = {}
+    for key, value in config.items():
+        asked = f"PassContext(config={{{key!r}: ...}})"
+        option = _find(asked, key, OPTIONS, NO_MEANING)
+        out[key] = _value(key, value, option)
+    return out
+
+
+def _find(asked: str, key: str, options: Mapping[str, Option], absent: Mapping[str, str]) -> Option:
+    if key in options:
+        return options[key]
+    if key in absent:
+        raise ArgumentError(asked, f"the key has no meaning here: {absent[key]}", "leave it out")
+    import difflib
+
+    near = difflib.get_close_matches(str(key), options, 1)
+    hint = (f"did you mean {near[0]!r}?\n" if near else "") + "keys: " + ", ".join(options)
+    raise ArgumentError(asked, "unknown key", hint)
+
+
+def _value(key: str, value: Any, option: Option) -> Any:
+    asked = f"PassContext(config={{{key!r}: {value!r}}})"
+    if key == "tir.add_lower_pass":
+        return _lower_passes(asked, value)
+    if option.kind is dict:
+        if not isinstance(value, Mapping):
+            raise ArgumentError(
+                asked,
+                f"the value is a {type(value).__name__}, not a dictionary",
+                "its keys: " + ", ".join(option.fields),
+            )
+        given = {}
+        for name, inner in value.items():
+            where = f"PassContext(config={{{key!r}: {{{name!r}: ...}}}})"
+            found = _find(where, name, option.fields, _NO_MEANING_INSIDE.get(key, {}))
+            given[name] = _value(f"{key}.{name}", inner, found)
+        return {**option.default, **given}
+    # a bool is an int to Python, but not to a reader
+    exact = isinstance(value, option.kind) and isinstance(value, bool) == (option.kind is bool)
+    if not exact and not (option.kind is bool and value in (0, 1) and isinstance(value, int)):
+        raise ArgumentError(
+            asked,
+            f"the value is a {type(value).__name__}, not a {option.kind.__name__}",
+            f"{key}: {option.meaning}; by default {option.default}",
+        )
+    if option.only is not None and value != option.only:
+        raise ArgumentError(asked, f"only {option.only} is possible", option.meaning)
+    return option.kind(value)
+
+
+def _lower_passes(asked: str, value: Any) -> list[tuple[int, Any]]:
+    from whet.compiler.passes.authoring import Pass
+
+    out = []
+    for entry in value if isinstance(value, (list, tuple)) else [value]:
+        pair = tuple(entry) if isinstance(entry, (list, tuple)) else ()
+        if len(pair) != 2 or isinstance(pair[0], bool) or not isinstance(pair[0], int):
+            raise ArgumentError(
+                asked, f"{entry!r} is not a pair (phase, pass)", "[(1, my_pass)], phases 0 to 3"
+            )
+        phase, what = pair
+        if phase < 0:
+            raise ArgumentError(asked, f"there is no phase {phase}", "phases are 0 to 3")
+        if not isinstance(what, Pass):
+            raise ArgumentError(
+                asked,
+                f"a {type(what).__name__} is no pass",
+                "decorate it with tir.transform.prim_func_pass or transform.module_pass",
+            )
+        out.append((min(phase, 3), what))
+    return out

@@ -1,0 +1,259 @@
+"""UnifyThreads: the thread-bound loops of one kernel become its threads.
+
+Before::
+
+    for i in thread_binding(6, "blockIdx.x"):
+        for j in thread_binding(8, "threadIdx.x"):
+            S[j] = A[i * 8 + j]
+        for j in thread_binding(5, "threadIdx.x"):
+            B[i * 5 + j] = S[j + 3]
+
+After::
+
+    with thread_extent(blockIdx.x, 6), thread_extent(threadIdx.x, 8):
+        S[threadIdx.x] = A[blockIdx.x * 8 + threadIdx.x]
+        if threadIdx.x < 5:
+            B[blockIdx.x * 5 + threadIdx.x] = S[threadIdx.x + 3]
+
+By meaning a thread-bound loop is a loop. What only a loop can do, one step after the other, is
+refused here: several threads that add to one element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from whet.compiler.errors import LowerError
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.printer import Printer
+from whet.compiler.tir.rewrite import Rewriter, post_order_visit, replace_buffers, variables
+
+HARDWARE = (
+    *("blockIdx.x", "blockIdx.y", "blockIdx.z"),
+    *("threadIdx.x", "threadIdx.y", "threadIdx.z"),
+)
+"""Tags that the hardware counts, in the order of a kernel's prologue; others stay loops."""
+
+# "Technical Specifications per Compute Capability", CUDA C++ Programming Guide. How many threads a
+# block has in all is the target's to say.
+_MOST = {"blockIdx.x": 2**31 - 1, "blockIdx.y": 65535, "blockIdx.z": 65535, "threadIdx.z": 64}
+
+
+@dataclass
+class Threads:
+    """The threads of one kernel.
+
+    Attributes:
+        variables: tag -> the variable that stands for it.
+        extents: tag -> how many there are.
+    """
+
+    variables: dict[str, e.Var] = field(default_factory=dict)
+    extents: dict[str, e.PrimExpr] = field(default_factory=dict)
+
+
+def is_thread_loop(node: object) -> bool:
+    """Whether a statement is a loop over threads that the hardware counts."""
+    return isinstance(node, s.For) and node.kind == s.THREAD_BINDING and node.thread in HARDWARE
+
+
+def unify_threads(region: s.Stmt) -> tuple[s.Stmt, Threads]:
+    """A kernel's body and its threads, for an outermost region of thread-bound loops.
+
+    Raises:
+        LowerError: if threads would overwrite each other's sums, or a tag's loops have extents
+            of which none is known to be the largest.
+    """
+    threads = _threads_of(region)
+    body = _Unifier(threads)(region)
+    for tag in reversed(HARDWARE):
+        if tag in threads.variables:
+            body = s.AttrStmt(threads.variables[tag], "thread_extent", threads.extents[tag], body)
+    return body, threads
+
+
+def _threads_of(region: s.Stmt) -> Threads:
+    found: dict[str, list[e.PrimExpr]] = {}
+
+    def visit(n: object) -> None:
+        if is_thread_loop(n):
+            assert isinstance(n, s.For)
+            found.setdefault(n.thread, []).append(n.extent)
+
+    post_order_visit(region, visit)
+    threads = Threads()
+    for tag in HARDWARE:
+        if tag in found:
+            threads.variables[tag] = e.Var(tag)
+            threads.extents[tag] = _largest(tag, found[tag])
+    return threads
+
+
+def _largest(tag: str, extents: list[e.PrimExpr]) -> e.PrimExpr:
+    text = Printer().expr  # one printer: two variables of one name are not the same
+    distinct = list({text(x): x for x in extents}.values())
+    largest = distinct[0]
+    for x in distinct[1:]:
+        if not isinstance(x, e.IntImm) or not isinstance(largest, e.IntImm):
+            raise LowerError(
+                f"threads for the loops bound to {tag}",
+                f"their extents {', '.join(map(text, distinct))} differ and are not all known",
+                "bind loops of one extent, or of constant ones",
+            )
+        largest = x if x.value > largest.value else largest
+    most = _MOST.get(tag)
+    if most is not None and isinstance(largest, e.IntImm) and largest.value > most:
+        raise LowerError(
+            f"{largest.value} threads for the loops bound to {tag}",
+            f"a GPU has at most {most} there",
+            f"split the loop and bind a part, or bind it to {tag[:-1]}x",
+        )
+    return largest
+
+
+class _Unifier(Rewriter):
+    """Replaces loops by threads; keeps book of which threads run the statement at hand."""
+
+    def __init__(self, threads: Threads) -> None:
+        self.threads = threads
+        self.text = Printer().expr
+        self.values: dict[e.Var, e.PrimExpr] = {}
+        self.active: list[str] = []  # tags of the loops around, outermost first
+        self.depth: dict[int, int] = {}  # local buffer -> how many loops stood around it
+        super().__init__(
+            {
+                e.Var: self._var,
+                e.SizeVar: self._var,
+                s.For: self._loop,
+                s.Allocate: self._allocate,
+                s.BufferStore: self._store,
+            }
+        )
+
+    def _var(self, v: e.Var) -> e.PrimExpr:
+        return self.values.get(v, v)
+
+    def _loop(self, n: s.For) -> s.Stmt:
+        if n.kind != s.THREAD_BINDING:
+            return self.children(n)
+        if n.thread not in HARDWARE:  # virtual threads that nobody has interleaved
+            return replace(self.children(n), kind=s.UNROLLED, thread="")
+        thread = self.threads.variables[n.thread]
+        first = self(n.min)
+        self.values[n.var] = ops.add(first, thread)
+        extent, body = self(n.extent), n.body
+        if self.text(extent) != self.text(self.threads.extents[n.thread]):
+            body = _guarded(body, ops.compare(e.LT, thread, extent), n.thread)
+        self.active.append(n.thread)
+        body = self(body)
+        self.active.pop()
+        return body
+
+    def _allocate(self, n: s.Allocate) -> s.Stmt:
+        b = n.buffer
+        if b.storage_scope == "global":  # memory of the host's side cannot be had in a kernel
+            inside = any(tag.startswith("threadIdx") for tag in self.active)
+            new = replace(b, storage_scope="local" if inside else "shared")
+            return self._allocate(s.Allocate(new, replace_buffers(n.body, {b: new})))
+        if b.storage_scope == "local":
+            self.depth[id(b)] = len(self.active)
+        body = self(n.body)
+        return s.Allocate(b, body) if body is not n.body else n
+
+    def _store(self, n: s.BufferStore) -> s.Stmt:
+        if n.buffer.storage_scope == "local":
+            self._check_local(n)
+            return self.children(n)
+        new = self.children(n)
+        self._check_shared(n, new)
+        return self._by_one_thread(new)
+
+    def _check_local(self, n: s.BufferStore) -> None:
+        depth = self.depth.get(id(n.buffer), 0)
+        if depth < len(self.active):
+            tag = self.active[-1]
+            raise LowerError(
+                f"a kernel in which each step of a loop bound to {tag} changes {n.buffer.name}",
+                f"{n.buffer.name} is {n.buffer.storage_scope} and was made outside that loop, so "
+                "each thread has its own: what the threads write would not come together",
+                "bind an axis of the data instead of a reduction axis, or rfactor the reduction",
+            )
+
+    def _check_shared(self, old: s.BufferStore, new: s.BufferStore) -> None:
+        """Refuse several threads that add to one element."""
+        at = set().union(*(variables(i) for i in new.indices)) if new.indices else set()
+        for tag in self._sharing(new.buffer, dict.fromkeys(self.active)):
+            thread = self.threads.variables[tag]
+            if thread in at or self._single(tag):
+                continue
+            if thread in variables(new.value) or _reads(new.value, new.buffer):
+                raise LowerError(
+                    f"a kernel in which all threads of {tag} write one element of "
+                    f"{old.buffer.name}",
+                    "a reduction over an axis that is bound to threads has no order there",
+                    "bind an axis of the data instead, or rfactor the reduction and sum the parts "
+                    "in an unbound loop",
+                )
+
+    def _by_one_thread(self, store: s.BufferStore) -> s.Stmt:
+        """A store outside the loops of some tag happens once: the first thread does it."""
+        missing = [t for t in self.threads.variables if t not in self.active]
+        missing = self._sharing(store.buffer, missing)
+        tests = [
+            ops.compare(e.EQ, self.threads.variables[t], 0) for t in missing if not self._single(t)
+        ]
+        return s.IfThenElse(ops.all_of(*tests), store) if tests else store
+
+    def _sharing(self, buffer: Buffer, tags: Iterable[str]) -> list[str]:
+        """Those of ``tags`` whose threads see the same ``buffer``: a block has shared memory."""
+        if not buffer.storage_scope.startswith("shared"):
+            return list(tags)
+        return [t for t in tags if t.startswith("threadIdx")]
+
+    def _single(self, tag: str) -> bool:
+        extent = self.threads.extents[tag]
+        return isinstance(extent, e.IntImm) and extent.value == 1
+
+
+def _guarded(n: s.Stmt, condition: e.PrimExpr, tag: str) -> s.Stmt:
+    """A loop's body for some of its threads.
+
+    A loop of the same tag within is for its own threads, which fill memory that all of them read:
+    the guard goes around what stands beside it.
+    """
+    if isinstance(n, s.For) and n.thread == tag:
+        return n
+    if not _has_loop(n, tag):
+        return s.IfThenElse(condition, n)
+    if isinstance(n, s.SeqStmt):
+        return s.SeqStmt(tuple(_guarded(x, condition, tag) for x in n.seq))
+    if isinstance(n, s.IfThenElse):
+        other = None if n.else_case is None else _guarded(n.else_case, condition, tag)
+        return s.IfThenElse(n.condition, _guarded(n.then_case, condition, tag), other, n.likely)
+    return replace(n, body=_guarded(n.body, condition, tag))  # type: ignore[type-var,attr-defined]
+
+
+def _has_loop(node: s.Stmt, tag: str) -> bool:
+    found = False
+
+    def visit(n: object) -> None:
+        nonlocal found
+        found = found or (isinstance(n, s.For) and n.thread == tag)
+
+    post_order_visit(node, visit)
+    return found
+
+
+def _reads(value: e.PrimExpr, buffer: Buffer) -> bool:
+    found = False
+
+    def visit(n: object) -> None:
+        nonlocal found
+        found = found or (isinstance(n, e.BufferLoad) and n.buffer is buffer)
+
+    post_order_visit(value, visit)
+    return found

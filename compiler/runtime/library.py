@@ -1,0 +1,238 @@
+"""Loading what a module was exported to: a library, an object or an archive.
+
+This needs numpy and, for objects and archives, a C compiler: nothing of the language, the compiler
+or the search is imported. A library's code runs as soon as it is loaded: load only what you trust.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any, NoReturn
+
+from whet.compiler import settings
+from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
+from whet.compiler.runtime.artifact import Artifact
+from whet.compiler.runtime.export import FORMAT, HEADER, compile_files
+from whet.compiler.runtime.module import Function, Module
+from whet.compiler.signature import KernelSignature
+
+# LLVM's names of features, where /proc/cpuinfo has other ones.
+_CPUINFO = {
+    "sse3": "pni",
+    "sse4.1": "sse4_1",
+    "sse4.2": "sse4_2",
+    "sahf": "lahf_lm",
+    "lzcnt": "abm",
+    "bmi": "bmi1",
+    "avxvnni": "avx_vnni",
+    "avx512vbmi2": "avx512_vbmi2",
+    "avx512vnni": "avx512_vnni",
+    "avx512bitalg": "avx512_bitalg",
+    "avx512vpopcntdq": "avx512_vpopcntdq",
+    "avx512bf16": "avx512_bf16",
+    "avx512fp16": "avx512_fp16",
+    "amx-tile": "amx_tile",
+    "amx-int8": "amx_int8",
+    "amx-bf16": "amx_bf16",
+}
+# The features that Whet's targets are made of and that the system lists under the same name.
+_SAME_NAMES = """
+    ssse3 popcnt cx16 movbe bmi2 adx avx f16c fma avx2 gfni
+    avx512f avx512cd avx512bw avx512dq avx512vl avx512ifma
+"""
+_SAME = frozenset(_SAME_NAMES.split())
+
+
+class MissingFile(ArtifactError, ValueError, FileNotFoundError):
+    """A file to load does not exist."""
+
+
+class LibraryCode:
+    """A shared library in this process; it has the part of ``jit.LoadedCode`` that modules use."""
+
+    native_calls = False  # calls go through ctypes: generated ones would need LLVM
+
+    def __init__(self, path: str) -> None:
+        try:
+            self._library = ctypes.CDLL(path)
+        except OSError as error:
+            raise ArtifactError(
+                f"load_module({path!r})", f"it cannot be loaded: {error}", "export it again"
+            ) from None
+        self._path = path
+
+    def has(self, symbol: str) -> bool:
+        """Whether the library has a function or a global variable of that name."""
+        return hasattr(self._library, symbol)
+
+    def address_of(self, symbol: str) -> int:
+        """The address of a function or a global variable.
+
+        Raises:
+            ArtifactError: there is no such symbol.
+        """
+        try:
+            found = ctypes.c_char.in_dll(self._library, symbol)
+        except ValueError:
+            raise ArtifactError(
+                f"looking up {symbol!r} in {self._path}", "there is no such symbol"
+            ) from None
+        return ctypes.addressof(found)
+
+
+class SourceModule(Module):
+    """An imported module of a library: source for a device that this process does not run.
+
+    Args:
+        artifact: the source and what it was made for.
+    """
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact = artifact
+        self._functions = {s.name: _SourceFunction(s, self) for s in artifact.signatures}
+
+    def __call__(self, *args: object, **named: object) -> NoReturn:
+        raise _not_runnable(self, "the module")
+
+
+class _SourceFunction(Function):
+    def __call__(self, *args: object, **named: object) -> NoReturn:
+        raise _not_runnable(self._module, self.name)
+
+
+def _not_runnable(module: Module, name: str) -> TargetError:
+    return TargetError(
+        f"calling {name}", f"it is source for {module.type_key}, which is not run here"
+    )
+
+
+def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
+    """Load what :meth:`Module.export_library` wrote.
+
+    Args:
+        path: a ``.so``, or an ``.o`` or a ``.tar``, which are linked first.
+        fmt: the format, where the name does not end in it.
+
+    Raises:
+        ArtifactError: the file is missing (then also a ValueError and a FileNotFoundError), is none
+            of Whet's, or was made for another processor.
+        ArgumentError: the format is not known.
+    """
+    file = Path(path)
+    asked = f"load_module({str(path)!r})"
+    if not file.is_file():
+        raise MissingFile(asked, "there is no such file")
+    kind = (fmt or file.suffix).lstrip(".")
+    if kind not in ("so", "o", "tar"):
+        raise ArgumentError(asked, f"{kind!r} is no format of a library", "formats: so, o, tar")
+    settings.num_threads()  # the library itself cannot say that the setting is wrong
+    if kind == "so" and not _replaced(file.resolve()):
+        return _loaded(asked, str(file.resolve()))
+    with tempfile.TemporaryDirectory(prefix="whet") as folder:
+        library = str(Path(folder) / "library.so")
+        if kind == "so":
+            shutil.copyfile(file, library)
+        else:
+            parts = [str(file)] if kind == "o" else _unpacked(asked, file, Path(folder))
+            compile_files(library, parts)
+        return _loaded(asked, library)  # once it is mapped, its file may go
+
+
+# path -> inode and time of what was loaded from there
+_seen: dict[Path, tuple[int, int]] = {}
+
+
+def _replaced(file: Path) -> bool:
+    """Whether another library was loaded from this path, which the system would give once more."""
+    about = file.stat()
+    identity = about.st_ino, about.st_mtime_ns
+    return _seen.setdefault(file, identity) != identity
+
+
+def _unpacked(asked: str, file: Path, folder: Path) -> list[str]:
+    parts: list[str] = []
+    try:
+        with tarfile.open(file) as archive:
+            for member in archive:
+                content = archive.extractfile(member) if member.isfile() else None
+                part = folder / (HEADER if member.name == HEADER else Path(member.name).name)
+                if content is None:
+                    continue
+                part.parent.mkdir(exist_ok=True)
+                part.write_bytes(content.read())
+                parts += [str(part)] if part.suffix in (".o", ".c") else []
+    except (tarfile.TarError, OSError) as error:
+        raise ArtifactError(asked, f"it is no archive of a library: {error}") from None
+    if not parts:
+        raise ArtifactError(asked, "the archive holds no object")
+    return parts
+
+
+def _loaded(asked: str, path: str) -> Module:
+    code = LibraryCode(path)
+    try:
+        data = json.loads(ctypes.string_at(code.address_of("whet_metadata")))
+        known = data["whet"]
+    except (ArtifactError, ValueError, KeyError, TypeError):
+        raise ArtifactError(
+            asked, "it holds no kernels of Whet", "Module.export_library() writes such a file"
+        ) from None
+    if known != FORMAT:
+        raise ArtifactError(asked, f"it is of format {known}, known is {FORMAT}", "export it again")
+    _check_processor(asked, data["target"])
+    module = Module(_artifact(data), code)
+    for part in data["imports"]:
+        module.import_module(SourceModule(_artifact(part)))
+    _give_caller(code)
+    return module
+
+
+def _artifact(data: dict[str, Any]) -> Artifact:
+    signatures = tuple(KernelSignature.from_json(s) for s in data["signatures"])
+    return Artifact(b"", signatures, data["target"], data.get("source", ""))
+
+
+def _give_caller(code: LibraryCode) -> None:
+    """Let the library's kernels call the packed functions of this process."""
+    from whet.compiler.runtime.packed import caller_address
+
+    setter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address_of("whet_set_packed_caller"))
+    setter(caller_address())
+
+
+def _check_processor(asked: str, target: dict[str, Any]) -> None:
+    """Refuse code that would end in an illegal instruction, as far as the system tells."""
+    have = _cpuinfo_flags()
+    if platform.machine().lower() not in ("x86_64", "amd64") or not have:
+        return
+    parts = [p.strip() for p in str(target.get("mattr", "")).split(",")]
+    needed = {p.lstrip("+") for p in parts if p and not p.startswith("-")}
+    if int(target.get("vector_bytes", 0)) >= 64:
+        needed.add("avx512f")
+    names = {f: _CPUINFO.get(f, f) for f in needed if f in _CPUINFO or f in _SAME}
+    missing = sorted(f for f, listed in names.items() if listed not in have)
+    if missing:
+        raise ArtifactError(
+            asked,
+            f"this CPU lacks what it was made for: {', '.join(missing)}",
+            "export it for a target that both machines have",
+        )
+
+
+def _cpuinfo_flags() -> frozenset[str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return frozenset()  # the system does not say
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "flags":
+            return frozenset(value.split())
+    return frozenset()

@@ -1,0 +1,89 @@
+"""The canonical form of a target: everything that it leaves open, filled in."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from whet.compiler.target import features as feat
+from whet.compiler.target import host
+from whet.compiler.target.processors import architecture_of
+
+if TYPE_CHECKING:
+    from whet.compiler.target.target import Target
+
+_CPU = ("mtriple", "mcpu", "mattr", "vector_bytes", "num_threads")
+# What a kernel is checked against when a GPU is not named: what every one since 2017 has.
+_CUDA: dict[str, Any] = {
+    "arch": "sm_70",
+    "max_num_threads": 1024,
+    "max_shared_memory_per_block": 49152,
+    "max_threads_per_block": 1024,
+    "registers_per_block": 65536,
+    "thread_warp_size": 32,
+}
+
+
+def canonical(target: Target) -> Target:
+    """``target`` with its open options filled in: for a CPU, from this machine."""
+    if target.kind == "cuda":
+        return _canonical_gpu(target)
+    if "mtriple" not in target.kind.row.options:
+        return target  # a kind that LLVM has no part in
+    attrs = target.attrs
+    if attrs.get("mcpu") != "native" and all(name in attrs for name in _CPU):
+        return target  # asked for often while code is made
+    return _canonical_cpu(target, host.num_threads())
+
+
+@functools.cache
+def _canonical_gpu(target: Target) -> Target:
+    if all(name in target.attrs for name in _CUDA):
+        return target
+    return target.replaced({**_CUDA, **target.attrs})
+
+
+@functools.cache
+def _canonical_cpu(target: Target, threads: int) -> Target:
+    attrs = dict(target.attrs)
+    native = not attrs.get("mcpu") or attrs["mcpu"] == "native"
+    arch = architecture_of(str(attrs.get("mtriple") or host.triple()))
+    attrs.setdefault("mtriple", host.triple())
+    if arch == host.architecture() == "x86_64":
+        have = set(host.features()) if native else set()
+        for on, name in feat.parse_mattr(attrs.get("mattr", "")):
+            (have.add if on else have.discard)(name)
+        if native:
+            kept = feat.closed(have)
+            attrs["mcpu"] = feat.level(kept)
+            attrs["mattr"] = ",".join("+" + f for f in sorted(kept))
+        attrs.setdefault("mattr", "")
+        if "vector_bytes" not in attrs:
+            attrs["vector_bytes"] = (
+                feat.x86_vector_bytes(feat.closed(have)) if native else _probe_vector_bytes(attrs)
+            )
+    else:
+        attrs["mcpu"] = "generic" if native else attrs["mcpu"]
+        local = native and arch == host.architecture()
+        attrs.setdefault(
+            "mattr", ",".join("+" + f for f in sorted(host.features())) if local else ""
+        )
+        attrs.setdefault("vector_bytes", 16)
+    attrs.setdefault("num_threads", threads)
+    return target.replaced(attrs)
+
+
+def _probe_vector_bytes(attrs: Mapping[str, Any]) -> int:
+    """The width LLVM gives a named processor, read off the registers of an addition."""
+    from whet.compiler.codegen.llvm import jit
+    from whet.compiler.target.target import Target
+
+    text = (
+        "define <16 x float> @f(<16 x float> %x) {\n"
+        "  %y = fadd <16 x float> %x, %x\n  ret <16 x float> %y\n}"
+    )
+    machine = {k: attrs[k] for k in ("mtriple", "mcpu", "mattr") if k in attrs}
+    full = Target({"kind": "llvm", **machine, "vector_bytes": 16, "num_threads": 1})
+    asm = jit.assembly(text, full)
+    return 64 if "zmm" in asm else 32 if "ymm" in asm else 16

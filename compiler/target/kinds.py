@@ -1,0 +1,154 @@
+"""The one table of target kinds: their options, their device, who generates their code.
+
+A third party adds a kind with a row of its own::
+
+    KINDS["mine"] = TargetKind("mine", "cpu", ("cpu",), {"mcpu": str}, "package.module:generate")
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from whet.compiler.errors import TargetError
+
+# What every kind understands, beside its own options. `host` is not an option: it is a target.
+COMMON: Mapping[str, type] = MappingProxyType(
+    {
+        "keys": str,
+        "device": str,
+        "model": str,
+        "libs": str,
+        "runtime": str,
+        "system_lib": bool,
+        "max_function_args": int,
+        "supports_integer_dot_product": bool,
+    }
+)
+
+
+@dataclass(frozen=True)
+class TargetKind:
+    """A kind of target.
+
+    Attributes:
+        name: as a target's text begins.
+        device: the device its code runs on: ``"cpu"`` or ``"cuda"``.
+        keys: what generic functions are chosen by; a target's own keys come first.
+        options: name (with ``_``) -> type: str, int, bool or float; beside those of ``COMMON``.
+        generator: ``"package.module:function"``, imported when code is first made; the function
+            is ``generate(mod: IRModule, target: Target) -> Artifact``.
+        default_host: the kind that runs the host's part, ``""`` where the target is the host.
+        defaults: values of options that are not given, asked for as the target's properties.
+    """
+
+    name: str
+    device: str
+    keys: tuple[str, ...]
+    options: Mapping[str, type]
+    generator: str
+    default_host: str = ""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def option_type(self, name: str) -> type | None:
+        """The type of an option; None where the kind has no such option."""
+        return self.options.get(name) or COMMON.get(name)
+
+    def option_names(self) -> list[str]:
+        """All options, in order of the alphabet."""
+        return sorted({*self.options, *COMMON})
+
+    def load_generator(self) -> Callable[..., Any]:
+        """The function that generates code, imported now.
+
+        Raises:
+            TargetError: it cannot be imported.
+        """
+        module, _, function = self.generator.partition(":")
+        try:
+            return getattr(importlib.import_module(module), function)
+        except (ImportError, AttributeError) as error:
+            raise TargetError(
+                f"code for target kind {self.name!r}",
+                f"its generator {self.generator!r} cannot be imported: {error}",
+            ) from error
+
+
+_CPU: dict[str, type] = {
+    "mtriple": str,
+    "mcpu": str,
+    "mattr": str,
+    "mfloat_abi": str,
+    "mabi": str,
+    "vector_bytes": int,
+    "num_threads": int,
+    "opt_level": int,
+    "fast_math": bool,
+    "fast_math_nnan": bool,
+    "fast_math_ninf": bool,
+    "fast_math_nsz": bool,
+    "fast_math_arcp": bool,
+    "fast_math_contract": bool,
+    "fast_math_reassoc": bool,
+}
+_CUDA: dict[str, type] = {
+    "arch": str,
+    "mcpu": str,
+    "max_shared_memory_per_block": int,
+    "max_threads_per_block": int,
+    "max_num_threads": int,
+    "thread_warp_size": int,
+    "registers_per_block": int,
+    "l2_cache_size_bytes": int,
+    "max_block_size_x": int,
+    "max_block_size_y": int,
+    "max_block_size_z": int,
+    "multi_processor_count": int,
+}
+
+KINDS: dict[str, TargetKind] = {
+    "llvm": TargetKind(
+        "llvm", "cpu", ("cpu",), _CPU, "whet.compiler.codegen.llvm.generate:generate"
+    ),
+    "c": TargetKind(
+        "c", "cpu", ("cpu",), {**_CPU, "cc": str}, "whet.compiler.codegen.c.generate:generate"
+    ),
+    "cuda": TargetKind(
+        "cuda",
+        "cuda",
+        ("cuda", "gpu"),
+        _CUDA,
+        "whet.compiler.codegen.cuda.generate:generate",
+        default_host="llvm",
+        defaults={"max_num_threads": 1024, "thread_warp_size": 32},
+    ),
+}
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """``"did you mean 'x'? "`` for the known name that is close to ``name``, or nothing."""
+    import difflib
+
+    close = difflib.get_close_matches(name, known, 1, 0.5)
+    return f"did you mean {close[0]!r}? " if close else ""
+
+
+def kinds_text() -> str:
+    """The kinds there are, for an error's way out."""
+    return f"kinds: {', '.join(sorted(KINDS))}"
+
+
+def find_kind(asked: str, name: object) -> TargetKind:
+    """The row of a kind.
+
+    Raises:
+        TargetError: there is none of that name.
+    """
+    if isinstance(name, str) and name in KINDS:
+        return KINDS[name]
+    raise TargetError(
+        asked, f"there is no target kind {name!r}", nearest(str(name), list(KINDS)) + kinds_text()
+    )

@@ -1,0 +1,103 @@
+"""Targets by function: ``cuda("...")``, ``arm_cpu("rasp4b")``, ...; TVM's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from whet.compiler.errors import TargetError
+from whet.compiler.target.kinds import kinds_text, nearest
+from whet.compiler.target.target import Target
+
+Options = str | Sequence[str] | None
+
+# Boards of arm_cpu and riscv_cpu; a board's processor from its maker's data sheet.
+_ARM: dict[str, str] = {
+    "rasp3b": "-mtriple=armv7l-linux-gnueabihf -mattr=+neon -mcpu=cortex-a53",
+    "rasp4b": "-mtriple=armv8l-linux-gnueabihf -mattr=+neon -mcpu=cortex-a72",
+    "rasp3b64": "-mtriple=aarch64-linux-gnu -mattr=+neon -mcpu=cortex-a53",
+    "rasp4b64": "-mtriple=aarch64-linux-gnu -mattr=+neon -mcpu=cortex-a72",
+    "rk3399": "-mtriple=aarch64-linux-gnu -mattr=+neon -mcpu=cortex-a72",
+    "pynq": "-mtriple=armv7a-linux-gnueabihf -mattr=+neon -mcpu=cortex-a9",
+    "ultra96": "-mtriple=aarch64-linux-gnu -mattr=+neon -mcpu=cortex-a53",
+    "jetson-xavier": "-mtriple=aarch64-linux-gnu -mcpu=carmel",
+    "m1": "-mtriple=arm64-apple-macos -mcpu=apple-m1",
+}
+_RISCV: dict[str, str] = {
+    "sifive-u54": "-mtriple=riscv64-linux-gnu -mcpu=sifive-u54 -mabi=lp64d",
+    "sifive-u74": "-mtriple=riscv64-linux-gnu -mcpu=sifive-u74 -mabi=lp64d",
+}
+
+
+def create(target: Any) -> Target:
+    """``Target(target)``."""
+    return Target(target)
+
+
+def cuda(model: str = "unknown", arch: str | None = None, options: Options = None) -> Target:
+    """A CUDA target.
+
+    Args:
+        model: the board's name, for people.
+        arch: e.g. ``"sm_80"``.
+        options: more options, a text or a list of them.
+    """
+    words = [f"-arch={arch}"] if arch else []
+    return _make("cuda", [f"-model={model}", *words], options)
+
+
+def arm_cpu(model: str = "unknown", options: Options = None) -> Target:
+    """An ARM processor; ``model`` may name a board, e.g. ``"rasp4b64"``."""
+    known = _ARM.get(model, "-mtriple=aarch64-linux-gnu" if model == "unknown" else None)
+    if known is None:
+        raise _unknown("arm_cpu", model, list(_ARM))
+    words = ["-keys=arm_cpu,cpu", "-device=arm_cpu", f"-model={model}", known]
+    return _make("llvm", words, options)
+
+
+def rasp(options: Options = None) -> Target:
+    """A Raspberry Pi 3B with a 32-bit system."""
+    return arm_cpu("rasp3b", options)
+
+
+def riscv_cpu(model: str = "sifive-u54", options: Options = None) -> Target:
+    """A RISC-V processor by its name."""
+    if model not in _RISCV:
+        raise _unknown("riscv_cpu", model, list(_RISCV))
+    words = ["-keys=riscv_cpu,cpu", "-device=riscv_cpu", f"-model={model}", _RISCV[model]]
+    return _make("llvm", words, options)
+
+
+def _make(kind: str, words: list[str], options: Options) -> Target:
+    more = [options] if isinstance(options, str) else list(options or ())
+    return Target(" ".join([kind, *words, *more]))
+
+
+def _unknown(function: str, model: str, known: list[str]) -> TargetError:
+    return TargetError(
+        f"{function}({model!r})",
+        "the model is not known",
+        nearest(model, known) + f"models: {', '.join(known)}; or write the target out",
+    )
+
+
+def _missing(name: str, what: str) -> Callable[..., Target]:
+    def function(*args: Any, **options: Any) -> NoReturn:
+        raise TargetError(
+            f"target.{name}(...)", f"there is no code generator for {what}", kinds_text()
+        )
+
+    function.__name__ = name
+    function.__doc__ = f"Refused: there is no code generator for {what}."
+    return function
+
+
+rocm = _missing("rocm", "AMD's GPUs")
+mali = _missing("mali", "ARM's Mali GPUs (OpenCL)")
+bifrost = _missing("bifrost", "ARM's Bifrost GPUs (OpenCL)")
+intel_graphics = _missing("intel_graphics", "Intel's GPUs (OpenCL)")
+adreno = _missing("adreno", "Qualcomm's Adreno GPUs (OpenCL)")
+vta = _missing("vta", "the VTA accelerator")
+hexagon = _missing("hexagon", "Qualcomm's Hexagon")
+micro = _missing("micro", "microcontrollers")
+stm32 = _missing("stm32", "microcontrollers")

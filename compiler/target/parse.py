@@ -1,0 +1,154 @@
+"""What a target is written as (text, JSON, dict) to its kind and its checked options."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from whet.compiler.errors import TargetError
+from whet.compiler.target import host
+from whet.compiler.target.kinds import TargetKind, find_kind, kinds_text, nearest
+from whet.compiler.target.processors import ARCHITECTURES, X86_64, architecture_of
+
+_ALIASES = {"num_cores": "num_threads"}  # TVM's name
+_TRUE, _FALSE = ("1", "true", "True"), ("0", "false", "False")
+
+Parsed = tuple[str, dict[str, Any], Any]
+"""The kind, its options, and what was given as host (or None)."""
+
+
+def parse(spec: object) -> Parsed:
+    """A text, a JSON text or a dict as kind, options and host.
+
+    Raises:
+        TargetError: see :class:`Target`.
+    """
+    if isinstance(spec, Mapping):
+        return _from_mapping(spec)
+    if isinstance(spec, str):
+        return _from_text(spec)
+    raise TargetError(f"Target({spec!r})", "a target is a text, a dict or a Target", kinds_text())
+
+
+def option_name(raw: str) -> str:
+    """An option's name here: ``num-cores`` is ``num_threads``."""
+    name = raw.replace("-", "_")
+    return _ALIASES.get(name, name)
+
+
+def _from_mapping(spec: Mapping[str, Any]) -> Parsed:
+    asked = f"Target({dict(spec)!r})"
+    if "kind" not in spec:
+        raise TargetError(asked, 'the key "kind" is missing', kinds_text())
+    pairs = [(k, v) for k, v in spec.items() if k not in ("kind", "host", "tag")]
+    kind = find_kind(asked, spec["kind"])
+    return kind.name, _checked(asked, kind, pairs), spec.get("host")
+
+
+def _from_text(text: str) -> Parsed:
+    asked = f"Target({text!r})"
+    if text.lstrip().startswith("{"):
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise TargetError(asked, f"this is not JSON: {error}") from None
+        return _from_mapping(data)
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise TargetError(asked, f"the text cannot be split into words: {error}") from None
+    if not words:
+        raise TargetError(asked, "the text is empty", kinds_text())
+    kind = find_kind(asked, words[0])
+    pairs = _pairs(asked, kind, words[1:])
+    hosts = [v for k, v in pairs if k == "host"]
+    if len(hosts) > 1:
+        raise TargetError(asked, "option 'host' is given twice")
+    attrs = _checked(asked, kind, [p for p in pairs if p[0] != "host"])
+    return kind.name, attrs, hosts[0] if hosts else None
+
+
+def _pairs(asked: str, kind: TargetKind, words: list[str]) -> list[tuple[str, Any]]:
+    """``-name=value``, ``--name value`` and, for a bool, the bare ``-name``."""
+    pairs: list[tuple[str, Any]] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-"):
+            raise TargetError(asked, f"{word!r} is not an option", "options read -name=value")
+        name, equals, value = word.lstrip("-").partition("=")
+        if not equals:
+            flag = kind.option_type(option_name(name)) is bool
+            if flag and (not rest or rest[0] not in (*_TRUE, *_FALSE)):
+                pairs.append((name, True))
+                continue
+            if not rest:
+                raise TargetError(asked, f"option {name!r} has no value", "write -name=value")
+            value = rest.pop(0)
+        pairs.append((name, value))
+    return pairs
+
+
+def _checked(asked: str, kind: TargetKind, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    attrs: dict[str, Any] = {}
+    for raw, value in pairs:
+        name = option_name(str(raw))
+        wanted = kind.option_type(name)
+        if wanted is None:
+            names = kind.option_names()
+            raise TargetError(
+                asked,
+                f"target kind {kind.name!r} has no option {raw!r}",
+                nearest(name, names) + f"options of {kind.name}: {', '.join(names)}",
+            )
+        if name in attrs:
+            raise TargetError(asked, f"option {name!r} is given twice")
+        attrs[name] = _typed(asked, name, value, wanted)
+    if kind.device == "cpu":
+        _check_processor(asked, attrs)
+    return attrs
+
+
+def _check_processor(asked: str, attrs: dict[str, Any]) -> None:
+    """Refuse what LLVM would end the process for: a processor's name, an architecture."""
+    arch = architecture_of(str(attrs.get("mtriple") or host.architecture()))
+    if attrs.get("mtriple") and arch not in ARCHITECTURES:
+        raise TargetError(
+            asked,
+            f"no code is made for the architecture of {attrs['mtriple']!r}",
+            nearest(arch, list(ARCHITECTURES)) + f"architectures: {', '.join(ARCHITECTURES)}",
+        )
+    name = attrs.get("mcpu") or "native"
+    if name == "native" or arch != "x86_64" or name in X86_64:
+        return
+    raise TargetError(
+        asked,
+        f"there is no 64-bit x86 processor {name!r}",
+        nearest(name, sorted(X86_64)) + "mcpu=native is this machine; x86-64-v3 has AVX2 and FMA",
+    )
+
+
+def _typed(asked: str, name: str, value: Any, wanted: type[Any]) -> Any:
+    if wanted is str and isinstance(value, list | tuple):
+        value = ",".join(map(str, value))
+    if wanted is int and isinstance(value, str) and value.isdigit():
+        value = int(value)
+    if wanted is bool and str(value) in (*_TRUE, *_FALSE):
+        value = str(value) in _TRUE
+    if type(value) is not wanted:
+        raise TargetError(
+            asked, f"option {name!r} takes {wanted.__name__}, not {value!r}", f"e.g. -{name}=…"
+        )
+    if name == "vector_bytes" and value not in (16, 32, 64):
+        raise TargetError(
+            asked, f"vector_bytes={value}", "vector registers have 16, 32 or 64 bytes"
+        )
+    if name == "num_threads" and int(value) < 1:
+        raise TargetError(asked, f"num_threads={value}", "at least one thread is needed")
+    if name == "opt_level" and int(value) not in range(4):
+        raise TargetError(asked, f"opt_level={value}", "LLVM's levels are 0, 1, 2 and 3")
+    if name == "mfloat_abi" and value not in ("soft", "hard"):
+        raise TargetError(asked, f"mfloat_abi={value}", "it is soft or hard")
+    return value

@@ -1,0 +1,208 @@
+"""Tags: names of machines that stand for a whole target, e.g. ``nvidia/nvidia-a100``.
+
+A row is data; :func:`register_tag` adds one at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from whet.compiler.errors import TargetError
+
+# Compute capability of each board: https://developer.nvidia.com/cuda-gpus and .../cuda-legacy-gpus
+_BOARDS: dict[str, str] = {
+    "sm_60": "nvidia/tesla-p100 nvidia/quadro-gp100",
+    "sm_61": (
+        "nvidia/tesla-p4 nvidia/tesla-p40 nvidia/nvidia-titan-x nvidia/nvidia-titan-xp "
+        "nvidia/geforce-gtx-1080-ti nvidia/geforce-gtx-1080 nvidia/geforce-gtx-1070-ti "
+        "nvidia/geforce-gtx-1070 nvidia/geforce-gtx-1060 nvidia/geforce-gtx-1050"
+    ),
+    "sm_70": "nvidia/tesla-v100 nvidia/nvidia-v100 nvidia/nvidia-titan-v nvidia/quadro-gv100",
+    "sm_72": "nvidia/jetson-agx-xavier nvidia/jetson-xavier-nx",
+    "sm_75": (
+        "nvidia/tesla-t4 nvidia/nvidia-t4 nvidia/nvidia-titan-rtx nvidia/geforce-rtx-2080-ti "
+        "nvidia/geforce-rtx-2080-super nvidia/geforce-rtx-2080 nvidia/geforce-rtx-2070-super "
+        "nvidia/geforce-rtx-2070 nvidia/geforce-rtx-2060-super nvidia/geforce-rtx-2060 "
+        "nvidia/geforce-gtx-1660-ti nvidia/geforce-gtx-1660 nvidia/geforce-gtx-1650 "
+        "nvidia/quadro-rtx-8000 nvidia/quadro-rtx-6000 nvidia/quadro-rtx-5000 "
+        "nvidia/quadro-rtx-4000"
+    ),
+    "sm_80": "nvidia/nvidia-a100 nvidia/nvidia-a30",
+    "sm_86": (
+        "nvidia/nvidia-a10 nvidia/nvidia-a10g nvidia/nvidia-a16 nvidia/nvidia-a2 "
+        "nvidia/nvidia-a40 nvidia/rtx-a6000 nvidia/rtx-a5000 nvidia/rtx-a4500 nvidia/rtx-a4000 "
+        "nvidia/geforce-rtx-3090-ti nvidia/geforce-rtx-3090 nvidia/geforce-rtx-3080-ti "
+        "nvidia/geforce-rtx-3080 nvidia/geforce-rtx-3070-ti nvidia/geforce-rtx-3070 "
+        "nvidia/geforce-rtx-3060-ti nvidia/geforce-rtx-3060 nvidia/geforce-rtx-3050"
+    ),
+    "sm_87": "nvidia/jetson-agx-orin nvidia/jetson-orin-nx nvidia/jetson-orin-nano",
+    "sm_89": (
+        "nvidia/nvidia-l4 nvidia/nvidia-l40 nvidia/nvidia-l40s nvidia/rtx-6000-ada "
+        "nvidia/geforce-rtx-4090 nvidia/geforce-rtx-4080-super nvidia/geforce-rtx-4080 "
+        "nvidia/geforce-rtx-4070-ti-super nvidia/geforce-rtx-4070-ti "
+        "nvidia/geforce-rtx-4070-super nvidia/geforce-rtx-4070 nvidia/geforce-rtx-4060-ti "
+        "nvidia/geforce-rtx-4060 nvidia/geforce-rtx-4050"
+    ),
+    "sm_90": "nvidia/nvidia-h100 nvidia/nvidia-h200 nvidia/nvidia-gh200",
+}
+
+# What a block has without asking for more, "Technical Specifications per Compute Capability" of the
+# CUDA C++ Programming Guide: 48 KB of shared memory, 1024 threads, 64 K registers.
+_BLOCK: dict[str, Any] = {
+    "max_shared_memory_per_block": 49152,
+    "max_threads_per_block": 1024,
+    "registers_per_block": 65536,
+    "thread_warp_size": 32,
+}
+
+# L2 caches, from NVIDIA's architecture white papers (Volta, Turing, Ampere, Hopper, Ada).
+_L2: dict[str, int] = {
+    "nvidia/tesla-v100": 6 << 20,
+    "nvidia/nvidia-v100": 6 << 20,
+    "nvidia/tesla-t4": 4 << 20,
+    "nvidia/nvidia-t4": 4 << 20,
+    "nvidia/geforce-rtx-2080-ti": 5632 << 10,
+    "nvidia/nvidia-a100": 40 << 20,
+    "nvidia/nvidia-a10": 6 << 20,
+    "nvidia/nvidia-a40": 6 << 20,
+    "nvidia/geforce-rtx-3090": 6 << 20,
+    "nvidia/geforce-rtx-3090-ti": 6 << 20,
+    "nvidia/nvidia-h100": 50 << 20,
+    "nvidia/nvidia-h200": 50 << 20,
+    "nvidia/nvidia-l4": 48 << 20,
+    "nvidia/nvidia-l40": 96 << 20,
+    "nvidia/nvidia-l40s": 96 << 20,
+    "nvidia/geforce-rtx-4090": 72 << 20,
+}
+
+# Amazon EC2 instance types (https://aws.amazon.com/ec2/instance-types): processor, its LLVM name,
+# size -> physical cores (two hyper-threads are one core; Graviton's are cores).
+_AWS: dict[str, tuple[str, str, dict[str, int]]] = {
+    "aws/cpu/c5": (
+        "x86_64-linux-gnu",
+        "skylake-avx512",
+        {"large": 1, "xlarge": 2, "2xlarge": 4, "4xlarge": 8, "9xlarge": 18, "18xlarge": 36},
+    ),
+    "aws/cpu/c6i": (
+        "x86_64-linux-gnu",
+        "icelake-server",
+        {"large": 1, "xlarge": 2, "2xlarge": 4, "4xlarge": 8, "8xlarge": 16, "16xlarge": 32},
+    ),
+    "aws/cpu/c6a": (
+        "x86_64-linux-gnu",
+        "znver3",
+        {"large": 1, "xlarge": 2, "2xlarge": 4, "4xlarge": 8, "8xlarge": 16, "16xlarge": 32},
+    ),
+    "aws/cpu/c7i": (
+        "x86_64-linux-gnu",
+        "sapphirerapids",
+        {"large": 1, "xlarge": 2, "2xlarge": 4, "4xlarge": 8, "8xlarge": 16, "16xlarge": 32},
+    ),
+    "aws/cpu/c7g": (
+        "aarch64-linux-gnu",
+        "neoverse-v1",
+        {"large": 2, "xlarge": 4, "2xlarge": 8, "4xlarge": 16, "8xlarge": 32, "16xlarge": 64},
+    ),
+}
+
+# One core family a row: tag, triple, LLVM's name of the processor, what else is known of it.
+_CPUS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+    ("aws/cpu/c5.12xlarge", "x86_64-linux-gnu", "cascadelake", {"num_threads": 24}),
+    ("aws/cpu/c5.24xlarge", "x86_64-linux-gnu", "cascadelake", {"num_threads": 48}),
+    ("aws/graviton2", "aarch64-linux-gnu", "neoverse-n1", {}),
+    ("aws/graviton3", "aarch64-linux-gnu", "neoverse-v1", {}),
+    ("aws/graviton4", "aarch64-linux-gnu", "neoverse-v2", {}),
+    ("intel/haswell", "x86_64-linux-gnu", "haswell", {}),
+    ("intel/skylake", "x86_64-linux-gnu", "skylake", {}),
+    ("intel/skylake-avx512", "x86_64-linux-gnu", "skylake-avx512", {}),
+    ("intel/cascadelake", "x86_64-linux-gnu", "cascadelake", {}),
+    ("intel/icelake-server", "x86_64-linux-gnu", "icelake-server", {}),
+    ("intel/sapphirerapids", "x86_64-linux-gnu", "sapphirerapids", {}),
+    ("intel/alderlake", "x86_64-linux-gnu", "alderlake", {}),
+    ("amd/zen2", "x86_64-linux-gnu", "znver2", {}),
+    ("amd/zen3", "x86_64-linux-gnu", "znver3", {}),
+    ("amd/zen4", "x86_64-linux-gnu", "znver4", {}),
+    ("amd/zen5", "x86_64-linux-gnu", "znver5", {}),
+    ("apple/m1", "arm64-apple-macos", "apple-m1", {}),
+    ("apple/m2", "arm64-apple-macos", "apple-m2", {}),
+    ("nvidia/grace", "aarch64-linux-gnu", "neoverse-v2", {}),
+    # https://www.raspberrypi.com/documentation/computers/processors.html
+    ("raspberry-pi/3b-aarch64", "aarch64-linux-gnu", "cortex-a53", {"num_threads": 4}),
+    ("raspberry-pi/4b-aarch64", "aarch64-linux-gnu", "cortex-a72", {"num_threads": 4}),
+    ("raspberry-pi/5-aarch64", "aarch64-linux-gnu", "cortex-a76", {"num_threads": 4}),
+    ("sifive/u74", "riscv64-linux-gnu", "sifive-u74", {}),
+)
+
+# NVIDIA's boards with a CPU beside the GPU: the processor that launches their kernels.
+_HOSTS: dict[str, dict[str, Any]] = {
+    "nvidia/jetson-agx-xavier": {"mcpu": "carmel", "num_threads": 8},
+    "nvidia/jetson-agx-orin": {"mcpu": "cortex-a78ae", "num_threads": 12},
+}
+
+_registered: dict[str, dict[str, Any]] = {}
+
+
+def _table() -> dict[str, dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = {}
+    for arch, names in _BOARDS.items():
+        for name in names.split():
+            rows[name] = {"kind": "cuda", "keys": "cuda,gpu", "arch": arch, **_BLOCK}
+            if name in _L2:
+                rows[name]["l2_cache_size_bytes"] = _L2[name]
+            if name in _HOSTS:
+                rows[name]["host"] = {
+                    "kind": "llvm",
+                    "mtriple": "aarch64-linux-gnu",
+                    **_HOSTS[name],
+                }
+    for family, (triple, mcpu, sizes) in _AWS.items():
+        for size, cores in sizes.items():
+            rows[f"{family}.{size}"] = _cpu(triple, mcpu, {"num_threads": cores})
+    for name, triple, mcpu, more in _CPUS:
+        rows[name] = _cpu(triple, mcpu, more)
+    return rows
+
+
+def _cpu(triple: str, mcpu: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    family = {"x86_64": "x86", "aarch64": "arm_cpu", "arm64": "arm_cpu"}
+    key = family.get(triple.split("-")[0], triple.split("-")[0])
+    return {"kind": "llvm", "keys": f"{key},cpu", "mtriple": triple, "mcpu": mcpu, **more}
+
+
+def find_tag(name: str) -> dict[str, Any] | None:
+    """The config that a tag stands for, or None."""
+    if "/" not in name and name not in _registered:
+        return None  # every tag of the table has one: most targets are no tags
+    found = _registered.get(name)
+    return dict(found) if found is not None else _table().get(name)
+
+
+def list_tags() -> dict[str, Any]:
+    """Every tag with its Target."""
+    from whet.compiler.target.target import Target
+
+    return {name: Target(name) for name in sorted({*_table(), *_registered})}
+
+
+def register_tag(name: str, config: Mapping[str, Any], override: bool = False) -> Any:
+    """Let a name stand for a target; the Target.
+
+    Args:
+        name: the tag, e.g. ``"lab/board-7"``.
+        config: the target as a dict.
+        override: replace a tag of that name.
+
+    Raises:
+        TargetError: the tag exists already, or the config is no target.
+    """
+    from whet.compiler.target.target import Target
+
+    asked = f"register_tag({name!r})"
+    if not override and find_tag(name) is not None:
+        raise TargetError(asked, "the tag exists already", "give override=True to replace it")
+    if not isinstance(config, Mapping):
+        raise TargetError(asked, f"a config is a dict, not {config!r}")
+    Target(config)  # refuses what is no target before it has a name
+    _registered[name] = dict(config)
+    return Target(name)

@@ -1,0 +1,101 @@
+"""A schedule that binds nothing, built for a GPU: its loops are spread over threads.
+
+The stages that are computed on their own are bound; what is attached to them or inlined goes with
+them. Nothing here is clever: it makes a program that runs, and says how it did that.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from whet.compiler.target import Target
+from whet.compiler.te.axes import thread_axis
+from whet.compiler.te.relations import AT, ROOT, IterVarAttr
+from whet.compiler.te.schedule import Schedule
+from whet.compiler.te.stage import Stage
+from whet.compiler.te.tensor import ComputeOp
+from whet.compiler.tir import expr as e
+
+THREADS = 256
+"""Threads of a block: enough to hide latencies, few enough for any kernel's registers."""
+
+_OUTER = (e.UNROLLED, e.VECTORIZED)
+
+
+class AutoBindWarning(UserWarning):
+    """Loops were bound to threads because a schedule bound none."""
+
+
+def bound_schedule(schedule: Schedule, target: Target) -> Schedule:
+    """``schedule`` itself if a stage of it is bound; else a copy in which all are, with a warning.
+
+    An element-wise stage's loops are fused and split into blocks of 256 threads; of a stage with a
+    reduction, the outer loops over data are; a stage without any is run by one thread.
+    """
+    if any(_is_bound(stage) for stage in schedule.stages):
+        return schedule
+    new = schedule.copy()
+    threads = max(1, min(THREADS, target.max_num_threads))
+    said = [_bind(s, threads) for s in new.stages if _is_computed_alone(s)]
+    if said:
+        warnings.warn(
+            f"no loop of the schedule is bound to the threads of {target.kind}; bound "
+            + "; ".join(said),
+            AutoBindWarning,
+            stacklevel=6,  # the caller of whet.build
+        )
+    return new
+
+
+def _is_bound(stage: Stage) -> bool:
+    return bool(stage.launch_threads) or any(
+        a.bind_thread is not None for a in stage.iter_var_attrs.values()
+    )
+
+
+def _is_computed_alone(stage: Stage) -> bool:
+    return isinstance(stage.op, ComputeOp) and stage.attach_type == ROOT
+
+
+def _bind(stage: Stage, threads: int) -> str:
+    """Bind a stage's loops; what was done, in words."""
+    loops = _data_loops(stage)
+    if not loops:
+        one = stage.fuse()
+        stage.bind(one, thread_axis("threadIdx.x"))
+        return f"{stage.op.name}: one thread"
+    for x in loops:
+        if _kind(stage, x) == e.PARALLELIZED:  # threads are what parallel means here
+            del stage.iter_var_attrs[x]
+    names = ", ".join(x.var.name for x in loops)
+    fused = loops[0]
+    for x in loops[1:]:
+        fused = stage.fuse(fused, x)
+    if any(s.attach_type == AT and s.attach_ivar is fused for s in stage.schedule.stages):
+        stage.bind(fused, thread_axis("blockIdx.x"))
+        return f"{stage.op.name}: {names} to blockIdx.x"
+    outer, inner = stage.split(fused, factor=threads)
+    stage.bind(outer, thread_axis("blockIdx.x"))
+    stage.bind(inner, thread_axis("threadIdx.x"))
+    return f"{stage.op.name}: {names} to blockIdx.x and {threads} of threadIdx.x"
+
+
+def _data_loops(stage: Stage) -> list[e.IterVar]:
+    """The outer loops over data, up to where a reduction, a vector or an attached stage begins."""
+    points = {
+        s.attach_ivar
+        for s in stage.schedule.stages
+        if s.attach_type == AT and s.attach_stage is stage
+    }
+    found: list[e.IterVar] = []
+    for x in stage.leaf_iter_vars:
+        if x.iter_type == e.COMM_REDUCE or _kind(stage, x) in _OUTER or (found and x in points):
+            break
+        found.append(x)
+        if x in points:
+            break
+    return found
+
+
+def _kind(stage: Stage, axis: e.IterVar) -> int:
+    return stage.iter_var_attrs.get(axis, IterVarAttr()).iter_type

@@ -1,0 +1,105 @@
+"""How a stage's result is stored: padded strides, the condition to store, double buffers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from whet.compiler.errors import LowerError
+from whet.compiler.te.threads import around
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.rewrite import substitute, variables
+
+if TYPE_CHECKING:
+    from whet.compiler.te.bound import Bounds
+    from whet.compiler.te.stage import Stage
+
+
+def aligned(stage: Stage) -> bool:
+    """Whether ``storage_align`` was asked for."""
+    return any(attr.dim_align_factor for attr in stage.iter_var_attrs.values())
+
+
+def strides(stage: Stage, shape: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
+    """The strides of a stage's buffer, those of aligned axes ``k * factor + offset``."""
+    out: list[e.PrimExpr] = []
+    step: e.PrimExpr = ops.const(1)
+    for axis, extent in zip(reversed(stage.op.axis), reversed(shape)):
+        attr = stage.iter_var_attrs.get(axis)
+        if attr is not None and attr.dim_align_factor:
+            factor, offset = attr.dim_align_factor, attr.dim_align_offset
+            step = step + (offset - step) % factor
+        out.append(step)
+        step = step * extent
+    return tuple(reversed(out))
+
+
+def check_given(stage: Stage) -> None:
+    """What the caller keeps, the caller lays out."""
+    if aligned(stage):
+        raise LowerError(
+            f"storage_align({stage.op.name}, ...)",
+            f"{stage.op.name} is an argument, which its caller lays out",
+            "leave it out of args",
+        )
+
+
+def predicate(bounds: Bounds, stage: Stage) -> e.PrimExpr | None:
+    """The condition to store, in terms of the loops; None when there is none.
+
+    Raises:
+        LowerError: if it uses a thread axis that is bound nowhere around the stage.
+    """
+    if stage.store_predicate is None:
+        return None
+    b = bounds.stages[stage]
+    values: dict[e.Var, e.PrimExpr] = {}
+    for _, loop in around(bounds, stage):
+        owner = next((x for x in bounds.stages if loop in x.iter_var_attrs), None)
+        if loop.iter_type == e.THREAD_INDEX:
+            launched = [x.launched[loop] for x in bounds.stages.values() if loop in x.launched]
+            values.setdefault(loop.var, launched[0])
+        elif owner is not None and (thread := owner.iter_var_attrs[loop].bind_thread) is not None:
+            values.setdefault(thread.var, loop.var)
+    values.update({t.var: v for t, v in b.launched.items()})
+    for leaf in stage.leaf_iter_vars:
+        attr = stage.iter_var_attrs.get(leaf)
+        if attr is not None and attr.bind_thread is not None:
+            values[attr.bind_thread.var] = leaf.var
+    values.update(bounds.axis_values(stage))
+    for axis, form in b.values.items():
+        values.setdefault(axis.var, form.to_expr(axis.dtype))
+    for v in variables(stage.store_predicate):
+        if v.name.startswith(("threadIdx", "blockIdx")) and v not in values:
+            raise LowerError(
+                f"set_store_predicate({stage.op.name}, ...)",
+                f"{v.name} is not bound in {stage.op.name} or around it",
+                "bind the thread axis to one of its loops",
+            )
+    return substitute(stage.store_predicate, values)
+
+
+def stored(
+    stage: Stage, condition: e.PrimExpr | None, buffer: Buffer, update: s.Stmt, reduces: bool
+) -> s.Stmt:
+    """A store where its condition holds.
+
+    A reduction over threads adds in every thread whatever the condition, which then speaks of the
+    result: it stands there as an attribute.
+    """
+    if condition is None:
+        return update
+    over = {a.var for a in stage.leaf_iter_vars if a.iter_type == e.COMM_REDUCE}
+    if not variables(condition) & over:
+        return s.IfThenElse(condition, update)
+    return s.AttrStmt(buffer, "store_predicate", condition, update) if reduces else update
+
+
+def buffered(stage: Stage, buffers: list[Buffer], nest: s.Stmt) -> s.Stmt:
+    """A stage's loops, marked where two buffers in turns were asked for."""
+    if stage.double_buffered:
+        for b in buffers:
+            nest = s.AttrStmt(b, "double_buffer_scope", ops.const(1), nest)
+    return nest

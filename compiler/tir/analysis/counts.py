@@ -1,0 +1,133 @@
+"""What a function computes and allocates, counted; and where its buffers are used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whet.compiler.errors import LowerError
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.printer import expr_text
+from whet.compiler.tir.rewrite import TABLE
+
+_COUNTED = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max)
+
+
+def estimate_flops(func: PrimFunc | IRModule) -> float:
+    """How many operations a function does: additions, multiplications and so on of its data.
+
+    A lane of a vector is an operation, as is a call such as ``exp``. Indices, conditions,
+    conversions and copies do not count; of two branches, the larger one does.
+
+    Raises:
+        LowerError: if a loop's length is not a constant.
+    """
+    if isinstance(func, IRModule):
+        return sum(estimate_flops(f) for f in func.functions.values())
+    return float(_statement(func.body))
+
+
+estimate_tir_flops = estimate_flops
+
+
+def _statement(n: Any) -> int:
+    if isinstance(n, s.BufferStore):
+        return _value(n.value)
+    if isinstance(n, s.For):
+        inside = _statement(n.body)
+        if not inside:
+            return 0
+        if not isinstance(n.extent, e.IntImm):
+            raise LowerError(
+                f"estimate_flops: the loop over {n.var.name}",
+                f"its length, {expr_text(n.extent)}, is not a constant",
+                "specialize the function to the sizes of interest first",
+            )
+        return n.extent.value * inside
+    if isinstance(n, s.IfThenElse):
+        other = 0 if n.else_case is None else _statement(n.else_case)
+        return max(_statement(n.then_case), other)
+    if isinstance(n, (s.LetStmt, s.Evaluate)):
+        own = _value(n.value) if dt.is_float(n.value.dtype) else 0
+        return own + (_statement(n.body) if isinstance(n, s.LetStmt) else 0)
+    return sum(_statement(p) for p in TABLE[type(n)][0](n) if isinstance(p, s.Stmt))
+
+
+def _value(n: e.PrimExpr) -> int:
+    """Operations of a value that is data."""
+    if isinstance(n, (e.BufferLoad, e.ProducerLoad, e.Ramp, e.BufferView)):
+        return 0
+    parts = TABLE[type(n)][0](n)
+    lanes = dt.lanes(n.dtype)
+    if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
+        return max(_value(p) for p in parts[1:])
+    own = lanes if isinstance(n, (*_COUNTED, e.Call)) else 0
+    return own + sum(_value(p) for p in parts)
+
+
+def calculate_allocated_bytes(func: PrimFunc | IRModule) -> dict[str, int]:
+    """The bytes that a function allocates in each storage scope, at most at one time.
+
+    Raises:
+        LowerError: if a size is not a constant.
+    """
+    most: dict[str, int] = {}
+    now: dict[str, int] = {}
+
+    def visit(n: Any) -> None:
+        if not isinstance(n, (s.Allocate, s.AllocateConst)):
+            for p in TABLE[type(n)][0](n):
+                if isinstance(p, s.Stmt):
+                    visit(p)
+            return
+        scope, size = n.buffer.storage_scope, _bytes(n.buffer)
+        now[scope] = now.get(scope, 0) + size
+        most[scope] = max(most.get(scope, 0), now[scope])
+        visit(n.body)
+        now[scope] -= size
+
+    for f in func.functions.values() if isinstance(func, IRModule) else [func]:
+        visit(f.body)
+    return most
+
+
+def _bytes(b: Buffer) -> int:
+    flat = b.get_flattened_buffer() if b.strides else b
+    total = dt.itemsize(b.dtype)
+    for d in flat.shape:
+        if not isinstance(d, e.IntImm):
+            raise LowerError(
+                f"calculate_allocated_bytes: {b.name}",
+                f"its extent {expr_text(d)} is not a constant",
+                "specialize the function to the sizes of interest first",
+            )
+        total *= d.value
+    return total
+
+
+def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, s.Stmt | None]:
+    """For each buffer, the innermost statement around all its uses; None for one in no loop.
+
+    A statement counts as around a use if it is a loop, a branch or an allocation.
+    """
+    paths: dict[Buffer, list[s.Stmt]] = {}
+
+    def visit(n: Any, path: list[s.Stmt]) -> None:
+        if isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
+            known = paths.get(n.buffer)
+            if known is None:
+                paths[n.buffer] = list(path)
+            else:
+                common = 0
+                while common < min(len(known), len(path)) and known[common] is path[common]:
+                    common += 1
+                paths[n.buffer] = known[:common]
+        inner = [*path, n] if isinstance(n, (s.For, s.IfThenElse, s.Allocate, s.While)) else path
+        for p in TABLE[type(n)][0](n):
+            visit(p, inner)
+
+    visit(func.body, [])
+    return {b: path[-1] if path else None for b, path in paths.items()}

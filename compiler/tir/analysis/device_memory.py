@@ -1,0 +1,50 @@
+"""Whether code that the host runs touches the memory of a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.rewrite import TABLE
+
+
+def verify_memory(func: PrimFunc | IRModule, target: Any = None) -> bool:
+    """Whether buffers are read and written inside thread-bound loops only, on a GPU target.
+
+    On a CPU every function is right. The target is ``target``, else the function's attribute
+    ``target``, else the current one.
+    """
+    functions = func.functions.values() if isinstance(func, IRModule) else [func]
+    return not any(host_accesses(f, target) for f in functions)
+
+
+def host_accesses(func: PrimFunc, target: Any = None) -> list[str]:
+    """The names of the buffers that the host would touch, on a GPU target."""
+    from whet.compiler.target import Target
+    from whet.compiler.target.kinds import KINDS
+
+    chosen = target or func.attrs.get("target") or Target.current() or Target("llvm")
+    chosen = chosen if isinstance(chosen, Target) else Target(chosen)
+    kind = KINDS.get(chosen.kind)
+    if kind is None or kind.device == "cpu":
+        return []
+    if func.attrs.get("calling_conv") == "kernel_launch":
+        return []
+    found: dict[str, None] = {}
+
+    def visit(n: Any) -> None:
+        if isinstance(n, s.For) and n.kind == s.THREAD_BINDING:
+            return
+        if isinstance(n, s.AttrStmt) and n.key == "thread_extent":
+            return
+        if isinstance(n, e.Call) and n.op == "launch_kernel":
+            return
+        if isinstance(n, (e.BufferLoad, s.BufferStore)):
+            found[n.buffer.name] = None
+        for p in TABLE[type(n)][0](n):
+            visit(p)
+
+    visit(func.body)
+    return list(found)

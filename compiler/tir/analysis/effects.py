@@ -1,0 +1,35 @@
+"""Which expressions only compute a value, and which do something besides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.rewrite import LEAVES, TABLE
+
+#: calls that may do more than compute a value
+EFFECTS = frozenset(
+    {
+        "call_packed",
+        "call_extern",
+        "call_pure_extern_with_buffers",
+        "launch_kernel",
+        "tvm_access_ptr",
+        "address_of",
+        "tvm_storage_sync",
+        "prefetch",
+    }
+)
+
+
+def is_pure(node: Any) -> bool:
+    """Whether an expression has no effect but its value (reading memory is none)."""
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        if type(n) is e.Call and (n.op in EFFECTS or n.op.startswith(("tvm_", "call_"))):
+            return False
+        for p in TABLE[type(n)][0](n):
+            if type(p) not in LEAVES:
+                stack.append(p)
+    return True

@@ -1,0 +1,110 @@
+"""Whether kernels stay within a GPU's limits, before anything is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from whet.compiler.errors import ArgumentError
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.rewrite import TABLE
+
+_KEYS = (
+    *("max_shared_memory_per_block", "max_local_memory_per_block", "max_threads_per_block"),
+    *("max_thread_x", "max_thread_y", "max_thread_z", "max_vthread", "max_vector_bytes"),
+    "max_kernels",
+)
+
+
+def verify_gpu_code(func: PrimFunc | IRModule, constraints: Mapping[str, int]) -> bool:
+    """Whether every kernel of a function keeps to ``constraints``.
+
+    Args:
+        func: lowered, its thread-bound loops still loops or split into kernels.
+        constraints: ``max_shared_memory_per_block`` (bytes), ``max_threads_per_block``,
+            ``max_thread_x``, ``_y``, ``_z``, ``max_local_memory_per_block`` (bytes a thread),
+            ``max_vthread``, ``max_vector_bytes`` and ``max_kernels``; only those given are held.
+
+    Raises:
+        ArgumentError: for another constraint.
+    """
+    for key in constraints:
+        if key not in _KEYS:
+            raise ArgumentError(
+                f"verify_gpu_code({key}=...)", "unknown constraint", "known: " + ", ".join(_KEYS)
+            )
+    kernels: list[dict[str, int]] = []
+    for f in func.functions.values() if isinstance(func, IRModule) else [func]:
+        _kernels(f.body, kernels)
+    if len(kernels) > constraints.get("max_kernels", len(kernels)):
+        return False
+    return all(used.get(key, 0) <= limit for used in kernels for key, limit in constraints.items())
+
+
+def _kernels(n: Any, found: list[dict[str, int]]) -> None:
+    """What each outermost thread-bound region uses, by the names of the constraints."""
+    bound = isinstance(n, s.For) and n.kind == s.THREAD_BINDING
+    if bound or (isinstance(n, s.AttrStmt) and n.key == "thread_extent"):
+        use = _Use()
+        use.visit(n)
+        found.append(use.totals())
+        return
+    for p in TABLE[type(n)][0](n):
+        if isinstance(p, s.Stmt):
+            _kernels(p, found)
+
+
+class _Use:
+    def __init__(self) -> None:
+        self.threads: dict[str, int] = {}
+        self.most: dict[str, int] = {}
+        self.now: dict[str, int] = {}
+
+    def visit(self, n: Any) -> None:
+        """Look at a node and all inside it."""
+        if isinstance(n, s.For) and n.thread:
+            self._thread(n.thread, n.extent)
+        elif isinstance(n, s.AttrStmt) and n.key == "thread_extent":
+            self._thread(getattr(n.node, "thread_tag", "") or n.node.name, n.value)
+        if isinstance(n, (e.BufferLoad, s.BufferStore)):
+            kind = n.value.dtype if isinstance(n, s.BufferStore) else n.dtype
+            size = dt.itemsize(kind) * dt.lanes(kind)
+            self.most["vector"] = max(self.most.get("vector", 0), size)
+        if not isinstance(n, s.Allocate):
+            for p in TABLE[type(n)][0](n):
+                self.visit(p)
+            return
+        scope, size = n.buffer.storage_scope.split(".")[0], dt.itemsize(n.buffer.dtype)
+        for d in n.buffer.shape:
+            size *= d.value if isinstance(d, e.IntImm) else 1
+        self.now[scope] = self.now.get(scope, 0) + size
+        self.most[scope] = max(self.most.get(scope, 0), self.now[scope])
+        self.visit(n.body)
+        self.now[scope] -= size
+
+    def _thread(self, tag: str, extent: e.PrimExpr) -> None:
+        value = extent.value if isinstance(extent, e.IntImm) else 1
+        self.threads[tag] = max(self.threads.get(tag, 1), value)
+
+    def totals(self) -> dict[str, int]:
+        """What is used, by the names of the constraints."""
+        block = 1
+        out: dict[str, int] = {}
+        for axis in "xyz":
+            extent = self.threads.get(f"threadIdx.{axis}", 1)
+            out[f"max_thread_{axis}"] = extent
+            block *= extent
+        return {
+            **out,
+            "max_threads_per_block": block,
+            "max_vthread": max(
+                (v for k, v in self.threads.items() if k.startswith(("vthread", "cthread"))),
+                default=1,
+            ),
+            "max_shared_memory_per_block": self.most.get("shared", 0),
+            "max_local_memory_per_block": self.most.get("local", 0),
+            "max_vector_bytes": self.most.get("vector", 0),
+        }

@@ -1,0 +1,194 @@
+"""Whether two pieces of loop IR are the same but for the identity of variables and buffers."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Hashable
+from typing import Any
+
+from whet.compiler.errors import ArgumentError
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.rewrite import TABLE
+
+# what a node is besides its children, and besides the variables and buffers that it names
+_FIELDS: dict[type, tuple[str, ...]] = {
+    e.IntImm: ("value",),
+    e.FloatImm: ("value",),
+    e.StringImm: ("value",),
+    e.Call: ("op",),
+    e.Ramp: ("stride", "lanes"),
+    e.Broadcast: ("lanes",),
+    e.Shuffle: ("indices",),
+    e.Reduce: ("value_index",),
+    s.For: ("kind", "thread"),
+    s.IfThenElse: ("likely",),
+    s.AssertStmt: ("message",),
+    s.AttrStmt: ("key",),
+}
+
+
+def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
+    """Whether two functions, modules, statements or expressions have the same structure.
+
+    Names do not matter; a variable or buffer that is defined inside corresponds to the one that is
+    defined at the same place. What is defined outside must be the same object, unless
+    ``map_free_vars`` lets it correspond, too.
+    """
+    return _encoded(lhs, map_free_vars) == _encoded(rhs, map_free_vars)
+
+
+def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
+    """Raise if two pieces differ in structure.
+
+    Raises:
+        ArgumentError: (a ValueError) with the difference of their texts.
+    """
+    if structural_equal(lhs, rhs, map_free_vars):
+        return
+
+    def difference() -> str:
+        a, b = _text(lhs).splitlines(), _text(rhs).splitlines()
+        lines = list(difflib.unified_diff(a, b, "lhs", "rhs", lineterm=""))
+        return "\n".join(lines) or "the texts are the same: variables or types differ"
+
+    raise ArgumentError("assert_structural_equal", "the two differ in structure", difference)
+
+
+def structural_hash(node: Any, map_free_vars: bool = False) -> int:
+    """A number that is the same for what is :func:`structural_equal`, in every process.
+
+    Variables defined outside count by name unless ``map_free_vars``.
+    """
+    text = repr(_encoded(node, map_free_vars, by_name=True))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little", signed=True)
+
+
+def expr_deep_equal(lhs: e.PrimExpr, rhs: e.PrimExpr) -> bool:
+    """Whether two expressions are written the same, with the same variables."""
+    return structural_equal(lhs, rhs)
+
+
+def _text(node: Any) -> str:
+    from whet.compiler.tir.printer import Printer, expr_text
+
+    if isinstance(node, (PrimFunc, IRModule)):
+        return node.script()
+    if isinstance(node, s.Stmt):
+        printer = Printer()
+        printer.stmt(node, 0)
+        return "\n".join(printer.lines)
+    return expr_text(node)
+
+
+def _encoded(node: Any, map_free: bool, by_name: bool = False) -> Hashable:
+    return _Encoder(map_free, by_name).node(node)
+
+
+class _Encoder:
+    """A tree as nested tuples, variables and buffers numbered in the order of their definition."""
+
+    def __init__(self, map_free: bool, by_name: bool) -> None:
+        self.map_free = map_free
+        self.by_name = by_name
+        self.numbers: dict[Any, int] = {}
+
+    def node(self, n: Any) -> Hashable:
+        """The code of anything."""
+        if isinstance(n, IRModule):
+            return tuple((name, self.node(f)) for name, f in sorted(n.functions.items()))
+        if isinstance(n, PrimFunc):
+            params = tuple(self._param(p) for p in n.params)
+            return ("function", params, self.node(n.body))
+        if isinstance(n, e.Var):
+            return self._name(n)
+        if n is None or isinstance(n, (str, int, float)):
+            return n
+        kind = type(n)
+        head: list[Hashable] = [kind.__name__, getattr(n, "dtype", "")]
+        head += [_plain(getattr(n, f)) for f in _FIELDS.get(kind, ())]
+        if isinstance(n, s.For) and n.annotations:
+            head.append(tuple((k, _plain(v)) for k, v in sorted(n.annotations.items())))
+        parts = TABLE[kind][0](n)
+        if isinstance(n, (s.For, s.LetStmt, e.Let)):
+            before = tuple(self.node(p) for p in parts[:-1])  # the variable is not known in these
+            return (*head, before, self._define(n.var), self.node(parts[-1]))
+        if isinstance(n, (s.Allocate, s.AllocateConst, s.DeclBuffer)):
+            return (*head, *self._holder(n))
+        if isinstance(n, s.AttrStmt):
+            return (*head, self._about(n), *(self.node(p) for p in parts))
+        if isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
+            head.append(self._buffer(n.buffer))
+            if not isinstance(n, e.BufferView):
+                head.append(n.mask is None)
+        elif isinstance(n, e.ProducerLoad):
+            head.append(self._name(n.producer))
+        elif isinstance(n, e.Reduce):
+            head.append(tuple(self._define(a.var) for a in n.axis))
+            head.append(n.combiner.name)
+        return (*head, *(self.node(p) for p in parts))
+
+    def _holder(self, n: s.Allocate | s.AllocateConst | s.DeclBuffer) -> tuple[Hashable, ...]:
+        data: Hashable = None
+        if isinstance(n, s.AllocateConst):
+            data = hashlib.sha256(n.data.tobytes()).hexdigest()
+        if not isinstance(n, s.DeclBuffer):
+            self._define(n.buffer.data)
+        return (data, self._describe(n.buffer), self.node(n.body))
+
+    def _about(self, n: s.AttrStmt) -> Hashable:
+        about = getattr(n.node, "var", n.node)
+        if isinstance(about, Buffer):
+            return self._buffer(about)
+        if isinstance(about, e.Var):
+            return self._define(about) if n.key == "thread_extent" else self._name(about)
+        return repr(about)
+
+    def _param(self, p: Buffer | e.Var) -> Hashable:
+        if isinstance(p, e.Var):
+            return self._define(p)
+        for d in (*p.shape, *p.strides, p.elem_offset):
+            self._symbols(d)
+        self._define(p.data)
+        return self._describe(p)
+
+    def _symbols(self, n: e.PrimExpr) -> None:
+        """A parameter's size defines the variables in it."""
+        if isinstance(n, e.Var):
+            self.numbers.setdefault(n, len(self.numbers))
+        for p in TABLE[type(n)][0](n):
+            self._symbols(p)
+
+    def _describe(self, b: Buffer) -> Hashable:
+        """A buffer where it is defined."""
+        sizes = tuple(self.node(d) for d in (*b.shape, *b.strides, b.elem_offset))
+        number = self.numbers.setdefault(b, len(self.numbers))
+        return ("buffer", number, b.dtype, b.storage_scope, len(b.shape), sizes, self._name(b.data))
+
+    def _define(self, v: Any) -> Hashable:
+        self.numbers.setdefault(v, len(self.numbers))
+        return self._name(v)
+
+    def _buffer(self, b: Buffer) -> Hashable:
+        return self._name(b)
+
+    def _name(self, v: Any) -> Hashable:
+        dtype = getattr(v, "dtype", "")
+        number = self.numbers.get(v)
+        if number is None and self.map_free:
+            number = self.numbers[v] = len(self.numbers)
+        if number is not None:
+            return ("v", number, dtype)
+        return ("free", str(getattr(v, "name", v)), dtype) if self.by_name else ("free", id(v))
+
+
+def _plain(value: Any) -> Hashable:
+    """A field as something that compares and prints by value."""
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, (e.IntImm, e.FloatImm, e.StringImm)):
+        return repr(value.value)
+    return value if isinstance(value, (str, int, bool, tuple)) else repr(value)

@@ -1,0 +1,104 @@
+"""Whether the types of operands, indices, conditions and stored values agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.printer import expr_text
+from whet.compiler.tir.rewrite import TABLE
+
+
+def type_errors(func: PrimFunc) -> Iterator[str]:
+    """What does not agree, in words."""
+    stack: list[Any] = [func.body]
+    while stack:
+        n = stack.pop()
+        check = _CHECKS.get(type(n))
+        if check is not None:
+            said = check(n)
+            if said:
+                yield said
+        stack.extend(TABLE[type(n)][0](n))
+
+
+def _operands(n: e.BinaryOp) -> str:
+    if n.a.dtype != n.b.dtype and not _indices(n.a.dtype, n.b.dtype):
+        return f"{expr_text(n)}: operands of {n.a.dtype} and {n.b.dtype}"
+    if isinstance(n, (e.CmpOp, e.And, e.Or)):
+        wanted = dt.vector("bool", dt.lanes(n.a.dtype))
+    else:
+        wanted = n.a.dtype
+    if n.dtype == wanted or _indices(n.dtype, wanted):
+        return ""
+    return f"{expr_text(n)}: a {n.dtype} computed from {n.a.dtype}"
+
+
+def _indices(a: str, b: str) -> bool:
+    """Whether both are types of indices, which generators compute in 64 bits anyway."""
+    return {a, b} == {"int32", "int64"}
+
+
+def _access(n: e.BufferLoad | s.BufferStore) -> str:
+    for i in n.indices:
+        if not dt.is_int(i.dtype):
+            return f"{n.buffer.name}[{expr_text(i)}]: an index of {i.dtype}"
+    if len(n.indices) != max(len(n.buffer.shape), len(n.indices) and 1):
+        return f"{n.buffer.name}: {len(n.indices)} indices for {len(n.buffer.shape)} dimensions"
+    kind = n.value.dtype if isinstance(n, s.BufferStore) else n.dtype
+    if dt.element(kind) != n.buffer.dtype:
+        return f"{n.buffer.name}: a {kind} in a buffer of {n.buffer.dtype}"
+    count = dt.lanes(n.indices[-1].dtype) if n.indices else 1
+    if count != dt.lanes(kind):
+        return f"{n.buffer.name}: {count} places for a {kind}"
+    if n.mask is not None and n.mask.dtype != dt.vector("bool", count):
+        return f"{n.buffer.name}: a mask of {n.mask.dtype} for {count} lanes"
+    return ""
+
+
+def _condition(n: s.IfThenElse | s.AssertStmt | s.While) -> str:
+    if n.condition.dtype == "bool":
+        return ""
+    return f"the condition {expr_text(n.condition)} is a {n.condition.dtype}"
+
+
+def _select(n: e.Select) -> str:
+    if n.true_value.dtype != n.false_value.dtype or n.dtype != n.true_value.dtype:
+        return f"{expr_text(n)}: a choice of {n.true_value.dtype} and {n.false_value.dtype}"
+    return ""
+
+
+def _let(n: s.LetStmt | e.Let) -> str:
+    if n.var.dtype == n.value.dtype or _indices(n.var.dtype, n.value.dtype):
+        return ""
+    return f"{n.var.name}, a {n.var.dtype}, stands for a {n.value.dtype}"
+
+
+def _loop(n: s.For) -> str:
+    if n.kind not in _KINDS:
+        return f"the loop over {n.var.name} is of the kind {n.kind!r}"
+    for x in (n.min, n.extent, n.var):
+        if x.dtype not in ("int32", "int64"):
+            return f"the loop over {n.var.name} counts in {x.dtype}"
+    return ""
+
+
+_KINDS = (s.SERIAL, s.PARALLEL, s.VECTORIZED, s.UNROLLED, s.THREAD_BINDING)
+_BINARY = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max)
+_CHECKS: dict[type, Any] = {
+    **dict.fromkeys(_BINARY, _operands),
+    **dict.fromkeys((e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE, e.And, e.Or), _operands),
+    e.BufferLoad: _access,
+    s.BufferStore: _access,
+    s.IfThenElse: _condition,
+    s.AssertStmt: _condition,
+    s.While: _condition,
+    e.Select: _select,
+    e.Let: _let,
+    s.LetStmt: _let,
+    s.For: _loop,
+}

@@ -1,0 +1,185 @@
+"""Whether variables and buffers are defined, once each, around every use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from whet.compiler.errors import LowerError
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.rewrite import TABLE
+
+
+def verify_ssa(func: PrimFunc) -> bool:
+    """Whether no variable is defined twice in a function, and no buffer's memory made twice."""
+    return not any(True for _ in ssa_errors(func))
+
+
+def ssa_errors(func: PrimFunc) -> Iterator[str]:
+    """What is defined twice, in words."""
+    defined: set[e.Var] = {p.data if isinstance(p, Buffer) else p for p in func.params}
+    if len(defined) != len(func.params):
+        yield "a parameter stands there twice"
+    stack: list[Any] = [func.body]
+    while stack:
+        n = stack.pop()
+        var = _defined(n)
+        if var is not None:
+            if var in defined:
+                yield f"{var.name} is defined twice"
+            defined.add(var)
+        stack.extend(TABLE[type(n)][0](n))
+
+
+def _defined(n: Any) -> e.Var | None:
+    """The variable that a node defines."""
+    if isinstance(n, (s.For, s.LetStmt, e.Let)):
+        return n.var
+    if isinstance(n, (s.Allocate, s.AllocateConst)):
+        return n.buffer.data
+    if isinstance(n, s.AttrStmt) and n.key == "thread_extent":
+        about = getattr(n.node, "var", n.node)
+        return about if isinstance(about, e.Var) else None
+    return None
+
+
+def verify_well_formed(func: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
+    """Whether everything that a function uses is defined where it is used.
+
+    Args:
+        func: the function, or all of a module.
+        assert_mode: raise instead of returning False.
+
+    Raises:
+        LowerError: naming the variable or buffer.
+    """
+    functions = func.functions.values() if isinstance(func, IRModule) else [func]
+    for f in functions:
+        for error in well_formed_errors(f):
+            if assert_mode:
+                name = f.attrs.get("global_symbol", "main")
+                raise LowerError(f"verify_well_formed({name})", error, f.script)
+            return False
+    return True
+
+
+def well_formed_errors(func: PrimFunc) -> list[str]:
+    """What is used outside its definition, in words."""
+    walk = _Scopes()
+    for p in func.params:
+        if isinstance(p, Buffer):
+            walk.buffer(p)
+            for d in (*p.shape, *p.strides, p.elem_offset):
+                walk.define_symbols(d)
+        else:
+            walk.vars.add(p)
+    walk.vars.update(v for v in func.attrs.get("symbols", ()))
+    walk.visit(func.body)
+    return walk.errors
+
+
+def undefined_vars(node: Any, defs: tuple | list = ()) -> list[e.Var]:
+    """The variables that a statement or expression uses and does not define.
+
+    Args:
+        node: a statement, an expression or a function.
+        defs: variables and buffers that are defined outside.
+    """
+    walk = _Scopes()
+    if isinstance(node, PrimFunc):
+        defs = [*defs, *node.params]
+        node = node.body
+    for d in defs:
+        if isinstance(d, Buffer):
+            walk.buffer(d)
+            for x in (*d.shape, *d.strides, d.elem_offset):
+                walk.define_symbols(x)
+        else:
+            walk.vars.add(getattr(d, "var", d))
+    walk.visit(node)
+    return list(walk.free)
+
+
+class _Scopes:
+    """Walks a tree with what is defined at each place."""
+
+    def __init__(self) -> None:
+        self.vars: set[e.Var] = set()
+        self.buffers: set[Buffer] = set()
+        self.errors: list[str] = []
+        self.free: dict[e.Var, None] = {}
+
+    def buffer(self, b: Buffer) -> None:
+        """A buffer is defined from here on."""
+        self.buffers.add(b)
+        self.vars.add(b.data)
+
+    def define_symbols(self, n: e.PrimExpr) -> None:
+        """The size of a parameter defines the variables that it is made of."""
+        if isinstance(n, e.Var):
+            self.vars.add(n)
+            return
+        for p in TABLE[type(n)][0](n):
+            self.define_symbols(p)
+
+    def visit(self, n: Any) -> None:
+        """Look at a node and all inside it."""
+        if isinstance(n, e.Var):
+            if n not in self.vars:
+                self.errors.append(f"{n.name} is used where it is not defined")
+                self.free[n] = None
+            return
+        if isinstance(n, (s.For, s.LetStmt, e.Let)):
+            *before, body = TABLE[type(n)][0](n)
+            for p in before:
+                self.visit(p)
+            self._within(body, n.var)
+        elif isinstance(n, (s.Allocate, s.AllocateConst, s.DeclBuffer)):
+            self._holder(n)
+        elif isinstance(n, s.AttrStmt) and n.key == "thread_extent":
+            self.visit(n.value)
+            self._within(n.body, getattr(n.node, "var", n.node))
+        else:
+            if isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
+                self._use(n.buffer)
+            for p in TABLE[type(n)][0](n):
+                self.visit(p)
+
+    def _within(self, body: Any, var: Any) -> None:
+        known = var in self.vars
+        self.vars.add(var)
+        self.visit(body)
+        if not known:
+            self.vars.discard(var)
+
+    def _holder(self, n: s.Allocate | s.AllocateConst | s.DeclBuffer) -> None:
+        b = n.buffer
+        for d in (*b.shape, *b.strides, b.elem_offset):
+            self.visit(d)
+        if isinstance(n, s.DeclBuffer) and b.data not in self.vars:
+            self.errors.append(f"{b.name} is a view of {b.data.name}, which is not defined there")
+            self.free[b.data] = None
+        known = b.data in self.vars
+        self.buffer(b)
+        self.visit(n.body)
+        self.buffers.discard(b)
+        if not known:
+            self.vars.discard(b.data)
+
+    def _use(self, b: Buffer) -> None:
+        if b not in self.buffers:
+            self.errors.append(f"the buffer {b.name} is used where it is not defined")
+            if b.data not in self.vars:
+                self.free[b.data] = None
+
+
+def verify_compact_buffer(func: PrimFunc) -> bool:
+    """Whether all buffers among the parameters are row-major, without gaps or offsets."""
+    return all(
+        not p.strides and isinstance(p.elem_offset, e.IntImm) and p.elem_offset.value == 0
+        for p in func.params
+        if isinstance(p, Buffer)
+    )

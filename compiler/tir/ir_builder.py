@@ -1,0 +1,291 @@
+"""IRBuilder: loop IR written statement by statement, as TVM's ``tir.ir_builder``.
+
+>>> from whet.compiler.tir.printer import stmt_text
+>>> ib = create()
+>>> A = ib.allocate("float32", 8, name="A")
+>>> with ib.for_range(0, 8, name="i") as i:
+...     with ib.if_scope(i < 4):
+...         A[i] = i.astype("float32")
+...     with ib.else_scope():
+...         A[i] = 0.0
+>>> print(stmt_text(ib.get()))
+A = allocate([8], "float32", "global")
+for i in range(8):
+    if i < 4:
+        A[i] = float32(i)
+    else:
+        A[i] = float32(0.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from whet.compiler.errors import ArgumentError
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer, decl_buffer
+
+Rest = Callable[[s.Stmt], s.Stmt]
+
+_KINDS = (s.SERIAL, s.PARALLEL, s.VECTORIZED, s.UNROLLED)
+_FOR_NUMBERS = dict(enumerate(_KINDS))
+
+
+def create() -> IRBuilder:
+    """A new builder."""
+    return IRBuilder()
+
+
+class BufferVar:
+    """A buffer that is read as ``A[i, j]`` and written as ``A[i, j] = value``.
+
+    One index into a buffer of several dimensions counts its elements in row-major order; a ramp
+    as the last index reads or writes a vector.
+
+    Attributes:
+        buffer: the buffer.
+    """
+
+    def __init__(self, builder: IRBuilder, buffer: Buffer, shape: Sequence[Any] | None) -> None:
+        self._builder = builder
+        self._shape = tuple(shape) if shape else None
+        self.buffer = buffer
+
+    @property
+    def dtype(self) -> str:
+        """The element type."""
+        return self.buffer.dtype
+
+    def asobject(self) -> e.Var:
+        """The variable that holds the address."""
+        return self.buffer.data
+
+    __whet_expr__ = asobject
+
+    def __getitem__(self, index: Any) -> e.BufferLoad:
+        indices, lanes = self._indices(index)
+        return e.BufferLoad(self.buffer, indices, dt.vector(self.dtype, lanes))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        indices, lanes = self._indices(index)
+        if isinstance(value, (int, float)):
+            value = ops.const(value, self.dtype)
+        value = ops.convert(value)
+        wanted = dt.vector(self.dtype, lanes)
+        if lanes > 1 and value.dtype == self.dtype:
+            value = e.Broadcast(value, lanes, wanted)
+        if value.dtype != wanted:
+            raise ArgumentError(
+                f"{self.buffer.name}[...] = {value.dtype} value",
+                f"data type does not match content type: {value.dtype} vs {wanted}",
+                f"convert it: value.astype({wanted!r})",
+            )
+        self._builder.emit(s.BufferStore(self.buffer, value, indices))
+
+    def _indices(self, index: Any) -> tuple[tuple[e.PrimExpr, ...], int]:
+        given = index if isinstance(index, tuple) else (index,)
+        at = tuple(ops.convert(i) for i in given)
+        if self._shape is not None and len(at) == len(self._shape) and len(at) > 1:
+            flat: e.PrimExpr = ops.const(0)
+            for i, d in zip(at, self._shape):
+                flat = ops.add(ops.multiply(flat, d), i)
+            at = (flat,)
+        lanes = max((dt.lanes(i.dtype) for i in at), default=1)
+        if len(at) == 1 and self.buffer.ndim > 1:
+            if lanes > 1:
+                raise ArgumentError(
+                    f"{self.buffer.name}[a vector]",
+                    f"the buffer has {self.buffer.ndim} dimensions",
+                    "give all indices, the last one as a ramp",
+                )
+            at = self.buffer._element(at[0])
+        if len(at) != self.buffer.ndim:
+            raise ArgumentError(
+                f"{self.buffer.name}[{len(at)} indices]",
+                f"the buffer has {self.buffer.ndim} dimensions",
+            )
+        return at, lanes
+
+
+class IRBuilder:
+    """Collects statements; scopes are ``with`` blocks."""
+
+    def __init__(self) -> None:
+        self._scopes: list[list[s.Stmt | Rest]] = [[]]
+        self._likely: list[e.PrimExpr] = []
+
+    # statements
+
+    def emit(self, stmt: s.Stmt | e.PrimExpr | Rest) -> None:
+        """Append a statement, an expression to evaluate, or a function of what follows."""
+        if isinstance(stmt, e.PrimExpr):
+            stmt = s.Evaluate(stmt)
+        if not isinstance(stmt, s.Stmt) and not callable(stmt):
+            raise ArgumentError(
+                f"emit({stmt!r})", f"a {type(stmt).__name__} is neither a statement nor a value"
+            )
+        self._scopes[-1].append(stmt)
+
+    def let(self, var_name: str | e.Var, value: Any) -> e.Var:
+        """A variable that stands for ``value`` in what follows."""
+        value = ops.convert(value)
+        var = var_name if isinstance(var_name, e.Var) else e.Var(var_name, value.dtype)
+        self.emit(lambda body: s.LetStmt(var, value, body))
+        return var
+
+    def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
+        """Say ``attr_key = value`` about ``node`` for what follows.
+
+        The ``thread_extent`` of a thread axis makes what follows a loop over these threads.
+        """
+        amount = ops.convert(value)
+        if isinstance(node, e.IterVar) and attr_key in ("thread_extent", "virtual_thread"):
+            self._check_thread(node, attr_key)
+            self.emit(lambda body: _thread_loop(node, amount, body))
+            return
+        about = node.buffer if isinstance(node, BufferVar) else node
+        about = about.var if isinstance(about, e.IterVar) else about
+        self.emit(lambda body: s.AttrStmt(about, attr_key, amount, body))
+
+    def _check_thread(self, node: e.IterVar, key: str) -> None:
+        if not node.thread_tag:
+            raise ArgumentError(
+                f"scope_attr({node!r}, {key!r}, ...)",
+                "the axis is not bound to threads",
+                'use te.thread_axis("threadIdx.x")',
+            )
+
+    def allocate(
+        self,
+        dtype: str,
+        shape: Any,
+        name: str = "buf",
+        axis_separators: Sequence[int] | None = None,
+        scope: str = "",
+    ) -> BufferVar:
+        """Memory for what follows, not initialised."""
+        if axis_separators:
+            raise ArgumentError("allocate(axis_separators=...)", "there are none here")
+        dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        buffer = decl_buffer(dims, dtype, name, scope=scope)
+        self.emit(lambda body: s.Allocate(buffer, body))
+        return BufferVar(self, buffer, None)
+
+    def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
+        """An address that something else provides, of elements of ``content_type``."""
+        return BufferVar(self, decl_buffer((1,), content_type, name, scope=scope), None)
+
+    def buffer_ptr(self, buffer: Buffer, shape: Sequence[Any] | None = None) -> BufferVar:
+        """Reads and writes of a buffer; as an array of ``shape`` where one is given."""
+        return BufferVar(self, buffer, shape)
+
+    def likely(self, expr: e.PrimExpr) -> e.PrimExpr:
+        """``expr``, and ``if_scope`` knows of it that it holds nearly always."""
+        self._likely.append(expr)
+        return expr
+
+    # scopes
+
+    @contextmanager
+    def for_range(
+        self,
+        begin: Any,
+        end: Any,
+        name: str = "i",
+        dtype: str | None = None,
+        kind: str | int = s.SERIAL,
+    ) -> Iterator[e.Var]:
+        """A loop from ``begin`` to before ``end``, of a kind ``"serial"``, ``"parallel"``, ..."""
+        how = _FOR_NUMBERS.get(kind, str(kind)) if isinstance(kind, int) else kind
+        if how not in _KINDS:
+            raise ArgumentError(
+                f"for_range(kind={kind!r})",
+                "there is no such kind of loop",
+                f"kinds: {', '.join(_KINDS)}; scope_attr(axis, 'thread_extent', n) for threads",
+            )
+        first, last = ops.convert(begin), ops.convert(end)
+        if dtype is None:
+            dtype = dt.promote(first.dtype, last.dtype)
+        extent = ops.cast(dtype, ops.subtract(last, first))
+        var = e.Var(name, dtype)
+        with self._nested() as body:
+            yield var
+        self.emit(s.For(var, ops.cast(dtype, first), extent, how, _closed(body)))
+
+    @contextmanager
+    def while_loop(self, condition: Any) -> Iterator[None]:
+        """A loop that goes on while ``condition`` holds."""
+        test = ops.convert(condition)
+        with self._nested() as body:
+            yield
+        self.emit(s.While(test, _closed(body)))
+
+    @contextmanager
+    def if_scope(self, cond: Any) -> Iterator[None]:
+        """What happens where ``cond`` holds."""
+        test = ops.convert(cond)
+        with self._nested() as body:
+            yield
+        likely = any(test is known for known in self._likely)
+        self.emit(s.IfThenElse(test, _closed(body), None, likely))
+
+    @contextmanager
+    def else_scope(self) -> Iterator[None]:
+        """What happens where the condition of the ``if_scope`` just before does not hold."""
+        before = self._scopes[-1][-1] if self._scopes[-1] else None
+        if not isinstance(before, s.IfThenElse) or before.else_case is not None:
+            raise ArgumentError("else_scope()", "else_scope can only follow an if_scope")
+        self._scopes[-1].pop()
+        with self._nested() as body:
+            yield
+        self.emit(s.IfThenElse(before.condition, before.then_case, _closed(body), before.likely))
+
+    @contextmanager
+    def new_scope(self) -> Iterator[None]:
+        """A scope of its own: what is allocated in it ends with it."""
+        with self._nested() as body:
+            yield
+        self.emit(_closed(body))
+
+    @contextmanager
+    def _nested(self) -> Iterator[list[s.Stmt | Rest]]:
+        depth = len(self._scopes)
+        body: list[s.Stmt | Rest] = []
+        self._scopes.append(body)
+        try:
+            yield body
+        finally:
+            del self._scopes[depth:]
+
+    def get(self) -> s.Stmt:
+        """All that was emitted, as one statement.
+
+        Raises:
+            ArgumentError: within a scope, or a second time.
+        """
+        if len(self._scopes) != 1:
+            raise ArgumentError("ir_builder.get()", "a scope is still open")
+        body = self._scopes.pop()
+        self._scopes.append([])
+        return _closed(body)
+
+
+def _thread_loop(axis: e.IterVar, extent: e.PrimExpr, body: s.Stmt) -> s.Stmt:
+    first = ops.const(0, axis.var.dtype)
+    return s.For(axis.var, first, extent, s.THREAD_BINDING, body, {}, axis.thread_tag)
+
+
+def _closed(parts: list[s.Stmt | Rest]) -> s.Stmt:
+    """The statements of a scope as one; those that take what follows take it."""
+    after: list[s.Stmt] = []
+    for part in reversed(parts):
+        if isinstance(part, s.Stmt):
+            after.insert(0, part)
+        else:
+            after = [part(s.seq(*after))]
+    return s.seq(*after)

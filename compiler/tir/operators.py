@@ -1,0 +1,118 @@
+"""Python's operators, for everything that can stand in an expression."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from whet.compiler import tir  # by attribute: nodes have operators, and operators make nodes
+from whet.compiler.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from whet.compiler.tir.expr import PrimExpr
+
+
+class ExprOp:
+    """Python's operators, for everything that can stand in an expression."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # numpy scalars leave the operators to us, np.exp(expr) is refused
+
+    def __add__(self, other: Any) -> PrimExpr:
+        return tir.ops.add(self, other)
+
+    def __radd__(self, other: Any) -> PrimExpr:
+        return tir.ops.add(other, self)
+
+    def __sub__(self, other: Any) -> PrimExpr:
+        return tir.ops.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> PrimExpr:
+        return tir.ops.subtract(other, self)
+
+    def __mul__(self, other: Any) -> PrimExpr:
+        return tir.ops.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> PrimExpr:
+        return tir.ops.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> PrimExpr:
+        return tir.ops.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> PrimExpr:
+        return tir.ops.divide(other, self)
+
+    def __floordiv__(self, other: Any) -> PrimExpr:
+        return tir.ops.floordiv(self, other)
+
+    def __rfloordiv__(self, other: Any) -> PrimExpr:
+        return tir.ops.floordiv(other, self)
+
+    def __mod__(self, other: Any) -> PrimExpr:
+        return tir.ops.floormod(self, other)
+
+    def __rmod__(self, other: Any) -> PrimExpr:
+        return tir.ops.floormod(other, self)
+
+    def __neg__(self) -> PrimExpr:
+        return tir.ops.negate(self)
+
+    def __and__(self, other: Any) -> PrimExpr:
+        return tir.ops.bitwise("bitwise_and", self, other)
+
+    def __or__(self, other: Any) -> PrimExpr:
+        return tir.ops.bitwise("bitwise_or", self, other)
+
+    def __xor__(self, other: Any) -> PrimExpr:
+        return tir.ops.bitwise("bitwise_xor", self, other)
+
+    def __invert__(self) -> PrimExpr:
+        return tir.ops.bitwise_not(self)
+
+    def __lshift__(self, other: Any) -> PrimExpr:
+        return tir.ops.bitwise("shift_left", self, other)
+
+    def __rshift__(self, other: Any) -> PrimExpr:
+        return tir.ops.bitwise("shift_right", self, other)
+
+    def __lt__(self, other: Any) -> PrimExpr:
+        return tir.ops.compare(tir.expr.LT, self, other)
+
+    def __le__(self, other: Any) -> PrimExpr:
+        return tir.ops.compare(tir.expr.LE, self, other)
+
+    def __gt__(self, other: Any) -> PrimExpr:
+        return tir.ops.compare(tir.expr.GT, self, other)
+
+    def __ge__(self, other: Any) -> PrimExpr:
+        return tir.ops.compare(tir.expr.GE, self, other)
+
+    def __eq__(self, other: Any) -> Any:
+        if not _convertible(other):
+            return NotImplemented
+        return tir.ops.compare(tir.expr.EQ, self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        if not _convertible(other):
+            return NotImplemented
+        return tir.ops.compare(tir.expr.NE, self, other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise ArgumentError(
+            "the truth value of an expression",
+            "it has none before the kernel runs, so `if`, `and`, `or` and `not` cannot be used",
+            "use te.if_then_else, te.all, te.any or tir.Not instead",
+        )
+
+    def astype(self, dtype: str) -> PrimExpr:
+        """This value converted to ``dtype``."""
+        return tir.ops.cast(dtype, self)
+
+    def equal(self, other: Any) -> PrimExpr:
+        """An expression that is true where both are equal."""
+        return tir.ops.compare(tir.expr.EQ, self, other)
+
+
+def _convertible(other: Any) -> bool:
+    return isinstance(other, (ExprOp, int, float, bool))

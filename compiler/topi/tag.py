@@ -1,0 +1,13 @@
+"""What operators are tagged with, by TVM's names; schedules go by them."""
+
+from __future__ import annotations
+
+ELEMWISE = "elemwise"
+BROADCAST = "broadcast"
+INJECTIVE = "injective"
+COMM_REDUCE = "comm_reduce"
+
+
+def is_injective(tag: str) -> bool:
+    """Whether each element of the result is made of at most one of each operand."""
+    return any(t in (ELEMWISE, BROADCAST, INJECTIVE) for t in tag.split(","))

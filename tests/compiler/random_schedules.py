@@ -1,0 +1,248 @@
+"""Random legal schedules of a random computation: up to twelve primitives of every kind."""
+
+from itertools import pairwise
+
+from whet.compiler import te
+from whet.compiler.errors import ScheduleError
+from whet.compiler.te.extents import leaf_extents
+from whet.compiler.te.relations import INLINE, ROOT
+
+PRIMITIVES = 12
+#: what a primitive may refuse although its arguments were picked with care
+REFUSED = ("depend on each other", "is bound to", "bound to", "already", "reads it in another way")
+TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread")
+
+
+class RandomSchedule:
+    """A schedule of a graph with up to ``limit`` primitives.
+
+    Attributes:
+        s: the schedule.
+        args: what its caller passes: the inputs that are used, some intermediates, the outputs.
+        applied: the primitives that were accepted, by name.
+    """
+
+    def __init__(self, graph, pick, limit=PRIMITIVES):
+        self.pick = pick
+        ops = []
+        for t in graph.outputs:
+            if t.op not in ops:
+                ops.append(t.op)
+        self.s = te.create_schedule(ops)
+        self.applied = []
+        for _ in range(pick(0, limit)):
+            self._one()
+        kept = self._kept()
+        self.args = [*[t for t in graph.inputs if t.op in self.s.stage_map], *kept, *graph.outputs]
+
+    def _choose(self, things):
+        return things[self.pick(0, len(things) - 1)]
+
+    def _computed(self):
+        return [x for x in self.s.stages if isinstance(x.op, te.ComputeOp)]
+
+    def _loops(self):
+        """The stages whose loops can be changed."""
+        return [x for x in self._computed() if x.attach_type != INLINE and x.leaf_iter_vars]
+
+    def _one(self):
+        """Try one primitive."""
+        kinds = (self.split, self.split, self.fuse, self.reorder, self.tile, self.vectorize,
+                 self.unroll, self.parallel, self.bind, self.pragma, self.compute_at,
+                 self.compute_at, self.compute_inline, self.compute_root, self.cache_write,
+                 self.cache_read, self.rfactor, self.set_scope, self.storage_align)  # fmt: skip
+        primitive = self._choose(kinds)
+        try:
+            if primitive():
+                self.applied.append(primitive.__name__)
+        except ScheduleError as error:
+            assert any(why in str(error) for why in REFUSED), error
+
+    def _stage(self):
+        stages = self._loops()
+        return self._choose(stages) if stages else None
+
+    def _small(self, stage, most):
+        """The loops of a known number of steps, at most ``most``."""
+        known = leaf_extents(stage)
+        fits = [a for a in stage.leaf_iter_vars if known.get(a, "?").isdigit()]
+        return [a for a in fits if int(known[a]) <= most]
+
+    # loops
+
+    def split(self):
+        stage = self._stage()
+        if stage is None or len(stage.leaf_iter_vars) > 6:
+            return False
+        leaf, size = self._choose(stage.leaf_iter_vars), self.pick(1, 9)
+        stage.split(leaf, **{"factor" if self.pick(0, 3) else "nparts": size})
+        return True
+
+    def fuse(self):
+        stage = self._stage()
+        leaves = stage.leaf_iter_vars if stage else []
+        pairs = [(a, b) for a, b in pairwise(leaves) if a.iter_type == b.iter_type]
+        if not pairs:
+            return False
+        stage.fuse(*self._choose(pairs))
+        return True
+
+    def reorder(self):
+        stage = self._stage()
+        if stage is None or len(stage.leaf_iter_vars) < 2:
+            return False
+        leaves = list(stage.leaf_iter_vars)
+        some = [leaves.pop(self.pick(0, len(leaves) - 1)) for _ in range(self.pick(2, len(leaves)))]
+        stage.reorder(*some)
+        return True
+
+    def tile(self):
+        stage = self._stage()
+        data = [a for a in stage.leaf_iter_vars if a.iter_type == 0] if stage else []
+        if len(data) < 2 or len(stage.leaf_iter_vars) > 5:
+            return False
+        k = self.pick(0, len(data) - 2)
+        stage.tile(data[k], data[k + 1], self.pick(1, 5), self.pick(1, 9))
+        return True
+
+    def _annotated(self, name, most):
+        stage = self._stage()
+        leaves = self._small(stage, most) if stage else []
+        if not leaves:
+            return False
+        getattr(stage, name)(self._choose(leaves))
+        return True
+
+    def vectorize(self):
+        return self._annotated("vectorize", 64)
+
+    def unroll(self):
+        return self._annotated("unroll", 32)
+
+    def parallel(self):
+        return self._annotated("parallel", 10**6)
+
+    def bind(self):
+        stage = self._stage()
+        leaves = [a for a in stage.leaf_iter_vars if a.iter_type == 0] if stage else []
+        if not leaves:
+            return False
+        stage.bind(self._choose(leaves), te.thread_axis(self._choose(TAGS)))
+        return True
+
+    def pragma(self):
+        stage = self._stage()
+        if stage is None:
+            return False
+        name, value = self._choose(
+            (("auto_unroll_max_step", 8), ("unroll_explicit", True), ("a_hint", None))
+        )
+        stage.pragma(self._choose(stage.leaf_iter_vars), name, value)
+        return True
+
+    # places
+
+    def compute_at(self):
+        movable = [x for x in self._computed() if not x.is_output]
+        if not movable:
+            return False
+        stage = self._choose(movable)
+        parents = [p for p in self._loops() if p is not stage and self.s.feeds(stage, p)]
+        if not parents:
+            return False
+        parent = self._choose(parents)
+        stage.compute_at(parent, self._choose(parent.leaf_iter_vars))
+        return True
+
+    def compute_inline(self):
+        fits = [
+            x
+            for x in self._computed()
+            if not (x.is_output or x.op.reduce_axis or x.relations or x.attach_type == INLINE)
+            and not any(y.attach_stage is x for y in self.s.stages)
+        ]
+        if not fits:
+            return False
+        self._choose(fits).compute_inline()
+        return True
+
+    def compute_root(self):
+        fits = [x for x in self._computed() if not x.is_output]
+        if not fits:
+            return False
+        self._choose(fits).compute_root()
+        return True
+
+    # new stages
+
+    def cache_write(self):
+        fits = [
+            x
+            for x in self._loops()
+            if not x.relations and not any(y.attach_stage is x for y in self.s.stages)
+        ]
+        if not fits:
+            return False
+        stage = self._choose(fits)
+        tensors = [stage.op.output(k) for k in range(stage.op.num_outputs)]
+        scope = self._choose(("global", "local"))
+        self.s.cache_write(tensors if len(tensors) > 1 else tensors[0], scope)
+        return True
+
+    def cache_read(self):
+        read = [x for x in self.s.stages if self.s.consumers(x) and x.attach_type != INLINE]
+        read = [x for x in read if not isinstance(x.op, te.ComputeOp) or x.leaf_iter_vars]
+        if not read:
+            return False
+        stage = self._choose(read)
+        reader = self._choose(self.s.consumers(stage))
+        tensor = self._choose([t for t in reader.op.input_tensors if self.s[t] is stage])
+        if reader.attach_type == INLINE:
+            return False
+        self.s.cache_read(tensor, self._choose(("global", "local", "shared")), [reader.op])
+        return True
+
+    def rfactor(self):
+        fits = [
+            (x, a)
+            for x in self._loops()
+            for a in x.leaf_iter_vars
+            if a.iter_type == 2 and not any(y.attach_stage is x for y in self.s.stages)
+        ]
+        if not fits:
+            return False
+        stage, axis = self._choose(fits)
+        self.s.rfactor(stage.op.output(0), axis, self.pick(0, len(stage.op.axis)))
+        return True
+
+    # memory
+
+    def set_scope(self):
+        fits = [x for x in self._loops() if not x.is_output]
+        if not fits:
+            return False
+        self._choose(fits).set_scope(self._choose(("global", "local", "shared")))
+        return True
+
+    def storage_align(self):
+        fits = [x for x in self._loops() if not x.is_output and x.op.axis]
+        if not fits:
+            return False
+        stage = self._choose(fits)
+        stage.storage_align(self._choose(stage.op.axis), self.pick(1, 8), self.pick(0, 7))
+        return True
+
+    def _kept(self):
+        """Some intermediates that are arguments, too."""
+        fits = [
+            x
+            for x in self._computed()
+            if x.attach_type == ROOT and not x.is_output and x.op.num_outputs == 1
+        ]
+        plain = [x for x in fits if x.scope in ("", "global") and self.pick(0, 5) == 0]
+        plain = [x for x in plain if not self._aligned(x)]
+        return [x.op.output(0) for x in plain]
+
+    def _aligned(self, stage):
+        """Whether the stage's rows are padded, which a caller's array has no room for."""
+        return any(a.dim_align_factor for a in stage.iter_var_attrs.values())

@@ -1,0 +1,71 @@
+"""The methods of a buffer, by TVM's names: offsets, vectors, pointers, the flattened view."""
+
+import numpy as np
+import pytest
+
+from whet.compiler import driver, te, tir
+from whet.compiler.errors import ArgumentError
+from whet.compiler.tir.printer import Printer
+
+
+def text(x):
+    return Printer().expr(x)
+
+
+def test_offsets_follow_the_strides_and_the_first_element():
+    i, j = tir.Var("i"), tir.Var("j")
+    compact = tir.decl_buffer((3, 5), name="A")
+    assert text(compact.offset_of([i, j])) == "i * 5 + j"
+    assert int(compact.offset_of([2, 4])) == 14
+    padded = tir.decl_buffer((3, 5), strides=(8, 1), elem_offset=2, name="P")
+    assert int(padded.offset_of([2, 4])) == 2 + 16 + 4
+    n = tir.SizeVar("n")
+    assert text(tir.decl_buffer((3, n), name="S").offset_of([i, j])) == "i * n + j"
+    with pytest.raises(ArgumentError, match="the buffer has 2 dimensions"):
+        compact.offset_of([i])
+
+
+def test_loads_and_stores_take_vectors_along_the_last_dimension():
+    A = tir.decl_buffer((4, 8), name="A")
+    assert text(A.vload([1, 0], "float32x8")) == "A[1, ramp(0, 1, 8)]"
+    assert A.vload([1, 2]).dtype == "float32"
+    with pytest.raises(ArgumentError, match="the buffer holds float32"):
+        A.vload([0, 0], "int32x4")
+    B = tir.decl_buffer((4, 8), name="B")
+    body = tir.SeqStmt(tuple(B.vstore([i, 0], A.vload([3 - i, 0], "float32x8")) for i in range(4)))
+    func = tir.PrimFunc((A, B), body, attrs={"global_symbol": "flip"})
+    a, b = np.random.rand(4, 8).astype("f4"), np.full((4, 8), np.nan, "f4")
+    driver.build(func, target="llvm")(a, b)
+    np.testing.assert_array_equal(b, a[::-1])
+
+
+def test_pointers_say_what_is_accessed():
+    A = tir.decl_buffer((3, 5), name="A")
+    whole = A.access_ptr("r")
+    assert (whole.op, int(whole.args[1]), int(whole.args[2])) == ("tvm_access_ptr", 15, 1)
+    part = A.access_ptr("w", offset=7)
+    assert (text(part.args[0]), int(part.args[1]), int(part.args[2])) == ("A[1, 2]", 8, 2)
+    assert int(A.access_ptr("rw", content_lanes=5, extent=10).args[1]) == 2
+    with pytest.raises(ArgumentError, match="the mask is 'r', 'w' or 'rw'"):
+        A.access_ptr("x")
+
+
+def test_the_flattened_buffer_is_the_same_memory():
+    A = tir.decl_buffer((3, 5), name="A", scope="shared")
+    flat = A.get_flattened_buffer()
+    assert [int(d) for d in flat.shape] == [15] and flat.data is A.data
+    assert flat.scope() == A.scope() == "shared"
+    padded = tir.decl_buffer((3, 5), strides=(8, 1))
+    assert [int(d) for d in padded.get_flattened_buffer().shape] == [24]
+
+
+def test_what_a_lowered_function_says_of_itself():
+    A = te.placeholder((4,), name="A")
+    B = te.compute((4,), lambda i: A[i] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    raw = driver.schedule_to_module(s, [A, B], "f")["f"]
+    assert raw.attrs["global_symbol"] == "f" and not raw.attrs.get("lowered")
+    done = driver.lower(s, [A, B], name="f")["f"]
+    assert done.attrs["global_symbol"] == "f" and done.attrs["lowered"]
+    signature = done.attrs["signature"]
+    assert signature.name == "f" and [p.name for p in signature.params] == ["A", "B"]

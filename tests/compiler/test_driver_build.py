@@ -1,0 +1,319 @@
+"""lower() and build() in every form of their arguments, and what they refuse."""
+
+import numpy as np
+import pytest
+
+import whet
+from whet.compiler import te, tir
+from whet.compiler.driver import (
+    build,
+    compile_module,
+    get_binds,
+    lower,
+    program_hash,
+    schedule_to_module,
+)
+from whet.compiler.errors import ArgumentError, ArtifactError, CodegenError, TargetError
+from whet.compiler.target import Target
+from whet.compiler.te.auto_bind import AutoBindWarning
+
+RNG = np.random.default_rng(11)
+
+
+def scaled(n=9, factor=2.0):
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * factor, name="B")
+    return te.create_schedule(B.op), [A, B]
+
+
+def check(function, n=9, factor=2.0):
+    a, b = RNG.random(n, "float32"), np.full(n, np.nan, "float32")
+    function(a, b)
+    np.testing.assert_allclose(b, a * np.float32(factor), rtol=1e-6)
+
+
+# lower
+
+
+def test_lowering_again_changes_nothing():
+    s, args = scaled()
+    once = lower(s, args, name="f")
+    assert lower(once) is once
+    twice = lower(once["f"], name="f")
+    assert twice["f"] is once["f"]
+    renamed = lower(once["f"], name="g")
+    assert list(renamed) == ["g"] and renamed["g"].attrs["signature"].name == "g"
+    check(build(renamed)["g"])
+
+
+def test_buffers_scalars_and_binds_as_arguments():
+    n = te.size_var("n")
+    x = te.var("x", "float32")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * x, name="B")
+    given = tir.decl_buffer((n,), name="given")
+    f = build(te.create_schedule(B.op), [given, x, B], binds={A: given})
+    a, b = RNG.random(7, "float32"), np.full(7, np.nan, "float32")
+    f(a, 3.0, b)
+    np.testing.assert_allclose(b, a * 3, rtol=1e-6)
+    assert [p.name for p in f.entry_func.signature.params] == ["given", "x", "B"]
+    binds, params = get_binds([A, x, B], binds={A: given})
+    assert params[0] is given and params[1] is x and binds[B] is params[2]
+
+
+def test_schedule_to_module_applies_no_pass():
+    s, args = scaled(8)
+    _, j = s[args[1]].split(args[1].op.axis[0], 4)
+    s[args[1]].vectorize(j)
+    raw = schedule_to_module(s, args, "g")
+    assert "vectorized(4)" in raw["g"].script() and not raw["g"].attrs.get("lowered")
+    assert "ramp" in lower(raw)["g"].script()
+    assert program_hash(lower(raw), Target("llvm")) == program_hash(
+        lower(s, args, "g"), Target("llvm")
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda s, a: lower(3), "expected input to be an IRModule, PrimFunc or te.Schedule"),
+        (lambda s, a: lower(s), "args must be given for a schedule"),
+        (lambda s, a: lower(s, [a[0], "B"]), r"args\[1\] = 'B'.*neither a Tensor, a Buffer nor"),
+        (lambda s, a: lower(s, a[0]), "the arguments are a list"),
+        (lambda s, a: lower(s, [a[0], a[0]]), "an argument stands there twice"),
+        (lambda s, a: lower(s, a, binds={a[0]: 3}), "it maps tensors to buffers"),
+        (lambda s, a: build(s), "args must be given for build from schedule"),
+        (lambda s, a: build([]), "there is nothing to build"),
+        (lambda s, a: build({}), "there is nothing to build"),
+        (lambda s, a: build({3: lower(s, a)}), "the key of inputs must be str or Target"),
+        (lambda s, a: build({"llvm": s}), "inputs must be Schedule, IRModule, or dict of str"),
+        (lambda s, a: build({"llvm": whet.IRModule()}), "its module has no function"),
+        (lambda s, a: build([lower(s, a), lower(s, a)]), "two functions are named 'main'"),
+        (
+            lambda s, a: build({"llvm": lower(s, a), "c": lower(s, a)}),
+            "two functions are named 'main', for llvm and for c",
+        ),
+        (lambda s, a: build(s, a, runtime="crt"), "there is one runtime"),
+    ],
+)
+def test_what_is_refused(call, message):
+    s, args = scaled()
+    with pytest.raises(ValueError, match=message) as caught:
+        call(s, args)
+    assert isinstance(caught.value, ArgumentError)
+
+
+# build
+
+
+def test_schedule_function_module_and_lists_of_them():
+    s, args = scaled()
+    check(build(s, args))
+    mod = lower(s, args, name="a")
+    check(build(mod)["a"])
+    check(build(mod["a"])["a"])
+    raw = schedule_to_module(s, args, "raw")
+    check(build(raw["raw"]))
+    t, more = scaled(5, 3.0)
+    both = build([mod, lower(t, more, name="b")["b"]], target="llvm")
+    check(both["a"])
+    check(both["b"], 5, 3.0)
+    assert both.entry_name == "a" and both["__tvm_main__"] is both["a"]
+
+
+def test_what_a_module_knows_of_its_making():
+    s, args = scaled()
+    target = Target("llvm -num-threads=1")
+    f = build(s, args, target, name="f", runtime="cpp")
+    assert f.name == "f" and list(f.ir_module_by_target) == [target]
+    assert f.ir_module_by_target[target]["f"].attrs["lowered"]
+    with Target("llvm -num-threads=2"):
+        assert next(iter(build(s, args).ir_module_by_target)).num_threads == 2
+    assert next(iter(build(s, args).ir_module_by_target)) == Target("llvm")
+
+
+def test_functions_of_two_cpu_targets_in_one_module():
+    s, args = scaled()
+    t, more = scaled(5, 3.0)
+    mods = {"llvm": lower(s, args, name="a"), Target("c"): lower(t, more, name="b")}
+    f = build(mods)
+    check(f["a"])
+    check(f["b"], 5, 3.0)
+    assert f.type_key == "llvm" and [m.type_key for m in f.imported_modules] == ["c"]
+
+
+def test_target_host_is_deprecated_and_the_host_rules():
+    s, args = scaled()
+    with pytest.warns(DeprecationWarning, match=r"target=Target\(target, host=...\)"):
+        f = whet.build(s, args, "llvm", target_host="llvm -num-threads=1")
+    (target,) = f.ir_module_by_target
+    assert target.host == Target("llvm -num-threads=1")
+    check(f)
+    with (
+        pytest.warns(DeprecationWarning),
+        pytest.raises(ArgumentError, match="a host is a CPU"),
+    ):
+        build(s, args, "llvm", target_host="cuda")
+
+
+def test_a_dict_takes_what_is_lowered():
+    s, args = scaled()
+    with pytest.raises(CodegenError, match="it has not been lowered"):
+        build({"llvm": schedule_to_module(s, args)})
+
+
+# GPUs
+
+
+def test_a_schedule_that_binds_nothing_is_bound_and_says_so():
+    n = te.size_var("n")
+    A = te.placeholder((n, 37), name="A")
+    k = te.reduce_axis((0, 37), name="k")
+    R = te.compute((n,), lambda i: te.sum(A[i, k], axis=k), name="R")
+    D = te.compute((n, 37), lambda i, j: A[i, j] / R[i], name="D")
+    s = te.create_schedule(D.op)
+    with pytest.warns(AutoBindWarning) as caught:
+        f = whet.build(s, [A, D], target="cuda", name="norm")
+    (said,) = caught
+    assert said.filename == __file__
+    assert "bound R: i to blockIdx.x and 256 of threadIdx.x; D: i, j to" in str(said.message)
+    source = f.get_source("cuda")
+    assert source.count("__global__ void __launch_bounds__(256)") == 2
+    assert not s[D].relations, "the user's schedule stays as it is"
+    assert 'thread_binding(256, "threadIdx.x")' in f.get_source()
+    check_rows(build(s, [A, D]))
+
+
+def check_rows(f):
+    a, d = RNG.random((6, 37), "float32"), np.full((6, 37), np.nan, "float32")
+    f(a, d)
+    np.testing.assert_allclose(d, a / a.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_a_sum_of_everything_is_run_by_one_thread():
+    A = te.placeholder((37,), name="A")
+    k = te.reduce_axis((0, 37), name="k")
+    S = te.compute((), lambda: te.sum(A[k], axis=k), name="S")
+    with pytest.warns(AutoBindWarning, match="bound S: one thread"):
+        f = whet.build(te.create_schedule(S.op), [A, S], target="cuda")
+    assert "__launch_bounds__(1)" in f.get_source("cuda")
+
+
+def test_attached_stages_and_schedules_for_the_cpu_are_bound_around(recwarn):
+    A = te.placeholder((6, 64), name="A")
+    B = te.compute((6, 64), lambda i, j: A[i, j] + 1.0, name="B")
+    C = te.compute((6, 64), lambda i, j: B[i, j] * 2.0, name="C")
+    s = te.create_schedule(C.op)
+    s[C].parallel(C.op.axis[0])
+    s[B].compute_at(s[C], C.op.axis[0])
+    _, j = s[C].split(C.op.axis[1], 4)
+    s[C].vectorize(j)
+    whet.build(s, [A, C], target="cuda")
+    assert "bound C: i to blockIdx.x" in str(recwarn.pop(AutoBindWarning).message)
+
+
+def test_a_bound_schedule_is_left_alone(recwarn):
+    s, args = scaled()
+    s[args[1]].bind(args[1].op.axis[0], te.thread_axis("threadIdx.x"))
+    build(s, args, target="cuda")
+    assert not [w for w in recwarn if issubclass(w.category, AutoBindWarning)]
+
+
+def test_calling_what_was_built_for_a_gpu_says_what_is_missing(tmp_path):
+    s, args = scaled()
+    s[args[1]].bind(args[1].op.axis[0], te.thread_axis("threadIdx.x"))
+    f = build(s, args, target=Target("cuda -arch=sm_80"), name="f")
+    assert f.functions == ["f"] and f.imported_modules[0].functions == ["f_kernel0"]
+    arrays = np.zeros(9, "float32"), np.zeros(9, "float32")
+    for call in (f, f["f"], f.imported_modules[0]):
+        with pytest.raises(TargetError, match=r"does not launch it yet\n.*get_source"):
+            call(*arrays)
+    with pytest.raises(TargetError, match="does not launch it yet"):
+        f.time_evaluator("f", whet.cpu(0))(*arrays)
+    f.imported_modules[0].save(tmp_path / "f.cu")
+    assert (tmp_path / "f.cu").read_text() == f.get_source("cuda")
+
+
+# other processors
+
+
+MACHINES = {  # ELF's e_machine
+    "aarch64-linux-gnu": 183,
+    "riscv64-linux-gnu": 243,
+    "armv7-linux-gnueabihf": 40,
+    "powerpc64le-linux-gnu": 21,
+    "loongarch64-linux-gnu": 258,
+    "i686-linux-gnu": 3,
+}
+
+
+def kernel_of_all_sorts():
+    """Vectors, a reduction, a tail, a function, and memory from the heap."""
+    n = te.size_var("n")
+    A = te.placeholder((n, 13), name="A")
+    B = te.compute((n, 13), lambda i, j: te.exp(A[i, j]), name="B")
+    k = te.reduce_axis((0, 13), name="k")
+    C = te.compute((n,), lambda i: te.sum(B[i, k], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    _, inner = s[B].split(B.op.axis[1], 4)
+    s[B].vectorize(inner)
+    s[C].parallel(C.op.axis[0])
+    return s, [A, C]
+
+
+@pytest.mark.parametrize("triple", MACHINES)
+def test_an_object_for_another_processor(triple, tmp_path):
+    s, args = kernel_of_all_sorts()
+    f = build(s, args, target=f"llvm -mtriple={triple}", name="f")
+    f.save(tmp_path / "f.o")
+    data = (tmp_path / "f.o").read_bytes()
+    assert data[:4] == b"\x7fELF" and int.from_bytes(data[18:20], "little") == MACHINES[triple]
+    assert b"f__raw" in data
+    assert len(f.get_source("asm")) > 500
+
+
+def test_webassembly():
+    s, args = kernel_of_all_sorts()
+    target = Target("llvm -mtriple=wasm32-unknown-unknown")
+    with target:
+        made = compile_module(lower(s, args, name="f"), target)
+    assert made.object[:4] == b"\0asm"
+
+
+def test_code_for_another_processor_cannot_be_called():
+    s, args = scaled()
+    f = build(s, args, target="llvm -mtriple=riscv64-linux-gnu")
+    arrays = np.zeros(9, "float32"), np.zeros(9, "float32")
+    for call in (f, f["default_function"]):
+        with pytest.raises(ArtifactError, match="it was made for riscv64, this machine is"):
+            call(*arrays)
+
+
+def test_checked_entries_are_there_where_dltensor_looks_the_same():
+    s, args = scaled()
+    wide = build(s, args, target="llvm -mtriple=aarch64-linux-gnu", name="f").get_source("ll")
+    narrow = build(s, args, target="llvm -mtriple=armv7-linux-gnueabihf", name="f").get_source("ll")
+    assert '@"f"(ptr %args' in wide and '@"f"(ptr %args' not in narrow
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("llvm -mtriple=riscv64-linux-gnu -mcpu=generic-rv32", "RV64 target requires an RV64 CPU"),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=z80", "'z80' is not a recognized processor"),
+        ("llvm -mtriple=aarch64-linux-gnu -mattr=+warp", "'\\+warp' is not a recognized feature"),
+        ("llvm -mcpu=x86-64 -mattr=-64bit", "64-bit code requested"),
+        ("llvm -mcpu=x86-64 -mattr=+warp", "'\\+warp' is not a recognized feature"),
+        ("llvm -mtriple=aarch64-linux-gnu -mfloat-abi=soft", "passes floats in registers only"),
+    ],
+)
+def test_what_llvm_would_end_the_process_for_is_an_error(target, message):
+    s, args = scaled()
+    with pytest.raises(TargetError, match=message):
+        build(s, args, target=target)
+
+
+def test_a_target_of_fast_math_and_levels_builds():
+    s, args = scaled()
+    check(build(s, args, target="llvm -opt-level=3"))
+    check(build(s, args, target="llvm -opt-level=0"))

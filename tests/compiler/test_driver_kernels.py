@@ -1,0 +1,344 @@
+"""Host and device parts: golden text of the split, barriers, and kernels run thread by thread."""
+
+import numpy as np
+import pytest
+from gpu_threads import run_kernel
+
+from whet.compiler import te, tir
+from whet.compiler.driver import lower
+from whet.compiler.errors import LowerError
+from whet.compiler.passes.split_host_device import split_host_device, split_module
+from whet.compiler.target import Target
+from whet.compiler.te.auto_bind import bound_schedule
+from whet.compiler.tir.function import IRModule
+
+RNG = np.random.default_rng(7)
+
+
+def thread(tag, extent=None):
+    return te.thread_axis(tag) if extent is None else te.thread_axis((0, extent), tag)
+
+
+def lowered(s, args, name="main"):
+    with Target("cuda"):
+        return lower(s, args, name=name)[name]
+
+
+def text(func):
+    host, kernels = split_host_device(func)
+    return "\n\n".join(f.script() for f in (host, *kernels))
+
+
+def run(func, arrays, sizes=None, seed=0):
+    """Run all kernels of a function in order; intermediate buffers are made as they are needed."""
+    sizes = sizes or {}
+    host, kernels = split_host_device(func)
+    memory = {k: v.reshape(-1) for k, v in arrays.items()}
+
+    def allocate(n):
+        if isinstance(n, tir.Allocate):
+            dims = tir.substitute(
+                n.buffer.shape[0],
+                {v: tir.const(sizes[v.name]) for v in tir.variables(n.buffer.shape[0])},
+            )
+            memory[n.buffer.name] = np.full(int(dims), np.nan)
+
+    tir.post_order_visit(host.body, allocate)
+    for kernel in kernels:
+        named = {
+            p.name: memory[p.name] if isinstance(p, tir.Buffer) else sizes[p.name]
+            for p in kernel.params
+        }
+        run_kernel(kernel, named, seed)
+
+
+def two_loops():
+    """A stage in shared memory, and a shorter loop over the same threads that reads it."""
+    A = tir.decl_buffer((48,), name="A")
+    B = tir.decl_buffer((30,), name="B")
+    ib = tir.ir_builder.create()
+    a, b = ib.buffer_ptr(A), ib.buffer_ptr(B)
+    bx, t1, t2 = thread("blockIdx.x"), thread("threadIdx.x"), thread("threadIdx.x")
+    ib.scope_attr(bx, "thread_extent", 6)
+    S = ib.allocate("float32", 8, "S", scope="shared")
+    with ib.new_scope():
+        ib.scope_attr(t1, "thread_extent", 8)
+        S[t1] = a[bx * 8 + t1] + 1.0
+    with ib.new_scope():
+        ib.scope_attr(t2, "thread_extent", 5)
+        b[bx * 5 + t2] = S[t2 + 3]
+    return tir.PrimFunc([A, B], ib.get(), attrs={"global_symbol": "f", "lowered": True})
+
+
+def test_loops_of_one_tag_become_one_variable_with_a_barrier_between():
+    assert text(two_loops()) == (
+        "def f(A: float32[48], B: float32[30]):\n"
+        "    launch_kernel('f_kernel0', A.data, B.data, 6, 1, 1, 8, 1, 1)\n\n"
+        "def f_kernel0(A: float32[48], B: float32[30]):\n"
+        "    attr(blockIdx_x, 'thread_extent', 6)\n"
+        "    attr(threadIdx_x, 'thread_extent', 8)\n"
+        '    S = allocate([8], "float32", "shared")\n'
+        "    S[threadIdx_x] = A[blockIdx_x * 8 + threadIdx_x] + float32(1.0)\n"
+        "    tvm_storage_sync('shared')\n"
+        "    if threadIdx_x < 5:\n"
+        "        B[blockIdx_x * 5 + threadIdx_x] = S[threadIdx_x + 3]"
+    )
+
+
+def test_threads_run_in_any_order_give_what_the_loops_give():
+    A, B = RNG.random(48), np.full(30, np.nan)
+    run(two_loops(), {"A": A, "B": B})
+    np.testing.assert_array_equal(B.reshape(6, 5), A.reshape(6, 8)[:, 3:] + 1)
+
+
+def test_attributes_of_a_kernel():
+    host, (kernel,) = split_host_device(two_loops())
+    assert kernel.attrs["global_symbol"] == "f_kernel0"
+    assert kernel.attrs["calling_conv"] == "kernel_launch"
+    assert {k: int(v) for k, v in kernel.attrs["thread_extent"].items()} == {
+        "blockIdx.x": 6,
+        "threadIdx.x": 8,
+    }
+    assert [p.name for p in kernel.params] == ["A", "B"]
+    both = split_module(IRModule({"f": two_loops()}), Target("cuda"))
+    assert list(both) == ["f", "f_kernel0"] and both["f"].script() == host.script()
+    assert list(split_module(both, Target("cuda"))) == ["f", "f_kernel0"]
+
+
+def matmul(n, m, k, tile, bk):
+    """A matmul with tiles in shared memory, loaded by all threads of a block together."""
+    A, B = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")
+    r = te.reduce_axis((0, k), name="r")
+    C = te.compute((n, m), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
+    s = te.create_schedule(C.op)
+    AA, BB = s.cache_read(A, "shared", [C]), s.cache_read(B, "shared", [C])
+    CL = s.cache_write(C, "local")
+    i, j = s[C].op.axis
+    bi, ti = s[C].split(i, tile)
+    bj, tj = s[C].split(j, tile)
+    s[C].reorder(bi, bj, ti, tj)
+    for axis, tag in (
+        (bi, "blockIdx.y"),
+        (bj, "blockIdx.x"),
+        (ti, "threadIdx.y"),
+        (tj, "threadIdx.x"),
+    ):
+        s[C].bind(axis, thread(tag))
+    s[CL].compute_at(s[C], tj)
+    ko, ki = s[CL].split(s[CL].op.reduce_axis[0], bk)
+    s[CL].reorder(ko, ki, *s[CL].op.axis)
+    for X in (AA, BB):
+        s[X].compute_at(s[CL], ko)
+        y, x = s[X].op.axis
+        yo, yi = s[X].split(y, nparts=tile)
+        xo, xi = s[X].split(x, nparts=tile)
+        s[X].reorder(yo, xo, yi, xi)
+        s[X].bind(yo, thread("threadIdx.y"))
+        s[X].bind(xo, thread("threadIdx.x"))
+    return s, [A, B, C]
+
+
+@pytest.mark.parametrize(("n", "m", "k"), [(8, 8, 8), (12, 8, 20), (13, 9, 11), (10, 1, 7)])
+def test_a_matmul_with_tiles_in_shared_memory(n, m, k):
+    s, args = matmul(n, m, k, 4, 4)
+    func = lowered(s, args)
+    kernel = split_host_device(func)[1][0].script()
+    assert kernel.count("tvm_storage_sync") == 2 and kernel.count('"shared"') == 2
+    A, B, C = RNG.random((n, k)), RNG.random((k, m)), np.full((n, m), np.nan)
+    run(func, {"A": A, "B": B, "C": C}, seed=n)
+    np.testing.assert_allclose(C, A @ B, rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_matmuls_of_drawn_sizes_and_tiles(seed):
+    rng = np.random.default_rng(seed)
+    n, m, k = (int(x) for x in rng.integers(1, 15, 3))
+    s, args = matmul(n, m, k, int(rng.integers(1, 6)), int(rng.integers(1, 6)))
+    A, B, C = RNG.random((n, k)), RNG.random((k, m)), np.full((n, m), np.nan)
+    run(lowered(s, args), {"A": A, "B": B, "C": C}, seed=seed)
+    np.testing.assert_allclose(C, A @ B, rtol=1e-12)
+
+
+def test_a_kernel_without_its_barriers_is_wrong():
+    """The simulator would see a barrier that is missing."""
+    s, args = matmul(8, 8, 8, 4, 4)
+    (kernel,) = split_host_device(lowered(s, args))[1]
+
+    def drop(n):
+        gone = isinstance(n.value, tir.Call) and n.value.op == "tvm_storage_sync"
+        return tir.Evaluate(tir.const(0)) if gone else None
+
+    broken = kernel.with_body(
+        tir.stmt_functor.ir_transform(kernel.body, None, drop, ["tir.Evaluate"])
+    )
+    A, B, C = RNG.random(64), RNG.random(64), np.full(64, np.nan)
+    run_kernel(broken, {"A": A, "B": B, "C": C}, seed=1)
+    assert not np.allclose(C.reshape(8, 8), A.reshape(8, 8) @ B.reshape(8, 8), rtol=1e-3)
+
+
+def test_sizes_become_arguments_of_each_kernel():
+    n = te.size_var("n")
+    A = te.placeholder((n, 7), name="A")
+    k = te.reduce_axis((0, 7), name="k")
+    R = te.compute((n,), lambda i: te.sum(A[i, k], axis=k), name="R")
+    D = te.compute((n, 7), lambda i, j: A[i, j] / R[i], name="D")
+    s = te.create_schedule(D.op)
+    for stage in (R, D):
+        o, i = s[stage].split(s[stage].op.axis[0], 4)
+        s[stage].bind(o, thread("blockIdx.x"))
+        s[stage].bind(i, thread("threadIdx.x"))
+    func = lowered(s, [A, D])
+    _, kernels = split_host_device(func)
+    assert [k.attrs["global_symbol"] for k in kernels] == ["main_kernel0", "main_kernel1"]
+    assert all(any(p.name == "n" for p in k.params) for k in kernels)
+    a, d = RNG.random((13, 7)), np.full((13, 7), np.nan)
+    run(func, {"A": a, "D": d}, {"n": 13})
+    np.testing.assert_allclose(d, a / a.sum(1, keepdims=True), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:no loop of the schedule:UserWarning")
+def test_loops_that_were_bound_by_themselves():
+    n = te.size_var("n")
+    A = te.placeholder((n, 21), name="A")
+    k = te.reduce_axis((0, 21), name="k")
+    R = te.compute((n,), lambda i: te.max(A[i, k], axis=k), name="R")
+    D = te.compute((n, 21), lambda i, j: te.exp(A[i, j] - R[i]), name="D")
+    q, r = te.reduce_axis((0, n), name="q"), te.reduce_axis((0, 21), name="r")
+    S = te.compute((1,), lambda _: te.sum(D[q, r], axis=[q, r]), name="S")
+    s = te.create_schedule([D.op, S.op])
+    bound = bound_schedule(s, Target("cuda -max_threads_per_block=32"))
+    a, d, total = RNG.random((13, 21)), np.full((13, 21), np.nan), np.full(1, np.nan)
+    run(lowered(bound, [A, D, S]), {"A": a, "D": d, "S": total}, {"n": 13}, seed=5)
+    wanted = np.exp(a - a.max(1, keepdims=True))
+    np.testing.assert_allclose(d, wanted, rtol=1e-12)
+    np.testing.assert_allclose(total, wanted.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_shared_stages_at_any_loop_and_of_any_size(seed):
+    """A stencil whose rows go through shared memory, under drawn sizes and factors."""
+    rng = np.random.default_rng(seed)
+    n, m, f, g = (int(rng.integers(low, high)) for low, high in ((2, 9), (3, 14), (1, 5), (1, 6)))
+    A = te.placeholder((n, m + 2), name="A")
+    B = te.compute((n, m + 2), lambda i, j: A[i, j] * 2.0 + 1.0, name="B")
+    C = te.compute((n, m), lambda i, j: B[i, j] + B[i, j + 1] * 3.0 + B[i, j + 2], name="C")
+    s = te.create_schedule(C.op)
+    io, ii = s[C].split(C.op.axis[0], f)
+    jo, ji = s[C].split(C.op.axis[1], g)
+    s[C].reorder(io, jo, ii, ji)
+    s[C].bind(jo, thread("blockIdx.x"))
+    s[C].bind(io, thread("blockIdx.y"))
+    s[C].bind(ji, thread("threadIdx.x"))
+    s[B].compute_at(s[C], [jo, ii][seed % 2])
+    s[B].set_scope("shared")
+    _, x = s[B].split(s[B].op.axis[1], nparts=int(rng.integers(1, 4)))
+    if seed % 3:
+        s[B].bind(x, thread("threadIdx.x"))
+    func = lowered(s, [A, C])
+    a, c = RNG.random((n, m + 2)), np.full((n, m), np.nan)
+    run(func, {"A": a, "C": c}, seed=seed)
+    b = a * 2 + 1
+    np.testing.assert_allclose(c, b[:, :-2] + 3 * b[:, 1:-1] + b[:, 2:], rtol=1e-12)
+
+
+def test_what_is_outside_the_thread_loops_is_done_once():
+    A = tir.decl_buffer((6,), name="A")
+    ib = tir.ir_builder.create()
+    a = ib.buffer_ptr(A)
+    bx, tx = thread("blockIdx.x"), thread("threadIdx.x")
+    ib.scope_attr(bx, "thread_extent", 2)
+    S = ib.allocate("float32", 1, "S", scope="shared")
+    S[0] = a[bx * 3]
+    with ib.new_scope():
+        ib.scope_attr(tx, "thread_extent", 3)
+        a[bx * 3 + tx] = S[0] + 1.0
+    func = tir.PrimFunc([A], ib.get(), attrs={"global_symbol": "f"})
+    assert "if threadIdx_x == 0:\n        S[0]" in text(func)
+    values = np.arange(6.0)
+    run(func, {"A": values}, seed=3)
+    np.testing.assert_array_equal(values, [1, 1, 1, 4, 4, 4])
+
+
+def test_a_reduction_over_threads_is_refused():
+    A = te.placeholder((5, 32), name="A")
+    k = te.reduce_axis((0, 32), name="k")
+    B = te.compute((5,), lambda i: te.sum(A[i, k], axis=k), name="B")
+    s = te.create_schedule(B.op)
+    s[B].bind(s[B].op.axis[0], thread("blockIdx.x"))
+    s[B].bind(k, thread("threadIdx.x"))
+    with pytest.raises(LowerError, match=r"threadIdx\.x.*\n.*rfactor"):
+        split_host_device(lowered(s, [A, B]))
+
+
+def test_what_no_thread_computes_is_refused():
+    A = te.placeholder((5,), name="A")
+    B = te.compute((5,), lambda i: A[i] + 1.0, name="B")
+    with pytest.raises(LowerError, match=r"B is computed outside all threads.*\n.*bind"):
+        split_host_device(lowered(te.create_schedule(B.op), [A, B]))
+
+
+def test_what_is_read_by_no_thread_is_refused():
+    A = tir.decl_buffer((4,), "int32", name="A")
+    ib = tir.ir_builder.create()
+    a = ib.buffer_ptr(A)
+    with ib.if_scope(a[0] > 1):
+        ib.scope_attr(thread("threadIdx.x"), "thread_extent", 4)
+        a[1] = 1
+    func = tir.PrimFunc([A], ib.get(), attrs={"global_symbol": "f"})
+    with pytest.raises(LowerError, match="A is read outside all threads"):
+        split_host_device(func)
+
+
+@pytest.mark.parametrize(("tag", "extent"), [("blockIdx.y", 70000), ("threadIdx.z", 65)])
+def test_more_threads_than_a_gpu_has(tag, extent):
+    A = te.placeholder((extent,), name="A")
+    B = te.compute((extent,), lambda i: A[i] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].bind(B.op.axis[0], thread(tag))
+    with pytest.raises(LowerError, match=rf"{extent} threads.*\n.*split the loop"):
+        split_host_device(lowered(s, [A, B]))
+
+
+def test_memory_of_a_block_does_not_cross_kernels():
+    A = te.placeholder((8,), name="A")
+    B = te.compute((8,), lambda i: A[i] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    X = s.cache_read(A, "shared", [B])
+    for stage in (X, B):
+        s[stage].bind(s[stage].op.axis[0], thread("threadIdx.x"))
+    with pytest.raises(LowerError, match=r"is shared, and a kernel uses it that does not make it"):
+        split_host_device(lowered(s, [A, B]))
+
+
+def test_extents_that_differ_must_be_known():
+    n = tir.SizeVar("n")
+    A = tir.decl_buffer((n,), name="A")
+    ib = tir.ir_builder.create()
+    a = ib.buffer_ptr(A)
+    bx = thread("blockIdx.x")
+    ib.scope_attr(bx, "thread_extent", 2)
+    for extent in (n, 4):
+        with ib.new_scope():
+            tx = thread("threadIdx.x")
+            ib.scope_attr(tx, "thread_extent", extent)
+            a[tx] = 1.0
+    func = tir.PrimFunc([A], ib.get(), attrs={"global_symbol": "f"})
+    with pytest.raises(LowerError, match=r"their extents n, 4 differ"):
+        split_host_device(func)
+
+
+def test_a_barrier_that_only_some_threads_reach_is_refused():
+    A = tir.decl_buffer((8,), name="A")
+    ib = tir.ir_builder.create()
+    a = ib.buffer_ptr(A)
+    S = None
+    bx, tx = thread("blockIdx.x"), thread("threadIdx.x")
+    ib.scope_attr(bx, "thread_extent", 2)
+    S = ib.allocate("float32", 8, "S", scope="shared")
+    ib.scope_attr(tx, "thread_extent", 8)
+    with ib.if_scope(tx.var < 5):
+        S[tx] = 1.0
+        a[tx] = S[7 - tx.var]
+    func = tir.PrimFunc([A], ib.get(), attrs={"global_symbol": "f"})
+    with pytest.raises(LowerError, match=r"a barrier is needed inside `if threadIdx_x < 5`"):
+        split_host_device(func)

@@ -1,0 +1,369 @@
+"""PassContext: configuration checked, passes disabled and required, custom passes at the phases."""
+
+import pytest
+
+import whet
+from whet import te, tir, transform
+from whet.compiler.errors import ArgumentError, LowerError
+from whet.compiler.passes import PASSES, PassContext
+from whet.compiler.passes.pipeline import ABSENT, NAMES
+
+
+def vector_add(n=21):
+    a = te.placeholder((n,), name="A")
+    c = te.compute((n,), lambda i: a[i] + 1.0, name="C")
+    s = te.create_schedule(c.op)
+    _, inner = s[c].split(c.op.axis[0], factor=4)
+    s[c].vectorize(inner)
+    return s, [a, c]
+
+
+def ran(**options):
+    """The names of the passes that run on a vector addition."""
+    seen = []
+
+    @whet.instrument.pass_instrument
+    class Names:
+        def run_before_pass(self, mod, info):
+            seen.append(info.name.removeprefix("tir."))
+
+    with PassContext(instruments=[Names()], **options):
+        whet.lower(*vector_add())
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"tir.disable_vectorise": True}, "did you mean 'tir.disable_vectorize'"),
+        ({"nonsense": 1}, "keys: tir.add_lower_pass"),
+        ({"tir.use_async_copy": True}, "no meaning here: it belongs to code generation for GPUs"),
+        ({"tir.usmp.enable": True}, "no meaning here: microcontrollers"),
+        ({"tir.disable_vectorize": "yes"}, "the value is a str, not a bool"),
+        ({"tir.disable_vectorize": 2}, "the value is a int, not a bool"),
+        ({"tir.noalias": False}, "only True is possible"),
+        ({"tir.UnrollLoop": 16}, "the value is a int, not a dictionary"),
+        ({"tir.UnrollLoop": {"auto_max_steps": 16}}, "did you mean 'auto_max_step'"),
+        ({"tir.UnrollLoop": {"auto_max_step": True}}, "the value is a bool, not a int"),
+        ({"tir.UnrollLoop": {"auto_max_step": 1.5}}, "the value is a float, not a int"),
+        (
+            {"tir.Simplify": {"propagate_knowns_to_prove_conditional": True}},
+            "no meaning here: values in buffers are not followed",
+        ),
+        ({"tir.add_lower_pass": [3]}, "3 is not a pair"),
+        ({"tir.add_lower_pass": [(-1, tir.transform.Simplify())]}, "there is no phase -1"),
+        ({"tir.add_lower_pass": [(1, len)]}, "a builtin_function_or_method is no pass"),
+    ],
+)
+def test_a_wrong_configuration_is_refused(config, words):
+    with pytest.raises(ArgumentError) as caught:
+        PassContext(config=config)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"disabled_pass": ["LoopPartitoin"]}, "did you mean 'LoopPartition'"),
+        ({"disabled_pass": ["Foo"]}, "there is no such pass"),
+        ({"required_pass": ["tir.InjectPrefetch"]}, "there is no prefetch yet"),
+        ({"instruments": ["timing"]}, "is no instrument"),
+        ({"opt_level": {"tir.noalias": True}}, "the level is a number, not a dict"),
+    ],
+)
+def test_wrong_names_and_instruments_are_refused(options, words):
+    with pytest.raises(ArgumentError) as caught:
+        PassContext(**options)
+    assert words in str(caught.value)
+
+
+def test_the_parameters_are_tvms_in_order():
+    context = PassContext(3, ["tir.Simplify"], ["tir.LoopPartition"], [], {"tir.noalias": True})
+    assert context.opt_level == 3 and context.config["tir.noalias"] is True
+    assert context.required_pass == ("Simplify",) and context.disabled_pass == ("LoopPartition",)
+
+
+def test_current_is_the_innermost_and_the_default_outside():
+    outside = PassContext.current()
+    assert outside is PassContext.current() and outside.opt_level == 2
+    with PassContext(opt_level=1) as outer:
+        assert PassContext.current() is outer
+        with PassContext() as inner:
+            assert PassContext.current() is inner
+        assert PassContext.current() is outer
+    assert PassContext.current() is outside
+
+
+def test_every_key_is_listed_with_type_default_and_meaning():
+    configs = PassContext.list_configs()
+    for key in ("tir.UnrollLoop", "tir.LoopPartition", "tir.Simplify", "tir.disable_assert"):
+        assert set(configs[key]) == {"type", "default", "meaning"} and configs[key]["meaning"]
+    assert configs["tir.UnrollLoop"]["default"]["auto_max_depth"] == 8
+    assert "auto_max_step" in configs["tir.UnrollLoop"]["meaning"]
+
+
+def test_inner_keys_that_are_not_given_have_their_defaults():
+    context = PassContext(config={"tir.UnrollLoop": {"auto_max_step": 16}})
+    assert context.config["tir.UnrollLoop"] == {
+        "auto_max_step": 16,
+        "auto_max_depth": 8,
+        "auto_max_extent": 0,
+        "explicit_unroll": False,
+    }
+
+
+@pytest.mark.parametrize("name", ["LoopPartition", "tir.LoopPartition"])
+def test_a_disabled_pass_is_left_out(name):
+    assert "LoopPartition" in ran()
+    assert "LoopPartition" not in ran(disabled_pass=[name])
+
+
+def test_passes_that_are_not_here_may_be_disabled():
+    assert ran(disabled_pass=["tir.InjectPrefetch", "tir.BF16Legalize"]) == ran()
+    assert ABSENT.keys().isdisjoint(NAMES)
+
+
+def test_a_required_pass_runs_against_the_instruments():
+    @whet.instrument.pass_instrument
+    class Nothing:
+        def should_run(self, mod, info):
+            return False
+
+    with PassContext(instruments=[Nothing()]):
+        assert "C[i_outer * 4 + i_inner]" in str(whet.lower(*vector_add()))
+    with PassContext(instruments=[Nothing()], required_pass=["VectorizeLoop"]):
+        assert "ramp" in str(whet.lower(*vector_add()))
+
+
+def test_a_required_pass_runs_though_it_is_off_by_default():
+    a = te.placeholder((8,), name="A")
+    c = te.compute((8,), lambda i: te.exp(a[i] * 2.0) + te.exp(a[i] * 2.0), name="C")
+    s = te.create_schedule(c.op)
+    assert "cse_v1" not in str(whet.lower(s, [a, c]))
+    with PassContext(required_pass=["tir.CommonSubexprElimTIR"]):
+        assert "cse_v1 = exp(" in str(whet.lower(s, [a, c]))
+
+
+def test_simple_mode_leaves_out_loop_partition_alone():
+    assert [p.name for p in PASSES if not p.in_simple_mode] == ["LoopPartition"]
+
+
+# custom passes
+
+
+def marker(name, seen):
+    @tir.transform.prim_func_pass(opt_level=0, name=name)
+    def look(func, mod, ctx):
+        seen.append((name, str(func)))
+        return func
+
+    return look
+
+
+def test_custom_passes_run_at_the_four_phases():
+    seen = []
+    entries = [(k, marker(f"phase{k}", seen)) for k in (3, 1, 0, 2)]
+    order = []
+
+    @whet.instrument.pass_instrument
+    class Names:
+        def run_before_pass(self, mod, info):
+            order.append(info.name.removeprefix("tir."))
+
+    with PassContext(instruments=[Names()], config={"tir.add_lower_pass": entries}):
+        whet.lower(*vector_add())
+    assert order[0] == "phase0" and order[-1] == "phase3"
+    assert order.index("FlattenBuffer") < order.index("phase1") < order.index("VectorizeLoop")
+    assert order.index("UnrollLoop") < order.index("phase2") < order.index("RegisterAccumulators")
+    texts = dict(seen)
+    assert "vectorized(4)" in texts["phase0"] and "likely" in texts["phase0"]
+    assert "vectorized(4)" in texts["phase1"]
+    assert "ramp" in texts["phase2"] and "ramp" in texts["phase3"]
+
+
+def test_a_custom_pass_changes_the_program():
+    import numpy as np
+
+    @tir.transform.prim_func_pass(opt_level=0)
+    def twos_to_threes(func, mod, ctx):
+        def change(n):
+            if isinstance(n, tir.FloatImm) and n.value == 2.0:
+                return tir.FloatImm(n.dtype, 3.0)
+            return n
+
+        return func.with_body(tir.Rewriter({tir.FloatImm: change})(func.body))
+
+    a = te.placeholder((5,), name="A")
+    c = te.compute((5,), lambda i: a[i] * 2.0, name="C")
+    with PassContext(config={"tir.add_lower_pass": [(1, twos_to_threes)]}):
+        f = whet.build(te.create_schedule(c.op), [a, c])
+    x, y = np.arange(5, dtype="float32"), np.full(5, np.nan, "float32")
+    f(x, y)
+    np.testing.assert_array_equal(y, x * 3)
+
+
+def test_a_custom_pass_may_be_disabled_and_has_a_level():
+    seen = []
+    mine = marker("mine", seen)
+    with PassContext(config={"tir.add_lower_pass": [(0, mine)]}, disabled_pass=["mine"]):
+        whet.lower(*vector_add())
+    assert not seen
+
+    @tir.transform.prim_func_pass(opt_level=3, name="high")
+    def high(func, mod, ctx):
+        seen.append("high")
+        return func
+
+    for level in (2, 3):
+        with PassContext(opt_level=level, config={"tir.add_lower_pass": [(0, high)]}):
+            whet.lower(*vector_add())
+    assert seen == ["high"]
+
+
+def test_a_custom_pass_that_gives_back_something_else_is_named():
+    @tir.transform.prim_func_pass(opt_level=0, name="lazy")
+    def lazy(func, mod, ctx):
+        return None
+
+    @transform.module_pass(opt_level=0, name="lazier")
+    def lazier(mod, ctx):
+        return None
+
+    for p, words in ((lazy, "the pass lazy on main"), (lazier, "the pass lazier")):
+        context = PassContext(config={"tir.add_lower_pass": [(1, p)]})
+        with context, pytest.raises(LowerError, match=words + ": it gave back a NoneType"):
+            whet.lower(*vector_add())
+
+
+def test_an_error_inside_a_custom_pass_says_in_which():
+    @tir.transform.prim_func_pass(opt_level=0, name="broken")
+    def broken(func, mod, ctx):
+        raise KeyError("mine")
+
+    context = PassContext(config={"tir.add_lower_pass": [(1, broken)]})
+    with context, pytest.raises(KeyError) as caught:
+        whet.lower(*vector_add())
+    assert caught.value.__notes__ == ["in the pass broken"]
+
+
+# authoring
+
+
+def module():
+    with PassContext(disabled_pass=["VectorizeLoop", "Simplify"]):
+        return whet.lower(*vector_add(), simple_mode=True)
+
+
+def test_a_sequence_runs_its_passes_in_order_and_by_level():
+    seen = []
+    low, high = (
+        marker("low", seen),
+        tir.transform.prim_func_pass(opt_level=3, name="high")(
+            lambda func, mod, ctx: seen.append(("high", "")) or func
+        ),
+    )
+    passes = transform.Sequential([low, high, tir.transform.Simplify()], name="mine")
+    out = passes(module())
+    assert [name for name, _ in seen] == ["low"] and passes.info.name == "mine"
+    assert out.script() == tir.transform.Simplify()(module()).script()
+    with PassContext(opt_level=3):
+        passes(module())
+    assert [name for name, _ in seen] == ["low", "low", "high"]
+    with PassContext(opt_level=3, disabled_pass=["low"]):
+        passes(module())
+    assert [name for name, _ in seen][3:] == ["high"]
+
+
+def test_a_pass_runs_after_those_it_requires():
+    seen = []
+
+    @tir.transform.prim_func_pass(opt_level=0, name="last", required=["tir.RemoveNoOp"])
+    def last(func, mod, ctx):
+        seen.append("last")
+        return func
+
+    @whet.instrument.pass_instrument
+    class Names:
+        def run_before_pass(self, mod, info):
+            seen.append(info.name)
+
+    with PassContext(instruments=[Names()]):
+        transform.Sequential([last])(module())
+    assert seen == ["sequential", "tir.RemoveNoOp", "last", "last"]
+
+    @tir.transform.prim_func_pass(opt_level=0, name="lost", required=["NoSuchPass"])
+    def lost(func, mod, ctx):
+        return func
+
+    with pytest.raises(ArgumentError, match="the pass lost requires 'NoSuchPass'"):
+        transform.Sequential([lost])(module())
+
+
+def test_classes_become_passes():
+    @transform.module_pass(opt_level=1, name="renamed")
+    class Rename:
+        def __init__(self, name):
+            self.name = name
+
+        def transform_module(self, mod, ctx):
+            return tir.IRModule({self.name: next(iter(mod.functions.values()))})
+
+    @tir.transform.prim_func_pass(opt_level=0)
+    class Marked:
+        def transform_function(self, func, mod, ctx):
+            return func.with_attr("marked", True)
+
+    made = Rename("other")
+    assert made.info.opt_level == 1 and list(made(module())) == ["other"]
+    assert Marked()(module())["main"].attrs["marked"] is True
+    with pytest.raises(ArgumentError, match="it has no transform_function"):
+        tir.transform.prim_func_pass(type("Empty", (), {}))
+
+
+def test_print_apply_and_filter(capsys):
+    mod = module()
+    assert transform.PrintIR("here", show_meta_data=True)(mod) is mod
+    printed = capsys.readouterr().out
+    assert printed.startswith("PrintIR(here)\ndef main(A: float32[21]")
+    assert "# main: {" in printed
+    assert tir.transform.Apply(lambda f: f)(mod) is mod
+    marked = tir.transform.Apply(lambda f: f.with_attr("x", 1))(mod)
+    assert marked["main"].attrs["x"] == 1
+    assert len(tir.transform.Filter(lambda f: f.attrs.get("x"))(mod)) == 0
+    assert tir.transform.Filter(lambda f: f.attrs.get("x"))(marked) is marked
+
+
+def test_what_is_no_pass_and_no_module_is_refused():
+    with pytest.raises(ArgumentError, match="a function is no pass"):
+        transform.Sequential([lambda mod: mod])
+    with pytest.raises(ArgumentError, match="a pass runs on an IRModule"):
+        tir.transform.Simplify()(module()["main"])
+    with pytest.raises(LowerError, match="indices are of 64 or 32 bits"):
+        tir.transform.NarrowDataType(16)
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted({*tir.transform.__all__} - {"Apply", "Filter", "SplitHostDevice", "prim_func_pass"}),
+)
+def test_every_pass_is_made_by_its_name(name):
+    p = getattr(tir.transform, name)()
+    out = p(module())
+    assert p.info.name in (f"tir.{name}", "tir.Apply") and set(out) == {"main"}
+
+
+def test_a_pass_that_is_not_here_says_why():
+    with pytest.raises(AttributeError, match="there is no prefetch yet"):
+        tir.transform.InjectPrefetch  # noqa: B018
+    with pytest.raises(AttributeError, match="no 'Nonsense': there is no such pass"):
+        tir.transform.Nonsense  # noqa: B018
+
+
+def test_vectorize_by_its_parameter():
+    flat = tir.transform.FlattenBuffer()
+    with PassContext(disabled_pass=["VectorizeLoop", "LoopPartition", "SimplifyLoops"]):
+        mod = flat(whet.lower(*vector_add(), simple_mode=True))
+    assert "vectorized" in str(mod)
+    assert "ramp" in str(tir.transform.VectorizeLoop()(mod))
+    scalar = str(tir.transform.VectorizeLoop(enable_vectorize=False)(mod))
+    assert "ramp" not in scalar and "vectorized" not in scalar
