@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.errors import ArgumentError, CodegenError
-from whet.compiler.lowering import Argument, Lowerable, lower
+from whet.compiler.errors import ArgumentError, CodegenError, WhetError
+from whet.compiler.lowering import Argument, Lowerable, check_name, lower
 from whet.compiler.passes import run_build_passes
+from whet.compiler.signature import KernelSignature
 from whet.compiler.target import Target
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.tensor import Tensor
@@ -35,10 +36,44 @@ def compile_module(mod: IRModule, target: Target) -> Artifact:
                 "it has not been lowered",
                 "call whet.lower first, or give whet.build the schedule",
             )
+        check_name("build", func.attrs.get("global_symbol", name))
     ready = run_build_passes(mod, target)
-    if target.device != "cpu":
+    if target.kind.row.has_threads:
         ready = device_part(ready)
-    return target.kind.row.load_generator()(ready, target)
+    return _generated(ready, target)
+
+
+def _generated(mod: IRModule, target: Target) -> Artifact:
+    """What the generator of a target's kind makes; whatever goes wrong in it is our error."""
+    generate = target.kind.row.load_generator()
+    try:
+        made = generate(mod, target)
+    except (WhetError, MemoryError):
+        raise
+    except Exception as error:
+        raise CodegenError(
+            f"build for {target}",
+            f"the generator of kind {target.kind!s} failed: {type(error).__name__}: {error}",
+        ) from error
+    _check_artifact(made, mod, target)
+    return made
+
+
+def _check_artifact(made: object, mod: IRModule, target: Target) -> None:
+    from whet.compiler.runtime.artifact import Artifact
+
+    asked = f"build for {target}"
+    what = f"the generator of kind {target.kind!s} made"
+    if not isinstance(made, Artifact):
+        raise CodegenError(asked, f"{what} a {type(made).__name__}, not an Artifact")
+    if not isinstance(made.object, bytes) or not isinstance(made.source, str):
+        raise CodegenError(asked, f"{what} an Artifact whose object is no bytes or source no text")
+    signatures = list(made.signatures)
+    if not signatures or not all(isinstance(s, KernelSignature) for s in signatures):
+        raise CodegenError(asked, f"{what} an Artifact without signatures: one for each function")
+    missing = mod.functions.keys() - {s.name for s in signatures}
+    if missing and target.device == "cpu":
+        raise CodegenError(asked, f"{what} no signature of {', '.join(sorted(missing))}")
 
 
 def device_part(mod: IRModule) -> IRModule:
@@ -89,10 +124,10 @@ def build(
             DeprecationWarning,
             stacklevel=3,
         )
-    by_target = _by_target(inputs, args, target, target_host, name, binds)
-    by_target = {_with_host(t, target_host): mod for t, mod in by_target.items()}
+    check_name("build", name)
+    asked = _by_target(inputs, args, target, target_host, name, binds)
+    by_target = _one_module_each([(_with_host(t, target_host), mod) for t, mod in asked])
     host = _host(list(by_target))
-    _check_names(by_target)
     parts = [(t, mod, compile_module(mod, t)) for t, mod in by_target.items()]
     return compose(parts, host, name)
 
@@ -104,9 +139,9 @@ def _by_target(
     target_host: TargetLike | None,
     name: str,
     binds: Mapping[Tensor, Buffer] | None,
-) -> dict[Target, IRModule]:
+) -> list[tuple[Target, IRModule]]:
     if isinstance(inputs, Mapping) and not isinstance(inputs, IRModule):
-        return dict(_checked_map(inputs))
+        return list(_checked_map(inputs))
     if isinstance(inputs, Schedule) and args is None:
         raise ArgumentError(
             "build(schedule)",
@@ -125,7 +160,7 @@ def _by_target(
                 if key in functions:
                     raise ArgumentError("build([...])", f"two functions are named {key!r}")
                 functions[key] = func
-    return {chosen: IRModule(functions)}
+    return [(chosen, IRModule(functions))]
 
 
 def _lowered(
@@ -136,8 +171,8 @@ def _lowered(
     target: Target,
 ) -> IRModule:
     if isinstance(x, PrimFunc):
-        return lower(x, name=str(x.attrs.get("global_symbol", name)))
-    if isinstance(x, Schedule) and target.device != "cpu":
+        return lower(x, name=x.attrs.get("global_symbol", name))
+    if isinstance(x, Schedule) and target.kind.row.has_threads:
         from whet.compiler.te.auto_bind import bound_schedule
 
         x = bound_schedule(x, target)
@@ -163,13 +198,7 @@ def _checked_map(inputs: Mapping[Any, Any]) -> Iterator[tuple[Target, IRModule]]
 
 
 def _with_host(target: Target, host: TargetLike | None) -> Target:
-    if host is None:
-        return target
-    if Target(host).device != "cpu":
-        raise ArgumentError(
-            f"build(target={target}, target_host={host})", "a host is a CPU", 'e.g. "llvm"'
-        )
-    return target.with_host(host)
+    return target if host is None else target.with_host(host)
 
 
 def _host(targets: list[Target]) -> Target:
@@ -180,9 +209,20 @@ def _host(targets: list[Target]) -> Target:
     return next((t for t in targets if t.device == "cpu"), Target("llvm"))
 
 
-def _check_names(by_target: Mapping[Target, IRModule]) -> None:
+def _one_module_each(pairs: list[tuple[Target, IRModule]]) -> dict[Target, IRModule]:
+    """What is built for each target: modules for equal targets become one."""
+    _check_names(pairs)
+    found: dict[Target, IRModule] = {}
+    for target, mod in pairs:
+        known = found.get(target)
+        both = mod if known is None else IRModule({**known.functions, **mod.functions})
+        found[target] = both
+    return found
+
+
+def _check_names(pairs: list[tuple[Target, IRModule]]) -> None:
     seen: dict[str, Target] = {}
-    for target, mod in by_target.items():
+    for target, mod in pairs:
         if not mod.functions:
             raise ArgumentError(f"build({{{str(target)!r}: ...}})", "its module has no function")
         for name in mod.functions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 
 from whet.compiler.build_module import build, compile_module
 from whet.compiler.lowering import Lowerable, get_binds, lower, schedule_to_module
@@ -18,6 +19,10 @@ __all__ = [
     "program_hash",
     "schedule_to_module",
 ]
+
+
+build_module = sys.modules[__name__]
+"""TVM's name of the module that has ``build``, ``get_binds`` and ``schedule_to_module``."""
 
 
 def program_hash(mod: IRModule, target: Target) -> str:

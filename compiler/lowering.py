@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from whet.compiler.arguments import with_signature
+from whet.compiler.arith import Analyzer
+from whet.compiler.by_hand_check import checked
 from whet.compiler.errors import ArgumentError
 from whet.compiler.passes import run_passes
 from whet.compiler.signature import KernelSignature
 from whet.compiler.target import Target
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.schedule_ops import schedule_ops
-from whet.compiler.te.tensor import PlaceholderOp, Tensor
+from whet.compiler.te.tensor import ExternOp, PlaceholderOp, Tensor
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.printer import expr_text
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Lowerable = Schedule | PrimFunc | IRModule
 Argument = Tensor | Buffer | e.Var
@@ -44,6 +50,7 @@ def lower(
     if isinstance(inp, IRModule):
         return _passes(inp, target, simple_mode)
     if isinstance(inp, PrimFunc):
+        check_name("lower", name)
         return _passes(IRModule({name: _named(inp, name)}), target, simple_mode)
     if not isinstance(inp, Schedule):
         raise ArgumentError(
@@ -72,11 +79,30 @@ def schedule_to_module(
         raise ArgumentError(
             "lower(schedule)", "args must be given for a schedule", "lower(s, [A, B, C])"
         )
+    check_name("lower", name)
     buffers, params = get_binds(args, binds=binds)
     body = schedule_ops(sch, buffers, params)
-    func = PrimFunc(tuple(params), body, attrs={"global_symbol": name})
+    said = {"global_symbol": name, "from_legacy_te_schedule": True, "tir.noalias": True}
+    func = PrimFunc(tuple(params), body, attrs=said)
+    if any(isinstance(stage.op, ExternOp) for stage in sch.stages):
+        func = checked(func)  # statements of a user's own are in it
     inputs = [b for t, b in buffers.items() if isinstance(t.op, PlaceholderOp)]
     return IRModule({name: with_signature(func, inputs)})
+
+
+def check_name(asked: str, name: object) -> None:
+    """Refuse a function's name that C and every kind of target could not use as it is.
+
+    Raises:
+        ArgumentError: it is no identifier of C.
+    """
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return
+    raise ArgumentError(
+        f"{asked}(name={name!r})",
+        "a function is a symbol of machine code, which C programs call by this name",
+        "use letters of ASCII, digits and _, and no digit first",
+    )
 
 
 def get_binds(
@@ -95,14 +121,16 @@ def get_binds(
         tensor -> its buffer; and the parameters in order.
 
     Raises:
-        ArgumentError: for an argument of another type, or one that stands there twice.
+        ArgumentError: for an argument of another type, or one that stands there twice; for a
+            buffer in ``binds`` whose type or shape is not the tensor's.
     """
     if isinstance(args, (Tensor, Buffer, str)) or not isinstance(args, Sequence):
         raise ArgumentError(f"args={args!r}", "the arguments are a list", "[A, B, C]")
+    if binds is not None and not isinstance(binds, Mapping):
+        raise ArgumentError(f"binds={binds!r}", "it maps tensors to buffers", "binds={A: buffer}")
     found = dict(binds or {})
     for t, b in found.items():
-        if not isinstance(t, Tensor) or not isinstance(b, Buffer):
-            raise ArgumentError(f"binds={{{t!r}: {b!r}}}", "it maps tensors to buffers")
+        _check_fit(t, b)
     params: list[Buffer | e.Var] = []
     for k, a in enumerate(args):
         if isinstance(a, Tensor):
@@ -119,6 +147,28 @@ def get_binds(
     if len({id(p) for p in params}) != len(params):
         raise ArgumentError("lower(schedule, args)", "an argument stands there twice")
     return found, params
+
+
+def _check_fit(t: object, b: object) -> None:
+    """Refuse a buffer that does not hold just what a tensor has."""
+    if not isinstance(t, Tensor) or not isinstance(b, Buffer):
+        raise ArgumentError(f"binds={{{t!r}: {b!r}}}", "it maps tensors to buffers")
+    asked = f"binds={{{t.name}: {b.name}}}"
+    if b.dtype != t.dtype:
+        raise ArgumentError(
+            asked, f"the buffer {b.name} holds {b.dtype}, the tensor {t.name} is {t.dtype}"
+        )
+    equal = Analyzer().can_prove_equal
+    if len(b.shape) != len(t.shape) or not all(map(equal, b.shape, t.shape)):
+        raise ArgumentError(
+            asked,
+            f"the buffer {b.name} has the shape {_dims(b)}, the tensor {t.name} {_dims(t)}",
+            f"declare it with the tensor's: tir.decl_buffer({t.name}.shape, {t.name}.dtype)",
+        )
+
+
+def _dims(x: Tensor | Buffer) -> str:
+    return f"({', '.join(map(expr_text, x.shape))})"
 
 
 def _named(func: PrimFunc, name: str) -> PrimFunc:
@@ -139,8 +189,9 @@ def _passes(mod: IRModule, target: Target, simple_mode: bool) -> IRModule:
         return mod
     described: dict[str, PrimFunc] = {}
     for name, func in mod.functions.items():
+        check_name("lower", name)
         if not isinstance(func.attrs.get("signature"), KernelSignature):
-            func = with_signature(_named(func, name))
+            func = with_signature(checked(_named(func, name)))
         described[name] = func
     done = run_passes(IRModule(described), target, simple_mode)
     return done.map(_lowered)
@@ -150,4 +201,4 @@ def _lowered(func: PrimFunc) -> PrimFunc:
     return func if func.attrs.get("lowered") else func.with_attr("lowered", True)
 
 
-__all__ = ["Argument", "Lowerable", "get_binds", "lower", "schedule_to_module"]
+__all__ = ["Argument", "Lowerable", "check_name", "get_binds", "lower", "schedule_to_module"]

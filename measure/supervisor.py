@@ -23,6 +23,8 @@ from whet.compiler.errors import MeasureError
 from whet.measure import child, wire
 
 TAIL = 16_000  # bytes of the worker's output that an error text quotes
+# Seconds that a worker may take beyond its deadline to say where it hangs.
+LAST_WORDS = 0.3
 SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _LAUNCHER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="whet-launcher")
 
@@ -136,6 +138,7 @@ class Supervisor:
             wire.send(worker.sock, request, begin + timeout)
             kind, value = wire.receive(worker.sock, begin + timeout)
         except TimeoutError:
+            worker.wait_for_traceback()
             worker.kill()
             error = f"killed after {timeout:.3g} s, its deadline\n{worker.output()}"
             return Outcome("timeout", error=error, seconds=time.monotonic() - begin)
@@ -214,6 +217,12 @@ class _Worker:
         data = os.pread(self._log, TAIL, max(0, size - TAIL))
         text = data.decode(errors="replace").strip("\0\n")
         return f"--- the worker's output ---\n{text}\n" if text else ""
+
+    def wait_for_traceback(self) -> None:
+        """Let a worker say where it hangs; on a busy machine it may do so after its deadline."""
+        end = time.monotonic() + LAST_WORDS
+        while "Timeout (" not in self.output() and time.monotonic() < end:
+            time.sleep(0.005)
 
     def forget_output(self) -> None:
         os.ftruncate(self._log, 0)

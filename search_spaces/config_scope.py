@@ -29,11 +29,15 @@ class ConfigView(DefineKnobs):
         config: what was chosen.
         space: the space that the template's knobs must agree with; None outside a template, where
             each choice is checked against its own definition only.
+        is_fallback: whether ``config`` is the default one for want of another.
     """
 
-    def __init__(self, config: Config, space: ConfigSpace | None) -> None:
+    def __init__(
+        self, config: Config, space: ConfigSpace | None, is_fallback: bool = False
+    ) -> None:
         self.config = config
         self.space = space
+        self.is_fallback = is_fallback
         self.defined: dict[str, Knob] = {}
 
     def _define(self, definition: Definition, default: Any) -> list[VirtualAxis]:
@@ -102,7 +106,11 @@ def get_config() -> DefineKnobs:
     if talking is not None:
         return talking
     forced = _forced.get()
-    return ConfigSpace() if forced is None else ConfigView(forced, None)
+    if forced is not None:
+        return ConfigView(forced, None)
+    space = ConfigSpace()
+    space.is_fallback = True
+    return space
 
 
 @contextmanager

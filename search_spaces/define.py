@@ -16,7 +16,14 @@ from whet.search_spaces.split_knob import Filter, SplitDefinition
 
 
 class DefineKnobs(ABC):
-    """What a template talks to: it defines knobs, and ``cfg[name]`` gives each one's entity."""
+    """What a template talks to: it defines knobs, and ``cfg[name]`` gives each one's entity.
+
+    Attributes:
+        is_fallback: whether the default config is in force for want of another one: nothing was
+            chosen, and no log had a record that applies.
+    """
+
+    is_fallback: bool = False
 
     @abstractmethod
     def _define(self, definition: Definition, default: Any) -> list[VirtualAxis]:

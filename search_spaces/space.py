@@ -127,6 +127,10 @@ class ConfigSpace(DefineKnobs):
             point.append(position)
         return self._config(tuple(reversed(point)))
 
+    def get(self, index: int) -> Config:
+        """:meth:`at` by AutoTVM's name."""
+        return self.at(index)
+
     def index(self, config: Config) -> int:
         """The index of a config; raises as :meth:`encode` does."""
         index = 0

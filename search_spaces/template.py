@@ -119,11 +119,12 @@ class Template:
     def instantiate(self, workload: Workload, config: Config | None) -> Any:
         """``(schedule, args)`` of a workload under a config (None: the default)."""
         space = self.space(workload)
+        is_fallback = config is None
         if config is None:
             config = space.default
         else:
             space.check(config)
-        view = ConfigView(config, space)
+        view = ConfigView(config, space, is_fallback)
         with talking_to(view):
             result = self._run(workload, f"while template {workload} ran with config {config}")
         missing = [name for name in space.knobs if name not in view.defined]

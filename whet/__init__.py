@@ -19,11 +19,14 @@ used, and each heavy library is loaded by its one home when it is first needed.
 
 from typing import TYPE_CHECKING, Any
 
+from whet.submodules import install as _install
+
 if TYPE_CHECKING:
     from whet import autotune, compiler, db, measure, search_spaces
-    from whet.autotune import Task, TuneResult, create_task, tune
+    from whet.autotune import Task, TuneResult, autotvm, create_task, tune
     from whet.compiler import (
         arith,
+        contrib,
         driver,
         instrument,
         ir,
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
         topi,
         transform,
     )
+    from whet.compiler import errors as error
     from whet.compiler.driver import lower
     from whet.compiler.errors import (
         ArgumentError,
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
         LogError,
         LowerError,
         MeasureError,
+        OutOfMemoryError,
         ScheduleError,
         SpaceError,
         TargetError,
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
     )
     from whet.compiler.runtime import Device, nd
     from whet.compiler.runtime.device import (
+        context,
         cpu,
         cuda,
         device,
@@ -92,6 +98,7 @@ _HOMES = {
     "LowerError": _ERRORS,
     "MeasureError": _ERRORS,
     "MeasureOptions": "whet.measure",
+    "OutOfMemoryError": _ERRORS,
     "ScheduleError": _ERRORS,
     "SpaceError": _ERRORS,
     "TVMError": _ERRORS,
@@ -103,6 +110,7 @@ _HOMES = {
     "WhetError": _ERRORS,
     "apply_best": "whet.db",
     "build": "whet.front",
+    "context": "whet.compiler.runtime.device",
     "convert": "whet.compiler.runtime.packed",
     "cpu": "whet.compiler.runtime.device",
     "create_task": "whet.autotune",
@@ -129,9 +137,12 @@ _HOMES = {
 _MODULES = {
     "arith": "whet.compiler.arith",
     "autotune": "whet.autotune",
+    "autotvm": "whet.autotune.autotvm",
     "compiler": "whet.compiler",
+    "contrib": "whet.compiler.contrib",
     "db": "whet.db",
     "driver": "whet.compiler.driver",
+    "error": "whet.compiler.errors",
     "instrument": "whet.compiler.instrument",
     "ir": "whet.compiler.ir",
     "measure": "whet.measure",
@@ -160,6 +171,7 @@ __all__ = [
     "LowerError",
     "MeasureError",
     "MeasureOptions",
+    "OutOfMemoryError",
     "ScheduleError",
     "SpaceError",
     "TVMError",
@@ -172,8 +184,11 @@ __all__ = [
     "apply_best",
     "arith",
     "autotune",
+    "autotvm",
     "build",
     "compiler",
+    "context",
+    "contrib",
     "convert",
     "cpu",
     "create_task",
@@ -181,6 +196,7 @@ __all__ = [
     "db",
     "device",
     "driver",
+    "error",
     "ext_dev",
     "get_config",
     "get_global_func",
@@ -222,6 +238,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found
     return found
+
+
+_install(_MODULES)
 
 
 def __dir__() -> list[str]:

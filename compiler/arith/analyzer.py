@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from whet.compiler.arith.affine import Affine
-from whet.compiler.arith.forms import Forms
+from whet.compiler.arith.forms import NESTED, Forms
 from whet.compiler.arith.queries import Queries
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.rewrite import variables
@@ -29,6 +29,7 @@ class Analyzer(Forms, Queries):
         if var not in self.ranges:
             self._order[var] = len(self._order)
         self.ranges[var] = (low, high)
+        self._kept = None
         if low.key == high.key:
             self.fixed[var] = low
         else:
@@ -64,6 +65,24 @@ class Analyzer(Forms, Queries):
     # bounds
 
     def _bound(self, a: Affine, sign: int) -> int | None:
+        if self._query is not None:
+            return self._query.bound(a, sign, self._bound_anew)
+        for atom, _ in a.terms.values():
+            if type(atom) in NESTED:
+                return self._in_query(self._bound, a, sign)
+        return self._bound_by_ranges(a, sign)
+
+    def _bound_anew(self, a: Affine, sign: int) -> int | None:
+        far = self._bound_by_ranges(a, sign)
+        for atom, _ in a.terms.values():
+            if type(atom) is e.FloorDiv:  # x - 8 * (x // 8) is below 8, however far x may go
+                near = self._bound_by_mod(a, sign)
+                if near is None or far is None:
+                    return far if near is None else near
+                return min(near, far) if sign > 0 else max(near, far)
+        return far
+
+    def _bound_by_ranges(self, a: Affine, sign: int) -> int | None:
         # Bounds of inner variables mention outer ones: replace the variable bound last first, so
         # that what the two have in common cancels.
         order, ranges = self._order, self.ranges
@@ -72,6 +91,8 @@ class Analyzer(Forms, Queries):
             for key, (atom, coef) in a.terms.items():
                 # min(x, y) is at most either: whichever of them cancels better with the rest
                 if type(atom) is (e.Min if coef * sign > 0 else e.Max):
+                    if self._query is None:
+                        return self._in_query(self._bound_by_ranges, a, sign)
                     ends = [
                         self._bound(a.replaced(key, self.affine(x)), sign) for x in (atom.a, atom.b)
                     ]
@@ -201,6 +222,8 @@ class Analyzer(Forms, Queries):
         if high is not None and high <= 0:
             return True
         for known in self.constraints:
+            if known.terms.keys().isdisjoint(a.terms):
+                continue  # nothing cancels: it says no more than the ranges do
             high = self._bound(a - known, 1)
             if high is not None and high <= 0:
                 return True

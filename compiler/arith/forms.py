@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from math import gcd
+from typing import Any
 
 from whet.compiler.arith.affine import Affine, matched
 from whet.compiler.arith.keys import factors, key_order, structural_key
+from whet.compiler.arith.query import STEPS, Query
 from whet.compiler.tir import expr as e
 
 #: sums of more steps than this are gathered part by part instead of term by term
 _MANY = 2000
 _ARITHMETIC = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)
+#: atoms that others of their kind may stand in
+NESTED = frozenset((e.FloorDiv, e.FloorMod, e.Min, e.Max))
 
 
 class Forms:
@@ -23,6 +27,8 @@ class Forms:
         self.fixed: dict[e.Var, Affine] = {}  # variable -> the one value that it can have
         self._order: dict[Hashable, int] = {}  # variable -> the greater, the later it was bound
         self.constraints: list[Affine] = []  # forms known to be <= 0
+        self._query: Query | None = None  # what the question that is being answered goes by
+        self._kept: Query | None = None  # what the last one went by
         self._rules = {
             e.Var: self._var,
             e.SizeVar: self._var,
@@ -53,7 +59,28 @@ class Forms:
         rule = self._rules.get(type(n))
         if rule is None:
             return Affine.atom(structural_key(n), n)
-        return rule(n)
+        if type(n) not in NESTED:
+            return rule(n)
+        if self._query is not None:
+            return self._query.form(n, rule)
+        if _is_simple(n.a):  # type: ignore[attr-defined]
+            return rule(n)
+        return self._in_query(self.affine, n)
+
+    def _in_query(self, answer: Callable[..., Any], *args: Any) -> Any:
+        """What ``answer`` gives, with one memory for all that it asks."""
+        last = self.constraints[-1] if self.constraints else None
+        query = self._kept
+        if query is None or query.last is not last:
+            query = self._kept = Query(last)
+        query.left = STEPS
+        self._query = query
+        try:
+            return answer(*args)
+        finally:
+            self._query = None
+            if query.left <= 0:  # what was too much for this question is not for the next one
+                self._kept = None
 
     def _var(self, n: e.Var) -> Affine:
         known = self.fixed.get(n)
@@ -227,6 +254,15 @@ class Forms:
     def _never_above(self, a: Affine) -> bool:
         high = self._bound(a, 1)
         return high is not None and high <= 0
+
+
+def _is_simple(n: e.PrimExpr) -> bool:
+    """Whether an expression is a sum of two leaves at most, in which nothing is nested."""
+    return isinstance(n, (e.Var, e.IntImm)) or (
+        type(n) in (e.Add, e.Sub)
+        and isinstance(n.a, (e.Var, e.IntImm))  # type: ignore[attr-defined]
+        and isinstance(n.b, (e.Var, e.IntImm))  # type: ignore[attr-defined]
+    )
 
 
 def _is_index(n: e.PrimExpr) -> bool:

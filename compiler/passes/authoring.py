@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from whet.compiler.errors import ArgumentError, LowerError
 from whet.compiler.passes.context import PassConfig, PassContext
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.renew import defined_once
 
 #: names of all passes made so far, so that a user's own can be disabled
 PASS_NAMES: set[str] = set()
@@ -100,7 +102,9 @@ class LoweringPass(Pass):
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
         """Every function after the pass."""
         target = (Target.current() or Target("llvm")).canonical()
-        return changed_functions(mod, lambda _, f: self.run(f, target, context.config))
+        return changed_functions(
+            mod, lambda _, f: self.run(defined_once(f), target, context.config)
+        )
 
 
 class _ModulePass(Pass):
@@ -139,7 +143,10 @@ def module_pass(
     """Make a pass of ``f(mod, ctx) -> mod``, or of a class with ``transform_module(mod, ctx)``.
 
     It is a decorator, with or without arguments (TVM's). A class becomes one whose instances are
-    passes: its own arguments are theirs.
+    passes: its own arguments are theirs. What the function raises is passed on as it is.
+
+    Raises:
+        ArgumentError: the function does not take these arguments.
     """
     return _decorator(_ModulePass, "transform_module", pass_func, opt_level, name, required)
 
@@ -149,7 +156,11 @@ def prim_func_pass(
 ) -> Any:
     """Make a pass of ``f(func, mod, ctx) -> func``, run on every function of a module.
 
-    A class has ``transform_function(func, mod, ctx)`` instead, as in TVM.
+    A class has ``transform_function(func, mod, ctx)`` instead, as in TVM. What the function raises
+    is passed on as it is, with a note that names the pass.
+
+    Raises:
+        ArgumentError: the function does not take these arguments.
     """
     return _decorator(_PrimFuncPass, "transform_function", pass_func, opt_level, name, required)
 
@@ -165,14 +176,40 @@ def _decorator(
     def wrap(f: Any) -> Any:
         if not callable(f):
             raise ArgumentError(f"make a pass of {f!r}", "it cannot be called")
-        info = PassInfo(name or f.__name__, opt_level, tuple(required))
+        called = getattr(f, "__name__", type(f).__name__)
+        info = PassInfo(name or called, opt_level, tuple(required))
+        wanted = _TAKES[method]
         if not isinstance(f, type):
+            _check_arguments(f, called, wanted)
             return make(f, info)
         if not hasattr(f, method):
-            raise ArgumentError(f"make a pass of the class {f.__name__}", f"it has no {method}")
+            raise ArgumentError(f"make a pass of the class {called}", f"it has no {method}")
+        found = inspect.getattr_static(f, method)
+        own = () if isinstance(found, (staticmethod, classmethod)) else ("self",)
+        _check_arguments(getattr(f, method), f"{called}.{method}", (*own, *wanted))
         return lambda *args, **kwargs: make(getattr(f(*args, **kwargs), method), info)
 
     return wrap if pass_func is None else wrap(pass_func)
+
+
+#: what the function of a pass is called with, by the name of the method that may stand for it
+_TAKES = {"transform_module": ("mod", "ctx"), "transform_function": ("func", "mod", "ctx")}
+
+
+def _check_arguments(f: Callable[..., Any], called: str, wanted: tuple[str, ...]) -> None:
+    """Refuse a function that cannot be called with so many arguments, where that can be told."""
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):  # written in C, and says nothing of its arguments
+        return
+    try:
+        signature.bind(*wanted)
+    except TypeError as error:
+        raise ArgumentError(
+            f"make a pass of {called}{signature}",
+            f"it is called with {len(wanted)} arguments: {error}",
+            f"its parameters: {', '.join(wanted)}",
+        ) from None
 
 
 class Sequential(Pass):

@@ -1,6 +1,8 @@
 """The passes between ``lower()`` and a generator, for each kind of target.
 
 The CPU kinds have none: their generators write the checked entry, calls and types themselves.
+Before them, for each kind, LowerIntrin applies the rules of a user's own intrinsics, if there are
+any.
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ from importlib import import_module
 from typing import Any
 
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.authoring import PassInfo, run_pass
+from whet.compiler.passes.authoring import PASS_NAMES, PassInfo, run_pass
 from whet.compiler.passes.context import PassContext
+from whet.compiler.passes.lower_intrin import lower_intrin
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.intrinsics import LOWERINGS
 
 _HERE = "whet.compiler.passes"
 #: kind of target -> (name, ``module:function``), in order; a function maps a module and the target
@@ -26,11 +30,15 @@ BUILD_PASSES: dict[str, tuple[tuple[str, str], ...]] = {
         ("SplitHostDevice", f"{_HERE}.build_passes:split_module"),
     ),
 }
+PASS_NAMES.add("tir.LowerIntrin")
+PASS_NAMES.update(f"tir.{name}" for steps in BUILD_PASSES.values() for name, _ in steps)
 
 
 def run_build_passes(mod: IRModule, target: Target) -> IRModule:
     """The lowered module after the passes of :data:`BUILD_PASSES` for the target's kind."""
     context = PassContext.current()
+    if LOWERINGS and "LowerIntrin" not in context.disabled_pass:
+        mod = run_pass(PassInfo("tir.LowerIntrin"), mod, context, _bound(lower_intrin, target))
     for name, home in BUILD_PASSES.get(str(target.kind), ()):
         if name in context.disabled_pass:
             continue

@@ -20,7 +20,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.rewrite import LEAVES, TABLE, Rewriter
+from whet.compiler.tir.rewrite import LEAVES, TABLE, Rewriter, variables
 
 _NEVER = (e.Ramp, e.Broadcast, e.BufferView, e.Shuffle, e.Cast)
 
@@ -44,11 +44,17 @@ def _store(n: s.BufferStore, names: Iterator[str], equivalent: bool) -> s.Stmt:
         swap = _Swap(key, var, equivalent)
         n = swap.children(n)
         found = [(v, swap(x)) for v, x in found]
-        found.insert(0, (var, value))
+        found.insert(_after(found, value), (var, value))
     out: s.Stmt = n
-    for var, value in reversed(found):  # the parts of the larger were found later: outermost
+    for var, value in reversed(found):  # the first of them is the outermost
         out = s.LetStmt(var, value, out)
     return out
+
+
+def _after(found: list[tuple[e.Var, e.PrimExpr]], value: e.PrimExpr) -> int:
+    """The place behind all variables that a value uses; the parts of larger values come first."""
+    used = variables(value)
+    return 1 + max((k for k, (var, _) in enumerate(found) if var in used), default=-1)
 
 
 def _largest(roots: list[e.PrimExpr], equivalent: bool) -> tuple[Hashable, e.PrimExpr] | None:
@@ -93,7 +99,7 @@ class _Swap(Rewriter):
         super().__init__()
         self.key, self.var, self.equivalent = key, var, equivalent
         expressions = [k for k in TABLE if issubclass(k, e.PrimExpr) and k not in LEAVES]
-        self.rules = {k: self._swap for k in expressions}
+        self.rules |= {k: self._swap for k in expressions}
 
     def _swap(self, n: e.PrimExpr) -> e.PrimExpr:
         if isinstance(n, (e.Let, e.Reduce)):

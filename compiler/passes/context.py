@@ -21,14 +21,19 @@ class PassContext:
 
     Args:
         opt_level: passes of a higher level are left out of a :class:`Sequential`; the passes of
-            lowering are all of level 0.
+            lowering are all of level 0. Not negative.
         required_pass: names of passes that run in any case.
-        disabled_pass: names of passes to leave out, with or without ``tir.``.
+        disabled_pass: names of passes to leave out, with or without ``tir.``. Passes of TVM's that
+            are not here, those of Relay among them, may be named, too: what does not run
+            anyway is left out.
         instruments: observers between the passes (:mod:`whet.instrument`).
-        config: values for keys of :meth:`list_configs`.
+        config: values for keys of :meth:`list_configs`. A key of TVM's that has no meaning here may
+            be given the value that asks for nothing, e.g. ``{"tir.use_async_copy": False}``.
+        trace: only None; TVM's traces belong to the schedules of its MetaSchedule.
 
     Raises:
-        ArgumentError: for a configuration key or a pass that does not exist, or a wrong value.
+        ArgumentError: for a configuration key or a pass that does not exist, a wrong value, or a
+            pass that is both required and disabled.
     """
 
     def __init__(
@@ -38,6 +43,7 @@ class PassContext:
         disabled_pass: Sequence[str] | None = None,
         instruments: Sequence[Any] | None = None,
         config: Mapping[str, Any] | None = None,
+        trace: None = None,
     ) -> None:
         if isinstance(opt_level, bool) or not isinstance(opt_level, int):
             raise ArgumentError(
@@ -45,11 +51,30 @@ class PassContext:
                 f"the level is a number, not a {type(opt_level).__name__}",
                 "keywords: opt_level, required_pass, disabled_pass, instruments, config",
             )
+        if opt_level < 0:
+            raise ArgumentError(
+                f"PassContext(opt_level={opt_level})",
+                "a level is not negative",
+                "0 leaves out every pass of a higher level in a Sequential",
+            )
+        if trace is not None:
+            raise ArgumentError(
+                f"PassContext(trace={type(trace).__name__})",
+                "there is no MetaSchedule whose traces it would be",
+                "leave it out; schedule.trace is the record of a te schedule",
+            )
         self.opt_level = opt_level
         self.config: dict[str, Any] = {**DEFAULTS, **checked({} if config is None else config)}
         extra = [p.info.name for _, p in self.config["tir.add_lower_pass"]]
         self.required_pass = _names("required_pass", required_pass, extra)
         self.disabled_pass = _names("disabled_pass", disabled_pass, extra)
+        both = sorted({*self.required_pass} & {*self.disabled_pass})
+        if both:
+            raise ArgumentError(
+                f"PassContext(required_pass=[{both[0]!r}], disabled_pass=[{both[0]!r}])",
+                "a pass cannot be both",
+                "leave it out of one of them",
+            )
         self.instruments: list[Any] = _instruments(instruments)
         self._tokens: list[Token] = []
 
@@ -162,18 +187,20 @@ def _names(argument: str, given: Sequence[str] | None, extra: Sequence[str]) -> 
             f'{argument}=["tir.LoopPartition"]',
         )
     from whet.compiler.passes.authoring import PASS_NAMES
-    from whet.compiler.passes.pipeline import ABSENT, NAMES
+    from whet.compiler.passes.pipeline import ABSENT, NAMES, RELAY
 
     known = {*NAMES, *(n.removeprefix("tir.") for n in (*extra, *PASS_NAMES))}
     out = []
     for name in [given] if isinstance(given, str) else given:
         short = str(name).removeprefix("tir.")
-        if short in known or (short in ABSENT and argument == "disabled_pass"):
+        absent = short in ABSENT or short.removeprefix("relay.") in RELAY
+        if short in known or (absent and argument == "disabled_pass"):
             out.append(short)
             continue
         asked = f"PassContext({argument}=[{name!r}])"
-        if short in ABSENT:
-            raise ArgumentError(asked, f"there is no such pass here: {ABSENT[short]}")
+        if absent:
+            why = ABSENT.get(short, "there is no Relay")
+            raise ArgumentError(asked, f"there is no such pass here: {why}")
         import difflib
 
         near = difflib.get_close_matches(short, known, 1)

@@ -152,12 +152,15 @@ def _size(b: Buffer) -> e.PrimExpr:
 
 
 def _product(shape: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
-    if all(isinstance(d, e.IntImm) for d in shape):
-        total = 1
-        for d in shape:
-            total *= d.value  # type: ignore[attr-defined]
-        return e.IntImm("int64", total)  # no int32 arithmetic, which would wrap
-    out: e.PrimExpr = e.IntImm("int32", 1)
+    total = 1
     for d in shape:
-        out = e.Mul(out, d, d.dtype)
-    return out
+        if isinstance(d, e.IntImm):
+            total *= d.value
+    sizes = [d for d in shape if not isinstance(d, e.IntImm)]
+    if not sizes:
+        return e.IntImm("int64", total)  # no int32 arithmetic, which would wrap
+    wide = total >= 2**31 or any(d.dtype == "int64" for d in sizes)
+    out = ops.cast("int64" if wide else "int32", sizes[0])
+    for d in sizes[1:]:
+        out = ops.multiply(out, ops.cast(out.dtype, d))
+    return ops.multiply(out, ops.const(total, out.dtype))

@@ -19,6 +19,7 @@ class Option:
         meaning: a sentence.
         only: the one value that is possible, where there is but one.
         fields: for a dictionary, its inner keys.
+        least: the smallest value, of a number.
     """
 
     kind: type
@@ -26,6 +27,7 @@ class Option:
     meaning: str
     only: Any = None
     fields: Mapping[str, Option] = field(default_factory=dict)
+    least: int | None = None
 
 
 def _dict(meaning: str, **fields: Option) -> Option:
@@ -63,10 +65,15 @@ OPTIONS: dict[str, Option] = {
     "tir.UnrollLoop": _dict(
         "when loops are unrolled",
         auto_max_step=Option(
-            int, 0, "serial loops of at most so many steps, inner loops multiplied, are unrolled"
+            int,
+            0,
+            "serial loops of at most so many steps, inner loops multiplied, are unrolled",
+            least=0,
         ),
-        auto_max_depth=Option(int, 8, "and of at most so many levels of loops"),
-        auto_max_extent=Option(int, 0, "and those of at most so many iterations, whatever is in"),
+        auto_max_depth=Option(int, 8, "and of at most so many levels of loops", least=0),
+        auto_max_extent=Option(
+            int, 0, "and those of at most so many iterations, whatever is in", least=0
+        ),
         explicit_unroll=Option(
             bool,
             False,
@@ -126,6 +133,7 @@ NO_MEANING: dict[str, str] = {
     "tir.usmp.enable": "microcontrollers are no target",
     "tir.usmp.algorithm": "microcontrollers are no target",
     "tir.usmp.use_workspace_io": "microcontrollers are no target",
+    "tir.enable_debug": "there is no debugging information of the loop IR",
     "tir.RemoveNoOp": _NO_FLOW,
     "tir.ReduceBranchingThroughOvercompute": _NO_FLOW,
     "tir.HoistExpression": "expressions leave loops in the generator, by value numbering",
@@ -134,6 +142,14 @@ NO_MEANING: dict[str, str] = {
     "relay.backend.use_meta_schedule": "there is no Relay",
     "relay.backend.use_meta_schedule_dispatch": "there is no Relay",
 }
+#: switches among them: turned off, they ask for what happens anyway
+_OFF = frozenset({
+    "tir.detect_global_barrier", "tir.use_async_copy", "tir.merge_async_commit_queue_scope",
+    "tir.instrument_lwp", "tir.lwp_disable_func_prof", "tir.reset_start_id", "tir.usmp.enable",
+    "tir.usmp.use_workspace_io", "tir.enable_debug", "tir.is_entry_func",
+    "relay.backend.use_auto_scheduler", "relay.backend.use_meta_schedule",
+    "relay.backend.use_meta_schedule_dispatch",
+})  # fmt: skip
 _NO_MEANING_INSIDE = {
     "tir.Simplify": {
         "propagate_knowns_to_prove_conditional": _NO_FLOW,
@@ -159,9 +175,16 @@ def checked(config: Mapping[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, value in config.items():
         asked = f"PassContext(config={{{key!r}: ...}})"
+        if key in NO_MEANING and _asks_for_nothing(key, value):
+            continue
         option = _find(asked, key, OPTIONS, NO_MEANING)
         out[key] = _value(key, value, option)
     return out
+
+
+def _asks_for_nothing(key: str, value: Any) -> bool:
+    """Whether a switch for something that is not here is off."""
+    return key in _OFF and isinstance(value, (bool, int)) and not value
 
 
 def _find(asked: str, key: str, options: Mapping[str, Option], absent: Mapping[str, str]) -> Option:
@@ -203,6 +226,8 @@ def _value(key: str, value: Any, option: Option) -> Any:
         )
     if option.only is not None and value != option.only:
         raise ArgumentError(asked, f"only {option.only} is possible", option.meaning)
+    if option.least is not None and value < option.least:
+        raise ArgumentError(asked, f"it is less than {option.least}", option.meaning)
     return option.kind(value)
 
 

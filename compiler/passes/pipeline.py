@@ -33,6 +33,7 @@ from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.renew import defined_once
 
 Run = Callable[[PrimFunc, Target, PassConfig], PrimFunc]
 
@@ -182,11 +183,49 @@ ABSENT: dict[str, str] = {
     "MakePackedAPI": "the generator writes a checked entry for each kernel",
     "MakeUnpackedAPI": "the raw kernel is it",
     "LowerTVMBuiltin": "the generator lowers calls",
-    "LowerIntrin": "the generator lowers calls",
     "LowerCustomDatatypes": "there are no custom data types",
     "LowerDeviceStorageAccessInfo": "no target has special memory",
     "CombineContextCall": "kernels get no context",
+    "AnnotateDeviceRegions": "SplitHostDevice finds the regions",
+    "BF16ComputeLegalize": "the generator computes bfloat16 in float32",
+    "BF16StorageLegalize": "bfloat16 is stored as it is",
+    "BindTarget": "lower and build know the target",
+    "ConvertForLoopsToSerial": "a thread-bound loop runs serially on a CPU as it is",
+    "ConvertSSA": "variables are single assignments already",
+    "DecorateDeviceScope": "SplitHostDevice finds the regions",
+    "ExtractPrimFuncConstants": "a constant is part of its function",
+    "FP8ComputeLegalize": "there are no 8-bit floats",
+    "ForceNarrowIndexToInt32": "NarrowDataType narrows what it can prove",
+    "InferFragment": "there are no fragments of tensor cores",
+    "InjectCopyIntrin": "a copy is a loop; generators know no copy intrinsics",
+    "InjectPTXAsyncCopy": "there are no asynchronous copies",
+    "InjectRollingBuffer": "rolling_buffer is planned",
+    "LiftAttrScope": "no pass needs attributes in another place",
+    "LowerThreadAllreduce": "a reduction across threads is lowered with its schedule",
+    "LowerWarpMemory": "there is no warp memory",
+    "MergeDynamicSharedMemoryAllocations": "shared memory has its size when code is made",
+    "RemoveWeightLayoutRewriteBlock": "there are no blocks",
+    "ThreadSync": "SplitHostDevice sets barriers in kernels",
+    "UnifiedStaticMemoryPlanner": "StorageRewrite shares memory",
 }
+
+#: passes of TVM's Relay, which may be disabled like any that does not run
+RELAY = frozenset({
+    "AlterOpLayout", "AnnotateMemoryScope", "AnnotateSpans", "AnnotateTarget",
+    "BackwardFoldScaleAxis", "BatchingOps", "CanonicalizeCast", "CanonicalizeOps",
+    "CapturePostDfsIndexInSpans", "CombineParallelBatchMatmul", "CombineParallelConv2D",
+    "CombineParallelDense", "CombineParallelOpBatch", "Conv2dToSparse", "Conv2dToSparse2",
+    "ConvertLayout", "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DenseToSparse",
+    "DivToMul", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand",
+    "FakeQuantizationToInteger", "FastMath", "FirstOrderGradient", "FlattenAtrousConv",
+    "FlattenNestedTuples", "FoldConstant", "FoldExplicitPadding", "FoldScaleAxis",
+    "ForwardFoldScaleAxis", "FuseOps", "InferType", "InferTypeLocal", "Inline", "LambdaLift",
+    "LazyGradientInit", "Legalize", "ManifestAlloc", "ManifestLifetimes",
+    "MergeCompilerRegions", "MergeComposite", "PartialEvaluate", "PartitionGraph",
+    "PlanDevices", "RemoveStandaloneReshapes", "RemoveUnusedFunctions", "SimplifyExpr",
+    "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm",
+    "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision",
+})  # fmt: skip
 
 #: names of the passes of lowering, in order, each once
 NAMES: tuple[str, ...] = tuple(dict.fromkeys(p.name for p in PASSES))
@@ -205,7 +244,7 @@ def run_passes(mod: IRModule, target: Target, simple_mode: bool = False) -> IRMo
     contains: dict[str, Features] | None = None
     for step in _steps(context, simple_mode):
         if isinstance(step, Pass):
-            mod = step(mod)
+            mod = step(mod).map(defined_once)
             contains = None  # a custom pass may bring in anything
             continue
         if contains is None and step.when is not None:

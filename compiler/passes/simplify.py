@@ -63,11 +63,11 @@ class _Statements(Simplifier):
             s.LetStmt: self._let,
             s.AssertStmt: self._assert,
         }
+        either = self._or
         if options["apply_constraints_to_boolean_branches"]:
-            self.rules[e.Or] = self._or_knowing
+            either = self.rules[e.Or] = self._or_knowing
         if options["convert_boolean_to_and_of_ors"]:
-            inner = self.rules[e.Or]
-            self.rules[e.Or] = lambda n: _and_of_ors(inner(n))
+            self.rules[e.Or] = lambda n: _and_of_ors(either(n))
 
     def _or_knowing(self, n: e.Or) -> e.PrimExpr:
         a = self(n.a)

@@ -124,6 +124,9 @@ class _Unifier(Rewriter):
         self.values: dict[e.Var, e.PrimExpr] = {}
         self.active: list[str] = []  # tags of the loops around, outermost first
         self.depth: dict[int, int] = {}  # local buffer -> how many loops stood around it
+        #: variable or local buffer -> the variables and the buffers that its value is made of
+        self.origin: dict[e.Var | int, set[e.Var | int]] = {}
+        self.chosen: set[e.Var] = set()  # threads of which one was chosen: `if threadIdx.x == 0`
         super().__init__(
             {
                 e.Var: self._var,
@@ -131,6 +134,8 @@ class _Unifier(Rewriter):
                 s.For: self._loop,
                 s.Allocate: self._allocate,
                 s.BufferStore: self._store,
+                s.LetStmt: self._let,
+                s.IfThenElse: self._if,
             }
         )
 
@@ -142,6 +147,7 @@ class _Unifier(Rewriter):
             return self.children(n)
         if n.thread not in HARDWARE:  # virtual threads that nobody has interleaved
             return replace(self.children(n), kind=s.UNROLLED, thread="")
+        _check_reduction(n)
         thread = self.threads.variables[n.thread]
         first = self(n.min)
         self.values[n.var] = ops.add(first, thread)
@@ -167,7 +173,9 @@ class _Unifier(Rewriter):
     def _store(self, n: s.BufferStore) -> s.Stmt:
         if n.buffer.storage_scope == "local":
             self._check_local(n)
-            return self.children(n)
+            out = self.children(n)
+            self.origin.setdefault(id(n.buffer), set()).update(self._sources(out.value))
+            return out
         new = self.children(n)
         self._check_shared(n, new)
         return self._by_one_thread(new)
@@ -188,16 +196,56 @@ class _Unifier(Rewriter):
         at = set().union(*(variables(i) for i in new.indices)) if new.indices else set()
         for tag in self._sharing(new.buffer, dict.fromkeys(self.active)):
             thread = self.threads.variables[tag]
-            if thread in at or self._single(tag):
+            if thread in at or thread in self.chosen or self._single(tag):
                 continue
-            if thread in variables(new.value) or _reads(new.value, new.buffer):
-                raise LowerError(
-                    f"a kernel in which all threads of {tag} write one element of "
-                    f"{old.buffer.name}",
-                    "a reduction over an axis that is bound to threads has no order there",
-                    "bind an axis of the data instead, or rfactor the reduction and sum the parts "
-                    "in an unbound loop",
+            if self._sources(new.value) & {thread, id(new.buffer)}:
+                raise _no_order(
+                    f"a kernel in which all threads of {tag} write one element of {old.buffer.name}"
                 )
+
+    def _let(self, n: s.LetStmt) -> s.Stmt:
+        value = self(n.value)
+        self.origin[n.var] = self._sources(value)
+        body = self(n.body)
+        return n if value is n.value and body is n.body else s.LetStmt(n.var, value, body)
+
+    def _if(self, n: s.IfThenElse) -> s.Stmt:
+        condition = self(n.condition)
+        before = self.chosen
+        self.chosen = before | self._pinned(condition)
+        then = self(n.then_case)
+        self.chosen = before
+        other = None if n.else_case is None else self(n.else_case)
+        if condition is n.condition and then is n.then_case and other is n.else_case:
+            return n
+        return s.IfThenElse(condition, then, other, n.likely)
+
+    def _pinned(self, condition: e.PrimExpr) -> set[e.Var]:
+        """The threads of which a condition lets one through."""
+        if isinstance(condition, e.And):
+            return self._pinned(condition.a) | self._pinned(condition.b)
+        threads = set(self.threads.variables.values())
+        if isinstance(condition, e.LT) and _is(condition.b, 1) and condition.a in threads:
+            return {condition.a}  # type: ignore[arg-type]
+        if isinstance(condition, e.EQ):
+            for one, other in ((condition.a, condition.b), (condition.b, condition.a)):
+                if isinstance(one, e.Var) and one in threads and isinstance(other, e.IntImm):
+                    return {one}
+        return set()
+
+    def _sources(self, value: e.PrimExpr) -> set[e.Var | int]:
+        """The variables and the buffers that a value is made of, by way of others, too."""
+        found: set[e.Var | int] = set()
+
+        def visit(n: object) -> None:
+            if not isinstance(n, (e.BufferLoad, e.Var)):
+                return
+            key = n if isinstance(n, e.Var) else id(n.buffer)
+            found.add(key)
+            found.update(self.origin.get(key, ()))
+
+        post_order_visit(value, visit)
+        return found
 
     def _by_one_thread(self, store: s.BufferStore) -> s.Stmt:
         """A store outside the loops of some tag happens once: the first thread does it."""
@@ -217,6 +265,39 @@ class _Unifier(Rewriter):
     def _single(self, tag: str) -> bool:
         extent = self.threads.extents[tag]
         return isinstance(extent, e.IntImm) and extent.value == 1
+
+
+def check_reductions(body: s.Stmt) -> None:
+    """Refuse loops over threads whose steps reduce into one element.
+
+    Raises:
+        LowerError: there is one.
+    """
+
+    def visit(n: object) -> None:
+        if is_thread_loop(n):
+            assert isinstance(n, s.For)
+            _check_reduction(n)
+
+    post_order_visit(body, visit)
+
+
+def _check_reduction(n: s.For) -> None:
+    if n.annotations.get("reduction") and not _is(n.extent, 1):
+        raise _no_order(f"a kernel in which {n.var.name}, a reduction axis, is bound to {n.thread}")
+
+
+def _is(n: e.PrimExpr, value: int) -> bool:
+    return isinstance(n, e.IntImm) and n.value == value
+
+
+def _no_order(asked: str) -> LowerError:
+    return LowerError(
+        asked,
+        "a reduction over an axis that is bound to threads has no order there",
+        "bind a reduction axis of constant extent to threadIdx, inside all axes of the data; or "
+        "rfactor the reduction and sum the parts in an unbound loop",
+    )
 
 
 def _guarded(n: s.Stmt, condition: e.PrimExpr, tag: str) -> s.Stmt:
@@ -245,15 +326,4 @@ def _has_loop(node: s.Stmt, tag: str) -> bool:
         found = found or (isinstance(n, s.For) and n.thread == tag)
 
     post_order_visit(node, visit)
-    return found
-
-
-def _reads(value: e.PrimExpr, buffer: Buffer) -> bool:
-    found = False
-
-    def visit(n: object) -> None:
-        nonlocal found
-        found = found or (isinstance(n, e.BufferLoad) and n.buffer is buffer)
-
-    post_order_visit(value, visit)
     return found

@@ -5,10 +5,13 @@
         C[i] = A[i]
 
 An unrolled loop stays a loop of that kind, which the generator writes out; with ``explicit_unroll``
-(or the pragma ``unroll_explicit``) it is written out here: C[0] = A[0], C[1] = A[1] and so on.
+(or the pragma ``unroll_explicit``) it is written out here: C[0] = A[0], C[1] = A[1] and so on. A
+loop that would become more than :data:`MOST_WRITTEN` statements stays one, with a warning.
 """
 
 from __future__ import annotations
+
+import warnings
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.arith.simplify import Simplifier
@@ -20,6 +23,9 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.renew import renewed
 from whet.compiler.tir.rewrite import Rewriter, substitute
+
+#: statements that a loop may be written out as: they take a generator some seconds
+MOST_WRITTEN = 10_000
 
 _STEP, _EXPLICIT = "pragma_auto_unroll_max_step", "pragma_unroll_explicit"
 
@@ -47,12 +53,14 @@ class _Unroll(Rewriter):
         self.max_depth = config["auto_max_depth"]
         self.max_extent = config["auto_max_extent"]
         self.explicit = config["explicit_unroll"]
-        self.steps = 0  # statements in what has just been rewritten
+        self.steps = 0  # statements that what has just been rewritten runs
+        self.lines = 0  # statements that it is made of
         self.depth = 0  # levels of unrolled loops in it
         self.written = False  # whether a loop has been written out
 
     def _store(self, n: s.BufferStore) -> s.BufferStore:
         self.steps += 1
+        self.lines += 1
         return n
 
     def _attr(self, n: s.AttrStmt) -> s.Stmt:
@@ -69,20 +77,21 @@ class _Unroll(Rewriter):
         return body  # said to this pass, and done
 
     def _sequence(self, n: s.SeqStmt) -> s.Stmt:
-        steps, depth, out = 0, 0, []
+        steps, lines, depth, out = 0, 0, 0, []
         for part in n.seq:
-            self.steps = self.depth = 0
+            self.steps = self.lines = self.depth = 0
             out.append(self(part))
             steps += max(self.steps, 1)
+            lines += max(self.lines, 1)
             depth = max(depth, self.depth)
-        self.steps, self.depth = steps, depth
+        self.steps, self.lines, self.depth = steps, lines, depth
         same = all(a is b for a, b in zip(out, n.seq))
         return n if same else s.seq(*out)
 
     def _for(self, n: s.For) -> s.Stmt:
         before = self.max_step, self.explicit
         self._annotated(n)
-        self.steps = self.depth = 0
+        self.steps = self.lines = self.depth = 0
         body = self(n.body)
         explicit, kind = self.explicit, n.kind
         extent = n.extent.value if isinstance(n.extent, e.IntImm) else None
@@ -95,9 +104,10 @@ class _Unroll(Rewriter):
             self.depth += 1
         if extent is None and kind != s.UNROLLED:
             self.steps = 1 << 30  # a loop of unknown length is in no short loop
-        if unrolls and explicit:
+        if unrolls and explicit and self._may_be_written(n, extent):
             assert extent is not None
             self.written = True
+            self.lines = max(self.lines, 1) * extent
             return _written_out(n, body, extent)
         notes = {k: v for k, v in n.annotations.items() if k not in (_STEP, _EXPLICIT)}
         if body is n.body and kind == n.kind and len(notes) == len(n.annotations):
@@ -110,6 +120,18 @@ class _Unroll(Rewriter):
             self.max_step = int(n.annotations[_STEP])
         if _EXPLICIT in n.annotations:
             self.explicit = bool(int(n.annotations[_EXPLICIT]))
+
+    def _may_be_written(self, n: s.For, extent: int | None) -> bool:
+        lines = max(self.lines, 1) * (extent or 0)
+        if lines <= MOST_WRITTEN:
+            return True
+        warnings.warn(
+            f"UnrollLoop: the loop over {n.var.name} would be written out as {lines} statements, "
+            f"of which {MOST_WRITTEN} are the most; it stays a loop. Split it, and unroll the "
+            "inner part",
+            stacklevel=2,
+        )
+        return False
 
     def _wanted(self, extent: int) -> bool:
         short = extent * max(self.steps, 1) <= self.max_step and self.depth < self.max_depth

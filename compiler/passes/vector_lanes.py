@@ -10,7 +10,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.rewrite import TABLE, post_order_visit, variables
+from whet.compiler.tir.rewrite import LEAVES, TABLE, post_order_visit
 
 _DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
 
@@ -42,6 +42,8 @@ class Lanes:
         self.trusted = trusted
         self.some_lane = True  # whether the mask surely holds for one of the lanes
         self.lets: dict[e.Var, e.Var] = {}  # variables that differ from lane to lane -> vectors
+        # node's id -> the node, which keeps the id its own, and whether it differs
+        self._known: dict[int, tuple[e.PrimExpr, bool]] = {}
 
     # statements
 
@@ -65,8 +67,7 @@ class Lanes:
             return replace(n, body=self.visit(n.body))
         if isinstance(n, s.LetStmt):
             value = self._wide(self.value(n.value))
-            self.lets[n.var] = e.Var(n.var.name, value.dtype)
-            return s.LetStmt(self.lets[n.var], value, self.visit(n.body))
+            return s.LetStmt(self._named(n.var, value), value, self.visit(n.body))
         if isinstance(n, s.AssertStmt) and self.mask is None and not self._asserts_lanes(n):
             return replace(n, body=self.visit(n.body))
         raise NotVectorizable
@@ -119,8 +120,21 @@ class Lanes:
     # expressions
 
     def _depends(self, n: e.PrimExpr) -> bool:
-        found = variables(n)
-        return self.var in found or any(v in found for v in self.lets)
+        """Whether a value may differ from lane to lane."""
+        kind = type(n)
+        if kind in LEAVES:
+            return n is self.var or n in self.lets
+        known = self._known.get(id(n))
+        if known is None:
+            known = n, any(self._depends(p) for p in TABLE[kind][0](n))
+            self._known[id(n)] = known
+        return known[1]
+
+    def _named(self, var: e.Var, value: e.PrimExpr) -> e.Var:
+        """The variable that stands for a value of all lanes from here on."""
+        self.lets[var] = e.Var(var.name, value.dtype)
+        self._known.clear()
+        return self.lets[var]
 
     def _wide(self, n: e.PrimExpr) -> e.PrimExpr:
         if dt.lanes(n.dtype) > 1:
@@ -195,6 +209,11 @@ class Lanes:
             return self._choose(
                 self.value(n.condition), self.value(n.true_value), self.value(n.false_value)
             )
+        if isinstance(n, e.Let):
+            stands_for = self.value(n.value)
+            var = self._named(n.var, stands_for)
+            body = self._wide(self.value(n.body))
+            return e.Let(var, stands_for, body, body.dtype)
         if isinstance(n, e.Call):
             if n.op == "if_then_else":
                 return self._if_then_else(n)

@@ -7,6 +7,7 @@ for i in range(8):                               for i in thread_binding(8, "thr
 from __future__ import annotations
 
 from whet.compiler.errors import LowerError
+from whet.compiler.passes.unify_threads import check_reductions
 from whet.compiler.target import Target
 from whet.compiler.tir.analysis.device_memory import host_accesses
 from whet.compiler.tir.function import IRModule
@@ -16,9 +17,11 @@ def check_memory(mod: IRModule, target: Target) -> IRModule:
     """The module itself.
 
     Raises:
-        LowerError: if code outside thread-bound loops reads or writes buffers, on a GPU target.
+        LowerError: if code outside thread-bound loops reads or writes buffers, on a GPU target, or
+            threads would reduce into one element.
     """
     for name, func in mod.functions.items():
+        check_reductions(func.body)  # before what they begin with is blamed on the host
         touched = host_accesses(func, target)
         if touched:
             raise LowerError(

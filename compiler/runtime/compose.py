@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from whet.compiler.errors import ArtifactError, TargetError, WhetError
+from whet.compiler.runtime import source
 from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.runtime.module import Function, Module, check_loadable
 from whet.compiler.signature import KernelSignature
@@ -50,11 +50,19 @@ class UnloadedModule(Module):
 
     def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
         """As for every module; an object is written as it is, without a C compiler."""
-        kind = fmt or Path(file_name).suffix.lstrip(".") or self.format
-        if kind in ("o", "obj") and self.artifact.object:
-            Path(file_name).write_bytes(self.artifact.object)
+        path = source.path_of(f"save({file_name!r})", file_name)
+        kind = fmt or path.suffix.lstrip(".") or self.format
+        alone = not any(m.artifact.object for m in self._all()[1:])
+        if kind in ("o", "obj") and self.artifact.object and alone:
+            source.write(path, self.artifact.object)
             return
         super().save(file_name, fmt)
+
+    def _why_no_text(self) -> str:
+        if not self._imported:
+            return super()._why_no_text()
+        kinds = ", ".join(dict.fromkeys(m.type_key for m in self._imported))
+        return f"the host's part of a module for {kinds} is not compiled yet: it has loops only"
 
 
 def compose(parts: Sequence[Part], host: Target, name: str) -> Module:
@@ -76,7 +84,7 @@ def compose(parts: Sequence[Part], host: Target, name: str) -> Module:
             other = _loaded(artifact)
             launchers: Module = other
         else:
-            why = _not_launched(target)
+            why = _not_launched(target, artifact)
             other = UnloadedModule(artifact, why)
             launchers = _host_part(mod, host, why)
         if main is None:
@@ -93,17 +101,25 @@ def compose(parts: Sequence[Part], host: Target, name: str) -> Module:
 def _loaded(artifact: Artifact) -> Module:
     """A module of CPU code; one that cannot be called where this machine cannot run it."""
     try:
+        if not artifact.object:
+            raise ArtifactError(
+                f"calling code of kind {source.kind_of(artifact)!r}",
+                "it was made as source, with no machine code",
+                'read it: module.get_source(); or build for "llvm" to run here',
+            )
         check_loadable(artifact)
     except ArtifactError as why:
         return UnloadedModule(artifact, why)
     return Module.from_artifact(artifact)
 
 
-def _not_launched(target: Target) -> TargetError:
+def _not_launched(target: Target, artifact: Artifact) -> TargetError:
+    what = "CUDA source" if target.kind == "cuda" else f"code of kind {target.kind!s}"
     return TargetError(
         f"calling a kernel that was built for {target.kind}",
-        "this build of Whet makes CUDA source and does not launch it yet",
-        'read it: module.get_source("cuda"); or build for "llvm" to run here',
+        f"this build of Whet makes {what} and does not launch it yet",
+        f'read it: module.get_source("{source.formats(artifact)[-1]}"); '
+        'or build for "llvm" to run here',
     )
 
 

@@ -43,10 +43,18 @@ class Device:
     Attributes:
         type: its kind, e.g. ``"cpu"``.
         index: which of that kind.
+
+    Raises:
+        TargetError: the index is no whole number of 0 or more.
     """
 
     type: str
     index: int = 0
+
+    def __post_init__(self) -> None:
+        index = self.index
+        if isinstance(index, bool) or not isinstance(index, int) or index < 0:
+            raise TargetError(f"{self.type}({index!r})", "a device's number is 0 or more")
 
     @property
     def device_type(self) -> int:
@@ -220,6 +228,14 @@ def ext_dev(index: int = 0) -> Device:
     return Device("ext_dev", index)
 
 
+def context(kind: Any, index: int = 0) -> Device:
+    """TVM's old name of :func:`device`, deprecated."""
+    warnings.warn(
+        "whet.context() is deprecated: use whet.device()", DeprecationWarning, stacklevel=2
+    )
+    return device(kind, index)
+
+
 def device(kind: Any, index: int = 0) -> Device:
     """A device by the name or the number of its kind; of a whole target text the first word counts.
 
@@ -228,7 +244,7 @@ def device(kind: Any, index: int = 0) -> Device:
         index: which of that kind.
 
     Raises:
-        TargetError: there is no such kind of device.
+        TargetError: there is no such kind of device, or the index is below 0.
     """
     if isinstance(kind, int) and not isinstance(kind, bool):
         name = _NAMES.get(kind, str(kind))
@@ -241,6 +257,4 @@ def device(kind: Any, index: int = 0) -> Device:
             f"there is no device kind {name!r}",
             f"kinds: {', '.join(DEVICE_TYPES)}",
         )
-    if isinstance(index, bool) or not isinstance(index, int) or index < 0:
-        raise TargetError(f"device({kind!r}, {index!r})", "a device's number is 0 or more")
     return Device(name, index)

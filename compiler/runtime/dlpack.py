@@ -169,6 +169,17 @@ def _dropped(capsule: int) -> None:
             _given.pop(_pointer(capsule, name), None)
 
 
+def _steps(array: np.ndarray) -> list[int]:
+    """Strides in elements; where a dimension has one element or none, they mean nothing."""
+    for extent, stride in zip(array.shape, array.strides):
+        if extent > 1 and array.size and (stride < 0 or stride % array.itemsize):
+            raise BufferError(
+                f"an array with a stride of {stride} bytes, of elements of {array.itemsize}, is "
+                "not given away by DLPack: copy it first"
+            )
+    return [s // array.itemsize for s in array.strides]
+
+
 def give(array: np.ndarray, versioned: bool) -> Any:
     """A capsule with the memory of a numpy array, of any dtype that kernels have.
 
@@ -177,13 +188,16 @@ def give(array: np.ndarray, versioned: bool) -> Any:
         versioned: whether the taker knows DLPack 1.0.
 
     Raises:
-        BufferError: it is read-only, and the taker knows no such thing.
+        BufferError: DLPack cannot describe it: its elements are of no dtype that kernels have, or
+            not whole steps forward apart; or it is read-only, and the taker knows no such thing.
     """
     if not versioned and not array.flags.writeable:
         raise BufferError("a read-only array can be given away by DLPack 1.0 only")
+    if str(array.dtype) not in SCALARS:
+        raise BufferError(f"an array of dtype {array.dtype} is not given away by DLPack")
     kind, rank = SCALARS[str(array.dtype)], array.ndim
     shape = (ctypes.c_int64 * rank)(*array.shape)
-    strides = (ctypes.c_int64 * rank)(*(s // array.itemsize for s in array.strides))
+    strides = (ctypes.c_int64 * rank)(*_steps(array))
     managed = _Versioned() if versioned else _Managed()
     managed.tensor = DLTensor(
         data=array.__array_interface__["data"][0],

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler import settings
 from whet.compiler.errors import ArgumentError, ArtifactError
+from whet.compiler.runtime.source import path_of
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.module import Module
 
-FORMAT = 1
+FORMAT = 2
 HEADER = "whet/runtime.h"
 LINKED = (".so", ".o", ".tar")
 
@@ -42,29 +43,29 @@ def export_library(
     **kwargs: Any,
 ) -> str:
     """:meth:`Module.export_library`; ``fmt`` is the format where the name does not end in it."""
-    path = Path(file_name)
+    path = path_of(f"export_library({file_name!r})", file_name)
     suffix = f".{fmt}" if fmt else path.suffix
     asked = f"export_library({str(path)!r})"
     if not module.is_dso_exportable:
-        raise ArtifactError(
-            asked,
-            f"a module of kind {module.type_key!r} holds no code of a CPU to link",
-            "module.save() writes its source",
-        )
-    if fcompile is None and suffix not in LINKED:
-        raise ArgumentError(
-            asked, f"{suffix!r} is no format of a library", f"formats: {', '.join(LINKED)}"
-        )
-    if path.parent != Path() and not path.parent.is_dir():
-        raise ArtifactError(asked, f"there is no folder {path.parent}")
+        raise ArtifactError(asked, *module._why_not_linked())
+    _check_options(asked, suffix, fcompile, kwargs)
+    check_place(asked, path)
+    if fcompile is None and suffix != ".tar":
+        _check_compiler(module, asked, kwargs.get("cc"))
+    parts = linked_modules(asked, module)
     with tempfile.TemporaryDirectory(prefix="whet") as made:
-        folder = Path(workspace_dir or made)
-        folder.mkdir(parents=True, exist_ok=True)
-        files = [*write_parts(module, folder), *map(str, addons or ())]
+        folder = _made_folder(asked, workspace_dir) if workspace_dir else Path(made)
+        files = [*write_parts(module, parts, folder), *map(str, addons or ())]
         # A library in use is replaced, not overwritten: what is loaded of it stays as it is.
         new = path.with_name(f".{path.name}.{os.getpid()}{suffix}")
         try:
             _make(fcompile, path.name, suffix, str(new), files, folder, kwargs)
+            if not new.is_file():
+                raise ArtifactError(
+                    asked,
+                    "fcompile wrote no file",
+                    "it writes the file that its first argument names",
+                )
             os.replace(new, path)
         finally:
             new.unlink(missing_ok=True)
@@ -91,24 +92,133 @@ def _make(
         compile_files(output, files, options, **kwargs)
 
 
-def write_parts(module: Module, folder: Path) -> list[str]:
+def _check_compiler(module: Module, asked: str, cc: str | None) -> None:
+    """Refuse to link code for another processor with this machine's compiler."""
+    from whet.compiler.target import host
+
+    made_for = str(module.artifact.target.get("mtriple", host.triple())).split("-")[0]
+    if cc is None and not os.environ.get("CC") and made_for != host.architecture():
+        raise ArtifactError(
+            asked,
+            f"its code is for {made_for}, and the C compiler {settings.c_compiler()!r} is for "
+            f"{host.architecture()}",
+            f"pass cc='{made_for}-linux-gnu-gcc', or write a .tar, which is linked where it is "
+            "loaded",
+        )
+
+
+def _check_options(
+    asked: str, suffix: str, fcompile: Callable[..., Any] | None, kwargs: dict[str, Any]
+) -> None:
+    if fcompile is not None:
+        if not callable(fcompile):
+            raise ArgumentError(asked, f"fcompile is a function, not {fcompile!r}")
+        return
+    if suffix not in LINKED:
+        raise ArgumentError(
+            asked, f"{suffix!r} is no format of a library", f"formats: {', '.join(LINKED)}"
+        )
+    unknown = [name for name in kwargs if name not in ("options", "cc")]
+    if unknown:
+        raise ArgumentError(
+            asked, f"the C compiler is given no {unknown[0]!r}", "it is given: options, cc"
+        )
+    options = kwargs.get("options") or ()
+    if isinstance(options, str) or not all(isinstance(o, str) for o in options):
+        raise ArgumentError(asked, f"options is a list of texts, not {options!r}", '["-g"]')
+
+
+def check_place(asked: str, path: Path) -> None:
+    """Refuse a name that no file can have.
+
+    Raises:
+        ArtifactError: its folder is missing, or it is a folder itself.
+    """
+    if not path.parent.is_dir():
+        raise ArtifactError(asked, f"there is no folder {path.parent}", "make it first")
+    if path.is_dir():
+        raise ArtifactError(asked, "it is a folder", "give the name of a file in it")
+
+
+def _made_folder(asked: str, workspace_dir: str) -> Path:
+    folder = path_of(asked, workspace_dir)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArtifactError(
+            asked, f"the folder {folder} cannot be made: {error.strerror}", "another workspace_dir"
+        ) from None
+    return folder
+
+
+def linked_modules(asked: str, module: Module) -> list[Module]:
+    """A module and what it imports, as far as there is machine code: what one library holds.
+
+    Raises:
+        ArtifactError: they are for several processors, two of them have a function of one name, or
+            one was loaded from a file, so that its machine code is not at hand.
+    """
+    found: list[Module] = []
+    names: set[str] = set()
+    for one in dict.fromkeys(module._all()):
+        made, own = one.artifact, [s.name for s in one.artifact.signatures]
+        if not made.object and not made.source:
+            raise ArtifactError(
+                asked,
+                f"the imported module of {', '.join(own)} holds no code that can be linked",
+                "import what build() made, not what load_module() loaded",
+            )
+        if not made.object:
+            continue
+        if _processor(made.object) != _processor(module.artifact.object):
+            raise ArtifactError(
+                asked,
+                f"a library is for one processor: the imported module of {', '.join(own)} was made "
+                f"for {made.target.get('mtriple', 'this machine')}, the module itself for "
+                f"{module.artifact.target.get('mtriple', 'this machine')}",
+                "export each of module.imported_modules to a file of its own",
+            )
+        twice = [name for name in own if name in names]
+        if twice:
+            raise ArtifactError(
+                asked,
+                f"two of its modules have a function {twice[0]!r}",
+                "give them different names: lower(..., name=...)",
+            )
+        names.update(own)
+        found.append(one)
+    return found
+
+
+def _processor(code: bytes) -> bytes:
+    """What an object's header tells of the processor: of ELF its class, byte order and machine."""
+    return code[4:6] + code[18:20] if code[:4] == b"\x7fELF" else code[:4]
+
+
+def write_parts(module: Module, parts: Sequence[Module], folder: Path) -> list[str]:
     """Write what a library is made of into a folder.
 
+    Args:
+        module: what is exported.
+        parts: of it and what it imports, the modules with machine code.
+        folder: where to.
+
     Returns:
-        The files that a C compiler links: the kernels' object, the pool's if there is one, and a C
+        The files that a C compiler links: the kernels' objects, the pool's if there is one, and a C
         file. The header that this includes lies in the folder, too.
     """
-    artifact = module.artifact
-    kernels = folder / "kernels.o"
-    kernels.write_bytes(artifact.object)
-    files = [str(kernels)]
-    parallel = b"whet_parallel_for" in artifact.object
+    files: list[str] = []
+    for k, part in enumerate(parts):
+        kernels = folder / f"kernels{k or ''}.o"
+        kernels.write_bytes(part.artifact.object)
+        files.append(str(kernels))
+    parallel = [p.artifact for p in parts if b"whet_parallel_for" in p.artifact.object]
     if parallel:
         pool = folder / "pool.o"
-        pool.write_bytes(_pool_object(artifact.target))
+        pool.write_bytes(_pool_object(parallel[0].target))
         files.append(str(pool))
     library = folder / "library.c"
-    library.write_text(library_source(metadata(module), parallel))
+    library.write_text(library_source(metadata(module), bool(parallel)))
     header = folder / HEADER
     header.parent.mkdir(exist_ok=True)
     shutil.copyfile(Path(include_dir()) / HEADER, header)
@@ -127,22 +237,21 @@ def _pool_object(target: dict) -> bytes:
 
 def metadata(module: Module) -> str:
     """What a library tells about itself, as JSON."""
+    return json.dumps({"whet": FORMAT, **_described(module)})
+
+
+def _described(module: Module) -> dict[str, Any]:
     artifact = module.artifact
-    return json.dumps(
-        {
-            "whet": FORMAT,
-            "signatures": [s.to_json() for s in artifact.signatures],
-            "target": artifact.target,
-            "imports": [
-                {
-                    "target": m.artifact.target,
-                    "source": m.artifact.source,
-                    "signatures": [s.to_json() for s in m.artifact.signatures],
-                }
-                for m in module.imported_modules
-            ],
-        }
-    )
+    own = {s.name for s in artifact.signatures}
+    return {
+        "signatures": [s.to_json() for s in artifact.signatures],
+        "target": artifact.target,
+        "linked": bool(artifact.object),
+        "source": "" if artifact.object else artifact.source,
+        # functions that it has beside its own: those of its imports, and what launches kernels
+        "others": [f.signature.to_json() for n, f in module._functions.items() if n not in own],
+        "imports": [_described(m) for m in module.imported_modules],
+    }
 
 
 def library_source(data: str, parallel: bool) -> str:

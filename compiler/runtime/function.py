@@ -68,7 +68,7 @@ class Function:
 
         Raises:
             ArgumentError: the kernel cannot take them.
-            MemoryError: there was no memory for an intermediate buffer.
+            OutOfMemoryError: there was no memory for an intermediate buffer.
             KernelError: an assertion of the kernel does not hold.
             Exception: whatever a packed function that the kernel calls raised.
         """

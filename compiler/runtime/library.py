@@ -21,6 +21,7 @@ from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
 from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.runtime.export import FORMAT, HEADER, compile_files
 from whet.compiler.runtime.module import Function, Module
+from whet.compiler.runtime.source import path_of
 from whet.compiler.signature import KernelSignature
 
 # LLVM's names of features, where /proc/cpuinfo has other ones.
@@ -123,10 +124,12 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     Raises:
         ArtifactError: the file is missing (then also a ValueError and a FileNotFoundError), is none
             of Whet's, or was made for another processor.
-        ArgumentError: the format is not known.
+        ArgumentError: the format is not known, or the path is none.
     """
-    file = Path(path)
-    asked = f"load_module({str(path)!r})"
+    asked = f"load_module({str(path) if isinstance(path, os.PathLike) else path!r})"
+    file = path_of(asked, path)
+    if not isinstance(fmt, str):
+        raise ArgumentError(asked, f"fmt is a str, not {fmt!r}", "formats: so, o, tar")
     if not file.is_file():
         raise MissingFile(asked, "there is no such file")
     kind = (fmt or file.suffix).lstrip(".")
@@ -186,12 +189,36 @@ def _loaded(asked: str, path: str) -> Module:
         ) from None
     if known != FORMAT:
         raise ArtifactError(asked, f"it is of format {known}, known is {FORMAT}", "export it again")
-    _check_processor(asked, data["target"])
-    module = Module(_artifact(data), code)
-    for part in data["imports"]:
-        module.import_module(SourceModule(_artifact(part)))
+    module = _module(asked, data, code)
     _give_caller(code)
     return module
+
+
+def _module(asked: str, data: dict[str, Any], code: LibraryCode) -> Module:
+    """One of a library's modules, with those that it imports."""
+    artifact = _artifact(data)
+    if data["linked"]:
+        _check_processor(asked, data["target"])
+        module = Module(artifact, code)
+    else:
+        module = SourceModule(artifact)
+    for part in data["imports"]:
+        module.import_module(_module(asked, part, code))
+    for other in data["others"]:
+        signature = KernelSignature.from_json(other)
+        module._functions[signature.name] = _function_of_imports(module, signature)
+    return module
+
+
+def _function_of_imports(module: Module, signature: KernelSignature) -> Function:
+    """The function of an imported module, or one that would launch the kernels of its source."""
+    imported = module._all()[1:]
+    for one in imported:
+        found = one._functions.get(signature.name)
+        if found is not None and found.signature == signature:
+            return found
+    device = next((m for m in imported if isinstance(m, SourceModule)), module)
+    return _SourceFunction(signature, device)
 
 
 def _artifact(data: dict[str, Any]) -> Artifact:

@@ -6,7 +6,6 @@ import ctypes
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -15,7 +14,13 @@ from whet.compiler.runtime import source
 from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.function import Function, UnknownFunction, answer_calls_with
-from whet.compiler.runtime.timing import BenchmarkResult, measure, preparation
+from whet.compiler.runtime.timing import (
+    BenchmarkResult,
+    check_counts,
+    check_times,
+    measure,
+    preparation,
+)
 
 __all__ = ["Function", "Module", "UnknownFunction", "check_loadable"]
 
@@ -140,7 +145,7 @@ class Module:
         Raises:
             ArgumentError: there is none; also an AttributeError, as in TVM.
         """
-        found = self._find(name, query_imports)
+        found = self._find(name, query_imports) if isinstance(name, str) else None
         if found is not None:
             return found
         import difflib
@@ -155,7 +160,7 @@ class Module:
 
     def implements_function(self, name: str, query_imports: bool = False) -> bool:
         """Whether the module has a function of that name."""
-        return self._find(name, query_imports) is not None
+        return isinstance(name, str) and self._find(name, query_imports) is not None
 
     def _find(self, name: str, query_imports: bool) -> Function | None:
         for module in self._all() if query_imports else [self]:
@@ -173,7 +178,26 @@ class Module:
         Raises:
             ArgumentError: the format is none of these, or the module was loaded from a file.
         """
-        return source.text_of(self._holder(fmt).artifact, fmt)
+        if not isinstance(fmt, str):
+            raise ArgumentError(f"get_source({fmt!r})", "a format is a str")
+        more = [m.artifact for m in self._all()]
+        return source.text_of(self._holder(fmt).artifact, fmt, more, self._why_no_text())
+
+    def _why_no_text(self) -> str:
+        """Why there is no text, of a module that has none."""
+        return "the module was loaded from a file that holds machine code only"
+
+    def _why_not_linked(self) -> tuple[str, str]:
+        """Why there is nothing to link, of a module without machine code; and the way out."""
+        texts = [m for m in self._all() if m.artifact.source]
+        if not texts:
+            return "it was loaded from a file: its machine code is linked already", "copy the file"
+        kinds = ", ".join(dict.fromkeys(repr(m.type_key) for m in texts))
+        ending = source.formats(texts[0].artifact)[0]
+        return (
+            f"a module of kind {kinds} holds no code of a CPU to link",
+            f'its source can be written: module.save("name.{ending}")',
+        )
 
     def _holder(self, fmt: str) -> Module:
         """The module whose code has a format: this one, or one that was imported."""
@@ -194,9 +218,9 @@ class Module:
 
         Raises:
             ArgumentError: the format is none of these.
-            ArtifactError: it cannot be linked.
+            ArtifactError: it cannot be linked, or the file cannot be written.
         """
-        path = Path(file_name)
+        path = source.path_of(f"save({file_name!r})", file_name)
         kind = fmt or path.suffix.lstrip(".") or self.format
         kind = {"obj": "o"}.get(kind, kind)
         if kind in ("o", "so", "tar"):
@@ -204,7 +228,9 @@ class Module:
 
             export_library(self, path, fmt=kind)
             return
-        path.write_bytes(source.bytes_of(self._holder(kind).artifact, kind))
+        more = [m.artifact for m in self._all()]
+        data = source.bytes_of(self._holder(kind).artifact, kind, more, self._why_no_text())
+        source.write(path, data)
 
     def export_library(
         self,
@@ -231,8 +257,9 @@ class Module:
             The name of the file.
 
         Raises:
-            ArtifactError: the module has no code of a CPU, or it cannot be linked.
-            ArgumentError: the format is not known.
+            ArtifactError: the module has no code of a CPU, or it cannot be linked: with what it
+                imports, a library is for one processor and has one function of a name.
+            ArgumentError: the format or an option is not known.
         """
         from whet.compiler.runtime.export import export_library
 
@@ -273,13 +300,9 @@ class Module:
             raise ArgumentError(
                 f"time_evaluator(dev={dev})", "this machine has no such device", "use whet.cpu(0)"
             )
-        for name, value in (
-            ("number", number),
-            ("repeat", repeat),
-            ("repeats_to_cooldown", repeats_to_cooldown),
-        ):
-            if value < 1:
-                raise ArgumentError(f"time_evaluator({name}={value})", "it must be at least 1")
+        check_counts(number=number, repeat=repeat, repeats_to_cooldown=repeats_to_cooldown)
+        check_counts(0, limit_zero_time_iterations=limit_zero_time_iterations)
+        check_times(min_repeat_ms=min_repeat_ms, cooldown_interval_ms=cooldown_interval_ms)
         prepare = preparation(f_preproc)
 
         def evaluate(*args: object) -> BenchmarkResult:
@@ -304,19 +327,28 @@ def check_loadable(artifact: Artifact) -> None:
     """Refuse an artifact that this machine cannot run.
 
     Raises:
-        ArtifactError: it holds no kernel, or was made for another processor.
+        ArtifactError: it holds no kernel, or was made for another processor or system.
     """
     from whet.compiler.target import host
     from whet.compiler.target.features import parse_mattr
+    from whet.compiler.target.processors import architecture_of
+    from whet.compiler.target.systems import runs_under
 
     if not artifact.signatures:
         raise ArtifactError("loading an artifact", "it holds no kernel")
-    made_for = str(artifact.target.get("mtriple", host.triple())).split("-")[0]
-    if made_for != host.architecture():
+    made_for = str(artifact.target.get("mtriple", host.triple()))
+    arch = architecture_of(made_for)
+    if arch != architecture_of(host.architecture()):
         raise ArtifactError(
             "loading an artifact",
-            f"it was made for {made_for}, this machine is {host.architecture()}",
+            f"it was made for {arch}, this machine is {host.architecture()}",
             "build it again here",
+        )
+    if not runs_under(made_for, host.triple()):
+        raise ArtifactError(
+            "loading an artifact",
+            f"it was made for the system {made_for}, this machine is {host.triple()}",
+            "save it, and load it there; or build it again here",
         )
     needed = {name for on, name in parse_mattr(artifact.target.get("mattr", "")) if on}
     missing = sorted(needed - host.features())

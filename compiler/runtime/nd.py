@@ -2,6 +2,7 @@
 
 from whet.compiler.runtime.device import (
     Device,
+    context,
     cpu,
     cuda,
     device,
@@ -18,6 +19,7 @@ __all__ = [
     "Device",
     "NDArray",
     "array",
+    "context",
     "cpu",
     "cuda",
     "device",

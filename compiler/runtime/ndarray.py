@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any, final
@@ -10,7 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from whet.compiler.codegen.llvm.abi import SCALARS
-from whet.compiler.errors import ArgumentError, WhetError
+from whet.compiler.errors import ArgumentError, OutOfMemoryError, WhetError
 from whet.compiler.runtime.device import Device, cpu
 from whet.compiler.runtime.dlpack import give, is_capsule, take, take_from
 
@@ -69,10 +70,10 @@ class NDArray:
         """Copy the elements of an array-like of the same shape into this array, cast to its dtype.
 
         Raises:
-            ArgumentError: the shapes differ, or this array is read-only.
+            ArgumentError: the shapes differ, the elements are no numbers, or this array is
+                read-only.
         """
-        held = as_numpy(source)
-        values = np.asarray(source) if held is None else held
+        values = _elements("NDArray.copyfrom()", source)
         if values.shape != self.shape:
             raise ArgumentError(
                 "NDArray.copyfrom()",
@@ -82,7 +83,12 @@ class NDArray:
             raise ArgumentError(
                 "NDArray.copyfrom()", "this array shares memory that is read-only", "copy it first"
             )
-        self._array[...] = values
+        try:
+            self._array[...] = values
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArgumentError(
+                "NDArray.copyfrom()", f"the source does not turn into {self.dtype}: {error}"
+            ) from None
         return self
 
     def copyto(self, target: NDArray | Device, mem_scope: str | None = None) -> NDArray:
@@ -112,8 +118,8 @@ class NDArray:
         Raises:
             ArgumentError: the shape has another number of elements, or the array is not compact.
         """
-        wanted = tuple(int(d) for d in shape)
-        if math.prod(wanted) != self._array.size or any(d < 0 for d in wanted):
+        wanted = _extents("NDArray._create_view", shape)
+        if math.prod(wanted) != self._array.size:
             raise ArgumentError(
                 f"NDArray._create_view({wanted})",
                 f"this array of shape {self.shape} has {self._array.size} elements",
@@ -159,7 +165,18 @@ class NDArray:
         return np.asarray(self._array, dtype=dtype)
 
     def __len__(self) -> int:
+        if not self._array.ndim:
+            raise ArgumentError("len(NDArray)", "an array of no dimensions has no length")
         return len(self._array)
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            raise ArgumentError(
+                "bool(NDArray)",
+                f"an array of shape {self.shape} is neither true nor false",
+                "a.numpy().any(), a.numpy().all(), or `a is not None`",
+            )
+        return bool(self._array.reshape(-1)[0])
 
     def __reduce__(self) -> tuple:
         return NDArray, (self._array, self._device)
@@ -168,56 +185,75 @@ class NDArray:
         return f"<whet.nd.NDArray {self.dtype} {self.shape} on {self._device}>\n{self._array!r}"
 
 
-def array(source: object, device: Device | None = None, mem_scope: str | None = None) -> NDArray:
+def array(
+    source: object,
+    device: Device | None = None,
+    mem_scope: str | None = None,
+    ctx: Device | None = None,
+) -> NDArray:
     """A new array with a copy of ``source``'s elements.
 
     Args:
-        source: a numpy array, an NDArray, an object with ``__dlpack__``, or nested lists. Python
-            floats become float32, as in TVM.
+        source: a numpy array, an NDArray, an object with ``__dlpack__``, or nested lists, which
+            numpy gives a dtype: Python floats are float64, whole numbers int64, as in TVM.
         device: where it shall live; the CPU by default.
         mem_scope: the kind of memory; the CPU has ``"global"`` only.
+        ctx: TVM's old name of ``device``, deprecated.
 
     Raises:
-        ArgumentError: the device or the kind of memory does not exist, or kernels do not have the
-            source's dtype.
+        ArgumentError: the device or the kind of memory does not exist, kernels do not have the
+            source's dtype, or its lists are not of one length.
     """
-    held = as_numpy(source)
-    if held is None:
-        held = np.asarray(source)
-        if held.dtype == np.float64 and not isinstance(source, np.generic):
-            held = held.astype(np.float32)
-    _check_dtype(held)
-    return NDArray(np.array(held, order="C", copy=True), _on_cpu(device, mem_scope))
+    device = _device_or_ctx("nd.array", device, ctx)
+    held = _elements("nd.array(...)", source)
+    native = held.dtype.newbyteorder("=")
+    _check_dtype(native)
+    return NDArray(np.array(held, native, order="C", copy=True), _on_cpu(device, mem_scope))
 
 
 def empty(
     shape: Sequence[int] | int,
-    dtype: str = "float32",
+    dtype: str | type | np.dtype = "float32",
     device: Device | None = None,
     mem_scope: str | None = None,
+    ctx: Device | None = None,
 ) -> NDArray:
     """A new array with whatever its memory holds.
 
     Args:
         shape: extents of the dimensions.
-        dtype: name of the elements' dtype.
+        dtype: the elements' dtype: its name, numpy's, or a type such as ``np.float32``.
         device: where it shall live; the CPU by default.
         mem_scope: the kind of memory; the CPU has ``"global"`` only.
+        ctx: TVM's old name of ``device``, deprecated.
 
     Raises:
-        ArgumentError: the device or the kind of memory does not exist.
+        ArgumentError: the shape is none, or the device or the kind of memory does not exist.
         CodegenError: kernels do not have the dtype.
+        OutOfMemoryError: there is not so much memory.
     """
+    device = _device_or_ctx("nd.empty", device, ctx)
     from whet.compiler.codegen.llvm.abi import numpy_dtype
 
-    return NDArray(np.empty(shape, numpy_dtype(str(dtype))), _on_cpu(device, mem_scope))
+    extents = _extents("nd.empty", shape)
+    name = np.dtype(dtype).name if isinstance(dtype, (type, np.dtype)) else str(dtype)
+    try:
+        made = np.empty(extents, numpy_dtype(name))
+    except ValueError as error:
+        raise ArgumentError(f"nd.empty({extents})", f"numpy makes no such array: {error}") from None
+    except MemoryError as error:
+        raise OutOfMemoryError(
+            f"nd.empty({extents}, {name!r})", str(error), "take a smaller array"
+        ) from None
+    return NDArray(made, _on_cpu(device, mem_scope))
 
 
 def from_dlpack(source: Any) -> NDArray:
     """An array that shares the memory of any object with ``__dlpack__``, or of a DLPack capsule.
 
     Raises:
-        ArgumentError: the object has no ``__dlpack__`` or lives on another device.
+        ArgumentError: the object has no ``__dlpack__``, lives on another device, or kernels do not
+            have its dtype.
     """
     if is_capsule(source) or type(source).__name__ == "PyCapsule":
         return NDArray(take(source))
@@ -226,6 +262,7 @@ def from_dlpack(source: Any) -> NDArray:
         raise ArgumentError(
             f"from_dlpack({type(source).__name__})", "the object has no __dlpack__ method"
         )
+    _check_dtype(held.dtype)
     return NDArray(held)
 
 
@@ -264,11 +301,49 @@ def overlap(a: np.ndarray, b: np.ndarray) -> bool:
         return np.may_share_memory(a, b)
 
 
-def _check_dtype(held: np.ndarray) -> None:
-    if str(held.dtype.newbyteorder("=")) not in SCALARS:
+def _elements(asked: str, source: object) -> np.ndarray:
+    """The numpy array of an array-like."""
+    held = as_numpy(source)
+    if held is not None:
+        return held
+    try:
+        return np.asarray(source)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArgumentError(asked, f"numpy makes no array of it: {error}") from None
+
+
+def _extents(asked: str, shape: object) -> tuple[int, ...]:
+    """A shape as whole numbers; one number is a shape of one dimension."""
+    dims: Any = shape if isinstance(shape, (Sequence, np.ndarray)) else [shape]
+    try:
+        extents = () if isinstance(shape, str) else tuple(operator.index(d) for d in dims)
+    except TypeError:
+        extents = (-1,)
+    if isinstance(shape, str) or any(d < 0 for d in extents):
         raise ArgumentError(
-            f"an array of dtype {held.dtype}", "kernels have no such elements", ", ".join(SCALARS)
+            f"{asked}({shape!r})", "a shape is whole numbers of 0 or more", "e.g. (2, 3)"
         )
+    return extents
+
+
+def _check_dtype(dtype: np.dtype) -> None:
+    if str(dtype) not in SCALARS:
+        swapped = str(dtype.newbyteorder("=")) in SCALARS
+        raise ArgumentError(
+            f"an array of dtype {dtype}",
+            "kernels have no such elements",
+            "copy it: nd.array(...)" if swapped else ", ".join(SCALARS),
+        )
+
+
+def _device_or_ctx(asked: str, device: Device | None, ctx: Device | None) -> Device | None:
+    """``device``, or what was given by its old name."""
+    if ctx is None:
+        return device
+    if device is not None:
+        raise ArgumentError(f"{asked}(device={device}, ctx={ctx})", "the device is given twice")
+    warnings.warn(f"{asked}(ctx=...) is deprecated: use device", DeprecationWarning, stacklevel=3)
+    return ctx
 
 
 def _on_cpu(device: Device | None, mem_scope: str | None) -> Device:

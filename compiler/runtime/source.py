@@ -1,10 +1,12 @@
-"""A module's code as text or bytes, by format: what get_source() and save() give."""
+"""A module's code as text, bytes or a file, by format: what get_source() and save() give."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from whet.compiler.errors import ArgumentError
+from whet.compiler.errors import ArgumentError, ArtifactError
 from whet.compiler.runtime.artifact import Artifact
 
 
@@ -45,33 +47,60 @@ def formats(artifact: Artifact) -> list[str]:
     return list(TEXTS.get(kind_of(artifact), {kind_of(artifact): _as_it_is}))
 
 
-def text_of(artifact: Artifact, fmt: str) -> str:
+def text_of(artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_none: str = "") -> str:
     """An artifact's code as text.
 
     Args:
         artifact: a compiled module.
         fmt: one of :func:`formats`; ``""`` for the first.
+        more: those of imported modules, whose formats could have been asked for.
+        why_none: why the artifact has no text, if it has none.
 
     Raises:
         ArgumentError: the format is none of these, or the artifact has no text.
     """
     known = TEXTS.get(kind_of(artifact), {kind_of(artifact): _as_it_is})
-    if not artifact.source:
-        raise ArgumentError(
-            f"get_source({fmt!r})", "the module was loaded from a file that holds machine code only"
-        )
-    if fmt and fmt not in known:
-        names = ", ".join(f'"{name}"' for name in known)
-        raise ArgumentError(f"get_source({fmt!r})", "no such format", f"formats: {names}")
-    return known[fmt or next(iter(known))](artifact)
+    if artifact.source and (not fmt or fmt in known):
+        return known[fmt or next(iter(known))](artifact)
+    have = dict.fromkeys(f for a in (artifact, *more) if a.source for f in formats(a))
+    why = "no such format" if artifact.source else why_none or "there is no text of it"
+    names = ", ".join(f'"{name}"' for name in have)
+    raise ArgumentError(f"get_source({fmt!r})", why, f"formats: {names}" if have else "")
 
 
-def bytes_of(artifact: Artifact, fmt: str) -> bytes:
+def bytes_of(
+    artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_none: str = ""
+) -> bytes:
     """What a file of a format holds; of formats that need no linking.
 
     Raises:
         ArgumentError: as :func:`text_of` does.
     """
-    if fmt == "bc" and kind_of(artifact) == "llvm":
+    if fmt == "bc" and kind_of(artifact) == "llvm" and artifact.source:
         return _bitcode(artifact)
-    return text_of(artifact, fmt).encode()
+    return text_of(artifact, fmt, more, why_none).encode()
+
+
+def path_of(asked: str, name: object) -> Path:
+    """The path that a file's name means.
+
+    Raises:
+        ArgumentError: it is no name of a file.
+    """
+    if not isinstance(name, (str, os.PathLike)):
+        raise ArgumentError(asked, f"a file's name is a str or a Path, not {name!r}")
+    return Path(name)
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a module's code to a file.
+
+    Raises:
+        ArtifactError: the file cannot be written.
+    """
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise ArtifactError(
+            f"save({str(path)!r})", f"the file cannot be written: {error.strerror}", "another name"
+        ) from None

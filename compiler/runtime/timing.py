@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -57,15 +59,22 @@ class BenchmarkResult:
         return f"Execution time summary:\n{head}\n{body}"
 
 
-def flush_cache_but_first(args: tuple[object, ...]) -> None:
-    """Push every argument but the first one out of the caches."""
+@functools.cache
+def _flushing_bytes() -> np.ndarray:
+    """Twice as many bytes as the largest cache holds."""
     from whet.compiler.target import host
 
-    size = 2 * max([*host.caches().values(), 1 << 20])
-    np.zeros(size, np.uint8).sum()
+    # Written from the start: memory that was only asked for is one page of zeros, many times.
+    return np.full(2 * max([*host.caches().values(), 1 << 20]), 1, np.uint8)
+
+
+def flush_cache_but_first(args: tuple[object, ...]) -> None:
+    """Push every argument but the first one out of the caches."""
+    flushing = _flushing_bytes()
+    np.add(flushing, 1, out=flushing)
     first = as_numpy(args[0]) if args else None
     if first is not None:
-        first.view(np.uint8).sum() if first.flags.c_contiguous else first.sum()
+        np.ascontiguousarray(first).reshape(-1).view(np.uint8).sum()
 
 
 # TVM's names of what may run before each repeat.
@@ -84,13 +93,41 @@ def preparation(f_preproc: str | Callable) -> Callable[[tuple[object, ...]], Non
         return f_preproc
     if not f_preproc:
         return None
-    if f_preproc not in PREPARATIONS:
+    if not isinstance(f_preproc, str) or f_preproc not in PREPARATIONS:
         raise ArgumentError(
             f"time_evaluator(f_preproc={f_preproc!r})",
             "there is no such preparation",
             f"known: {', '.join(PREPARATIONS)}",
         )
     return PREPARATIONS[f_preproc]
+
+
+def check_counts(least: int = 1, **counts: object) -> None:
+    """Refuse what is no number of times, by its name.
+
+    Raises:
+        ArgumentError: one of ``counts`` is no whole number, or below ``least``.
+    """
+    for name, value in counts.items():
+        asked = f"time_evaluator({name}={value!r})"
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise ArgumentError(asked, "it must be a whole number")
+        if value < least:
+            raise ArgumentError(asked, f"it must be at least {least}")
+
+
+def check_times(**times: object) -> None:
+    """Refuse what is no time in milliseconds, by its name.
+
+    Raises:
+        ArgumentError: one of ``times`` is no number, negative or not finite.
+    """
+    for name, value in times.items():
+        asked = f"time_evaluator({name}={value!r})"
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+            raise ArgumentError(asked, "it must be a number of milliseconds")
+        if not 0 <= value < math.inf:
+            raise ArgumentError(asked, "it must be finite and 0 or more")
 
 
 def measure(

@@ -43,6 +43,8 @@ class TargetKind:
             is ``generate(mod: IRModule, target: Target) -> Artifact``.
         default_host: the kind that runs the host's part, ``""`` where the target is the host.
         defaults: values of options that are not given, asked for as the target's properties.
+        has_threads: whether its kernels are loops that are bound to a GPU's threads: ``build``
+            binds what a schedule leaves unbound, and hands the generator the kernels alone.
     """
 
     name: str
@@ -52,6 +54,7 @@ class TargetKind:
     generator: str
     default_host: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    has_threads: bool = False
 
     def option_type(self, name: str) -> type | None:
         """The type of an option; None where the kind has no such option."""
@@ -124,8 +127,31 @@ KINDS: dict[str, TargetKind] = {
         "whet.compiler.codegen.cuda.generate:generate",
         default_host="llvm",
         defaults={"max_num_threads": 1024, "thread_warp_size": 32},
+        has_threads=True,
     ),
 }
+
+
+# Kinds that TVM had -> why they are not here.
+_NO_PLAN = "Whet has no generator for it, and none is planned: a third party's is a row in `KINDS`"
+_NEVER = "Whet has no generator for it, and it will not come"
+OTHER_KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "aocl": _NEVER,
+        "example_target_hook": _NEVER,
+        "ext_dev": f"{_NEVER}: VTA is not part of this project",
+        "hexagon": f"{_NEVER}: Hexagon is not part of this project",
+        "hybrid": _NEVER,
+        "metal": _NO_PLAN,
+        "nvptx": "Whet makes CUDA C instead: kind 'cuda'",
+        "opencl": _NO_PLAN,
+        "rocm": _NO_PLAN,
+        "sdaccel": _NEVER,
+        "stackvm": f"{_NEVER}: 'c' needs a C compiler only, 'llvm' not even that",
+        "vulkan": _NO_PLAN,
+        "webgpu": _NO_PLAN,
+    }
+)
 
 
 def nearest(name: str, known: list[str]) -> str:
@@ -149,6 +175,10 @@ def find_kind(asked: str, name: object) -> TargetKind:
     """
     if isinstance(name, str) and name in KINDS:
         return KINDS[name]
+    if isinstance(name, str) and name in OTHER_KINDS:
+        raise TargetError(
+            asked, f"there is no target kind {name!r}", f"{OTHER_KINDS[name]}\n{kinds_text()}"
+        )
     raise TargetError(
         asked, f"there is no target kind {name!r}", nearest(str(name), list(KINDS)) + kinds_text()
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -44,7 +45,20 @@ def _from_mapping(spec: Mapping[str, Any]) -> Parsed:
         raise TargetError(asked, 'the key "kind" is missing', kinds_text())
     pairs = [(k, v) for k, v in spec.items() if k not in ("kind", "host", "tag")]
     kind = find_kind(asked, spec["kind"])
-    return kind.name, _checked(asked, kind, pairs), spec.get("host")
+    return kind.name, _checked(asked, kind, _own_keys(kind, spec, pairs)), spec.get("host")
+
+
+def _own_keys(
+    kind: TargetKind, spec: Mapping[str, Any], pairs: list[tuple[str, Any]]
+) -> list[tuple[str, Any]]:
+    """The options without a list of keys that the target has anyhow: ``export()`` writes it."""
+    keys = spec.get("keys")
+    if not isinstance(keys, list | tuple):
+        return pairs  # a text was asked for, and is part of the name under which logs are kept
+    device = [x.strip() for x in str(spec.get("device", "")).split(",") if x.strip()]
+    if list(keys) != list(dict.fromkeys([*device, *kind.keys])):
+        return pairs
+    return [p for p in pairs if p[0] != "keys"]
 
 
 def _from_text(text: str) -> Parsed:
@@ -108,7 +122,20 @@ def _checked(asked: str, kind: TargetKind, pairs: list[tuple[str, Any]]) -> dict
         attrs[name] = _typed(asked, name, value, wanted)
     if kind.device == "cpu":
         _check_processor(asked, attrs)
+    elif kind.name == "cuda":
+        _check_architecture(asked, attrs.get("arch"))
     return attrs
+
+
+def _check_architecture(asked: str, arch: str | None) -> None:
+    """Refuse what NVIDIA's compiler knows under no version: ``sm_`` and the compute capability."""
+    if arch is None or re.fullmatch(r"sm_([2-9]\d|1\d\d)[af]?", arch):
+        return
+    raise TargetError(
+        asked,
+        f"there is no GPU of architecture {arch!r}",
+        "it is sm_ and the compute capability without its dot: sm_80 is that of an A100 (8.0)",
+    )
 
 
 def _check_processor(asked: str, attrs: dict[str, Any]) -> None:
@@ -133,7 +160,7 @@ def _check_processor(asked: str, attrs: dict[str, Any]) -> None:
 def _typed(asked: str, name: str, value: Any, wanted: type[Any]) -> Any:
     if wanted is str and isinstance(value, list | tuple):
         value = ",".join(map(str, value))
-    if wanted is int and isinstance(value, str) and value.isdigit():
+    if wanted is int and isinstance(value, str) and value.removeprefix("-").isdigit():
         value = int(value)
     if wanted is bool and str(value) in (*_TRUE, *_FALSE):
         value = str(value) in _TRUE

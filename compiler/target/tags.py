@@ -147,7 +147,7 @@ def _table() -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for arch, names in _BOARDS.items():
         for name in names.split():
-            rows[name] = {"kind": "cuda", "keys": "cuda,gpu", "arch": arch, **_BLOCK}
+            rows[name] = {"kind": "cuda", "arch": arch, **_BLOCK}
             if name in _L2:
                 rows[name]["l2_cache_size_bytes"] = _L2[name]
             if name in _HOSTS:
@@ -194,11 +194,13 @@ def register_tag(name: str, config: Mapping[str, Any], override: bool = False) -
         override: replace a tag of that name.
 
     Raises:
-        TargetError: the tag exists already, or the config is no target.
+        TargetError: the name is none, the tag exists already, or the config is no target.
     """
     from whet.compiler.target.target import Target
 
     asked = f"register_tag({name!r})"
+    if not isinstance(name, str) or not name:
+        raise TargetError(asked, "a tag is a name", 'e.g. "lab/board-7"')
     if not override and find_tag(name) is not None:
         raise TargetError(asked, "the tag exists already", "give override=True to replace it")
     if not isinstance(config, Mapping):

@@ -7,14 +7,14 @@ import json
 import shlex
 from collections.abc import Mapping
 from contextvars import ContextVar, Token
-from typing import Any
+from typing import Any, NoReturn
 
 from whet.compiler.errors import ArgumentError, TargetError
 from whet.compiler.target.canon import CanonForms
 from whet.compiler.target.canonical import canonical
-from whet.compiler.target.kinds import KINDS, TargetKind
+from whet.compiler.target.kinds import KINDS, TargetKind, nearest
 from whet.compiler.target.parse import option_name, parse
-from whet.compiler.target.tags import find_tag
+from whet.compiler.target.tags import find_tag, list_tags
 
 _current: ContextVar[tuple[Target, ...]] = ContextVar("whet_target", default=())
 
@@ -39,8 +39,18 @@ class KindName(str):
         return KINDS[self]
 
 
+def _refuse(attrs: Any, *_: object, **__: object) -> NoReturn:
+    raise TypeError("a Target does not change: make a new one to set an option")
+
+
 class Attributes(dict[str, Any]):
-    """Options by name; ``attrs["num-cores"]`` finds ``num_threads``."""
+    """Options by name, read only; ``attrs["num-cores"]`` finds ``num_threads``."""
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple:
+        return type(self), (dict(self),)
 
     def __missing__(self, name: str) -> Any:
         known = option_name(name)
@@ -51,6 +61,34 @@ class Attributes(dict[str, Any]):
     def get(self, name: str, default: Any = None) -> Any:
         """The option, or ``default`` where it is not given."""
         return super().get(name if name in self else option_name(name), default)
+
+
+def _of_tag(spec: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The config of a dict that names a tag in the place of a kind; its own options come first.
+
+    Raises:
+        TargetError: there is no such tag.
+    """
+    if "tag" not in spec:
+        return None
+    config = find_tag(str(spec["tag"]))
+    if config is None:
+        raise TargetError(
+            f"Target({dict(spec)!r})",
+            f"there is no tag {spec['tag']!r}",
+            nearest(str(spec["tag"]), list(list_tags())) + "whet.target.list_tags() has them all",
+        )
+    more = {k if k in ("tag", "host") else option_name(str(k)): v for k, v in spec.items()}
+    return {**config, **more}
+
+
+def _as_host(kind: str, given: str | Mapping[str, Any] | Target) -> Target:
+    host = Target(given)
+    if host.device != "cpu":
+        raise TargetError(
+            f"Target({kind!r}, host={str(host)!r})", "a host is a CPU", 'e.g. host="llvm"'
+        )
+    return host
 
 
 class Features:
@@ -117,11 +155,12 @@ class Target(CanonForms):
                 tag = str(target)
             elif isinstance(target, Mapping):
                 tag = str(target.get("tag", ""))
+                config = None if "kind" in target else _of_tag(target)
             kind, attrs, own = parse(target if config is None else config)
         given = own if host is None else host
         self._set("kind", KindName(kind))
         self._set("attrs", Attributes(sorted(attrs.items())))
-        self._set("host", None if given is None else Target(given))
+        self._set("host", None if given is None else _as_host(kind, given))
         self._set("tag", tag)
         self._set("_tokens", [])
 
@@ -141,8 +180,9 @@ class Target(CanonForms):
         return data
 
     def export(self) -> dict:
-        """The target as TVM writes it: with its tag and all its keys."""
-        data = {**self.to_json(), "tag": self.tag, "keys": list(self.keys)}
+        """The target as TVM writes it, with its tag and its keys; ``Target(data)`` is equal."""
+        keys = self._list("keys") or list(self.keys)
+        data = {**self.to_json(), "tag": self.tag, "keys": keys}
         if self.host is not None:
             data["host"] = self.host.export()
         return data
@@ -262,11 +302,18 @@ class Target(CanonForms):
 
     @property
     def features(self) -> Features:
-        """What the canonical target's ``mattr`` switches on, e.g. ``features.has_avx2``."""
-        from whet.compiler.target.features import parse_mattr
+        """What the target's processor has, e.g. ``features.has_avx2``; a GPU has none of these.
 
-        text = str(self.canonical().attrs.get("mattr", ""))
-        return Features(frozenset(name for on, name in parse_mattr(text) if on))
+        Raises:
+            TargetError: LLVM does not know the processor.
+        """
+        from whet.compiler.target.processor_features import features_of
+
+        attrs = self.canonical().attrs
+        if "mtriple" not in attrs:
+            return Features(frozenset())
+        named = (str(attrs.get(name, "")) for name in ("mtriple", "mcpu", "mattr"))
+        return Features(features_of(*named))
 
     def get_kind_attr(self, attr_name: str) -> Any:
         """A field of the kind's row, e.g. ``"device"`` or ``"default_host"``; None if unknown."""

@@ -1,5 +1,8 @@
 """The tensor-expression language and its schedules, with TVM's names and meaning."""
 
+from typing import TYPE_CHECKING
+
+from whet.compiler.te.absent import ABSENT
 from whet.compiler.te.axes import reduce_axis, size_var, thread_axis, var
 from whet.compiler.te.build import compute, placeholder
 from whet.compiler.te.extern import extern, extern_primfunc
@@ -17,7 +20,9 @@ from whet.compiler.te.tensor import (
     Tensor,
     TensorSlice,
 )
-from whet.compiler.te.trace import Trace
+from whet.compiler.te.trace_steps import Trace
+from whet.compiler.tir.absent import missing
+from whet.compiler.tir.bits import infinity
 from whet.compiler.tir.mathematics import (
     abs,
     acos,
@@ -48,6 +53,7 @@ from whet.compiler.tir.mathematics import (
     log1p,
     log2,
     log10,
+    logaddexp,
     nearbyint,
     nextafter,
     popcount,
@@ -139,6 +145,7 @@ __all__ = [
     "if_then_else",
     "indexdiv",
     "indexmod",
+    "infinity",
     "isfinite",
     "isinf",
     "isnan",
@@ -147,6 +154,7 @@ __all__ = [
     "log1p",
     "log2",
     "log10",
+    "logaddexp",
     "max",
     "max_value",
     "min",
@@ -177,3 +185,10 @@ __all__ = [
     "truncmod",
     "var",
 ]
+
+
+if not TYPE_CHECKING:  # type checkers know the names that are there
+
+    def __getattr__(name: str) -> object:
+        """An error that says where a name of TVM's went."""
+        raise missing(__name__, "te", name, ABSENT)

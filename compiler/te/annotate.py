@@ -9,7 +9,7 @@ from typing import Any
 
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.place import Placed, axis_name
-from whet.compiler.te.relations import IterVarAttr
+from whet.compiler.te.relations import IterVarAttr, PragmaKey
 from whet.compiler.te.scopes import is_thread, is_virtual
 from whet.compiler.te.sizes import plain
 from whet.compiler.tir import expr as e
@@ -218,7 +218,7 @@ class Annotated(Placed):
         old = self._attr(var)
         self.iter_var_attrs[var] = replace(
             old,
-            pragma_keys=(*old.pragma_keys, pragma_type),
+            pragma_keys=(*old.pragma_keys, PragmaKey(pragma_type)),
             pragma_values=(*old.pragma_values, value),
         )
         self.schedule.record("pragma", self._stage, (var, pragma_type, value), {}, ())

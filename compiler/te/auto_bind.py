@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import warnings
 
+from whet.compiler.arith import Analyzer
 from whet.compiler.target import Target
 from whet.compiler.te.axes import thread_axis
+from whet.compiler.te.extents import axis_extents
 from whet.compiler.te.relations import AT, ROOT, IterVarAttr
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.stage import Stage
@@ -74,6 +76,9 @@ def _bind(stage: Stage, threads: int) -> str:
     if any(s.attach_type == AT and s.attach_ivar is fused for s in stage.schedule.stages):
         stage.bind(fused, thread_axis("blockIdx.x"))
         return f"{stage.op.name}: {names} to blockIdx.x"
+    extent = axis_extents(stage, Analyzer())[fused]
+    if extent.is_const:
+        threads = max(1, min(threads, extent.const))
     outer, inner = stage.split(fused, factor=threads)
     stage.bind(outer, thread_axis("blockIdx.x"))
     stage.bind(inner, thread_axis("threadIdx.x"))

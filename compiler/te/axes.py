@@ -154,7 +154,7 @@ def _range(dom: Any, asked: str) -> e.Range:
         )
     if isinstance(begin, e.IntImm) and begin.dtype != extent.dtype == "int64":
         begin = ops.cast("int64", begin)
-    return e.Range(begin, extent)
+    return e.Range.from_min_extent(begin, extent)
 
 
 def _name(function: str, name: Any) -> str:

@@ -166,7 +166,11 @@ def compute(
     tag, attrs = chosen_tag(tag, asked), checked_attrs(attrs, asked)
     names, given = _parameters(fcompute, len(dims), varargs_names, asked)
     axis = tuple(
-        e.IterVar(e.Range(ops.const(0, index_type(d)), d), e.Var(n, index_type(d)), e.DATA_PAR)
+        e.IterVar(
+            e.Range.from_min_extent(ops.const(0, index_type(d)), d),
+            e.Var(n, index_type(d)),
+            e.DATA_PAR,
+        )
         for n, d in zip(names, dims)
     )
     result = fcompute(*[a.var for a in axis[:given]])

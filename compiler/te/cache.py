@@ -142,7 +142,7 @@ class Caches(Graph):
                     "readers: " + ", ".join(s.op.name for s in self.consumers(stage)),
                 )
         axis = tuple(
-            e.IterVar(e.Range(ops.const(0), d), e.Var(f"ax{k}"), e.DATA_PAR)
+            e.IterVar(e.Range.from_min_extent(ops.const(0), d), e.Var(f"ax{k}"), e.DATA_PAR)
             for k, d in enumerate(tensor.shape)
         )
         body = (tensor(*[a.var for a in axis]),)
@@ -216,7 +216,9 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e
     for leaf in leaves:
         extent = extents[leaf].to_expr(leaf.dtype)
         var = e.Var(f"{leaf.var.name}.c", leaf.dtype)
-        axis.append(e.IterVar(e.Range(ops.const(0, leaf.dtype), extent), var, e.DATA_PAR))
+        axis.append(
+            e.IterVar(e.Range.from_min_extent(ops.const(0, leaf.dtype), extent), var, e.DATA_PAR)
+        )
         analyzer.bind_loop(var, ops.const(0, leaf.dtype), extent)
         values[leaf] = analyzer.affine(var)
     guards = pass_up(stage.relations, extents, values, analyzer)

@@ -9,6 +9,7 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.tensor import ComputeOp
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.expect import expect
 from whet.compiler.tir.rewrite import TABLE
 
 _COUNTED = (e.Add, e.Sub, e.Mul, e.Div, e.Min, e.Max)
@@ -19,7 +20,11 @@ def count_flop(schedule: Schedule) -> int:
 
     An addition and a multiplication are one operation each; so is a call such as ``exp``. Index
     arithmetic and copies do not count. Symbolic sizes count as 1, extern statements as nothing.
+
+    Raises:
+        ArgumentError: for anything but a schedule.
     """
+    expect(schedule, (Schedule,), "count_flop(schedule)")
     total = 0
     for stage in schedule.stages:
         op = stage.op

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.tensor import Operation, Tensor
-from whet.compiler.te.trace import Step, Trace
+from whet.compiler.te.trace_steps import Step, Trace
 from whet.compiler.tir import expr as e
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from whet.compiler.te.graph import post_order
 from whet.compiler.te.tensor import ComputeOp, ExternOp, Tensor, nodes
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.expect import expect
 from whet.compiler.tir.printer import Printer
 from whet.compiler.tir.rewrite import LEAVES, TABLE
 
@@ -16,7 +17,14 @@ _BUILT_IN = {"sum": e.Add, "min": e.Min, "max": e.Max}
 
 
 def graph_text(outputs: Sequence[Tensor]) -> str:
-    """Every operation behind ``outputs``, a line or more each, producers first."""
+    """Every operation behind ``outputs``, a line or more each, producers first.
+
+    Raises:
+        ArgumentError: for anything but a list of tensors.
+    """
+    expect(outputs, (list, tuple), "graph_text(outputs)")
+    for t in outputs:
+        expect(t, (Tensor,), "graph_text(outputs)")
     lines: list[str] = []
     for op in post_order([t.op for t in outputs]):
         p = Printer()

@@ -19,6 +19,7 @@ class Guards:
     schedule: Schedule
     bounds: Bounds
     analyzer: Analyzer
+    in_place: set[Stage]  # stages that store parts of what the caller keeps as a whole
     _value_cache: dict[Stage, dict[e.Var, e.PrimExpr]]
 
     def _guarded(self, stage: Stage, body: Stmt, with_reduction: bool) -> Stmt:
@@ -48,9 +49,10 @@ class Guards:
     def _tensor_guards(self, stage: Stage, b: StageBounds) -> list[e.PrimExpr]:
         """Guards against indices outside the tensor, for an attached stage's region.
 
-        Elements outside may be computed, because nobody reads them; but inputs must not be read
-        out of range for it. Such a read is clamped where it can be (:meth:`_values`): a tile then
-        has no branches inside, only its last row is computed several times over.
+        Elements outside may be computed, because nobody reads them, unless they are stored in an
+        argument; but inputs must not be read out of range for it. Such a read is clamped where it
+        can be (:meth:`_values`): a tile then has no branches inside, only its last row is computed
+        several times over.
         """
         op = stage.op
         assert isinstance(op, ComputeOp)
@@ -58,7 +60,9 @@ class Guards:
         for a in op.axis:
             assert a.dom is not None
             below, above = self._outside(stage, a)
-            if (below or above) and self._reads(stage, a) == "attached":
+            if not below and not above:
+                continue
+            if stage in self.in_place or self._reads(stage, a) == "attached":
                 index = b.index(a).to_expr()
                 if below:
                     out.append(ops.compare(e.GE, index, ops.const(0, a.dtype)))
@@ -77,7 +81,8 @@ class Guards:
             for a in op.axis:
                 assert a.dom is not None
                 below, above = self._outside(stage, a)
-                if (below or above) and self._reads(stage, a) == "unsafe":
+                guarded = stage in self.in_place
+                if (below or above) and not guarded and self._reads(stage, a) == "unsafe":
                     index = b.index(a).to_expr()
                     if above:
                         index = ops.minimum(index, ops.subtract(a.dom.extent, 1))
@@ -110,8 +115,9 @@ class Guards:
             if isinstance(n, (e.Div, e.Mod)) and not n.dtype.startswith("float"):
                 found.add("unsafe")
             if isinstance(n, e.ProducerLoad):
-                b = self.bounds.stages.get(self.schedule.stage_map[n.producer.op])
-                whole = b is None or b.whole
+                read = self.schedule.stage_map[n.producer.op]
+                b = self.bounds.stages.get(read)
+                whole = b is None or b.whole or read in self.in_place
                 for i, d in zip(n.indices, n.producer.shape):
                     if axis.var not in variables(i):
                         continue

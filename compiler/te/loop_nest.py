@@ -20,9 +20,18 @@ _UNROLLING = ("auto_unroll_max_step", "unroll_explicit")
 
 
 def loop(
-    stage: Stage, b: StageBounds, leaf: e.IterVar, body: s.Stmt, first_values: bool = False
+    stage: Stage,
+    b: StageBounds,
+    leaf: e.IterVar,
+    body: s.Stmt,
+    first_values: bool = False,
+    apart: bool = False,
 ) -> s.Stmt:
     """The loop ``leaf`` around ``body``.
+
+    Args:
+        first_values: whether it sets what a reduction begins with.
+        apart: whether the threads of a reduction each have a part of their own.
 
     Raises:
         LowerError: for a vectorised or unrolled loop whose extent is not a constant.
@@ -42,7 +51,8 @@ def loop(
     if "debug_skip_region" in attr.pragma_keys:
         return s.nothing()
     thread = attr.bind_thread.thread_tag if attr.bind_thread is not None else ""
-    notes = {"reduction": True} if thread and leaf.iter_type == e.COMM_REDUCE else {}
+    racing = thread and leaf.iter_type == e.COMM_REDUCE and not apart
+    notes = {"reduction": True} if racing else {}
     out: s.Stmt = s.For(
         leaf.var, ops.const(0), extent.to_expr(leaf.dtype), kind, body, notes, thread
     )

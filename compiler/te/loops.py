@@ -116,7 +116,9 @@ class Loops(Placed):
 
     def _singleton(self) -> e.IterVar:
         self._scheduled(f"fuse({self.op.name})")
-        one = e.IterVar(e.Range(ops.const(0), ops.const(1)), e.Var("singleton"), e.DATA_PAR)
+        one = e.IterVar(
+            e.Range.from_min_extent(ops.const(0), ops.const(1)), e.Var("singleton"), e.DATA_PAR
+        )
         self.relations.append(Singleton(one))
         self.all_iter_vars.append(one)
         self.leaf_iter_vars.insert(0, one)

@@ -52,6 +52,17 @@ class Singleton:
 Relation = Split | Fuse | Rebase | Singleton
 
 
+class PragmaKey(str):
+    """The name of a pragma: a str that has TVM's ``value``."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> str:
+        """The name."""
+        return str.__str__(self)
+
+
 @dataclass(slots=True, frozen=True)
 class IterVarAttr:
     """What a schedule says of one axis or loop.

@@ -195,7 +195,7 @@ def _group_of(b: e.Reduce, groups: list[e.Reduce]) -> int:
 
 
 def _axis(name: str, extent: e.PrimExpr, dtype: str, kind: int) -> e.IterVar:
-    return e.IterVar(e.Range(ops.const(0, dtype), extent), e.Var(name, dtype), kind)
+    return e.IterVar(e.Range.from_min_extent(ops.const(0, dtype), extent), e.Var(name, dtype), kind)
 
 
 def _about(relation: Any, tied: set[e.IterVar]) -> bool:

@@ -6,20 +6,29 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
+from whet.compiler.te.auto_inline import (
+    AutoInlineBroadcast,
+    AutoInlineElemWise,
+    AutoInlineInjective,
+)
 from whet.compiler.te.cache import Caches
 from whet.compiler.te.graph import post_order
 from whet.compiler.te.relations import INLINE, Fuse, IterVarAttr, Rebase, Singleton, Split
 from whet.compiler.te.rfactor import Factors
 from whet.compiler.te.stage import Stage
 from whet.compiler.te.tensor import Operation, Tensor
-from whet.compiler.te.trace import Trace
+from whet.compiler.te.trace_steps import Trace
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import IterVar  # noqa: F401  (te.schedule.IterVar is TVM's)
 
 if TYPE_CHECKING:
     from whet.compiler.te.show import Picture
 
 
 __all__ = [
+    "AutoInlineBroadcast",
+    "AutoInlineElemWise",
+    "AutoInlineInjective",
     "Fuse",
     "IterVarAttr",
     "Rebase",

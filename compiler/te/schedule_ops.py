@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Mapping
 
 from whet.compiler.errors import LowerError
-from whet.compiler.te import loop_nest, storing, updates
+from whet.compiler.te import allreduce, loop_nest, storing, updates
 from whet.compiler.te.bound import Bounds
 from whet.compiler.te.extern_nest import extern_nest
 from whet.compiler.te.guards import Guards
@@ -22,6 +23,7 @@ from whet.compiler.tir.stmt import (
     AttrStmt,
     BufferStore,
     For,
+    IfThenElse,
     Stmt,
     seq,
 )
@@ -66,6 +68,7 @@ class _Nests(Guards):
         self.analyzer = self.bounds.analyzer
         self.buffers: dict[tuple[Stage, int], Buffer] = {}
         self.given: set[tuple[Stage, int]] = set()
+        self.in_place: set[Stage] = set()
         for tensor, buffer in buffers.items():
             if tensor.op in schedule.stage_map:
                 key = (schedule[tensor], tensor.value_index)
@@ -93,10 +96,10 @@ class _Nests(Guards):
     def _check_buffers(self, stage: Stage) -> None:
         is_input = isinstance(stage.op, PlaceholderOp)
         if stage.attach_type == INLINE and any(s is stage for s, _ in self.given):
-            raise LowerError(
-                f"lower: {stage.op.name} is an argument",
-                "it is inlined, so nothing would be stored there",
-                "compute it at the root or leave it out of args",
+            warnings.warn(
+                f"lower: the argument {stage.op.name} is not used: it is inlined, so nothing is "
+                "stored there. Compute it at the root or leave it out of args",
+                stacklevel=5,
             )
         if stage.attach_type == INLINE or not (is_input or stage.is_output):
             return
@@ -110,18 +113,14 @@ class _Nests(Guards):
 
     def _declare(self, stage: Stage) -> None:
         op, b = stage.op, self.bounds.stages[stage]
+        if not b.whole and any((stage, k) in self.given for k in range(op.num_outputs)):
+            self.in_place.add(stage)
         for k in range(op.num_outputs):
             if (stage, k) in self.buffers:
-                if not b.whole or (isinstance(op, ExternOp) and stage.attach_type == AT):
-                    raise LowerError(
-                        f"lower: {op.name} is an argument",
-                        "it is computed inside another stage, a part at a time",
-                        "compute it at the root or leave it out of args",
-                    )
                 storing.check_given(stage)
                 continue
             shape = op.output_shape(k)
-            if isinstance(op, ComputeOp):
+            if isinstance(op, ComputeOp) and stage not in self.in_place:
                 shape = tuple(b.extents[a].to_expr() for a in op.axis)
             self.buffers[(stage, k)] = Buffer(
                 Tensor(op, k).name,
@@ -152,11 +151,14 @@ class _Nests(Guards):
             (k for k, a in enumerate(leaves) if a.iter_type == e.COMM_REDUCE), len(leaves)
         )
         reduces = isinstance(self.bounds.bodies[stage][0], e.Reduce)
+        parts = allreduce.parts(self.bounds, stage, first_reduce) if reduces else None
 
         def level(k: int) -> Stmt:
             if k == len(leaves):
-                return self._update(stage) if reduces else self._store(stage)
+                return self._update(stage, parts) if reduces else self._store(stage)
             inner = loop(k)
+            if parts is not None and k == first_reduce:
+                return self._over_threads(stage, parts, inner, first_reduce)
             return (
                 seq(self._init(stage, first_reduce), inner)
                 if reduces and k == first_reduce
@@ -170,7 +172,9 @@ class _Nests(Guards):
             body = seq(*[self.nest(s) for s in inside], body)
             for s in reversed(inside):
                 body = self._allocate(s, body)
-            return loop_nest.loop(stage, self.bounds.stages[stage], leaf, body)
+            return loop_nest.loop(
+                stage, self.bounds.stages[stage], leaf, body, apart=parts is not None
+            )
 
         if reduces and first_reduce == len(
             leaves
@@ -187,9 +191,14 @@ class _Nests(Guards):
         return [self.buffers[(stage, k)] for k in range(stage.op.num_outputs)]
 
     def _target(self, stage: Stage) -> tuple[e.PrimExpr, ...]:
-        """Where a step stores: counted from the first index of the region."""
+        """Where a step stores: counted from the first index of the region.
+
+        A part of an argument is stored where it is in the whole.
+        """
         op, b = stage.op, self.bounds.stages[stage]
         assert isinstance(op, ComputeOp)
+        if stage in self.in_place:
+            return tuple(b.index(a).to_expr(a.dtype) for a in op.axis)
         return tuple(b.values[a].to_expr(a.dtype) for a in op.axis)
 
     def _read(self, expression: e.PrimExpr, values: dict[e.Var, e.PrimExpr]) -> e.PrimExpr:
@@ -210,7 +219,7 @@ class _Nests(Guards):
     def _inside(self, stage: Stage, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
         """Indices of a tensor counted from the first one that its stage computes."""
         b = self.bounds.stages.get(stage)
-        if b is None or b.whole:
+        if b is None or b.whole or stage in self.in_place:
             return indices
         op = stage.op
         assert isinstance(op, ComputeOp)
@@ -234,14 +243,17 @@ class _Nests(Guards):
         condition = storing.predicate(self.bounds, stage)
         return storing.stored(stage, condition, self.buffers[(stage, 0)], body, reduces)
 
-    def _init(self, stage: Stage, first_reduce: int) -> Stmt:
-        """Set the elements to the identity, in loops inside the ``first_reduce`` outer ones."""
+    def _check_begin(self, stage: Stage, first_reduce: int) -> None:
         late = {
             s: leaf
             for leaf in stage.leaf_iter_vars[first_reduce:]
             for s in self.attached.get((stage, leaf), [])
         }
         updates.check_begin(self.bounds, stage, first_reduce, late)
+
+    def _init(self, stage: Stage, first_reduce: int) -> Stmt:
+        """Set the elements to the identity, in loops inside the ``first_reduce`` outer ones."""
+        self._check_begin(stage, first_reduce)
         inner = [a for a in stage.leaf_iter_vars[first_reduce:] if a.iter_type != e.COMM_REDUCE]
         fresh = {a.var: e.Var(f"{a.var.name}.init", a.dtype) for a in inner}
         values, target = self._values(stage), self._target(stage)
@@ -256,15 +268,47 @@ class _Nests(Guards):
             out = loop_nest.loop(stage, self.bounds.stages[stage], a, out, first_values=True)
         return _rename(out, fresh)
 
-    def _update(self, stage: Stage) -> Stmt:
-        values, target = self._values(stage), self._target(stage)
+    def _update(self, stage: Stage, parts: allreduce.Parts | None = None) -> Stmt:
+        values = self._values(stage)
         step = updates.update(
             self.bounds.bodies[stage],
-            self._outputs(stage),
-            target,
+            self._outputs(stage) if parts is None else parts.buffers,
+            self._target(stage) if parts is None else parts.target,
             lambda n: self._read(n, values),
         )
-        return self._guarded(stage, self._where(stage, step, True), with_reduction=True)
+        if parts is None:
+            step = self._where(stage, step, True)
+        return self._guarded(stage, step, with_reduction=True)
+
+    def _over_threads(
+        self, stage: Stage, parts: allreduce.Parts, steps: Stmt, first_reduce: int
+    ) -> Stmt:
+        """A reduction whose threads have a part each: the parts, their sum, and its store."""
+        self._check_begin(stage, first_reduce)
+        bodies, values = self.bounds.bodies[stage], self._values(stage)
+
+        def read(n: e.PrimExpr) -> e.PrimExpr:
+            return self._read(n, values)
+
+        store = updates.result(
+            bodies, self._outputs(stage), self._target(stage), parts.buffers, parts.first, read
+        )
+        store = self._guarded(stage, store, with_reduction=False)
+        condition = storing.predicate(self.bounds, stage)
+        if condition is not None:
+            chosen = IfThenElse(condition, store)
+            swap = [leaf.var for leaf, _, _ in parts.loops]
+            store = (
+                parts.over(lambda fresh: _rename(chosen, dict(zip(swap, fresh))))
+                if variables(condition) & set(swap)
+                else chosen
+            )
+        out = seq(
+            allreduce.begin(bodies, parts, read), steps, allreduce.tree(bodies, parts, read), store
+        )
+        for b in reversed(parts.buffers):
+            out = Allocate(b, out)
+        return out
 
 
 def _rename(body: Stmt, fresh: dict[e.Var, e.Var]) -> Stmt:

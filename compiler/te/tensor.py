@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te.axes import widened
@@ -277,6 +279,13 @@ class Tensor(e.ExprOp):
             f"index it: {self._example()}",
         )
 
+    def __iter__(self) -> NoReturn:
+        raise ArgumentError(
+            f"iterate over the tensor {self.name}",
+            "its elements are computed in the kernel, there are none yet",
+            f"index it: {self._example()}",
+        )
+
     def _example(self) -> str:
         return f"{self.name}[{', '.join('ijklmn'[k % 6] for k in range(self.ndim))}]"
 
@@ -300,6 +309,36 @@ class Tensor(e.ExprOp):
         return f"Tensor(shape=[{dims}], dtype={self.dtype}, name={self.name})"
 
 
+def _whole(method: str, operator: str, swapped: bool = False) -> Callable[..., Any]:
+    """A method for an operator: of elements for tensors without axes, else ``topi``'s."""
+    of_elements = getattr(e.ExprOp, method)
+
+    def run(self: Tensor, *other: Any) -> Any:
+        if not any(isinstance(x, Tensor) and x.ndim for x in (self, *other)):
+            return of_elements(self, *other)
+        found = getattr(import_module("whet.compiler.topi"), operator)
+        return found(*other, self) if swapped else found(self, *other)
+
+    run.__name__ = method
+    run.__doc__ = f"``topi.{operator}`` of whole tensors."
+    return run
+
+
+for _method, _operator in (
+    ("add", "add"), ("sub", "subtract"), ("mul", "multiply"), ("truediv", "divide"),
+    ("floordiv", "floor_divide"), ("mod", "floor_mod"),
+):  # fmt: skip
+    setattr(Tensor, f"__{_method}__", _whole(f"__{_method}__", _operator))
+    setattr(Tensor, f"__r{_method}__", _whole(f"__r{_method}__", _operator, swapped=True))
+for _method, _operator in (
+    ("__and__", "bitwise_and"), ("__or__", "bitwise_or"), ("__xor__", "bitwise_xor"),
+    ("__lshift__", "left_shift"), ("__rshift__", "right_shift"), ("__lt__", "less"),
+    ("__le__", "less_equal"), ("__gt__", "greater"), ("__ge__", "greater_equal"),
+    ("__neg__", "negative"), ("__invert__", "bitwise_not"), ("astype", "cast"),
+):  # fmt: skip
+    setattr(Tensor, _method, _whole(_method, _operator))
+
+
 class TensorSlice(e.ExprOp):
     """A tensor with its first indices given: ``A[i]``, to be indexed on: ``A[i][j]``."""
 
@@ -311,6 +350,9 @@ class TensorSlice(e.ExprOp):
 
     def __getitem__(self, more: Any) -> Any:
         return self.tensor[(*self.indices, *(more if isinstance(more, tuple) else (more,)))]
+
+    def __iter__(self) -> NoReturn:
+        self.tensor.__iter__()
 
     @property
     def dtype(self) -> str:

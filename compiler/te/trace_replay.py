@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.place import Placed
 from whet.compiler.te.tensor import Tensor
-from whet.compiler.te.trace import ON_SCHEDULE, ON_STAGE
 from whet.compiler.te.trace_records import Record
+from whet.compiler.te.trace_steps import ON_SCHEDULE, ON_STAGE
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 
@@ -134,7 +134,9 @@ class _Player:
             return self.schedule.outputs[r["number"]].output(0)
         if kind == "thread":
             dom = [self.value(x) for x in r["dom"]] if "dom" in r else None
-            domain = None if dom is None else e.Range(*[ops.convert(x) for x in dom])
+            domain = (
+                None if dom is None else e.Range.from_min_extent(*[ops.convert(x) for x in dom])
+            )
             dtype = "int32" if domain is None else domain.extent.dtype
             return e.IterVar(domain, e.Var(r["name"], dtype), e.THREAD_INDEX, r["tag"])
         if kind == "var":

@@ -53,13 +53,18 @@ def check_begin(
 
 
 def begin(
-    bodies: Sequence[e.PrimExpr], buffers: Sequence[Buffer], target: Place, read: Read
+    bodies: Sequence[e.PrimExpr],
+    buffers: Sequence[Buffer],
+    target: Place,
+    read: Read,
+    identity: bool = False,
 ) -> Stmt:
-    """Store what each output begins with: its ``init``, or the identity."""
+    """Store what each output begins with: its ``init``, or the ``identity``."""
     stores = []
     for body, buffer in zip(bodies, buffers):
         assert isinstance(body, e.Reduce)
-        first = (body.init or body.combiner.identity)[body.value_index]
+        init = () if identity else body.init
+        first = (init or body.combiner.identity)[body.value_index]
         stores.append(BufferStore(buffer, read(first), target))
     return seq(*stores)
 
@@ -78,6 +83,63 @@ def update(
     return seq(*[_combine(bodies, buffers, target, read, group) for group in groups(bodies)])
 
 
+def merge(
+    bodies: Sequence[e.PrimExpr],
+    buffers: Sequence[Buffer],
+    target: Place,
+    other: Place,
+    read: Read,
+) -> Stmt:
+    """Combine each output's element ``target`` with its element ``other``, into ``target``."""
+    out = []
+    for group in groups(bodies):
+        first = bodies[group[0]]
+        assert isinstance(first, e.Reduce)
+        c, kept = first.combiner, _kept(bodies, buffers, group)
+        values: dict[e.Var, e.PrimExpr] = {}
+        for v, buffer in kept.items():
+            values[c.lhs[v]] = e.BufferLoad(buffer, target, buffer.dtype)
+            values[c.rhs[v]] = e.BufferLoad(buffer, other, buffer.dtype)
+        results = {v: substitute(read(c.result[v]), values) for v in sorted(kept)}
+        out.append(_stores(c.name, kept, results, target))
+    return seq(*out)
+
+
+def result(
+    bodies: Sequence[e.PrimExpr],
+    buffers: Sequence[Buffer],
+    target: Place,
+    sums: Sequence[Buffer],
+    place: Place,
+    read: Read,
+) -> Stmt:
+    """Store what ``sums`` has at ``place``, combined with each output's ``init`` if it has one."""
+    out = []
+    for group in groups(bodies):
+        first = bodies[group[0]]
+        assert isinstance(first, e.Reduce)
+        c, kept = first.combiner, _kept(bodies, sums, group)
+        loads: dict[int, e.PrimExpr] = {v: e.BufferLoad(b, place, b.dtype) for v, b in kept.items()}
+        if first.init:
+            begin = {c.lhs[v]: read(first.init[v]) for v in kept}
+            begin.update({c.rhs[v]: x for v, x in loads.items()})
+            loads = {v: substitute(read(c.result[v]), begin) for v in sorted(kept)}
+        out.append(_stores(c.name, _kept(bodies, buffers, group), loads, target))
+    return seq(*out)
+
+
+def _kept(
+    bodies: Sequence[e.PrimExpr], buffers: Sequence[Buffer], group: Sequence[int]
+) -> dict[int, Buffer]:
+    """Component of a reduction -> where it is kept."""
+    out: dict[int, Buffer] = {}
+    for k in group:
+        body = bodies[k]
+        assert isinstance(body, e.Reduce)
+        out[body.value_index] = buffers[k]
+    return out
+
+
 def _combine(
     bodies: Sequence[e.PrimExpr],
     buffers: Sequence[Buffer],
@@ -88,11 +150,7 @@ def _combine(
     first = bodies[group[0]]
     assert isinstance(first, e.Reduce)
     c = first.combiner
-    parts: dict[int, Buffer] = {}  # component -> where it is kept
-    for k in group:
-        body = bodies[k]
-        assert isinstance(body, e.Reduce)
-        parts[body.value_index] = buffers[k]
+    parts = _kept(bodies, buffers, group)
     values: dict[e.Var, e.PrimExpr] = {}
     for v, buffer in parts.items():
         values[c.lhs[v]] = e.BufferLoad(buffer, target, buffer.dtype)

@@ -46,7 +46,7 @@ def infer_bound(schedule: Schedule) -> dict[e.IterVar, e.Range]:
     for b in Bounds(schedule).stages.values():
         for axis, extent in b.extents.items():
             first = b.mins[axis].to_expr(axis.dtype) if axis in b.mins else ops.const(0, axis.dtype)
-            out[axis] = e.Range(first, extent.to_expr(axis.dtype))
+            out[axis] = e.Range.from_min_extent(first, extent.to_expr(axis.dtype))
     return out
 
 

@@ -1,5 +1,19 @@
 """The loop IR: expressions, statements, buffers, functions, the printer and the rewriter."""
 
+from typing import Any
+
+from whet.compiler.tir.absent import missing
+from whet.compiler.tir.bits import (
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    infinity,
+    likely,
+    reinterpret,
+    shift_left,
+    shift_right,
+)
 from whet.compiler.tir.buffer import Buffer, decl_buffer
 from whet.compiler.tir.calls import call_extern, call_intrin, call_packed, call_pure_extern
 from whet.compiler.tir.expr import (
@@ -47,6 +61,7 @@ from whet.compiler.tir.function import (
     IRModule,
     PrimFunc,
 )
+from whet.compiler.tir.intrinsics import CallEffectKind
 from whet.compiler.tir.mathematics import (
     abs,
     acos,
@@ -77,6 +92,7 @@ from whet.compiler.tir.mathematics import (
     log1p,
     log2,
     log10,
+    logaddexp,
     nearbyint,
     nextafter,
     popcount,
@@ -113,13 +129,7 @@ from whet.compiler.tir.ops import (
     truncmod,
 )
 from whet.compiler.tir.renew import renewed
-from whet.compiler.tir.rewrite import (
-    Rewriter,
-    post_order_visit,
-    replace_buffers,
-    substitute,
-    variables,
-)
+from whet.compiler.tir.rewrite import Rewriter, replace_buffers, variables
 from whet.compiler.tir.stmt import (
     Allocate,
     AllocateConst,
@@ -138,9 +148,11 @@ from whet.compiler.tir.stmt import (
     stmt_list,
     stmt_seq,
 )
+from whet.compiler.tir.stmt_functor import post_order_visit, substitute
 
 all = all_of
 any = any_of
+pow = power
 
 __all__ = [
     "EQ",
@@ -161,6 +173,7 @@ __all__ = [
     "BufferStore",
     "BufferView",
     "Call",
+    "CallEffectKind",
     "Cast",
     "CommReducer",
     "DeclBuffer",
@@ -213,6 +226,10 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
     "call_extern",
     "call_intrin",
     "call_packed",
@@ -241,14 +258,17 @@ __all__ = [
     "if_then_else",
     "indexdiv",
     "indexmod",
+    "infinity",
     "isfinite",
     "isinf",
     "isnan",
     "ldexp",
+    "likely",
     "log",
     "log1p",
     "log2",
     "log10",
+    "logaddexp",
     "max_value",
     "min_value",
     "multiply",
@@ -256,11 +276,15 @@ __all__ = [
     "nextafter",
     "popcount",
     "post_order_visit",
+    "pow",
     "power",
+    "reinterpret",
     "renewed",
     "replace_buffers",
     "round",
     "rsqrt",
+    "shift_left",
+    "shift_right",
     "sigmoid",
     "sin",
     "sinh",
@@ -278,10 +302,41 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     """The rooms beside the nodes, loaded when they are first asked for."""
     if name in ("analysis", "transform", "ir_builder", "stmt_functor"):
         from importlib import import_module
 
         return import_module(f"whet.compiler.tir.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in ("max", "min", "sum", "comm_reducer"):
+        from whet.compiler.te import reducers
+
+        return getattr(reducers, name)
+    raise missing(__name__, "tir", name, NOT_HERE)
+
+
+#: names of TVM's that are not here, and what to use instead
+NOT_HERE = {
+    "ret": "a kernel returns its status; what it computes is stored in an output",
+    "call_llvm_intrin": "LLVM's intrinsics have no names here; use the functions of te, "
+    "tir.call_intrin or tir.call_extern",
+    "call_llvm_pure_intrin": "LLVM's intrinsics have no names here; use the functions of te, "
+    "tir.call_intrin or tir.call_pure_extern",
+    "Block": "there are no blocks of TensorIR; te schedules make loops",
+    "BlockRealize": "there are no blocks of TensorIR; te schedules make loops",
+    "BlockDependenceInfo": "there are no blocks of TensorIR; te schedules make loops",
+    "Schedule": "there is no schedule of TensorIR; te.create_schedule makes one of te",
+    "ScheduleError": "there is no schedule of TensorIR; errors of te's are whet.ScheduleError",
+    "TensorIntrin": "tensorize is planned",
+    "Prefetch": "prefetch is planned",
+    "IndexMap": "it comes with transform_layout",
+    "Layout": "it comes with transform_layout",
+    "BijectiveLayout": "it comes with transform_layout",
+    "layout": "it comes with transform_layout",
+    "Any": "a size that is not known is te.size_var",
+    "BufferRegion": "it is a part of blocks, which are not here; a buffer's part is a BufferView",
+    "MatchBufferRegion": "it is a part of blocks, which are not here",
+    "ProducerStore": "te makes BufferStore at once",
+    "ProducerRealize": "te makes Allocate at once",
+    "BufferRealize": "te makes Allocate at once",
+}

@@ -175,8 +175,16 @@ class Buffer:
             exprs[-1] = e.Ramp(last, 1, lanes, dt.vector(last.dtype, lanes))
         return tuple(exprs)
 
+    def same_as(self, other: Any) -> bool:
+        """Whether both are the same object."""
+        return self is other
+
     def __repr__(self) -> str:
         return f"Buffer({self.name}, {len(self.shape)}-d, {self.dtype})"
+
+    def __str__(self) -> str:
+        scope = "" if self.storage_scope == "global" else f" in {self.storage_scope}"
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]{scope}"
 
 
 def decl_buffer(

@@ -27,14 +27,41 @@ def operands(node: type, a: Any, b: Any) -> tuple[Any, Any, str]:
     return a, b, a.dtype
 
 
+def element_of(holder: Any, asked: str, what: str) -> str:
+    """The element type of the buffer or tensor that is read or written."""
+    if not hasattr(holder, "dtype") or not hasattr(holder, "shape"):
+        raise ArgumentError(
+            f"{asked}({type(holder).__name__}, ...)",
+            f"it is no {what}",
+            "decl_buffer makes a buffer, te.placeholder and te.compute tensors",
+        )
+    return str(holder.dtype)
+
+
 def access(element: str, indices: Any) -> tuple[tuple[Any, ...], str]:
     """The indices of an access as expressions, and the type of what is read."""
     from whet.compiler.tir import ops
 
     given = indices if isinstance(indices, Sequence) else (indices,)
     at = tuple(ops.convert(i) for i in given)
+    check_indices(at)
     lanes = max((dt.lanes(i.dtype) for i in at), default=1)
     return at, dt.vector(element, lanes)
+
+
+def check_indices(indices: Sequence[Any], of: str = "a buffer") -> None:
+    """Refuse indices that are no integers.
+
+    Raises:
+        ArgumentError: naming the index and its type.
+    """
+    for i in indices:
+        if dt.is_float(i.dtype) or i.dtype == "handle":
+            raise ArgumentError(
+                f"{of}[{i!r}]",
+                f"the index is a {i.dtype}",
+                'an index is an integer: index.astype("int32")',
+            )
 
 
 def stored(element: str, value: Any, indices: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -70,9 +97,58 @@ def shuffle(vectors: Any, indices: Any) -> tuple[tuple[Any, ...], tuple[int, ...
     """The vectors and the lane numbers of a shuffle, and its type."""
     from whet.compiler.tir import ops
 
+    asked = f"Shuffle({type(vectors).__name__}, {type(indices).__name__})"
+    if not isinstance(vectors, (list, tuple)) or not vectors:
+        raise ArgumentError(asked, "the vectors are a list", "Shuffle([a, b], [0, 5])")
+    if not isinstance(indices, (list, tuple)):
+        raise ArgumentError(asked, "the lanes are a list of numbers", "Shuffle([a, b], [0, 5])")
     parts = tuple(ops.convert(v) for v in vectors)
-    at = tuple(int(i) for i in indices)
+    try:
+        at = tuple(int(i) for i in indices)
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            asked, f"{indices!r}: a lane is a number that is known now", "Shuffle([a, b], [0, 5])"
+        ) from None
     return parts, at, dt.vector(dt.element(parts[0].dtype), len(at))
+
+
+def span(begin: Any, end: Any) -> tuple[Any, Any]:
+    """The first integer and the number of integers from ``begin`` to before ``end``."""
+    from whet.compiler.tir import expr as e
+    from whet.compiler.tir import ops
+
+    asked = f"Range({begin})" if end is None else f"Range({begin}, {end})"
+    first, last = (ops.const(0), begin) if end is None else (ops.convert(begin), end)
+    last = ops.convert(last)
+    for x in (first, last):
+        if not dt.is_int(x.dtype) or dt.lanes(x.dtype) > 1:
+            raise ArgumentError(asked, f"a bound is a {x.dtype}, not an integer", "Range(0, n)")
+    extent = ops.subtract(last, first)
+    if isinstance(extent, e.IntImm) and extent.value < 0:
+        raise ArgumentError(
+            asked, f"it ends {-extent.value} before it begins", "Range.from_min_extent(min, extent)"
+        )
+    return (ops.cast(extent.dtype, first) if isinstance(first, e.IntImm) else first), extent
+
+
+def text(node: Any) -> str:
+    """An expression or a statement as the printer shows it."""
+    from whet.compiler.tir import printer
+    from whet.compiler.tir.stmt import Stmt
+
+    return printer.stmt_text(node) if isinstance(node, Stmt) else printer.expr_text(node)
+
+
+def loop(var: Any, body: Any, thread: Any, annotations: Any, binding: Any) -> tuple[Any, Any]:
+    """The thread tag and the annotations of a loop, from the places where TVM has them."""
+    if var is None or body is None:
+        raise ArgumentError("For(...)", "a loop needs a variable and a body", "loop_var=, body=")
+    if type(thread) is not str:  # TVM's order: the thread axis, then the annotations
+        binding = binding if annotations is None else annotations
+        annotations, thread = thread, ""
+    elif annotations is not None and type(annotations) is not dict:
+        binding, annotations = annotations, None
+    return getattr(binding, "thread_tag", thread), annotations or {}
 
 
 def bounds(var: Any, first: Any, extent: Any) -> tuple[Any, Any]:

@@ -39,8 +39,8 @@ def _python_number(value: Any) -> int | float | bool:
     """What a constant of the IR or of numpy is in Python."""
     if isinstance(value, (e.IntImm, e.FloatImm)):
         return bool(value.value) if value.dtype == "bool" else value.value
-    if not isinstance(value, e.ExprOp) and hasattr(value, "item"):
-        value = value.item()
+    if not isinstance(value, e.ExprOp) and getattr(value, "ndim", None) == 0:
+        value = value.item()  # a number of numpy's
     if isinstance(value, (int, float)):
         return value
     raise ArgumentError(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from whet.compiler.errors import ArgumentError
+from whet.compiler.tir.op_name import OpName, op_name
 from whet.compiler.tir.operators import ExprOp
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ class PrimExpr(ExprOp):
             f"int({type(self).__name__})", "its value is not known before the kernel runs"
         )
 
+    def __str__(self) -> str:
+        return by_hand.text(self)
+
 
 @dataclass(slots=True, eq=False)
 class Var(PrimExpr):
@@ -44,6 +48,8 @@ class Var(PrimExpr):
 
     def __repr__(self) -> str:
         return self.name
+
+    __str__ = __repr__
 
 
 @dataclass(slots=True, eq=False)
@@ -73,10 +79,13 @@ class IntImm(PrimExpr):
 
 @dataclass(slots=True, eq=False)
 class FloatImm(PrimExpr):
-    """A floating-point constant."""
+    """A floating-point constant; ``float(x)`` is its value."""
 
     dtype: str
     value: float
+
+    def __float__(self) -> float:
+        return self.value
 
 
 @dataclass(slots=True, eq=False)
@@ -93,154 +102,6 @@ class Cast(PrimExpr):
 
     dtype: str
     value: PrimExpr
-
-
-@dataclass(slots=True, eq=False, init=False)
-class BinaryOp(PrimExpr):
-    """``a symbol b``; both operands have the same type."""
-
-    a: PrimExpr
-    b: PrimExpr
-    dtype: str
-    symbol: ClassVar[str] = "?"
-
-    def __init__(self, a: Any, b: Any, dtype: str | None = None) -> None:
-        if dtype is None:
-            a, b, dtype = by_hand.operands(type(self), a, b)
-        self.a = a
-        self.b = b
-        self.dtype = dtype
-
-
-class Add(BinaryOp):
-    """Sum."""
-
-    __slots__ = ()
-    symbol = "+"
-
-
-class Sub(BinaryOp):
-    """Difference."""
-
-    __slots__ = ()
-    symbol = "-"
-
-
-class Mul(BinaryOp):
-    """Product."""
-
-    __slots__ = ()
-    symbol = "*"
-
-
-class Div(BinaryOp):
-    """Quotient: of floats, or of integers rounded towards zero."""
-
-    __slots__ = ()
-    symbol = "/"
-
-
-class Mod(BinaryOp):
-    """Remainder of the division that rounds towards zero."""
-
-    __slots__ = ()
-    symbol = "truncmod"
-
-
-class FloorDiv(BinaryOp):
-    """Quotient rounded down."""
-
-    __slots__ = ()
-    symbol = "//"
-
-
-class FloorMod(BinaryOp):
-    """Remainder of the division that rounds down."""
-
-    __slots__ = ()
-    symbol = "%"
-
-
-class Min(BinaryOp):
-    """The smaller of two."""
-
-    __slots__ = ()
-    symbol = "min"
-
-
-class Max(BinaryOp):
-    """The larger of two."""
-
-    __slots__ = ()
-    symbol = "max"
-
-
-class CmpOp(BinaryOp):
-    """A comparison: bool, of as many lanes as the operands."""
-
-    __slots__ = ()
-
-
-class EQ(CmpOp):
-    """Equal; in Python its truth is the identity of both operands."""
-
-    __slots__ = ()
-    symbol = "=="
-
-    def __bool__(self) -> bool:
-        return self.a is self.b
-
-
-class NE(CmpOp):
-    """Not equal; in Python its truth is that the operands are two objects."""
-
-    __slots__ = ()
-    symbol = "!="
-
-    def __bool__(self) -> bool:
-        return self.a is not self.b
-
-
-class LT(CmpOp):
-    """Less."""
-
-    __slots__ = ()
-    symbol = "<"
-
-
-class LE(CmpOp):
-    """Less or equal."""
-
-    __slots__ = ()
-    symbol = "<="
-
-
-class GT(CmpOp):
-    """Greater."""
-
-    __slots__ = ()
-    symbol = ">"
-
-
-class GE(CmpOp):
-    """Greater or equal."""
-
-    __slots__ = ()
-    symbol = ">="
-
-
-class And(BinaryOp):
-    """Both."""
-
-    __slots__ = ()
-    symbol = "and"
-
-
-class Or(BinaryOp):
-    """Either."""
-
-    __slots__ = ()
-    symbol = "or"
 
 
 @dataclass(slots=True, eq=False)
@@ -285,7 +146,9 @@ class BufferLoad(PrimExpr):
         self, buffer: Buffer, indices: Any, dtype: str | None = None, mask: PrimExpr | None = None
     ) -> None:
         if dtype is None:
-            indices, dtype = by_hand.access(buffer.dtype, indices)
+            indices, dtype = by_hand.access(
+                by_hand.element_of(buffer, "BufferLoad", "buffer"), indices
+            )
         self.buffer = buffer
         self.indices = indices
         self.dtype = dtype
@@ -302,7 +165,9 @@ class ProducerLoad(PrimExpr):
 
     def __init__(self, producer: Tensor, indices: Any, dtype: str | None = None) -> None:
         if dtype is None:
-            indices, dtype = by_hand.access(producer.dtype, indices)
+            indices, dtype = by_hand.access(
+                by_hand.element_of(producer, "ProducerLoad", "tensor"), indices
+            )
         self.producer = producer
         self.indices = indices
         self.dtype = dtype
@@ -397,7 +262,10 @@ class BufferView(PrimExpr):
 
 @dataclass(slots=True, eq=False, init=False)
 class Call(PrimExpr):
-    """The intrinsic ``op``, e.g. ``"exp"`` or ``"if_then_else"``, applied to ``args``."""
+    """The intrinsic ``op``, e.g. ``"exp"`` or ``"if_then_else"``, applied to ``args``.
+
+    ``op`` is a str; ``op.name`` is TVM's name, e.g. ``"tir.exp"``.
+    """
 
     dtype: str
     op: str
@@ -405,7 +273,7 @@ class Call(PrimExpr):
 
     def __init__(self, dtype: str, op: str, args: Any) -> None:
         self.dtype = dtype
-        self.op = op
+        self.op = op if type(op) is OpName else op_name(op)
         self.args = args if type(args) is tuple else tuple(ops.convert(x) for x in args)
 
 
@@ -426,6 +294,11 @@ class CommReducer:
     identity: tuple[PrimExpr, ...]
     name: str
 
+    @property
+    def identity_element(self) -> tuple[PrimExpr, ...]:
+        """``identity``, TVM's name."""
+        return self.identity
+
 
 @dataclass(slots=True, eq=False)
 class Reduce(PrimExpr):
@@ -440,12 +313,32 @@ class Reduce(PrimExpr):
     init: tuple[PrimExpr, ...] = ()
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, init=False)
 class Range:
-    """The integers from ``min`` on, ``extent`` of them."""
+    """The integers from ``min`` on, ``extent`` of them; made as ``Range(begin, end)``.
+
+    ``Range(end)`` begins at 0; the end is left out. :meth:`from_min_extent` takes the fields.
+
+    Raises:
+        ArgumentError: for bounds that are no integers.
+    """
 
     min: PrimExpr
     extent: PrimExpr
+
+    def __init__(self, begin: Any, end: Any = None) -> None:
+        self.min, self.extent = by_hand.span(begin, end)
+
+    @staticmethod
+    def from_min_extent(min: Any, extent: Any, span: Any = None) -> Range:
+        """The range of ``extent`` integers from ``min`` on."""
+        out = Range.__new__(Range)
+        out.min = min if isinstance(min, PrimExpr) else ops.convert(min)
+        out.extent = extent if isinstance(extent, PrimExpr) else ops.convert(extent)
+        return out
+
+    def __str__(self) -> str:
+        return f"range(min={self.min}, ext={self.extent})"
 
 
 # kinds of an iteration variable, with TVM's numbers
@@ -463,12 +356,21 @@ class IterVar(ExprOp):
     thread_tag: str = ""
     attrs: dict = field(default_factory=dict)
 
+    DataPar: ClassVar[int] = DATA_PAR
+    ThreadIndex: ClassVar[int] = THREAD_INDEX
+    CommReduce: ClassVar[int] = COMM_REDUCE
+    Ordered: ClassVar[int] = ORDERED
+    DimInfo: ClassVar[int] = OPAQUE
+    Unrolled: ClassVar[int] = UNROLLED
+    Vectorized: ClassVar[int] = VECTORIZED
+    Parallelized: ClassVar[int] = PARALLELIZED
+    Tensorized: ClassVar[int] = TENSORIZED
+
     def __post_init__(self) -> None:
         if isinstance(self.var, str):
             self.var = Var(self.var)
         if isinstance(self.dom, (tuple, list)):
-            first, extent = self.dom
-            self.dom = Range(ops.convert(first), ops.convert(extent))
+            self.dom = Range(*self.dom)
 
     @property
     def name(self) -> str:
@@ -485,7 +387,34 @@ class IterVar(ExprOp):
             return f"iter_var({self.var.name}, extent={self.dom.extent.value})"
         return f"iter_var({self.var.name})"
 
+    def __str__(self) -> str:
+        tag = f", {self.thread_tag}" if self.thread_tag else ""
+        dom = "" if self.dom is None else f", {self.dom}"
+        return f"iter_var({self.var.name}{dom}{tag})"
+
 
 Value = ExprOp | int | float | bool
 
-from whet.compiler.tir import by_hand, ops  # noqa: E402  (operators build nodes through ops, ops needs the nodes)
+# Nodes and what makes them need each other: the classes come first, what uses them afterwards.
+from whet.compiler.tir.binary import (  # noqa: E402, F401, I001
+    Add,
+    And,
+    BinaryOp,
+    CmpOp,
+    Div,
+    EQ,
+    FloorDiv,
+    FloorMod,
+    GE,
+    GT,
+    LE,
+    LT,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    NE,
+    Or,
+    Sub,
+)
+from whet.compiler.tir import by_hand, ops  # noqa: E402

@@ -32,8 +32,17 @@ class PrimFunc:
     attrs: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self, buffer_map: Mapping[Var, Buffer] | None) -> None:
+        if not isinstance(self.params, (tuple, list)) or not isinstance(self.body, Stmt):
+            raise _no_function(self.params, self.body)
         given = buffer_map if isinstance(buffer_map, Mapping) else {}
         self.params = tuple(given.get(p, p) if isinstance(p, Var) else p for p in self.params)
+        for p in self.params:
+            if not isinstance(p, (Buffer, Var)):
+                raise ArgumentError(
+                    f"PrimFunc([... {p!r} ...])",
+                    f"a {type(p).__name__} is no parameter",
+                    "parameters are buffers and variables",
+                )
         self.attrs = dict(self.attrs or {})
 
     def with_body(self, body: Stmt) -> PrimFunc:
@@ -87,9 +96,38 @@ class PrimFunc:
         return self.script()
 
 
+class BufferMap(dict[Any, Buffer]):
+    """The variable of each array parameter's address -> its buffer; the parameter finds itself."""
+
+    def __missing__(self, key: Any) -> Buffer:
+        if key in self:
+            return key
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        if isinstance(key, Buffer):
+            return dict.get(self, key.data) is key
+        return dict.__contains__(self, key)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The buffer of an address or of a parameter, else ``default``."""
+        if isinstance(key, Buffer):
+            return key if key in self else default
+        return dict.get(self, key, default)
+
+
+def _no_function(params: Any, body: Any) -> ArgumentError:
+    asked = f"PrimFunc({type(params).__name__}, {type(body).__name__})"
+    if not isinstance(params, (tuple, list)):
+        return ArgumentError(
+            asked, "the parameters are no list", "PrimFunc([A, B, n], body), of buffers and Vars"
+        )
+    return ArgumentError(asked, "the body is no statement", "tir.Evaluate(x) makes one of a value")
+
+
 def _buffer_map(self: PrimFunc) -> dict[Var, Buffer]:
     """The variable of each array parameter's address -> its buffer."""
-    return {p.data: p for p in self.params if isinstance(p, Buffer)}
+    return BufferMap({p.data: p for p in self.params if isinstance(p, Buffer)})
 
 
 # The constructor's argument of this name is no field: what is read is made of the parameters.

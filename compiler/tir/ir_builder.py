@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from whet.compiler.errors import ArgumentError
+from whet.compiler.tir import by_hand, ops
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer, decl_buffer
 
@@ -34,6 +34,7 @@ Rest = Callable[[s.Stmt], s.Stmt]
 
 _KINDS = (s.SERIAL, s.PARALLEL, s.VECTORIZED, s.UNROLLED)
 _FOR_NUMBERS = dict(enumerate(_KINDS))
+_ALIAS = {"vectorize": s.VECTORIZED, "unroll": s.UNROLLED}
 
 
 def create() -> IRBuilder:
@@ -71,6 +72,13 @@ class BufferVar:
         indices, lanes = self._indices(index)
         return e.BufferLoad(self.buffer, indices, dt.vector(self.dtype, lanes))
 
+    def __iter__(self) -> NoReturn:
+        raise ArgumentError(
+            f"iterate over {self.buffer.name}",
+            "its elements are read in the kernel, there are none yet",
+            f"index it: {self.buffer.name}[i]",
+        )
+
     def __setitem__(self, index: Any, value: Any) -> None:
         indices, lanes = self._indices(index)
         if isinstance(value, (int, float)):
@@ -90,6 +98,7 @@ class BufferVar:
     def _indices(self, index: Any) -> tuple[tuple[e.PrimExpr, ...], int]:
         given = index if isinstance(index, tuple) else (index,)
         at = tuple(ops.convert(i) for i in given)
+        by_hand.check_indices(at, self.buffer.name)
         if self._shape is not None and len(at) == len(self._shape) and len(at) > 1:
             flat: e.PrimExpr = ops.const(0)
             for i, d in zip(at, self._shape):
@@ -172,6 +181,12 @@ class IRBuilder:
         if axis_separators:
             raise ArgumentError("allocate(axis_separators=...)", "there are none here")
         dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        if any(isinstance(d, (int, e.IntImm)) and int(d) <= 0 for d in dims):
+            raise ArgumentError(
+                f"allocate({dtype!r}, {shape!r}, name={name!r})",
+                "there would be no elements",
+                "a dimension is at least 1",
+            )
         buffer = decl_buffer(dims, dtype, name, scope=scope)
         self.emit(lambda body: s.Allocate(buffer, body))
         return BufferVar(self, buffer, None)
@@ -201,7 +216,7 @@ class IRBuilder:
         kind: str | int = s.SERIAL,
     ) -> Iterator[e.Var]:
         """A loop from ``begin`` to before ``end``, of a kind ``"serial"``, ``"parallel"``, ..."""
-        how = _FOR_NUMBERS.get(kind, str(kind)) if isinstance(kind, int) else kind
+        how = _FOR_NUMBERS.get(kind, str(kind)) if isinstance(kind, int) else _ALIAS.get(kind, kind)
         if how not in _KINDS:
             raise ArgumentError(
                 f"for_range(kind={kind!r})",

@@ -16,13 +16,17 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import (
+    add,
     cast,
     compare,
     const,
     convert,
     maximum,
+    minimum,
     multiply,
     negate,
+    select,
+    subtract,
 )
 
 #: what a constant becomes; a function that has no value for it raises ValueError or OverflowError
@@ -204,6 +208,16 @@ def isinf(x: Any) -> e.PrimExpr:
     if not dt.is_float(x.dtype):
         return _all_lanes(False, x)
     return compare(e.EQ, abs(x), const(math.inf, x.dtype))
+
+
+def logaddexp(x: Any, y: Any) -> e.PrimExpr:
+    """``log(exp(x) + exp(y))``, which does not overflow."""
+    kind = _common("logaddexp", (x, y), [convert(x), convert(y)])
+    x, y = cast(kind, x), cast(kind, y)
+    small, large = minimum(x, y), maximum(x, y)
+    rest = log1p(exp(subtract(small, large)))  # NaN for two infinities of one sign
+    same = compare(e.EQ, small, large)
+    return add(large, select(same, const(math.log(2), kind), rest))
 
 
 def isfinite(x: Any) -> e.PrimExpr:

@@ -109,6 +109,10 @@ class ExprOp:
         """This value converted to ``dtype``."""
         return tir.ops.cast(dtype, self)
 
+    def same_as(self, other: Any) -> bool:
+        """Whether both are the same object."""
+        return self is other
+
     def equal(self, other: Any) -> PrimExpr:
         """An expression that is true where both are equal."""
         return tir.ops.compare(tir.expr.EQ, self, other)

@@ -86,6 +86,8 @@ class Printer:
         if kind is e.Cast:
             return f"{n.dtype}({self.expr(n.value)})"
         if kind is e.Call:
+            if n.op == "reinterpret":
+                return f"reinterpret({n.dtype!r}, {self.expr(n.args[0])})"
             return f"{n.op}({self.list(n.args)})"
         if kind is e.Select:
             return f"select({self.list((n.condition, n.true_value, n.false_value))})"

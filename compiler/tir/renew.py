@@ -8,7 +8,8 @@ from typing import Any
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.rewrite import Node, Rewriter
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.rewrite import LEAVES, TABLE, Node, Rewriter
 
 
 def renewed(body: Node) -> Node:
@@ -32,20 +33,36 @@ def renewed(body: Node) -> Node:
         buffers[b] = replace(b, shape=shape, strides=steps, data=data)
         return buffers[b]
 
+    def within(body: Any, v: e.Var, outer: e.Var | None) -> Any:
+        # what a variable of this name means behind the body is what it meant before it
+        new = rewrite(body)
+        if outer is None:
+            fresh.pop(v, None)
+        else:
+            fresh[v] = outer
+        return new
+
     def loop(n: s.For) -> s.For:
         first, extent = rewrite(n.min), rewrite(n.extent)
-        var = new_var(n.var)
-        return s.For(var, first, extent, n.kind, rewrite(n.body), n.annotations, n.thread)
+        outer, var = fresh.get(n.var), new_var(n.var)
+        body = within(n.body, n.var, outer)
+        return s.For(var, first, extent, n.kind, body, n.annotations, n.thread)
 
     def let(n: Any) -> Any:
         value = rewrite(n.value)
-        var = new_var(n.var)
+        outer, var = fresh.get(n.var), new_var(n.var)
+        body = within(n.body, n.var, outer)
         if isinstance(n, e.Let):
-            return e.Let(var, value, rewrite(n.body), n.dtype)
-        return s.LetStmt(var, value, rewrite(n.body))
+            return e.Let(var, value, body, n.dtype)
+        return s.LetStmt(var, value, body)
 
     def allocate(n: s.Allocate) -> s.Allocate:
-        return s.Allocate(new_buffer(n.buffer), rewrite(n.body))
+        outer, held = fresh.get(n.buffer.data), buffers.get(n.buffer)
+        new = new_buffer(n.buffer)
+        body = within(n.body, n.buffer.data, outer)
+        if held is not None:
+            buffers[n.buffer] = held
+        return s.Allocate(new, body)
 
     def const(n: s.AllocateConst) -> s.AllocateConst:
         return s.AllocateConst(new_buffer(n.buffer), n.data, rewrite(n.body))
@@ -74,7 +91,9 @@ def renewed(body: Node) -> Node:
             about = buffers.get(about, about)
         elif isinstance(about, e.Var):
             if n.key == "thread_extent":
-                return s.AttrStmt(new_var(about), n.key, rewrite(n.value), rewrite(n.body))
+                outer, value = fresh.get(about), rewrite(n.value)
+                var = new_var(about)
+                return s.AttrStmt(var, n.key, value, within(n.body, about, outer))
             about = fresh.get(about, about)
         return s.AttrStmt(about, n.key, rewrite(n.value), rewrite(n.body))
 
@@ -98,3 +117,34 @@ def renewed(body: Node) -> Node:
         }
     )
     return rewrite(body)
+
+
+def defined_once(func: PrimFunc) -> PrimFunc:
+    """The function with a variable and a buffer of its own for each definition.
+
+    It is the same object where nothing is defined twice, as in all that comes from a schedule.
+    """
+    return func.with_body(renewed(func.body)) if _defines_twice(func) else func
+
+
+def _defines_twice(func: PrimFunc) -> bool:
+    defined: set[e.Var] = {p.data if isinstance(p, Buffer) else p for p in func.params}
+    seen: set[int] = set()  # expressions may share parts
+    stack: list[Node] = [func.body]
+    while stack:
+        n = stack.pop()
+        kind = type(n)
+        if kind in LEAVES or (id(n) in seen and not isinstance(n, s.Stmt)):
+            continue
+        seen.add(id(n))
+        var = None
+        if kind in (s.For, s.LetStmt, e.Let):
+            var = n.var
+        elif kind in (s.Allocate, s.AllocateConst):
+            var = n.buffer.data
+        if var is not None and var in defined:
+            return True
+        if var is not None:
+            defined.add(var)
+        stack.extend(TABLE[kind][0](n))
+    return False

@@ -133,6 +133,7 @@ TABLE: dict[type, Row] = {
 
 #: classes without children
 LEAVES = frozenset(kind for kind, row in TABLE.items() if row is _LEAF)
+_KEEP_LEAVES: dict[type, None] = dict.fromkeys(LEAVES)
 
 
 def keep(node: Node) -> Node:
@@ -153,17 +154,23 @@ class Rewriter:
     def __init__(
         self, rules: Mapping[type, Callable[[Node], Node]] | None = None, once: bool = False
     ) -> None:
-        self.rules = dict(rules or {})
+        # leaves without a rule have None here, so that one look-up tells what to do with a child
+        self.rules: dict[type, Callable[[Node], Node] | None] = {**_KEEP_LEAVES, **(rules or {})}
         # node's id -> the node, which keeps the id its own, and its result
         self.done: dict[int, tuple[Node, Node]] | None = {} if once else None
 
     def __call__(self, node: Node) -> Node:
         """The rewritten node."""
+        if self.done is not None:
+            return self._once(node)
         rule = self.rules.get(type(node))
-        if self.done is None:
-            return self.children(node) if rule is None else rule(node)
+        return self.children(node) if rule is None else rule(node)
+
+    def _once(self, node: Node) -> Node:
+        assert self.done is not None
         found = self.done.get(id(node))
         if found is None:
+            rule = self.rules.get(type(node))
             found = node, self.children(node) if rule is None else rule(node)
             self.done[id(node)] = found
         return found[1]
@@ -172,19 +179,15 @@ class Rewriter:
         """The node with its children rewritten; the same object when none of them changed."""
         parts, make = TABLE[type(node)]
         old = parts(node)
-        rules, done = self.rules, self.done
-        new, changed = [], False
+        rules, inner = self.rules, self.children if self.done is None else self._once
+        changed = False
+        new = []
         for p in old:  # the loop that lowering spends its time in: no call where none is needed
-            kind = type(p)
-            rule = rules.get(kind)
-            if done is not None and kind not in LEAVES:
-                q = self(p)
-            elif rule is not None:
-                q = rule(p)
-            elif kind in LEAVES:
-                q = p
-            else:
-                q = self.children(p)
+            rule = rules.get(type(p), inner)
+            if rule is None:
+                new.append(p)
+                continue
+            q = rule(p) if self.done is None else inner(p)
             if q is not p:
                 changed = True
             new.append(q)
@@ -211,11 +214,28 @@ def substitute(node: Node, values: Mapping[e.Var, e.PrimExpr]) -> Node:
     """The tree with variables replaced by values."""
     if not values:
         return node
+    done: dict[int, Node] = {}  # the tree keeps its nodes, and so their ids, while this runs
 
-    def swap(var: e.Var) -> Node:
-        return values.get(var, var)
+    def walk(n: Node) -> Node:
+        kind = type(n)
+        if kind is e.Var or kind is e.SizeVar:
+            return values.get(n, n)
+        if kind in LEAVES:
+            return n
+        found = done.get(id(n))
+        if found is None:
+            parts, make = TABLE[kind]
+            old = parts(n)
+            new = [walk(p) for p in old]
+            found = n
+            for p, q in zip(old, new):
+                if p is not q:
+                    found = make(n, tuple(new))
+                    break
+            done[id(n)] = found
+        return found
 
-    return Rewriter({e.Var: swap, e.SizeVar: swap}, once=True)(node)
+    return walk(node)
 
 
 def replace_buffers(node: Node, buffers: Mapping[Buffer, Buffer]) -> Node:

@@ -9,7 +9,7 @@ import numpy as np
 
 from whet.compiler.tir import by_hand
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.expr import IntImm, PrimExpr, Var
+from whet.compiler.tir.expr import IntImm, IterVar, PrimExpr, Range, Var
 
 SERIAL, PARALLEL, VECTORIZED, UNROLLED = "serial", "parallel", "vectorized", "unrolled"
 THREAD_BINDING = "thread_binding"
@@ -27,8 +27,15 @@ class Stmt:
 
     __slots__ = ()
 
+    def same_as(self, other: Any) -> bool:
+        """Whether both are the same object."""
+        return self is other
 
-@dataclass(slots=True, eq=False)
+    def __str__(self) -> str:
+        return by_hand.text(self)
+
+
+@dataclass(slots=True, eq=False, init=False)
 class For(Stmt):
     """``for var in range(min, min + extent): body``, run as ``kind`` says.
 
@@ -45,11 +52,44 @@ class For(Stmt):
     annotations: dict[str, Any] = field(default_factory=dict)
     thread: str = ""
 
-    def __post_init__(self) -> None:
-        if type(self.min) is int or type(self.extent) is int:
-            self.min, self.extent = by_hand.bounds(self.var, self.min, self.extent)
-        if type(self.annotations) is not dict:  # TVM has the thread axis there
-            self.thread, self.annotations = getattr(self.annotations, "thread_tag", ""), {}
+    def __init__(
+        self,
+        var: Any = None,
+        min: Any = 0,
+        extent: Any = 0,
+        kind: str = SERIAL,
+        body: Any = None,
+        annotations: Any = None,
+        thread: Any = "",
+        *,
+        loop_var: Var | None = None,
+        thread_binding: Any = None,
+    ) -> None:
+        if type(annotations) is not dict or thread_binding is not None or var is None:
+            var = loop_var if var is None else var
+            thread, annotations = by_hand.loop(var, body, thread, annotations, thread_binding)
+        if type(min) is int or type(extent) is int:
+            min, extent = by_hand.bounds(var, min, extent)
+        self.var = var
+        self.min = min
+        self.extent = extent
+        self.kind = kind
+        self.body = body
+        self.annotations = annotations
+        self.thread = thread
+
+    @property
+    def loop_var(self) -> Var:
+        """``var``, TVM's name."""
+        return self.var
+
+    @property
+    def thread_binding(self) -> IterVar | None:
+        """The axis of the threads that the loop is spread over, None for none."""
+        if not self.thread:
+            return None
+        domain = Range.from_min_extent(self.min, self.extent)
+        return IterVar(domain, self.var, IterVar.ThreadIndex, self.thread)
 
 
 @dataclass(slots=True, eq=False, init=False)
@@ -64,7 +104,11 @@ class BufferStore(Stmt):
     def __init__(
         self, buffer: Buffer, value: Any, indices: Any, mask: PrimExpr | None = None
     ) -> None:
-        if type(indices) is not tuple or not isinstance(value, PrimExpr):
+        if (
+            type(indices) is not tuple
+            or not isinstance(value, PrimExpr)
+            or int in map(type, indices)
+        ):
             value, indices = by_hand.stored(buffer.dtype, value, indices)
         self.buffer = buffer
         self.value = value
@@ -81,6 +125,12 @@ class SeqStmt(Stmt):
     def __post_init__(self) -> None:
         if type(self.seq) is not tuple:
             self.seq = tuple(self.seq)
+
+    def __getitem__(self, index: int) -> Stmt:
+        return self.seq[index]
+
+    def __len__(self) -> int:
+        return len(self.seq)
 
 
 @dataclass(slots=True, eq=False)

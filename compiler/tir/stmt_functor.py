@@ -2,34 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops, rewrite
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expect import FUNCTION, NODES, STATEMENTS, expect, expect_function
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.renew import renewed
-from whet.compiler.tir.rewrite import (
-    TABLE,
-    Rewriter,
-    post_order_visit,
-    replace_buffers,
-    substitute,
-    variables,
-)
+from whet.compiler.tir.rewrite import TABLE, Rewriter, replace_buffers, variables
 
 __all__ = ["ir_transform", "post_order_visit", "pre_order_visit", "renew_defs", "substitute"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
+def post_order_visit(node: Any, fvisit: Callable[[Any], Any]) -> None:
+    """Call ``fvisit`` on every node of a tree, children first, and once on what occurs twice.
+
+    Raises:
+        ArgumentError: ``node`` is no statement or expression, or ``fvisit`` cannot be called.
+    """
+    expect(node, NODES, "post_order_visit(node)")
+    expect_function(fvisit, "post_order_visit(fvisit)")
+    rewrite.post_order_visit(node, fvisit)
+
+
+def substitute(node: Any, vmap: Mapping[Any, Any]) -> Any:
+    """The tree with variables replaced by values.
+
+    Args:
+        node: a statement or an expression.
+        vmap: a variable (or the axis that it belongs to) -> an expression or a number.
+
+    Raises:
+        ArgumentError: for anything else.
+    """
+    expect(node, NODES, "substitute(node)")
+    expect(vmap, (Mapping,), "substitute(vmap)")
+    values = {}
+    for v, value in vmap.items():
+        expect(v, (e.Var, e.IterVar), "substitute(vmap), a key")
+        var = v.var if isinstance(v, e.IterVar) else v
+        number = isinstance(value, (int, float))
+        values[var] = ops.const(value, var.dtype) if number else ops.convert(value)
+    return rewrite.substitute(node, values)
+
+
 def pre_order_visit(node: Any, fvisit: Callable[[Any], bool | None]) -> None:
-    """Call ``fvisit`` on every node of a tree, parents first; below a False it does not go."""
+    """Call ``fvisit`` on every node of a tree, parents first; below a False it does not go.
+
+    Raises:
+        ArgumentError: ``node`` is no statement or expression, or ``fvisit`` cannot be called.
+    """
+    expect(node, NODES, "pre_order_visit(node)")
+    expect_function(fvisit, "pre_order_visit(fvisit)")
+    _down(node, fvisit)
+
+
+def _down(node: Any, fvisit: Callable[[Any], bool | None]) -> None:
     if fvisit(node) is False:
         return
     for part in TABLE[type(node)][0](node):
-        pre_order_visit(part, fvisit)
+        _down(part, fvisit)
 
 
 def ir_transform(
@@ -48,8 +89,13 @@ def ir_transform(
         only_enable: names of classes, e.g. ``["tir.BufferStore"]``; the functions see no others.
 
     Raises:
-        ArgumentError: a name of ``only_enable`` is no class of nodes.
+        ArgumentError: ``stmt`` is no statement, a function cannot be called, or a name of
+            ``only_enable`` is no class of nodes.
     """
+    expect(stmt, STATEMENTS, "ir_transform(stmt)")
+    for name, function in (("preorder", preorder), ("postorder", postorder)):
+        if function is not None:
+            expect_function(function, f"ir_transform({name})")
     enabled = _classes(only_enable)
 
     def rule(n: Any) -> Any:
@@ -57,24 +103,25 @@ def ir_transform(
             new = preorder(n)
             if new is not None:
                 return new
-        n = rewrite.children(n)
+        n = rewriter.children(n)
         if postorder is not None:
             new = postorder(n)
             if new is not None:
                 return new
         return n
 
-    rewrite = Rewriter(dict.fromkeys(enabled, rule))
-    return rewrite(stmt)
+    rewriter = Rewriter(dict.fromkeys(enabled, rule))
+    return rewriter(stmt)
 
 
 def _classes(names: Sequence[str] | None) -> list[type]:
     if names is None:
         return list(TABLE)
+    expect(names, (str, list, tuple, set, frozenset), "ir_transform(only_enable)")
     known = {kind.__name__: kind for kind in TABLE}
     found = []
-    for name in names:
-        short = name.rsplit(".", 1)[-1]
+    for name in [names] if isinstance(names, str) else names:
+        short = str(name).rsplit(".", 1)[-1]
         if short not in known:
             raise ArgumentError(
                 f"ir_transform(only_enable=[{name!r}])",
@@ -86,17 +133,22 @@ def _classes(names: Sequence[str] | None) -> list[type]:
 
 
 def renew_defs(func: PrimFunc) -> PrimFunc:
-    """The same function with new variables and buffers, so that two copies share none."""
+    """The same function with new variables and buffers, so that two copies share none.
+
+    Raises:
+        ArgumentError: for anything but a PrimFunc.
+    """
+    expect(func, FUNCTION, "renew_defs(func)")
     values: dict[e.Var, e.PrimExpr] = {}
     for v in _given(func):
         values[v] = type(v)(v.name, v.dtype)
     buffers: dict[Buffer, Buffer] = {}
     for p in func.params:
         if isinstance(p, Buffer):
-            shape = tuple(substitute(d, values) for d in p.shape)
-            strides = tuple(substitute(d, values) for d in p.strides)
+            shape = tuple(rewrite.substitute(d, values) for d in p.shape)
+            strides = tuple(rewrite.substitute(d, values) for d in p.strides)
             buffers[p] = replace(p, shape=shape, strides=strides, data=e.Var(p.data.name, "handle"))
-    body = replace_buffers(substitute(renewed(func.body), values), buffers)
+    body = replace_buffers(rewrite.substitute(renewed(func.body), values), buffers)
     params: list[Any] = [buffers[p] if isinstance(p, Buffer) else values[p] for p in func.params]
     attrs = dict(func.attrs)
     if "symbols" in attrs:

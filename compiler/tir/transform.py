@@ -24,6 +24,7 @@ from whet.compiler.passes.context import PassContext
 from whet.compiler.passes.options import OPTIONS, checked
 from whet.compiler.passes.pipeline import lowering_pass
 from whet.compiler.target import Target
+from whet.compiler.tir.absent import missing
 from whet.compiler.tir.function import IRModule, PrimFunc
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "InjectVirtualThread",
     "InstrumentBoundCheckers",
     "LoopPartition",
+    "LowerIntrin",
     "NarrowDataType",
     "RegisterAccumulators",
     "RemoveNoOp",
@@ -157,6 +159,13 @@ def SplitHostDevice() -> Pass:
     return _BuildPass(split_module, PassInfo("tir.SplitHostDevice"))
 
 
+def LowerIntrin() -> Pass:
+    """Intrinsics of a user's own become what ``ir.register_intrin_lowering`` was told."""
+    from whet.compiler.passes.lower_intrin import lower_intrin
+
+    return _BuildPass(lower_intrin, PassInfo("tir.LowerIntrin"))
+
+
 class _BuildPass(Pass):
     """A pass of ``build``, ``run(mod, target)``."""
 
@@ -189,5 +198,4 @@ def __getattr__(name: str) -> Any:
     """An error that says why a pass of TVM's is not here."""
     from whet.compiler.passes.pipeline import ABSENT
 
-    why = ABSENT.get(name, "there is no such pass")
-    raise AttributeError(f"tir.transform has no {name!r}: {why}")
+    raise missing(__name__, "tir.transform", name, ABSENT)

@@ -100,3 +100,28 @@ power = _binary("power", m.power)
 greater = _binary("greater", lambda a, b: ops.convert(a) > b)
 less = _binary("less", lambda a, b: ops.convert(a) < b)
 equal = _binary("equal", lambda a, b: ops.convert(a).equal(b))
+greater_equal = _binary("greater_equal", lambda a, b: ops.convert(a) >= b)
+less_equal = _binary("less_equal", lambda a, b: ops.convert(a) <= b)
+not_equal = _binary("not_equal", lambda a, b: ops.logical_not(ops.convert(a).equal(b)))
+
+
+def _truth(x: Any) -> PrimExpr:
+    c = ops.convert(x)
+    return c if c.dtype == "bool" else ops.logical_not(c.equal(0))
+
+
+def _xor(a: Any, b: Any) -> PrimExpr:
+    x, y = _truth(a), _truth(b)
+    return ops.logical_or(
+        ops.logical_and(x, ops.logical_not(y)), ops.logical_and(ops.logical_not(x), y)
+    )
+
+
+logical_and = _binary("logical_and", lambda a, b: ops.logical_and(_truth(a), _truth(b)))
+logical_or = _binary("logical_or", lambda a, b: ops.logical_or(_truth(a), _truth(b)))
+logical_xor = _binary("logical_xor", _xor)
+bitwise_and = _binary("bitwise_and", lambda a, b: ops.bitwise("bitwise_and", a, b))
+bitwise_or = _binary("bitwise_or", lambda a, b: ops.bitwise("bitwise_or", a, b))
+bitwise_xor = _binary("bitwise_xor", lambda a, b: ops.bitwise("bitwise_xor", a, b))
+left_shift = _binary("left_shift", lambda a, b: ops.bitwise("shift_left", a, b))
+right_shift = _binary("right_shift", lambda a, b: ops.bitwise("shift_right", a, b))

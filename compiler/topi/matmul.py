@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 
 
-def matmul(a: Tensor, b: Tensor, name: str = "C") -> Tensor:
+def matmul(
+    a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False, name: str = "C"
+) -> Tensor:
     """The product of ``a`` (N, K) and ``b`` (K, M), of ``a``'s dtype.
+
+    Args:
+        a, b: two matrices of one dtype.
+        transp_a: ``a`` is (K, N).
+        transp_b: ``b`` is (M, K).
+        name: of the result.
 
     Raises:
         ArgumentError: if they are not two matrices of one dtype that fit together.
@@ -18,9 +28,14 @@ def matmul(a: Tensor, b: Tensor, name: str = "C") -> Tensor:
         raise ArgumentError(asked, "both must have two dimensions")
     if a.dtype != b.dtype:
         raise ArgumentError(asked, f"the dtypes {a.dtype} and {b.dtype} differ")
-    if not a.shape[1] == b.shape[0]:
+    n, length = reversed(a.shape) if transp_a else a.shape
+    rows, m = reversed(b.shape) if transp_b else b.shape
+    if not length == rows:
         raise ArgumentError(asked, "the columns of the first are not the rows of the second")
-    k = te.reduce_axis((0, a.shape[1]), name="k")
-    return te.compute(
-        (a.shape[0], b.shape[1]), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name=name
-    )
+    k = te.reduce_axis((0, length), name="k")
+
+    def element(i: Any, j: Any) -> Any:
+        left = a[k, i] if transp_a else a[i, k]
+        return te.sum(left * (b[j, k] if transp_b else b[k, j]), axis=k)
+
+    return te.compute((n, m), element, name=name)

@@ -1,13 +1,15 @@
-"""Sums, maxima and minima over axes, and the transposition of a tensor."""
+"""Sums, products, maxima, minima and their places over axes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
+from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import ops
 from whet.compiler.topi import tag
 
@@ -55,28 +57,63 @@ def _reduction(name: str, combine: Callable[..., Any]) -> Callable[..., Tensor]:
 sum = _reduction("sum", te.sum)
 max = _reduction("max", te.max)
 min = _reduction("min", te.min)
+prod = _reduction("prod", te.comm_reducer(ops.multiply, lambda t: ops.const(1, t), name="prod"))
+all = _reduction("all", te.comm_reducer(ops.logical_and, lambda t: ops.const(True), name="all"))
+any = _reduction("any", te.comm_reducer(ops.logical_or, lambda t: ops.const(False), name="any"))
 
 
-def transpose(data: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """``data`` with its dimensions in the order ``axes``, reversed by default.
+def _better(name: str) -> Callable[..., Any]:
+    """Of two (index, value) the better one; of equal values the one that comes first."""
 
-    Raises:
-        ArgumentError: ``axes`` does not name each dimension once.
-    """
-    order = list(axes) if axes is not None else list(reversed(range(data.ndim)))
-    if sorted(a % data.ndim for a in order if -data.ndim <= a < data.ndim) != list(
-        range(data.ndim)
-    ):
-        raise ArgumentError(
-            f"transpose({data}, {order})", f"the axes are no order of {data.ndim} dimensions"
+    def combine(x: Any, y: Any) -> Any:
+        wins = x[1] > y[1] if name == "argmax" else x[1] < y[1]
+        first = ops.logical_or(wins, ops.logical_and(x[1].equal(y[1]), x[0] < y[0]))
+        return te.select(first, x[0], y[0]), te.select(first, x[1], y[1])
+
+    def identity(index: str, value: str) -> Any:
+        if dt.is_float(value):
+            worst = ops.const(-math.inf if name == "argmax" else math.inf, value)
+        else:
+            worst = ops.min_value(value) if name == "argmax" else ops.max_value(value)
+        return ops.max_value(index), worst
+
+    return te.comm_reducer(combine, identity, name=name)
+
+
+def _position(name: str) -> Callable[..., Tensor]:
+    reducer = _better(name)
+
+    def operator(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        axes = _axes(data, axis, f"{name}({data}, axis={axis})")
+        inner = {a: te.reduce_axis((0, data.shape[a]), name=f"k{a}") for a in axes}
+        kept = [x for d, x in enumerate(data.shape) if d not in inner]
+
+        def element(*i: Any) -> Any:
+            given = iter(i)
+            index = [inner[d] if d in inner else next(given) for d in range(data.ndim)]
+            flat: Any = ops.const(0)
+            for a, k in inner.items():
+                flat = flat * data.shape[a] + k
+            return reducer((ops.cast("int32", flat), data(*index)), axis=list(inner.values()))
+
+        pair = te.compute(tuple(kept), element, name=f"{data.op.name}_red", tag=f"{name}_pair")
+        shape = [ops.const(1) if d in inner else x for d, x in enumerate(data.shape)]
+
+        def place(*i: Any) -> Any:
+            own = [x for d, x in enumerate(i) if d not in inner] if keepdims else i
+            return pair[0](*own)
+
+        return te.compute(
+            tuple(shape if keepdims else kept), place, name=f"T_{name}", tag=tag.COMM_REDUCE
         )
-    order = [a % data.ndim for a in order]
 
-    def element(*i: Any) -> Any:
-        index: list[Any] = [None] * data.ndim
-        for d, a in enumerate(order):
-            index[a] = i[d]
-        return data(*index)
+    operator.__name__ = name
+    operator.__doc__ = (
+        f"Where the {name[3:]} over ``axis`` is, the first one of equals, as int32; over several "
+        "axes, its number in their row-major order."
+    )
+    return operator
 
-    shape = tuple(data.shape[a] for a in order)
-    return te.compute(shape, element, name="T_transpose", tag=tag.INJECTIVE)
+
+argmax = _position("argmax")
+argmin = _position("argmin")

@@ -11,3 +11,8 @@ COMM_REDUCE = "comm_reduce"
 def is_injective(tag: str) -> bool:
     """Whether each element of the result is made of at most one of each operand."""
     return any(t in (ELEMWISE, BROADCAST, INJECTIVE) for t in tag.split(","))
+
+
+def is_broadcast(tag: str) -> bool:
+    """Whether each element of the result is made of the elements that stand in its place."""
+    return any(t in (ELEMWISE, BROADCAST) for t in tag.split(","))

@@ -18,8 +18,8 @@ import whet
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-SKIPPED = {"compiler"}
-"""Rooms of which the public parts have names of their own."""
+SKIPPED = {"compiler", "error"}
+"""Modules of which the public parts have names of their own."""
 
 INNER = {
     "whet.tir": ("analysis", "ir_builder", "stmt_functor", "transform"),

@@ -182,7 +182,7 @@ np.testing.assert_allclose(c.numpy(), a.numpy() + b.numpy())
 # ========================= ===========================================================
 # tensor expressions        ``compiler/te/build.py``, ``tensor.py``
 # schedule, stages          ``compiler/te/schedule.py``, ``stage.py``
-# trace                     ``compiler/te/trace.py``
+# trace                     ``compiler/te/trace_steps.py``
 # extents of loops          ``compiler/te/bound.py``
 # loop nests                ``compiler/te/schedule_ops.py``
 # lower, build              ``compiler/lowering.py``, ``build_module.py``

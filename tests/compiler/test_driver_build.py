@@ -14,7 +14,7 @@ from whet.compiler.driver import (
     schedule_to_module,
 )
 from whet.compiler.errors import ArgumentError, ArtifactError, CodegenError, TargetError
-from whet.compiler.target import Target
+from whet.compiler.target import Target, host
 from whet.compiler.te.auto_bind import AutoBindWarning
 
 RNG = np.random.default_rng(11)
@@ -151,9 +151,33 @@ def test_target_host_is_deprecated_and_the_host_rules():
     check(f)
     with (
         pytest.warns(DeprecationWarning),
-        pytest.raises(ArgumentError, match="a host is a CPU"),
+        pytest.raises(TargetError, match="a host is a CPU"),
     ):
         build(s, args, "llvm", target_host="cuda")
+    with pytest.raises(TargetError, match="a host is a CPU"):
+        Target("cuda", host="cuda")
+
+
+def host_of(f):
+    """The kind of the module that has a GPU's functions, and of those that it imports."""
+    return f.type_key, [m.type_key for m in f.imported_modules]
+
+
+def test_which_host_runs_the_part_that_launches(tmp_path):
+    s, args = scaled()
+    s[args[1]].bind(args[1].op.axis[0], te.thread_axis("threadIdx.x"))
+    with Target("cuda"):
+        gpu = lower(s, args, name="g")
+    cpu = lower(*scaled(), name="c")
+    assert host_of(build(gpu, target="cuda")) == ("llvm", ["cuda"])
+    assert host_of(build(gpu, target=Target("cuda", host="c"))) == ("c", ["cuda"])
+    # a CPU of the dictionary is the host, wherever it stands
+    f = build({"cuda": gpu, "c": cpu})
+    assert host_of(f) == ("c", ["cuda"]) and f.functions == ["c", "g"]
+    check(f["c"])
+    # of two, the one that a target names as its host
+    two = {"llvm": lower(*scaled(), name="l"), "c": cpu, Target("cuda", host="c"): gpu}
+    assert host_of(build(two)) == ("c", ["llvm", "cuda"])
 
 
 def test_a_dict_takes_what_is_lowered():
@@ -176,6 +200,11 @@ def test_a_schedule_that_binds_nothing_is_bound_and_says_so():
         f = whet.build(s, [A, D], target="cuda", name="norm")
     (said,) = caught
     assert said.filename == __file__
+    A16 = te.placeholder((4, 4), name="A")
+    B16 = te.compute((4, 4), lambda i, j: A16[i, j] + 1.0, name="B")
+    with pytest.warns(AutoBindWarning, match="to blockIdx.x and 16 of threadIdx.x"):
+        small = build(te.create_schedule(B16.op), [A16, B16], target="cuda")
+    assert "__launch_bounds__(16)" in small.get_source("cuda")
     assert "bound R: i to blockIdx.x and 256 of threadIdx.x; D: i, j to" in str(said.message)
     source = f.get_source("cuda")
     assert source.count("__global__ void __launch_bounds__(256)") == 2
@@ -287,6 +316,30 @@ def test_code_for_another_processor_cannot_be_called():
     for call in (f, f["default_function"]):
         with pytest.raises(ArtifactError, match="it was made for riscv64, this machine is"):
             call(*arrays)
+
+
+OTHER_SYSTEMS = (
+    *("x86_64-pc-windows-msvc", "x86_64-unknown-uefi", "x86_64-apple-macos", "x86_64-freebsd"),
+    *("x86_64-linux-gnux32", "x86_64-linux-musl", "x86_64-unknown-none-elf"),
+)
+
+
+@pytest.mark.skipif(host.triple() != "x86_64-unknown-linux-gnu", reason="of Linux on x86-64")
+@pytest.mark.parametrize("triple", OTHER_SYSTEMS)
+def test_code_for_another_system_of_this_processor_is_not_loaded(triple, tmp_path):
+    s, args = scaled()
+    f = build(s, args, target=f"llvm -mtriple={triple}", name="f")
+    with pytest.raises(ArtifactError, match=f"made for the system {triple}, this machine is"):
+        f(np.zeros(9, "float32"), np.zeros(9, "float32"))
+    f.save(tmp_path / "f.o")
+    # where LLVM knows the system, a symbol of macOS begins with a line
+    assert (b"_f__raw\0" in (tmp_path / "f.o").read_bytes()) == triple.endswith("macos")
+
+
+@pytest.mark.skipif(host.triple() != "x86_64-unknown-linux-gnu", reason="of Linux on x86-64")
+@pytest.mark.parametrize("triple", ["x86_64", "x86_64-linux", "amd64-pc-linux-gnu"])
+def test_other_names_of_this_system_are_loaded(triple):
+    check(build(*scaled(), target=f"llvm -mtriple={triple}"))
 
 
 def test_checked_entries_are_there_where_dltensor_looks_the_same():

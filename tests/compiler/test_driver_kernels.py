@@ -259,17 +259,6 @@ def test_what_is_outside_the_thread_loops_is_done_once():
     np.testing.assert_array_equal(values, [1, 1, 1, 4, 4, 4])
 
 
-def test_a_reduction_over_threads_is_refused():
-    A = te.placeholder((5, 32), name="A")
-    k = te.reduce_axis((0, 32), name="k")
-    B = te.compute((5,), lambda i: te.sum(A[i, k], axis=k), name="B")
-    s = te.create_schedule(B.op)
-    s[B].bind(s[B].op.axis[0], thread("blockIdx.x"))
-    s[B].bind(k, thread("threadIdx.x"))
-    with pytest.raises(LowerError, match=r"threadIdx\.x.*\n.*rfactor"):
-        split_host_device(lowered(s, [A, B]))
-
-
 def test_what_no_thread_computes_is_refused():
     A = te.placeholder((5,), name="A")
     B = te.compute((5,), lambda i: A[i] + 1.0, name="B")

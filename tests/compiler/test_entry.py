@@ -9,7 +9,7 @@ from raw_kernels import FAILING, FAILING_RAW, MIXED, MIXED_RAW, VADD, VADD_RAW, 
 from whet.compiler.codegen.llvm import entry
 from whet.compiler.codegen.llvm.abi import DLTensor, scalar
 from whet.compiler.codegen.llvm.shape_text import evaluate
-from whet.compiler.errors import ArgumentError, CodegenError
+from whet.compiler.errors import ArgumentError, CodegenError, OutOfMemoryError
 from whet.compiler.signature import BufferParam, KernelSignature
 
 
@@ -134,7 +134,7 @@ def test_expressions_over_symbols_and_scalars(loaded):
 
 def test_no_memory(loaded):
     code = call(loaded, "failing", Tensor(np.zeros(4, np.float32)))
-    assert isinstance(entry.decode(FAILING, code), MemoryError)
+    assert isinstance(entry.decode(FAILING, code), OutOfMemoryError)
 
 
 @pytest.mark.parametrize(

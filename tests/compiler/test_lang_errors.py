@@ -175,7 +175,7 @@ def test_indices():
     refused("indices are integers", lambda: _A[0, 1.5])
     refused("indices are integers", lambda: _A[0, "x"])
     refused("has one index for each dimension", lambda: _A[0:2, 1])
-    refused("only its elements can be computed with", lambda: _A + 1.0)
+    refused("only its elements can be computed with", lambda: te.compute((2,), lambda i: _A + 1.0))
     refused("1 indices were given for 2", lambda: _A[0] + 1.0)
     refused("the operation has 1 outputs", lambda: _A.op.output(1))
 

@@ -233,3 +233,23 @@ def test_operators_have_names():
     assert isinstance(te.div(x, 2), e.Div)
     assert int(te.div(te.const(-7), 2)) == -3  # as in C, unlike floordiv
     assert int(te.floordiv(te.const(-7), 2)) == -4
+
+
+def test_named_operators_promote_and_compute():
+    x, i = te.placeholder((7,), name="X"), te.placeholder((7,), "int32", name="I")
+    forms = [
+        lambda k: te.add(x[k], i[k]),
+        lambda k: te.subtract(i[k], x[k]),
+        lambda k: te.multiply(x[k], i[k]),
+        lambda k: te.div(x[k], i[k]),
+        lambda k: te.div(i[k], te.const(-3)),
+    ]
+    outs = [te.compute((7,), f, name=f"O{n}") for n, f in enumerate(forms)]
+    assert [o.dtype for o in outs] == ["float32"] * 4 + ["int32"]
+    kernel = driver.build(te.create_schedule([o.op for o in outs]), [x, i, *outs])
+    a = np.random.default_rng(3).standard_normal(7).astype("float32")
+    b = np.array([1, -2, 3, -4, 5, -6, 7], "int32")
+    got = [np.full(7, 77, o.dtype) for o in outs]
+    kernel(a, b, *got)
+    for mine, want in zip(got, [a + b, b - a, a * b, a / b, np.trunc(b / -3)]):
+        np.testing.assert_allclose(mine, want.astype(mine.dtype), rtol=1e-6)

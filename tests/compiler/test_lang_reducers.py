@@ -354,3 +354,18 @@ def test_misuse_of_reducers_says_what_is_wrong():
         te.sum(a[0, k], axis=[])
     with pytest.raises(ArgumentError, match="give tuples of 2 expressions"):
         best((k.var, a[0, 0]), 3)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least", "greatest"),
+    [("float32", -np.inf, np.inf), ("float64", -np.inf, np.inf), ("int32", -(2**31), 2**31 - 1)],
+)
+def test_what_maxima_and_minima_of_nothing_are(dtype, least, greatest):
+    a = te.placeholder((3, 5), dtype, name="A")
+    k, r = te.reduce_axis((0, 5), name="k"), te.reduce_axis((0, 5), name="r")
+    most = te.compute((3,), lambda i: te.max(a[i, k], k, where=a[i, k] > 0), name="most")
+    few = te.compute((3,), lambda i: te.min(a[i, r], r, where=a[i, r] > 0), name="few")
+    data = np.array([[-1] * 5, [1, 2, 3, 4, 5], [-1, 7, -1, -1, -1]], dtype)
+    s = te.create_schedule([most.op, few.op])
+    got = run(s, [a, most, few], [data], [((3,), dtype), ((3,), dtype)])
+    np.testing.assert_array_equal(got, np.array([[least, 5, 7], [greatest, 1, 7]], dtype))

@@ -20,10 +20,12 @@ def test_array_copies_and_numpy_copies_back():
     assert a.numpy()[0, 0] == 0
 
 
-def test_lists_become_float32():
-    assert nd.array([1.0, 2.0]).dtype == "float32"
-    assert nd.array([1, 2]).dtype == "int64"
-    assert nd.array(np.zeros(2)).dtype == "float64"
+def test_lists_become_what_numpy_makes_of_them():
+    assert nd.array([1.0, 2.0]).dtype == nd.array(2.5).dtype == "float64"
+    assert nd.array([1, 2]).dtype == "int64" and nd.array([True]).dtype == "bool"
+    assert nd.array(np.zeros(2)).dtype == nd.array(np.float64(1)).dtype == "float64"
+    assert nd.array([np.float32(1)]).dtype == "float32"
+    assert nd.array([0.1]).numpy()[0] == 0.1  # no digit is lost
 
 
 def test_array_makes_rows_compact():

@@ -46,6 +46,11 @@ def ran(**options):
         ({"tir.UnrollLoop": {"auto_max_steps": 16}}, "did you mean 'auto_max_step'"),
         ({"tir.UnrollLoop": {"auto_max_step": True}}, "the value is a bool, not a int"),
         ({"tir.UnrollLoop": {"auto_max_step": 1.5}}, "the value is a float, not a int"),
+        ({"tir.UnrollLoop": {"auto_max_step": -1}}, "it is less than 0"),
+        ({"tir.UnrollLoop": {"auto_max_depth": -2}}, "it is less than 0"),
+        ({"tir.use_async_copy": 2}, "no meaning here: it belongs to code generation for GPUs"),
+        ({"tir.enable_debug": True}, "there is no debugging information of the loop IR"),
+        ({"tir.vtcm_capacity": 0}, "no meaning here: Hexagon"),
         (
             {"tir.Simplify": {"propagate_knowns_to_prove_conditional": True}},
             "no meaning here: values in buffers are not followed",
@@ -69,6 +74,10 @@ def test_a_wrong_configuration_is_refused(config, words):
         ({"required_pass": ["tir.InjectPrefetch"]}, "there is no prefetch yet"),
         ({"instruments": ["timing"]}, "is no instrument"),
         ({"opt_level": {"tir.noalias": True}}, "the level is a number, not a dict"),
+        ({"opt_level": -1}, "a level is not negative"),
+        ({"required_pass": ["FoldConstant"]}, "there is no Relay"),
+        ({"required_pass": ["tir.Simplify"], "disabled_pass": "Simplify"}, "a pass cannot be both"),
+        ({"trace": []}, "there is no MetaSchedule"),
     ],
 )
 def test_wrong_names_and_instruments_are_refused(options, words):
@@ -120,7 +129,18 @@ def test_a_disabled_pass_is_left_out(name):
 
 def test_passes_that_are_not_here_may_be_disabled():
     assert ran(disabled_pass=["tir.InjectPrefetch", "tir.BF16Legalize"]) == ran()
+    assert ran(disabled_pass=["FoldConstant", "relay.AlterOpLayout", "FuseOps"]) == ran()
     assert ABSENT.keys().isdisjoint(NAMES)
+
+
+def test_what_happens_anyway_may_be_asked_for():
+    off = dict.fromkeys(
+        ("tir.use_async_copy", "tir.usmp.enable", "tir.detect_global_barrier", "tir.enable_debug"),
+        False,
+    )
+    context = PassContext(config=off, trace=None, disabled_pass=["tir.InjectPrefetch"])
+    assert context.config == PassContext().config
+    assert ran(config=off) == ran()
 
 
 def test_a_required_pass_runs_against_the_instruments():
@@ -252,6 +272,41 @@ def test_an_error_inside_a_custom_pass_says_in_which():
 def module():
     with PassContext(disabled_pass=["VectorizeLoop", "Simplify"]):
         return whet.lower(*vector_add(), simple_mode=True)
+
+
+def test_functions_of_passes_with_other_parameters_are_refused():
+    with pytest.raises(ArgumentError) as caught:
+        tir.transform.prim_func_pass(lambda f: f, opt_level=0, name="mine")
+    assert "it is called with 3 arguments: too many positional arguments" in str(caught.value)
+    assert "its parameters: func, mod, ctx" in str(caught.value)
+    with pytest.raises(ArgumentError, match="missing a required argument: 'more'"):
+        transform.module_pass(lambda mod, ctx, more: mod, opt_level=0)
+    with pytest.raises(ArgumentError, match=r"Wide.transform_function\(self, func\)"):
+
+        @tir.transform.prim_func_pass(opt_level=0)
+        class Wide:
+            def transform_function(self, func):
+                return func
+
+
+def test_functions_that_take_what_a_pass_gives_are_taken():
+    class Object:
+        def __call__(self, func, *rest):
+            return func
+
+        def method(self, func, mod, ctx, more=0):
+            return func
+
+    @tir.transform.prim_func_pass(opt_level=0)
+    class Static:
+        @staticmethod
+        def transform_function(func, mod, ctx):
+            return func
+
+    mod = whet.lower(*vector_add())
+    for f in (Object(), Object().method, lambda *all_of_them: all_of_them[0]):
+        assert tir.transform.prim_func_pass(f, opt_level=0)(mod) is mod
+    assert Static()(mod) is mod
 
 
 def test_a_sequence_runs_its_passes_in_order_and_by_level():

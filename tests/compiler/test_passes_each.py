@@ -475,6 +475,15 @@ def test_a_condition_stays_where_it_may_change_or_the_loop_would_be_doubled():
     assert first_line(conditional(reads_output=True)).startswith("for i in range")
 
 
+def test_a_condition_leaves_a_loop_over_threads_where_asked():
+    asked = {"tir.HoistIfThenElse": {"support_block_scope_hosting": True}}
+    (func,) = conditional("thread_binding")
+    body = tir.For(func.body.var, 0, 8, "thread_binding", func.body.body, {}, "threadIdx.x")
+    bound = tir.PrimFunc(func.params, body)
+    assert "if m > 4:" not in lowered(bound).splitlines()[1]
+    assert "if m > 4:" in lowered(bound, config=asked).splitlines()[1]
+
+
 @pytest.mark.parametrize("m", [3, 5])
 def test_hoisted_conditions_give_the_right_numbers(m):
     with verified():
@@ -534,6 +543,26 @@ def test_equal_terms_written_otherwise_count_where_asked():
     with verified():
         text = str(tir.transform.CommonSubexprElimTIR(True, identify_equiv_terms=True)(mod))
     assert "C[i] = cse_v1 * cse_v1" in text
+
+
+def test_common_subexpressions_are_named_where_the_options_ask_for_it():
+    assert "cse_v" not in lowered(*repeated())
+    assert "cse_v" in lowered(*repeated(), config=CSE)
+    x, t, c = (tir.decl_buffer((40,), "int32", n) for n in "XTC")
+    i, n = tir.Var("i", "int32"), tir.Var("n", "int32")
+    table = x.vload([t.vload([i]) + n * 3]) * x.vload([3 * n + t.vload([i])])
+    loop = tir.For(i, tir.const(0), tir.const(8), "serial", c.vstore([i], table))
+    func = tir.PrimFunc((x, t, c, n), loop)
+    counts = [
+        lowered(func, config={**CSE, "tir.enable_equiv_terms_in_cse_tir": asked}).count("X[")
+        for asked in (False, True)
+    ]
+    assert counts == [2, 1]
+    with verified(config={**CSE, "tir.enable_equiv_terms_in_cse_tir": True}):
+        f = whet.build(func, name="table")
+    got, places = np.full(40, 77, "int32"), np.arange(40, dtype="int32") % 5
+    f(np.arange(40, dtype="int32"), places, got, 2)
+    np.testing.assert_array_equal(got[:8], (places[:8] + 6) ** 2)
 
 
 # RemoveNoOp, SkipAssert, Simplify

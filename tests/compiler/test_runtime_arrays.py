@@ -198,6 +198,38 @@ def test_torch_shares_both_ways(dtype):
     assert copied.numpy()[2, 2] == 0
 
 
+def test_memory_that_dlpack_cannot_describe():
+    record = np.zeros(4, [("a", "u1"), ("b", "<f4")])
+    record["b"] = [1, 2, 3, 4]
+    torn = nd.from_dlpack(record["b"])  # steps of 5 bytes, elements of 4
+    for versioned in (None, (1, 0)):
+        with pytest.raises(BufferError, match="stride of 5 bytes, of elements of 4"):
+            torn.__dlpack__(max_version=versioned)
+    np.testing.assert_array_equal(np.from_dlpack(nd.array(torn)), [1, 2, 3, 4])
+    np.testing.assert_array_equal(dlpack.take(torn.__dlpack__(copy=True)), [1, 2, 3, 4])
+    with pytest.raises(BufferError, match="stride of -8 bytes"):
+        nd.from_dlpack(np.arange(3.0)[::-1]).to_dlpack()
+    with pytest.raises(BufferError, match="stride of -24 bytes"):
+        nd.from_dlpack(np.zeros((2, 3))[::-1]).to_dlpack()
+    whole = np.zeros(4, [("a", "<f4"), ("b", "<f4")])
+    whole["b"] = [1, 2, 3, 4]
+    np.testing.assert_array_equal(np.from_dlpack(nd.from_dlpack(whole["b"])), [1, 2, 3, 4])
+    for few in (record["b"][:1], record["b"][:0], np.zeros((2, 3))[:1][::-1]):
+        np.testing.assert_array_equal(dlpack.take(nd.from_dlpack(few).to_dlpack()), few)
+
+
+def test_dtypes_that_kernels_do_not_have_are_not_shared():
+    with pytest.raises(ArgumentError, match=r"array of dtype >f4: .*\n.*copy it: nd\.array"):
+        nd.from_dlpack(np.zeros(2, ">f4"))
+    with pytest.raises(ArgumentError, match="array of dtype complex64"):
+        nd.from_dlpack(np.zeros(2, "complex64"))
+    for wrong in (">f4", "complex64"):
+        with pytest.raises(BufferError, match=f"dtype {wrong} is not given away"):
+            nd.NDArray(np.zeros(2, wrong)).to_dlpack()
+    native = nd.array(np.array([1, 256], ">i2"))
+    assert native.dtype == "int16" and np.from_dlpack(native).tolist() == [1, 256]
+
+
 def test_kernels_take_torch_tensors():
     torch = pytest.importorskip("torch")
     f = module((VADD, VADD_RAW))
@@ -240,7 +272,7 @@ def test_deprecated_and_refused():
         a.copyto(np.zeros(2))
     b = nd.empty((2,), "int32", mem_scope="global")
     assert b.copyfrom(np.array([1.7, -2.2])).numpy().tolist() == [1, -2]  # cast to its dtype
-    assert nd.array(5.0).shape == () and nd.array(5.0).dtype == "float32"
+    assert nd.array(5.0).shape == () and nd.array(5.0).dtype == "float64"
 
 
 def test_there_is_a_device_value_of_every_kind():

@@ -83,6 +83,20 @@ def test_the_header_is_cpp_too():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_cpp_program_calls_a_kernel(built, tmp_path):
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no C++ compiler here")
+    built.export_library(tmp_path / "k.so")
+    (tmp_path / "main.cpp").write_text(C_VADD)
+    strict = ["-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{include_dir()}"]
+    command = [compiler, *strict, "main.cpp", "./k.so", f"-Wl,-rpath,{tmp_path}", "-o", "main"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("ok: 11 22 33 44 55\n")
+
+
 def test_the_header_knows_every_code():
     from whet.compiler.codegen.llvm import entry
     from whet.compiler.runtime import values

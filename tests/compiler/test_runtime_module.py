@@ -222,6 +222,31 @@ def test_a_clock_without_steps_is_asked_so_often(monkeypatch):
     assert clock.log == [1, "prepare", 10, 10, 10, 10] and result.results == (0.0,)
 
 
+def test_flushing_writes_more_memory_than_the_caches_hold(loaded, monkeypatch):
+    from whet.compiler.target import host
+
+    monkeypatch.setattr(host, "caches", lambda: {"l1": 1 << 10, "l3": 3 << 20})
+    timing._flushing_bytes.cache_clear()
+    try:
+        flushing = timing._flushing_bytes()
+        assert flushing.nbytes == 6 << 20 and (flushing == 1).all()
+        timed = loaded.time_evaluator(
+            "vadd", whet.cpu(0), repeat=3, f_preproc="cache_flush_cpu_non_first_arg"
+        )
+        timed(*vectors())
+        assert timing._flushing_bytes() is flushing and (flushing == 4).all()
+    finally:
+        timing._flushing_bytes.cache_clear()
+
+
+def test_flushing_takes_a_first_argument_of_every_form():
+    for first in (np.zeros(()), np.zeros((3, 4))[:, ::2], np.zeros(0), np.zeros(3, bool), 3, "x"):
+        before = int(timing._flushing_bytes()[-1])
+        timing.flush_cache_but_first((first,))
+        assert timing._flushing_bytes()[-1] == (before + 1) % 256
+    timing.flush_cache_but_first(())
+
+
 def test_targets_and_threads():
     assert whet.runtime.enabled("llvm -mcpu=generic") and not whet.runtime.enabled("cuda")
     assert not whet.runtime.enabled("") and whet.runtime.num_threads() >= 1

@@ -95,6 +95,22 @@ def test_where_stages_are_attached():
     check(s, [a, d])
 
 
+@pytest.mark.parametrize("before", ["inlined", "attached"])
+def test_compute_root_undoes_inlining_and_attaching(before):
+    a = te.placeholder((3, 11), name="A")
+    b = te.compute((3, 11), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((3, 10), lambda i, j: b[i, j] + b[i, j + 1], name="C")
+    plain, s = te.create_schedule(c.op), te.create_schedule(c.op)
+    if before == "inlined":
+        s[b].compute_inline()
+    else:
+        s[b].compute_at(s[c], c.op.axis[0])
+    assert str(driver.lower(s, [a, c])) != str(driver.lower(plain, [a, c]))
+    s[b].compute_root()
+    assert str(driver.lower(s, [a, c])) == str(driver.lower(plain, [a, c]))
+    check(s, [a, c])
+
+
 @pytest.mark.parametrize("fuse_at", ["first", "after"])
 def test_a_loop_of_one_step_made_of_nothing(fuse_at):
     s, a, b, c, k = matmul()

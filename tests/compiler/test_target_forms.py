@@ -62,6 +62,12 @@ def test_bare_flags_are_bools_and_words_may_be_apart():
         ("nvidia/nvidia-a1000", "there is no target kind 'nvidia/nvidia-a1000'"),
         ('{"kind": "llvm", "host": {"kind": "lvm"}}', "there is no target kind 'lvm'"),
         ({"kind": "llvm", "num-cores": "4x"}, "option 'num_threads' takes int"),
+        ("llvm -num-cores=-1", "num_threads=-1\n  at least one thread"),
+        ("llvm -cl-opt=-unroll-runtime", "target kind 'llvm' has no option 'cl-opt'"),
+        ("cuda -arch=bogus", "no GPU of architecture 'bogus'"),
+        ("cuda -arch=sm_1", "no GPU of architecture 'sm_1'"),
+        ("cuda -arch=80", "no GPU of architecture '80'\n  it is sm_ and"),
+        ("cuda -host=cuda", "Target('cuda', host='cuda'): a host is a CPU"),
     ],
 )
 def test_wrong_targets(spec, message):
@@ -128,11 +134,13 @@ def test_integer_dot_products_and_features():
     assert Target(
         {"kind": "cuda", "arch": "sm_60", "supports_integer_dot_product": True}
     ).supports_integer_dot_product
-    t = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v3 -mattr=+avx512vnni,-fma,+sse4.2")
+    t = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v3 -mattr=+avx512vnni,-bmi,-cx16")
     assert t.supports_integer_dot_product
     assert t.features.has_avx512vnni and t.features.has_sse4_2
-    assert not t.features.has_fma and not t.features.has_neon
-    assert "sse4.2" in t.features and list(t.features) == ["avx512vnni", "sse4.2"]
+    assert not t.features.has_bmi and not t.features.has_neon and not t.features.has_cx16
+    assert "sse4.2" in t.features and "avx512f" in t.features, "it is needed by avx512vnni"
+    without = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v3 -mattr=-avx2").features
+    assert "avx" in without and "avx2" not in without
     with pytest.raises(AttributeError, match="has_<feature>"):
         t.features.avx2  # noqa: B018
 
@@ -310,6 +318,7 @@ def test_a_third_party_adds_a_kind_with_a_row(monkeypatch):
     t = Target("mine -colour=red")
     assert t.keys == ("mine", "cpu") and t.kind.row.load_generator() is json.dumps
     assert t.canonical() is t and t.key.startswith("mine-")
+    assert Target("llvm -max-function-args=-1").max_function_args == -1
     lost = TargetKind("mine", "cpu", (), {}, "nowhere.at_all:generate")
     with pytest.raises(TargetError, match=r"its generator 'nowhere.at_all:generate' cannot be"):
         lost.load_generator()

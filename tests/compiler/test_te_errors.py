@@ -122,7 +122,8 @@ def test_compute_inline_of_what_must_be_stored(two):
     refused(ScheduleError, s[d].compute_inline, "a reduction cannot be inlined", "use compute_at")
     refused(ScheduleError, te.create_schedule(c.op)[c].compute_inline, "C is an output")
     s[b].compute_inline()
-    refused(LowerError, lambda: driver.lower(s, [a, b, d]), "B is an argument", "it is inlined")
+    with pytest.warns(UserWarning, match="the argument B is not used: it is inlined"):
+        driver.lower(s, [a, b, d])
 
 
 def test_reductions_are_neither_vectorised_nor_parallel(two):
@@ -175,7 +176,12 @@ def test_numbers_and_types_of_indices(two):
     refused(ArgumentError, lambda: a[1, 2, 3], "3 indices were given for 2 dimensions")
     refused(ArgumentError, lambda: a[1.5, 2], "index A with a float32: indices are integers")
     refused(ArgumentError, lambda: a[te.var("x", "float32"), 0], "convert it")
-    refused(ArgumentError, lambda: a + 1, "only its elements can be computed with", "A[i, j]")
+    refused(
+        ArgumentError,
+        lambda: te.compute((8,), lambda i: a + 1),
+        "only its elements can be computed with",
+        "T_add[i, j]",
+    )
 
 
 def test_functions_that_compute_refuses():
@@ -266,8 +272,6 @@ def test_lower_wants_the_arguments_it_needs(two):
         "args[2] = 3",
         "neither a Tensor, a Buffer nor a Var",
     )
-    s[c].compute_at(s[d], k)
-    refused(LowerError, lambda: driver.lower(s, [a, c, d]), "C is an argument", "a part at a time")
 
 
 @pytest.mark.parametrize("thing", [3, "x", None, np.zeros(3), object])

@@ -174,3 +174,19 @@ def test_the_table_takes_rows_and_falls_back_to_generic(monkeypatch):
         topi.cuda.schedule_nothing  # noqa: B018
     with pytest.raises(ArgumentError, match="there is no such schedule"):
         schedules.find_schedule("cuda", "nothing")
+
+
+@pytest.mark.parametrize("kind", ["x86", "cuda", "generic"])
+def test_injective_schedules_inline_what_is_between(kind):
+    x = te.placeholder((3, 8), name="X")
+    out = topi.add(topi.exp(x), topi.tanh(x))
+    with Target("cuda" if kind == "cuda" else "llvm"):
+        s = getattr(topi, kind).schedule_injective(out)
+    kept = [stage.op.name for stage in s.stages if stage.attach_type != 2]
+    assert kept == ["X", out.op.name] and len(s.stages) == 4
+    with Target("llvm"):
+        kernel = build(s, [x, out])
+        assert "allocate" not in str(lower(s, [x, out]))
+    data, got = np.linspace(-1, 1, 24, dtype="float32").reshape(3, 8), np.full((3, 8), 7, "float32")
+    kernel(data, got)
+    np.testing.assert_allclose(got, np.exp(data) + np.tanh(data), rtol=1e-5)

@@ -70,7 +70,7 @@ def test_what_a_page_refers_to_is_there(page):
     text = (DOCS / page).read_text()
     generated = {"generated/lessons/index", "generated/api/index"}
     generated |= {f"generated/lessons/{p.stem}" for p in DOCS.glob("lessons/*.py")}
-    for name in re.findall(r"\{doc\}`([^`]+)`", text):
+    for name in re.findall(r"\{doc\}`(?:[^`<]+<)?([^`>]+)>?`", text):
         assert name in generated or (DOCS / f"{name}.md").exists(), name
     for name in re.findall(r"\{include\} (\S+)", text):
         assert (DOCS / name).exists(), name

@@ -8,7 +8,7 @@ import sys
 PLANTED = '\n\ndef planted(n: int) -> str:\n    """Wrong on purpose."""\n    return n\n'
 WHERE = (
     "whet/front.py",
-    "compiler/te/trace.py",
+    "compiler/te/trace_steps.py",
     "search_spaces/plain.py",
     "measure/wire.py",
     "db/identity.py",

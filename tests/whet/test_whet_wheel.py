@@ -17,6 +17,10 @@ USE = """
 import sys
 import numpy as np
 import whet, whet.compiler.te, whet.cli
+from whet.te import schedule
+from whet.contrib.utils import tempdir
+
+assert schedule is whet.compiler.te.schedule
 
 task = whet.create_task("matmul", args=(8, 8, 8), target="llvm")
 a, c = np.eye(8, dtype="float32"), np.zeros((8, 8), "float32")

@@ -135,6 +135,14 @@ class Functions:
             self.texts[name] = self._define(op, dtype, name)
         return name
 
+    def reinterpret(self, source: str, dtype: str) -> str:
+        """The name of the function that reads the bits of one type as another."""
+        name = f"whet_reinterpret_{_suffix(source)}_{_suffix(dtype)}"
+        given, kind = (self.dialect.value_type(t) for t in (source, dtype))
+        body = f"\n    {kind} out;\n    memcpy(&out, &a, sizeof out);\n    return out;"
+        self.texts.setdefault(name, self._function(kind, name, f"{given} a", body))
+        return name
+
     def text(self) -> str:
         """All definitions."""
         return "\n\n".join(self.texts.values())

@@ -10,7 +10,7 @@ from whet.compiler.codegen.c.dialect import Dialect
 from whet.compiler.codegen.c.entry import checks_text, entry_text
 from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.indices import Text
-from whet.compiler.codegen.c.names import identifier
+from whet.compiler.codegen.c.names import RESERVED, identifier
 from whet.compiler.codegen.c.statements import STACK_BYTES, Statements
 from whet.compiler.codegen.llvm.entry import FIRST_ASSERT, MAX_ASSERT_VALUES, NO_MEMORY
 from whet.compiler.errors import CodegenError
@@ -234,16 +234,16 @@ class CKernel(Statements):
 
 
 def checked_name(name: str) -> str:
-    """A kernel's name, which must be one in C, too.
+    """A kernel's name, an identifier that must be free in C.
 
     Raises:
-        CodegenError: it is none.
+        CodegenError: it is not.
     """
-    if name != identifier(name):
+    if name in RESERVED and name != "main":
         raise CodegenError(
             f"C code for {name!r}",
-            "in C, a name has letters, digits and underscores only",
-            f"name it {identifier(name)}",
+            "the name is one of the language's or the library's own",
+            f"name it {name}_kernel",
         )
     return name
 

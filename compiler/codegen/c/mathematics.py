@@ -45,6 +45,8 @@ def call_text(w: Expressions, n: e.Call) -> Text | None:
         return f"{w.use.get(op, n.args[0].dtype)}({w.value(n.args[0])})", _ATOM
     if op in _TESTS:
         return _test(w, n, op)
+    if op == "reinterpret":
+        return _reinterpreted(w, n)
     if op == "ldexp":
         power = w.value(n.args[1], _UNARY)
         return _float_call(w, n, "ldexp", f"{_floats(w, n)[0]}, (int){power}")
@@ -57,6 +59,18 @@ def call_text(w: Expressions, n: e.Call) -> Text | None:
         text = f"{w.use.get(op, kind)}({_floats(w, n)[0]})"
         return _rounded(w, n, text)
     return None
+
+
+def _reinterpreted(w: Expressions, n: e.Call) -> Text:
+    source, kind = dt.element(n.args[0].dtype), dt.element(n.dtype)
+    for t in (source, kind):
+        if t in SHORT_FLOATS:
+            raise CodegenError(
+                f"reinterpret {source} as {kind}",
+                f"{w.d.name} code holds a {t} as a float",
+                "reinterpret a float32",
+            )
+    return f"{w.use.reinterpret(source, kind)}({w.value(n.args[0])})", _ATOM
 
 
 def _floats(w: Expressions, n: e.Call) -> list[str]:

@@ -75,7 +75,8 @@ def _text(kernels: list[PrimFunc], target: Target) -> str:
         raise CodegenError(
             "CUDA code",
             "there is no kernel: no loop is bound to a GPU's threads",
-            "bind loops: s[...].bind(axis, te.thread_axis('threadIdx.x'))",
+            "bind loops: s[...].bind(axis, te.thread_axis('threadIdx.x')); a call in an extern "
+            'stage has no loops, and is the host\'s: build it for "llvm"',
         )
     limits = {name: int(target.attrs.get(name, least)) for name, least in _LIMITS.items()}
     use = Functions(CudaDialect())

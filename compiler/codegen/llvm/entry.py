@@ -17,7 +17,7 @@ from typing import Protocol
 
 from whet.compiler.codegen.llvm import abi
 from whet.compiler.codegen.llvm.shape_text import Text, bindings, emit
-from whet.compiler.errors import ArgumentError, KernelError
+from whet.compiler.errors import ArgumentError, KernelError, OutOfMemoryError
 from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
 
 
@@ -259,7 +259,11 @@ def decode(sig: KernelSignature, code: int, values: Sequence[int] = ()) -> BaseE
     if code == 0:
         return None
     if code == NO_MEMORY:
-        return MemoryError(f"{sig.name}: no memory for an intermediate buffer")
+        return OutOfMemoryError(
+            f"{sig.name}()",
+            "there is no memory for an intermediate buffer",
+            "compute it inside the loops that read it (compute_at), or take smaller arrays",
+        )
     if code == PACKED_RAISED:
         from whet.compiler.runtime.packed import take_raised
 

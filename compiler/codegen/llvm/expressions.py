@@ -216,6 +216,9 @@ class Expressions(Arithmetic):
         if n.op in _BITWISE or n.op == "shift_right":
             op = _BITWISE.get(n.op) or ("lshr" if dt.is_uint(n.dtype) else "ashr")
             return self.out.pure(f"{op} {kind} {args[0]}, {args[1]}", *args)
+        if n.op == "reinterpret":
+            source = ty.type_of(n.args[0].dtype)
+            return self.out.pure(f"bitcast {source} {args[0]} to {kind}", *args)
         if n.op in KNOWN:
             return self.math.call(self.out, n.op, n.dtype, args, [a.dtype for a in n.args])
         raise CodegenError(f"call {n.op}", "LLVM code has no such function")

@@ -20,6 +20,7 @@ from whet.compiler.errors import CodegenError, TargetError
 from whet.compiler.target import host
 from whet.compiler.target.probe import check_machine
 from whet.compiler.target.processors import architecture_of
+from whet.compiler.target.systems import runs_under
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
@@ -145,8 +146,9 @@ def _all_targets() -> None:
 
 
 def foreign(target: Target) -> bool:
-    """Whether a target's architecture is not that of this machine."""
-    return architecture_of(str(target.canonical().attrs["mtriple"])) != host.architecture()
+    """Whether a target's architecture or its system is not that of this machine."""
+    triple = str(target.canonical().attrs["mtriple"])
+    return architecture_of(triple) != host.architecture() or not runs_under(triple, host.triple())
 
 
 def _machine(target: Target) -> Any:
@@ -203,6 +205,25 @@ def _optimised(ll: str, target: Target) -> tuple[Any, Any]:
         getattr(manager, f"add_{name}_pass")()
     manager.run(module, builder)
     return module, machine
+
+
+def inlined(ll: str, triple: str) -> Any:
+    """LLVM text after its own pipeline, whose inliner compares the features of functions.
+
+    Args:
+        ll: the module's text; its functions name their processors.
+        triple: for which system.
+    """
+    binding = llvm()
+    with _lock:
+        _all_targets()
+        machine = binding.Target.from_triple(triple).create_target_machine()
+        module = binding.parse_assembly(ll, binding.create_context())
+        module.data_layout = str(machine.target_data)
+        module.triple = machine.triple
+        builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(1))
+        builder.getModulePassManager().run(module, builder)
+        return module
 
 
 def _located(message: str, ll: str) -> str:

@@ -1,5 +1,6 @@
 """Looking at loop IR without changing it: checks, counts, comparisons (TVM's ``tir.analysis``)."""
 
+from whet.compiler.tir.analysis import effects
 from whet.compiler.tir.analysis.counts import (
     calculate_allocated_bytes,
     detect_buffer_access_lca,
@@ -7,7 +8,6 @@ from whet.compiler.tir.analysis.counts import (
     estimate_tir_flops,
 )
 from whet.compiler.tir.analysis.device_memory import verify_memory
-from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.analysis.gpu_code import verify_gpu_code
 from whet.compiler.tir.analysis.structural import (
     assert_structural_equal,
@@ -22,6 +22,10 @@ from whet.compiler.tir.analysis.well_formed import (
     verify_ssa,
     verify_well_formed,
 )
+from whet.compiler.tir.expect import EXPRESSIONS, guarded
+
+#: for callers outside; the passes ask ``effects.is_pure``
+is_pure = guarded(effects.is_pure, EXPRESSIONS, "is_pure(node)")
 
 __all__ = [
     "assert_structural_equal",

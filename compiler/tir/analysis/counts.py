@@ -9,6 +9,7 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expect import FUNCTION, FUNCTIONS, expect
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.rewrite import TABLE
@@ -24,7 +25,9 @@ def estimate_flops(func: PrimFunc | IRModule) -> float:
 
     Raises:
         LowerError: if a loop's length is not a constant.
+        ArgumentError: for anything but a PrimFunc or a module.
     """
+    expect(func, FUNCTIONS, "estimate_flops(func)")
     if isinstance(func, IRModule):
         return sum(estimate_flops(f) for f in func.functions.values())
     return float(_statement(func.body))
@@ -73,7 +76,9 @@ def calculate_allocated_bytes(func: PrimFunc | IRModule) -> dict[str, int]:
 
     Raises:
         LowerError: if a size is not a constant.
+        ArgumentError: for anything but a PrimFunc or a module.
     """
+    expect(func, FUNCTIONS, "calculate_allocated_bytes(func)")
     most: dict[str, int] = {}
     now: dict[str, int] = {}
 
@@ -112,7 +117,11 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, s.Stmt | None]:
     """For each buffer, the innermost statement around all its uses; None for one in no loop.
 
     A statement counts as around a use if it is a loop, a branch or an allocation.
+
+    Raises:
+        ArgumentError: for anything but a PrimFunc.
     """
+    expect(func, FUNCTION, "detect_buffer_access_lca(func)")
     paths: dict[Buffer, list[s.Stmt]] = {}
 
     def visit(n: Any, path: list[s.Stmt]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expect import FUNCTIONS, expect
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.rewrite import TABLE
 
@@ -15,7 +16,11 @@ def verify_memory(func: PrimFunc | IRModule, target: Any = None) -> bool:
 
     On a CPU every function is right. The target is ``target``, else the function's attribute
     ``target``, else the current one.
+
+    Raises:
+        ArgumentError: for anything but a PrimFunc or a module.
     """
+    expect(func, FUNCTIONS, "verify_memory(func)")
     functions = func.functions.values() if isinstance(func, IRModule) else [func]
     return not any(host_accesses(f, target) for f in functions)
 

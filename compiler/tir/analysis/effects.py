@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.intrinsics import IMPURE
 from whet.compiler.tir.rewrite import LEAVES, TABLE
 
 #: calls that may do more than compute a value
@@ -27,7 +28,9 @@ def is_pure(node: Any) -> bool:
     stack = [node]
     while stack:
         n = stack.pop()
-        if type(n) is e.Call and (n.op in EFFECTS or n.op.startswith(("tvm_", "call_"))):
+        if type(n) is e.Call and (
+            n.op in EFFECTS or n.op in IMPURE or n.op.startswith(("tvm_", "call_"))
+        ):
             return False
         for p in TABLE[type(n)][0](n):
             if type(p) not in LEAVES:

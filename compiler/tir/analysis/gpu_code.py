@@ -9,6 +9,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expect import FUNCTIONS, expect
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.rewrite import TABLE
 
@@ -29,19 +30,23 @@ def verify_gpu_code(func: PrimFunc | IRModule, constraints: Mapping[str, int]) -
             ``max_vthread``, ``max_vector_bytes`` and ``max_kernels``; only those given are held.
 
     Raises:
-        ArgumentError: for another constraint.
+        ArgumentError: for another constraint, a limit that is no integer, or no function.
     """
-    for key in constraints:
+    expect(func, FUNCTIONS, "verify_gpu_code(func)")
+    expect(constraints, (Mapping,), "verify_gpu_code(constraints)")
+    for key, limit in constraints.items():
         if key not in _KEYS:
             raise ArgumentError(
                 f"verify_gpu_code({key}=...)", "unknown constraint", "known: " + ", ".join(_KEYS)
             )
+        expect(limit, (int, e.IntImm), f"verify_gpu_code({key}=...)")
+    limits = {key: int(limit) for key, limit in constraints.items()}
     kernels: list[dict[str, int]] = []
     for f in func.functions.values() if isinstance(func, IRModule) else [func]:
         _kernels(f.body, kernels)
-    if len(kernels) > constraints.get("max_kernels", len(kernels)):
+    if len(kernels) > limits.get("max_kernels", len(kernels)):
         return False
-    return all(used.get(key, 0) <= limit for used in kernels for key, limit in constraints.items())
+    return all(used.get(key, 0) <= limit for used in kernels for key, limit in limits.items())
 
 
 def _kernels(n: Any, found: list[dict[str, int]]) -> None:

@@ -11,6 +11,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expect import EXPRESSIONS, FUNCTIONS, NODES, expect
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.rewrite import TABLE
 
@@ -30,6 +31,8 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     s.AttrStmt: ("key",),
 }
 
+_COMPARED = (*FUNCTIONS, *NODES)
+
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Whether two functions, modules, statements or expressions have the same structure.
@@ -37,7 +40,12 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     Names do not matter; a variable or buffer that is defined inside corresponds to the one that is
     defined at the same place. What is defined outside must be the same object, unless
     ``map_free_vars`` lets it correspond, too.
+
+    Raises:
+        ArgumentError: for anything but these.
     """
+    expect(lhs, _COMPARED, "structural_equal(lhs)")
+    expect(rhs, _COMPARED, "structural_equal(rhs)")
     return _encoded(lhs, map_free_vars) == _encoded(rhs, map_free_vars)
 
 
@@ -62,13 +70,23 @@ def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     """A number that is the same for what is :func:`structural_equal`, in every process.
 
     Variables defined outside count by name unless ``map_free_vars``.
+
+    Raises:
+        ArgumentError: for anything but a function, a module, a statement or an expression.
     """
+    expect(node, _COMPARED, "structural_hash(node)")
     text = repr(_encoded(node, map_free_vars, by_name=True))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little", signed=True)
 
 
 def expr_deep_equal(lhs: e.PrimExpr, rhs: e.PrimExpr) -> bool:
-    """Whether two expressions are written the same, with the same variables."""
+    """Whether two expressions are written the same, with the same variables.
+
+    Raises:
+        ArgumentError: for anything but expressions.
+    """
+    expect(lhs, EXPRESSIONS, "expr_deep_equal(lhs)")
+    expect(rhs, EXPRESSIONS, "expr_deep_equal(rhs)")
     return structural_equal(lhs, rhs)
 
 

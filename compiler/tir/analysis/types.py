@@ -8,13 +8,19 @@ from typing import Any
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expect import FUNCTION, expect
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.rewrite import TABLE
 
 
 def type_errors(func: PrimFunc) -> Iterator[str]:
-    """What does not agree, in words."""
+    """What does not agree, in words.
+
+    Raises:
+        ArgumentError: for anything but a PrimFunc.
+    """
+    expect(func, FUNCTION, "type_errors(func)")
     stack: list[Any] = [func.body]
     while stack:
         n = stack.pop()

@@ -9,12 +9,18 @@ from whet.compiler.errors import LowerError
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expect import FUNCTION, FUNCTIONS, NODES, expect
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.rewrite import TABLE
 
 
 def verify_ssa(func: PrimFunc) -> bool:
-    """Whether no variable is defined twice in a function, and no buffer's memory made twice."""
+    """Whether no variable is defined twice in a function, and no buffer's memory made twice.
+
+    Raises:
+        ArgumentError: for anything but a PrimFunc.
+    """
+    expect(func, FUNCTION, "verify_ssa(func)")
     return not any(True for _ in ssa_errors(func))
 
 
@@ -55,7 +61,9 @@ def verify_well_formed(func: PrimFunc | IRModule, assert_mode: bool = True) -> b
 
     Raises:
         LowerError: naming the variable or buffer.
+        ArgumentError: for anything but a PrimFunc or a module.
     """
+    expect(func, FUNCTIONS, "verify_well_formed(func)")
     functions = func.functions.values() if isinstance(func, IRModule) else [func]
     for f in functions:
         for error in well_formed_errors(f):
@@ -87,7 +95,14 @@ def undefined_vars(node: Any, defs: tuple | list = ()) -> list[e.Var]:
     Args:
         node: a statement, an expression or a function.
         defs: variables and buffers that are defined outside.
+
+    Raises:
+        ArgumentError: for anything else.
     """
+    expect(node, (*FUNCTION, *NODES), "undefined_vars(node)")
+    expect(defs, (tuple, list), "undefined_vars(defs)")
+    for d in defs:
+        expect(d, (Buffer, e.Var, e.IterVar), "undefined_vars(defs)")
     walk = _Scopes()
     if isinstance(node, PrimFunc):
         defs = [*defs, *node.params]
@@ -177,7 +192,12 @@ class _Scopes:
 
 
 def verify_compact_buffer(func: PrimFunc) -> bool:
-    """Whether all buffers among the parameters are row-major, without gaps or offsets."""
+    """Whether all buffers among the parameters are row-major, without gaps or offsets.
+
+    Raises:
+        ArgumentError: for anything but a PrimFunc.
+    """
+    expect(func, FUNCTION, "verify_compact_buffer(func)")
     return all(
         not p.strides and isinstance(p.elem_offset, e.IntImm) and p.elem_offset.value == 0
         for p in func.params

@@ -64,7 +64,11 @@ typedef struct {
 
 /* A kernel's checked entry. */
 typedef int32_t (*WhetKernel)(void **args, int32_t num_args);
+#ifdef __cplusplus
+#define WHET_KERNEL(name) extern "C" int32_t name(void **args, int32_t num_args)
+#else
 #define WHET_KERNEL(name) int32_t name(void **args, int32_t num_args)
+#endif
 
 /* Results of an entry: 0, or one of these, or a failed check of an argument. */
 enum {

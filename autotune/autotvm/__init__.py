@@ -1,0 +1,67 @@
+"""AutoTVM's names for what Whet has by the same meaning; the others say what to call instead."""
+
+from typing import Any
+
+from whet.autotune.autotvm import task
+from whet.compiler.errors import MissingName
+from whet.search_spaces import (
+    AnnotateEntity,
+    ConfigSpace,
+    OtherOptionEntity,
+    ReorderEntity,
+    SplitEntity,
+    get_config,
+    template,
+)
+from whet.search_spaces import Config as ConfigEntity
+
+__all__ = [
+    "AnnotateEntity",
+    "ConfigEntity",
+    "ConfigSpace",
+    "OtherOptionEntity",
+    "ReorderEntity",
+    "SplitEntity",
+    "get_config",
+    "task",
+    "template",
+]
+
+_TUNE = "whet.tune(task, trials=1000, log='whet.db')"
+_OPTIONS = f"{_TUNE[:-1]}, options=whet.MeasureOptions(...)): it builds and runs in processes"
+_LOG = "the log is a database: whet.TuningLog('whet.db'), `whet log` on the command line"
+_BEST = "with whet.apply_best('whet.db'), whet.Target('llvm'): ..., or whet.build(task, log=...)"
+NOT_HERE = {
+    "ApplyHistoryBest": _BEST,
+    "DispatchContext": _BEST,
+    "FallbackContext": "without a record a template gets its default config: cfg.is_fallback",
+    "GridSearchTuner": f"{_TUNE[:-1]}, sampler='grid')",
+    "GATuner": f"{_TUNE[:-1]}, sampler='tpe')",
+    "LocalBuilder": _OPTIONS,
+    "LocalRunner": _OPTIONS,
+    "MeasureErrorNo": "a trial's status is a word: 'ok', 'timeout', ...; its error is kept whole",
+    "MeasureInput": _OPTIONS,
+    "MeasureResult": _OPTIONS,
+    "RPCRunner": f"{_TUNE[:-1]}, workers='ray://host:port')",
+    "RandomTuner": f"{_TUNE[:-1]}, sampler='random')",
+    "XGBTuner": f"{_TUNE[:-1]}, sampler='xgb')",
+    "apply_history_best": _BEST,
+    "callback": f"{_TUNE}: it shows its progress and writes every trial to the log",
+    "create_measure_batch": _OPTIONS,
+    "feature": "task.config_space.features(configs) is what the cost model sees",
+    "graph_tuner": "there is no Relay",
+    "measure": _OPTIONS,
+    "measure_option": _OPTIONS,
+    "record": _LOG,
+    "register_topi_compute": "@whet.template('name') above a function of the whole schedule",
+    "register_topi_schedule": "@whet.template('name') above a function of the whole schedule",
+    "tophub": "there is no public log; " + _BEST,
+    "tuner": f"{_TUNE[:-1]}, sampler='xgb'): 'xgb', 'tpe', 'random', 'grid'",
+}
+"""TVM's names that are not here -> what to use instead."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in NOT_HERE:
+        raise MissingName(f"autotvm.{name}", "Whet has no such name", NOT_HERE[name])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,66 @@
+"""LowerIntrin: calls of intrinsics that a user has rules for become what the rules say.
+
+B[i] = my_exp(A[i])     ->     B[i] = expf(A[i])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whet.compiler.errors import LowerError, WhetError
+from whet.compiler.target import Target
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.intrinsics import LOWERINGS
+from whet.compiler.tir.rewrite import Rewriter
+
+#: a rule's result is lowered again, so often
+_DEPTH = 32
+
+
+def lower_intrin(mod: IRModule, target: Target) -> IRModule:
+    """The module with the rules of :mod:`tir.intrinsics` applied; itself where there are none.
+
+    Raises:
+        LowerError: a rule fails, gives no expression of the call's type, or never comes to an end.
+    """
+    kinds = ("default", str(target.kind))
+    rules = {name: rule for k in kinds for (kind, name), rule in LOWERINGS.items() if kind == k}
+    if not rules:
+        return mod
+
+    def lowered(n: e.Call) -> e.PrimExpr:
+        for _ in range(_DEPTH):
+            n = rewrite.children(n)
+            rule = rules.get(n.op) if type(n) is e.Call else None
+            out = None if rule is None else _applied(rule[1], n)
+            if out is None or out is n:
+                return n
+            if type(out) is not e.Call:
+                return rewrite(out)
+            n = out
+        raise LowerError(f"lower tir.{n.op}", f"its rule gives calls of itself, {_DEPTH} times")
+
+    rewrite = Rewriter({e.Call: lowered})
+
+    def change(func: PrimFunc) -> PrimFunc:
+        return func.with_body(rewrite(func.body))
+
+    functions = {name: change(f) for name, f in mod.functions.items()}
+    if all(f is mod.functions[name] for name, f in functions.items()):
+        return mod
+    return IRModule(functions, attrs=mod.attrs)
+
+
+def _applied(rule: Any, n: e.Call) -> e.PrimExpr | None:
+    asked = f"lower tir.{n.op} by {getattr(rule, '__name__', 'its rule')}"
+    try:
+        out = rule(n)
+    except WhetError:
+        raise
+    except Exception as error:
+        raise LowerError(asked, f"it raised {type(error).__name__}: {error}") from error
+    if out is not None and (not isinstance(out, e.PrimExpr) or out.dtype != n.dtype):
+        found = out.dtype if isinstance(out, e.PrimExpr) else f"a {type(out).__name__}"
+        raise LowerError(asked, f"it gave {found} for a {n.dtype}", "return an expression, or None")
+    return out

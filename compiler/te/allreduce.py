@@ -1,0 +1,166 @@
+"""Reductions over the threads of a block: each thread has a part, and a tree combines the parts.
+
+Plain loops, bound to threads, so that they mean the same one step after the other::
+
+    red = allocate([32], "float32", "shared")
+    for k in thread_binding(32, "threadIdx.x"):
+        red[k] = 0
+    for k in thread_binding(32, "threadIdx.x"):
+        red[k] = red[k] + A[i, k]
+    for k in thread_binding(32, "threadIdx.x"):
+        if k < 16:
+            red[k] = red[k] + red[k + 16]
+    ...
+    B[i] = red[0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from whet.compiler.te import updates
+from whet.compiler.te.bound import Bounds
+from whet.compiler.te.stage import Stage
+from whet.compiler.te.tensor import Tensor
+from whet.compiler.te.threads import around
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Where the threads keep their parts of a reduction.
+
+    Attributes:
+        loops: the reduction's loops over threads, each with its tag and its steps.
+        buffers: shared memory for each output: an element a thread.
+        outer: the other threads of the block, by the variables of their loops.
+    """
+
+    loops: tuple[tuple[e.IterVar, str, int], ...]
+    buffers: list[Buffer]
+    outer: tuple[e.Var, ...]
+
+    @property
+    def target(self) -> tuple[e.PrimExpr, ...]:
+        """The element of the thread that runs."""
+        return (*self.outer, *(leaf.var for leaf, _, _ in self.loops))
+
+    @property
+    def first(self) -> tuple[e.PrimExpr, ...]:
+        """The element where everything has come together."""
+        return (*self.outer, *(ops.const(0) for _ in self.loops))
+
+    def over(self, make: Callable[[tuple[e.Var, ...]], s.Stmt]) -> s.Stmt:
+        """Loops over the threads of the reduction around what is made of their variables."""
+        fresh = tuple(e.Var(leaf.var.name, leaf.var.dtype) for leaf, _, _ in self.loops)
+        out = make(fresh)
+        for v, (_, tag, extent) in zip(reversed(fresh), reversed(self.loops)):
+            steps = ops.const(extent, v.dtype)
+            out = s.For(v, ops.const(0, v.dtype), steps, s.THREAD_BINDING, out, {}, tag)
+        return out
+
+
+def parts(bounds: Bounds, stage: Stage, first_reduce: int) -> Parts | None:
+    """Shared memory for a reduction over the threads of a block; None where none is needed.
+
+    None, too, where the loops are not such: then they stay loops, which a GPU's target refuses.
+    """
+    if not bounds.threads:
+        return None
+    b = bounds.stages[stage]
+
+    def tag_of(leaf: e.IterVar) -> str:
+        attr = stage.iter_var_attrs.get(leaf)
+        return attr.bind_thread.thread_tag if attr and attr.bind_thread is not None else ""
+
+    inner = stage.leaf_iter_vars[first_reduce:]
+    bound = [(leaf, tag_of(leaf)) for leaf in inner if tag_of(leaf)]
+    if not bound or any(leaf.iter_type != e.COMM_REDUCE for leaf in inner):
+        return None
+    tags = {tag for _, tag in bound}
+    if not all(tag.startswith("threadIdx") for tag in tags) or len(tags) < len(bound):
+        return None
+    loops = []
+    for leaf, tag in bound:
+        extent = b.lengths.get(leaf) or b.extents[leaf]
+        if not extent.is_const:
+            return None
+        loops.append((leaf, tag, extent.const))
+    outer = _outer(bounds, stage, stage.leaf_iter_vars[:first_reduce], tag_of)
+    sizes: list[int] = []
+    for tag in [t for t in outer if t in tags]:
+        del outer[tag]
+    for _, steps in outer.values():
+        if steps is None:
+            return None
+        sizes.append(steps)
+    shape = tuple(ops.const(x) for x in (*sizes, *(n for _, _, n in loops)))
+    buffers = [
+        Buffer(f"{Tensor(stage.op, k).name}.red", shape, stage.op.output_dtype(k), "shared")
+        for k in range(stage.op.num_outputs)
+    ]
+    return Parts(tuple(loops), buffers, tuple(v for v, _ in outer.values()))
+
+
+def _outer(
+    bounds: Bounds, stage: Stage, leaves: list[e.IterVar], tag_of: Callable[[e.IterVar], str]
+) -> dict[str, tuple[e.Var, int | None]]:
+    """The loops over threads of the block around a reduction: tag -> variable and steps."""
+    out: dict[str, tuple[e.Var, int | None]] = {}
+
+    def add(tag: str, leaf: e.IterVar) -> None:
+        if not tag.startswith("threadIdx"):
+            return
+        for b in bounds.stages.values():
+            if leaf in b.launched:
+                known = leaf.dom.extent if leaf.dom is not None else None
+                extent = known.value if isinstance(known, e.IntImm) else None
+                out[tag] = (b.launched[leaf], extent)
+            elif leaf in b.extents:
+                length = b.lengths.get(leaf) or b.extents[leaf]
+                out[tag] = (leaf.var, length.const if length.is_const else None)
+
+    for tag, leaf in reversed(list(around(bounds, stage))):
+        add(tag, leaf)
+    for t in stage.launch_threads:
+        add(t.thread_tag, t)
+    for leaf in leaves:
+        add(tag_of(leaf), leaf)
+    return out
+
+
+def begin(bodies: tuple[e.PrimExpr, ...], p: Parts, read: updates.Read) -> s.Stmt:
+    """Every thread's part is the identity."""
+
+    def store(fresh: tuple[e.Var, ...]) -> s.Stmt:
+        return updates.begin(bodies, p.buffers, (*p.outer, *fresh), read, identity=True)
+
+    return p.over(store)
+
+
+def tree(bodies: tuple[e.PrimExpr, ...], p: Parts, read: updates.Read) -> s.Stmt:
+    """Combine the parts of all threads, half of them at a time, into the first one's."""
+    steps: list[s.Stmt] = []
+    for d, (_, _, extent) in enumerate(p.loops):
+        left = extent
+        while left > 1:
+            half = (left + 1) // 2
+
+            def step(
+                fresh: tuple[e.Var, ...], d: int = d, half: int = half, rest: int = left - half
+            ) -> s.Stmt:
+                other = list(fresh)
+                here = (*p.outer, *fresh)
+                there = (*p.outer, *other[:d], ops.add(fresh[d], half), *other[d + 1 :])
+                out = updates.merge(bodies, p.buffers, here, there, read)
+                if rest == p.loops[d][2]:
+                    return out
+                return s.IfThenElse(ops.compare(e.LT, fresh[d], ops.const(rest)), out)
+
+            steps.append(p.over(step))
+            left = half
+    return s.seq(*steps)

@@ -1,0 +1,75 @@
+"""Names that a module does not have: why, where they are, and what is written alike."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+#: where a name that is asked for in the wrong place may be
+_PLACES = {
+    "te": "whet.compiler.te",
+    "tir": "whet.compiler.tir",
+    "topi": "whet.compiler.topi",
+    "topi.nn": "whet.compiler.topi.nn",
+    "ir": "whet.compiler.ir",
+    "transform": "whet.compiler.transform",
+    "tir.analysis": "whet.compiler.tir.analysis",
+    "arith": "whet.compiler.arith",
+}
+
+
+class AbsentName(AttributeError):
+    """A module does not have a name; the text, made when it is read, says what to use instead.
+
+    Python asks packages for names that turn out to be modules, so making it must cost nothing.
+    """
+
+    def __init__(self, module: str, short: str, name: str, why: Mapping[str, str]) -> None:
+        super().__init__(name)
+        self._asked = (module, short, name, why)
+
+    def __str__(self) -> str:
+        return _text(*self._asked)
+
+
+def missing(module: str, short: str, name: str, why: Mapping[str, str]) -> AttributeError:
+    """The error for a name that a module does not have.
+
+    Args:
+        module: the module's full name.
+        short: what its users call it, e.g. ``"tir"``.
+        name: what was asked for.
+        why: what is known of names that TVM has there.
+    """
+    return AbsentName(module, short, name, why)
+
+
+def _text(module: str, short: str, name: str, why: Mapping[str, str]) -> str:
+    from difflib import get_close_matches
+
+    asked = f"{short} has no {name!r}"
+    if name in why:
+        return f"{asked}: {why[name]}"
+    home = _home(module, name)
+    if home:
+        return f"{asked}: it is {home}.{name}"
+    near = get_close_matches(name, _names(module), 3, 0.7)
+    if near:
+        return f"{asked}: did you mean {' or '.join(near)}?"
+    what = "pass" if short.endswith("transform") else "name"
+    return f"{asked}: there is no such {what}; docs/checklist.toml lists TVM's names"
+
+
+def _names(module: str) -> list[str]:
+    given = vars(sys.modules[module])
+    return [n for n in given.get("__all__", given) if not n.startswith("_")]
+
+
+def _home(module: str, name: str) -> str:
+    """The module that has the name, "" for none."""
+    from importlib import import_module
+
+    for short, full in _PLACES.items():
+        if full != module and name in vars(import_module(full)) and not name.startswith("_"):
+            return short
+    return ""

@@ -1,0 +1,103 @@
+"""Products of matrices as layers: dense, batch_matmul, and what goes around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.errors import ArgumentError
+from whet.compiler.te import Tensor
+from whet.compiler.tir import IntImm, ops
+from whet.compiler.topi import broadcast
+from whet.compiler.topi.shapes import one_axis, product
+from whet.compiler.topi.transform import expand_dims, reshape
+
+
+def dense(
+    data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str | None = None
+) -> Tensor:
+    """``data`` (N, K) times the transpose of ``weight`` (M, K), plus ``bias`` (M).
+
+    Raises:
+        ArgumentError: the shapes do not fit.
+    """
+    asked = f"dense({data}, {weight})"
+    if data.ndim != 2 or weight.ndim != 2:
+        raise ArgumentError(asked, "both must have two dimensions")
+    if not data.shape[1] == weight.shape[1]:
+        raise ArgumentError(asked, "the columns of data and weight differ")
+    k = te.reduce_axis((0, data.shape[1]), name="k")
+    kind = out_dtype or data.dtype
+    out = te.compute(
+        (data.shape[0], weight.shape[0]),
+        lambda i, j: te.sum(ops.cast(kind, data[i, k]) * ops.cast(kind, weight[j, k]), axis=k),
+        name="T_dense",
+        tag="dense",
+    )
+    return out if bias is None else broadcast.add(out, bias)
+
+
+def batch_matmul(
+    tensor_a: Tensor,
+    tensor_b: Tensor,
+    oshape: object = None,
+    out_dtype: str | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = True,
+) -> Tensor:
+    """Products of matrices, one for each of a batch: (B, N, K) and (B, M, K) give (B, N, M).
+
+    Args:
+        tensor_a, tensor_b: three dimensions; a batch of 1 goes with any.
+        oshape: TVM's; the shape follows from the tensors.
+        out_dtype: what is summed up and returned; ``tensor_a``'s by default.
+        transpose_a: ``tensor_a`` is (B, K, N).
+        transpose_b: ``tensor_b`` is (B, M, K), or (B, K, M) if not.
+
+    Raises:
+        ArgumentError: the shapes do not fit.
+    """
+    a, b = tensor_a, tensor_b
+    asked = f"batch_matmul({a}, {b}, transpose_a={transpose_a}, transpose_b={transpose_b})"
+    if a.ndim != 3 or b.ndim != 3:
+        raise ArgumentError(asked, "both must have three dimensions")
+    n, k = (a.shape[2], a.shape[1]) if transpose_a else (a.shape[1], a.shape[2])
+    m, k2 = (b.shape[1], b.shape[2]) if transpose_b else (b.shape[2], b.shape[1])
+    if not k == k2:
+        raise ArgumentError(asked, f"{k} and {k2} elements are not multiplied")
+    (batch,) = broadcast.broadcast_shape(a.shape[:1], b.shape[:1], asked)
+    r = te.reduce_axis((0, k), name="k")
+    kind = out_dtype or a.dtype
+
+    def element(x: Any, i: Any, j: Any) -> Any:
+        p = ops.const(0) if _is_one(a.shape[0]) else x
+        q = ops.const(0) if _is_one(b.shape[0]) else x
+        left = a[p, r, i] if transpose_a else a[p, i, r]
+        right = b[q, j, r] if transpose_b else b[q, r, j]
+        return te.sum(ops.cast(kind, left) * ops.cast(kind, right), axis=r)
+
+    return te.compute((batch, n, m), element, name="T_batch_matmul", tag="batch_matmul")
+
+
+def _is_one(d: object) -> bool:
+    return isinstance(d, IntImm) and d.value == 1
+
+
+def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
+    """``data`` plus ``bias`` (one dimension) along ``axis``.
+
+    Raises:
+        ArgumentError: the bias has another number of dimensions, or does not fit.
+    """
+    asked = f"bias_add({data}, {bias}, axis={axis})"
+    k = one_axis(axis, data.ndim, asked)
+    if bias.ndim != 1:
+        raise ArgumentError(asked, f"the bias has {bias.ndim} dimensions, not 1")
+    if k == data.ndim - 1:
+        return broadcast.add(data, bias)
+    return broadcast.add(data, expand_dims(bias, 1, data.ndim - 1 - k))
+
+
+def flatten(data: Tensor) -> Tensor:
+    """All axes but the first as one: (N, A, B, ...) becomes (N, A * B * ...)."""
+    return reshape(data, (data.shape[0], product(data.shape[1:])))

@@ -1,0 +1,120 @@
+"""Maxima and averages over windows of images."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.errors import ArgumentError
+from whet.compiler.te import Tensor
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import ops
+from whet.compiler.topi import reduction, tag
+from whet.compiler.topi.nn.padding import get_pad_tuple, pair, windows
+from whet.compiler.topi.pad import pad
+
+_KINDS = ("max", "avg")
+
+
+def pool2d(
+    data: Tensor,
+    kernel: object,
+    stride: object = 1,
+    dilation: object = 1,
+    padding: Any = 0,
+    pool_type: str = "max",
+    ceil_mode: bool = False,
+    layout: str = "NCHW",
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The maximum or the average of each window of ``data`` (N, C, H, W).
+
+    Args:
+        kernel, stride, dilation: an int or (vertical, horizontal).
+        padding: as for a convolution; for maxima nothing is larger than it.
+        pool_type: ``"max"`` or ``"avg"``.
+        ceil_mode: windows may hang over the end; not here yet.
+        layout: NCHW.
+        count_include_pad: whether an average divides by the window's whole size.
+
+    Raises:
+        ArgumentError: for another type or layout, or windows that do not fit.
+    """
+    asked = f"pool2d({data}, {kernel}, {stride}, pool_type={pool_type!r}, layout={layout!r})"
+    _check(data, pool_type, layout, asked)
+    if ceil_mode:
+        raise ArgumentError(asked, "ceil_mode is not here", "pad the data at its end instead")
+    (kh, kw), (sh, sw) = pair(kernel, "kernel"), pair(stride, "stride")
+    dh, dw = pair(dilation, "dilation")
+    if min(kh, kw, dh, dw) < 1:
+        raise ArgumentError(asked, "kernel and dilation must be at least 1")
+    span = ((kh - 1) * dh + 1, (kw - 1) * dw + 1)
+    top, left, bottom, right = get_pad_tuple(padding, span)
+    n, c, h, w = data.shape
+    oh = windows(h, span[0], sh, top + bottom, asked)
+    ow = windows(w, span[1], sw, left + right, asked)
+    padded = data
+    if top or left or bottom or right:
+        lowest = 0.0
+        if pool_type == "max":
+            least = ops.min_value(data.dtype)
+            lowest = -math.inf if dt.is_float(data.dtype) else int(least.value)  # type: ignore[attr-defined]
+        padded = pad(data, (0, 0, top, left), (0, 0, bottom, right), lowest, "pad_temp")
+    ry, rx = te.reduce_axis((0, kh), name="rv"), te.reduce_axis((0, kw), name="rv")
+    combine = te.max if pool_type == "max" else te.sum
+
+    def element(b: Any, o: Any, y: Any, x: Any) -> Any:
+        return combine(padded[b, o, y * sh + ry * dh, x * sw + rx * dw], axis=[ry, rx])
+
+    out = te.compute((n, c, oh, ow), element, name=f"pool_{pool_type}", tag=f"pool_{pool_type}")
+    if pool_type == "max":
+        return out
+
+    def count(i: Any, step: int, by: int, size: int, begin: int, length: Any) -> Any:
+        """How many elements of a window are in the image."""
+        if count_include_pad:
+            return ops.const(size)
+        inside: Any = ops.const(0)
+        for k in range(size):
+            at = i * step + (k * by - begin)
+            inside = inside + ops.cast("int32", ops.logical_and(at >= 0, at < length))
+        return ops.maximum(inside, 1)
+
+    def average(b: Any, o: Any, y: Any, x: Any) -> Any:
+        many = count(y, sh, dh, kh, top, h) * count(x, sw, dw, kw, left, w)
+        return _quotient(out[b, o, y, x], many)
+
+    return te.compute(out.shape, average, name="T_pool_avg", tag=tag.ELEMWISE)
+
+
+def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
+    """The maximum or the average of each image of ``data`` (N, C, H, W), as (N, C, 1, 1).
+
+    Raises:
+        ArgumentError: for another type or layout.
+    """
+    _check(data, pool_type, layout, f"global_pool({data}, {pool_type!r}, {layout!r})")
+    if pool_type == "max":
+        return reduction.max(data, (2, 3), keepdims=True)
+    total = reduction.sum(data, (2, 3), keepdims=True)
+    many = data.shape[2] * data.shape[3]
+    return te.compute(
+        total.shape, lambda *i: _quotient(total(*i), many), name="T_pool_avg", tag=tag.ELEMWISE
+    )
+
+
+def _quotient(total: Any, many: Any) -> Any:
+    if dt.is_float(total.dtype):
+        return ops.divide(total, ops.cast(total.dtype, many))
+    return ops.truncdiv(total, ops.cast(total.dtype, many))
+
+
+def _check(data: Tensor, pool_type: str, layout: str, asked: str) -> None:
+    if data.ndim != 4 or layout != "NCHW":
+        raise ArgumentError(asked, "images are (N, C, H, W)", "transpose the data")
+    if pool_type not in _KINDS:
+        raise ArgumentError(asked, "a pool is 'max' or 'avg'")
+
+
+__all__ = ["global_pool", "pool2d"]

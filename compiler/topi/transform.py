@@ -1,0 +1,299 @@
+"""Operators that put elements elsewhere: other shapes, other orders, parts and joins of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.errors import ArgumentError
+from whet.compiler.te import Tensor
+from whet.compiler.tir import IntImm, PrimExpr, ops
+from whet.compiler.topi import tag
+from whet.compiler.topi.broadcast import at, broadcast_shape
+from whet.compiler.topi.shapes import one_axis, product, static, sum_of
+
+
+def _moved(shape: Sequence[Any], element: Any, name: str) -> Tensor:
+    return te.compute(tuple(shape), element, name=f"T_{name}", tag=tag.INJECTIVE)
+
+
+def reshape(a: Tensor, newshape: Any) -> Tensor:
+    """The elements of ``a`` in another shape, in row-major order; one extent may be -1.
+
+    Raises:
+        ArgumentError: the numbers of elements differ.
+    """
+    given = [newshape] if isinstance(newshape, (int, PrimExpr)) else list(newshape)
+    asked = f"reshape({a}, {[str(d) for d in given]})"
+    have, shape = product(a.shape), [ops.convert(d) for d in given]
+    free = [k for k, d in enumerate(shape) if isinstance(d, IntImm) and d.value == -1]
+    if len(free) > 1:
+        raise ArgumentError(asked, "only one extent can be -1")
+    if free:
+        rest = product([d for k, d in enumerate(shape) if k != free[0]])
+        if isinstance(rest, IntImm) and rest.value == 0:
+            raise ArgumentError(asked, "-1 is no definite number beside an extent of 0")
+        shape[free[0]] = ops.floordiv(have, rest)
+    want = product(shape)
+    if isinstance(want, IntImm) and isinstance(have, IntImm) and want.value != have.value:
+        raise ArgumentError(asked, f"{have.value} elements do not fill {want.value}")
+
+    def element(*i: Any) -> Any:
+        flat: Any = ops.const(0)
+        for x, d in zip(i, shape):
+            flat = flat * d + x
+        index = []
+        for k, d in enumerate(a.shape):
+            step = product(a.shape[k + 1 :])
+            index.append(ops.floordiv(flat, step) if k == 0 else ops.floordiv(flat, step) % d)
+        return a(*index)
+
+    return _moved(shape, element, "reshape")
+
+
+def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
+    """``a`` with new axes of extent 1 before ``axis``."""
+    place = one_axis(axis, a.ndim + 1, f"expand_dims({a}, {axis})")
+    shape = (*a.shape[:place], *[ops.const(1)] * num_newaxis, *a.shape[place:])
+    return _moved(shape, lambda *i: a(*i[:place], *i[place + num_newaxis :]), "expand_dims")
+
+
+def squeeze(a: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
+    """``a`` without axes of extent 1: without all of them, or those of ``axis``.
+
+    Raises:
+        ArgumentError: an axis has another extent.
+    """
+    asked = f"squeeze({a}, {axis})"
+    one = [k for k, d in enumerate(a.shape) if isinstance(d, IntImm) and d.value == 1]
+    gone = one
+    if axis is not None:
+        given = [axis] if isinstance(axis, int) else list(axis)
+        gone = [one_axis(x, a.ndim, asked) for x in given]
+        for k in gone:
+            if k not in one:
+                raise ArgumentError(asked, f"the extent of axis {k} is {a.shape[k]}, not 1")
+    kept = [k for k in range(a.ndim) if k not in gone]
+
+    def element(*i: Any) -> Any:
+        index: list[Any] = [ops.const(0)] * a.ndim
+        for x, k in zip(i, kept):
+            index[k] = x
+        return a(*index)
+
+    return _moved([a.shape[k] for k in kept], element, "squeeze")
+
+
+def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
+    """``a`` with its dimensions in the order ``axes``, reversed by default.
+
+    Raises:
+        ArgumentError: ``axes`` does not name each dimension once.
+    """
+    order = list(axes) if axes is not None else list(reversed(range(a.ndim)))
+    if sorted(x % a.ndim for x in order if -a.ndim <= x < a.ndim) != list(range(a.ndim)):
+        raise ArgumentError(
+            f"transpose({a}, {order})", f"the axes are no order of {a.ndim} dimensions"
+        )
+    order = [x % a.ndim for x in order]
+
+    def element(*i: Any) -> Any:
+        index: list[Any] = [None] * a.ndim
+        for d, x in enumerate(order):
+            index[x] = i[d]
+        return a(*index)
+
+    return _moved([a.shape[x] for x in order], element, "transpose")
+
+
+def flip(a: Tensor, axis: int = 0) -> Tensor:
+    """``a`` from its end to its beginning along ``axis``."""
+    k = one_axis(axis, a.ndim, f"flip({a}, {axis})")
+    return _moved(
+        a.shape, lambda *i: a(*i[:k], a.shape[k] - 1 - i[k], *i[k + 1 :]), "flip"
+    )  # fmt: skip
+
+
+def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Tensors one after the other along ``axis``.
+
+    Raises:
+        ArgumentError: they differ in their element type or in other axes, or there is none.
+    """
+    given = list(a_tuple)
+    asked = f"concatenate([{', '.join(map(str, given))}], axis={axis})"
+    _alike(given, asked)
+    k = one_axis(axis, given[0].ndim, asked)
+    for t in given[1:]:
+        for d, (x, y) in enumerate(zip(given[0].shape, t.shape)):
+            if d != k and isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value:
+                raise ArgumentError(asked, f"axis {d} has the extents {x} and {y}")
+    begins = [sum_of([t.shape[k] for t in given[:n]]) for n in range(len(given) + 1)]
+
+    def element(*i: Any) -> Any:
+        out: Any = given[-1](*i[:k], i[k] - begins[-2], *i[k + 1 :])
+        for t, begin, end in list(zip(given, begins, begins[1:]))[-2::-1]:
+            one = t(*i[:k], i[k] - begin, *i[k + 1 :])
+            out = te.if_then_else(i[k] < end, one, out)
+        return out
+
+    shape = (*given[0].shape[:k], begins[-1], *given[0].shape[k + 1 :])
+    return _moved(shape, element, "concat")
+
+
+def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Tensors of one shape along a new ``axis``.
+
+    Raises:
+        ArgumentError: they differ in shape or element type, or there is none.
+    """
+    given = list(tensors)
+    asked = f"stack([{', '.join(map(str, given))}], axis={axis})"
+    _alike(given, asked)
+    place = one_axis(axis, given[0].ndim + 1, asked)
+    return concatenate([expand_dims(t, place) for t in given], place)
+
+
+def _alike(given: list[Tensor], asked: str) -> None:
+    if not given:
+        raise ArgumentError(asked, "there is no tensor")
+    for t in given[1:]:
+        if t.dtype != given[0].dtype or t.ndim != given[0].ndim:
+            raise ArgumentError(
+                asked,
+                f"{t.ndim} dimensions of {t.dtype} do not go together with "
+                f"{given[0].ndim} of {given[0].dtype}",
+            )
+
+
+def split(ary: Tensor, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
+    """Parts of a tensor along ``axis``: so many of one length, or with cuts at some indices.
+
+    Raises:
+        ArgumentError: the parts are not of one length, or the cuts are not in order.
+    """
+    asked = f"split({ary}, {indices_or_sections}, axis={axis})"
+    k = one_axis(axis, ary.ndim, asked)
+    n = static(ary.shape[k], asked)
+    if isinstance(indices_or_sections, int):
+        if indices_or_sections < 1 or n % indices_or_sections:
+            raise ArgumentError(asked, f"{n} is not {indices_or_sections} parts of one length")
+        length = n // indices_or_sections
+        cuts = list(range(0, n + 1, length)) if length else [0] * (indices_or_sections + 1)
+    else:
+        cuts = [0, *(static(x, asked) for x in indices_or_sections), n]
+    if cuts != sorted(cuts):
+        raise ArgumentError(asked, f"the cuts {cuts[1:-1]} are not in order, up to {n}")
+
+    def part(begin: int, end: int) -> Tensor:
+        shape = (*ary.shape[:k], ops.const(end - begin), *ary.shape[k + 1 :])
+        return _moved(shape, lambda *i: ary(*i[:k], i[k] + begin, *i[k + 1 :]), "split")
+
+    return [part(begin, end) for begin, end in pairwise(cuts)]
+
+
+def strided_slice(
+    a: Tensor,
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+) -> Tensor:
+    """``a[begin:end:strides]`` for each axis, by numpy's rules; for those of ``axes`` if given.
+
+    Raises:
+        ArgumentError: a stride is 0, or the numbers of values differ.
+    """
+    asked = f"strided_slice({a}, {list(begin)}, {list(end)}, {strides})"
+    over = [one_axis(x, a.ndim, asked) for x in axes] if axes is not None else range(len(begin))
+    steps = list(strides) if strides is not None and len(strides) else [1] * len(begin)
+    steps = steps * len(begin) if len(steps) == 1 else steps
+    if not len(begin) == len(end) == len(steps) == len(over) or len(begin) > a.ndim:
+        raise ArgumentError(asked, "give one begin, one end and one stride for each axis")
+    shape, first, by = list(a.shape), [0] * a.ndim, [1] * a.ndim
+    for k, x, y, step in zip(over, begin, end, steps):
+        if not step:
+            raise ArgumentError(asked, "a stride is 0")
+        cut = range(*slice(x, y, step).indices(static(a.shape[k], asked)))
+        shape[k], first[k], by[k] = ops.const(len(cut)), cut.start, step
+    return _moved(
+        shape,
+        lambda *i: a(*[x * step + start for x, step, start in zip(i, by, first)]),
+        "strided_slice",
+    )
+
+
+def tile(a: Tensor, reps: int | Sequence[int]) -> Tensor:
+    """``a`` so many times along each axis; more numbers than axes make new axes in front."""
+    counts = [reps] if isinstance(reps, int) else list(reps)
+    rank = max(a.ndim, len(counts))
+    counts = [1] * (rank - len(counts)) + counts
+    lengths = [ops.const(1)] * (rank - a.ndim) + list(a.shape)
+    if min(counts, default=1) < 0:
+        raise ArgumentError(f"tile({a}, {reps})", "a number of times is negative")
+
+    def element(*i: Any) -> Any:
+        own = list(zip(i, lengths, counts))[rank - a.ndim :]
+        return a(*[x if n == 1 else x % d for x, d, n in own])
+
+    return _moved([d * n for d, n in zip(lengths, counts)], element, "tile")
+
+
+def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
+    """``a`` with each of its parts along ``axis`` so many times."""
+    asked = f"repeat({a}, {repeats}, axis={axis})"
+    k = one_axis(axis, a.ndim, asked)
+    if repeats < 1:
+        raise ArgumentError(asked, "the number of times must be at least 1")
+    shape = (*a.shape[:k], a.shape[k] * repeats, *a.shape[k + 1 :])
+    return _moved(shape, lambda *i: a(*i[:k], i[k] // repeats, *i[k + 1 :]), "repeat")
+
+
+def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip") -> Tensor:
+    """The parts of ``a`` at ``indices`` along ``axis``; of all its elements in a row for None.
+
+    Args:
+        a: any tensor.
+        indices: integers, any shape.
+        axis: along which.
+        mode: what becomes of indices outside: ``"clip"`` takes the nearest inside, ``"wrap"``
+            counts around.
+
+    Raises:
+        ArgumentError: another mode, or indices that are no integers.
+    """
+    asked = f"take({a}, {indices}, axis={axis}, mode={mode!r})"
+    if mode not in ("clip", "wrap"):
+        raise ArgumentError(asked, "modes are 'clip' and 'wrap'")
+    if not indices.dtype.startswith(("int", "uint")):
+        raise ArgumentError(asked, f"the indices are {indices.dtype}, not integers")
+    source = a if axis is not None else reshape(a, [-1])
+    k = one_axis(axis or 0, source.ndim, asked)
+    n = source.shape[k]
+    if isinstance(n, IntImm) and n.value == 0:
+        raise ArgumentError(asked, "there is no element to take")
+
+    def element(*i: Any) -> Any:
+        x = ops.cast("int64" if indices.dtype.endswith("64") else "int32",
+                     indices(*i[k : k + indices.ndim]))  # fmt: skip
+        where = ops.maximum(ops.minimum(x, n - 1), 0) if mode == "clip" else ops.floormod(x, n)
+        return source(*i[:k], where, *i[k + indices.ndim :])
+
+    shape = (*source.shape[:k], *indices.shape, *source.shape[k + 1 :])
+    return _moved(shape, element, "take")
+
+
+def where(condition: Any, x: Any, y: Any) -> Tensor:
+    """``x`` where the condition holds (is not 0), else ``y``; shapes are broadcast."""
+    shape: tuple[PrimExpr, ...] = ()
+    for t in (condition, x, y):
+        if isinstance(t, Tensor):
+            shape = broadcast_shape(shape, t.shape, f"where({condition}, {x}, {y})")
+
+    def element(*i: Any) -> Any:
+        c = ops.convert(at(condition, i))
+        return te.if_then_else(c if c.dtype == "bool" else c != 0, at(x, i), at(y, i))
+
+    return te.compute(shape, element, name="T_where", tag=tag.BROADCAST)

@@ -1,0 +1,205 @@
+"""Reductions over the threads of a block: right numbers from CUDA text, or a refusal."""
+
+import numpy as np
+import pytest
+from c_kernels import lowered
+from cuda_on_cpu import CudaOnCpu
+from te_check import check
+
+from whet.compiler import te
+from whet.compiler.codegen.cuda import source
+from whet.compiler.driver import build, lower
+from whet.compiler.errors import LowerError
+from whet.compiler.passes.split_host_device import split_host_device
+from whet.compiler.tir import IRModule, PrimFunc, decl_buffer, stmt
+from whet.compiler.tir import expr as e
+
+RNG = np.random.default_rng()
+TX = "threadIdx.x"
+
+
+def argmax():
+    return te.comm_reducer(
+        lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.max(x[1], y[1])),
+        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)),
+        name="argmax",
+    )
+
+
+def program(kind, n, m):
+    a = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), name="k")
+    if kind == "sum":
+        return a, [te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="B")]
+    best = argmax()
+    return a, list(te.compute((n,), lambda i: best((k.var, a[i, k]), axis=k), name="B"))
+
+
+def agree(s, a, outs, grid, block, tmp_path, kind):
+    """The numbers of the CUDA text, forwards and backwards, and of the loops on the CPU."""
+    args = [a, *outs]
+    x = RNG.standard_normal([int(d) for d in a.shape]).astype("float32")
+    wanted = [x.sum(1)] if kind == "sum" else [x.argmax(1), x.max(1)]
+    kernel = CudaOnCpu(lowered(s, args, target="cuda"), tmp_path)
+    names = {"A": x}
+    for backwards in (False, True, None):
+        got = [np.full(len(x), 77, t.dtype) for t in outs]
+        if backwards is None:
+            build(s, args)(x, *got)
+        else:
+            names.update({p.name: g for p, g in zip(kernel.signature.params[1:], got)})
+            kernel(names, grid, block, backwards=backwards)
+        for g, w in zip(got, wanted):
+            np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-4)
+    return kernel.source
+
+
+@pytest.mark.parametrize("kind", ["sum", "argmax"])
+@pytest.mark.parametrize("scope", ["global", "shared", "local"])
+@pytest.mark.parametrize("split", [{"nparts": 32}, {"factor": 13}])
+def test_a_split_reduction_over_threads(kind, scope, split, tmp_path):
+    n, m = 5, 131
+    a, outs = program(kind, n, m)
+    s = te.create_schedule(outs[0].op)
+    at = outs
+    if scope != "global":
+        made = s.cache_write(outs if kind == "argmax" else outs[0], scope)
+        at = list(made) if kind == "argmax" else [made]
+    last = s[outs[0]].op.axis[0]
+    s[outs[0]].bind(last, te.thread_axis("blockIdx.x"))
+    if scope != "global":
+        s[at[0]].compute_at(s[outs[0]], last)
+    ko, ki = s[at[0]].split(s[at[0]].op.reduce_axis[0], **split)
+    s[at[0]].bind(ko if "nparts" in split else ki, te.thread_axis(TX))
+    threads = split.get("nparts") or split["factor"]
+    text = agree(s, a, outs, [n], [threads], tmp_path, kind)
+    assert "__shared__" in text and "__syncthreads" in text
+
+
+@pytest.mark.parametrize("kind", ["sum", "argmax"])
+@pytest.mark.parametrize("predicate", [False, True])
+def test_the_classical_rfactor_over_threads(kind, predicate, tmp_path):
+    n, m = 37, 101  # tails in the rows and in the columns
+    a, outs = program(kind, n, m)
+    s = te.create_schedule(outs[0].op)
+    _, ki = s[outs[0]].split(outs[0].op.reduce_axis[0], factor=16)
+    partial = s.rfactor(outs[0], ki)
+    partial = partial[0] if kind == "argmax" else partial
+    stage = s[outs[0]]
+    xo, xi = stage.split(stage.op.axis[0], factor=8)
+    stage.bind(xo, te.thread_axis("blockIdx.x"))
+    stage.bind(xi, te.thread_axis("threadIdx.y"))
+    tx = te.thread_axis(TX)
+    stage.bind(stage.op.reduce_axis[0], tx)
+    s[partial].compute_at(stage, stage.op.reduce_axis[0])
+    if predicate:
+        stage.set_store_predicate(tx.var.equal(0))
+    agree(s, a, outs, [5], [16, 8], tmp_path, kind)
+
+
+def test_two_axes_of_threads_and_a_first_value(tmp_path):
+    a = te.placeholder((3, 7, 5), name="A")
+    k, r = te.reduce_axis((0, 7), name="k"), te.reduce_axis((0, 5), name="r")
+    ten = te.const(10.0, "float32")
+    b = te.compute((3,), lambda i: te.sum(a[i, k, r], axis=[k, r], init=ten), name="B")
+    s = te.create_schedule(b.op)
+    s[b].bind(b.op.axis[0], te.thread_axis("blockIdx.x"))
+    s[b].bind(k, te.thread_axis("threadIdx.y"))
+    s[b].bind(r, te.thread_axis(TX))
+    x = RNG.standard_normal((3, 7, 5)).astype("float32")
+    kernel = CudaOnCpu(lowered(s, [a, b], target="cuda"), tmp_path)
+    for backwards in (False, True):
+        got = np.full(3, np.nan, "float32")
+        kernel({"A": x, "B": got}, [3], [5, 7], backwards=backwards)
+        np.testing.assert_allclose(got, x.sum((1, 2)) + 10, rtol=1e-4, atol=1e-4)
+    check(s, [a, b], rtol=1e-4)
+
+
+def test_threads_longer_than_the_axis(tmp_path):
+    a, outs = program("sum", 4, 11)
+    s = te.create_schedule(outs[0].op)
+    s[outs[0]].bind(outs[0].op.axis[0], te.thread_axis("blockIdx.x"))
+    s[outs[0]].bind(outs[0].op.reduce_axis[0], te.thread_axis((0, 16), TX))
+    agree(s, a, outs, [4], [16], tmp_path, "sum")
+
+
+def test_a_broadcast_of_the_sum_to_all_threads(tmp_path):
+    n, m = 5, 21
+    a, (total,) = program("sum", n, m)
+    share = te.compute((n, m), lambda i, j: a[i, j] / total[i], name="C")
+    s = te.create_schedule(share.op)
+    s[share].bind(share.op.axis[0], te.thread_axis("blockIdx.x"))
+    s[share].bind(share.op.axis[1], te.thread_axis(TX))
+    s[total].compute_at(s[share], share.op.axis[0])
+    s[total].set_scope("shared")
+    s[total].bind(total.op.reduce_axis[0], te.thread_axis(TX))
+    x = RNG.random((n, m)).astype("float32") + 1
+    kernel = CudaOnCpu(lowered(s, [a, share], target="cuda"), tmp_path)
+    for backwards in (False, True):
+        got = np.full((n, m), np.nan, "float32")
+        kernel({"A": x, "C": got}, [n], [m], backwards=backwards)
+        np.testing.assert_allclose(got, x / x.sum(1, keepdims=True), rtol=1e-5)
+    check(s, [a, share], rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["sum", "argmax"])
+@pytest.mark.parametrize("scope", ["global", "shared", "local"])
+def test_a_reduction_over_blocks_is_refused(kind, scope):
+    a, outs = program(kind, 5, 64)
+    s = te.create_schedule(outs[0].op)
+    if scope == "global":
+        at = outs[0]
+    else:
+        made = s.cache_write(outs if kind == "argmax" else outs[0], scope)
+        at = made[0] if kind == "argmax" else made
+        s[outs[0]].bind(s[outs[0]].op.axis[0], te.thread_axis(TX))
+    ko, _ = s[at].split(s[at].op.reduce_axis[0], nparts=8)
+    s[at].bind(ko, te.thread_axis("blockIdx.x"))
+    with pytest.raises(LowerError, match=r"is bound to blockIdx.x(.|\n)*has no order there"):
+        build(s, [a, *outs], "cuda")
+
+
+def test_what_stands_inside_the_threads_of_a_reduction_is_refused():
+    a = te.placeholder((8, 64), name="A")
+    k = te.reduce_axis((0, 64), name="k")
+    b = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    s[b].reorder(k, b.op.axis[0])
+    s[b].bind(k, te.thread_axis(TX))
+    with pytest.raises(LowerError, match=r"k, a reduction axis, is bound to threadIdx.x"):
+        build(s, [a, b], "cuda")
+
+
+def racing(hidden):
+    """``B[0] = B[0] + A[t]`` in each of 32 threads, by way of something else."""
+    a, b = decl_buffer((32,), name="A"), decl_buffer((1,), name="B")
+    t, zero = e.Var("t"), e.IntImm("int32", 0)
+    total = e.BufferLoad(b, (zero,), "float32") + e.BufferLoad(a, (t,), "float32")
+    if hidden == "let":
+        v = e.Var("v", "float32")
+        body = stmt.LetStmt(v, total, stmt.BufferStore(b, v, (zero,)))
+    else:
+        acc = decl_buffer((1,), name="acc", scope="local")
+        body = stmt.Allocate(
+            acc,
+            stmt.seq(
+                stmt.BufferStore(acc, total, (zero,)),
+                stmt.BufferStore(b, e.BufferLoad(acc, (zero,), "float32"), (zero,)),
+            ),
+        )
+    loop = stmt.For(t, zero, e.IntImm("int32", 32), stmt.THREAD_BINDING, body, {}, TX)
+    return PrimFunc((a, b), loop, attrs={"global_symbol": "f"})
+
+
+@pytest.mark.parametrize("hidden", ["let", "local"])
+def test_a_race_by_hand_is_refused_however_it_is_written(hidden):
+    with pytest.raises(LowerError, match=r"all threads of threadIdx.x write one element of B"):
+        split_host_device(racing(hidden))
+
+
+def test_a_sum_by_one_thread_is_not_a_race():
+    n = 6
+    a, (b,) = program("sum", n, 8)
+    s = te.create_schedule(b.op)
+    s[b].bind(b.op.axis[0], te.thread_axis(TX))
+    assert "__shared__" not in source(IRModule(dict(lower(s, [a, b]).functions)))
