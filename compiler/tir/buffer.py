@@ -217,7 +217,7 @@ def decl_buffer(
         ArgumentError: for another number of strides than dimensions, or a type that is not known.
     """
     dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    steps = tuple(ops.convert(x) for x in strides) if strides else ()
+    steps = () if strides is None else tuple(ops.convert(x) for x in strides)
     if steps and len(steps) != len(dims):
         raise ArgumentError(
             f"decl_buffer({name})", f"{len(steps)} strides were given for {len(dims)} dimensions"
@@ -226,7 +226,7 @@ def decl_buffer(
         raise ArgumentError(
             f"decl_buffer({name}, buffer_type={buffer_type!r})", "only the default type is known"
         )
-    kind = dt.check(dtype or "float32")
+    kind = dt.check("float32" if dtype is None else dtype)
     offset = _ZERO if elem_offset is None else ops.convert(elem_offset)
     if elem_offset is None and offset_factor:
         offset = e.Var(f"{name}.elem_offset")
