@@ -8,7 +8,7 @@ import pytest
 from c_kernels import build_c, lowered, text_of
 
 from whet.compiler import te, tir
-from whet.compiler.codegen.c import generate, source
+from whet.compiler.codegen.c import generate
 from whet.compiler.codegen.c.compile import compile_text
 from whet.compiler.codegen.c.dialect import short_text
 from whet.compiler.errors import CodegenError, KernelError, TargetError
@@ -370,12 +370,6 @@ def test_a_compiler_that_does_not_exist():
 def test_what_the_compiler_says_is_in_the_error():
     with pytest.raises(CodegenError, match=r"it ended with 1\n(.|\n)*kernel\.c:1:.*error"):
         compile_text("int f(void) { return nothing; }\n")
-
-
-def test_names_that_c_does_not_have():
-    s, args = binary(lambda x, y: x + y, "float32")
-    with pytest.raises(CodegenError, match=r"C code for 'double'.*own\n.*name it double_kernel"):
-        source(lowered(s, args, name="double"))
 
 
 def test_a_half_as_an_argument_is_refused():

@@ -10,7 +10,7 @@ from whet.compiler.codegen.c.dialect import Dialect
 from whet.compiler.codegen.c.entry import checks_text, entry_text
 from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.indices import Text
-from whet.compiler.codegen.c.names import RESERVED, identifier
+from whet.compiler.codegen.c.names import identifier
 from whet.compiler.codegen.c.statements import STACK_BYTES, Statements
 from whet.compiler.codegen.llvm.entry import FIRST_ASSERT, MAX_ASSERT_VALUES, NO_MEMORY
 from whet.compiler.errors import CodegenError
@@ -66,7 +66,7 @@ class CKernel(Statements):
         self.memory = []
         self.func = func
         self.signature = signature
-        self.name = checked_name(signature.name)
+        self.name = signature.name
         self.globals: list[str] = []
         self.declared: dict[str, None] = {}
         self.held: list[str] = []  # memory from the heap that is in use here
@@ -231,21 +231,6 @@ class CKernel(Statements):
             call_out(self, n, used=False)
             return
         super().evaluate(n)
-
-
-def checked_name(name: str) -> str:
-    """A kernel's name, an identifier that must be free in C.
-
-    Raises:
-        CodegenError: it is not.
-    """
-    if name in RESERVED and name != "main":
-        raise CodegenError(
-            f"C code for {name!r}",
-            "the name is one of the language's or the library's own",
-            f"name it {name}_kernel",
-        )
-    return name
 
 
 def _is_product(d: e.PrimExpr) -> bool:

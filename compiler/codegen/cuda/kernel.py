@@ -6,7 +6,7 @@ import numpy as np
 
 from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.indices import Text
-from whet.compiler.codegen.c.kernel import checked_name, comment_text
+from whet.compiler.codegen.c.kernel import comment_text
 from whet.compiler.codegen.c.statements import Statements
 from whet.compiler.codegen.cuda.dialect import CudaDialect
 from whet.compiler.codegen.cuda.vectors import (
@@ -46,7 +46,7 @@ class CudaKernel(Statements):
         self.memory = []
         self.func = func
         self.limits = limits
-        self.name = checked_name(str(func.attrs.get("global_symbol", "kernel")))
+        self.name = str(func.attrs.get("global_symbol", "kernel"))
         self.globals: list[str] = []
         self.shared_bytes = 0
         self.whole: dict[int, str] = {}  # a vector load's id -> the variable that holds it
