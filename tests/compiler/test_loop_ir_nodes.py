@@ -191,6 +191,17 @@ def test_a_thread_bound_loop_is_a_loop():
     np.testing.assert_array_equal(b, a + 1)
 
 
+def test_virtual_threads_that_form_the_same_sum_form_it_as_often_as_the_loop_says():
+    A, B = tir.decl_buffer(7, name="A"), tir.decl_buffer(2, name="B")
+    v, k = tir.Var("v"), tir.Var("k")
+    total = loop(k, 7, store(B, load(B, 0) + load(A, k), 0))
+    often = store(B, load(B, 1) + 1.0, 1)
+    body = tir.SeqStmt((store(B, 0.0, 0), total, often))
+    a, b = np.arange(7, dtype="f4"), np.array([np.nan, 0], "f4")
+    run(tir.PrimFunc((A, B), loop(v, 3, body, "thread_binding", "vthread")), a, b)
+    np.testing.assert_array_equal(b, [21, 3])  # begun anew by each, and counted by each
+
+
 def test_a_copy_defines_everything_itself():
     A, W = tir.decl_buffer(6, name="A"), tir.decl_buffer(6, name="W")
     V = tir.decl_buffer(6, name="V", data=W.data)
