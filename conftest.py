@@ -1,9 +1,12 @@
-"""What every test process starts with, and what the examples in docstrings may take as given."""
+"""What every test process starts with, and what the examples in docstrings may take as given.
+
+And how many random programs are drawn.
+"""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +18,20 @@ EXAMPLES_TARGET = "llvm -mcpu=x86-64 -mattr=+avx2,+fma"
 # interrupt a child need it back. A handler, unlike "ignored", does not outlive an exec.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """One flag for all tests that draw random programs."""
+    parser.addoption(
+        "--draws", type=int, default=None, help="how many random programs each such test draws"
+    )
+
+
+@pytest.fixture
+def draws(request: pytest.FixtureRequest) -> Callable[[int], int]:
+    """``draws(n)``: how many random programs to draw; ``n`` unless ``--draws`` says otherwise."""
+    asked = request.config.getoption("--draws")
+    return lambda n: n if asked is None else asked
 
 
 @pytest.fixture(autouse=True)

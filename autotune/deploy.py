@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from whet.autotune.recorded import opened, trial_of
@@ -31,7 +32,8 @@ def best_from_log(
             and version of the space; the text names what it does hold.
     """
     with opened(log, write=False) as tuning_log:
-        best = tuning_log.best_in(task.config_space, task.workload, task.target, device)
+        space = replace(task, level="full").config_space  # a quick search may have found less
+        best = tuning_log.best_in(space, task.workload, task.target, device)
         if best is not None:
             return trial_of(best)
         raise LogError(

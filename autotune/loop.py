@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from whet.autotune.result import Trial
-from whet.compiler.errors import MeasureError
+from whet.autotune.turns import Turns
+from whet.compiler.errors import LogError, MeasureError
 
 if TYPE_CHECKING:
-    from whet.autotune.study import Search
+    from whet.autotune.goal import Goal
+    from whet.autotune.spent import Spent
     from whet.measure.values import MeasureInput, MeasureResult
     from whet.search_spaces import Config
 
 LOST = 10
 """Workers lost in a row before the search gives up."""
-HOPELESS = 50
-"""Failures with no success at all before the search gives up."""
+GRACE = 2.0
+"""Seconds after a timeout in which results in flight are still taken."""
+
+
+News = tuple["Goal", int, "Config", "MeasureResult"]
+"""A new result: whose, the trial's number, its config, what came of it."""
 
 
 class Workers(Protocol):
@@ -42,104 +51,158 @@ def window_of(capacity: int) -> int:
     return next((w for w in (4, 8) if capacity <= w), 16)
 
 
-def run_search(
-    search: Search,
-    workers: Workers,
-    total: int,
-    recorded: dict[int, Trial],
-    make_input: Callable[[Config], MeasureInput],
-    finished: Callable[[int, Config, MeasureResult], None],
-    moved: Callable[[int, Trial], None] = lambda number, trial: None,
-    waiting: Callable[[], None] = lambda: None,
-) -> None:
-    """Search until ``total`` trials are told.
+class Loop:
+    """Drives the searches of one or many tasks over one pool.
 
-    Trial n is proposed when exactly the trials up to n - window have been told, however fast
-    each of them was: what a seed proposes depends on costs, never on who came first.
+    All their trials stand in one order. The n-th of them is proposed when exactly those up to
+    n - window have been told, however fast each of them was: what a seed proposes, and which task
+    gets the next turn, depends on costs, never on who came first.
 
     Args:
-        search: the study; new, with nothing asked.
+        goals: the searches; new, with nothing asked.
         workers: where candidates are measured.
-        total: the number of trials in the end; not more than the space has configs.
-        recorded: trials of earlier runs by their place; they are told, not measured. What a
-            sampler proposes again from among them is answered from here, too, and leaves.
-        make_input: a candidate's measurement.
-        finished: called once for each new result, as it comes, before anything is proposed after
-            it: writes it to the log.
-        moved: called with a recorded trial that the sampler proposed again, and its new place.
+        total: trials that shall be known in the end, of all tasks, recorded ones included.
+        finished: called with new results as they come, before anything is proposed after them:
+            writes them to the log.
         waiting: called about once a second while nothing ends.
-
-    Raises:
-        MeasureError: workers are lost again and again, or nothing works.
+        spent: the stopwatch.
+        deadline: ``time.monotonic()`` at which no more is proposed; None: never.
     """
-    default = search.space.default
-    window = window_of(workers.capacity)
-    place_of = {trial.config.key: number for number, trial in recorded.items()}
-    results: dict[int, MeasureResult] = {}
-    in_flight: dict[int, tuple[int, Config]] = {}
-    guard = _Guard(any(trial.result.ok for trial in recorded.values()))
-    while search.told < total:
-        while search.asked < total and len(in_flight) < workers.capacity:
-            if search.asked - search.told == window:
-                if search.told not in results:
-                    break
-                search.tell(results.pop(search.told))
-            number = search.asked
-            if number in recorded:
-                search.place(recorded[number].config)
-                results[number] = recorded[number].result
-                continue
-            if number == 0:
-                config = default
-                search.place(config)
-            else:
-                config = search.ask()
-            if config.key in place_of:
-                trial = recorded.pop(place_of.pop(config.key))
-                results[number] = trial.result
-                moved(number, trial)
-                continue
-            in_flight[workers.submit(make_input(config))] = number, config
-        while search.asked == total and search.told in results:
-            search.tell(results.pop(search.told))
-        if in_flight:
-            done = workers.collect(timeout=1.0)
-            if not done:
-                waiting()
-            for ticket, result in done:
-                number, config = in_flight.pop(ticket)
-                results[number] = result
-                finished(number, config, result)
-                guard.check(result)
 
-
-class _Guard:
-    """Ends a search that goes nowhere."""
-
-    def __init__(self, worked: bool) -> None:
-        self._worked = worked
-        self._failures: list[MeasureResult] = []
+    def __init__(
+        self,
+        goals: Sequence[Goal],
+        workers: Workers,
+        total: int,
+        finished: Callable[[Sequence[News]], None],
+        waiting: Callable[[], None],
+        spent: Spent,
+        deadline: float | None = None,
+    ) -> None:
+        self._goals = goals
+        self._workers = workers
+        self._total = total
+        self._finished = finished
+        self._waiting = waiting
+        self._spent = spent
+        self._deadline = math.inf if deadline is None else deadline
+        self._window = window_of(workers.capacity)
+        self._turns = Turns(goals, max(1, min(self._window, total // max(len(goals), 1))))
+        self._order: deque[tuple[Goal, int]] = deque()
+        self._results: dict[tuple[int, int], MeasureResult] = {}
+        self._in_flight: dict[int, tuple[Goal, int, Config]] = {}
         self._lost = 0
 
-    def check(self, result: MeasureResult) -> None:
-        """Count ``result``; raise when too many failed."""
-        if result.ok:
-            self._worked = True
-            self._lost = 0
-            return
+    def run(self) -> bool:
+        """Search until all is told that shall be; returns whether the time was up before.
+
+        Raises:
+            MeasureError: workers are lost again and again.
+            LogError: a result cannot be written.
+        """
+        while True:
+            more = self._propose()
+            if not more:
+                while self._tell_next():
+                    pass
+            if not self._in_flight:
+                if not more:
+                    return False
+                continue
+            if not self._collect():
+                return True
+
+    def _propose(self) -> bool:
+        """Keep the pool full; returns whether there is more to propose once results are in."""
+        while len(self._in_flight) < self._workers.capacity:
+            if len(self._order) == self._window and not self._tell_next():
+                return True
+            if self._known() >= self._total or time.monotonic() >= self._deadline:
+                return False
+            with self._spent.on("propose"):
+                goal = self._turns.next()
+                found = None if goal is None else self._ask(goal)
+            if goal is None:
+                return False
+            if found is None:
+                continue
+            number, config, result = found
+            self._order.append((goal, number))
+            if result is not None:
+                self._results[id(goal), number] = result
+                continue
+            ticket = self._workers.submit(goal.input(config))
+            self._in_flight[ticket] = goal, number, config
+        return True
+
+    def _known(self) -> int:
+        return sum(goal.known for goal in self._goals)
+
+    def _ask(self, goal: Goal) -> tuple[int, Config, MeasureResult | None] | None:
+        """The next trial of a task; None where its template, space or sampler fails."""
+        try:
+            return goal.next()
+        except LogError:
+            raise
+        except Exception as error:
+            goal.fail(error)
+            return None
+
+    def _tell_next(self) -> bool:
+        """Tell the next result in order; False where it is not there yet."""
+        if not self._order:
+            return False
+        goal, number = self._order[0]
+        result = self._results.pop((id(goal), number), None)
+        if result is None:
+            return False
+        self._order.popleft()
+        with self._spent.on("propose"):
+            goal.tell(result)
+        return True
+
+    def _collect(self) -> bool:
+        """Wait for results; False when the time is up and what is in flight takes too long."""
+        if time.monotonic() >= self._deadline + GRACE:
+            return False
+        with self._spent.on("waiting"):
+            done = self._workers.collect(timeout=1.0)
+        if not done:
+            self._waiting()
+        # A ticket may be of an earlier search on this pool, which did not wait for it.
+        ours = [(t, plausible(result)) for t, result in done if t in self._in_flight]
+        news = [(*self._in_flight.pop(ticket), result) for ticket, result in ours]
+        self._finished(news)
+        for goal, number, _, result in news:
+            self._results[id(goal), number] = result
+            self._check(goal, result)
+        return True
+
+    def _check(self, goal: Goal, result: MeasureResult) -> None:
+        """End a search that goes nowhere."""
+        goal.count(result)
         self._lost = self._lost + 1 if result.status == "infra_error" else 0
         if self._lost >= LOST:
             raise MeasureError(
                 "tune", f"{LOST} workers were lost in a row", "the last one:\n" + result.error
             )
-        if not self._worked:
-            self._failures.append(result)
-            if len(self._failures) >= HOPELESS:
-                raise nothing_works(self._failures)
+
+
+def plausible(result: MeasureResult) -> MeasureResult:
+    """The result, or a failure where its costs cannot be times."""
+    if not result.ok or all(math.isfinite(cost) and cost > 0 for cost in result.costs):
+        return result
+    costs = ", ".join(map(str, result.costs))
+    error = f"costs are seconds, finite and above 0; these were reported: {costs}"
+    return replace(result, status="run_error", stage="run", costs=(), error=error)
 
 
 def nothing_works(failures: list[MeasureResult]) -> MeasureError:
-    """The error of a search in which every candidate failed; quotes the commonest failure."""
+    """The error of a search in which no candidate worked; quotes the commonest failure."""
+    if not failures:
+        return MeasureError(
+            "tune", "no trial of this task came to an end", "give it more trials, or more time"
+        )
     kinds: dict[tuple[str, str], list[MeasureResult]] = {}
     for failure in failures:
         kinds.setdefault((failure.status, _last_line(failure.error)), []).append(failure)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from whet.autotune.result import Trial, duration
@@ -13,7 +14,19 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 PLAIN_EVERY = 5.0
-"""Seconds between two plain lines."""
+"""Seconds between the first plain lines; a long search says less and less often."""
+PLAIN_SHARE, PLAIN_AT_MOST = 0.05, 60.0
+"""The pause grows to this share of the time that has passed, and to this many seconds at most."""
+
+
+@dataclass
+class _Goal:
+    """How far one task is."""
+
+    name: str
+    peak: float
+    best: Trial | None = None
+    done: int = 0
 
 
 class Progress:
@@ -21,10 +34,11 @@ class Progress:
 
     Args:
         name: what is tuned.
-        total: the number of trials in the end.
+        total: the number of trials in the end, of all tasks together.
         peak: FLOP/s that one core can do; 0 when not known.
         enabled: False prints nothing at all.
         stream: where to; None: standard error.
+        timeout: seconds from now after which the search ends anyway; None: it does not.
     """
 
     def __init__(
@@ -34,21 +48,33 @@ class Progress:
         peak: float = 0.0,
         enabled: bool = True,
         stream: IO[str] | None = None,
+        timeout: float | None = None,
     ) -> None:
         self.name = name
         self.total = total
-        self.peak = peak
         self.enabled = enabled
         self.stream = sys.stderr if stream is None else stream
-        self.best: Trial | None = None
         self.outcomes: Counter[str] = Counter()
         self.done = 0
         self.stage = ""
+        self._goals = {name: _Goal(name, peak)}
+        self._goal = self._goals[name]
         self._measured = 0  # by this run: what the pace is made of
         self._first = 0.0  # when the first of them ended: workers take a while to start
-        self._printed = time.monotonic()
+        self._began = self._printed = time.monotonic()
+        self._deadline = None if timeout is None else self._began + timeout
         self._live: Any = None
         self._bar: TaskID | None = None
+
+    @property
+    def best(self) -> Trial | None:
+        """The best trial so far, of the task at hand."""
+        return self._goal.best
+
+    @property
+    def peak(self) -> float:
+        """FLOP/s that one core can do for the task at hand; 0 when not known."""
+        return self._goal.peak
 
     def __enter__(self) -> Progress:
         if self.enabled and self.stream.isatty():
@@ -58,7 +84,8 @@ class Progress:
 
             self._live = Live(
                 BarColumn(bar_width=12),
-                TextColumn("{task.completed}/{task.total}  {task.fields[said]}"),
+                # Names and stages may hold brackets, which are not meant as markup.
+                TextColumn("{task.completed}/{task.total}  {task.fields[said]}", markup=False),
                 console=Console(file=self.stream),
                 refresh_per_second=4,
                 transient=False,
@@ -73,6 +100,17 @@ class Progress:
             self._live.stop()
             self._live = None
 
+    def at(self, name: str, peak: float | None = None) -> None:
+        """Say which of many tasks the following calls are about.
+
+        Args:
+            name: the task's; each keeps its own best and its own count.
+            peak: FLOP/s that one core can do at its dtype; None: as it was, 0 at first.
+        """
+        self._goal = self._goals.setdefault(name, _Goal(name, 0.0))
+        if peak is not None:
+            self._goal.peak = peak
+
     def say(self, text: str) -> None:
         """Print a line of its own."""
         if not self.enabled:
@@ -86,7 +124,7 @@ class Progress:
         """Say what is being done, where it is not a trial."""
         self.stage = stage
         if self._live is None:
-            self.say(f"{self.name}: {stage}")
+            self.say(f"{self._goal.name}: {stage}")
         else:
             self._refresh()
 
@@ -95,7 +133,8 @@ class Progress:
         for trial in trials:
             self._count(trial)
         if trials:
-            self.say(f"{self.name}: {len(trials)} of {self.total} trials are in the log already")
+            of = "" if self._many else f" of {self.total}"
+            self.say(f"{self._goal.name}: {len(trials)}{of} trials are in the log already")
 
     def trial(self, trial: Trial) -> None:
         """Count a new trial."""
@@ -110,8 +149,11 @@ class Progress:
         self._refresh()
 
     def line(self) -> str:
-        """The state in one line: best so far, outcomes, time left."""
+        """The state in one line: which task, its best so far, time left, outcomes."""
         parts = []
+        if self._many:
+            share = f" ({self._goal.done / self.done:.0%} of the trials)" if self.done else ""
+            parts.append(f"{self._goal.name}{share}")
         if self.best is not None:
             text = f"best {duration(self.best.cost)}"
             if self.best.flop:
@@ -126,25 +168,46 @@ class Progress:
         parts += [f"{n} {status}" for status, n in self.outcomes.most_common()]
         return "  ".join(parts)
 
+    @property
+    def _many(self) -> bool:
+        """Whether there are several tasks; the search itself counts only if it had trials."""
+        return len([g for g in self._goals.values() if g.name != self.name or g.done]) > 1
+
     def _count(self, trial: Trial) -> None:
         self.done += 1
+        goal = self._goal
+        goal.done += 1
         self.outcomes[trial.result.status] += 1
-        if trial.result.ok and (self.best is None or trial.cost < self.best.cost):
-            self.best = trial
+        if trial.result.ok and (goal.best is None or trial.cost < goal.best.cost):
+            goal.best = trial
 
     def _left(self) -> str:
-        if self._measured < 2 or self.done >= self.total:
+        """The time left: what the pace says, and never more than the deadline allows."""
+        if self.done >= self.total:
             return ""
-        pace = (time.monotonic() - self._first) / (self._measured - 1)
-        seconds = round(pace * (self.total - self.done))
-        minutes, seconds = divmod(seconds, 60)
-        return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+        now = time.monotonic()
+        bounds = []
+        if self._measured >= 2:
+            pace = (now - self._first) / (self._measured - 1)
+            bounds.append(pace * (self.total - self.done))
+        if self._deadline is not None:
+            bounds.append(max(self._deadline - now, 0.0))
+        return clock(min(bounds)) if bounds else ""
 
     def _refresh(self) -> None:
         if self._live is not None:
             self._live.update(self._bar, completed=self.done, total=self.total, said=self.line())
             return
         now = time.monotonic()
-        if now - self._printed >= PLAIN_EVERY:
+        pause = min(max(PLAIN_EVERY, PLAIN_SHARE * (now - self._began)), PLAIN_AT_MOST)
+        if now - self._printed >= pause:
             self._printed = now
             self.say(f"{self.name}: {self.done}/{self.total}  {self.line()}")
+
+
+def clock(seconds: float) -> str:
+    """A time to wait, for people: ``14 s``, ``2 min 24 s``, ``3 h 5 min``."""
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

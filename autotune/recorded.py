@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whet.autotune.result import Trial
-from whet.db.decision import FINALISTS_RUN, deciding
+from whet.db.decision import FINALISTS_RUN, Verdict, deciding, judge
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
     from whet.db import TuningLog
     from whet.db.identity import Device
-    from whet.db.records import TrialRecord
+    from whet.db.records import RunRecord, TrialRecord
     from whet.search_spaces import Workload
 
 
@@ -28,17 +28,24 @@ class Recorded:
         finals: the newest finished interleaved measurement of the default and the fastest.
         newer: trials of searches that were begun after ``finals``.
         best: what the log says is best; None where nothing worked.
+        searches: the runs of ``searched``, oldest first.
     """
 
     searched: list[Trial]
     finals: list[Trial]
     newer: list[Trial]
     best: Trial | None
+    searches: list[RunRecord]
 
     @property
     def settled(self) -> bool:
         """Whether the best and the default were measured together, with nothing tried since."""
         return bool(self.finals) and not self.newer
+
+    @property
+    def verdict(self) -> Verdict[Trial]:
+        """What the last interleaved measurement says."""
+        return judge(self.finals)
 
     @property
     def default(self) -> Trial | None:
@@ -77,6 +84,7 @@ def read_recorded(
         finals=[trial_of(r) for r in records if r.run_id == decide.finals],
         newer=[trial_of(r) for r in searches if r.run_id in newer],
         best=trial_of(best) if best else None,
+        searches=[runs[i] for i in sorted({r.run_id for r in searches})],
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import optuna
+    import pandas
 
     from whet.autotune.task import Task
     from whet.measure.values import MeasureResult
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 FINISHED = "finished"
 INTERRUPTED = "interrupted"
 EXHAUSTED = "exhausted"
+STOPPED = "stopped"
+FAILED = "failed"
 
 
 @dataclass(frozen=True)
@@ -64,14 +69,24 @@ class TuneResult:
     Attributes:
         task: what was tuned.
         best: the winner of the last, interleaved measurement; the default config where nothing
-            beat it; None when the search was interrupted before anything worked.
+            is faster for certain; None when the search ended before anything worked.
         default: the default config, measured beside the winner; None as above.
         trials: all trials in order, as they were measured during the search.
         log: where they are recorded.
-        state: ``"finished"``, ``"exhausted"`` (the space is smaller than the budget) or
-            ``"interrupted"``.
+        state: ``"finished"``, ``"stopped"`` (before its number of trials, for the reason in
+            ``stopped``), ``"exhausted"`` (the space is smaller than the budget),
+            ``"interrupted"``, or ``"failed"`` (one of many tasks; ``stopped`` says why).
         compared: whether best and default were measured again, interleaved with each other.
         peak: FLOP/s that one core can do at most; 0 when not measured.
+        speedup_interval: where the true speed-up lies with at least 95 % confidence, from the
+            paired rounds of the last measurement; None where there were too few of them.
+        better: whether the winner is faster than the default beyond the noise; False: nothing is,
+            and ``best`` is the default.
+        stopped: why the search ended early; "" where it did not.
+        seconds: where the time of this call went: ``wall``; of the searching process ``propose``
+            (``model`` of it in the cost model), ``features``, ``log``, ``waiting`` (for workers),
+            ``start`` and ``finalists``; of the workers ``build`` and ``measure``. With many tasks
+            ``wall`` and ``waiting`` are shared out by the trials.
     """
 
     task: Task
@@ -82,6 +97,10 @@ class TuneResult:
     state: str = FINISHED
     compared: bool = True
     peak: float = 0.0
+    speedup_interval: tuple[float, float] | None = None
+    better: bool = True
+    stopped: str = ""
+    seconds: dict[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def speedup(self) -> float:
@@ -92,17 +111,31 @@ class TuneResult:
 
     @cached_property
     def study(self) -> optuna.Study:
-        """The search as an Optuna study, for its plots and analyses (imports Optuna)."""
-        from whet.autotune.study import study_of
+        """The search as an Optuna study, for its plots and its dashboard (imports Optuna).
 
-        return study_of(self.task.config_space, self.trials)
+        Its parameters are what was chosen: see :func:`whet.autotune.optuna_view.study_of`.
+        """
+        from whet.autotune.optuna_view import study_of
+
+        return study_of(self.trials, str(self.task.workload))
+
+    def trials_dataframe(self) -> pandas.DataFrame:
+        """One row a trial, one column a knob: see :func:`whet.autotune.dataframe.trials_dataframe`.
+
+        Raises:
+            ArgumentError: pandas is not installed.
+        """
+        from whet.autotune.dataframe import trials_dataframe
+
+        return trials_dataframe(self.trials)
 
     def outcomes(self) -> dict[str, int]:
         """How many trials ended with each status, the commonest first."""
         return dict(Counter(t.result.status for t in self.trials).most_common())
 
     def __str__(self) -> str:
-        lines = [f"{self.task.workload}: {len(self.trials)} trials, {self.state}"]
+        why = f": {self.stopped}" if self.stopped else ""
+        lines = [f"{self.task.workload}: {len(self.trials)} trials, {self.state}{why}"]
         failed = {k: n for k, n in self.outcomes().items() if k != "ok"}
         if failed:
             lines.append("  failed   " + ", ".join(f"{n} {k}" for k, n in failed.items()))
@@ -113,12 +146,22 @@ class TuneResult:
         else:
             lines.append(f"  best     {self._line(self.best)}")
             lines.append(f"  config   {self.best.config}")
-            if self.speedup == self.speedup:
-                how = "" if self.compared else " (as measured during the search)"
-                lines.append(f"  speed-up {self.speedup:.2f}x over the default config{how}")
+            if not math.isnan(self.speedup):
+                lines.append(f"  speed-up {self._speedup_text()}")
         if self.log:
             lines.append(f"  log      {self.log}")
         return "\n".join(lines)
+
+    def _speedup_text(self) -> str:
+        if not self.better:
+            return "none: no config is faster than the default beyond the noise"
+        text = f"{self.speedup:.2f}x over the default config"
+        if not self.compared:
+            return text + " (as measured during the search)"
+        if self.speedup_interval is None:
+            return text
+        low, high = self.speedup_interval
+        return f"{text}  (95 %: {low:.2f}x to {high:.2f}x)"
 
     def _line(self, trial: Trial) -> str:
         if not trial.result.ok:
@@ -129,6 +172,16 @@ class TuneResult:
             if self.peak:
                 text += f"  {trial.gflops * 1e9 / self.peak:.0%} of one core's FMA peak"
         return text + f"  (trial {trial.number})"
+
+
+class TuneResults(tuple[TuneResult, ...]):
+    """The outcomes of :func:`whet.tune` for many tasks, in the order given; ``print`` sums up."""
+
+    def __new__(cls, results: Iterable[TuneResult]) -> TuneResults:
+        return super().__new__(cls, results)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
 
 
 def duration(seconds: float) -> str:

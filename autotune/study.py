@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from whet.autotune.result import Trial
+from whet.compiler.errors import SpaceError
 
 if TYPE_CHECKING:
-    import optuna
-
     from whet.autotune.samplers.base import SpaceSampler
     from whet.measure.values import MeasureResult
     from whet.search_spaces import Config, ConfigSpace
@@ -42,8 +42,16 @@ class Search:
     def ask(self) -> Config:
         """The config that the sampler proposes for trial number ``asked``."""
         trial = self.study.ask(self.distributions)
+        point = np.array([trial.params[name] for name in self.distributions], dtype=np.int64)
+        if not self.space.is_valid(point):
+            raise SpaceError(
+                f"trial {self.asked} of {type(self.sampler).__name__}",
+                f"it proposes {dict(zip(self.distributions, map(int, point)))}, which the space's "
+                "constraints exclude",
+                "a sampler proposes valid points only: space.repair(point) gives the nearest",
+            )
         self.asked += 1
-        return self.space.decode(tuple(trial.params[name] for name in self.distributions))
+        return self.space.decode(point)
 
     def place(self, config: Config) -> None:
         """Make ``config`` trial number ``asked``, without asking the sampler."""
@@ -57,6 +65,10 @@ class Search:
         )
         self.asked += 1
 
+    def expected_gain(self) -> float | None:
+        """The relative improvement that the sampler expects next; None: it has no opinion."""
+        return self.sampler.expected_gain(self.sampler.history(self.study))
+
     def tell(self, result: MeasureResult) -> None:
         """Tell the result of trial number ``told``: always the next one in order."""
         from optuna.trial import TrialState
@@ -65,39 +77,8 @@ class Search:
         self.told += 1
         if result.ok:
             self.study.tell(number, result.cost)
-        elif getattr(self.sampler, "failures_are_infinite", False):
-            self.study.tell(number, math.inf)
         else:
             self.study.tell(number, state=TrialState.FAIL)
-
-
-def study_of(space: ConfigSpace, trials: Iterable[Trial]) -> optuna.Study:
-    """A finished Optuna study of recorded trials; configs and statuses are user attributes."""
-    import optuna
-    from optuna.trial import TrialState, create_trial
-
-    from whet.autotune.samplers.base import distributions
-
-    study = optuna.create_study(direction="minimize")
-    dists = distributions(space)
-    added = []
-    for trial in trials:
-        ok = trial.result.ok
-        attributes: dict[str, Any] = {
-            "number": trial.number,
-            "config": str(trial.config),
-            "status": trial.result.status,
-        }
-        frozen = create_trial(
-            state=TrialState.COMPLETE if ok else TrialState.FAIL,
-            value=trial.cost if ok else None,
-            params=dict(zip(dists, map(int, space.encode(trial.config)))),
-            distributions=dict(dists),
-            user_attrs=attributes,
-        )
-        added.append(frozen)
-    study.add_trials(added)
-    return study
 
 
 def slots(records: Sequence[Trial], default: Config) -> dict[int, Trial]:

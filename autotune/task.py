@@ -11,7 +11,10 @@ from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
+    from whet.compiler.te import Tensor
     from whet.search_spaces import Config, ConfigSpace, Template, Workload
+
+LEVELS = ("full", "quick")
 
 
 @dataclass(frozen=True)
@@ -22,11 +25,13 @@ class Task:
         workload: the template's name and its arguments.
         target: a canonical target: features, vector width and threads filled in.
         template: the schedule template.
+        level: ``"full"``, or ``"quick"`` for a space with fewer choices a knob.
     """
 
     workload: Workload
     target: Target
     template: Template
+    level: str = "full"
 
     @property
     def name(self) -> str:
@@ -47,7 +52,7 @@ class Task:
     def config_space(self) -> ConfigSpace:
         """All configs of the template for these arguments, and the default one."""
         with self.target:
-            return self.template.space(self.workload)
+            return self.template.space(self.workload, self.level)
 
     @cached_property
     def flop(self) -> int:
@@ -70,37 +75,90 @@ class Task:
         with self.target:
             return self.template.instantiate(self.workload, config or self.config_space.default)
 
+    def __reduce__(self) -> tuple:
+        """Without the space: another process collects its own, with its own constraints."""
+        return Task, (self.workload, self.target, self.template, self.level)
+
     def __str__(self) -> str:
         return f"{self.workload} on {self.target}"
 
 
 def create_task(
-    name: str | Template, args: Sequence[Any] = (), target: Target | str | dict | None = None
+    name: str | Template | None = None,
+    args: Sequence[Any] | None = None,
+    target: Target | str | dict | None = None,
+    *,
+    outputs: Tensor | Sequence[Tensor] | None = None,
+    space: str = "full",
 ) -> Task:
-    """A task from a template, its arguments and a target.
+    """A task from a template and its arguments, or from a compute graph.
 
     Args:
-        name: the name of a template (``whet.list_templates()``), or the template itself.
-        args: the template's arguments: numbers, strings, bools, None and nested tuples.
+        name: the name of a template (``whet.list_templates()``), or the template itself. With
+            ``outputs``: a word for people that becomes part of the workload's name.
+        args: the template's arguments: numbers, strings, bools, None and nested tuples. With
+            ``outputs``: the tensors that the kernel takes; default: the inputs in the order in
+            which the computation meets them, then the outputs.
         target: what to compile for; None: the target in force, else this machine's CPU.
+        outputs: tensors that ``te.compute`` or ``te.extern`` made. No template is needed: the space
+            is derived from what they compute. Such a task is named by the graph's structure and its
+            extents, and can be made again only by the code that makes the graph: a log holds the
+            name and the configs, not the computation.
+        space: ``"full"``, or ``"quick"``: fewer choices a knob, for short searches. Records of
+            either are found by both.
 
     Raises:
-        ArgumentError: ``args`` is no tuple. A template checks the values when it is first run, at
-            the latest when the task is built, tuned or asked for its space.
-        SpaceError: no template has this name, or the arguments do not fit it.
+        ArgumentError: ``args`` is no tuple, ``outputs`` are no tensors of known extents, or there
+            is no such level.
+        SpaceError: no template has this name, the arguments do not fit it, or it raises for its
+            default config. WhetErrors of the template are passed on.
         TargetError: the target is unknown or misspelt.
     """
     from whet.compiler.target import Target as TargetClass
     from whet.search_spaces import get_template
 
-    if isinstance(args, str | bytes) or not isinstance(args, Sequence):
+    if space not in LEVELS:
         raise ArgumentError(
-            f"create_task({name!r}, args={args!r})",
-            f"args is a {type(args).__name__}; it must be a tuple of the template's arguments",
-            "one argument is written (x,)",
+            f"create_task(..., space={space!r})",
+            "there is no such level",
+            f"levels: {', '.join(LEVELS)}",
         )
-    template = get_template(name) if isinstance(name, str) else name
+    if outputs is not None:
+        template, workload = _from_graph(name, args, outputs)
+    else:
+        if name is None:
+            raise ArgumentError(
+                "create_task()",
+                "neither a template nor outputs are named",
+                'create_task("matmul", args=(64, 64, 64)), or create_task(outputs=[C])',
+            )
+        args = () if args is None else args
+        if isinstance(args, str | bytes) or not isinstance(args, Sequence):
+            raise ArgumentError(
+                f"create_task({name!r}, args={args!r})",
+                f"args is a {type(args).__name__}; it must be a tuple of the template's arguments",
+                "one argument is written (x,)",
+            )
+        template = get_template(name) if isinstance(name, str) else name
+        workload = template.workload(*args)
     if target is None:
         target = TargetClass.current(allow_none=True) or "llvm"
     canonical = (target if isinstance(target, TargetClass) else TargetClass(target)).canonical()
-    return Task(template.workload(*args), canonical, template)
+    task = Task(workload, canonical, template, space)
+    _ = task.config_space  # a template that cannot run says so here, and not once a trial
+    return task
+
+
+def _from_graph(name: Any, args: Any, outputs: Any) -> tuple[Template, Workload]:
+    from whet.search_spaces.builtin import BUILTIN
+    from whet.search_spaces.derived.asked import template_of
+    from whet.search_spaces.template import Template
+
+    if isinstance(name, Template) or name in BUILTIN:
+        shown = name.name if isinstance(name, Template) else name
+        raise ArgumentError(
+            f"create_task({shown!r}, outputs=...)",
+            "a template computes its own outputs; there is a task from either, not from both",
+            "leave outputs out, or the template; name= is a word of your own then",
+        )
+    return template_of(outputs, args, name)

@@ -3,20 +3,24 @@
 A search measures each candidate alone, and the smallest of many noisy numbers is a lucky one. So a
 search ends by measuring its fastest candidates and the default config once more, in turns, as a run
 of its own (``sampler="finalists"``). The winner of the newest such run that was finished is the
-best; only a cheaper success of a search that was begun after it takes its place. Where none was
-finished, the cheapest success is the best. The default config (number 0) wins a tie.
+best, and that is the default config (number 0) unless another is faster beyond the noise; only a
+cheaper success of a search that was begun after it takes its place. Where none was finished, the
+cheapest success is the best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from whet.measure.values import MeasureResult
 
 FINALISTS_RUN = "finalists"
 """The ``sampler`` of a run that holds an interleaved last measurement, not a search."""
+CONFIDENCE = 0.95
+"""How sure an interval is at least."""
 
 
 class Measured(Protocol):
@@ -35,6 +39,67 @@ def cheapest(trials: Iterable[M]) -> M | None:
     """The success with the smallest cost, of equals the one with the lowest number; or None."""
     ok = (trial for trial in trials if trial.result.ok)
     return min(ok, key=lambda trial: (trial.result.cost, trial.number), default=None)
+
+
+@dataclass(frozen=True)
+class Verdict(Generic[M]):
+    """What an interleaved measurement says.
+
+    Attributes:
+        best: the winner: the default where nothing is faster beyond the noise; None: nothing ran.
+        default: the default config's trial; None where it was not measured.
+        interval: where the fastest other config's speed-up over the default lies with at least
+            95 % confidence; None where too few rounds were measured to say.
+        better: whether ``best`` is another config than the default.
+    """
+
+    best: M | None
+    default: M | None
+    interval: tuple[float, float] | None
+    better: bool
+
+
+def judge(finals: Iterable[M]) -> Verdict[M]:
+    """The verdict of trials that were measured in turns; the i-th costs of all are one round.
+
+    A trial that clearly fell behind has fewer rounds than the others. What was measured to the end
+    with the smallest median challenges the default, and wins if the whole interval of its speed-up
+    is above 1 (its median, where there are too few rounds for an interval).
+    """
+    trials = list(finals)
+    default = next((t for t in trials if t.number == 0), None)
+    others = [t for t in trials if t.result.ok and t is not default]
+    longest = max((len(t.result.costs) for t in others), default=0)
+    rival = cheapest(t for t in others if len(t.result.costs) == longest)
+    if default is None or not default.result.ok:
+        return Verdict(rival, default, None, rival is not None)
+    if rival is None:
+        return Verdict(default, default, None, False)
+    pairs = zip(default.result.costs, rival.result.costs)
+    logs = median_interval([math.log(a / b) for a, b in pairs])
+    interval = logs and (math.exp(logs[0]), math.exp(logs[1]))
+    better = interval[0] > 1 if interval else rival.result.cost < default.result.cost
+    return Verdict(rival if better else default, default, interval or None, better)
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Where the median lies that ``values`` were drawn around, with at least 95 % confidence.
+
+    The k-th smallest to the k-th largest value: how many values fall below the median is binomial
+    whatever they are drawn from, so that one round which something disturbed moves the interval by
+    a place and not, as with Student's, by its size.
+
+    Returns:
+        None for fewer than six values: even the smallest to the largest would not be sure enough.
+    """
+    n, k, tail = len(values), 0, 0.0
+    while True:
+        tail += math.comb(n, k) * 0.5**n
+        if 2 * tail > 1 - CONFIDENCE:
+            break
+        k += 1
+    ordered = sorted(values)
+    return (ordered[k - 1], ordered[n - k]) if k else None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from whet.compiler.errors import LogError, WhetError
-from whet.db import queries
+from whet.db import queries, vectors
 from whet.db.identity import plain_json
 from whet.db.models import TrialRow
 from whet.db.records import RunRecord
@@ -86,6 +86,8 @@ def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
                         "flop": trial.flop,
                         "result": trial.result.to_json(),
                     }
+                    if trial.features:
+                        line["features"] = trial.features
                     file.write(plain_json(line) + "\n")
                     trials += 1
         os.replace(draft, path)
@@ -172,6 +174,9 @@ def _import_line(connection: sa.Connection, data: Any, run_ids: dict[str, int]) 
     result = _typed(fields["result"], RESULT_TYPES, "result")
     known = [time for time in result["timings"].values() if time is not None]
     numbers = [*result["costs"], fields["flop"], *known]
+    features = data.get("features", "")  # logs of earlier versions have none
+    if features and not (isinstance(features, str) and vectors.is_packed(features)):
+        raise ValueError(f"'features' of a trial cannot be {json.dumps(features)[:60]}")
     if not all(type(n) in (int, float) and math.isfinite(n) and n >= 0 for n in numbers):
         raise ValueError("costs, timings and flop are finite numbers, at least 0")
     run_id = run_ids[fields["run"]]
@@ -185,4 +190,5 @@ def _import_line(connection: sa.Connection, data: Any, run_ids: dict[str, int]) 
         Config.from_json(fields["config"]),
         MeasureResult.from_json(result),
         fields["flop"],
+        features,
     )

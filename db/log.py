@@ -6,13 +6,13 @@ import os
 import time
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError, SpaceError
-from whet.db.identity import Device, clean_text, device_key, digest, target_json, this_device
+from whet.db.identity import Device, clean_text, device_key, target_json, this_device
 from whet.db.records import RunRecord, TaskSummary, TrialRecord
 from whet.measure.values import MeasureResult
 from whet.search_spaces.values import Config, Workload
@@ -84,7 +84,15 @@ class TuningLog:
         self._engine.dispose()
 
     @contextmanager
-    def _reading(self, asked: str) -> Iterator[sa.Connection]:
+    def reading(self, asked: str) -> Iterator[sa.Connection]:
+        """One transaction that only reads.
+
+        Args:
+            asked: what is being read, for the error's text.
+
+        Raises:
+            LogError: the database refused.
+        """
         from whet.db import engine
 
         with (
@@ -193,7 +201,13 @@ class TuningLog:
                 raise LogError(f"finish run {run_id}", f"{self.location} has no such run")
 
     def add_trial(
-        self, run_id: int, number: int, config: Config, result: MeasureResult, flop: float = 0
+        self,
+        run_id: int,
+        number: int,
+        config: Config,
+        result: MeasureResult,
+        flop: float = 0,
+        features: str = "",
     ) -> None:
         """Record a trial; it is on disk when this returns. The same trial again changes nothing.
 
@@ -203,20 +217,35 @@ class TuningLog:
             config: the candidate.
             result: what came of it.
             flop: arithmetic operations of one call; 0 when not known.
+            features: what a cost model saw of it, from :func:`whet.db.vectors.pack`; "": nothing.
 
         Raises:
             LogError: no such run; the number is taken by another trial; the config is of another
                 space than the run's; a success without a finite cost; the log cannot be written.
         """
+        self.add_trials([(run_id, number, config, result, flop, features)])
+
+    def add_trials(
+        self, entries: Sequence[tuple[int, int, Config, MeasureResult, float, str]]
+    ) -> None:
+        """:meth:`add_trial` for several, given its arguments, in one transaction: all or none."""
         from whet.db import queries
 
-        with self.writing(f"add trial {number} of run {run_id}") as connection:
-            keys = self._keys_of_run.get(run_id) or queries.run_keys(connection, run_id)
-            if keys is None:
-                asked = f"add trial {number} of run {run_id}"
-                raise LogError(asked, f"{self.location} has no such run", "start_run() gives one")
-            self._keys_of_run[run_id] = keys
-            queries.insert_trial(connection, keys, run_id, number, config, result, flop)
+        if not entries:
+            return
+        first = f"add trial {entries[0][1]} of run {entries[0][0]}"
+        with self.writing(first) as connection:
+            for run_id, number, config, result, flop, features in entries:
+                keys = self._keys_of_run.get(run_id) or queries.run_keys(connection, run_id)
+                if keys is None:
+                    asked = f"add trial {number} of run {run_id}"
+                    raise LogError(
+                        asked, f"{self.location} has no such run", "start_run() gives one"
+                    )
+                self._keys_of_run[run_id] = keys
+                queries.insert_trial(
+                    connection, keys, run_id, number, config, result, flop, features
+                )
 
     def trials(
         self,
@@ -230,8 +259,8 @@ class TuningLog:
         """The trials that match everything given (None: any), in order of runs and numbers."""
         from whet.db import queries
 
-        with self._reading("read trials") as connection:
-            where = self._where(connection, workload, target, device, fingerprint)
+        with self.reading("read trials") as connection:
+            where = queries.conditions(connection, workload, target, device, fingerprint)
             if where is None:
                 return []
             if status is not None:
@@ -260,8 +289,8 @@ class TuningLog:
         from whet.db import queries
 
         device = this_device() if device is None else device
-        with self._reading("read the best trial") as connection:
-            where = self._where(connection, workload, target, device, fingerprint)
+        with self.reading("read the best trial") as connection:
+            where = queries.conditions(connection, workload, target, device, fingerprint)
             return None if where is None else queries.best_trial(connection, where)
 
     def best_config(
@@ -320,7 +349,7 @@ class TuningLog:
         from whet.db import queries
 
         device = this_device() if device is None else device
-        with self._reading("look up a program") as connection:
+        with self.reading("look up a program") as connection:
             device_id = queries.find_device_id(connection, device)
             if not program_hash or device_id is None:
                 return None
@@ -342,7 +371,7 @@ class TuningLog:
         """Every search, oldest first."""
         from whet.db import queries
 
-        with self._reading("read runs") as connection:
+        with self.reading("read runs") as connection:
             return queries.select_runs(connection)
 
     def summary(self) -> list[TaskSummary]:
@@ -352,7 +381,7 @@ class TuningLog:
         """
         from whet.db import queries
 
-        with self._reading("summarise trials") as connection:
+        with self.reading("summarise trials") as connection:
             return queries.summarise(connection)
 
     def export_json(self, path: str | os.PathLike[str]) -> int:
@@ -366,30 +395,3 @@ class TuningLog:
         from whet.db import exchange
 
         return exchange.import_json(self, path)
-
-    @staticmethod
-    def _where(
-        connection: sa.Connection,
-        workload: Workload | None,
-        target: Target | dict[str, Any] | str | None,
-        device: Device | None,
-        fingerprint: str | None,
-    ) -> dict[str, Any] | None:
-        """Columns and values that a trial must have; None where no trial can."""
-        from whet.db import queries
-        from whet.db.models import TargetRow, WorkloadRow
-
-        where: dict[str, Any] = {}
-        if workload is not None:
-            found = queries.find_id(connection, WorkloadRow, digest(workload.to_json()))
-            where["workload_id"] = found
-        if target is not None:
-            found = queries.find_id(connection, TargetRow, digest(target_json(target)))
-            where["target_id"] = found
-        if device is not None:
-            where["device_id"] = queries.find_device_id(connection, device)
-        if None in where.values():
-            return None
-        if fingerprint is not None:
-            where["space_fingerprint"] = fingerprint
-        return where

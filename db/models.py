@@ -124,6 +124,7 @@ class TrialRow(Base):
     timings: Mapped[Any] = mapped_column(JSONText)
     environment: Mapped[Any] = mapped_column(JSONText)
     timestamp: Mapped[float] = mapped_column(Double)
+    features: Mapped[str | None] = mapped_column(Text)
 
     __table_args__ = (
         UniqueConstraint("run_id", "number"),

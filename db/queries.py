@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
 from whet.compiler.errors import LogError
-from whet.db.decision import FINALISTS_RUN, cheapest, deciding
-from whet.db.identity import Device, clean_text, device_key, digest
+from whet.db.decision import FINALISTS_RUN, deciding, judge
+from whet.db.identity import Device, clean_text, device_key, digest, target_json
 from whet.db.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.db.records import RunRecord, TaskSummary, TrialRecord
 from whet.measure.values import MeasureResult
 from whet.search_spaces.values import Config, Workload
+
+if TYPE_CHECKING:
+    from whet.compiler.target import Target
 
 Identity = type[WorkloadRow] | type[TargetRow] | type[DeviceRow]
 
@@ -41,6 +44,30 @@ def find_id(connection: sa.Connection, table: Identity, value_digest: str) -> in
 def find_device_id(connection: sa.Connection, device: Device) -> int | None:
     """The id of a device, or None."""
     return find_id(connection, DeviceRow, digest(device_key(device)))
+
+
+def conditions(
+    connection: sa.Connection,
+    workload: Workload | None,
+    target: Target | dict[str, Any] | str | None,
+    device: Device | None,
+    fingerprint: str | None,
+) -> dict[str, Any] | None:
+    """Columns and values that a trial must have; None where no trial can."""
+    where: dict[str, Any] = {}
+    if workload is not None:
+        found = find_id(connection, WorkloadRow, digest(workload.to_json()))
+        where["workload_id"] = found
+    if target is not None:
+        found = find_id(connection, TargetRow, digest(target_json(target)))
+        where["target_id"] = found
+    if device is not None:
+        where["device_id"] = find_device_id(connection, device)
+    if None in where.values():
+        return None
+    if fingerprint is not None:
+        where["space_fingerprint"] = fingerprint
+    return where
 
 
 def _find_or_insert(
@@ -110,6 +137,7 @@ def insert_trial(
     config: Config,
     result: MeasureResult,
     flop: float,
+    features: str = "",
 ) -> None:
     """Insert a trial; the same trial again is no error and changes nothing.
 
@@ -140,6 +168,7 @@ def insert_trial(
         "timings": result.timings,
         "environment": result.environment,
         "timestamp": result.timestamp,
+        "features": features or None,
     }
     try:
         with connection.begin_nested():
@@ -206,6 +235,7 @@ def _record(row: Any, identities: Identities) -> TrialRecord:
         config=Config.from_json(row.config),
         result=result_of(row),
         flop=row.flop,
+        features=row.features or "",
     )
 
 
@@ -254,7 +284,7 @@ def best_trial(connection: sa.Connection, where: dict[str, Any]) -> TrialRecord 
         decide = deciding(runs)
         best = _only(connection, best_query(of_space, decide.searches))
         if decide.finals is not None:
-            final = cheapest(select_trials(connection, of_space, decide.finals))
+            final = judge(select_trials(connection, of_space, decide.finals)).best
             if final is not None and (best is None or final.cost <= best.cost):
                 best = final
         candidates += [best] if best else []

@@ -23,6 +23,7 @@ class TrialRecord:
         config: the candidate.
         result: what came of it.
         flop: arithmetic operations of one call; 0 when not known.
+        features: what a cost model saw of it, as :mod:`whet.db.vectors` writes it; "": not kept.
     """
 
     number: int
@@ -33,6 +34,7 @@ class TrialRecord:
     config: Config
     result: MeasureResult
     flop: float = 0.0
+    features: str = ""
 
     @property
     def cost(self) -> float:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from whet.compiler.errors import LogError
 from whet.db import engine as db_engine
 
-SCHEMA = "0001"
+SCHEMA = "0002"
 """The newest revision in ``migrations/versions``: what this version of Whet reads and writes."""
 
 VERSION_TABLE = "whet_version"
@@ -62,7 +62,10 @@ def make_ready(place: db_engine.Place, engine: sa.Engine, read_only: str) -> Non
         )
     if read_only:
         why = "there is no log in it yet" if found is None else f"its tables are of version {found}"
-        raise LogError(asked, f"{why}, and {read_only}", "open it, or a copy of it, for writing")
+        way_out = (
+            "give a log that was tuned with" if found is None else f"whet upgrade {place.shown}"
+        )
+        raise LogError(asked, f"{why}, and {read_only}", way_out)
     upgrade(place)
 
 

@@ -33,6 +33,11 @@ class Expected:
             self._bound = np.abs(wide) * self.rtol + self.rtol * scale
         self._bound[np.isinf(wide)] = np.nan  # nothing but itself is near infinity
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds."""
+        return self.want.nbytes + (0 if self._exact else self._bound.nbytes)
+
     def difference(self, got: np.ndarray) -> str:
         """What is wrong with ``got``, in words; empty when nothing is."""
         bad = self._bad(got)

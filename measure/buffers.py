@@ -96,6 +96,12 @@ class Arguments:
             self._values.append(buffer.array)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        held = [buffer.array.nbytes for _, buffer in self._buffers]
+        return sum(held) + sum(array.nbytes for array in self._initial.values())
+
+    @property
     def values(self) -> tuple[Any, ...]:
         """Arrays and numbers in the order of the signature."""
         return tuple(self._values)

@@ -51,14 +51,15 @@ def build_candidate(inp: MeasureInput) -> Built:
     """
     from whet.compiler import driver
     from whet.compiler.target import Target
-    from whet.search_spaces import instantiate, resolve
+    from whet.search_spaces import resolve
 
     begin = time.perf_counter()
     target = Target(inp.target)
     try:
-        resolve(inp.template)
+        # The very template that was sent: another one of its name may have been registered since.
+        template = resolve(inp.template)
         with target:
-            schedule, args = instantiate(inp.workload, inp.config)
+            schedule, args = template.instantiate(inp.workload, inp.config)
             module = driver.lower(schedule, args)
         program_hash = hash_program(module.program_hash(), inp.target)
     except MemoryError:

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
@@ -19,7 +19,7 @@ from typing import Protocol, Self, TypeVar
 from whet.compiler.errors import MeasureError, WhetError
 from whet.measure.builder import Built
 from whet.measure.gate import Gate
-from whet.measure.pool import Known
+from whet.measure.pool import Known, Rounds
 from whet.measure.runner import RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions, MeasureResult
 
@@ -60,6 +60,16 @@ class _Job:
     built: Built | None = None
 
 
+class _Reference:
+    """The default config of one workload, built when its first candidate is."""
+
+    def __init__(self, inp: MeasureInput) -> None:
+        self.inp = inp
+        self.built: Built | None = None
+        self.claimed = False
+        self.ready = threading.Event()
+
+
 class StagedPool:
     """A pool over given stages; see :class:`whet.measure.pool.Pool` for its methods.
 
@@ -67,7 +77,7 @@ class StagedPool:
         builders: at least one.
         measurers: at least one; each has a device of its own.
         options: how to measure.
-        reference: the default config, built first and compared with; None: numbers are not checked.
+        reference: what to :meth:`compare_with` from the start; None: nothing yet.
         known: asked with a program's hash between build and run, from the pool's threads.
     """
 
@@ -80,12 +90,11 @@ class StagedPool:
         known: Known | None = None,
     ) -> None:
         self.capacity = 2 * len(builders) + len(measurers)
-        self.best_cost: float | None = None
+        self.best_costs: dict[str, float] = {}
         self.options = options
         self._builders, self._measurers = list(builders), list(measurers)
-        self._reference_input, self._known = reference, known
-        self._reference: Built | None = None
-        self._reference_ready = threading.Event()
+        self._known = known
+        self._references: dict[str, _Reference] = {}
         self._to_build: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._to_run: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
@@ -96,15 +105,25 @@ class StagedPool:
         self._failure: BaseException | None = None
         self._closed = False
         self._gates: dict[str, Gate] = {}
+        if reference is not None:
+            self.compare_with(reference)
         self._threads = [
-            threading.Thread(target=self._build_loop, args=(i, one), daemon=True)
-            for i, one in enumerate(self._builders)
+            threading.Thread(target=self._build_loop, args=(one,), daemon=True)
+            for one in self._builders
         ] + [
             threading.Thread(target=self._run_loop, args=(one,), daemon=True)
             for one in self._measurers
         ]
         for thread in self._threads:
             thread.start()
+
+    def compare_with(self, reference: MeasureInput) -> None:
+        """Check a workload's numbers; see :meth:`whet.measure.pool.Pool.compare_with`."""
+        with self._changed:
+            self._check_open("compare_with")
+            known = self._references.get(reference.workload.key)
+            if known is None or known.inp != reference:
+                self._references[reference.workload.key] = _Reference(reference)
 
     def submit(self, inp: MeasureInput) -> int:
         """Queue a candidate; its ticket, counted from 0."""
@@ -128,25 +147,27 @@ class StagedPool:
             done, self._done = self._done, []
             return done
 
-    def remeasure(self, inputs: list[MeasureInput], repeats: int) -> list[MeasureResult]:
+    def remeasure(self, inputs: list[MeasureInput], rounds: int | Rounds) -> list[MeasureResult]:
         """Measure candidates in turns; see :meth:`whet.measure.pool.Pool.remeasure`."""
         with self._changed:
             self._check_open("remeasure")
-        self._reference_ready.wait()
         begin = time.perf_counter()
         builder, measurer = self._builders[0], self._measurers[0]
+        for inp in inputs:
+            self._build_reference(builder, inp)
         built = [self._build(builder, inp) for inp in inputs]
         options = replace(self.options, repeat=1, min_repeats=1)
         last: list[RunReport | None] = [None] * len(inputs)
         costs: list[list[float]] = [[] for _ in inputs]
-        for turn in range(repeats):
-            order = range(len(inputs)) if turn % 2 == 0 else reversed(range(len(inputs)))
+        turn = 0
+        while order := sorted(self._due(rounds, turn, costs), reverse=turn % 2 == 1):
             for i in order:
                 report = last[i]
                 if built[i].status == OK and (report is None or report.status == OK):
                     last[i] = report = self._run(measurer, inputs[i], built[i], options, None)
                     costs[i] += report.costs
             options = replace(options, check=False)  # the first round has checked the numbers
+            turn += 1
         results = []
         for job_built, report, own in zip(built, last, costs):
             if report is not None and report.status == OK:
@@ -161,7 +182,8 @@ class StagedPool:
                 return
             self._closed = True
             self._changed.notify_all()
-        self._reference_ready.set()
+        for reference in list(self._references.values()):
+            reference.ready.set()
         for _ in self._builders:
             self._to_build.put(None)
         for _ in self._measurers:
@@ -186,30 +208,35 @@ class StagedPool:
 
     # --- the threads ---------------------------------------------------------------------------
 
-    def _build_loop(self, index: int, stage: Builder) -> None:
+    def _build_loop(self, stage: Builder) -> None:
         with contextlib.suppress(WhetError):
             stage.start()  # if it cannot start, the first build says so
-        if index == 0:
-            reference = self._reference_input
-            if reference is not None:
-                self._reference = self._guarded(
-                    lambda: self._build(stage, reference),
-                    lambda text: Built("infra_error", error=text),
-                )
-            self._reference_ready.set()
         while (job := self._to_build.get()) is not None and not self._closed:
             self._build_job(stage, job)
 
     def _build_job(self, stage: Builder, job: _Job) -> None:
+        self._build_reference(stage, job.inp)
         job.built = self._guarded(
             lambda: self._build(stage, job.inp), lambda text: Built("infra_error", error=text)
         )
         self._dispatch(job)
 
+    def _build_reference(self, stage: Builder, inp: MeasureInput) -> None:
+        """Build what a candidate is compared with, unless another builder does or has."""
+        with self._changed:
+            reference = self._references.get(inp.workload.key)
+            if reference is None or reference.claimed:
+                return
+            reference.claimed = True
+        reference.built = self._guarded(
+            lambda: self._build(stage, reference.inp),
+            lambda text: Built("infra_error", error=text),
+        )
+        reference.ready.set()
+
     def _run_loop(self, stage: Measurer) -> None:
         with contextlib.suppress(WhetError):
             stage.start()
-        self._reference_ready.wait()
         while (job := self._to_run.get()) is not None and not self._closed:
             self._run_job(stage, job)
 
@@ -217,7 +244,9 @@ class StagedPool:
         built = job.built
         assert built is not None
         report = self._guarded(
-            lambda: self._run(stage, job.inp, built, self.options, self.best_cost),
+            lambda: self._run(
+                stage, job.inp, built, self.options, self.best_costs.get(job.inp.workload.key)
+            ),
             lambda text: RunReport("infra_error", error=text),
         )
         self._finish(job, _result(built, report, time.perf_counter() - job.begin))
@@ -257,8 +286,9 @@ class StagedPool:
                 twins = self._twins.pop(result.program_hash, [])
                 if result.status in REPEATABLE:
                     self._measured[result.program_hash] = result
-            if result.ok and self._is_ours(job.inp):
-                self.best_cost = min(result.cost, self.best_cost or result.cost)
+            if result.ok:
+                key = job.inp.workload.key
+                self.best_costs[key] = min(result.cost, self.best_costs.get(key, result.cost))
             self._done.append((job.ticket, result))
             self._in_flight -= 1
             self._changed.notify_all()
@@ -285,11 +315,11 @@ class StagedPool:
         options: MeasureOptions,
         best_cost: float | None,
     ) -> RunReport:
-        ours = self._is_ours(inp)
-        reference = self._reference if ours else None
-        return self._patiently(
-            lambda: self._gated_run(stage, built, options, reference, best_cost if ours else None)
-        )
+        known = self._references.get(inp.workload.key)
+        if known is not None:
+            known.ready.wait()
+        reference = known.built if known is not None else None
+        return self._patiently(lambda: self._gated_run(stage, built, options, reference, best_cost))
 
     def _gated_run(
         self,
@@ -325,10 +355,10 @@ class StagedPool:
         with self._changed:
             return self._gates.setdefault(machine, Gate())
 
-    def _is_ours(self, inp: MeasureInput) -> bool:
-        """Whether the reference and the best cost so far say anything about this candidate."""
-        reference = self._reference_input
-        return reference is None or reference.workload == inp.workload
+    def _due(self, rounds: int | Rounds, turn: int, costs: list[list[float]]) -> Iterable[int]:
+        if callable(rounds):
+            return rounds(costs)
+        return range(len(costs)) if turn < rounds else ()
 
     def _check_open(self, asked: str) -> None:
         if self._closed:

@@ -15,7 +15,8 @@ class LocalPool(StagedPool):
     Args:
         workers: number of builders; None: one for each core that they may use, at most 8.
         options: how to measure.
-        reference: the default config, whose numbers are taken for right; None: unchecked.
+        reference: a default config, whose numbers are taken for right; see
+            :meth:`~whet.measure.pool.Pool.compare_with`.
         known: asked with a program's hash between build and run, from the pool's threads.
         device: names the lock that keeps unrelated runs apart.
         build_function: import path of the function that builds; replaced in tests.

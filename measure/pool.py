@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,20 +10,30 @@ from whet.compiler.errors import MeasureError
 from whet.measure.values import MeasureInput, MeasureOptions, MeasureResult
 
 Known = Callable[[str], MeasureResult | None]
+Rounds = Callable[[list[list[float]]], Iterable[int]]
+"""Who is measured in the next round, by their places: a function of the costs of each one so far.
+Nobody ends the measurement."""
 
 
 @runtime_checkable
 class Pool(Protocol):
-    """Measures candidates of one workload; each submitted one comes back exactly once.
+    """Measures candidates of any workloads; each submitted one comes back exactly once.
 
     Attributes:
         capacity: how many candidates to keep in flight so that nothing waits.
-        best_cost: seconds per call of the best so far; the pool lowers it, its user may set it
-            (when a run is resumed). A far slower candidate is timed only once.
+        best_costs: by ``workload.key``, seconds per call of the best so far; the pool lowers it,
+            its user may set it (when a run is resumed). A slower candidate is timed less often.
     """
 
     capacity: int
-    best_cost: float | None
+    best_costs: dict[str, float]
+
+    def compare_with(self, reference: MeasureInput) -> None:
+        """Take the numbers of a candidate for right, and check its workload's others by them.
+
+        Args:
+            reference: the default config of a workload; the latest one of a workload counts.
+        """
 
     def submit(self, inp: MeasureInput) -> int:
         """Queue a candidate; its ticket, counted from 0."""
@@ -41,10 +51,15 @@ class Pool(Protocol):
             MeasureError: the pool is closed.
         """
 
-    def remeasure(self, inputs: list[MeasureInput], repeats: int) -> list[MeasureResult]:
-        """Measure candidates in turns, ``repeats`` rounds, so that drift harms all alike.
+    def remeasure(self, inputs: list[MeasureInput], rounds: int | Rounds) -> list[MeasureResult]:
+        """Measure candidates in turns, so that drift harms all alike.
 
-        Returns: one result an input, in order, with a cost for each round.
+        Args:
+            inputs: the candidates.
+            rounds: how many rounds, each of all of them; or a function that says before each round
+                who takes part in it, from the costs so far. Who was left out stays out.
+
+        Returns: one result an input, in order, with a cost for each round that it took part in.
         """
 
     def close(self) -> None:
@@ -75,7 +90,7 @@ def open_pool(
             ``"ray"``: Ray, on the cluster of this process or a new local one; ``"ray://host:port"``
             or ``"host:port"``: that cluster; a pool: itself.
         options: how to measure.
-        reference: the default config, whose numbers are taken for right.
+        reference: a default config, whose numbers are taken for right.
         known: asked with a program's hash before it is measured; an earlier result is used
             instead. It is called from the pool's threads.
         device: names the device that is measured on, for the lock between unrelated runs.

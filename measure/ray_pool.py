@@ -26,7 +26,8 @@ class RayPool(StagedPool):
             connected to, else a new one on this machine, bound to the loopback interface.
         workers: number of builders; None: one for each CPU but one.
         options: how to measure.
-        reference: the default config, whose numbers are taken for right; None: unchecked.
+        reference: a default config, whose numbers are taken for right; see
+            :meth:`~whet.measure.pool.Pool.compare_with`.
         known: asked with a program's hash between build and run, from the pool's threads.
         device: names the lock that keeps unrelated runs apart on the measuring machine.
         build_function: import path of the function that builds; replaced in tests.

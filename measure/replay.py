@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from whet.compiler.errors import MeasureError
+from whet.measure.pool import Rounds
 from whet.measure.values import OK, MeasureInput, MeasureResult
 
 Recorded = MeasureResult | float
@@ -31,11 +32,15 @@ class ReplayPool:
         capacity: int = 4,
     ) -> None:
         self.capacity = capacity
-        self.best_cost: float | None = None
+        self.best_costs: dict[str, float] = {}
         self._costs = costs
         self._tickets = 0
         self._done: list[tuple[int, MeasureResult]] = []
         self._closed = False
+
+    def compare_with(self, reference: MeasureInput) -> None:
+        """Nothing is run, hence nothing to compare."""
+        self._check_open("compare_with")
 
     def submit(self, inp: MeasureInput) -> int:
         """Look a candidate up; its ticket, counted from 0."""
@@ -43,7 +48,8 @@ class ReplayPool:
         ticket, self._tickets = self._tickets, self._tickets + 1
         result = self._look_up(inp)
         if result.ok:
-            self.best_cost = min(result.cost, self.best_cost or result.cost)
+            key = inp.workload.key
+            self.best_costs[key] = min(result.cost, self.best_costs.get(key, result.cost))
         self._done.append((ticket, result))
         return ticket
 
@@ -53,11 +59,18 @@ class ReplayPool:
         done, self._done = self._done, []
         return done
 
-    def remeasure(self, inputs: list[MeasureInput], repeats: int) -> list[MeasureResult]:
-        """The recorded results, each cost ``repeats`` times over."""
+    def remeasure(self, inputs: list[MeasureInput], rounds: int | Rounds) -> list[MeasureResult]:
+        """The recorded results, each cost as many times over as there are rounds for it."""
         self._check_open("remeasure")
         found = [self._look_up(inp) for inp in inputs]
-        return [replace(r, costs=(r.cost,) * repeats) if r.ok else r for r in found]
+        costs: list[list[float]] = [[] for _ in found]
+        if callable(rounds):
+            while turn := list(rounds(costs)):
+                for i in turn:
+                    costs[i] += [found[i].cost] if found[i].ok else []
+        else:
+            costs = [[r.cost] * rounds if r.ok else [] for r in found]
+        return [replace(r, costs=tuple(c)) if r.ok else r for r, c in zip(found, costs)]
 
     def close(self) -> None:
         """Answer no more."""

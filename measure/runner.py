@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whet.measure.answers import Expected
 from whet.measure.buffers import Arguments
+from whet.measure.kept import Kept
 from whet.measure.machine import environment
 from whet.measure.timing import spread, time_kernel
 from whet.measure.values import OK, MeasureOptions
@@ -63,18 +63,25 @@ class Kernel:
         return Kernel(entry.signature, entry.repeater)
 
 
-_expected: dict[tuple[str, int], tuple[list[Expected], bool]] = {}
+KEPT = 256 << 20
+"""Bytes of arguments, and as many of references' outputs, that a worker keeps for its next call."""
+
+_expected: Kept[tuple[list[Expected], bool]] = Kept(KEPT)
+_arguments: Kept[Arguments] = Kept(KEPT)
 
 
-def prepare_reference(key: str, artifact: Artifact, options: MeasureOptions) -> None:
-    """Run the reference once and keep its outputs in this worker.
+def prepare_reference(key: str, artifact: Artifact, options: MeasureOptions) -> tuple[str, ...]:
+    """Run the reference once and keep its outputs in this worker, as long as there is room.
 
     Args:
         key: names the reference in later calls of :func:`run_candidate`.
         artifact: the reference's compiled kernel.
         options: seed and tolerance.
+
+    Returns:
+        The keys of all references that the worker has now.
     """
-    remember(key, Kernel.load(artifact), options)
+    return remember(key, Kernel.load(artifact), options)
 
 
 def run_candidate(
@@ -94,9 +101,9 @@ def run_candidate(
     return measure(Kernel.load(artifact), options, reference, best_cost)
 
 
-def remember(key: str, kernel: Kernel, options: MeasureOptions) -> None:
+def remember(key: str, kernel: Kernel, options: MeasureOptions) -> tuple[str, ...]:
     """:func:`prepare_reference` for a loaded kernel."""
-    arguments = _arguments(kernel.signature, options.seed)
+    arguments = _arguments_of(kernel.signature, options.seed)
     finite = False
     while True:
         arguments.poison(finite)
@@ -106,8 +113,8 @@ def remember(key: str, kernel: Kernel, options: MeasureOptions) -> None:
             break
         finite = True  # it reads what it writes (an accumulation): poison would spoil any check
     expected = [Expected(name, array, options.rtol) for name, array in outputs.items()]
-    _expected.clear()  # one reference at a time: outputs can be large
-    _expected[key, options.seed] = expected, finite
+    _expected.keep(key, (expected, finite), sum(one.nbytes for one in expected))
+    return tuple(_expected)
 
 
 def measure(
@@ -117,11 +124,11 @@ def measure(
     best_cost: float | None = None,
 ) -> RunReport:
     """:func:`run_candidate` for a loaded kernel."""
-    arguments = _arguments(kernel.signature, options.seed)
+    arguments = _arguments_of(kernel.signature, options.seed)
     expected: list[Expected] = []
     finite = False
     if reference is not None:
-        expected, finite = _expected[reference, options.seed]
+        expected, finite = _expected[reference]
     arguments.poison(finite)
     run = kernel.bind(arguments.values)
 
@@ -139,6 +146,7 @@ def measure(
     facts = environment() | {
         "checked": reference is not None,
         "number": timing.number,
+        "repeats": len(timing.costs),
         "spread": round(spread(list(timing.costs)), 5),
         "stopped": timing.stopped,
     }
@@ -150,7 +158,7 @@ def measure(
 def _what_is_wrong(arguments: Arguments, expected: list[Expected]) -> str:
     stray = arguments.stray_writes()
     if stray:
-        _arguments.cache_clear()  # the walls are broken: the next candidate gets new ones
+        _arguments.clear()  # the walls are broken: the next candidate gets new ones
         return f"the kernel wrote memory outside of {', '.join(stray)}"
     outputs = arguments.outputs()
     if {one.name for one in expected} - outputs.keys():
@@ -162,9 +170,12 @@ def _what_is_wrong(arguments: Arguments, expected: list[Expected]) -> str:
     return "\n".join(text for text in texts if text)
 
 
-@lru_cache(maxsize=1)
-def _arguments(signature: KernelSignature, seed: int) -> Arguments:
-    return Arguments(signature, seed)
+def _arguments_of(signature: KernelSignature, seed: int) -> Arguments:
+    key = f"{seed} {signature}"
+    if key not in _arguments:
+        made = Arguments(signature, seed)
+        _arguments.keep(key, made, made.nbytes)
+    return _arguments[key]
 
 
 def _has_nan(array: np.ndarray) -> bool:

@@ -117,7 +117,8 @@ class RunStage:
             )
             for cpus in ([machine.measuring_core()], None)
         )
-        self._prepared: dict[Supervisor, tuple[int, str]] = {}
+        # The references that each worker has, and the start of the worker that has them.
+        self._prepared: dict[Supervisor, tuple[int, tuple[str, ...]]] = {}
         self._unfit: dict[str, str] = {}
 
     def start(self) -> str:
@@ -176,20 +177,21 @@ class RunStage:
         self, supervisor: Supervisor, reference: Built, options: MeasureOptions
     ) -> tuple[str | None, str]:
         """Have the reference's outputs in this very worker; a crash here is not the candidate's."""
-        key = reference.program_hash
+        key = f"{reference.program_hash} {options.seed}"
         if key in self._unfit:
             return None, self._unfit[key]
         if reference.status != OK:
             return None, f"the default config could not be built: {reference.error}"
         supervisor.start()
-        if self._prepared.get(supervisor) != (supervisor.starts, key):
+        starts, kept = self._prepared.get(supervisor, (0, ()))
+        if starts != supervisor.starts or key not in kept:
             outcome = supervisor.call(
                 self._prepare, key, reference.artifact, options, timeout=options.run_timeout
             )
             if outcome.kind != "ok":
                 self._unfit[key] = f"the default config could not be run: {outcome.error}"
                 return None, self._unfit[key]
-            self._prepared[supervisor] = supervisor.starts, key
+            self._prepared[supervisor] = supervisor.starts, outcome.value
         return key, ""
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from whet.measure.values import MeasureOptions
 
 SHORTEST = 0.5e-3  # seconds: a shorter timing says little about a kernel's speed
+SURE = 3.0  # a kernel is behind the best if the distance is this many times its own spread
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,9 @@ class Timing:
     Attributes:
         costs: seconds per call, one a repeat.
         number: calls in each repeat.
-        stopped: why no more repeats were made: ``"spread"``, ``"repeats"``, ``"time"`` or
-            ``"slow"`` (far behind the best so far; one figure is enough).
+        stopped: why no more repeats were made: ``"spread"``, ``"repeats"``, ``"time"``,
+            ``"slow"`` (far behind the best so far: a first figure is enough) or ``"behind"``
+            (behind it by more than the spread of its own timings).
     """
 
     costs: tuple[float, ...]
@@ -54,7 +56,11 @@ def time_kernel(
         return Timing((cost,), calls, "slow")
     number = options.number or max(1, math.ceil(options.min_repeat_ms * 1e-3 / cost))
     costs = [cost] if number == calls else []
+    # What it is compared with: the warm-up, or where that is the first repeat, the cold call.
+    before = first if number == calls else cost
     while True:
+        if costs and is_behind([before, *costs], options, best_cost):
+            return Timing(tuple(costs), number, "behind")
         if len(costs) >= options.min_repeats and spread(costs) <= options.spread:
             return Timing(tuple(costs), number, "spread")
         if len(costs) >= options.repeat:
@@ -62,6 +68,22 @@ def time_kernel(
         if costs and clock() - start + number * cost > options.max_measure_s:
             return Timing(tuple(costs), number, "time")
         costs.append(timed(number))
+
+
+def is_behind(timings: list[float], options: MeasureOptions, best_cost: float | None) -> bool:
+    """Whether a kernel is slower than the best beyond what its own timings differ by.
+
+    Args:
+        timings: at least two of the same kernel, the warm-up's among them: one alone does not
+            show how much they differ.
+        options: ``behind`` is the least distance.
+        best_cost: seconds per call of the best kernel so far; None: nothing is behind.
+    """
+    if best_cost is None or len(timings) < 2:
+        return False
+    fastest, slowest = min(timings), max(timings)
+    apart = math.log(fastest / best_cost)
+    return apart > max(math.log(options.behind), SURE * math.log(slowest / fastest))
 
 
 def spread(costs: list[float]) -> float:

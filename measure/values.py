@@ -38,6 +38,7 @@ LIMITS = {
     "min_repeat_ms": POSITIVE,
     "max_measure_s": POSITIVE,
     "slow_factor": POSITIVE,
+    "behind": POSITIVE,
     "hopeless_factor": POSITIVE,
     "memory_limit": WHOLE,
     "rtol": POSITIVE,
@@ -137,7 +138,10 @@ class MeasureOptions:
         spread: the repeats stop early once their relative spread (interquartile range over
             median) is at most this.
         slow_factor: a candidate whose first warm run is this many times slower than the best
-            cost so far is not repeated.
+            cost so far is not timed any further.
+        behind: a candidate is not repeated once its fastest timing is this many times slower than
+            the best cost so far, and further behind it than three times the spread of its own
+            timings; a spread of one timing to the next that hides more calls for another repeat.
         hopeless_factor: a candidate that many times slower than the best so far may be killed long
             before ``run_timeout``.
         memory_limit: bytes of data that a worker may allocate; None: half of the machine's.
@@ -158,6 +162,7 @@ class MeasureOptions:
     max_measure_s: float = 0.15
     spread: float = 0.01
     slow_factor: float = 3.0
+    behind: float = 1.15
     hopeless_factor: float = 20.0
     memory_limit: int | None = None
     check: bool = True

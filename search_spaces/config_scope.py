@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 from whet.compiler.errors import SpaceError
+from whet.search_spaces.constraints import constraint_of
 from whet.search_spaces.define import DefineKnobs
 from whet.search_spaces.entities import VirtualAxis
+from whet.search_spaces.fallback import Fallback
 from whet.search_spaces.knobs import Definition, Knob
-from whet.search_spaces.plain import tagged
+from whet.search_spaces.option_knob import OptionDefinition
+from whet.search_spaces.plain import Choice, tagged
 from whet.search_spaces.space import ConfigSpace
 from whet.search_spaces.values import Config, Workload
 
@@ -22,7 +26,7 @@ _forced: ContextVar[Config | None] = ContextVar("whet_config_in_force", default=
 _resolver: ContextVar[Resolver | None] = ContextVar("whet_config_resolver", default=None)
 
 
-class ConfigView(DefineKnobs):
+class ConfigView(Fallback, DefineKnobs):
     """A config as a template sees it: ``define_*`` checks, ``cfg[name]`` gives the entity chosen.
 
     Args:
@@ -39,8 +43,12 @@ class ConfigView(DefineKnobs):
         self.space = space
         self.is_fallback = is_fallback
         self.defined: dict[str, Knob] = {}
+        self.errors: list[str] = []
+        self.constraints = 0
 
-    def _define(self, definition: Definition, default: Any) -> list[VirtualAxis]:
+    def _define(
+        self, definition: Definition, default: Any, quick: Sequence[Any] | None
+    ) -> list[VirtualAxis]:
         name = definition.name
         asked = f"define_{definition.kind}({name!r})"
         if name in self.defined:
@@ -51,6 +59,37 @@ class ConfigView(DefineKnobs):
         knob.position(self.config.choice(name))
         self.defined[name] = knob
         return definition.axes()
+
+    def define_knob(
+        self,
+        name: str,
+        candidates: Iterable[Any],
+        default: Any = None,
+        *,
+        quick: Sequence[Any] | None = None,
+    ) -> None:
+        """See :meth:`DefineKnobs.define_knob`; a list that the space has is not looked at again."""
+        knob = self.space.knobs.get(name) if self.space else None
+        known = knob.definition if knob is not None else None
+        if isinstance(known, OptionDefinition) and known.candidates is candidates:
+            self._define(known, default, quick)
+        else:
+            super().define_knob(name, candidates, default, quick=quick)
+
+    def multi_filter(self, filter: Callable[[Any], Any]) -> None:
+        """Take note of a constraint: the space has judged the config by it already."""
+        constraint_of(filter)
+        self.constraints += 1
+
+    def _defined(self) -> Mapping[str, Knob]:
+        return self.space.knobs if self.space else self.defined
+
+    def _choose(self, choices: Mapping[str, Choice]) -> None:
+        chosen = {**self.config.as_dict(), **choices}
+        if self.space is not None:
+            self.config = self.space.nearest(chosen)
+        else:
+            self.config = replace(self.config, choices=tuple(chosen.items()))
 
     def _collected(self, definition: Definition, asked: str) -> Knob:
         """The knob of the space, once the definition is seen to agree with it."""
@@ -63,7 +102,7 @@ class ConfigView(DefineKnobs):
                 f"the space's knobs: {', '.join(self.space.knobs) or '(none)'}\n"
                 "a template must define the same knobs whatever the config is",
             )
-        if knob.definition.same_as(definition):
+        if knob.definition is definition or knob.definition.same_as(definition):
             return knob
         # Written differently, or with a filter that nobody can compare: look at the lists.
         choices = definition.choices()

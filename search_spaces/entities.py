@@ -9,6 +9,11 @@ from typing import Any
 
 from whet.compiler.errors import SpaceError
 
+LOOPS = ("none", "unroll", "vec")
+_THREADS = tuple(f"{unit}.{d}" for unit in ("blockIdx", "threadIdx") for d in "zyx")
+WORDS = (*LOOPS, "fuse", "vthread", *_THREADS)
+"""What an annotate knob may say of an axis."""
+
 
 @dataclass(frozen=True, slots=True)
 class SplitEntity:
@@ -62,9 +67,13 @@ class ReorderEntity:
 
 @dataclass(frozen=True, slots=True)
 class AnnotateEntity:
-    """One word for each axis: ``"none"``, ``"unroll"`` or ``"vec"``."""
+    """One word for each axis, or, of policy ``"locate_cache"``, the numbers of axes.
 
-    anns: tuple[str, ...]
+    Words: ``"none"``, ``"unroll"``, ``"vec"``, ``"fuse"`` (with the next axis), ``"vthread"``,
+    ``"blockIdx.x"`` ... ``"threadIdx.z"``.
+    """
+
+    anns: tuple
 
     def apply(
         self,
@@ -74,8 +83,10 @@ class AnnotateEntity:
         axis_lens: Sequence[int] | None = None,
         max_unroll: int | None = None,
         vec_size: Sequence[int] | None = None,
+        cfg: Any = None,
+        source: Sequence[Sequence[Any]] | None = None,
     ) -> list[Any]:
-        """Unroll and vectorize ``axes`` of the stage ``s[op]`` and return them.
+        """Annotate ``axes`` of the stage ``s[op]``, or place caches at them; returns the axes.
 
         Args:
             s: the schedule.
@@ -84,10 +95,25 @@ class AnnotateEntity:
             axis_lens: their extents; needed with ``max_unroll`` and ``vec_size``.
             max_unroll: the largest extent that may be unrolled.
             vec_size: the extents that may be vectorized.
+            cfg: told by ``cfg.raise_error`` of an extent outside the limits, instead of raising.
+            source: for each anchor of ``"locate_cache"``, the tensors computed there.
+
+        Returns:
+            the axes, outermost first; one in the place of those that were fused.
 
         Raises:
-            SpaceError: another number of axes, or an extent outside the limits.
+            SpaceError: another number of axes, an extent outside the limits, words where
+                ``source`` is given or numbers where it is not.
         """
+        located = any(isinstance(ann, int) for ann in self.anns)
+        if located != (source is not None):
+            raise SpaceError(
+                "AnnotateEntity.apply",
+                "source= goes with the policy 'locate_cache', and with no other",
+                f"the knob's choice is {self.anns}",
+            )
+        if source is not None:
+            return self._locate(s, op, axes, source)
         _same_number("AnnotateEntity.apply", axes, self.anns)
         if axis_lens is None and (max_unroll is not None or vec_size is not None):
             raise SpaceError(
@@ -97,25 +123,56 @@ class AnnotateEntity:
             )
         if axis_lens is not None:
             _same_number("AnnotateEntity.apply: axis_lens", axis_lens, self.anns)
-            self._check_extents(axis_lens, max_unroll, vec_size)
+            error = self._wrong_extent(axis_lens, max_unroll, vec_size)
+            if error is not None and cfg is None:
+                raise error
+            if error is not None:
+                cfg.raise_error(str(error))
+                return list(axes)
+        return self._annotate(s[op], axes)
+
+    def _annotate(self, stage: Any, axes: Sequence[Any]) -> list[Any]:
+        from whet.compiler.te import thread_axis
+
+        left, pending = [], None
         for ann, axis in zip(self.anns, axes, strict=True):
+            axis = axis if pending is None else stage.fuse(pending, axis)
+            pending = axis if ann == "fuse" else None
             if ann == "unroll":
-                s[op].unroll(axis)
+                stage.unroll(axis)
             elif ann == "vec":
-                s[op].vectorize(axis)
+                stage.vectorize(axis)
+            elif ann not in ("none", "fuse"):
+                stage.bind(axis, thread_axis(ann))
+            if pending is None:
+                left.append(axis)
+        return left
+
+    def _locate(
+        self, s: Any, op: Any, axes: Sequence[Any], source: Sequence[Sequence[Any]]
+    ) -> list[Any]:
+        _same_number("AnnotateEntity.apply: source", source, self.anns)
+        if max(self.anns) >= len(axes):
+            raise SpaceError(
+                "AnnotateEntity.apply", f"{len(axes)} axes have no axis {max(self.anns)}"
+            )
+        for tensors, anchor in zip(source, self.anns, strict=True):
+            for tensor in tensors:
+                s[tensor].compute_at(s[op], axes[anchor])
         return list(axes)
 
-    def _check_extents(
+    def _wrong_extent(
         self, extents: Sequence[int], max_unroll: int | None, vec_size: Sequence[int] | None
-    ) -> None:
+    ) -> SpaceError | None:
         for ann, extent in zip(self.anns, extents, strict=True):
             if ann == "unroll" and max_unroll is not None and extent > max_unroll:
-                raise SpaceError(
+                return SpaceError(
                     f"unroll an axis of extent {extent}", f"max_unroll is {max_unroll}"
                 )
             if ann == "vec" and vec_size is not None and extent not in vec_size:
                 legal = ", ".join(map(str, vec_size))
-                raise SpaceError(f"vectorize an axis of extent {extent}", f"vec_size is {legal}")
+                return SpaceError(f"vectorize an axis of extent {extent}", f"vec_size is {legal}")
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,14 @@ import numpy as np
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.entities import VirtualAxis, entity_of
 from whet.search_spaces.plain import Choice, tagged
+from whet.search_spaces.steps import Steps
 
 # A list longer than this is a mistake (a filter or a max_factor is missing), and would only
 # fill the memory.
 LARGEST_LIST = 1_000_000
 _SHOWN = 12
-# Knobs up to this long keep the weights of a step from each position (2 MiB at most).
-_SUMS_KEPT = 512
+QUICK = 6
+"""Choices of a knob in a quick space where the template names none: the default and its nearest."""
 
 
 class Definition(Protocol):
@@ -46,6 +47,10 @@ class Definition(Protocol):
         """The position of the choice that ``default=wanted`` means; None where there is none."""
         ...
 
+    def similar(self, choices: tuple[Choice, ...], wanted: Any) -> int | None:
+        """The position of the choice most like one of another space's knob; None: none is."""
+        ...
+
     def coordinates(self, choices: tuple[Choice, ...]) -> np.ndarray:
         """Points, float32 of shape ``(len(choices), n)``: alike where the L1 distance is small."""
         ...
@@ -67,24 +72,29 @@ class Knob:
         definition: how it was asked for.
         choices: every legal choice.
         default: the position of the default choice.
+        quick: positions of the choices of a quick space; None: :meth:`kept_when_quick` says.
+        whole: the knob of the full space, where this one has some of its choices.
     """
 
     definition: Definition
     choices: tuple[Choice, ...]
     default: int
     _positions: dict[Any, int] = field(repr=False)
-    _step_sums: dict[int, np.ndarray] = field(default_factory=dict, init=False, repr=False)
+    quick: tuple[int, ...] | None = None
+    whole: Knob | None = field(default=None, repr=False)
+    _rows: tuple[int, ...] = field(default=(), repr=False)
 
     @staticmethod
-    def of(definition: Definition, default: Any = None) -> Knob:
+    def of(definition: Definition, default: Any = None, quick: Sequence[Any] | None = None) -> Knob:
         """The knob of a definition.
 
         Args:
             definition: how the knob was asked for.
             default: the choice to take outside a search; None: the built-in preference.
+            quick: the choices of a quick space, besides the default.
 
         Raises:
-            SpaceError: there are no legal choices, or ``default`` is not one of them.
+            SpaceError: there are no legal choices, or ``default`` or one of ``quick`` is not legal.
         """
         choices = definition.choices()
         asked = f"define_{definition.kind}({definition.name!r})"
@@ -95,14 +105,38 @@ class Knob:
             # The dict kept the last position of each.
             twice = next(c for i, c in enumerate(choices) if positions[tagged(c)] != i)
             raise SpaceError(asked, f"the candidate {twice!r} is listed twice")
-        position: int | None
         if default is None:
             position = definition.preferred(choices)
         else:
-            position = definition.closest(choices, default)
-        if position is None:
-            raise SpaceError(asked, f"default={default!r} is not a legal choice", legal(choices))
-        return Knob(definition, choices, position, positions)
+            position = _closest(definition, choices, default, "default")
+        return Knob(definition, choices, position, positions, _quick(definition, choices, quick))
+
+    def subset(self, positions: Sequence[int], default: int) -> Knob:
+        """The knob with some of its choices.
+
+        Args:
+            positions: which ones, in rising order.
+            default: the position of the default choice, one of ``positions``.
+        """
+        choices = tuple(self.choices[i] for i in positions)
+        numbers = {tagged(choice): i for i, choice in enumerate(choices)}
+        default = list(positions).index(default)
+        return Knob(self.definition, choices, default, numbers, whole=self, _rows=tuple(positions))
+
+    def kept_when_quick(self, default: int) -> list[int]:
+        """The positions of a quick space's choices, in rising order.
+
+        Those that the template named, and the default; where it named none, the default and the
+        nearest choices to it, :data:`QUICK` in all.
+
+        Args:
+            default: the position of the space's default choice.
+        """
+        if self.quick is not None:
+            return sorted({*self.quick, default})
+        nearest = np.argsort(self.distances(default), kind="stable")
+        others = [int(i) for i in nearest[:QUICK] if i != default]
+        return sorted([default, *others[: QUICK - 1]])
 
     def __len__(self) -> int:
         return len(self.choices)
@@ -142,17 +176,43 @@ class Knob:
     @cached_property
     def feature_table(self) -> tuple[list[str], np.ndarray]:
         """Feature names and one float32 row for each choice."""
+        if self.whole is not None:
+            names, table = self.whole.feature_table
+            return names, table[list(self._rows)]
         names, table = self.definition.features(self.choices)
         return names, np.ascontiguousarray(table, dtype=np.float32)
 
     @cached_property
-    def _coordinates(self) -> np.ndarray:
+    def coordinates(self) -> np.ndarray:
+        """Float32 of shape ``(len(self), n)``: choices are alike where their L1 distance is small.
+
+        A step of 1 is a factor of two between two loops of a split, a swap of two neighbouring
+        axes, another word, or the next number of a list.
+        """
+        if self.whole is not None:
+            return self.whole.coordinates[list(self._rows)]
         return self.definition.coordinates(self.choices)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """Random steps from choices to others, near ones likelier."""
+        return Steps(self.coordinates)
 
     def distances(self, position: int) -> np.ndarray:
         """How far each choice is from that at ``position``: float32 of shape ``(len(self),)``."""
-        points = self._coordinates
+        points = self.coordinates
         return np.abs(points - points[position]).sum(axis=1)
+
+    def similar(self, wanted: Any) -> int:
+        """The position of the choice most like one of another space's; the default where none is.
+
+        Args:
+            wanted: a choice of a knob of the same name.
+        """
+        found = self._positions.get(tagged(wanted))
+        if found is None:
+            found = self.definition.similar(self.choices, wanted)
+        return self.default if found is None else found
 
     def near(self, position: int) -> list[int]:
         """The positions one step away: those at the distance of the nearest other choices, or 1."""
@@ -166,21 +226,28 @@ class Knob:
 
     def step(self, position: int, rng: np.random.Generator) -> int:
         """Another position, nearer ones more likely; ``position`` itself if it is the only one."""
-        if len(self) == 1:
-            return position
-        sums = self._step_sums.get(position)
-        if sums is None:
-            weights = np.exp2(-2.0 * self.distances(position).astype(np.float64))
-            weights[position] = 0.0
-            # Far choices stay possible, so that a walk can leave a valley.
-            weights += 0.05 * weights.sum() / len(self)
-            weights[position] = 0.0
-            sums = np.cumsum(weights)
-            if len(self) <= _SUMS_KEPT:
-                self._step_sums[position] = sums
-        found = int(np.searchsorted(sums, rng.random() * sums[-1], side="right"))
-        # Rounding can reach the end of the sums, whose last step may be the position itself.
-        return found if found < len(self) else int(np.argmax(sums == sums[-1]))
+        return int(self.steps.step(np.array([position]), rng)[0])
+
+
+def _closest(definition: Definition, choices: tuple[Choice, ...], wanted: Any, word: str) -> int:
+    found = definition.closest(choices, wanted)
+    if found is None:
+        asked = f"define_{definition.kind}({definition.name!r})"
+        raise SpaceError(asked, f"{word}={wanted!r} is not a legal choice", legal(choices))
+    return found
+
+
+def _quick(
+    definition: Definition, choices: tuple[Choice, ...], quick: Sequence[Any] | None
+) -> tuple[int, ...] | None:
+    if quick is None:
+        return None
+    if isinstance(quick, str) or not isinstance(quick, Sequence) or not quick:
+        asked = f"define_{definition.kind}({definition.name!r})"
+        raise SpaceError(
+            asked, f"quick={quick!r} is not a list of choices", "e.g. quick=[the default, another]"
+        )
+    return tuple(sorted({_closest(definition, choices, wanted, "quick") for wanted in quick}))
 
 
 def legal(choices: Sequence[Choice]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import copysign, inf, log2
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -32,9 +34,11 @@ class OptionDefinition:
         asked = f"define_knob({name!r})"
         if isinstance(candidates, str) or not isinstance(candidates, Iterable):
             raise SpaceError(asked, f"candidates={candidates!r} is not a list of values")
-        values = tuple(plain(v, asked, f"candidate {i}") for i, v in enumerate(candidates))
+        values = tuple([plain(v, asked, f"candidate {i}") for i, v in enumerate(candidates)])
         if not values:
             raise SpaceError(asked, "the candidate list is empty")
+        if type(candidates) is tuple and all(map(is_, values, candidates)):
+            values = candidates
         return OptionDefinition(name, values)
 
     def choices(self) -> tuple[Choice, ...]:
@@ -53,6 +57,16 @@ class OptionDefinition:
     def closest(self, choices: tuple[Choice, ...], wanted: Any) -> int | None:
         value = tagged(plain(wanted, f"define_knob({self.name!r})", "default"))
         return next((i for i, choice in enumerate(choices) if tagged(choice) == value), None)
+
+    def similar(self, choices: tuple[Choice, ...], wanted: Any) -> int | None:
+        if isinstance(wanted, bool) or any(isinstance(choice, bool) for choice in choices):
+            return None
+        numbers = (wanted,) if isinstance(wanted, int | float) else wanted
+        rows: Any = choices if _tuples(choices) else tuple((choice,) for choice in choices)
+        if not isinstance(numbers, tuple | list) or len(numbers) != len(rows[0]):
+            return None
+        away = [_away(row, numbers) for row in rows]
+        return None if min(away) == inf else away.index(min(away))
 
     def coordinates(self, choices: tuple[Choice, ...]) -> np.ndarray:
         if _numeric(choices):
@@ -82,6 +96,21 @@ class OptionDefinition:
 
     def axes(self) -> list[VirtualAxis]:
         return []
+
+
+def _away(row: Any, wanted: Any) -> float:
+    """The distance of two rows in powers of two; words must be equal."""
+    total = 0.0
+    for ours, theirs in zip(row, wanted):
+        if isinstance(ours, int | float) and isinstance(theirs, int | float):
+            total += abs(_log(ours) - _log(theirs))
+        elif tagged(ours) != tagged(theirs):
+            return inf
+    return total
+
+
+def _log(value: float) -> float:
+    return copysign(log2(1 + abs(value)), value)
 
 
 def _numeric(choices: tuple[Choice, ...]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,9 @@ def plain(value: Any, asked: str, where: str) -> Choice:
             raise SpaceError(asked, f"{where} is {value!r}, which JSON cannot hold")
         return float(value)
     if isinstance(value, tuple | list):
-        return tuple(plain(item, asked, where) for item in value)
+        items = tuple([plain(item, asked, where) for item in value])
+        # The tuple itself where nothing changed: a template's own constant is known by identity.
+        return value if type(value) is tuple and all(map(is_, items, value)) else items
     if isinstance(value, np.generic):
         item = value.item()
         if type(item) in (int, str, bool, float):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, permutations
+from itertools import islice, permutations, product
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from whet.search_spaces.entities import VirtualAxis
 from whet.search_spaces.knobs import LARGEST_LIST, check_policy, number_of
 from whet.search_spaces.plain import Choice
 
-POLICIES = ("identity", "all", "interval_all", "candidate", "interleave")
+POLICIES = ("identity", "all", "interval_all", "candidate", "interleave", "interleave_cuda")
+_INTERLEAVED = ("interleave", "interleave_cuda")
 Chains = tuple[tuple[int, ...], ...]
 
 
@@ -52,13 +53,14 @@ class ReorderDefinition:
         if not axes:
             raise SpaceError(asked, "there are no axes")
         options = {
-            "candidate": candidate, "interval_all": interval, "interleave": spatial,
-        }  # fmt: skip
-        words = {"candidate": "candidate", "interval_all": "interval", "interleave": "spatial"}
-        for owner, option in options.items():
-            if (policy == owner) != (option is not None):
-                raise SpaceError(asked, f"policy={owner!r} and {words[owner]}= go together")
-        if reduce is not None and policy != "interleave":
+            "candidate": (candidate, ("candidate",)),
+            "interval": (interval, ("interval_all",)),
+            "spatial": (spatial, _INTERLEAVED),
+        }
+        for word, (option, owners) in options.items():
+            if (policy in owners) != (option is not None):
+                raise SpaceError(asked, f"policy={owners[0]!r} and {word}= go together")
+        if reduce is not None and policy not in _INTERLEAVED:
             raise SpaceError(asked, "policy='interleave' and reduce= go together")
         if interval is not None:
             interval = _interval(interval, len(axes), asked)
@@ -68,7 +70,7 @@ class ReorderDefinition:
         for order in orders:
             _check_permutation(order, len(axes), asked)
         chains = _numbered(spatial, axes, asked), _numbered(reduce, axes, asked)
-        if policy == "interleave":
+        if policy in _INTERLEAVED:
             if not chains[0] or not all(chains[0] + chains[1]):
                 raise SpaceError(asked, "spatial= and reduce= are lists of chains of axes")
             _check_permutation(sum(chains[0] + chains[1], ()), len(axes), asked)
@@ -97,21 +99,31 @@ class ReorderDefinition:
         elif self.policy == "candidate":
             yield from self.candidate
         else:
-            outer = tuple(chain[:-1] for chain in self.spatial)
-            inner = self.reduce + tuple(chain[-1:] for chain in self.spatial)
-            for head in _merges(outer):
-                for tail in _merges(inner):
-                    yield head + tail
+            merged = [islice(_merges(chains), LARGEST_LIST + 1) for chains in self._parts()]
+            yield from (sum(parts, ()) for parts in product(*merged))
+
+    def _parts(self) -> list[Chains]:
+        """The chains that are merged with one another, one group inside the other."""
+        outer = tuple(chain[:-1] for chain in self.spatial)
+        last = tuple(chain[-1:] for chain in self.spatial)
+        if self.policy == "interleave":
+            return [outer, self.reduce + last]
+        steps = tuple(chain[:-1] for chain in self.reduce)
+        return [outer, steps, last + tuple(chain[-1:] for chain in self.reduce)]
 
     def same_as(self, other: Any) -> bool:
         return self == other
 
     def preferred(self, choices: tuple[Choice, ...]) -> int:
-        if self.policy == "interleave":
+        if self.policy in _INTERLEAVED:
             # Tiles within tiles, level by level; reductions inside them; the vectors innermost.
             outer = _by_level(tuple(chain[:-1] for chain in self.spatial))
-            inner = _by_level(self.reduce) + tuple(chain[-1] for chain in self.spatial)
-            return choices.index(outer + inner)
+            steps = _by_level(tuple(chain[:-1] for chain in self.reduce))
+            if self.policy == "interleave":
+                steps = _by_level(self.reduce)
+            else:
+                steps += tuple(chain[-1] for chain in self.reduce)
+            return choices.index(outer + steps + tuple(chain[-1] for chain in self.spatial))
         identity = tuple(range(self.num_axes))
         return choices.index(identity) if identity in choices else 0
 
@@ -122,6 +134,9 @@ class ReorderDefinition:
         if any(type(number) is not int for number in order) or order not in choices:
             return None
         return choices.index(order)
+
+    def similar(self, choices: tuple[Choice, ...], wanted: Any) -> int | None:
+        return self.closest(choices, wanted)
 
     def coordinates(self, choices: tuple[Choice, ...]) -> np.ndarray:
         # Swapping two neighbouring axes moves two places by one: a step of 1.

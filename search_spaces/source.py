@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def source_text(func: Callable[..., Any]) -> str | None:
+def source_text(func: Callable[..., Any] | types.CodeType) -> str | None:
     """The text of ``func`` with its decorators, or None where there is no file behind it."""
     try:
         return textwrap.dedent(inspect.getsource(func))
@@ -23,7 +23,7 @@ def source_hash(func: Callable[..., Any]) -> str:
     """Hex digits of the source text; of the byte code where there is no text."""
     text = source_text(func)
     if text is None:
-        text = repr(_code_facts(func.__code__)) if hasattr(func, "__code__") else repr(func)
+        text = repr(code_facts(func.__code__)) if hasattr(func, "__code__") else repr(func)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -33,10 +33,11 @@ def still_in_file(text: str, path: str) -> bool:
     return text in textwrap.dedent("".join(linecache.getlines(path)))
 
 
-def _code_facts(code: types.CodeType) -> tuple:
+def code_facts(code: types.CodeType) -> tuple:
+    """What a code object does, in values whose text is the same in every process."""
     # Not hash(code): that differs between processes, and file names and line numbers are no matter.
     constants = tuple(
-        _code_facts(c) if isinstance(c, types.CodeType) else _constant(c) for c in code.co_consts
+        code_facts(c) if isinstance(c, types.CodeType) else _constant(c) for c in code.co_consts
     )
     return code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants
 

@@ -1,79 +1,163 @@
-"""ConfigSpace: the product of a template's knobs, counted and indexed without enumerating it."""
+"""ConfigSpace: a template's knobs and constraints, counted and indexed without enumerating them."""
 
 from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import prod
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from whet.compiler.errors import SpaceError
+from whet.search_spaces.constraints import KnobConstraint, constraint_of
 from whet.search_spaces.define import DefineKnobs
 from whet.search_spaces.entities import VirtualAxis
+from whet.search_spaces.fallback import Fallback
+from whet.search_spaces.indexing import IndexedSpace
 from whet.search_spaces.knobs import Definition, Knob
+from whet.search_spaces.moves import PointMoves
 from whet.search_spaces.plain import Choice, plain_text
+from whet.search_spaces.seen import SeenByModels
+from whet.search_spaces.valid_points import ValidPoints
 from whet.search_spaces.values import Config
 
+LEVELS = ("full", "quick")
 
-class ConfigSpace(DefineKnobs):
+
+class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs):
     """Every config that a template admits for one workload.
 
-    A template fills it through ``define_*``; ``space[name]`` then gives the entity of the knob's
-    default, so that the template can run on. Configs have an index in ``range(space.size)``, in
-    which the last knob runs fastest, and a *point*: one position per knob, in the order of
-    definition.
+    A template fills it through ``define_*`` and ``multi_filter``; ``space[name]`` then gives the
+    entity of the knob's default, so that the template can run on. A *point* is one position per
+    knob, in the order of definition. The *range* is all of them: configs have an index in
+    ``range(space.range_length)``, in which the last knob runs fastest. A point is *valid* where the
+    constraints admit it; ``size`` counts those, and everything that searches the space keeps to
+    them.
 
     Args:
         template: name of the template, for the fingerprint.
         version: the template's explicit version, for the fingerprint.
+        start: choices that take the place of the knobs' defaults, by the knobs' names.
 
     Attributes:
         knobs: the knobs by name, in order of definition.
+        constraints: what ``multi_filter`` was given.
         flop: arithmetic operations of one call as the template counted them; 0: it did not.
+        level: ``"full"``, or ``"quick"``: some choices of each knob, and the same fingerprint.
     """
 
-    def __init__(self, template: str = "", version: int = 1) -> None:
+    _fingerprint: str | None
+    _valid: ValidPoints | None
+    _default: Config | None
+
+    def __init__(
+        self, template: str = "", version: int = 1, start: Mapping[str, Choice] | None = None
+    ) -> None:
         self.template = template
         self.version = version
         self.knobs: dict[str, Knob] = {}
+        self.constraints: list[KnobConstraint] = []
         self.flop = 0
+        self.errors: list[str] = []
         self._graph = ""
+        self._by_source = False
         self._sealed = False
-        self._fingerprint: str | None = None
+        self._chosen: dict[str, Choice] = dict(start or {})
+        self._changed()
 
     # -- definition: what a template calls
 
-    def _define(self, definition: Definition, default: Any) -> list[VirtualAxis]:
+    def _define(
+        self, definition: Definition, default: Any, quick: Sequence[Any] | None
+    ) -> list[VirtualAxis]:
         asked = f"define_{definition.kind}({definition.name!r})"
-        if self._sealed:
-            raise SpaceError(
-                asked, "the space is complete", "knobs are defined while the template runs"
-            )
+        self._open(asked)
         if definition.name in self.knobs:
             raise SpaceError(
                 asked,
                 "the space has a knob of this name already",
                 f"knobs: {', '.join(self.knobs)}",
             )
-        self.knobs[definition.name] = Knob.of(definition, default)
-        self._fingerprint = None
+        self.knobs[definition.name] = Knob.of(definition, default, quick)
+        self._changed()
         return definition.axes()
+
+    def multi_filter(self, filter: Callable[[Any], Any]) -> None:
+        constraint = constraint_of(filter)
+        self._open(f"multi_filter({constraint})")
+        self.constraints.append(constraint)
+        self._changed()
+
+    multi_filter.__doc__ = DefineKnobs.multi_filter.__doc__
+
+    def _open(self, asked: str) -> None:
+        if self._sealed:
+            raise SpaceError(
+                asked, "the space is complete", "knobs are defined while the template runs"
+            )
 
     def _add_flop(self, flop: int) -> None:
         self.flop += flop
 
-    def seal(self, graph: str = "") -> None:
+    def seal(self, graph: str = "", by_source: bool = False) -> None:
         """Say that the template has run to its end.
 
         Args:
             graph: text of the compute graph, for the fingerprint.
+            by_source: whether every process that runs the template can read its source, so that
+                the fingerprint holds the constraints' texts; else it holds their byte code.
         """
         self._graph = graph
+        self._by_source = by_source
         self._sealed = True
+        self._changed()
+
+    def _defined(self) -> Mapping[str, Knob]:
+        return self.knobs
+
+    def _choose(self, choices: Mapping[str, Choice]) -> None:
+        self._chosen.update(choices)
+        self._default = None
+        self._chosen = self.default.as_dict()
+
+    def _changed(self) -> None:
         self._fingerprint = None
+        self._valid = None
+        self._default = None
+
+    @property
+    def valid_points(self) -> ValidPoints:
+        """What the constraints admit; nothing is evaluated before it is asked."""
+        if self._valid is None:
+            named = f"space of template {self.template!r}" if self.template else "the space"
+            self._valid = ValidPoints(named, list(self.knobs.values()), self.constraints)
+        return self._valid
+
+    def at_level(self, level: str) -> ConfigSpace:
+        """This space, or with ``"quick"`` the part of it that a quick search looks at.
+
+        A quick space has the same knobs and fingerprint, so that its records are the full space's,
+        and fewer choices: those that ``quick=`` of ``define_*`` names, else the default's nearest
+        (``Knob.kept_when_quick``). The default is the same; the constraints hold as before.
+
+        Raises:
+            SpaceError: no such level, or this is a quick space already.
+        """
+        if level not in LEVELS:
+            raise SpaceError(f"level {level!r}", "unknown level", f"levels: {', '.join(LEVELS)}")
+        if level == self.level:
+            return self
+        if level == "full":
+            raise SpaceError("at_level('full')", "a quick space does not know what it left out")
+        quick = ConfigSpace(self.template, self.version)
+        for (name, knob), default in zip(self.knobs.items(), self.encode(self.default)):
+            quick.knobs[name] = knob.subset(knob.kept_when_quick(default), default)
+        quick.constraints = [KnobConstraint(c.function) for c in self.constraints]
+        quick.flop, quick.level = self.flop, "quick"
+        quick.seal(self._graph, self._by_source)
+        quick._fingerprint = self.fingerprint
+        return quick
 
     # -- size and index
 
@@ -84,11 +168,26 @@ class ConfigSpace(DefineKnobs):
 
     @property
     def size(self) -> int:
-        """The number of configs; 1 without knobs."""
-        return prod(self.cardinalities)
+        """The number of valid configs, 1 without knobs; see :attr:`size_is_exact`.
+
+        Raises:
+            SpaceError: none is valid, or a constraint raises.
+        """
+        return self.valid_points.count.value
+
+    @property
+    def size_is_exact(self) -> bool:
+        """Whether :attr:`size` was counted; else it is an estimate from a sample."""
+        return not self.valid_points.count.error
+
+    @property
+    def size_error(self) -> float:
+        """The relative standard error of :attr:`size`: 0 where it is exact, infinity for a guess
+        (valid points are so rare that the sample met hardly any)."""
+        return self.valid_points.count.error
 
     def __len__(self) -> int:
-        """The number of configs; ``size`` where it does not fit Python's ``len``."""
+        """The number of valid configs; ``size`` where it does not fit Python's ``len``."""
         if self.size > sys.maxsize:
             raise SpaceError("len(space)", f"{self.size} does not fit a length", "use space.size")
         return self.size
@@ -96,49 +195,16 @@ class ConfigSpace(DefineKnobs):
     def __bool__(self) -> bool:
         return True
 
-    def __iter__(self) -> Iterator[Config]:
-        index = 0
-        while index < self.size:
-            yield self.at(index)
-            index += 1
-
     def __getitem__(self, key: Any) -> Any:
-        """``space[name]``: the entity of that knob's default. ``space[i]``: the ``i``-th config."""
-        return (
-            self._knob(key).entity(self._knob(key).default)
-            if isinstance(key, str)
-            else self.at(key)
-        )
+        """``space[name]``: the entity of that knob's default. ``space[i]``: :meth:`at`."""
+        if not isinstance(key, str):
+            return self.at(key)
+        knob = self._knob(key)
+        if key in self._chosen:
+            return knob.entity(knob.position(self._chosen[key]))
+        return knob.entity(knob.default)
 
-    def at(self, index: int) -> Config:
-        """The config of an index in ``range(space.size)``.
-
-        Raises:
-            SpaceError: an index outside it.
-        """
-        if isinstance(index, bool) or not isinstance(index, int | np.integer):
-            raise SpaceError(f"space[{index!r}]", "an index is an int, a knob's name a string")
-        rest = int(index)
-        if not 0 <= rest < self.size:
-            raise SpaceError(f"space[{index}]", f"the space has {self.size} configs")
-        point = []
-        for count in reversed(self.cardinalities):
-            rest, position = divmod(rest, count)
-            point.append(position)
-        return self._config(tuple(reversed(point)))
-
-    def get(self, index: int) -> Config:
-        """:meth:`at` by AutoTVM's name."""
-        return self.at(index)
-
-    def index(self, config: Config) -> int:
-        """The index of a config; raises as :meth:`encode` does."""
-        index = 0
-        for position, count in zip(self.encode(config), self.cardinalities, strict=True):
-            index = index * count + position
-        return index
-
-    def decode(self, point: Sequence[int]) -> Config:
+    def decode(self, point: Sequence[int] | np.ndarray) -> Config:
         """The config of a point: one position per knob.
 
         Raises:
@@ -176,15 +242,37 @@ class ConfigSpace(DefineKnobs):
         return point
 
     def check(self, config: Config) -> None:
-        """Raise the SpaceError that :meth:`encode` would, if the config is not of this space."""
-        self.encode(config)
+        """Raise the SpaceError that says why ``config`` is not a valid one of this space, if so."""
+        self._admitted(config, self.encode(config))
+
+    def _admitted(self, config: Config, point: tuple[int, ...]) -> None:
+        for constraint in self.constraints:
+            if not constraint.admits(self.valid_points.knobs, point):
+                raise SpaceError(
+                    f"config {config}",
+                    f"a constraint does not admit it: {constraint}",
+                    "space.repair(point) gives the nearest valid point",
+                )
+
+    def is_valid(self, point: Sequence[int] | np.ndarray) -> bool:
+        """Whether the constraints admit a point."""
+        return self.valid_points.admits(tuple(int(position) for position in point))
+
+    def valid(self, points: np.ndarray | None = None) -> Any:
+        """Which points the constraints admit: bool of shape (n,) for int64 of shape (n, knobs).
+
+        Without points: whether the template has met no error; see :meth:`raise_error`.
+        """
+        if points is None:
+            return super().valid()
+        return self.valid_points.check(self._table(points))
 
     def __contains__(self, item: object) -> bool:
-        """Whether a config is of this space, or a name is one of its knobs'."""
+        """Whether a config is a valid one of this space, or a name is one of its knobs'."""
         if isinstance(item, str):
             return item in self.knobs
         try:
-            self.encode(item)  # type: ignore[arg-type]
+            self.check(item)  # type: ignore[arg-type]
         except SpaceError:
             return False
         return True
@@ -196,86 +284,65 @@ class ConfigSpace(DefineKnobs):
             choices: a legal choice for each knob.
 
         Raises:
-            SpaceError: a knob is unknown or missing, or a choice is not legal.
+            SpaceError: a knob is unknown or missing, a choice is not legal, or a constraint does
+                not admit them together.
         """
         config = Config(tuple(choices.items()))
-        return self._config(self._positions(config.as_dict()))
+        point = self._positions(config.as_dict())
+        self._admitted(config, point)
+        return self._config(point)
+
+    def nearest(self, choices: Config | Mapping[str, Any]) -> Config:
+        """The valid config that is nearest to choices made elsewhere, e.g. for another shape.
+
+        Each knob takes the same choice where it has it, else the one most alike (inner sizes of
+        splits and numbers by powers of two), and its default where there is none; knobs that this
+        space does not have are passed over. What the constraints then forbid is repaired.
+
+        Args:
+            choices: a config, or choices by the knobs' names.
+
+        Raises:
+            SpaceError: no point is valid, or a constraint raises.
+        """
+        given = choices.as_dict() if isinstance(choices, Config) else choices
+        start = self.encode(self.default)
+        point = [
+            knob.similar(given[name]) if name in given else position
+            for (name, knob), position in zip(self.knobs.items(), start)
+        ]
+        return self.decode(self.repair(point))
 
     @property
     def default(self) -> Config:
-        """The config in force outside a search."""
-        return self._config(tuple(knob.default for knob in self.knobs.values()))
+        """The config in force outside a search: the knobs' defaults, or the nearest valid config.
 
-    # -- moving about in it
-
-    def sample(self, rng: np.random.Generator) -> Config:
-        """A config drawn uniformly."""
-        return self._config(tuple(int(rng.integers(count)) for count in self.cardinalities))
-
-    def mutate(self, config: Config, rng: np.random.Generator) -> Config:
-        """Another config with one or two knobs changed, near values more likely.
-
-        The config itself where the space has no other.
+        Raises:
+            SpaceError: no config is valid, or a constraint raises.
         """
-        point = list(self.encode(config))
-        free = [i for i, count in enumerate(self.cardinalities) if count > 1]
-        if not free:
-            return config
-        knobs = list(self.knobs.values())
-        first = int(rng.integers(len(free)))
-        changed = [free[first]]
-        if len(free) > 1 and rng.random() < 0.3:
-            changed.append(free[(first + int(rng.integers(1, len(free)))) % len(free)])
-        for i in changed:
-            point[i] = knobs[i].step(point[i], rng)
-        return self._config(tuple(point))
-
-    def neighbours(self, config: Config) -> list[Config]:
-        """The configs that differ in one knob by one step, in the order of knobs."""
-        point = self.encode(config)
-        found = []
-        for i, knob in enumerate(self.knobs.values()):
-            for position in knob.near(point[i]):
-                found.append(self._config((*point[:i], position, *point[i + 1 :])))
-        return found
-
-    # -- what a cost model sees
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """A name for each column of :meth:`features`."""
-        return tuple(name for knob in self.knobs.values() for name in knob.feature_table[0])
-
-    def features(self, configs: Iterable[Config]) -> np.ndarray:
-        """What a cost model sees of configs.
-
-        Returns:
-            float32 of shape ``(len(configs), len(self.feature_names))``: log2 of split sizes, of
-            the tiles they make, wasted share and log2 of the extent; places of reordered axes;
-            annotations and words as 0 or 1; numbers as signed log2(1 + |value|).
-        """
-        points = [self.encode(config) for config in configs]
-        table = np.asarray(points, dtype=np.int64).reshape(len(points), len(self.knobs))
-        return self.features_of_points(table)
-
-    def features_of_points(self, points: np.ndarray) -> np.ndarray:
-        """:meth:`features` of points, an int array of shape ``(n, len(self.knobs))``."""
-        columns = [
-            knob.feature_table[1][points[:, i]] for i, knob in enumerate(self.knobs.values())
-        ]
-        if not columns:
-            return np.zeros((len(points), 0), dtype=np.float32)
-        return np.concatenate(columns, axis=1)
+        if self._default is None:
+            self._default = self.decode(
+                self.repair(
+                    [
+                        knob.position(self._chosen[name]) if name in self._chosen else knob.default
+                        for name, knob in self.knobs.items()
+                    ]
+                )
+            )
+        return self._default
 
     # -- identity
 
     @property
     def fingerprint(self) -> str:
         """Hex digits that tell this space from every other: of the template's name and version, the
-        compute graph, and each knob's kind, name and whole candidate list."""
+        compute graph, each knob's kind, name and whole candidate list, and the constraints."""
         if self._fingerprint is None:
             knobs = tuple((knob.kind, knob.name, knob.choices) for knob in self.knobs.values())
-            text = plain_text((self.template, self.version, self._graph, knobs))
+            facts: tuple = (self.template, self.version, self._graph, knobs)
+            if self.constraints:  # a space without any keeps the fingerprint that it always had
+                facts += (tuple(c.meaning(self._by_source) for c in self.constraints),)
+            text = plain_text(facts)
             self._fingerprint = hashlib.sha256(text.encode()).hexdigest()[:32]
         return self._fingerprint
 
@@ -285,7 +352,13 @@ class ConfigSpace(DefineKnobs):
         return table(self)
 
     def __repr__(self) -> str:
-        return f"ConfigSpace({self.template!r}, {len(self.knobs)} knobs, {self.size} configs)"
+        level = "" if self.level == "full" else f", {self.level}"
+        size = (
+            f"{self.range_length} configs"
+            if not self.constraints
+            else (f"{len(self.constraints)} constraints on {self.range_length} configs")
+        )
+        return f"ConfigSpace({self.template!r}, {len(self.knobs)} knobs, {size}{level})"
 
     def _config(self, point: tuple[int, ...]) -> Config:
         knobs = self.knobs.values()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,11 +11,14 @@ if TYPE_CHECKING:
 
 
 def table(space: ConfigSpace) -> str:
-    """One line per knob (kind, number of choices, default), then the total."""
+    """One line per knob (kind, choices, default), each text of a constraint, and the total."""
     title = f"space of {space.template}" if space.template else "space"
+    if space.level != "full":
+        title = f"{space.level} {title}"
     rows = [("knob", "kind", "choices", "default")]
+    default = space.default.as_dict()
     for knob in space.knobs.values():
-        choice = knob.choices[knob.default]
+        choice = default[knob.name]
         shown = f"({', '.join(map(str, choice))})" if isinstance(choice, tuple) else str(choice)
         rows.append((knob.name, knob.kind, str(len(knob)), shown))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
@@ -21,5 +26,30 @@ def table(space: ConfigSpace) -> str:
         f"  {name:<{widths[0]}}  {kind:<{widths[1]}}  {count:>{widths[2]}}  {default}"
         for name, kind, count, default in rows
     ]
-    total = f"{space.size:,} configs"
-    return "\n".join([f"{title}: {len(space.knobs)} knobs, {total}", *lines])
+    for constraint, count in Counter(map(str, space.constraints)).items():
+        lines.append(f"  where {constraint}" + (f", {count} times" if count > 1 else ""))
+    head = f"{title}: {len(space.knobs)} knobs, {_total(space)}"
+    return "\n".join([head, *lines, *_how(space)])
+
+
+def _total(space: ConfigSpace) -> str:
+    if not space.constraints:
+        return f"{space.size:,} configs"
+    error = space.size_error
+    number = f"{space.size:,}"
+    if error == inf:
+        number = f"perhaps {space.size:.2g}"
+    elif error:
+        number = f"about {space.size:.3g} (± {100 * error:.1f} %)"
+    return f"{number} valid configs of {space.range_length:,}"
+
+
+def _how(space: ConfigSpace) -> list[str]:
+    """What is said of components whose points are not drawn uniformly."""
+    names = list(space.knobs)
+    walked = [c for c in space.valid_points.components() if c.way == "walk"]
+    return [
+        f"  samples of {', '.join(names[v] for v in component.variables)} are biased: valid "
+        "choices are so rare that they are reached by random walks from known ones"
+        for component in walked
+    ]

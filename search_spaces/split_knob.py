@@ -12,6 +12,8 @@ import numpy as np
 
 from whet.compiler.errors import SpaceError
 from whet.compiler.tir.expr import IntImm
+from whet.search_spaces.canonical import said
+from whet.search_spaces.constraint_source import described
 from whet.search_spaces.entities import SplitEntity, VirtualAxis
 from whet.search_spaces.knobs import LARGEST_LIST, check_policy
 from whet.search_spaces.plain import Choice
@@ -100,7 +102,16 @@ class SplitDefinition:
             return False
         if self.no_tail and self.extent % prod(size[1:]):
             return False
-        return self.filter is None or bool(self.filter(SplitEntity(size)))
+        if self.filter is None:
+            return True
+        try:
+            return bool(self.filter(SplitEntity(size)))
+        except Exception as error:
+            raise SpaceError(
+                f"define_split({self.name!r}, filter={described(self.filter)})",
+                f"it raised {said(error)} for the sizes {size}",
+                "a filter answers for all sizes: test for those that it cannot judge",
+            ) from error
 
     def _enumerated(self) -> list[tuple[int, ...]]:
         factors: set[int] = set()
@@ -152,6 +163,9 @@ class SplitDefinition:
         if type(first) is not int or (first < 1 and first != -1):
             return None
         return self._nearest(choices, tuple(wanted[1:]), tail_costs=0.0)
+
+    def similar(self, choices: tuple[Choice, ...], wanted: Any) -> int | None:
+        return self.closest(choices, wanted)
 
     def _nearest(
         self, choices: tuple[Choice, ...], inner: tuple[int, ...], tail_costs: float

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.errors import SpaceError, WhetError
+from whet.compiler.errors import SpaceError
 from whet.compiler.target import Target
 from whet.search_spaces.builtin import BUILTIN
-from whet.search_spaces.canonical import Canonical, canonical_form, said
+from whet.search_spaces.canonical import Canonical, canonical_form
+from whet.search_spaces.collect import collect
 from whet.search_spaces.config_scope import ConfigView, config_in_force, talking_to
 from whet.search_spaces.source import source_hash, source_text, still_in_file
 from whet.search_spaces.space import ConfigSpace
@@ -54,7 +54,7 @@ class Template:
         self.source_text = source_text(func)
         self.source_hash = source_hash(func)
         self._signature = _positional_signature(name, func)
-        self._spaces: OrderedDict[tuple[str, str], ConfigSpace] = OrderedDict()
+        self._spaces: OrderedDict[tuple[str, str, str], ConfigSpace] = OrderedDict()
         self._lock = threading.Lock()
         functools.update_wrapper(self, func)
 
@@ -99,17 +99,26 @@ class Template:
         given = Workload(self.name, bound.args)
         return given if self.canonical is None else canonical_form(self.canonical, given, usage)
 
-    def space(self, workload: Workload) -> ConfigSpace:
-        """The space of a workload; see :func:`space_of`."""
+    def space(self, workload: Workload, level: str = "full") -> ConfigSpace:
+        """The space of a workload; see :func:`space_of`.
+
+        Args:
+            workload: the template's name and arguments.
+            level: ``"full"``; ``"quick"``: a part of it with the same fingerprint, see
+                :meth:`ConfigSpace.at_level`.
+        """
         workload = self.workload(*workload.args)
         target = Target.current()
         # Candidate lists may follow the target in force, e.g. its vector width.
-        key = (workload.key, "" if target is None else target.key)
+        key = (workload.key, "" if target is None else target.key, level)
         with self._lock:
             if key in self._spaces:
                 self._spaces.move_to_end(key)
                 return self._spaces[key]
-        space = self._collect(workload)
+        if level == "full":
+            space = collect(self, workload)
+        else:
+            space = self.space(workload).at_level(level)
         with self._lock:
             space = self._spaces.setdefault(key, space)
             while len(self._spaces) > _SPACES_KEPT:
@@ -126,14 +135,19 @@ class Template:
             space.check(config)
         view = ConfigView(config, space, is_fallback)
         with talking_to(view):
-            result = self._run(workload, f"while template {workload} ran with config {config}")
+            result = self.run(workload, f"while template {workload} ran with config {config}")
+        asked = f"template {workload} with config {view.config}"
         missing = [name for name in space.knobs if name not in view.defined]
-        if missing:
+        if missing or view.constraints != len(space.constraints):
+            number = f"set {view.constraints} constraints, not {len(space.constraints)},"
+            what = f"did not define the knobs {', '.join(missing)}" if missing else number
             raise SpaceError(
-                f"template {workload} with config {config}",
-                f"it did not define the knobs {', '.join(missing)} this time",
+                asked,
+                f"it {what} this time",
                 "a template must define the same knobs whatever the config is",
             )
+        if view.errors:
+            raise SpaceError(asked, "; ".join(view.errors), "the template says so by raise_error")
         return result
 
     def ref(self) -> TemplateRef:
@@ -142,30 +156,16 @@ class Template:
 
         return ref_of(self)
 
-    def _collect(self, workload: Workload) -> ConfigSpace:
-        space = ConfigSpace(self.name, self.version)
-        with talking_to(space):
-            try:
-                _, args = self._run(workload, f"while the space of {workload} was collected")
-            except WhetError:
-                raise
-            except Exception as error:
-                way_out = (
-                    "give another default=, or make the template raise only for configs that a "
-                    "filter leaves out"
-                    if space.knobs
-                    else "no knob was defined yet, so that no other config can help: see the "
-                    "arguments, or the template"
-                )
-                raise SpaceError(
-                    f"space of {workload}",
-                    f"the template raised {said(error)} for its default config",
-                    way_out,
-                ) from error
-        space.seal(_graph_text(args))
-        return space
+    def run(self, workload: Workload, note: str) -> tuple[Any, list[Any]]:
+        """Call the function and look at what it returns.
 
-    def _run(self, workload: Workload, note: str) -> tuple[Any, list[Any]]:
+        Args:
+            workload: its arguments.
+            note: added to what it raises.
+
+        Raises:
+            SpaceError: it did not return ``(schedule, [tensors])``. Other errors are its own.
+        """
         try:
             result = self.func(*workload.args)
         except Exception as error:
@@ -362,13 +362,3 @@ def _file(item: Template) -> str:
 def _where(item: Template) -> str:
     line = getattr(getattr(item.func, "__code__", None), "co_firstlineno", "?")
     return f"{item.func.__module__}.{item.func.__qualname__} ({_file(item)}:{line})"
-
-
-def _graph_text(args: list[Any]) -> str:
-    """The compute graph behind a template's tensors, or nothing where they are not te's."""
-    te = sys.modules.get("whet.compiler.te")
-    write = getattr(te, "graph_text", None)
-    kind = getattr(te, "Tensor", None)
-    if write is None or kind is None:
-        return ""
-    return write([arg for arg in args if isinstance(arg, kind)])

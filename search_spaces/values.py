@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.entities import entity_of
+from whet.search_spaces.entities import WORDS, entity_of
 from whet.search_spaces.plain import Choice, jsonable, plain, plain_text
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["Choice", "Config", "Workload"]
 
@@ -183,6 +187,55 @@ class Config:
             "choices": [[n, kind, jsonable(c)] for (n, c), kind in zip(self.choices, kinds)],
         }
 
+    def get_flatten_feature(self) -> np.ndarray:
+        """AutoTVM's features of a config, one after the other: float32 of shape (n,).
+
+        Sizes, permutations and numbers as they are; 1 or 0 for each annotation; a text as a number
+        in [0, 1) made of it, where AutoTVM fails. ``space.features`` is what a model should see.
+
+        Raises:
+            SpaceError: the config was made without a space.
+        """
+        import numpy as np
+
+        if self.choices and not self.kinds:
+            raise SpaceError(
+                "get_flatten_feature()",
+                "the config was made without a space, so the knobs' kinds are not known",
+                "take configs from a space, e.g. space.from_choices(config.as_dict())",
+            )
+        columns = [c for (_, v), kind in zip(self.choices, self.kinds) for c in _flat(kind, v)]
+        return np.array(columns, dtype=np.float32)
+
+    def to_json_dict(self) -> dict:
+        """The config in the form of AutoTVM's records; ``code_hash`` is the fingerprint."""
+        entity = [
+            [name, _TVM_KINDS.get(kind, "ot"), jsonable(choice)]
+            for (name, choice), kind in zip(self.choices, self.kinds or ("",) * len(self.choices))
+        ]
+        return {"index": None, "code_hash": self.fingerprint or None, "entity": entity}
+
+    @staticmethod
+    def from_json_dict(json_dict: Mapping[str, Any]) -> Config:
+        """The config that :meth:`to_json_dict` described, or one of AutoTVM's records.
+
+        AutoTVM writes -1 for the first size of a split: ``space.nearest(config)`` gives the config
+        of a space.
+
+        Raises:
+            SpaceError: the data is not of that form.
+        """
+        try:
+            entity = [(name, kind, value) for name, kind, value in json_dict["entity"]]
+            kinds = tuple(_OUR_KINDS[kind] for _, kind, _ in entity)
+        except (KeyError, TypeError, ValueError) as error:
+            raise SpaceError(
+                f"Config.from_json_dict({_short(json_dict)})",
+                "'entity' ([name, 'sp' | 're' | 'an' | 'ot', value] each) is needed",
+            ) from error
+        pairs = tuple((name, value) for name, _, value in entity)
+        return Config(pairs, str(json_dict.get("code_hash") or ""), kinds)
+
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Config:
         """The config that :meth:`to_json` described; a space's ``check`` says whether it is legal.
@@ -210,6 +263,23 @@ class Config:
             fingerprint,
             kinds if all(kinds) else (),
         )
+
+
+_TVM_KINDS = {"split": "sp", "reorder": "re", "annotate": "an", "knob": "ot"}
+_OUR_KINDS = {theirs: ours for ours, theirs in _TVM_KINDS.items()}
+
+
+def _flat(kind: str, value: Choice) -> Iterator[float]:
+    """One choice's columns of :meth:`Config.get_flatten_feature`."""
+    if isinstance(value, tuple):
+        for item in value:
+            yield from _flat(kind, item)
+    elif kind == "annotate" and isinstance(value, str):
+        yield from (float(value == word) for word in WORDS)
+    elif isinstance(value, str):
+        yield zlib.crc32(value.encode()) / 2**32
+    else:
+        yield float(value or 0)
 
 
 def _readable(choice: Choice) -> str:

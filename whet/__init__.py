@@ -23,7 +23,7 @@ from whet.submodules import install as _install
 
 if TYPE_CHECKING:
     from whet import autotune, compiler, db, measure, search_spaces
-    from whet.autotune import Task, TuneResult, autotvm, create_task, tune
+    from whet.autotune import Task, TuneResult, TuneResults, autotvm, create_task, tune
     from whet.compiler import (
         arith,
         contrib,
@@ -106,6 +106,7 @@ _HOMES = {
     "TargetError": _ERRORS,
     "Task": "whet.autotune",
     "TuneResult": "whet.autotune",
+    "TuneResults": "whet.autotune",
     "TuningLog": "whet.db",
     "WhetError": _ERRORS,
     "apply_best": "whet.db",
@@ -179,6 +180,7 @@ __all__ = [
     "TargetError",
     "Task",
     "TuneResult",
+    "TuneResults",
     "TuningLog",
     "WhetError",
     "apply_best",

@@ -1,4 +1,4 @@
-"""The command line: `whet tune`, `best`, `show` and `doctor`, and their exit codes."""
+"""The command line: `whet tune`, `best`, `show`, `report`, ... and their exit codes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ COMMANDS = {
     "tune": "whet.commands.tune",
     "best": "whet.commands.best",
     "show": "whet.commands.show",
+    "report": "whet.commands.report",
+    "upgrade": "whet.commands.upgrade",
     "doctor": "whet.commands.doctor",
 }
 """Where each command lives; imported when it is asked for."""

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from whet.autotune.autotvm import task
+from whet.autotune.autotvm import callback, task, tuner
+from whet.autotune.autotvm.measure import LocalBuilder, LocalRunner, measure_option
 from whet.compiler.errors import MissingName
 from whet.search_spaces import (
     AnnotateEntity,
@@ -19,12 +20,17 @@ __all__ = [
     "AnnotateEntity",
     "ConfigEntity",
     "ConfigSpace",
+    "LocalBuilder",
+    "LocalRunner",
     "OtherOptionEntity",
     "ReorderEntity",
     "SplitEntity",
+    "callback",
     "get_config",
+    "measure_option",
     "task",
     "template",
+    "tuner",
 ]
 
 _TUNE = "whet.tune(task, trials=1000, log='whet.db')"
@@ -34,29 +40,25 @@ _BEST = "with whet.apply_best('whet.db'), whet.Target('llvm'): ..., or whet.buil
 NOT_HERE = {
     "ApplyHistoryBest": _BEST,
     "DispatchContext": _BEST,
+    "FallbackConfigEntity": "cfg.is_fallback, cfg.fallback_split(...) inside a template",
     "FallbackContext": "without a record a template gets its default config: cfg.is_fallback",
-    "GridSearchTuner": f"{_TUNE[:-1]}, sampler='grid')",
-    "GATuner": f"{_TUNE[:-1]}, sampler='tpe')",
-    "LocalBuilder": _OPTIONS,
-    "LocalRunner": _OPTIONS,
+    "GridSearchTuner": "autotvm.tuner.GridSearchTuner",
+    "GATuner": "autotvm.tuner.GATuner",
     "MeasureErrorNo": "a trial's status is a word: 'ok', 'timeout', ...; its error is kept whole",
     "MeasureInput": _OPTIONS,
     "MeasureResult": _OPTIONS,
     "RPCRunner": f"{_TUNE[:-1]}, workers='ray://host:port')",
-    "RandomTuner": f"{_TUNE[:-1]}, sampler='random')",
-    "XGBTuner": f"{_TUNE[:-1]}, sampler='xgb')",
+    "RandomTuner": "autotvm.tuner.RandomTuner",
+    "XGBTuner": "autotvm.tuner.XGBTuner",
     "apply_history_best": _BEST,
-    "callback": f"{_TUNE}: it shows its progress and writes every trial to the log",
     "create_measure_batch": _OPTIONS,
     "feature": "task.config_space.features(configs) is what the cost model sees",
     "graph_tuner": "there is no Relay",
     "measure": _OPTIONS,
-    "measure_option": _OPTIONS,
     "record": _LOG,
     "register_topi_compute": "@whet.template('name') above a function of the whole schedule",
     "register_topi_schedule": "@whet.template('name') above a function of the whole schedule",
     "tophub": "there is no public log; " + _BEST,
-    "tuner": f"{_TUNE[:-1]}, sampler='xgb'): 'xgb', 'tpe', 'random', 'grid'",
 }
 """TVM's names that are not here -> what to use instead."""
 

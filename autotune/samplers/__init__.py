@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from whet.autotune.samplers.base import SpaceSampler
+    from whet.autotune.samplers.base import Features, SpaceSampler
+    from whet.autotune.transfer import Prior
     from whet.search_spaces import ConfigSpace
 
 SAMPLERS = {
     "random": ("whet.autotune.samplers.random", "RandomSampler"),
     "grid": ("whet.autotune.samplers.grid", "GridSampler"),
+    "qmc": ("whet.autotune.samplers.qmc", "QMCSampler"),
     "tpe": ("whet.autotune.samplers.tpe", "TPE"),
+    "gp": ("whet.autotune.samplers.gp", "GPSampler"),
+    "cmaes": ("whet.autotune.samplers.cmaes", "CMAESSampler"),
+    "genetic": ("whet.autotune.samplers.genetic", "GeneticSampler"),
     "xgb": ("whet.autotune.samplers.xgb", "XGBSampler"),
 }
 """Where each sampler lives, by its name."""
@@ -58,13 +63,22 @@ def check_sampler(sampler: Any) -> str:
     )
 
 
-def make_sampler(sampler: Any, space: ConfigSpace, seed: int = 0) -> SpaceSampler:
+def make_sampler(
+    sampler: Any,
+    space: ConfigSpace,
+    seed: int = 0,
+    features: Features | None = None,
+    prior: Prior | None = None,
+) -> SpaceSampler:
     """The sampler over ``space`` that keeps the contract.
 
     Args:
         sampler: a name of :data:`SAMPLERS`, or an Optuna sampler, which is wrapped.
         space: the space to sample from.
         seed: any integer from 0 on; an Optuna sampler that was passed in keeps its own.
+        features: loop features of the space's points; ``xgb`` learns from them where given.
+        prior: what is known from other tasks; samplers that learn begin with its seeds, and
+            ``xgb`` with its rows.
 
     Raises:
         ArgumentError: an unknown name, not a sampler, or one that was made for another space.
@@ -74,7 +88,7 @@ def make_sampler(sampler: Any, space: ConfigSpace, seed: int = 0) -> SpaceSample
     check_sampler(sampler)
     if isinstance(sampler, str):
         module, name = SAMPLERS[sampler]
-        return getattr(importlib.import_module(module), name)(space, seed)
+        return getattr(importlib.import_module(module), name)(space, seed, features, prior)
     from whet.autotune.samplers.base import SpaceSampler
     from whet.autotune.samplers.foreign import ForeignSampler
 

@@ -1,52 +1,38 @@
-"""The contract of a sampler, and what ours share: whole legal configs, each proposed once."""
+"""The contract of a sampler, and what ours share: whole valid configs, each proposed once."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from optuna.distributions import BaseDistribution, IntDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
+from whet.autotune.samplers.fresh import Fresh
+from whet.autotune.samplers.history import History, Point, Trials
 from whet.compiler.errors import SpaceError
 
 if TYPE_CHECKING:
     from optuna.study import Study
 
+    from whet.autotune.transfer import Prior
     from whet.search_spaces import ConfigSpace
 
-Code = tuple[int, ...]
-"""A config as Optuna sees it: for each knob, in order, the index of its choice."""
+
+WALKERS, STEPS = 8, 4
+"""How many mutations of one point are looked at, and how many steps they go."""
 
 
-@dataclass(frozen=True)
-class History:
-    """What a sampler may know when it proposes a trial: everything before it, nothing after.
+class Features(Protocol):
+    """What a sampler needs of the loop features of a task."""
 
-    Attributes:
-        number: the number of the trial to propose.
-        codes: the codes of trials 0 .. number-1.
-        costs: seconds per call of trials 0 .. len(costs)-1, infinity for a failed candidate;
-            those from there on are in flight.
-        taken: the set of ``codes``.
-    """
-
-    number: int
-    codes: Sequence[Code]
-    costs: Sequence[float]
-    taken: frozenset[Code] | set[Code] = field(default_factory=set)
-
-    def before(self, number: int) -> History:
-        """The history as it was when trial ``number`` was proposed (with as many in flight)."""
-        told = max(0, len(self.costs) - (self.number - number))
-        codes = self.codes[:number]
-        return History(number, codes, self.costs[:told], frozenset(codes))
+    def of_points(self, points: np.ndarray) -> np.ndarray:
+        """float32 of shape ``(n, d)`` for int64 points ``(n, knobs)``; NaN: it cannot be built."""
+        ...
 
 
 class SpaceSampler(BaseSampler):
@@ -54,67 +40,99 @@ class SpaceSampler(BaseSampler):
 
     The contract, which one test class checks for every sampler:
 
-    - *Legal.* A proposal is a whole config of the space, through ``sample_relative``. Optuna sees
-      one static integer a knob, so that its own samplers understand the space as well.
+    - *Legal.* A proposal is a whole config that the space's constraints admit, through
+      ``sample_relative``. Optuna sees one static integer a knob, so that its own samplers
+      understand the space as well.
     - *Once.* No config is proposed twice until the space is exhausted; then ``SpaceError``.
     - *Deterministic.* A proposal is a function of the seed, the trial's number and the history
       before it. There is no random state that runs along, hence a search that was interrupted and
       resumed proposes what the uninterrupted one would have.
     - *Unbreakable.* A failed trial is evidence (cost: infinity), not an accident.
     - *Patient.* Some trials before it may still be in flight; they are taken, but have no cost.
+    - *Light.* What it keeps grows by a constant for each trial.
 
     A subclass writes :meth:`propose`. It draws random numbers from :meth:`rng` only.
 
     Args:
         space: the space to sample from.
         seed: any integer from 0 on.
+        features: loop features of the space's points, for samplers with a cost model.
+        prior: what is known from other tasks, for samplers that learn.
     """
 
-    def __init__(self, space: ConfigSpace, seed: int = 0) -> None:
+    def __init__(
+        self,
+        space: ConfigSpace,
+        seed: int = 0,
+        features: Features | None = None,
+        prior: Prior | None = None,
+    ) -> None:
         self.space = space
         self.seed = seed
+        self.features = features
+        self.prior = prior
         self.distributions = distributions(space)
-        self._free = [(i, k) for i, k in enumerate(space.knobs.values()) if len(k) > 1]
+        self._fresh = Fresh(space)
+        self._seeds = [space.encode(config) for config in prior.seeds] if prior else []
         self._study: Study | None = None
-        self._codes: list[Code] = []
+        self._trials = Trials(len(space.knobs))
 
     @abstractmethod
-    def propose(self, history: History) -> Code:
-        """The code of the config to try next; must not be in ``history.taken``."""
+    def propose(self, history: History) -> Point:
+        """The point of the config to try next; valid, and not taken in ``history``."""
+
+    def expected_gain(self, history: History) -> float | None:
+        """By how much the next proposals may improve on the best cost.
+
+        Returns:
+            A relative improvement (0.02: 2 %); None where the sampler has no opinion.
+        """
+        return None
 
     def rng(self, number: int, salt: int = 0) -> np.random.Generator:
         """Random numbers that belong to trial ``number``, and to nothing else."""
         return np.random.default_rng((self.seed, number, salt))
 
-    def fresh(self, rng: np.random.Generator, taken: set[Code] | frozenset[Code]) -> Code:
-        """A random code that is not taken."""
-        cardinalities = self.space.cardinalities
-        code: Code = ()
-        for _ in range(16):
-            code = tuple(int(rng.integers(n)) for n in cardinalities)
-            if code not in taken:
-                return code
-        return first_free(code, taken, cardinalities)
+    def fresh(self, history: History, salt: int = 0) -> Point:
+        """A random valid point that is not taken.
 
-    def mutate(self, code: Code, rng: np.random.Generator) -> Code:
-        """A code with one or two knobs changed, near choices more likely."""
-        mutated = list(code)
-        # Not rng.choice: this is the innermost step of a search, and that costs 20 us a call.
-        for _ in range(2 if rng.random() < 0.3 else 1):
-            i, knob = self._free[int(rng.integers(len(self._free)))]
-            mutated[i] = knob.step(mutated[i], rng)
-        return tuple(mutated)
+        Raises:
+            SpaceError: all are taken.
+        """
+        return point_of(self._fresh.points(history, self.rng(history.number, salt), 1)[0])
 
-    def history(self, study: Study, trial: FrozenTrial) -> History:
-        """What ``study`` knew before ``trial``."""
+    def near(self, point: Point, history: History) -> Point:
+        """An untried point close to ``point``: one to four steps of mutation away, if there is."""
+        rng = self.rng(history.number, salt=1)
+        walkers = np.asarray([point] * WALKERS, dtype=np.int64)
+        for _ in range(STEPS):
+            walkers = self.space.mutate_points(walkers, rng)
+            untried = history.untried(walkers)
+            if len(untried):
+                return point_of(untried[0])
+        return self.fresh(history, salt=1)
+
+    def seed_point(self, history: History) -> Point | None:
+        """The next of the prior's seeds, which come first, while it is their turn."""
+        if history.number <= len(self._seeds):
+            for point in self._seeds:
+                if not history.is_taken(point):
+                    return point
+        return None
+
+    def history(self, study: Study, before: FrozenTrial | None = None) -> History:
+        """What ``study`` knew before the trial ``before``; None: what it knows."""
         if study is not self._study:
-            self._study, self._codes = study, []
-        trials = study.get_trials(deepcopy=False)[: trial.number]
-        for t in trials[len(self._codes) :]:
-            self._codes.append(code_of(t, self.distributions))
-        costs = list(itertools.takewhile(_not_nan, map(_cost, trials)))
-        codes = self._codes[: trial.number]
-        return History(trial.number, codes, costs, set(codes))
+            self._study, self._trials = study, Trials(len(self.space.knobs))
+        known, trials = self._trials, study.get_trials(deepcopy=False)
+        number = len(trials) if before is None else before.number
+        for trial in trials[known.asked : number]:
+            known.ask(point_of_trial(trial, self.distributions))
+        for trial in trials[known.told : number]:
+            if math.isnan(cost := cost_of(trial)):
+                break
+            known.tell(cost, point_of_trial(trial, self.distributions))
+        return known.history(number, min(known.told, number))
 
     # Optuna's side of it.
 
@@ -126,8 +144,8 @@ class SpaceSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        code = self.propose(self.history(study, trial))
-        return dict(zip(self.distributions, code))
+        point = self.propose(self.history(study, trial))
+        return dict(zip(self.distributions, point))
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: Any
@@ -140,51 +158,28 @@ class SpaceSampler(BaseSampler):
 
 
 def distributions(space: ConfigSpace) -> dict[str, BaseDistribution]:
-    """One static integer distribution a knob: the index of its choice."""
-    return {name: IntDistribution(0, n - 1) for name, n in zip(space.knobs, space.cardinalities)}
+    """One static integer distribution a knob: the position of its choice."""
+    return {name: IntDistribution(0, n - 1) for name, n in zip(space.knobs, space.dims)}
 
 
-def code_of(trial: FrozenTrial, dists: dict[str, BaseDistribution]) -> Code:
-    """The code of a trial whose parameters are drawn; the empty code before that."""
+def point_of(row: Sequence[int] | np.ndarray) -> Point:
+    """A row of positions as a point."""
+    return tuple(map(int, row))
+
+
+def point_of_trial(trial: FrozenTrial, dists: dict[str, BaseDistribution]) -> Point | None:
+    """The point of a trial; None before all its parameters are drawn."""
     params = trial.params
-    return tuple(int(params[name]) for name in dists) if len(params) == len(dists) else ()
+    return tuple(int(params[name]) for name in dists) if len(params) == len(dists) else None
 
 
-def first_free(
-    code: Code, taken: set[Code] | frozenset[Code], cardinalities: Sequence[int]
-) -> Code:
-    """The first code from ``code`` on, counting around the whole space, that is not taken.
-
-    Raises:
-        SpaceError: all are taken.
-    """
-    for candidate in itertools.islice(count_from(code, cardinalities), len(taken) + 1):
-        if candidate not in taken:
-            return candidate
-    raise SpaceError(
-        "propose another config",
-        f"all {math.prod(cardinalities)} configs of the space are taken",
-        "a search ends when its space is exhausted",
-    )
-
-
-def count_from(code: Code, cardinalities: Sequence[int]) -> Iterator[Code]:
-    """All codes of a space in counting order (the last knob turns fastest), from ``code`` on."""
-    digits = list(code)
-    for _ in range(math.prod(cardinalities)):
-        yield tuple(digits)
-        for place in reversed(range(len(digits))):
-            digits[place] = (digits[place] + 1) % cardinalities[place]
-            if digits[place]:
-                break
-
-
-def _cost(trial: FrozenTrial) -> float:
+def cost_of(trial: FrozenTrial) -> float:
     """The told cost; infinity for a failed trial; NaN while it is in flight."""
-    if trial.state == TrialState.COMPLETE:
-        return float(trial.values[0])
-    return math.nan if trial.state in (TrialState.RUNNING, TrialState.WAITING) else math.inf
-
-
-def _not_nan(value: float) -> bool:
-    return not math.isnan(value)
+    if trial.state in (TrialState.RUNNING, TrialState.WAITING):
+        return math.nan
+    # A trial that was stopped early has the cost that it was stopped at.
+    cost = trial.value if trial.value is not None else math.inf
+    if trial.state == TrialState.PRUNED and trial.last_step is not None:
+        cost = trial.intermediate_values[trial.last_step]
+    failed = trial.state == TrialState.FAIL or math.isnan(cost) or cost <= 0
+    return math.inf if failed else float(cost)

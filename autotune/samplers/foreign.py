@@ -1,4 +1,4 @@
-"""Any Optuna sampler behind our contract: no config twice, the same knobs, failures survived."""
+"""Any Optuna sampler behind our contract: valid configs, none twice, failures survived."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
-from whet.autotune.samplers.base import Code, History, SpaceSampler, first_free
+from whet.autotune.samplers.base import SpaceSampler, point_of
+from whet.autotune.samplers.history import History, Point
+from whet.compiler.errors import SpaceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +26,10 @@ ATTEMPTS = 8
 class ForeignSampler(SpaceSampler):
     """Asks an Optuna sampler until it names a config that was not tried yet.
 
+    What the constraints exclude is moved to the nearest config that they admit; the study then
+    holds the config that is tried, so the sampler learns from that. What is no position of a knob
+    at all is refused.
+
     Determinism is the inner sampler's: one with its own random state follows its seed within a
     run, and starts anew when a search is resumed.
 
@@ -37,22 +43,13 @@ class ForeignSampler(SpaceSampler):
         super().__init__(space, seed)
         self._inner = inner
 
-    def inner(self, number: int, attempt: int) -> BaseSampler:
-        """The sampler to ask for trial ``number``, for the ``attempt``-th time."""
-        return self._inner
-
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         history = self.history(study, trial)
-        code: Code = ()
-        for attempt in range(ATTEMPTS):
-            code = self._draw(self.inner(trial.number, attempt), study, trial)
-            if code not in history.taken:
-                return dict(zip(self.distributions, code))
-        return dict(zip(self.distributions, self._near(code, history)))
+        return dict(zip(self.distributions, self._untried(study, trial, history)))
 
-    def propose(self, history: History) -> Code:
+    def propose(self, history: History) -> Point:
         raise NotImplementedError("a foreign sampler is asked through sample_relative")
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
@@ -67,24 +64,36 @@ class ForeignSampler(SpaceSampler):
     ) -> None:
         self._inner.after_trial(study, trial, state, values)
 
-    def _draw(self, inner: BaseSampler, study: Study, trial: FrozenTrial) -> Code:
-        known = inner.infer_relative_search_space(study, trial)
+    def _untried(self, study: Study, trial: FrozenTrial, history: History) -> Point:
+        point: Point = ()
+        for _ in range(ATTEMPTS):
+            point = point_of(self.space.repair(self._draw(study, trial)))
+            if not history.is_taken(point):
+                return point
+        return self.near(point, history)
+
+    def _draw(self, study: Study, trial: FrozenTrial) -> Point:
+        known = self._inner.infer_relative_search_space(study, trial)
         wanted = {n: d for n, d in self.distributions.items() if n in known}
-        params = inner.sample_relative(study, trial, wanted)
+        params = self._inner.sample_relative(study, trial, wanted)
         return tuple(
-            int(params[name])
+            self._position(name, params[name])
             if name in params
-            else int(inner.sample_independent(study, trial, name, dist))
+            else self._position(name, self._inner.sample_independent(study, trial, name, dist))
             for name, dist in self.distributions.items()
         )
 
-    def _near(self, code: Code, history: History) -> Code:
-        """An untried config near a tried one: one to four steps of mutation away."""
-        rng = self.rng(history.number, salt=1)
-        for steps in (1, 1, 1, 1, 2, 2, 3, 3, 4, 4):
-            mutated = code
-            for _ in range(steps):
-                mutated = self.mutate(mutated, rng)
-            if mutated not in history.taken:
-                return mutated
-        return first_free(code, history.taken, self.space.cardinalities)
+    def _position(self, name: str, value: Any) -> int:
+        """``value`` as a position of the knob ``name``, if it is one."""
+        count = len(self.space.knobs[name])
+        try:
+            position = int(value)
+        except (TypeError, ValueError, OverflowError):
+            position = -1
+        if 0 <= position < count and position == value:
+            return position
+        raise SpaceError(
+            f"{type(self._inner).__name__} proposes {name} = {value!r}",
+            f"the knob's positions are the integers 0 to {count - 1}",
+            "a sampler must keep to the distributions that it is given",
+        )

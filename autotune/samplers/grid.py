@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from whet.autotune.samplers.base import Code, History, SpaceSampler, first_free
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from whet.autotune.samplers.sequence import SequenceSampler
+
+BLOCK = 64
+"""Configs that are counted at a time."""
 
 
-class GridSampler(SpaceSampler):
-    """All configs from index 0 on, the last knob turning fastest; the seed means nothing.
+class GridSampler(SequenceSampler):
+    """All valid configs from index 0 on, the last knob turning fastest; the seed means nothing.
 
     For spaces small enough to be tried whole: a budget that ends before the space does has only
     seen the first choices of the first knobs.
     """
 
-    def propose(self, history: History) -> Code:
-        cardinalities = self.space.cardinalities
-        return first_free((0,) * len(cardinalities), history.taken, cardinalities)
+    def blocks(self) -> Iterator[np.ndarray]:
+        configs = iter(self.space)
+        while rows := [self.space.encode(c) for c in itertools.islice(configs, BLOCK)]:
+            yield np.asarray(rows, dtype=np.int64).reshape(len(rows), len(self.space.knobs))

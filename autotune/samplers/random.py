@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from whet.autotune.samplers.base import Code, History, SpaceSampler
+from whet.autotune.samplers.base import SpaceSampler
+from whet.autotune.samplers.history import History, Point
 
 
 class RandomSampler(SpaceSampler):
     """Uniform draws without repetition: the baseline that every other sampler has to beat."""
 
-    def propose(self, history: History) -> Code:
-        return self.fresh(self.rng(history.number), history.taken)
+    def propose(self, history: History) -> Point:
+        return self.fresh(history)

@@ -2,101 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whet.autotune.cost_model import CostModel
-from whet.autotune.samplers.base import Code, History, SpaceSampler
+from whet.autotune.samplers.acquisition import diverse, expected_improvement, relative_gain
+from whet.autotune.samplers.candidates import Effort, evolve
+from whet.autotune.samplers.history import History
+from whet.autotune.samplers.judgement import Judgement
+from whet.autotune.samplers.planned import Plan, PlannedSampler
+from whet.autotune.samplers.sight import Programs, Sight, sights
 
 if TYPE_CHECKING:
+    from whet.autotune.samplers.base import Features
+    from whet.autotune.transfer import Prior
     from whet.search_spaces import ConfigSpace
 
-BATCH = 4
-"""Proposals planned from one fit. With 8 the best of 64 trials was 10 % slower (synthetic GEMM)."""
-WARMUP = 24
-"""Random trials before the first fit."""
-ELITE = 48
-"""Best measured configs, and as many random ones, that evolution starts from."""
-CHILDREN = 2
-GENERATIONS = 5
-SURVIVORS = 96
-EXPLORE = 1
-"""Random configs in each batch: the model cannot err for ever about what it never sees."""
+WARMUP = 8
+"""Trials before the first fit."""
+FIRST = 1024
+"""Random configs that the first guesses choose their favourites from."""
+FAVOURITES = 0.75
+"""The share of these that the first guesses choose; the others are random."""
+EFFORT = Effort(drawn=256, generations=3, kept=64, children=4)
+EXPLORE = (0.05, 0.3)
+"""The share of a batch that is random: the least, and that of a model that foretells nothing."""
+SHORTLIST = 16
+"""Candidates for each place of a batch, after evolution."""
+LOOKED = 64
+"""Of so many for each place: several configs make one program."""
+DRAWN = 8
+"""Points that are drawn for a random one, so that one can be chosen that can be built."""
 
 
-class XGBSampler(SpaceSampler):
-    """Whole configs that an XGBoost model, fitted to all told costs, predicts to be fast.
+class XGBSampler(PlannedSampler):
+    """Whole configs that are expected to improve on the best, by all that is known.
 
-    A plan of :data:`BATCH` proposals is a function of the seed and of the history as it was at
-    its first trial, so that a resumed search makes the same plan again in its middle.
+    Evolution looks for the highest expected scores among a thousand candidates. Of the best of
+    them, those with the largest expected improvement fill the batch, each as if those before it
+    and those in flight had turned out as predicted. A share of random configs, the larger the worse
+    the trials could be foretold, keeps the models from erring for ever about what they never see.
+
+    A first guess is the analytic estimate among the loop features, or a model of other tasks'
+    trials. One that is right nearly everywhere can be wrong where it matters, and then blinds what
+    is built on it; so half of a batch comes from models that began with another guess, or with
+    none. All learn from all trials. The first trials are favourites of each guess, and random ones.
     """
 
-    def __init__(self, space: ConfigSpace, seed: int = 0) -> None:
-        super().__init__(space, seed)
-        self._plan: list[Code] = []
-        self._planned_for: History | None = None
+    def __init__(
+        self,
+        space: ConfigSpace,
+        seed: int = 0,
+        features: Features | None = None,
+        prior: Prior | None = None,
+    ) -> None:
+        super().__init__(space, seed, features, prior)
+        self._sights = sights(space, features, prior, seed)
+        self._sight = self._sights[0]
+        self._programs = Programs(features)
+        starts = np.asarray(self._seeds, dtype=np.int64)
+        self._starts = starts.reshape(len(self._seeds), len(space.knobs))
 
-    def propose(self, history: History) -> Code:
-        if history.number < WARMUP or self.space.size <= len(history.taken) + BATCH:
-            return self.fresh(self.rng(history.number), history.taken)
-        start = history.number - history.number % BATCH
-        self._make_plan(history.before(start))
-        # Its own place in the plan first: the others belong to the trials around it.
-        place = history.number - start
-        for code in self._plan[place:] + self._plan[:place]:
-            if code not in history.taken:
-                return code
-        return self.fresh(self.rng(history.number), history.taken)
+    def plan(self, history: History, size: int) -> Plan:
+        rng = self.rng(history.number, salt=5)
+        if len(history.costs) < WARMUP or np.count_nonzero(np.isfinite(history.costs)) < 2:
+            return Plan(self._first(history, rng, size))
+        views = [self._promising(sight, history, rng, size) for sight in self._sights]
+        low, high = EXPLORE
+        share = high + (low - high) * max(view.trust for view in views)
+        random = self._random(history, rng, int(np.count_nonzero(rng.random(size) < share)))
+        mixed = history.untried(in_turns([view.points for view in views]))
+        mixed = mixed[self._programs.new(history, mixed)][: size - len(random)]
+        return Plan(np.concatenate([mixed, random]), max(view.gain for view in views))
 
-    def _make_plan(self, history: History) -> None:
-        if history == self._planned_for:
-            return
-        self._planned_for = history
-        rng = self.rng(history.number, salt=1)
-        wanted = BATCH - EXPLORE
-        ranked = self._evolve(history, rng) if np.isfinite(history.costs).any() else []
-        plan = diverse(ranked, wanted)
-        taken = set(history.taken) | set(plan)
-        while len(plan) < BATCH:
-            plan.append(self.fresh(rng, taken))
-            taken.add(plan[-1])
-        self._plan = plan
+    def _promising(
+        self, sight: Sight, history: History, rng: np.random.Generator, size: int
+    ) -> _View:
+        """The points that fill a batch by what one sight shows, and the gain that they promise."""
+        judgement = Judgement(self.space, sight, history, self.seed)
+        # Where a guess leads, what it says is followed; where nothing does, the unknown draws, too.
+        judge = judgement.mean if self._sight.guesses else judgement.worth
+        points, _ = evolve(self.space, history, judge, rng, EFFORT, self._starts)
+        points = points[: LOOKED * size]
+        points = points[~np.isnan(self._sight.of(points)[1])]
+        points = points[self._programs.new(history, points)[: SHORTLIST * size]]
+        scores = judgement.mean(points)
+        process = judgement.believing(history.flying)
+        chosen: list[int] = []
+        gain = 0.0
+        for _ in range(min(size, len(points))):
+            deviation = judgement.deviation(process, points)
+            worth = expected_improvement(scores, deviation, judgement.best)
+            worth[chosen] = -1.0
+            chosen.append(int(np.argmax(worth)))
+            gain = max(gain, float(worth[chosen[-1]]))
+            process = process.believing(self.space.coordinates(points[chosen[-1:]]))
+        return _View(points[chosen], judgement.trust, relative_gain(gain))
 
-    def _evolve(self, history: History, rng: np.random.Generator) -> list[Code]:
-        """Untried codes, best prediction first."""
-        told = history.codes[: len(history.costs)]
-        model = CostModel.fit(self._features(told), history.costs, seed=self.seed)
-        order = np.argsort(history.costs, kind="stable")[:ELITE]
-        parents = [told[i] for i in order if np.isfinite(history.costs[i])]
-        parents += [self.fresh(rng, history.taken) for _ in range(ELITE)]
-        scores: dict[Code, float] = {}
-        for _ in range(GENERATIONS):
-            # A dict without values is a set that keeps its order.
-            family = dict.fromkeys(parents)
-            family |= dict.fromkeys(self.mutate(p, rng) for p in parents for _ in range(CHILDREN))
-            codes = list(family)
-            predicted = model.predict(self._features(codes))
-            scores.update((c, float(p)) for c, p in zip(codes, predicted) if c not in history.taken)
-            parents = [codes[i] for i in np.argsort(-predicted, kind="stable")[:SURVIVORS]]
-        # The code breaks ties, so that the order of a dict never decides.
-        return sorted(scores, key=lambda code: (-scores[code], code))
+    def _first(self, history: History, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Favourites of each first guess in turn, if there is one, and random points."""
+        guessing = [sight for sight in self._sights if sight.guesses]
+        favourites = np.empty((0, len(self.space.knobs)), dtype=np.int64)
+        if guessing:
+            wanted = round(FAVOURITES * size)
+            # of a sample, not of all: what is guessed to be the very best is much alike
+            drawn = history.untried(self.space.sample_points(rng, FIRST))
+            liked = [self._favourites(sight, history, drawn, wanted) for sight in guessing]
+            if history.number // size % 2:  # an odd number of them shall not favour one guess
+                liked.reverse()
+            favourites = history.untried(in_turns(liked))[:wanted]
+        return np.concatenate([favourites, self._random(history, rng, size - len(favourites))])
 
-    def _features(self, codes: Sequence[Code]) -> np.ndarray:
-        return self.space.features_of_points(np.asarray(codes, dtype=np.int64))
+    def _favourites(
+        self, sight: Sight, history: History, drawn: np.ndarray, wanted: int
+    ) -> np.ndarray:
+        """Those of the points ``drawn`` that are guessed to be fast, and differ."""
+        guess = np.nan_to_num(sight.of(drawn)[1], nan=-np.inf)
+        points = drawn[np.argsort(-guess, kind="stable")]
+        points = points[self._programs.new(history, points)]
+        return points[diverse(points, wanted)]
+
+    def _random(self, history: History, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Random untried points, of which it is not known that they cannot be built."""
+        drawn = history.untried(self.space.sample_points(rng, DRAWN * count))
+        fails = np.isnan(self._sight.of(drawn)[1])
+        return drawn[np.argsort(fails, kind="stable")[:count]]
 
 
-def diverse(ranked: list[Code], wanted: int) -> list[Code]:
-    """The first ``wanted`` codes, passing over those that differ in one knob from one chosen.
+@dataclass(frozen=True)
+class _View:
+    """What one sight proposes: points, how far it is to be trusted, and what it promises."""
 
-    Where too few are left, the best of those passed over fill the plan.
-    """
-    chosen: list[Code] = []
-    passed: list[Code] = []
-    for code in ranked:
-        if len(chosen) == wanted:
-            break
-        near = any(sum(a != b for a, b in zip(code, other)) < 2 for other in chosen)
-        (passed if near else chosen).append(code)
-    return chosen + passed[: wanted - len(chosen)]
+    points: np.ndarray
+    trust: float
+    gain: float
+
+
+def in_turns(lists: list[np.ndarray]) -> np.ndarray:
+    """The rows of several arrays, one of each in turn, as long as they last."""
+    longest = max(len(rows) for rows in lists)
+    return np.concatenate([rows[i : i + 1] for i in range(longest) for rows in lists] or lists)

@@ -14,6 +14,7 @@ from whet.compiler.te.scopes import is_thread, is_virtual
 from whet.compiler.te.sizes import plain
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
+from whet.compiler.tir.traced import whole
 
 
 class Annotated(Placed):
@@ -256,7 +257,7 @@ def _pragma_value(name: str, value: Any, asked: str) -> e.PrimExpr | None:
     elif isinstance(value, (bool, str)):
         out = ops.convert(value)
     elif isinstance(value, numbers.Integral):
-        out = ops.const(int(value))
+        out = ops.const(whole(value))
     elif isinstance(value, float):
         out = ops.const(value)
     else:

@@ -10,6 +10,7 @@ from whet.compiler.te.scopes import TAGS, is_tag
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
+from whet.compiler.tir.traced import whole
 
 
 def var(name: str = "tindex", dtype: str = "int32") -> e.Var:
@@ -106,7 +107,7 @@ def integer(value: Any, asked: str, what: str) -> e.PrimExpr:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, numbers.Integral) and not isinstance(value, e.ExprOp):
-        value = int(value)
+        value = whole(value)
         if not -(2**63) <= value < 2**63:
             raise ArgumentError(asked, f"{what} {value} does not fit 64 bits")
     if isinstance(value, (str, bytes)) or value is None:

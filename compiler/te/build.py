@@ -28,11 +28,14 @@ def dimensions(shape: Any, asked: str) -> tuple[e.PrimExpr, ...]:
             "give a tuple of ints and te.var, e.g. (n, 16)",
         )
     bare = isinstance(shape, e.ExprOp) or not isinstance(shape, Iterable)
-    out = []
+    out: list[e.PrimExpr] = []
     for d in (shape,) if bare else tuple(shape):
         x = integer(d, asked, "the dimension")
         if isinstance(x, e.IntImm) and x.value < 0:
             raise ArgumentError(asked, f"the dimension {x.value} is negative", "at least 0")
+        if isinstance(x, e.IntImm):
+            out.append(x)
+            continue
         loads = [n for n in nodes((x,)) if type(n) in (e.ProducerLoad, e.Reduce)]
         if loads:
             raise ArgumentError(

@@ -11,6 +11,7 @@ from whet.compiler.te.tensor import nodes
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
+from whet.compiler.tir.traced import TracedInt, shown, whole
 
 
 def as_size(value: Any, name: str, asked: str, loops: Callable[[], str]) -> e.PrimExpr:
@@ -19,8 +20,11 @@ def as_size(value: Any, name: str, asked: str, loops: Callable[[], str]) -> e.Pr
     Raises:
         ScheduleError: for anything but an integer of at least 1, or an integer expression.
     """
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        value = ops.const(int(value))
+    kind = type(value)
+    if kind is int or kind is TracedInt:
+        value = ops.const(value)
+    elif isinstance(value, numbers.Integral) and kind is not bool:
+        value = ops.const(whole(value))
     if not isinstance(value, e.PrimExpr) or not dt.is_int(value.dtype):
         raise ScheduleError(asked, f"the size must be an integer, not {size_text(value)}", loops)
     if isinstance(value, e.IntImm):
@@ -70,7 +74,7 @@ def size_text(value: Any) -> str:
     from whet.compiler.tir.printer import expr_text
 
     if isinstance(value, (e.IntImm, e.FloatImm)):
-        return str(value.value)
+        return shown(value.value)
     if isinstance(value, e.PrimExpr):
         return expr_text(value)
-    return str(value) if isinstance(value, numbers.Number) else repr(value)
+    return shown(value) if isinstance(value, numbers.Number) else repr(value)

@@ -107,6 +107,7 @@ class ComputeOp(Operation):
     body: tuple[e.PrimExpr, ...]
     tag: str = ""
     attrs: dict[str, Any] = field(default_factory=dict)
+    _inputs: tuple[Tensor, ...] | None = field(default=None, init=False)
 
     @property
     def num_outputs(self) -> int:
@@ -116,11 +117,13 @@ class ComputeOp(Operation):
     @property
     def input_tensors(self) -> list[Tensor]:
         """The tensors it reads, in the order of their first use."""
-        found: dict[tuple[Operation, int], Tensor] = {}
-        for n in nodes(self.body):
-            if type(n) is e.ProducerLoad:
-                found.setdefault((n.producer.op, n.producer.value_index), n.producer)
-        return list(found.values())
+        if self._inputs is None:  # operations do not change, and bodies may be large
+            found: dict[tuple[Operation, int], Tensor] = {}
+            for n in nodes(self.body):
+                if type(n) is e.ProducerLoad:
+                    found.setdefault((n.producer.op, n.producer.value_index), n.producer)
+            object.__setattr__(self, "_inputs", tuple(found.values()))
+        return list(self._inputs or ())
 
     def output_shape(self, index: int) -> tuple[e.PrimExpr, ...]:
         """The extents of the axes."""
@@ -177,21 +180,20 @@ def nodes(roots: Any) -> list[Any]:
     """
     out: list[Any] = []
     seen: set[int] = set()
-    stack: list[tuple[Any, bool]] = [(n, False) for n in reversed(tuple(roots))]
+    stack: list[Any] = list(reversed(tuple(roots)))
     while stack:
-        n, ready = stack.pop()
-        if ready:
-            out.append(n)
+        n = stack.pop()
+        if n is None:  # stands above a node whose children are done
+            out.append(stack.pop())
             continue
         if id(n) in seen:
             continue
         seen.add(id(n))
         parts = TABLE[type(n)][0](n)
-        if not parts:
+        if parts:
+            stack += (n, None, *reversed(parts))
+        else:
             out.append(n)
-            continue
-        stack.append((n, True))
-        stack.extend((p, False) for p in reversed(parts))
     return out
 
 

@@ -160,7 +160,7 @@ def _combine(
     condition = read(first.condition)
     if isinstance(condition, e.IntImm) and condition.value:
         return out
-    return IfThenElse(condition, out)
+    return IfThenElse(condition, out, likely=True)
 
 
 def _stores(

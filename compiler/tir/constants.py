@@ -8,6 +8,9 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.traced import TracedInt, whole
+
+_FIRST, _LAST = -(2**31), 2**31 - 1
 
 
 def const(value: int | float | bool, dtype: str | None = None) -> e.PrimExpr:
@@ -16,7 +19,10 @@ def const(value: int | float | bool, dtype: str | None = None) -> e.PrimExpr:
     Raises:
         ArgumentError: for a value that the type does not hold.
     """
-    if type(value) not in (int, float, bool):
+    kind = type(value)
+    if (kind is int or kind is TracedInt) and dtype in (None, "int32") and _FIRST <= value <= _LAST:
+        return e.IntImm("int32", value)  # type: ignore[arg-type]  # nearly all there are
+    if kind not in (int, float, bool):
         value = _python_number(value)
     if dtype is None:
         if isinstance(value, bool):
@@ -64,7 +70,7 @@ def _int_value(value: int | float, name: str) -> int:
             f"{name} holds {low} to {high}",
             "a wider type: const(value, 'int64'), x.astype('int32')",
         )
-    return int(value)
+    return whole(value)
 
 
 def _float_value(value: int | float, name: str) -> float:
@@ -144,6 +150,8 @@ def wrapped(value: int, dtype: str) -> int:
     if not dt.is_int(dtype):
         return value
     bits = dt.bits(dtype)
+    if 0 <= value < 1 << (bits - 1):
+        return value
     value &= (1 << bits) - 1
     return value if dt.is_uint(dtype) or value < 1 << (bits - 1) else value - (1 << bits)
 

@@ -68,10 +68,10 @@ class IntImm(PrimExpr):
     value: int
 
     def __int__(self) -> int:
-        return self.value
+        return int(self.value)
 
     def __index__(self) -> int:
-        return self.value
+        return int(self.value)
 
     def __bool__(self) -> bool:
         return self.value != 0

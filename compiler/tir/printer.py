@@ -9,6 +9,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.traced import shown
 
 _PRECEDENCE = {
     "or": 1,
@@ -62,7 +63,7 @@ class Printer:
         """An expression; parenthesised when it binds less than ``outer``."""
         kind = type(n)
         if kind is e.IntImm:
-            return str(bool(n.value)) if n.dtype == "bool" else str(n.value)
+            return str(bool(n.value)) if n.dtype == "bool" else shown(n.value)
         if kind in (e.Var, e.SizeVar):
             return self.name(n)
         if isinstance(n, e.BinaryOp):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-LESSONS = ("vector_add.py", "schedule_primitives.py", "tuning_a_matmul.py")
+LESSONS = (
+    "vector_add.py",
+    "schedule_primitives.py",
+    "tuning_a_matmul.py",
+    "tuning_without_a_template.py",
+)
 
 
 class LessonOrder:

@@ -12,10 +12,10 @@ from autotune_synthetic import gemm_cost, gemm_space, result, small_space, small
 
 from whet.autotune import create_task
 from whet.autotune.cost_model import CostModel, labels
-from whet.autotune.finalists import winner
+from whet.autotune.finalists import FEWEST, MOST, Rounding, numbered
 from whet.autotune.loop import window_of
 from whet.autotune.result import Trial
-from whet.autotune.study import slots, study_of
+from whet.autotune.study import slots
 from whet.compiler.errors import ArgumentError, SpaceError, TargetError
 from whet.measure import MeasureResult
 from whet.search_spaces import Config
@@ -44,14 +44,33 @@ def test_two_searches_on_one_log_share_the_places():
     assert all(number == t.number for number, t in placed.items())
 
 
-def test_the_default_wins_a_tie_and_failures_never_win():
-    configs = list(small_space())
-    base, other = trial(0, configs[0], 2.0), trial(5, configs[1], 2.0)
-    assert winner([base, other]) == (base, base)
-    assert winner([base, trial(5, configs[1], 1.9)])[0].number == 5
-    failed = trial(0, configs[0], math.inf)
-    assert winner([failed, other]) == (other, failed)
-    assert winner([failed]) == (None, failed)
+def test_finalists_that_fall_behind_are_dropped_and_the_close_ones_go_on():
+    plan, costs = Rounding(4, 10.0), [[], [], [], []]
+    truth = [2.0e-3, 1.0e-3, 1.01e-3, 1.5e-3]
+    rng = np.random.default_rng(2)
+    turns = []
+    while turn := plan(costs):
+        turns.append(turn)
+        for i in turn:
+            costs[i].append(truth[i] * float(np.exp(0.01 * rng.standard_normal())))
+    assert turns[:3] == [[0, 1, 2, 3]] * 3 and turns[3] == [0, 1, 2]
+    assert len(costs[0]) == FEWEST and len(costs[3]) == 3
+    assert len(costs[1]) > FEWEST and len(turns) <= MOST
+
+
+def test_a_slow_default_costs_few_rounds_and_a_failure_none():
+    plan, costs = Rounding(3, 1.0), [[], [], []]
+    while turn := plan(costs):
+        for i in turn:
+            costs[i] += [[5.0], [1e-3], []][i]
+    assert [len(own) for own in costs] == [3, 6, 0]
+    assert list(Rounding(0, 1.0)([])) == []
+
+
+def test_finalists_of_two_searches_have_numbers_of_their_own():
+    space = small_space()
+    chosen = [trial(0, space.default), trial(3, space[3]), trial(3, space[4])]
+    assert [t.number for t in numbered(chosen)] == [0, 3, 4]
 
 
 def test_few_window_sizes_whatever_the_capacity():
@@ -64,24 +83,16 @@ def test_the_model_ranks_configs_it_has_not_seen():
     configs = [space.sample(rng) for _ in range(600)]
     costs = np.array([gemm_cost(config) for config in configs])
     features = space.features(configs)
-    model = CostModel.fit(features[:300], costs[:300])
-    again = CostModel.fit(features[:300], costs[:300])
+    model = CostModel.fit(features[:300], labels(costs[:300]))
+    again = CostModel.fit(features[:300], labels(costs[:300]))
     scores = model.predict(features[300:])
     assert np.array_equal(scores, again.predict(features[300:]))
     ranks = [np.argsort(np.argsort(x)) for x in (scores, -costs[300:])]
-    assert np.corrcoef(*ranks)[0, 1] > 0.8
+    assert np.corrcoef(*ranks)[0, 1] > 0.7
 
 
 def test_labels_are_logarithmic_and_failures_are_the_worst():
     assert labels([2.0, 1.0, math.inf, 4.0]) == pytest.approx(np.log([0.5, 1.0, 0.125, 0.25]))
-
-
-def test_a_study_of_records_says_what_they_were():
-    space = small_space()
-    study = study_of(space, [trial(0, space.default, 2.0), trial(1, space[3], math.inf)])
-    assert study.best_value == 2.0 and study.best_trial.user_attrs["status"] == "ok"
-    assert [t.state.name for t in study.trials] == ["COMPLETE", "FAIL"]
-    assert study.trials[1].params == dict(zip(space.knobs, space.encode(space[3])))
 
 
 def test_a_task_is_a_workload_on_a_canonical_target():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import math
 
+import pytest
 from autotune_synthetic import result
 
 from whet.autotune import progress as module
-from whet.autotune.progress import Progress
+from whet.autotune.progress import Progress, clock
 from whet.autotune.result import Trial, duration
 from whet.search_spaces import Config
 
@@ -76,3 +77,73 @@ def test_times_are_readable():
         "5.6 us",
         "7 ns",
     ]
+
+
+@pytest.fixture
+def clocked(monkeypatch):
+    """A clock that stands still until it is moved."""
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_many_tasks_share_one_line(clocked):
+    out = io.StringIO()
+    with Progress("3 tasks", 40, stream=out) as bar:
+        for name, peak in (("matmul(8)", 4e9), ("conv(3)", 0.0)):
+            bar.at(name, peak)
+        bar.resumed([trial(0, 5e-3)])
+        assert bar.line().startswith("conv(3) (100% of the trials)  best 5 ms 0.4 GFLOP/s  1 ok")
+        for number, (name, cost) in enumerate(
+            (("matmul(8)", 1e-3), ("conv(3)", math.inf), ("matmul(8)", 2e-3))
+        ):
+            clocked[0] += 2.0
+            bar.at(name)
+            bar.trial(trial(number, cost))
+        line = bar.line()
+    assert line.startswith("matmul(8) (50% of the trials)  best 1 ms 2.0 GFLOP/s (50% of peak)")
+    assert line.endswith("1 min 12 s left  3 ok  1 build_error")
+    plain = out.getvalue().splitlines()
+    assert plain[0] == "conv(3): 1 trials are in the log already"
+    assert plain[1].startswith("3 tasks: 4/40  matmul(8) (50% of the trials)")
+
+
+def test_the_time_left_is_never_more_than_the_timeout(clocked):
+    with Progress("matmul", 1000, stream=io.StringIO(), timeout=100.0) as bar:
+        assert "1 min 40 s left" in bar.line()  # before there is a pace
+        for number in range(3):
+            clocked[0] += 1.0
+            bar.trial(trial(number, 1e-3))
+        assert "1 min 37 s left" in bar.line()  # the pace alone would say 997 s
+        clocked[0] += 200.0
+        assert "0 s left" in bar.line()
+    with Progress("matmul", 5, stream=io.StringIO(), timeout=1e6) as bar:
+        for number in range(3):
+            clocked[0] += 1.0
+            bar.trial(trial(number, 1e-3))
+        assert "2 s left" in bar.line()
+
+
+def test_a_long_search_says_less_and_less_often(clocked):
+    out = io.StringIO()
+    with Progress("matmul", 100_000, stream=out) as bar:
+        for number in range(3600):
+            clocked[0] += 1.0
+            bar.trial(trial(number, 1e-3))
+    lines = out.getvalue().splitlines()
+    assert 60 < len(lines) < 120  # an hour: one every five seconds would be 720
+
+
+def test_brackets_are_no_markup_on_a_terminal():
+    out = Terminal()
+    with Progress("[red]matmul", 2, stream=out) as bar:
+        bar.at("other")
+        bar.at("conv[/red](3)")
+        bar.trial(trial(0, 2e-3))
+    assert "[red]matmul" in out.getvalue() and "conv[/red](3)" in out.getvalue()
+
+
+def test_waits_are_readable():
+    assert [clock(t) for t in (0.4, 59.4, 144, 3600, 11100)] == [
+        "0 s", "59 s", "2 min 24 s", "1 h 0 min", "3 h 5 min",
+    ]  # fmt: skip

@@ -24,12 +24,12 @@ class Forbidden:
     """A pool that nothing may be asked of."""
 
     capacity = 1
-    best_cost = None
+    best_costs: dict = {}
 
     def used(self, *args, **options):
         raise AssertionError("the pool was used")
 
-    submit = collect = remeasure = close = __enter__ = __exit__ = used
+    submit = collect = remeasure = compare_with = close = __enter__ = __exit__ = used
 
 
 class Recorder(ReplayPool):
@@ -44,9 +44,9 @@ class Recorder(ReplayPool):
         self.submitted.append(inp.config)
         return super().submit(inp)
 
-    def remeasure(self, inputs, repeats):
+    def remeasure(self, inputs, rounds):
         self.remeasured.append([inp.config for inp in inputs])
-        return super().remeasure(inputs, repeats)
+        return super().remeasure(inputs, rounds)
 
 
 class Interrupting(Recorder):
@@ -120,8 +120,8 @@ def test_the_finalists_are_the_default_and_the_best_of_different_programs(small,
 
 def test_a_lucky_measurement_does_not_beat_the_default(small, tmp_path):
     class Noisy(Recorder):
-        def remeasure(self, inputs, repeats):
-            slow = [r for r in super().remeasure(inputs, repeats)]
+        def remeasure(self, inputs, rounds):
+            slow = [r for r in super().remeasure(inputs, rounds)]
             return [replace(slow[0], costs=(1e-6,) * 3), *slow[1:]]
 
     found = tuned(small, Noisy(lambda c: small_cost(c)), tmp_path / "a.db", 20)
@@ -308,7 +308,7 @@ def test_wrong_arguments_are_refused_with_the_way_out(gemm, tmp_path):
     for trials in (0, -3, 2.5, True, "10"):
         with pytest.raises(ArgumentError, match=r"(?s)trials.*at least 1.*total in the log"):
             tuned(gemm, Forbidden(), log, trials)
-    with pytest.raises(ArgumentError, match=r"(?s)sampler='annealing'.*random, grid, tpe, xgb"):
+    with pytest.raises(ArgumentError, match=r"(?s)sampler='annealing'.*random, grid, .*xgb"):
         tuned(gemm, Forbidden(), log, 10, sampler="annealing")
     with pytest.raises(ArgumentError, match="seed"):
         tuned(gemm, Forbidden(), log, 10, seed=-1)

@@ -1,4 +1,4 @@
-"""Golden texts, which one flag refreshes; how many random programs are drawn."""
+"""Golden texts, which one flag refreshes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,6 @@ def pytest_addoption(parser):
     parser.addoption(
         "--update-golden", action="store_true", help="write golden files anew instead of comparing"
     )
-    parser.addoption(
-        "--draws", type=int, default=None, help="how many random programs each such test draws"
-    )
-
-
-@pytest.fixture
-def draws(request):
-    """``draws(n)``: how many random programs to draw; ``n`` unless ``--draws`` says otherwise."""
-    asked = request.config.getoption("--draws", default=None)
-    return lambda n: n if asked is None else asked
 
 
 @pytest.fixture

@@ -174,17 +174,17 @@ def test_a_newer_log_is_refused_untouched(path):
 
 
 def test_an_older_log_is_upgraded_with_its_data_unless_it_is_only_read(path, tmp_path, monkeypatch):
-    # A second revision that rebuilds the busiest table, as SQLite must, and that fails when told.
+    # A newer revision that rebuilds the busiest table, as SQLite must, and that fails when told.
     newer = tmp_path / "migrations"
     shutil.copytree(schema.MIGRATIONS, newer)
-    (newer / "versions" / "v0002_note.py").write_text(
+    (newer / "versions" / "v0003_note.py").write_text(
         textwrap.dedent(
             """
             import os
             import sqlalchemy as sa
             from alembic import op
 
-            revision, down_revision = "0002", "0001"
+            revision, down_revision = "0003", "0002"
 
             def upgrade():
                 with op.batch_alter_table("run", recreate="always") as table:
@@ -194,9 +194,9 @@ def test_an_older_log_is_upgraded_with_its_data_unless_it_is_only_read(path, tmp
             """
         )
     )
-    monkeypatch.setattr(schema, "SCHEMA", "0002")
-    monkeypatch.setattr(schema.upgrade, "__defaults__", ("0002", newer))
-    with pytest.raises(LogError, match="its tables are of version 0001, and it was opened for"):
+    monkeypatch.setattr(schema, "SCHEMA", "0003")
+    monkeypatch.setattr(schema.upgrade, "__defaults__", ("0003", newer))
+    with pytest.raises(LogError, match="its tables are of version 0002, and it was opened for"):
         TuningLog(path, write=False)
     before = path.read_bytes()
     monkeypatch.setenv("WHET_TEST_FAIL", "1")
@@ -208,7 +208,7 @@ def test_an_older_log_is_upgraded_with_its_data_unless_it_is_only_read(path, tmp
         assert [trial.number for trial in log.trials()] == [0]
         with log.writing("look") as connection:
             assert connection.exec_driver_sql("SELECT note FROM run").scalar() == "none"
-            assert schema.found_version(connection) == "0002"
+            assert schema.found_version(connection) == "0003"
 
 
 def test_migrations_make_the_tables_of_the_models_and_end_at_the_known_version(location):

@@ -142,8 +142,8 @@ def fake_build(inp: MeasureInput) -> Built:
     return Built("ok", artifact, f"hash of {behaviour} {number}", timings=timings)
 
 
-def fake_prepare(key: str, artifact: Artifact, options: MeasureOptions) -> None:
-    remember(key, _kernel(artifact), options)
+def fake_prepare(key: str, artifact: Artifact, options: MeasureOptions) -> tuple[str, ...]:
+    return remember(key, _kernel(artifact), options)
 
 
 def fake_run(

@@ -34,7 +34,7 @@ def test_machine_code_gets_its_due(pool, behaviour: str, status: str, words: str
 
 
 def test_costs_are_plausible_and_remeasuring_interleaves(pool) -> None:
-    first, second = pool.remeasure([candidate("good", 1), candidate("good", 2)], repeats=4)
+    first, second = pool.remeasure([candidate("good", 1), candidate("good", 2)], rounds=4)
     assert len(first.costs) == len(second.costs) == 4
     # 100000 additions one after the other: between 3 GHz with vectors and a very slow machine
     assert 2e-6 < first.cost < 5e-3

@@ -26,6 +26,7 @@ from whet.measure import (
     open_pool,
 )
 
+FAKE = candidate("good").workload.key
 QUICK = MeasureOptions(
     build_timeout=1.0,
     run_timeout=1.0,
@@ -100,7 +101,7 @@ class TestContract:
         with opener() as pool:
             assert isinstance(pool, Pool)
             assert pool.capacity >= 1
-            assert pool.best_cost is None
+            assert pool.best_costs == {}
             assert open_pool(pool) is pool
 
     def test_each_candidate_comes_back_once_and_the_best_is_known(self, opener: Opener) -> None:
@@ -111,12 +112,12 @@ class TestContract:
             assert sorted(tickets) == sorted(results) == list(range(8))
             assert [r.error for r in results.values()] == [""] * 8
             assert all(r.ok and r.costs for r in results.values())
-            assert pool.best_cost == min(r.cost for r in results.values())
+            assert pool.best_costs == {FAKE: min(r.cost for r in results.values())}
             assert pool.collect(timeout=5) == []
 
     def test_remeasuring_gives_a_cost_for_each_round(self, opener: Opener) -> None:
         with opener() as pool:
-            results = pool.remeasure([candidate("good", 1), candidate("good", 2)], repeats=3)
+            results = pool.remeasure([candidate("good", 1), candidate("good", 2)], rounds=3)
             assert [len(r.costs) for r in results] == [3, 3]
 
     def test_a_closed_pool_refuses(self, opener: Opener) -> None:
@@ -156,7 +157,7 @@ class TestFaults:
 
     def test_each_fault_costs_one_trial(self, live_opener: Opener) -> None:
         with live_opener(reference=candidate("good", 99)) as pool:
-            pool.best_cost = 1.0  # nothing is cut short for being slow
+            pool.best_costs[FAKE] = 1.0  # nothing is cut short for being slow
             expected = {}
             for number, (behaviour, (status, words)) in enumerate(FAULTS.items()):
                 expected[pool.submit(candidate(behaviour, number))] = behaviour, status, words

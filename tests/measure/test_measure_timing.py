@@ -97,3 +97,35 @@ def test_nonsense_is_refused() -> None:
         MeasureOptions(run_timeout=0)
     with pytest.raises(ValueError, match="number=0"):
         MeasureOptions(number=0)
+
+
+def test_a_kernel_that_is_behind_the_best_is_repeated_once() -> None:
+    kernel = Simulated(itertools.repeat(1.3e-3))
+    timing = kernel.time(1.4e-3, STEADY, best=1e-3)
+    assert timing.stopped == "behind" and timing.costs == (1.3e-3,)
+    near = Simulated(itertools.repeat(1.1e-3))
+    assert near.time(1.2e-3, STEADY, best=1e-3).stopped == "spread"
+
+
+def test_a_kernel_whose_timings_differ_gets_another_chance() -> None:
+    disturbed = Simulated(itertools.chain([1.3e-3, 1.6e-3], itertools.repeat(1.0e-3)))
+    timing = disturbed.time(2e-3, STEADY, best=1e-3)
+    assert timing.stopped == "spread" and len(timing.costs) > 1
+    noisy = Simulated(itertools.cycle([1.3e-3, 1.45e-3]))
+    timing = noisy.time(2e-3, MeasureOptions(max_measure_s=10, repeat=6), best=1e-3)
+    assert timing.stopped == "repeats"
+
+
+def test_a_slow_kernel_is_compared_with_its_cold_call() -> None:
+    kernel = Simulated(itertools.repeat(0.05))
+    timing = kernel.time(0.051, STEADY, best=0.03)
+    assert timing == Timing((0.05,), 1, "behind") and kernel.calls == [1]
+    cold = Simulated(itertools.repeat(0.05))
+    assert len(cold.time(0.11, STEADY, best=0.04).costs) > 1
+
+
+def test_how_far_behind_is_an_option() -> None:
+    patient = MeasureOptions(behind=2.0)
+    assert Simulated(itertools.repeat(1.3e-3)).time(1e-3, patient, best=1e-3).stopped == "spread"
+    with pytest.raises(ValueError, match="behind=0"):
+        MeasureOptions(behind=0)

@@ -108,6 +108,11 @@ def test_split_default_means_the_nearest_legal_sizes():
         (16, {"num_outputs": 2, "max_factor": 0}, "max_factor=0"),
         (16, {"num_outputs": 2, "filter": 3}, "not callable"),
         (16, {"num_outputs": 2, "filter": lambda e: False}, "every way .* is rejected"),
+        (
+            16,
+            {"num_outputs": 2, "filter": lambda e: 8 // (e.size[1] - 4) < 9},
+            r"filter=lambda e: 8 .*test_spaces_knobs.py:.*it raised ZeroDivisionError.*\(4, 4\)",
+        ),
         (16, {"num_outputs": 2, "default": (4,)}, "default=.* is not a legal choice"),
         (16, {"num_outputs": 2, "default": (4, 0)}, "default=.* is not a legal choice"),
         (16, {"policy": "candidate", "candidate": []}, "candidate= is empty"),

@@ -14,13 +14,20 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = ROOT / "docs" / "lessons"
 
-SMALLER = {"tuning_a_matmul": {"N = 480": "N = 32", "TRIALS = 40": "TRIALS = 4"}}
+SMALLER = {
+    "tuning_a_matmul": {"N = 480": "N = 32", "TRIALS = 40": "TRIALS = 4"},
+    "tuning_without_a_template": {
+        "N, K, M = 128, 256, 256": "N, K, M = 16, 24, 32",
+        "TRIALS = 24": "TRIALS = 4",
+    },
+}
 """What is replaced, so that a lesson is quick."""
 
 SAID = {
     "vector_add": ("for i_outer in range(", "--- after ", "vector_add__raw", " ns, and between "),
     "schedule_primitives": ("in parallel(4)", "ramp(", "in unrolled(4)", "T[i_inner + 1]"),
     "tuning_a_matmul": ("3 knobs", "4 trials", "speed-up", " ms"),
+    "tuning_without_a_template": ("layer", "tile", "4 trials", "2 trials", "speed-up", " us"),
 }
 """What a lesson prints, among other things."""
 

@@ -97,12 +97,9 @@ def test_wrong_arguments_of_a_template():
             len(whet.create_task("matmul", args, "llvm").config_space)
 
 
-def test_wrong_sizes_are_said_at_the_first_use_of_a_task(tmp_path):
-    task = whet.create_task("matmul", (0, 8, 8), "llvm")
-    log = tmp_path / "a.db"
-    for use in (whet.build, lambda task: whet.tune(task, 1, log, progress=False)):
-        with pytest.raises(ArgumentError, match=r"matmul\(0, 8, 8\): N must be an int, at least 1"):
-            use(task)
+def test_wrong_sizes_are_said_when_a_task_is_made():
+    with pytest.raises(ArgumentError, match=r"matmul\(0, 8, 8\): N must be an int, at least 1"):
+        whet.create_task("matmul", (0, 8, 8), "llvm")
 
 
 def test_devices_of_tune(tmp_path):

@@ -28,7 +28,11 @@ def test_the_example_runs_as_a_script(tmp_path):
     code = "\n".join(blocks("python"))
     assert code.count("1024") > 5
     assert code.count("trials=100") == 1
-    code = code.replace("1024", "64").replace("trials=100", "trials=3")
+    code = (
+        code.replace("1024", "64")
+        .replace("trials=100", "trials=3")
+        .replace("trials=64", "trials=3")
+    )
     (tmp_path / "example.py").write_text(code)
     done = subprocess.run(
         [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True
@@ -37,8 +41,9 @@ def test_the_example_runs_as_a_script(tmp_path):
     for said in ("tile_i", "GFLOP/s", " seconds", "for i_outer in range(", "define i32 @"):
         assert said in done.stdout, said
     with whet.TuningLog(tmp_path / "whet.db", write=False) as log:
-        (workload,) = log.workloads()
-    assert (workload.template, workload.args[:3]) == ("example/matmul", (64, 64, 64))
+        own, derived = log.workloads()
+    assert (own.template, own.args[:3]) == ("example/matmul", (64, 64, 64))
+    assert derived.template.startswith("graph/") and derived.args[:2] == (512, 1000)
 
 
 def commands() -> list[str]:

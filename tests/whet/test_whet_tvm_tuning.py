@@ -66,13 +66,10 @@ def test_is_fallback_where_nothing_was_chosen(tmp_path):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("measure_option", "whet.tune"),
-        ("LocalBuilder", "MeasureOptions"),
-        ("LocalRunner", "MeasureOptions"),
+        ("create_measure_batch", "MeasureOptions"),
+        ("XGBTuner", "autotvm.tuner.XGBTuner"),
         ("RPCRunner", "ray://"),
         ("apply_history_best", "whet.apply_best"),
-        ("callback", "every trial"),
-        ("tuner", "sampler='xgb'"),
         ("record", "TuningLog"),
     ],
 )

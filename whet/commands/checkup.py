@@ -10,6 +10,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 
+PLOTS = 'pip install "whet[plots]"'
 VECTORS = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512vnni", "amx-tile", "neon", "sve")
 
 
@@ -187,6 +188,9 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     nvrtc,
     pycuda,
     cuda_device,
+    _package("pandas", "pandas", f"result.trials_dataframe(): {PLOTS}"),
+    _package("plotly", "plotly", f"Optuna's plots of result.study: {PLOTS}"),
+    _package("optuna-dashboard", "optuna_dashboard", f"result.study in a browser: {PLOTS}"),
     _package("torch", "torch", "a peer in the benchmarks: pip install torch"),
 )
 """What is looked at, in the order of the report."""

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whet.commands.words import ManyArgs, load_module, value
+from whet.autotune.result import Trial
+from whet.autotune.task import Task
+from whet.commands.words import ManyArgs, load_module, load_task, value
 
 if TYPE_CHECKING:
     from whet.db import RunRecord, TuningLog
@@ -20,36 +22,78 @@ WHAT = ("config", "loops", "ll", "asm")
 @click.option("--op", help="The template, where the log holds several workloads.")
 @click.option("--args", multiple=True, metavar="VALUE...", help="Its arguments.")
 @click.option("--module", help="FILE_OR_MODULE that defines the template, if it is not built in.")
+@click.option("--task", "where", help="FILE_OR_MODULE:TASK, for a task without a template.")
 @click.option("--what", type=click.Choice(WHAT), default="loops", show_default=True)
-def command(log: str, op: str | None, args: tuple[str, ...], module: str | None, what: str) -> None:
-    """The best program that LOG (default: whet.db) has for a task of this machine."""
-    from whet.autotune import best_from_log, create_task, kernel_name
+def command(
+    log: str,
+    op: str | None,
+    args: tuple[str, ...],
+    module: str | None,
+    where: str | None,
+    what: str,
+) -> None:
+    """The best program that LOG (default: whet.db) has for a task of this machine.
+
+    A log holds configs, not programs: but for --what config, the template has to be here, or the
+    code that makes the task.
+    """
+    from whet.autotune import best_from_log
     from whet.db import TuningLog
-    from whet.search_spaces import list_templates
 
     if module:
         load_module(module)
     with TuningLog(log, write=False) as opened:
-        run = _choose(opened, op, tuple(map(value, args)))
-        if run.workload.template not in list_templates():
-            raise click.UsageError(
-                f"template {run.workload.template!r} is not built in; name the file or module "
-                "that defines it: --module FILE_OR_MODULE"
-            )
-        task = create_task(run.workload.template, run.workload.args, run.target)
-        best = best_from_log(task, opened)
-        if what == "config":
-            click.echo(best)
+        task = load_task(where, (), None) if where else _task(opened, op, args, what == "config")
+        if not isinstance(task, Task):
+            click.echo(task)
             return
-        from whet.compiler import driver
+        best = best_from_log(task, opened)
+    click.echo(best if what == "config" else _program(task, best, what))
 
-        schedule, tensors = task.instantiate(best.config)
-        with task.target:
-            if what == "loops":
-                click.echo(driver.lower(schedule, tensors, kernel_name(task), simple_mode=True))
-            else:
-                built = driver.build(schedule, tensors, task.target, name=kernel_name(task))
-                click.echo(built.get_source(what))
+
+def _task(log: TuningLog, op: str | None, args: tuple[str, ...], config_only: bool) -> Task | Trial:
+    """The task that is meant; where a config is enough and its template is not here, its best."""
+    from whet.autotune import create_task
+    from whet.autotune.recorded import trial_of
+    from whet.search_spaces import list_templates
+
+    run = _choose(log, op, tuple(map(value, args)))
+    if run.workload.template in list_templates():
+        return create_task(run.workload.template, run.workload.args, run.target)
+    best = log.best(run.workload, run.target, None, run.fingerprint) if config_only else None
+    if best is None:
+        raise click.UsageError(_not_here(run.workload, config_only))
+    return trial_of(best)
+
+
+def _not_here(workload: Workload, config_only: bool) -> str:
+    """Why there is no program, and the way out."""
+    from whet.search_spaces.derived.family import PREFIX
+
+    if config_only:
+        return f"nothing that was measured on this machine worked for {workload}"
+    if workload.template.startswith(PREFIX):
+        return (
+            f"{workload.template!r} was derived from a compute graph, which a log does not hold; "
+            "name the task in the code that makes it: --task FILE_OR_MODULE:TASK; "
+            "its best config is in the log: --what config"
+        )
+    return (
+        f"template {workload.template!r} is not built in; name the file or module "
+        "that defines it: --module FILE_OR_MODULE"
+    )
+
+
+def _program(task: Task, best: Trial, what: str) -> str:
+    from whet.autotune import kernel_name
+    from whet.compiler import driver
+
+    schedule, tensors = task.instantiate(best.config)
+    with task.target:
+        if what == "loops":
+            return str(driver.lower(schedule, tensors, kernel_name(task), simple_mode=True))
+        built = driver.build(schedule, tensors, task.target, name=kernel_name(task))
+        return built.get_source(what)
 
 
 def _choose(log: TuningLog, op: str | None, args: tuple) -> RunRecord:

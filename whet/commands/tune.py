@@ -1,48 +1,88 @@
-"""`whet tune`: search for the fastest program of a task."""
+"""`whet tune`: search for the fastest program of a task, or of several under one budget."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
 from whet.autotune.samplers import SAMPLERS
-from whet.commands.words import ManyArgs, load_task, value
+from whet.commands.words import ManyArgs, Seconds, load_task, value
+
+LEVELS = ("full", "quick")
 
 
 @click.command("tune", cls=ManyArgs)
-@click.argument("task", required=False, metavar="[FILE_OR_MODULE:TASK]")
+@click.argument("tasks", nargs=-1, metavar="[FILE_OR_MODULE:TASK]...")
 @click.option("--op", help="A template's name, instead of a task: matmul, conv2d_nchw, ...")
 @click.option("--args", multiple=True, metavar="VALUE...", help="The template's arguments.")
 @click.option("--target", help='What to compile for, e.g. "llvm"; default: this CPU.')
+@click.option("--space", type=click.Choice(LEVELS), help="A template's space; default: full.")
 @click.option("--trials", type=int, default=500, show_default=True, help="The total in the log.")
 @click.option("--log", default="whet.db", show_default=True, help="A file or a database's URL.")
 @click.option("--sampler", type=click.Choice(list(SAMPLERS)), default="xgb", show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--timeout", type=Seconds(), help="End after this time: 90, 90s, 10min, 2h.")
+@click.option("--target-cost", type=Seconds(), help="End when a call takes no longer: 0.5ms, 20us.")
+@click.option(
+    "--early-stop",
+    is_flag=False,
+    flag_value="gain",
+    metavar="[TRIALS]",
+    help="End when the gain that is expected is below the noise, or after TRIALS in vain.",
+)
+@click.option("--no-transfer", is_flag=True, help="Learn nothing from the log's other tasks.")
+@click.option("--weight", type=float, multiple=True, help="Of each of several tasks, in order.")
 @click.option("--workers", help='Builders on this machine, "ray" or "ray://host:port".')
 @click.option("--quiet", is_flag=True, help="No progress line.")
 def command(
-    task: str | None,
+    tasks: tuple[str, ...],
     op: str | None,
     args: tuple[str, ...],
     target: str | None,
-    trials: int,
-    log: str,
-    sampler: str,
-    seed: int,
+    space: str | None,
+    early_stop: str | None,
+    no_transfer: bool,
+    weight: tuple[float, ...],
     workers: str | None,
     quiet: bool,
+    **passed: Any,
 ) -> None:
     """Search for the fastest program of a task; every trial goes into the log.
 
     TASK is a task in a file or module (kernels.py:task), a function that makes one, or a template;
-    or name a template by --op:
+    several share the trials by what each still promises to gain. Or name a template by --op:
 
     whet tune --op matmul --args 1024 1024 1024 --trials 200
     """
     from whet.autotune import create_task, tune
 
-    if (task is None) == (op is None):
+    if bool(tasks) == (op is not None):
         raise click.UsageError("give either FILE_OR_MODULE:TASK or --op NAME --args VALUES")
     values = tuple(map(value, args))
-    chosen = create_task(op, values, target) if op else load_task(task or "", values, target)
-    pool = int(workers) if workers and workers.isdigit() else workers
-    click.echo(tune(chosen, trials, log, sampler, workers=pool, seed=seed, progress=not quiet))
+    if op:
+        chosen = [create_task(op, values, target, space=space or "full")]
+    else:
+        chosen = [load_task(where, values, target, space) for where in tasks]
+    one_or_many: Any = chosen if len(chosen) > 1 else chosen[0]
+    found = tune(
+        one_or_many,
+        workers=int(workers) if workers and workers.isdigit() else workers,
+        progress=not quiet,
+        early_stop=_early_stop(early_stop),
+        transfer=not no_transfer,
+        weights=list(weight) or None,
+        **passed,
+    )
+    click.echo(found)
+
+
+def _early_stop(said: str | None) -> bool | int:
+    if said is None or said == "gain":
+        return said is not None
+    if not said.isdigit():
+        raise click.UsageError(
+            f"--early-stop {said!r}: it takes a number of trials or nothing; a task stands before "
+            "it, or after --"
+        )
+    return int(said)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import sys
 import types
 from pathlib import Path
@@ -13,6 +14,9 @@ import click
 
 if TYPE_CHECKING:
     from whet.autotune import Task
+
+
+TIME = r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+)\s*([a-z]*)"
 
 
 class ManyArgs(click.Command):
@@ -46,6 +50,22 @@ def value(word: str) -> Any:
         return word
 
 
+class Seconds(click.ParamType):
+    """A time with its unit, in seconds: ``90``, ``10min``, ``0.5ms``."""
+
+    name = "time"
+    units = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found = re.fullmatch(TIME, str(value).strip())
+        if found is None or found[2] not in self.units:
+            units = ", ".join(unit for unit in self.units if unit)
+            self.fail(f"{value!r} is not a time; write 90, or a unit with it: {units}", param, ctx)
+        return float(found[1]) * self.units[found[2]]
+
+
 def load_module(where: str) -> types.ModuleType:
     """Import a module by a file's path or by its dotted name.
 
@@ -76,13 +96,16 @@ def load_module(where: str) -> types.ModuleType:
     return module
 
 
-def load_task(where: str, args: tuple[Any, ...], target: str | None) -> Task:
+def load_task(
+    where: str, args: tuple[Any, ...], target: str | None, space: str | None = None
+) -> Task:
     """The task that ``FILE_OR_MODULE:TASK`` names.
 
     Args:
         where: names a Task, a function without arguments that makes one, or a template.
         args: the template's arguments.
         target: the template's target.
+        space: the level of the template's space; None: ``"full"``.
 
     Raises:
         click.UsageError: it names nothing of the kind.
@@ -96,9 +119,11 @@ def load_task(where: str, args: tuple[Any, ...], target: str | None) -> Task:
     module = load_module(place)
     found: Any = getattr(module, name, None)
     if isinstance(found, Template):
-        return create_task(found, args, target)
-    if args or target:
-        raise click.UsageError(f"--args and --target are for a template; {name} is not one")
+        return create_task(found, args, target, space=space or "full")
+    if args or target or space:
+        raise click.UsageError(
+            f"--args, --target and --space are for a template; {name} is not one"
+        )
     if callable(found):
         found = found()
     if isinstance(found, Task):

@@ -1,0 +1,75 @@
+"""What one step of a loop nest computes, counted by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.rewrite import TABLE
+
+KINDS = ("fma", "add", "mul", "div", "special", "select", "branch", "integer")
+"""Fused multiply-adds; additions; multiplications; divisions; functions such as exp; minima,
+maxima, selections and comparisons; conditions that guard reads; arithmetic of integers and
+indices."""
+
+_FMA, _ADD, _MUL, _DIV, _SPECIAL, _SELECT, _BRANCH, _INTEGER = range(len(KINDS))
+_CHEAP_CALLS = {"fabs", "floor", "ceil", "trunc", "round", "fma", "max", "min"}
+_KIND_OF = {
+    e.Add: _ADD, e.Sub: _ADD, e.Mul: _MUL, e.Div: _DIV, e.Min: _SELECT, e.Max: _SELECT,
+    e.Select: _SELECT, e.EQ: _SELECT, e.NE: _SELECT, e.LT: _SELECT, e.LE: _SELECT,
+    e.GT: _SELECT, e.GE: _SELECT, e.And: _SELECT, e.Or: _SELECT, e.Not: _SELECT,
+}  # fmt: skip
+
+
+def count(bodies: Sequence[e.PrimExpr]) -> list[int]:
+    """How many operations of each of :data:`KINDS` one step of the nest does.
+
+    A part that occurs twice is computed once. Indices of reads cost no arithmetic of their own:
+    loops step through them.
+    """
+    total = [0] * len(KINDS)
+    seen: set[int] = set()
+    for body in bodies:
+        if not isinstance(body, e.Reduce):
+            _count(body, total, seen)
+            continue
+        if id(body.combiner) in seen:  # the other outputs of a reducer of tuples
+            continue
+        seen.add(id(body.combiner))
+        for x in (*body.source, *body.combiner.result):
+            _count(x, total, seen)
+        if not isinstance(body.condition, e.IntImm):
+            total[_BRANCH] += 1
+            _count(body.condition, total, seen, guard=True)
+        if type(body.combiner.result[0]) is e.Add and type(body.source[0]) is e.Mul:
+            total[_FMA] += 1
+            total[_ADD] -= 1
+            total[_MUL] -= 1
+    return total
+
+
+def _count(root: e.PrimExpr, total: list[int], seen: set[int], guard: bool = False) -> None:
+    stack = [(root, guard)]
+    while stack:
+        n, inside = stack.pop()
+        kind = type(n)
+        if id(n) in seen or kind is e.ProducerLoad:
+            continue
+        seen.add(id(n))
+        if kind is e.Call and n.op == "if_then_else":  # type: ignore[attr-defined]
+            condition, a, b = n.args  # type: ignore[attr-defined]
+            stack += [(condition, True), (a, inside), (b, inside)]
+            continue
+        place = _KIND_OF.get(kind)
+        if kind is e.Call:
+            place = _ADD if n.op in _CHEAP_CALLS else _SPECIAL  # type: ignore[attr-defined]
+        elif kind in (e.FloorDiv, e.FloorMod, e.Mod):
+            place = _INTEGER
+        if place is not None:
+            if inside:
+                place = _BRANCH if place == _SELECT else _INTEGER
+            elif place < _SELECT and not dt.is_float(n.dtype):
+                place = _INTEGER
+            total[place] += 1
+        stack += [(p, inside) for p in TABLE[kind][0](n)]

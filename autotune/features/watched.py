@@ -1,0 +1,146 @@
+"""Loop features from a worker: a template that crashes, hangs or eats memory costs one row.
+
+Features run the user's template under configs that nobody has tried. That happens in a process of
+its own, warm and killable, as building and measuring do; one serves all tasks of this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whet.autotune.features.columns import NAMES
+from whet.measure import machine
+from whet.measure.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from whet.autotune.task import Task
+
+ROWS_KEPT = 50_000
+"""Rows kept here, about 40 MB; the oldest are dropped."""
+AT_ONCE = 512
+"""Points in one call."""
+SECONDS, EACH = 10.0, 0.1
+"""Deadline of a call, and what each of its points adds."""
+LOST = 8
+"""Workers that a task's template may take down before the search goes on without its features."""
+SERVED = "whet.autotune.features.served"
+
+_worker: _Worker | None = None
+
+
+class WatchedFeatures:
+    """The features of a task's points; as :class:`LoopFeatures`, but nothing can go wrong.
+
+    Args:
+        task: whose points.
+
+    Attributes:
+        lost: workers that the template has taken down.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.lost = 0
+        self._knobs = len(task.config_space.knobs)
+        self._key = f"{task.key} {task.level} {task.config_space.fingerprint}"
+        self._rows: OrderedDict[bytes, np.ndarray] = OrderedDict()
+
+    def of_points(self, points: np.ndarray) -> np.ndarray:
+        """The features of points.
+
+        Args:
+            points: int64 of shape (n, knobs): a position for each knob.
+
+        Returns:
+            float32 of shape (n, len(NAMES)). NaN where the template raises, hangs, crashes, or
+            makes a schedule that cannot be lowered; 0 once it has crashed :data:`LOST` times,
+            from when on it is not asked.
+        """
+        table = np.ascontiguousarray(points, dtype=np.int64).reshape(len(points), self._knobs)
+        keys = [row.tobytes() for row in table]
+        new = {k: i for i, k in enumerate(keys) if k not in self._rows}
+        for begin in range(0, len(new), AT_ONCE):
+            some = list(new.items())[begin : begin + AT_ONCE]
+            rows = self._asked(table[[i for _, i in some]])
+            self._rows.update((k, row) for (k, _), row in zip(some, rows))
+        out = np.stack([self._rows[k] for k in keys]) if keys else _nothing(0)
+        while len(self._rows) > ROWS_KEPT:
+            self._rows.popitem(last=False)
+        return out
+
+    def _asked(self, table: np.ndarray) -> np.ndarray:
+        out, left = _nothing(len(table)), np.arange(len(table))
+        while len(left):
+            if self.lost >= LOST:
+                out[left] = 0.0
+                break
+            rows, fatal = the_worker().of_points(self.task, self._key, table[left])
+            if rows is not None:
+                out[left] = rows
+                break
+            self.lost += 1
+            same = (table[left] == fatal).all(axis=1)
+            if not same.any():  # it died of none of these points
+                self.lost = LOST
+            left = left[~same]
+        return out
+
+
+class _Worker:
+    """The process that runs templates, and what it has been told of."""
+
+    def __init__(self) -> None:
+        self._supervisor = Supervisor(
+            memory_limit=machine.memory_bytes() // 2,
+            cpus=machine.builder_cores(),
+            preload=[SERVED],
+        )
+        self._ready: tuple[int, tuple[str, ...]] = (0, ())
+        self._noted = os.memfd_create("whet-features")
+        os.truncate(self._noted, 1 << 16)
+        self._marker = f"/proc/{os.getpid()}/fd/{self._noted}"
+        self._supervisor.start()
+
+    def of_points(
+        self, task: Task, key: str, points: np.ndarray
+    ) -> tuple[np.ndarray | None, np.ndarray]:
+        """Rows; or None, and the point whose template took the worker down."""
+        self._supervisor.start()
+        starts, known = self._ready
+        if starts != self._supervisor.starts or key not in known:
+            spec = (task.workload, task.target.to_json(), task.template.ref(), task.level)
+            made = self._supervisor.call(
+                f"{SERVED}:prepare", key, *spec, self._marker, timeout=60.0
+            )
+            if made.kind != "ok":
+                return None, np.full(points.shape[1], -1)
+            self._ready = self._supervisor.starts, made.value
+        timeout = SECONDS + EACH * len(points)
+        found = self._supervisor.call(f"{SERVED}:of_points", key, points, timeout=timeout)
+        if found.kind == "ok":
+            return found.value, np.empty(0)
+        knobs = points.shape[1]
+        running, *point = np.frombuffer(os.pread(self._noted, 8 * (1 + knobs), 0), dtype=np.int64)
+        return None, np.array(point) if running else np.full(knobs, -1)
+
+    def close(self) -> None:
+        """End the process."""
+        self._supervisor.close()
+
+
+def the_worker() -> _Worker:
+    """The one worker of this process, started when it is first needed."""
+    global _worker
+    if _worker is None:
+        _worker = _Worker()
+        atexit.register(_worker.close)
+    return _worker
+
+
+def _nothing(n: int) -> np.ndarray:
+    return np.full((n, len(NAMES)), np.nan, np.float32)

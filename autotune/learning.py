@@ -1,0 +1,100 @@
+"""What a task's sampler learns from besides its own trials: loop features, and other tasks."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whet.autotune.transfer import Prior, read_prior
+from whet.compiler.errors import WhetError
+from whet.db import vectors
+
+if TYPE_CHECKING:
+    from whet.autotune.goal import Goal
+    from whet.autotune.samplers.base import Features
+    from whet.autotune.spent import Spent
+    from whet.db import TuningLog
+    from whet.db.identity import Device
+    from whet.search_spaces import Config
+
+
+class Learning:
+    """Loop features and priors of the tasks of one call.
+
+    Args:
+        log: an open log.
+        device: the machine that measures; None: this one.
+        say: told, in a line, what cannot be used.
+        spent: the stopwatch.
+    """
+
+    def __init__(
+        self,
+        log: TuningLog,
+        device: Device | None,
+        say: Callable[[str], None],
+        spent: Spent,
+    ) -> None:
+        self._log, self._device = log, device
+        self._say, self._spent = say, spent
+        self._now = time.time()
+        self._features: dict[int, Features | None] = {}
+
+    def of(self, goal: Goal, transfer: bool) -> tuple[Features | None, Prior | None]:
+        """The loop features of a task's points, and what the log knows of other tasks."""
+        from whet.autotune import features as loop_features
+
+        with self._spent.on("features"):
+            features = self._features[id(goal)] = self._make(goal)
+        if not transfer:
+            return features, None
+        columns = (loop_features.VERSION, len(loop_features.NAMES))
+        with self._spent.on("transfer"):
+            prior = read_prior(
+                self._log, goal.task, self._device, self.until(goal), columns, self._say
+            )
+        return features, prior
+
+    def until(self, goal: Goal) -> float:
+        """Up to when runs of other tasks count: as long as this task's first search said.
+
+        A search that is resumed then starts from what it started from, however much the log has
+        learnt since, the other tasks of the same call included.
+        """
+        for run in goal.recorded.searches:
+            search = run.options.get("search")
+            then = search.get("transfer") if isinstance(search, dict) else None
+            if isinstance(then, int | float) and not isinstance(then, bool):
+                return float(then) if math.isfinite(then) else self._now
+        return self._now
+
+    def text(self, goal: Goal, config: Config) -> str:
+        """A trial's loop features as the log keeps them; "" where there are none."""
+        from whet.autotune import features as loop_features
+
+        features = self._features.get(id(goal))
+        if features is None or config not in goal.space:
+            return ""
+        with self._spent.on("features"):
+            point = np.asarray([goal.space.encode(config)], dtype=np.int64)
+            row = features.of_points(point)[0]
+            if not np.isfinite(row).any():
+                return ""
+            return vectors.pack(row, loop_features.VERSION)
+
+    def _make(self, goal: Goal) -> Any:
+        """Loop features; None where the template's programs have no loops that can be read."""
+        from whet.autotune.features import WatchedFeatures
+
+        try:
+            features = WatchedFeatures(goal.task)
+            row = features.of_points(np.asarray([goal.space.encode(goal.default)], dtype=np.int64))
+        except WhetError as error:
+            said = str(error).strip().splitlines()[0]
+            self._say(f"{goal.name}: the search goes without loop features: {said}")
+            return None
+        return features if np.isfinite(row).any() else None

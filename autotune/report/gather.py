@@ -1,0 +1,209 @@
+"""What a report is made of: the runs and trials of each task, read from a log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whet.compiler.errors import LogError
+from whet.db.decision import FINALISTS_RUN, deciding
+from whet.db.identity import device_key, plain_json
+from whet.db.vectors import unpack
+
+if TYPE_CHECKING:
+    from whet.db import RunRecord, TuningLog
+    from whet.db.identity import Device
+    from whet.db.records import TrialRecord
+    from whet.search_spaces import Workload
+
+
+@dataclass(frozen=True)
+class TaskRuns:
+    """All runs of one workload, target, device and space.
+
+    Attributes:
+        workload: the template's name and arguments.
+        target: the canonical target as JSON.
+        device: fingerprint or description of the machine that measured.
+        fingerprint: the space's.
+        runs: searches and last measurements, oldest first.
+    """
+
+    workload: Workload
+    target: dict[str, Any]
+    device: Device
+    fingerprint: str
+    runs: tuple[RunRecord, ...]
+
+
+@dataclass(frozen=True)
+class TaskTrials:
+    """One task's runs with their trials.
+
+    Attributes:
+        task: whose.
+        searched: trials of searches, in order of runs and numbers.
+        finals: the newest finished interleaved measurement of the default and the fastest.
+        best: what the log says is best; None where nothing worked.
+    """
+
+    task: TaskRuns
+    searched: list[TrialRecord]
+    finals: list[TrialRecord]
+    best: TrialRecord | None
+
+    @property
+    def default(self) -> TrialRecord | None:
+        """The default config's trial: beside the best where both were measured together."""
+        rivals = self.finals if self.best in self.finals else []
+        return next((t for t in (*rivals, *self.searched) if t.number == 0), None)
+
+    @cached_property
+    def ok(self) -> list[TrialRecord]:
+        """The successes of the searches."""
+        return [t for t in self.searched if t.result.ok]
+
+    @cached_property
+    def costs(self) -> np.ndarray:
+        """Seconds per call of each searched trial, infinity for failures; float64 (n,)."""
+        return np.asarray([t.cost for t in self.searched], dtype=np.float64)
+
+    @cached_property
+    def best_place(self) -> int | None:
+        """Which of the searched trials has the best config; None: none of them."""
+        if self.best is None:
+            return None
+        wanted = self.best.config.choices
+        places = (i for i, t in enumerate(self.searched) if t.config.choices == wanted)
+        return next((i for i in places if np.isfinite(self.costs[i])), None)
+
+    @cached_property
+    def loops(self) -> np.ndarray | None:
+        """Loop features of the searched trials, NaN rows where the log has none; None: nowhere."""
+        texts = [t.features for t in self.searched]
+        if not any(texts):
+            return None
+        from whet.autotune.features import NAMES, VERSION
+
+        rows = unpack(texts, VERSION, len(NAMES))
+        return rows if np.isfinite(rows).any() else None
+
+    @cached_property
+    def elapsed(self) -> list[float]:
+        """Seconds of search until each searched trial ended; pauses between runs do not count."""
+        begun: dict[int, float] = {}
+        passed = 0.0
+        ends: dict[int, float] = {}
+        for trial in self.searched:
+            ends[trial.run_id] = max(ends.get(trial.run_id, 0.0), trial.result.timestamp)
+        for run in self.searches:
+            begun[run.id] = run.started_at - passed
+            passed += max(ends.get(run.id, run.started_at) - run.started_at, 0.0)
+        return [max(t.result.timestamp - begun[t.run_id], 0.0) for t in self.searched]
+
+    @property
+    def peak(self) -> float:
+        """FLOP/s that one core can do, as the newest run that says so has it; 0: none does."""
+        for run in reversed(self.searches):
+            asked = run.options.get("search") if isinstance(run.options, dict) else None
+            peak = asked.get("peak") if isinstance(asked, dict) else None
+            if isinstance(peak, int | float) and peak > 0:
+                return float(peak)
+        return 0.0
+
+    @property
+    def searches(self) -> list[RunRecord]:
+        """The runs that proposed, oldest first."""
+        return [run for run in self.task.runs if run.sampler != FINALISTS_RUN]
+
+
+def find_tasks(
+    log: TuningLog,
+    op: str | None = None,
+    args: Sequence[Any] | None = None,
+    workload: Workload | None = None,
+) -> list[TaskRuns]:
+    """The tasks of a log, those that were begun first coming first.
+
+    Args:
+        log: an open log.
+        op: only tasks of this template; None: of any.
+        args: only tasks whose arguments begin with these; None: whatever they are.
+        workload: only this one; None: any.
+
+    Raises:
+        LogError: the log holds no runs, or none that fits; names what it holds.
+    """
+    groups: dict[str, list[RunRecord]] = {}
+    for run in log.runs():
+        target = plain_json(run.target, sort_keys=True)
+        key = (run.workload.key, target, device_key(run.device), run.fingerprint)
+        groups.setdefault(plain_json(key), []).append(run)
+    asked = f"report on log {log.location}"
+    if not groups:
+        raise LogError(
+            asked,
+            "it holds no trials yet",
+            f"tune something first: whet tune --log {log.location} --op matmul "
+            "--args 1024 1024 1024",
+        )
+    tasks = [
+        TaskRuns(runs[0].workload, runs[0].target, runs[0].device, runs[0].fingerprint, tuple(runs))
+        for runs in groups.values()
+    ]
+    fitting = [t for t in tasks if _fits(t.workload, op, args, workload)]
+    if not fitting:
+        wanted = workload or _wanted(op, args)
+        raise LogError(f"{asked}, {wanted} only", *_why_none(tasks, op))
+    return fitting
+
+
+def read_task(log: TuningLog, task: TaskRuns) -> TaskTrials:
+    """The trials of a task."""
+    records = log.trials(task.workload, task.target, task.device, task.fingerprint)
+    sampler = {run.id: run.sampler for run in task.runs}
+    # Runs that were begun since the tasks were listed are left for the next report.
+    known = [r for r in records if r.run_id in sampler]
+    decide = deciding(task.runs)
+    return TaskTrials(
+        task,
+        searched=[r for r in known if sampler[r.run_id] != FINALISTS_RUN],
+        finals=[r for r in known if r.run_id == decide.finals],
+        best=log.best(task.workload, task.target, task.device, task.fingerprint),
+    )
+
+
+def _fits(
+    found: Workload, op: str | None, args: Sequence[Any] | None, workload: Workload | None
+) -> bool:
+    from whet.search_spaces import Workload
+
+    if workload is not None and found != workload:
+        return False
+    if op is not None and found.template != op:
+        return False
+    if not args:
+        return True
+    begin = Workload(found.template, found.args[: len(args)])
+    return begin == Workload(found.template, tuple(args))
+
+
+def _wanted(op: str | None, args: Sequence[Any] | None) -> str:
+    said = f"({', '.join(map(str, args))}{', ...' if args else ''})" if args else ""
+    return f"{op or 'any template'}{said}"
+
+
+def _why_none(tasks: list[TaskRuns], op: str | None) -> tuple[str, str]:
+    """Why nothing fits, and the way out."""
+    templates = list(dict.fromkeys(t.workload.template for t in tasks))
+    held = "\n".join(f"  {w}" for w in dict.fromkeys(str(t.workload) for t in tasks))
+    if op is None or op in templates:
+        return "it has no task with these arguments", f"it holds:\n{held}"
+    near = get_close_matches(op, templates, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"it has no task of a template {op!r}", f"{hint}it holds:\n{held}"

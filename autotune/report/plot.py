@@ -1,0 +1,154 @@
+"""A plot as inline SVG: a frame with two axes, and dots, lines, crosses and bars in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from whet.autotune.report.markup import Markup, tag
+from whet.autotune.report.scales import Categories, Scale
+
+CHARACTER = 6.2
+"""Width of a character of a tick's words, in the drawing's units (the style sheet's 11 px)."""
+LONGEST = 26
+"""Characters of a category's name that are shown; the rest is in its tooltip."""
+
+
+@dataclass
+class Plot:
+    """A drawing that grows mark by mark; coordinates are the axes' own values.
+
+    Args:
+        x, y: the axes; ``y`` grows upwards.
+        x_label, y_label: what the axes are.
+        title: what the plot shows, for those who cannot see it.
+        width, height: in the drawing's units; a page scales it to the room that there is.
+    """
+
+    x: Scale
+    y: Scale
+    x_label: str
+    y_label: str
+    title: str
+    width: int = 720
+    height: int = 300
+    _marks: list[Markup] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self._y_ticks, self._x_ticks = self.y.ticks(), self.x.ticks()
+        longest = max((len(shortened(said)) for _, said in self._y_ticks), default=0)
+        self.left = 30 + CHARACTER * longest
+        self.right, self.top = 14.0, 10.0
+        self.slanted = isinstance(self.x, Categories) and self._crowded()
+        names = max((len(shortened(said)) for _, said in self._x_ticks), default=0)
+        self.bottom = 40 + (CHARACTER * 0.72 * names if self.slanted else 0.0)
+        self.height += round(self.bottom) - 40
+
+    def across(self, value: float) -> float:
+        """The horizontal coordinate of a value of ``x``."""
+        return self.left + self.x.place(value) * (self.width - self.left - self.right)
+
+    def down(self, value: float) -> float:
+        """The vertical coordinate of a value of ``y``."""
+        return self.height - self.bottom - self.y.place(value) * self._inner_height
+
+    @property
+    def _inner_height(self) -> float:
+        return self.height - self.bottom - self.top
+
+    def dots(self, points: Iterable[tuple[float, float]], class_: str = "dot") -> None:
+        """Many points as one path; those that fall on one pixel are drawn once."""
+        seen = dict.fromkeys((round(self.across(a)), round(self.down(b))) for a, b in points)
+        if seen:
+            path = "".join(f"M{a} {b}h0" for a, b in seen)
+            self._marks.append(tag("path", d=path, class_=class_))
+
+    def told(self, point: tuple[float, float], words: str, class_: str = "told") -> None:
+        """A point with a tooltip."""
+        at = {"cx": _short(self.across(point[0])), "cy": _short(self.down(point[1]))}
+        self._marks.append(tag("circle", tag("title", words), r=3.5, class_=class_, **at))
+
+    def crosses(self, points: Iterable[tuple[float, float]], class_: str = "cross") -> None:
+        """Many crosses as one path."""
+        seen = dict.fromkeys((round(self.across(a)), round(self.down(b))) for a, b in points)
+        if seen:
+            path = "".join(f"M{a - 3} {b - 3}l6 6m0-6l-6 6" for a, b in seen)
+            self._marks.append(tag("path", d=path, class_=class_))
+
+    def line(self, points: Sequence[tuple[float, float]], class_: str = "line") -> None:
+        """Points joined by straight lines."""
+        corners = (f"{_short(self.across(a))} {_short(self.down(b))}" for a, b in points)
+        self._marks.append(tag("path", d="M" + "L".join(corners), class_=class_))
+
+    def stairs(self, points: Sequence[tuple[float, float]], class_: str = "line") -> None:
+        """A value that holds until the next point."""
+        parts = [f"H{_short(self.across(a))}V{_short(self.down(b))}" for a, b in points[1:]]
+        begin = f"M{_short(self.across(points[0][0]))} {_short(self.down(points[0][1]))}"
+        self._marks.append(tag("path", d=begin + "".join(parts), class_=class_))
+
+    def bar(
+        self, low: tuple[float, float], high: tuple[float, float], words: str, class_: str = "bar"
+    ) -> None:
+        """A rectangle between two corners, with a tooltip."""
+        a, b = sorted((self.across(low[0]), self.across(high[0])))
+        c, d = sorted((self.down(low[1]), self.down(high[1])))
+        at = {"x": _short(a), "y": _short(c), "width": _short(b - a), "height": _short(d - c)}
+        self._marks.append(tag("rect", tag("title", words), class_=class_, **at))
+
+    def markup(self) -> Markup:
+        """The whole drawing."""
+        return tag(
+            "svg",
+            tag("title", self.title),
+            self._frame(),
+            self._marks,
+            viewBox=f"0 0 {self.width} {self.height}",
+            role="img",
+            aria_label=self.title,
+            class_="plot",
+        )
+
+    def _frame(self) -> list[Markup]:
+        right, floor = self.width - self.right, self.height - self.bottom
+        marks = [
+            tag("path", d=f"M{_short(self.left)} {self.top:g}V{_short(floor)}H{right:g}",
+                class_="axis"),
+            tag("text", self.x_label, x=_short((self.left + right) / 2), y=self.height - 6,
+                class_="label"),
+            tag("text", self.y_label, class_="label",
+                transform=f"translate(12 {_short((self.top + floor) / 2)})rotate(-90)"),
+        ]  # fmt: skip
+        for place, said in self._y_ticks:
+            y = _short(floor - place * self._inner_height)
+            marks.append(tag("path", d=f"M{_short(self.left)} {y}H{right:g}", class_="grid"))
+            marks.append(self._words(said, x=_short(self.left - 5), y=y, dy="0.32em", class_="y"))
+        for place, said in self._x_ticks:
+            x = _short(self.left + place * (right - self.left))
+            marks.append(tag("path", d=f"M{x} {_short(floor)}v4", class_="axis"))
+            if self.slanted:
+                turned = f"translate({x} {_short(floor + 12)})rotate(-40)"
+                marks.append(self._words(said, transform=turned, class_="y"))
+            else:
+                marks.append(self._words(said, x=x, y=_short(floor + 16), class_="x"))
+        return marks
+
+    def _words(self, said: str, **attributes: object) -> Markup:
+        shown = shortened(said)
+        whole = tag("title", said) if shown != said else None
+        return tag("text", whole, shown, **attributes)
+
+    def _crowded(self) -> bool:
+        """Whether the words under the axis would run into each other."""
+        widest = max((len(shortened(said)) for _, said in self._x_ticks), default=0)
+        slot = (self.width - self.left - self.right) / max(len(self._x_ticks), 1)
+        return CHARACTER * widest + 4 > slot
+
+
+def shortened(said: str) -> str:
+    """Words that fit beside an axis."""
+    return said if len(said) <= LONGEST else said[: LONGEST - 1] + "…"
+
+
+def _short(value: float) -> str:
+    """A coordinate with a tenth of a unit, which is finer than a screen."""
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,181 @@
+"""The beginning of a task's part of a report: what was found, by which runs, and the ten best."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from whet.autotune.report.markup import Child, Markup, tag
+from whet.autotune.report.program import best_program
+from whet.autotune.report.words import count, data_text, date, facts, folded, table, target_text
+from whet.autotune.result import duration
+from whet.db.decision import FINALISTS_RUN, judge, median_interval
+from whet.db.identity import device_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from whet.autotune.report.gather import TaskTrials
+    from whet.db import RunRecord
+    from whet.db.records import TrialRecord
+
+TOP = 10
+STATES = {"running": "running, or killed"}
+
+
+def summary(data: TaskTrials) -> list[Markup]:
+    """What was found."""
+    task, peak = data.task, data.peak
+    failed = len(data.searched) - len(data.ok)
+    pairs: list[tuple[str, Child]] = [
+        ("best", _measured(data.best, peak)),
+        ("default config", _measured(data.default, peak)),
+        ("speed-up", speed_up(data)),
+        ("trials", f"{count(len(data.searched), 'trial')}, {failed:,} failed"),
+        ("last search", _state(data.searches[-1])),
+        ("best config", tag("code", str(data.best.config)) if data.best else "none"),
+        ("target", target_text(task.target)),
+        ("machine", device_name(task.device)),
+        ("space", tag("code", task.fingerprint)),
+    ]
+    return [
+        facts(pairs),
+        folded("target and machine, whole", data_text(task.target), data_text(task.device)),
+    ]
+
+
+def _measured(trial: TrialRecord | None, peak: float) -> Child:
+    if trial is None:
+        return "not measured"
+    if not trial.result.ok:
+        return f"failed: {trial.result.status}"
+    said = ""
+    if trial.flop:
+        said = f", {trial.gflops:.1f} GFLOP/s"
+        if peak:
+            said += f", {trial.gflops * 1e9 / peak:.0%} of one core's FMA peak"
+    return [tag("strong", duration(trial.cost)), f"{said} (trial {trial.number})"]
+
+
+def speed_up(data: TaskTrials) -> str:
+    """How much faster the best is than the default config, and how sure that is."""
+    best, default = data.best, data.default
+    if best is None or default is None or not default.result.ok:
+        return "not known"
+    text = f"{default.cost / best.cost:.2f}x"
+    if best not in data.finals:
+        return f"{text}, as measured during the search"
+    verdict = judge(data.finals)
+    if not verdict.better:
+        return "none: no config is faster than the default beyond the noise"
+    if verdict.interval is None:
+        return f"{text}, measured in turns"
+    low, high = verdict.interval
+    return f"{text}, with 95 % confidence between {low:.2f}x and {high:.2f}x"
+
+
+def finals(data: TaskTrials) -> list[Markup]:
+    """The last measurement, if there was one."""
+    if not data.finals:
+        return []
+    rows = [
+        (
+            "default" if t.number == 0 else f"trial {t.number}",
+            duration(t.cost) if t.result.ok else t.result.status,
+            _interval(t),
+            len(t.result.costs),
+            tag("code", str(t.config)),
+        )
+        for t in sorted(data.finals, key=lambda t: (t.cost, t.number))
+    ]
+    head = ("", "median", "95 % interval of it", "rounds", "config")
+    text = (
+        "The fastest and the default config, measured in turns. Intervals are from the order of "
+        "the rounds' figures; fewer than six rounds give none."
+    )
+    return [
+        tag("h3", "The last measurement"),
+        tag("p", text, class_="soft"),
+        table(head, rows, frozenset({1, 2, 3})),
+    ]
+
+
+def _interval(trial: TrialRecord) -> str:
+    found = median_interval(trial.result.costs)
+    return f"{duration(found[0])} to {duration(found[1])}" if found else ""
+
+
+def top(data: TaskTrials) -> list[Markup]:
+    """The ten fastest trials of the searches."""
+    if not data.ok:
+        return []
+    fastest = sorted(data.ok, key=lambda t: (t.cost, t.number))[:TOP]
+    rows = [
+        (
+            place,
+            t.number,
+            duration(t.cost),
+            f"{t.gflops:.1f}" if t.flop else "",
+            f"{t.cost / fastest[0].cost:.3f}",
+            tag("code", str(t.config)),
+        )
+        for place, t in enumerate(fastest, 1)
+    ]
+    head = ("", "trial", "cost", "GFLOP/s", "of the fastest", "config")
+    return [
+        tag("h3", "The fastest trials"),
+        tag("p", "As they were measured during the search.", class_="soft"),
+        table(head, rows, frozenset({0, 1, 2, 3, 4})),
+    ]
+
+
+def runs(data: TaskTrials) -> list[Markup]:
+    """The runs, with seed, versions and options."""
+    trials = [*data.searched, *data.finals]
+    number: dict[int, int] = {}
+    for trial in trials:
+        number[trial.run_id] = number.get(trial.run_id, 0) + 1
+    rows = [_run(run, number.get(run.id, 0)) for run in data.task.runs]
+    head = ("run", "sampler", "seed", "state", "began", "took", "trials")
+    return [
+        tag("h3", "Runs"),
+        table(head, rows, frozenset({0, 2, 5, 6})),
+        folded("options and versions", _settings(data.task.runs)),
+    ]
+
+
+def _run(run: RunRecord, trials: int) -> Sequence[Child]:
+    finals = run.sampler == FINALISTS_RUN
+    took = run.finished_at - run.started_at if run.finished_at and not finals else None
+    return (
+        run.id,
+        "(last measurement)" if finals else run.sampler,
+        "" if run.seed is None else str(run.seed),
+        _state(run),
+        date(run.started_at),
+        "" if took is None else duration(max(took, 1e-9)),
+        f"{trials:,}" if trials else "",
+    )
+
+
+def _state(run: RunRecord) -> str:
+    return STATES.get(run.state, run.state)
+
+
+def _settings(runs: Sequence[RunRecord]) -> list[Markup]:
+    """Each setting once, with the runs that had it."""
+    said: dict[str, list[int]] = {}
+    for run in runs:
+        text = data_text({"options": run.options, "versions": run.versions})
+        said.setdefault(text, []).append(run.id)
+    return [
+        tag("div", tag("p", f"run {', '.join(map(str, ids))}"), Markup(text))
+        for text, ids in said.items()
+    ]
+
+
+def program(data: TaskTrials) -> list[Markup]:
+    """The best config's loops, or why there are none."""
+    text, why = best_program(data)
+    if not text:
+        return [tag("h3", "The best program"), tag("p", f"Not shown: {why}.", class_="soft")]
+    return [tag("h3", "The best program"), folded("its loops", tag("pre", text))]

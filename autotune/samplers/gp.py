@@ -1,0 +1,51 @@
+"""The Gaussian-process sampler: expected improvement over evolved candidates, without PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whet.autotune.cost_model import labels
+from whet.autotune.samplers.acquisition import expected_improvement, relative_gain
+from whet.autotune.samplers.candidates import Effort, evolve
+from whet.autotune.samplers.gaussian import Gaussian, shown
+from whet.autotune.samplers.history import History
+from whet.autotune.samplers.planned import Plan, PlannedSampler
+
+WARMUP = 12
+"""Trials before the first fit: the default config and random ones."""
+EFFORT = Effort(drawn=192, generations=2, kept=64, children=3)
+
+
+class GPSampler(PlannedSampler):
+    """Expected improvement of a Gaussian process over the knobs' coordinates.
+
+    The trials of a batch, and those in flight, are assumed to cost what the process predicts, so
+    that each looks where the ones before it do not.
+    """
+
+    def plan(self, history: History, size: int) -> Plan:
+        works = np.isfinite(history.costs)
+        if history.number < WARMUP or np.count_nonzero(works) < 2:
+            return Plan(np.empty((0, len(self.space.knobs)), dtype=np.int64))
+        rng = self.rng(history.number, salt=4)
+        y = labels(history.costs).astype(np.float64)
+        kept = shown(y)
+        model = Gaussian.fit(self.space.coordinates(history.told[kept]), y[kept])
+        best = float(y.max())
+
+        def judge(points: np.ndarray) -> np.ndarray:
+            return expected_improvement(*model.predict(self.space.coordinates(points)), best)
+
+        nothing = history.flying[:0]
+        points, scores = evolve(self.space, history, judge, rng, EFFORT, nothing)
+        gain = relative_gain(float(scores[0])) if len(scores) else 0.0
+        points = points[: 8 * size]
+        believed = model.believing(self.space.coordinates(history.flying))
+        chosen: list[int] = []
+        rest = self.space.coordinates(points)
+        for _ in range(min(size, len(points))):
+            worth = expected_improvement(*believed.predict(rest), best)
+            worth[chosen] = -1.0
+            chosen.append(int(np.argmax(worth)))
+            believed = believed.believing(rest[chosen[-1:]])
+        return Plan(points[chosen], gain)

@@ -1,0 +1,317 @@
+"""One call of tune(): its tasks, pool, log, progress and stopwatch, and what comes of them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from whet.autotune.ending import TIMEOUT, Limits
+from whet.autotune.finalists import SECONDS, finalists, measure_again, numbered
+from whet.autotune.goal import Goal
+from whet.autotune.learning import Learning
+from whet.autotune.loop import Loop, News, nothing_works
+from whet.autotune.outcome import Outcome
+from whet.autotune.progress import Progress
+from whet.autotune.result import Trial, TuneResult
+from whet.autotune.samplers import make_sampler
+from whet.autotune.spent import Spent
+from whet.autotune.versions import peak_of, versions
+from whet.compiler.errors import ArgumentError, LogError
+from whet.db.decision import FINALISTS_RUN, judge
+from whet.measure.values import MeasureOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from whet.autotune.task import Task
+    from whet.db import TuningLog
+    from whet.db.identity import Device
+    from whet.measure import Pool
+
+RESERVE = 0.1
+"""The share of a timeout that is left for the last measurement, and :data:`SECONDS` at most."""
+FINALS = 30.0
+"""Seconds for the last measurements of many tasks together."""
+SHARE, LEAST = 0.15, 2.0
+"""The share of the search's time for the last measurement, within :data:`LEAST` and
+:data:`SECONDS`: it shall not be most of a short search."""
+
+
+class Session:
+    """A search of one or many tasks, each another one.
+
+    Args:
+        tasks: what is tuned.
+        weights: how much each one's cost counts.
+        trials: what the log shall hold in the end, of all tasks together.
+        log: an open log.
+        device: the machine that measures; None: this one.
+        sampler: a name, or an Optuna sampler.
+        sampler_name: what the log calls it.
+        seed: of the samplers.
+        limits: reasons to end early.
+        transfer: whether to learn from other tasks of the log.
+        options: how candidates are measured.
+        progress: whether to show it.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        weights: Sequence[float],
+        trials: int,
+        log: TuningLog,
+        device: Device | None,
+        sampler: Any,
+        sampler_name: str,
+        seed: int,
+        limits: Limits,
+        transfer: bool,
+        options: MeasureOptions | None,
+        progress: bool,
+    ) -> None:
+        self.log, self.device = log, device
+        self.sampler, self.sampler_name, self.seed = sampler, sampler_name, seed
+        self.limits, self.transfer, self.progress = limits, transfer, progress
+        self.options = options or MeasureOptions()
+        self.spent = Spent()
+        self._began = time.monotonic()
+        self._failed: dict[int, Exception] = {}
+        self.goals: list[Goal] = []
+        self.many = len(tasks) > 1
+        for task, weight in zip(tasks, weights):
+            try:
+                self.goals.append(Goal(task, weight, log, device))
+            except LogError:
+                raise
+            except Exception as error:
+                if not self.many:
+                    raise
+                self._failed[id(task)] = error
+        self.tasks = list(tasks)
+        if not self.goals:
+            raise next(iter(self._failed.values()))
+        sizes = [goal.size for goal in self.goals]
+        room = trials if None in sizes else sum(size for size in sizes if size is not None)
+        self.total, self.exhausting = min(trials, room), room < trials
+        name = self.goals[0].name if not self.many else f"{len(tasks)} tasks"
+        self.bar = Progress(name, self.total, 0.0, progress, timeout=limits.timeout)
+        self._learning = Learning(log, device, self.bar.say, self.spent)
+        self._outcome = Outcome(self)
+
+    # --- without measuring ------------------------------------------------------------------------
+
+    @property
+    def complete(self) -> bool:
+        """Whether the log holds all that is asked for; finds out who was stopped before."""
+        for goal in self.goals:
+            goal.stopped = goal.was_stopped(self.limits, self.sampler_name, self.seed)
+        enough = sum(goal.known for goal in self.goals) >= self.total
+        ended = [goal for goal in self.goals if goal.stopped or goal.is_full]
+        settled = all(goal.recorded.settled for goal in self.goals)
+        if settled and (enough or len(ended) == len(self.goals)) and not self._failed:
+            return True
+        for goal in self.goals:
+            goal.stopped = ""
+        return False
+
+    def results_from_log(self) -> list[TuneResult]:
+        """The results of a search that was finished by an earlier run."""
+        self._say_exhausted()
+        return self._outcome.results()
+
+    # --- with measuring ---------------------------------------------------------------------------
+
+    def run(self, workers: Any) -> list[TuneResult]:
+        """Search, then measure the finalists; keep the log's runs up to date whatever happens."""
+        state = "failed"
+        try:
+            with ExitStack() as stack:
+                pool = self._open(workers, stack)
+                timed_out = self._search(pool)
+                self._finish_runs(timed_out)
+                self._raise_if_hopeless()
+                self._measure_finalists(pool)
+                self._raise_if_hopeless()
+                return self._outcome.results()
+        except KeyboardInterrupt:
+            state = "interrupted"
+            print(self._outcome.interrupted(), file=sys.stderr, flush=True)
+            raise
+        finally:
+            for goal in self.goals:
+                self._finish_run(goal, state)
+
+    def _open(self, workers: Any, stack: ExitStack) -> Pool:
+        from whet.measure import open_pool
+
+        with self.spent.on("start"):
+            for goal in self.goals:
+                if self.progress:
+                    self._outcome.peaks[id(goal)] = peak_of(goal.task)
+            stack.enter_context(self.bar)
+            self._say_exhausted()
+            for goal in self.goals:
+                self.bar.at(goal.name, self._outcome.peaks.get(id(goal)))
+                self.bar.resumed(goal.trials)
+            self.bar.at(self.bar.name)
+            self.bar.enter("starting the workers")
+            pool = open_pool(
+                workers,
+                options=self.options,
+                known=lambda program: self.log.known_program(program, self.device),
+            )
+            if pool is not workers:  # a pool that was passed in stays its owner's
+                stack.enter_context(pool)
+            for goal in self.goals:
+                pool.compare_with(goal.input(goal.default))
+                if goal.best_cost is not None:
+                    pool.best_costs[goal.task.workload.key] = goal.best_cost
+        return pool
+
+    def _search(self, pool: Pool) -> bool:
+        """Run the loop, if anything is left to do; returns whether the time was up."""
+        if sum(goal.known for goal in self.goals) >= self.total:
+            return False
+        for goal in self.goals:
+            self._begin(goal)
+        deadline = None
+        if self.limits.timeout is not None:
+            reserve = min(SECONDS, RESERVE * self.limits.timeout)
+            deadline = self._began + self.limits.timeout - reserve
+        loop = Loop(
+            self.goals, pool, self.total, self._finished, self.bar.tick, self.spent, deadline
+        )
+        loop.run()
+        return deadline is not None and time.monotonic() >= deadline
+
+    def _begin(self, goal: Goal) -> None:
+        """Make a task's sampler, which may fail as its template may."""
+        try:
+            with self.spent.on("propose"):
+                features, prior = self._learning.of(goal, self.transfer)
+                sampler = make_sampler(self.sampler, goal.space, self.seed, features, prior)
+            self._check_opinion(sampler)
+            goal.begin(sampler, self.limits)
+        except (ArgumentError, LogError):
+            raise
+        except Exception as error:
+            goal.fail(error)
+
+    def _check_opinion(self, sampler: Any) -> None:
+        from whet.autotune.samplers.base import SpaceSampler
+
+        silent = type(sampler).expected_gain is SpaceSampler.expected_gain
+        if self.limits.early_stop is True and silent:
+            raise ArgumentError(
+                f"tune(sampler={self.sampler_name!r}, early_stop=True)",
+                "this sampler does not say what it expects of the next trials",
+                'give early_stop=50 (trials without improvement), or sampler="xgb"',
+            )
+
+    def _finished(self, news: Sequence[News]) -> None:
+        texts = [self._learning.text(goal, config) for goal, _, config, _ in news]
+        with self.spent.on("log"):
+            entries = [
+                (self._run_of(goal), number, config, result, goal.task.flop, text)
+                for (goal, number, config, result), text in zip(news, texts)
+            ]
+            self.log.add_trials(entries)
+        for goal, number, config, result in news:
+            trial = goal.found[config.key] = Trial(number, config, result, goal.task.flop)
+            self._outcome.measured(goal, result)
+            with self.spent.on("progress"):
+                if self.many:
+                    self.bar.at(goal.name)
+                self.bar.trial(trial)
+
+    def _run_of(self, goal: Goal) -> int:
+        """The task's run in the log, begun with its first new trial."""
+        if goal.run_id is None:
+            goal.run_id = self._start_run(goal, self.sampler_name)
+        return goal.run_id
+
+    def _measure_finalists(self, pool: Pool) -> None:
+        seconds = min(max(LEAST, SHARE * (time.monotonic() - self._began)), SECONDS)
+        seconds = min(seconds, FINALS / len(self.goals))
+        if self.limits.timeout is not None:
+            seconds = min(seconds, RESERVE * self.limits.timeout / len(self.goals))
+        for goal in self.goals:
+            if goal.error is None and not (goal.recorded.settled and not goal.measured):
+                with self.spent.on("finalists"):
+                    self._measure_again(goal, pool, seconds)
+
+    def _measure_again(self, goal: Goal, pool: Pool, seconds: float) -> None:
+        chosen = numbered(finalists([*goal.found.values(), *goal.outside], goal.default))
+        if not chosen:
+            goal.fail(nothing_works([t.result for t in goal.trials]))
+            return
+        self.bar.at(goal.name)
+        self.bar.enter(f"measuring the best {len(chosen)} once more, interleaved")
+        measured = measure_again(chosen, pool, goal.input, seconds)
+        if judge(measured).best is None:
+            goal.fail(nothing_works([t.result for t in measured]))
+            return
+        run_id = self._start_run(goal, FINALISTS_RUN)
+        self.log.add_trials(
+            [
+                (run_id, t.number, t.config, t.result, t.flop, self._learning.text(goal, t.config))
+                for t in measured
+            ]
+        )
+        self.log.finish_run(run_id, "finished")
+        self._outcome.finals[id(goal)] = measured
+
+    # --- the log's runs ---------------------------------------------------------------------------
+
+    def _start_run(self, goal: Goal, sampler: str) -> int:
+        search = {
+            "trials": self.total,
+            "tasks": len(self.tasks),
+            "weight": goal.weight,
+            "level": goal.task.level,
+            "peak": self._outcome.peaks.get(id(goal)),
+            "transfer": self._learning.until(goal) if self.transfer else False,
+            **self.limits.to_json(),
+        }
+        return self.log.start_run(
+            goal.task.workload,
+            goal.task.target,
+            self.device,
+            goal.space.fingerprint,
+            sampler,
+            self.seed,
+            self.options.to_json() | {"search": search},
+            versions(),
+        )
+
+    def _finish_runs(self, timed_out: bool) -> None:
+        for goal in self.goals:
+            if timed_out and goal.error is None and not goal.stopped and not goal.is_full:
+                goal.stopped = f"{TIMEOUT} of {self.limits.timeout:g} s"
+            state = f"stopped: {goal.stopped}" if goal.stopped else "finished"
+            self._finish_run(goal, "failed" if goal.error is not None else state)
+
+    def _finish_run(self, goal: Goal, state: str) -> None:
+        if goal.run_id is not None:
+            run_id, goal.run_id = goal.run_id, None
+            self.log.finish_run(run_id, state)
+
+    def _raise_if_hopeless(self) -> None:
+        """A task that fails does not end the others; all of them do."""
+        errors = [goal.error for goal in self.goals if goal.error is not None]
+        if len(errors) == len(self.goals):
+            raise errors[0]
+
+    def failure(self, task: Task) -> Exception | None:
+        """Why a task could not even be begun, or None."""
+        return self._failed.get(id(task))
+
+    def _say_exhausted(self) -> None:
+        if self.exhausting:
+            self.bar.say(
+                f"{self.bar.name}: the space has only {self.total} configs; "
+                f"the search ends after {self.total} trials"
+            )

@@ -1,0 +1,37 @@
+"""Where the time of a search goes: a stopwatch with one dial for each kind of work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Spent:
+    """Adds up seconds by name; work inside other work counts for the inner one only."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._began = time.perf_counter()
+        self._inner = [0.0]
+
+    @property
+    def wall(self) -> float:
+        """Seconds since this stopwatch was made."""
+        return time.perf_counter() - self._began
+
+    @contextmanager
+    def on(self, name: str) -> Iterator[None]:
+        """Count the time inside the ``with`` for ``name``."""
+        begin = time.perf_counter()
+        self._inner.append(0.0)
+        try:
+            yield
+        finally:
+            took = time.perf_counter() - begin
+            self.add(name, took - self._inner.pop())
+            self._inner[-1] += took
+
+    def add(self, name: str, seconds: float) -> None:
+        """Count ``seconds`` for ``name``."""
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds

@@ -1,0 +1,102 @@
+"""Who gets the next trials: many tasks share a budget by what each is expected to gain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Generic, Protocol, TypeVar
+
+FIRST = 16
+"""Trials that each task gets before gains are compared."""
+PAST = 32
+"""A task's recent progress is that of so many trials."""
+HOPE = 0.5
+"""A task's gain is never thought to be less than this share over its trials: samplers err."""
+
+
+class Player(Protocol):
+    """The part of a task's search that the choice depends on."""
+
+    weight: float
+    bests: list[float]
+
+    @property
+    def asked(self) -> int:
+        """Trials that it was given."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can take more."""
+
+    def expected_gain(self) -> float | None:
+        """The relative improvement that its sampler expects; None: it has no opinion."""
+
+
+P = TypeVar("P", bound=Player)
+
+
+class Turns(Generic[P]):
+    """Gives turns of some trials each, so that a pool stays busy with one task's batch.
+
+    The next turn goes where the weighted sum of the tasks' costs is expected to fall most, as
+    Ansor's task scheduler does (Zheng et al., OSDI 2020, section 6): a task's weight times its best
+    cost times its expected relative gain. The choice depends on costs that were told, never on
+    who finished first.
+
+    Args:
+        players: the tasks' searches.
+        length: trials in a turn.
+    """
+
+    def __init__(self, players: Sequence[P], length: int) -> None:
+        self._players = list(players)
+        self._length = length
+        self._now: P | None = None
+        self._left = 0
+        self._gains: dict[int, tuple[int, float | None]] = {}
+
+    def next(self) -> P | None:
+        """Who gets the next trial; None: nobody can take one."""
+        if self._now is None or not self._left or not self._now.is_open:
+            self._now, self._left = self._choose(), self._length
+        self._left -= 1
+        return self._now
+
+    def _choose(self) -> P | None:
+        left = [p for p in self._players if p.is_open]
+        if len(left) < 2:
+            return left[0] if left else None
+        new = [p for p in left if p.asked < FIRST]
+        if new:
+            return min(new, key=lambda p: p.asked)
+        return max(left, key=self._worth)
+
+    def _worth(self, player: P) -> float:
+        if not player.bests or not math.isfinite(player.bests[-1]):
+            return 0.0  # nothing of it has worked yet
+        return player.weight * player.bests[-1] * self._gain(player)
+
+    def _gain(self, player: P) -> float:
+        recent = progress(player.bests)
+        expected = self._expected(player)
+        gain = recent if expected is None else (recent + expected) / 2
+        return max(gain, HOPE / player.asked)
+
+    def _expected(self, player: P) -> float | None:
+        """The sampler's opinion, asked once for each state of the search."""
+        key = id(player)
+        if self._gains.get(key, (-1, None))[0] != player.asked:
+            self._gains[key] = player.asked, player.expected_gain()
+        return self._gains[key][1]
+
+
+def progress(bests: Sequence[float]) -> float:
+    """By how much the best cost has fallen in the latest trials, relative to what it was.
+
+    Args:
+        bests: the best cost after each trial; infinity before the first success.
+    """
+    before = bests[-min(PAST, len(bests))]
+    if not math.isfinite(before):
+        return 1.0
+    return 1.0 - bests[-1] / before

@@ -1,0 +1,197 @@
+"""How a reduction without reuse runs in vectors: along what it reduces, or along what it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from whet.compiler.te.schedule import Schedule
+from whet.compiler.te.tensor import Tensor
+from whet.compiler.tir.expr import DATA_PAR, IterVar
+from whet.search_spaces.derived.access import Access
+from whet.search_spaces.derived.graph import Node
+from whet.search_spaces.derived.loops import extent_of, fused, vectorized
+
+ALONG = "along"  # the lanes sum up parts of one row, which are added in the end
+ACROSS = "across"  # the lanes sum up different elements
+PLAIN = "plain"  # no vectors
+
+_UNROLLED_WINDOW = 16
+_UNROLLED_LANES = 32
+
+
+@dataclass(frozen=True)
+class Way:
+    """Which loops the lanes of a reduction are taken of.
+
+    Attributes:
+        kind: ``"along"``, ``"across"`` or ``"plain"``.
+        axes: places among the reduction's axes (``"along"``: one, or several that are contiguous
+            together, outermost first) or of one data axis (``"across"``).
+        extent: of those axes.
+    """
+
+    kind: str
+    axes: tuple[int, ...] = ()
+    extent: int = 1
+
+
+def way_of(node: Node, lanes: int) -> Way:
+    """The way in which a reduction reads memory in order.
+
+    Args:
+        node: a reduction.
+        lanes: elements of its type in a vector register.
+    """
+    operand = _largest(node)
+    if operand is None:
+        return _across_last(node, lanes)
+    steps = [operand.stride(a.var) for a in node.op.axis]
+    for k, step in enumerate(steps):
+        if step == 1 and node.extents[k] >= min(lanes, 4):
+            return Way(ACROSS, (k,), node.extents[k])
+    run = _run(node, operand)
+    extent = prod(node.reduce_extents[k] for k in run)
+    return Way(ALONG, run, extent) if extent >= lanes else _across_last(node, lanes)
+
+
+def _largest(node: Node) -> Access | None:
+    """The read of the largest tensor that is reduced over."""
+    reduced = {a.var for a in node.op.reduce_axis}
+    reads = [a for a in node.reads if a.variables & reduced]
+    return max(reads, key=lambda a: prod(int(d) for d in a.tensor.shape), default=None)
+
+
+def _run(node: Node, operand: Access) -> tuple[int, ...]:
+    """The reduction's axes that are one contiguous piece of the operand, outermost first."""
+    steps = [operand.stride(a.var) for a in node.op.reduce_axis]
+    run: list[int] = []
+    wanted = 1
+    while True:
+        next_ = [k for k, step in enumerate(steps) if step == wanted and k not in run]
+        if not next_:
+            return tuple(run)
+        run.insert(0, next_[0])
+        wanted *= node.reduce_extents[next_[0]]
+
+
+def _across_last(node: Node, lanes: int) -> Way:
+    if node.extents and node.extents[-1] >= min(lanes, 4):
+        return Way(ACROSS, (len(node.extents) - 1,), node.extents[-1])
+    return Way(PLAIN)
+
+
+def sum_along(
+    s: Schedule, tensor: Tensor, run: Sequence[int], partial: int, lanes: int, unroll: int
+) -> list[Tensor]:
+    """Reduce rows in ``partial`` lanes, then the lanes.
+
+        for i:
+            rf[ramp(16)] = 0
+            for k: rf[ramp(16)] += A[i, k*16 + ramp(16)]
+            B[i] = rf[0] + rf[1] + ...
+
+    Args:
+        s: the schedule.
+        tensor: the reduction's (first) tensor; its stage has plain loops.
+        run: places of the reduction's axes that are contiguous together.
+        partial: sums that are kept for a row; 1: one, without vectors.
+        lanes: elements in a vector register. More ``partial`` sums are added up in vectors first.
+        unroll: steps of the loop that are written out.
+
+    Returns:
+        The partial sums, which :func:`attach` places once the loops of the row are made.
+    """
+    stage = s[tensor]
+    axes = list(stage.op.reduce_axis)
+    inner = [axes[k] for k in run]
+    stage.reorder(*[a for a in axes if a not in inner], *inner)
+    k = fused(s, tensor, inner)
+    assert k is not None
+    if partial == 1:
+        return []
+    _, lane = stage.split(k, factor=partial)
+    first = _one(s.rfactor(tensor, lane, factor_axis=-1))
+    made = [(first, unroll)]
+    if partial > lanes:
+        _, lane = s[tensor].split(s[tensor].op.reduce_axis[0], factor=lanes)
+        made.append((_one(s.rfactor(tensor, lane, factor_axis=-1)), 0))
+    for part, steps in made:
+        _lanes_innermost(s, part, steps)
+    (last,) = s[tensor].op.reduce_axis
+    if extent_of(last) <= _UNROLLED_LANES:
+        s[tensor].unroll(last)
+    return [part for part, _ in made]
+
+
+def attach(s: Schedule, tensor: Tensor, parts: Sequence[Tensor]) -> None:
+    """Compute partial sums where they are added up: in the innermost loop over what is kept."""
+    kept = [a for a in s[tensor].leaf_iter_vars if a.iter_type == DATA_PAR]
+    for part in parts:
+        if kept:
+            s[part].compute_at(s[tensor], kept[-1])
+
+
+def _lanes_innermost(s: Schedule, part: Tensor, unroll: int) -> None:
+    """The loops of partial sums: data, steps, lanes; ``unroll`` 0 writes all steps out."""
+    stage = s[part]
+    *_, lane = stage.op.axis
+    steps = list(stage.op.reduce_axis)
+    if unroll > 1 and extent_of(steps[-1]) >= unroll:
+        steps[-1:] = stage.split(steps[-1], factor=unroll)
+        stage.reorder(*steps, lane)
+        stage.unroll(steps[-1])
+    else:
+        stage.reorder(*steps, lane)
+        if unroll == 0 and extent_of(steps[-1]) <= _UNROLLED_WINDOW:
+            stage.unroll(steps[-1])
+    stage.vectorize(lane)
+
+
+def sum_across(
+    s: Schedule, tensor: Tensor, axis: int, size: int, rows: bool, unroll: int
+) -> tuple[list[IterVar], list[IterVar]]:
+    """Reduce ``size`` neighbours at once; a column of vectors after the other, or row by row.
+
+        for j:                                      for k:
+            for k:                                      for j:
+                B[j*8 + ramp(8)] += ...                     B[j*8 + ramp(8)] += ...
+
+    Args:
+        s: the schedule.
+        tensor: the reduction's (first) tensor; its stage has plain loops.
+        axis: the place of the data axis whose neighbours are computed at once.
+        size: lanes.
+        rows: whether a row is done before the next step of the reduction.
+        unroll: steps of the innermost loop of the reduction that are written out.
+
+    Returns:
+        The data loops outside of the vectors' loops; and the loops over vectors (none if one vector
+        is all).
+    """
+    stage = s[tensor]
+    others = [a for k, a in enumerate(stage.op.axis) if k != axis]
+    steps = list(stage.op.reduce_axis)
+    *over, lane = vectorized(s, tensor, stage.op.axis[axis], size)
+    written: list[IterVar] = []
+    if unroll > 1:
+        if extent_of(steps[-1]) <= unroll:
+            written = [steps.pop()]
+        else:
+            outer, inner = stage.split(steps.pop(), factor=unroll)
+            steps.append(outer)
+            written = [inner]
+        stage.unroll(written[0])
+    middle = [*steps, *over] if rows else [*over, *steps]
+    stage.reorder(*others, *middle, *written, lane)
+    return others, over
+
+
+def unrolls(extent: int) -> list[int]:
+    """How many steps of a loop may be written out."""
+    return [u for u in (1, 2, 4, 8) if u <= max(extent, 1)]
+
+
+def _one(made: Tensor | list[Tensor]) -> Tensor:
+    return made[0] if isinstance(made, list) else made

@@ -1,0 +1,65 @@
+"""Replay pools for tests of tune(): one that remembers, and a sampler that says what it expects."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whet.autotune.samplers.base import SpaceSampler
+from whet.measure import ReplayPool
+
+
+class Recorder(ReplayPool):
+    """A replay pool that remembers what it was asked."""
+
+    def __init__(self, cost, capacity=4):
+        super().__init__(cost, capacity)
+        self.submitted = []
+        self.remeasured = []
+        self.references = []
+
+    def compare_with(self, reference):
+        self.references.append(reference)
+        super().compare_with(reference)
+
+    def submit(self, inp):
+        self.submitted.append(inp)
+        return super().submit(inp)
+
+    def remeasure(self, inputs, rounds):
+        self.remeasured.append(inputs)
+        return super().remeasure(inputs, rounds)
+
+
+class Shuffling(Recorder):
+    """Gives results back one at a time, the newest first."""
+
+    def __init__(self, cost, capacity=4):
+        super().__init__(cost, capacity)
+        self.held = []
+
+    def collect(self, timeout=None):
+        self.held += super().collect(timeout)
+        return [self.held.pop()] if self.held else []
+
+
+class Expecting(SpaceSampler):
+    """A random sampler that expects what it is told to, as a function of the number of trials."""
+
+    def __init__(self, space, gain, seed=0):
+        super().__init__(space, seed)
+        self.gain = gain
+
+    def propose(self, history):
+        return self.fresh(history)
+
+    def expected_gain(self, history):
+        return self.gain(len(history.costs))
+
+
+class Leaving(SpaceSampler):
+    """Proposes outside of the space from its fifth trial on."""
+
+    def propose(self, history):
+        if history.number < 5:
+            return self.fresh(history)
+        return tuple(int(n) for n in np.asarray(self.space.dims) + 3)

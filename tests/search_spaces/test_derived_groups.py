@@ -1,0 +1,184 @@
+"""What is read off a compute graph: affine accesses, roles, groups, and which rules take them."""
+
+import pytest
+from derived_rows import batchnorm_relu, layernorm, logsumexp, moments, product_of_a_part
+
+import whet
+from whet import te
+from whet.compiler import topi
+from whet.compiler.errors import SpaceError
+from whet.search_spaces.derived import ComputeGraph
+from whet.search_spaces.derived.access import accesses
+from whet.search_spaces.derived.sums import way_of
+from whet.search_spaces.derived.template import rule_of
+
+
+def shape(outputs):
+    """Each group as (anchor, consumers, staged, members, rows), by names."""
+
+    def names(nodes):
+        return [n.name for n in nodes]
+
+    graph = ComputeGraph(outputs, outputs)
+    return [
+        (g.anchor.name, names(g.consumers), names(g.staged), names(g.members), g.rows)
+        for g in graph.groups
+    ]
+
+
+def roles(outputs):
+    return {n.name: n.role for n in ComputeGraph(outputs, outputs).nodes}
+
+
+def placeholder(*shape, name="X"):
+    return te.placeholder(shape, name=name)
+
+
+def test_an_access_has_affine_indices_and_strides():
+    X = placeholder(20, 30)
+    k = te.reduce_axis((0, 3), name="k")
+    Y = te.compute((9, 28), lambda i, j: te.sum(X[i * 2 + 1, j + k] * X[j // 2, 0], axis=k))
+    first, second = accesses(Y.op)
+    i, j = (a.var for a in Y.op.axis)
+    assert first.is_affine and not second.is_affine
+    assert [first.stride(v) for v in (i, j, k.var)] == [60, 1, 1]
+    assert first.indices[0].constant == 1 and first.indices[0].variable is None
+    assert second.stride(j) is None and second.indices[1].variables == ()
+
+
+@pytest.mark.parametrize("axis, row", [(1, 0), (0, 1)])
+def test_softmax_is_one_group_of_rows_or_columns(axis, row):
+    Y = topi.nn.softmax(placeholder(64, 32), axis=axis)
+    assert shape([Y]) == [
+        ("T_divide", [], [], ["X_red", "T_exp", "T_exp_red"], (row,)),
+    ]
+    assert roles([Y])["T_subtract"] == "inline"
+
+
+def test_normalisations_are_one_group():
+    assert shape(layernorm(8, 16).outputs) == [("Y", [], [], ["total", "mean", "square"], (0,))]
+    assert shape(batchnorm_relu(2, 3, 4, 5).outputs) == [
+        ("T_relu", [], [], ["total", "square"], (1,))
+    ]
+    assert shape(logsumexp(8, 16, 1).outputs) == [("total", ["Y"], [], ["top"], (0,))]
+
+
+def test_what_two_groups_read_is_on_its_own():
+    assert shape(moments(8, 16).outputs) == [
+        ("E", [], [], [], ()), ("first", [], [], [], ()), ("second", [], [], [], ())
+    ]  # fmt: skip
+
+
+def test_elementwise_stages_are_fused_behind_a_matmul():
+    A, B, bias = placeholder(64, 32), placeholder(32, 48, name="B"), placeholder(48, name="b")
+    C = topi.matmul(A, B)
+    Y = topi.nn.relu(topi.add(C, bias))
+    assert shape([Y]) == [("C", ["T_add", "T_relu"], [], [], ())]
+    assert shape([Y, C]) == [("C", [], [], [], ()), ("T_relu", [], [], [], ())]
+
+
+def test_a_padded_image_belongs_to_its_convolution_and_attention_is_three_groups():
+    D, W = placeholder(1, 8, 14, 14), placeholder(16, 8, 3, 3, name="W")
+    assert shape([topi.nn.conv2d_nchw(D, W, 1, 1)]) == [("conv", [], ["padded"], [], ())]
+    Q, K, V = (placeholder(2, 16, 8, name=n) for n in "QKV")
+    k, r = te.reduce_axis((0, 8), name="k"), te.reduce_axis((0, 16), name="r")
+    S = te.compute((2, 16, 16), lambda b, i, j: te.sum(Q[b, i, k] * K[b, j, k], axis=k), name="S")
+    P = topi.nn.softmax(S)
+    out = te.compute((2, 16, 8), lambda b, i, d: te.sum(P[b, i, r] * V[b, r, d], axis=r), name="O")
+    assert [(name, rows) for name, _, _, _, rows in shape([out])] == [
+        ("S", ()), ("T_divide", (0, 1)), ("O", ())
+    ]  # fmt: skip
+
+
+def test_reuse_is_what_tiles_pay_for():
+    A, x = placeholder(64, 32), placeholder(32, name="v")
+    k = te.reduce_axis((0, 32), name="k")
+    vector = te.compute((64,), lambda i: te.sum(A[i, k] * x[k], axis=k), name="y")
+    assert roles([vector])["y"] == "reduction"
+    gram = te.compute((64, 64), lambda i, j: te.sum(A[i, k] * A[j, k], axis=k), name="G")
+    assert roles([gram])["G"] == "tiled"
+    pooled = topi.nn.pool2d(placeholder(1, 4, 8, 8), [2, 2], [2, 2], [1, 1], [0, 0, 0, 0], "max")
+    assert roles([pooled])[pooled.op.name] == "reduction"
+    D, W = placeholder(1, 4, 9, 9), placeholder(4, 3, 3, name="W")
+    ry, rx = te.reduce_axis((0, 3), name="ry"), te.reduce_axis((0, 3), name="rx")
+    depthwise = te.compute(
+        (1, 4, 7, 7),
+        lambda n, c, y, x: te.sum(D[n, c, y + ry, x + rx] * W[c, ry, rx], axis=[ry, rx]),
+        name="depthwise",
+    )
+    assert roles([depthwise])["depthwise"] == "tiled"
+
+
+def test_cheap_stages_are_inlined_and_expensive_ones_only_where_nothing_is_computed_twice():
+    X = placeholder(40)
+    cheap = te.compute((40,), lambda i: X[i] + 1.0, name="cheap")
+    dear = te.compute((40,), lambda i: te.exp(X[i]), name="dear")
+    twice = te.compute((39,), lambda i: cheap[i] + cheap[i + 1] + dear[i] + dear[i + 1], name="t")
+    once = te.compute((40,), lambda i: cheap[i] + dear[i], name="o")
+    assert roles([twice]) == {"cheap": "inline", "dear": "injective", "t": "injective"}
+    assert roles([once]) == {"cheap": "inline", "dear": "inline", "o": "injective"}
+
+
+def test_a_chain_that_doubles_with_each_stage_is_cut():
+    X = placeholder(70)
+    for n in range(12):
+        X = _sum_of_neighbours(X, n)
+    found = list(roles([X]).values())
+    assert found.count("injective") >= 2 and found.count("inline") >= 6
+
+
+def test_a_long_chain_before_a_matmul_is_looked_at_once():
+    X = placeholder(8, 70)
+    for n in range(60):  # each stage is read in two places
+        X = _product_of_neighbours(X, n)
+    ((anchor, _, staged, _, _),) = shape([topi.matmul(X, placeholder(70, 8, name="W"))])
+    assert anchor == "C" and staged == [f"p{n}" for n in range(60)]
+
+
+def _product_of_neighbours(X, n):
+    return te.compute(
+        (8, 70), lambda i, j: te.exp(X[i, j]) * te.exp(X[i, te.min(j + 1, 69)]), name=f"p{n}"
+    )
+
+
+def _sum_of_neighbours(X, n):
+    return te.compute((70,), lambda i: X[i] + X[te.min(i + 1, 69)], name=f"s{n}")
+
+
+def test_the_way_of_a_sum_follows_memory():
+    X = placeholder(6, 40, 50)
+
+    def way(axes):
+        Y = topi.sum(X, axes)
+        (node,) = [n for n in ComputeGraph([Y], [X, Y]).nodes if n.role == "reduction"]
+        found = way_of(node, 8)
+        return found.kind, found.axes, found.extent
+
+    assert way(2) == ("along", (0,), 50)
+    assert way((1, 2)) == ("along", (0, 1), 2000)
+    assert way(1) == ("across", (1,), 50)
+    assert way((0, 2)) == ("along", (1,), 50)
+
+
+def test_rules_by_group():
+    def rules(outputs):
+        return [rule_of(g).name for g in ComputeGraph(outputs, outputs).groups]
+
+    A, B = placeholder(8, 8), placeholder(8, 8, name="B")
+    empty = te.compute((0, 4), lambda i, j: te.const(1.0), name="empty")
+    assert rules([topi.matmul(A, B)]) == ["tiled"]
+    assert rules([topi.nn.softmax(A)]) == ["rows"]
+    assert rules([topi.sum(A, 1)]) == ["reduction"]
+    assert rules([topi.transpose(A)]) == ["injective"]
+    assert rules([empty]) == ["default loops"]
+    assert rules(product_of_a_part(8, 8).outputs) == ["reduction"]
+
+
+def test_a_pinned_knob_says_so():
+    task = whet.create_task(
+        outputs=[topi.sum(placeholder(8, 999), 1)], target="llvm -num-threads=1"
+    )
+    assert "where unroll has no effect with size=1" in str(task.config_space)
+    assert task.config_space.from_choices({"size": 8, "unroll": 2})
+    with pytest.raises(SpaceError, match="does not admit it: unroll has no effect with size=1"):
+        task.config_space.from_choices({"size": 1, "unroll": 2})

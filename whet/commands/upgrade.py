@@ -1,0 +1,29 @@
+"""`whet upgrade`: a log that an older version of Whet made, brought up to this one's tables."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("upgrade")
+@click.argument("log", default="whet.db")
+def command(log: str) -> None:
+    """Bring LOG (default: whet.db) up to this version of Whet.
+
+    All that is in it stays. Searches do so by themselves; an older Whet cannot open it afterwards.
+    """
+    from whet.db import TuningLog, engine, schema
+
+    place = engine.place_of(log)
+    # A log that is not there is not made.
+    looked_at, _ = engine.open_engine(place, write=False)
+    try:
+        with engine.errors_named(f"open log {place.shown}", place), engine.reading(looked_at) as c:
+            found = schema.found_version(c)
+    finally:
+        looked_at.dispose()
+    TuningLog(log, write=found is not None).close()
+    if found == schema.SCHEMA:
+        click.echo(f"{place.shown} is up to date: its tables are of version {found}")
+    else:
+        click.echo(f"{place.shown}: tables of version {found} are of version {schema.SCHEMA} now")
