@@ -24,9 +24,11 @@ TASKS = 24
 """Other tasks that are looked at, the nearest first."""
 MOST = 320
 """Trials of one other task at most: several shapes teach more than one."""
-SEEDS = 2
-"""Configs of near shapes that are tried first. What is best for another shape is good here, seldom
-the best: with eight of them searches took longer than with none."""
+SEEDS = 4
+"""Configs that are tried first, the best of each of the nearest shapes. What is best for another
+shape is good here, seldom the best: with more of them searches took longer than with none."""
+BESIDE = 4.0
+"""Doublings up to which a shape is near enough for its best config to be tried first."""
 NEAR = 6.0
 """Doublings between two shapes over which the trust in a shape falls to 1 / e."""
 OTHER_OPERATOR, OTHER_MACHINE = 0.25, 0.3
@@ -146,7 +148,7 @@ class _Rows:
     def __init__(self, space: ConfigSpace, columns: tuple[int, int]) -> None:
         self._space = space
         self._columns = columns
-        self._near: list[list[dict[str, Any]]] = []
+        self._near: list[dict[str, Any]] = []
         self._points: list[list[int] | None] = []
         self._places: dict[tuple[str, str], int] = {}
         self._texts: list[str | None] = []
@@ -177,9 +179,8 @@ class _Rows:
         self._weights.append(np.full(len(costs), other.weight))
         self._texts += [t.features for t in sound]
         self._points += [self._fitted(t.choices) if fits else None for t in sound]
-        if fits and other.distance < math.inf:
-            best = [t.choices for t in sound if t.choices and math.isfinite(t.cost)]
-            self._near.append(best[:SEEDS])
+        if fits and other.distance <= BESIDE:
+            self._near += [t.choices for t in sound if t.choices and math.isfinite(t.cost)][:1]
 
     def prior(self) -> Prior | None:
         """All rows; None where there are none."""
@@ -203,16 +204,13 @@ class _Rows:
         )
 
     def _seeds(self) -> tuple[Config, ...]:
-        """The best config of each near shape, nearest first; then the second of each, and so on."""
+        """The best config of each near shape, nearest first."""
         found: dict[str, Config] = {}
         taken = self._space.default.key
-        for place in range(SEEDS):
-            for shape in self._near:
-                if place >= len(shape) or len(found) == SEEDS:
-                    continue
-                config = self._nearest(shape[place])
-                if config is not None and config.key != taken:
-                    found.setdefault(config.key, config)
+        for choices in self._near:
+            config = self._nearest(choices) if len(found) < SEEDS else None
+            if config is not None and config.key != taken:
+                found.setdefault(config.key, config)
         return tuple(found.values())
 
     def _nearest(self, choices: dict[str, Any]) -> Config | None:

@@ -70,6 +70,10 @@ class LoopFeatures:
             self._rows.popitem(last=False)
         return out
 
+    def structures_of(self, points: np.ndarray) -> int:
+        """How many structures points have: their features cost a run of the template each."""
+        return len({id(self._found(point)[0]) for point in points.tolist()})
+
     def _computed(self, table: np.ndarray) -> np.ndarray:
         groups: dict[Program, list[tuple[int, list[Any]]]] = {}
         for i, point in enumerate(table.tolist()):

@@ -57,6 +57,12 @@ def of_points(key: str, points: np.ndarray) -> np.ndarray:
     return _served[key].of_points(points)
 
 
+def structures_of(key: str, points: np.ndarray) -> int:
+    """:meth:`LoopFeatures.structures_of`."""
+    _served.move_to_end(key)
+    return _served[key].structures_of(points)
+
+
 class Watch:
     """Notes the point whose template runs, and ends a run that hangs in Python.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -73,13 +73,22 @@ class WatchedFeatures:
             self._rows.popitem(last=False)
         return out
 
+    def structures_of(self, points: np.ndarray) -> int:
+        """How many structures points have, among those whose templates do no harm."""
+        rows = self.of_points(points)
+        sound = points[~np.isnan(rows).any(axis=1)]
+        if not len(sound) or self.lost >= LOST:
+            return 1
+        found, _ = the_worker().call("structures_of", self.task, self._key, sound)
+        return 1 if found is None else found
+
     def _asked(self, table: np.ndarray) -> np.ndarray:
         out, left = _nothing(len(table)), np.arange(len(table))
         while len(left):
             if self.lost >= LOST:
                 out[left] = 0.0
                 break
-            rows, fatal = the_worker().of_points(self.task, self._key, table[left])
+            rows, fatal = the_worker().call("of_points", self.task, self._key, table[left])
             if rows is not None:
                 out[left] = rows
                 break
@@ -106,10 +115,9 @@ class _Worker:
         self._marker = f"/proc/{os.getpid()}/fd/{self._noted}"
         self._supervisor.start()
 
-    def of_points(
-        self, task: Task, key: str, points: np.ndarray
-    ) -> tuple[np.ndarray | None, np.ndarray]:
-        """Rows; or None, and the point whose template took the worker down."""
+    def call(self, name: str, task: Task, key: str, points: np.ndarray) -> tuple[Any, np.ndarray]:
+        """What a function of :mod:`served` says of points; or None, and the point whose template
+        took the worker down."""
         self._supervisor.start()
         starts, known = self._ready
         if starts != self._supervisor.starts or key not in known:
@@ -121,7 +129,7 @@ class _Worker:
                 return None, np.full(points.shape[1], -1)
             self._ready = self._supervisor.starts, made.value
         timeout = SECONDS + EACH * len(points)
-        found = self._supervisor.call(f"{SERVED}:of_points", key, points, timeout=timeout)
+        found = self._supervisor.call(f"{SERVED}:{name}", key, points, timeout=timeout)
         if found.kind == "ok":
             return found.value, np.empty(0)
         knobs = points.shape[1]

@@ -34,6 +34,10 @@ class Features(Protocol):
         """float32 of shape ``(n, d)`` for int64 points ``(n, knobs)``; NaN: it cannot be built."""
         ...
 
+    def structures_of(self, points: np.ndarray) -> int:
+        """How many structures points have; the first features of each cost a run of a template."""
+        ...
+
 
 class SpaceSampler(BaseSampler):
     """An Optuna sampler over a :class:`~whet.search_spaces.ConfigSpace`.

@@ -94,7 +94,7 @@ def _as_scores(estimate: np.ndarray) -> np.ndarray:
 def sights(
     space: ConfigSpace, features: Features | None, prior: Prior | None, seed: int
 ) -> list[Sight]:
-    """One sight for each first guess, the estimate's first; where there is one guess, and none.
+    """One sight for each first guess, the estimate's first, and at last one that guesses nothing.
 
     Args:
         space: the space of the points.
@@ -105,7 +105,7 @@ def sights(
     found = [] if features is None else [Sight(space, features, None, seed)]
     if prior is not None and (other := Sight(space, features, prior, seed)).learns:
         found.append(other)
-    return found if len(found) == 2 else [*found, Sight(space, None, None, seed)]
+    return [*found, Sight(space, None, None, seed)]
 
 
 class Programs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,17 +24,38 @@ WARMUP = 8
 """Trials before the first fit."""
 FIRST = 1024
 """Random configs that the first guesses choose their favourites from."""
-FAVOURITES = 0.75
-"""The share of these that the first guesses choose; the others are random."""
 EFFORT = Effort(drawn=256, generations=3, kept=64, children=4)
 EXPLORE = (0.05, 0.3)
 """The share of a batch that is random: the least, and that of a model that foretells nothing."""
 SHORTLIST = 16
 """Candidates for each place of a batch, after evolution."""
-LOOKED = 64
-"""Of so many for each place: several configs make one program."""
 DRAWN = 8
 """Points that are drawn for a random one, so that one can be chosen that can be built."""
+
+
+@dataclass(frozen=True)
+class Looks:
+    """How many points' loop features a plan may ask for.
+
+    Attributes:
+        first: of so many random points the first guesses choose their favourites.
+        evolving: whether evolution judges by them, too, or by the knobs only.
+        shortlist: points for each place of a batch that are looked at in the end; several configs
+            make one program.
+    """
+
+    first: int
+    evolving: bool
+    shortlist: int
+
+
+AMPLE = Looks(FIRST, True, 64)
+SPARING = Looks(128, False, 8)
+"""Where nearly each point has a structure of its own, whose features cost milliseconds."""
+TESTED = 64
+"""Random points whose structures are counted."""
+WIDE = 0.4
+"""Structures a point from which on a space is looked at sparingly."""
 
 
 class XGBSampler(PlannedSampler):
@@ -46,8 +68,9 @@ class XGBSampler(PlannedSampler):
 
     A first guess is the analytic estimate among the loop features, or a model of other tasks'
     trials. One that is right nearly everywhere can be wrong where it matters, and then blinds what
-    is built on it; so half of a batch comes from models that began with another guess, or with
-    none. All learn from all trials. The first trials are favourites of each guess, and random ones.
+    is built on it; so a batch is shared with models that began with another guess, and with none.
+    All learn from all trials. The first trials are favourites of each guess; random ones where
+    there is none.
     """
 
     def __init__(
@@ -61,14 +84,28 @@ class XGBSampler(PlannedSampler):
         self._sights = sights(space, features, prior, seed)
         self._sight = self._sights[0]
         self._programs = Programs(features)
+        self._features = features
         starts = np.asarray(self._seeds, dtype=np.int64)
         self._starts = starts.reshape(len(self._seeds), len(space.knobs))
+
+    @cached_property
+    def _looks(self) -> Looks:
+        if self._features is None:
+            return AMPLE
+        points = self.space.sample_points(self.rng(0, salt=6), TESTED)
+        return SPARING if self._features.structures_of(points) > WIDE * TESTED else AMPLE
 
     def plan(self, history: History, size: int) -> Plan:
         rng = self.rng(history.number, salt=5)
         if len(history.costs) < WARMUP or np.count_nonzero(np.isfinite(history.costs)) < 2:
             return Plan(self._first(history, rng, size))
-        views = [self._promising(sight, history, rng, size) for sight in self._sights]
+        judged = [Judgement(self.space, sight, history, self.seed) for sight in self._sights]
+        # the last sight is of the knobs only
+        judges = judged if self._looks.evolving else [judged[-1]] * len(judged)
+        views = [
+            self._promising(judgement, judge, history, rng, size)
+            for judgement, judge in zip(judged, judges)
+        ]
         low, high = EXPLORE
         share = high + (low - high) * max(view.trust for view in views)
         random = self._random(history, rng, int(np.count_nonzero(rng.random(size) < share)))
@@ -77,14 +114,26 @@ class XGBSampler(PlannedSampler):
         return Plan(np.concatenate([mixed, random]), max(view.gain for view in views))
 
     def _promising(
-        self, sight: Sight, history: History, rng: np.random.Generator, size: int
+        self,
+        judgement: Judgement,
+        evolving: Judgement,
+        history: History,
+        rng: np.random.Generator,
+        size: int,
     ) -> _View:
-        """The points that fill a batch by what one sight shows, and the gain that they promise."""
-        judgement = Judgement(self.space, sight, history, self.seed)
+        """The points that fill a batch by one judgement, and the gain that they promise.
+
+        Args:
+            judgement: chooses in the end.
+            evolving: guides evolution.
+            history: what is tried.
+            rng: the random numbers.
+            size: of the batch.
+        """
         # Where a guess leads, what it says is followed; where nothing does, the unknown draws, too.
-        judge = judgement.mean if self._sight.guesses else judgement.worth
+        judge = evolving.mean if self._sight.guesses else evolving.worth
         points, _ = evolve(self.space, history, judge, rng, EFFORT, self._starts)
-        points = points[: LOOKED * size]
+        points = points[: self._looks.shortlist * size]
         points = points[~np.isnan(self._sight.of(points)[1])]
         points = points[self._programs.new(history, points)[: SHORTLIST * size]]
         scores = judgement.mean(points)
@@ -101,18 +150,16 @@ class XGBSampler(PlannedSampler):
         return _View(points[chosen], judgement.trust, relative_gain(gain))
 
     def _first(self, history: History, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Favourites of each first guess in turn, if there is one, and random points."""
+        """Favourites of each first guess in turn; random points where there is none."""
         guessing = [sight for sight in self._sights if sight.guesses]
-        favourites = np.empty((0, len(self.space.knobs)), dtype=np.int64)
-        if guessing:
-            wanted = round(FAVOURITES * size)
-            # of a sample, not of all: what is guessed to be the very best is much alike
-            drawn = history.untried(self.space.sample_points(rng, FIRST))
-            liked = [self._favourites(sight, history, drawn, wanted) for sight in guessing]
-            if history.number // size % 2:  # an odd number of them shall not favour one guess
-                liked.reverse()
-            favourites = history.untried(in_turns(liked))[:wanted]
-        return np.concatenate([favourites, self._random(history, rng, size - len(favourites))])
+        if not guessing:
+            return self._random(history, rng, size)
+        # of a sample, not of all: what is guessed to be the very best is much alike
+        drawn = history.untried(self.space.sample_points(rng, self._looks.first))
+        liked = [self._favourites(sight, history, drawn, size) for sight in guessing]
+        if history.number // size % 2:  # where one place is left, each guess has its turn
+            liked.reverse()
+        return history.untried(in_turns(liked))[:size]
 
     def _favourites(
         self, sight: Sight, history: History, drawn: np.ndarray, wanted: int

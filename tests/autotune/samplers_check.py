@@ -99,6 +99,9 @@ class SynthFeatures:
         self.space, self.cost, self.error, self.fails = space, cost, error, fails
         self.width, self.at = len(NAMES), NAMES.index("estimate")
 
+    def structures_of(self, points: np.ndarray) -> int:
+        return 1
+
     def of_points(self, points: np.ndarray) -> np.ndarray:
         rows = np.zeros((len(points), self.width), dtype=np.float32)
         for row, point in zip(rows, points):

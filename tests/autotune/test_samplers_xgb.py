@@ -16,7 +16,7 @@ from whet.autotune.samplers.acquisition import diverse
 from whet.autotune.samplers.history import History, Trials
 from whet.autotune.samplers.planned import batch_of
 from whet.autotune.samplers.sight import Programs
-from whet.autotune.samplers.xgb import WARMUP
+from whet.autotune.samplers.xgb import AMPLE, WARMUP
 from whet.autotune.transfer import Prior
 
 
@@ -221,3 +221,27 @@ def test_a_space_with_next_to_nothing_left_is_searched_to_its_end():
     space = small_space()
     configs = propose(space, "xgb", space.size, lambda config: 1e-3)
     assert len({config.key for config in configs}) == space.size
+
+
+def test_where_each_point_has_a_structure_few_are_looked_at():
+    space = gemm_space()
+
+    class Counted(SynthFeatures):
+        share = 0.1
+
+        def structures_of(self, points):
+            return int(self.share * len(points))
+
+        def of_points(self, points):
+            asked.update(point.tobytes() for point in points)
+            return super().of_points(points)
+
+    class Wide(Counted):
+        share = 0.9
+
+    found = []
+    for kind in (Counted, Wide):
+        asked: set[bytes] = set()
+        propose(space, "xgb", 24, gemm_cost, features=kind(space, gemm_cost))
+        found.append(len(asked))
+    assert found[0] > AMPLE.first and found[1] < found[0] / 4

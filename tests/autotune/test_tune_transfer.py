@@ -76,7 +76,7 @@ def test_the_best_of_near_shapes_come_first(log):
     found, said = prior_of(task, log)
     first = found.seeds[0]
     assert (first.choice("i"), first.choice("j"), first.choice("word")) == ((16, 16), (2, 32), "b")
-    assert 2 <= len(found.seeds) <= SEEDS and len({c.key for c in found.seeds}) == len(found.seeds)
+    assert 1 <= len(found.seeds) <= SEEDS and len({c.key for c in found.seeds}) == len(found.seeds)
     assert all(c in task.config_space and c != task.config_space.default for c in found.seeds)
     assert said == []
 
