@@ -127,9 +127,10 @@ class XGBTuner(Tuner):
 
     Args:
         task: what to tune.
-        plan_size, feature_type, loss_type, num_threads, optimizer, diversity_filter_ratio,
-            log_interval: AutoTVM's; taken and not used: the sampler has one model, of the loop
-            nest and the knobs, and plans its batches itself.
+        plan_size: AutoTVM's, as are the others; taken and not used: the sampler has one model, of
+            the loop nest and the knobs, and plans its batches itself.
+        feature_type, loss_type, num_threads, optimizer: the same.
+        diversity_filter_ratio, log_interval: the same.
         seed: as for :class:`Tuner`.
 
     Raises:
