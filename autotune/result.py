@@ -84,7 +84,7 @@ class TuneResult:
             and ``best`` is the default.
         stopped: why the search ended early; "" where it did not.
         seconds: where the time of this call went: ``wall``; of the searching process ``propose``
-            (``model`` of it in the cost model), ``features``, ``log``, ``waiting`` (for workers),
+            ``features``, ``log``, ``waiting`` (for workers),
             ``start`` and ``finalists``; of the workers ``build`` and ``measure``. With many tasks
             ``wall`` and ``waiting`` are shared out by the trials.
     """

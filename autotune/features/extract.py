@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -10,18 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whet.autotune.features.batch import Batch
-from whet.autotune.features.columns import NAMES, columns
+from whet.autotune.features.columns import columns
 from whet.autotune.features.program import Program
+from whet.autotune.features.rows import Rows, nothing
 from whet.autotune.features.structures import Structures
 from whet.autotune.features.trace import run, run_plain, shape_of
 
 if TYPE_CHECKING:
     from whet.autotune.task import Task
-
-ROWS_KEPT = 50_000
-"""Rows kept, about 30 MB; the oldest are dropped."""
-AT_ONCE = 512
-"""Candidates whose tables are in memory at a time."""
 
 
 class LoopFeatures:
@@ -45,8 +40,8 @@ class LoopFeatures:
         self._watched = watched or (lambda point: nullcontext())
         self.space = task.config_space
         self.structures = Structures()
-        self._rows: OrderedDict[bytes, np.ndarray] = OrderedDict()
         self._knobs = [_Positions(knob.choices) for knob in self.space.knobs.values()]
+        self._rows = Rows(len(self._knobs), self._computed)
 
     def of_points(self, points: np.ndarray) -> np.ndarray:
         """The features of points.
@@ -58,17 +53,7 @@ class LoopFeatures:
             float32 of shape (n, len(NAMES)); a row of NaN where the template raises, or makes a
             schedule that cannot be lowered.
         """
-        table = np.ascontiguousarray(points, dtype=np.int64).reshape(len(points), len(self._knobs))
-        keys = [row.tobytes() for row in table]
-        new = {k: i for i, k in enumerate(keys) if k not in self._rows}
-        for begin in range(0, len(new), AT_ONCE):
-            some = list(new.items())[begin : begin + AT_ONCE]
-            rows = self._computed(table[[i for _, i in some]])
-            self._rows.update((k, row) for (k, _), row in zip(some, rows))
-        out = np.stack([self._rows[k] for k in keys]) if keys else _nothing(0)
-        while len(self._rows) > ROWS_KEPT:
-            self._rows.popitem(last=False)
-        return out
+        return self._rows.of(points)
 
     def structures_of(self, points: np.ndarray) -> int:
         """How many structures points have: their features cost a run of the template each."""
@@ -80,7 +65,7 @@ class LoopFeatures:
             program, values = self._found(point)
             if program is not None:
                 groups.setdefault(program, []).append((i, values))
-        out = _nothing(len(table))
+        out = nothing(len(table))
         if groups:
             stacked = [(p, np.array([v for _, v in m], np.int64)) for p, m in groups.items()]
             order = [i for members in groups.values() for i, _ in members]
@@ -124,7 +109,3 @@ class _Positions:
         for number in range(len(numbers)):
             rows = [ints for s, ints in zip(self.shapes, self.ints) if s == number]
             self.ranges.append([(min(c), max(c)) for c in zip(*rows)])
-
-
-def _nothing(n: int) -> np.ndarray:
-    return np.full((n, len(NAMES)), np.nan, np.float32)

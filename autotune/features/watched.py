@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whet.autotune.features.columns import NAMES
+from whet.autotune.features.rows import Rows, nothing
 from whet.measure import machine
 from whet.measure.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from whet.autotune.task import Task
 
-ROWS_KEPT = 50_000
-"""Rows kept here, about 40 MB; the oldest are dropped."""
-AT_ONCE = 512
-"""Points in one call."""
 SECONDS, EACH = 10.0, 0.1
 """Deadline of a call, and what each of its points adds."""
 LOST = 8
@@ -46,9 +41,8 @@ class WatchedFeatures:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.lost = 0
-        self._knobs = len(task.config_space.knobs)
         self._key = f"{task.key} {task.level} {task.config_space.fingerprint}"
-        self._rows: OrderedDict[bytes, np.ndarray] = OrderedDict()
+        self._rows = Rows(len(task.config_space.knobs), self._asked)
 
     def of_points(self, points: np.ndarray) -> np.ndarray:
         """The features of points.
@@ -61,17 +55,7 @@ class WatchedFeatures:
             makes a schedule that cannot be lowered; 0 once it has crashed :data:`LOST` times,
             from when on it is not asked.
         """
-        table = np.ascontiguousarray(points, dtype=np.int64).reshape(len(points), self._knobs)
-        keys = [row.tobytes() for row in table]
-        new = {k: i for i, k in enumerate(keys) if k not in self._rows}
-        for begin in range(0, len(new), AT_ONCE):
-            some = list(new.items())[begin : begin + AT_ONCE]
-            rows = self._asked(table[[i for _, i in some]])
-            self._rows.update((k, row) for (k, _), row in zip(some, rows))
-        out = np.stack([self._rows[k] for k in keys]) if keys else _nothing(0)
-        while len(self._rows) > ROWS_KEPT:
-            self._rows.popitem(last=False)
-        return out
+        return self._rows.of(points)
 
     def structures_of(self, points: np.ndarray) -> int:
         """How many structures points have, among those whose templates do no harm."""
@@ -83,7 +67,7 @@ class WatchedFeatures:
         return 1 if found is None else found
 
     def _asked(self, table: np.ndarray) -> np.ndarray:
-        out, left = _nothing(len(table)), np.arange(len(table))
+        out, left = nothing(len(table)), np.arange(len(table))
         while len(left):
             if self.lost >= LOST:
                 out[left] = 0.0
@@ -148,7 +132,3 @@ def the_worker() -> _Worker:
         _worker = _Worker()
         atexit.register(_worker.close)
     return _worker
-
-
-def _nothing(n: int) -> np.ndarray:
-    return np.full((n, len(NAMES)), np.nan, np.float32)

@@ -224,3 +224,10 @@ def test_real_kernels_share_one_pool_and_are_checked_by_their_own_defaults(tmp_p
         assert all(t.result.environment["checked"] for t in one.trials)
         assert one.seconds["build"] > 0 and one.seconds["measure"] > 0
     assert sum(len(one.trials) for one in found) == 36
+
+
+def test_a_budget_of_a_few_trials_is_shared_too(tasks, tmp_path):
+    found = tuned(tasks, Recorder(cost_of), tmp_path / "a.db", 6)
+    assert [len(r.trials) for r in found] == [2, 2, 2]
+    with pytest.raises(ArgumentError, match="2 trials cannot be shared by 3 tasks"):
+        tuned(tasks, Recorder(cost_of), tmp_path / "b.db", 2)

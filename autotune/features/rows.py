@@ -1,0 +1,49 @@
+"""Rows of features, kept by point, so that asking again costs little."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+
+from whet.autotune.features.columns import NAMES
+
+ROWS_KEPT = 50_000
+"""Rows kept, about 40 MB; the oldest are dropped."""
+AT_ONCE = 512
+"""Points whose rows are computed at a time."""
+
+
+class Rows:
+    """The rows of points that were asked for.
+
+    Args:
+        knobs: positions in a point.
+        compute: float32 rows of shape (n, len(NAMES)) of points that are not known, int64 of shape
+            (n, knobs).
+    """
+
+    def __init__(self, knobs: int, compute: Callable[[np.ndarray], np.ndarray]) -> None:
+        self._knobs = knobs
+        self._compute = compute
+        self._rows: OrderedDict[bytes, np.ndarray] = OrderedDict()
+
+    def of(self, points: np.ndarray) -> np.ndarray:
+        """The rows of points, float32 of shape (n, len(NAMES))."""
+        table = np.ascontiguousarray(points, dtype=np.int64).reshape(len(points), self._knobs)
+        keys = [row.tobytes() for row in table]
+        new = {k: i for i, k in enumerate(keys) if k not in self._rows}
+        for begin in range(0, len(new), AT_ONCE):
+            some = list(new.items())[begin : begin + AT_ONCE]
+            rows = self._compute(table[[i for _, i in some]])
+            self._rows.update((k, row) for (k, _), row in zip(some, rows))
+        out = np.stack([self._rows[k] for k in keys]) if keys else nothing(0)
+        while len(self._rows) > ROWS_KEPT:
+            self._rows.popitem(last=False)
+        return out
+
+
+def nothing(n: int) -> np.ndarray:
+    """``n`` rows of NaN."""
+    return np.full((n, len(NAMES)), np.nan, np.float32)
