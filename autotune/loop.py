@@ -199,13 +199,15 @@ def plausible(result: MeasureResult) -> MeasureResult:
 
 def nothing_works(failures: list[MeasureResult]) -> MeasureError:
     """The error of a search in which no candidate worked; quotes the commonest failure."""
+    from whet.autotune.report.failures import last_line
+
     if not failures:
         return MeasureError(
             "tune", "no trial of this task came to an end", "give it more trials, or more time"
         )
     kinds: dict[tuple[str, str], list[MeasureResult]] = {}
     for failure in failures:
-        kinds.setdefault((failure.status, _last_line(failure.error)), []).append(failure)
+        kinds.setdefault((failure.status, last_line(failure.error)), []).append(failure)
     commonest = max(kinds.values(), key=len)
     quoted = commonest[0]
     return MeasureError(
@@ -213,8 +215,3 @@ def nothing_works(failures: list[MeasureResult]) -> MeasureError:
         f"all {len(failures)} candidates failed, {len(commonest)} of them with {quoted.status}",
         quoted.error.strip() or f"(no text; it ended in stage {quoted.stage!r})",
     )
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else ""

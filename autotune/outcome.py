@@ -34,6 +34,7 @@ class Outcome:
     Attributes:
         finals: the interleaved measurement of each goal that had one, by its ``id``.
         peaks: FLOP/s of one core at each goal's dtype, by its ``id``.
+        busy_s: seconds in which at least one candidate was being built or measured.
     """
 
     def __init__(self, session: Session) -> None:
@@ -41,6 +42,7 @@ class Outcome:
         self._workers: dict[int, dict[str, float]] = {}
         self.finals: dict[int, list[Trial]] = {}
         self.peaks: dict[int, float] = {}
+        self.busy_s = 0.0
 
     def measured(self, goal: Goal, result: MeasureResult) -> None:
         """Count the workers' time on a new trial."""
@@ -119,7 +121,8 @@ class Outcome:
         spent = self._session.spent
         every = sum(g.measured for g in self._session.goals)
         share = goal.measured / every if every else 1 / len(self._session.goals)
-        found = {"wall": spent.wall} | spent.seconds
+        idle = max(0.0, spent.wall - self.busy_s)
+        found = {"wall": spent.wall, "idle": idle} | spent.seconds
         return {k: v * share for k, v in found.items()} | self._workers.get(id(goal), {})
 
 

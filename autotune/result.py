@@ -83,10 +83,11 @@ class TuneResult:
         better: whether the winner is faster than the default beyond the noise; False: nothing is,
             and ``best`` is the default.
         stopped: why the search ended early; "" where it did not.
-        seconds: where the time of this call went: ``wall``; of the searching process ``propose``
-            ``features``, ``log``, ``waiting`` (for workers),
-            ``start`` and ``finalists``; of the workers ``build`` and ``measure``. With many tasks
-            ``wall`` and ``waiting`` are shared out by the trials.
+        seconds: where the time of this call went: ``wall``; ``idle``, the part of it in which no
+            candidate was being built or measured: what searching costs; of the searching process
+            ``propose``, ``features``, ``log``, ``waiting`` (for workers), ``start`` and
+            ``finalists``; of the workers ``build`` and ``measure``. With many tasks ``wall``,
+            ``idle`` and ``waiting`` are shared out by the trials.
     """
 
     task: Task

@@ -130,11 +130,13 @@ class Session:
         try:
             with ExitStack() as stack:
                 pool = self._open(workers, stack)
+                busy = pool.busy_s
                 timed_out = self._search(pool)
                 self._finish_runs(timed_out)
                 self._raise_if_hopeless()
                 self._measure_finalists(pool)
                 self._raise_if_hopeless()
+                self._outcome.busy_s = pool.busy_s - busy
                 return self._outcome.results()
         except KeyboardInterrupt:
             state = "interrupted"

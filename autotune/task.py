@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from whet.compiler.te import Tensor
     from whet.search_spaces import Config, ConfigSpace, Template, Workload
 
-LEVELS = ("full", "quick")
-
 
 @dataclass(frozen=True)
 class Task:
@@ -116,6 +114,7 @@ def create_task(
     """
     from whet.compiler.target import Target as TargetClass
     from whet.search_spaces import get_template
+    from whet.search_spaces.space import LEVELS
 
     if space not in LEVELS:
         raise ArgumentError(

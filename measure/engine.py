@@ -18,6 +18,7 @@ from typing import Protocol, Self, TypeVar
 
 from whet.compiler.errors import MeasureError, WhetError
 from whet.measure.builder import Built
+from whet.measure.busy import Busy
 from whet.measure.gate import Gate
 from whet.measure.pool import Known, Rounds
 from whet.measure.runner import RunReport
@@ -93,6 +94,7 @@ class StagedPool:
         self.best_costs: dict[str, float] = {}
         self.options = options
         self._builders, self._measurers = list(builders), list(measurers)
+        self._busy = Busy()
         self._known = known
         self._references: dict[str, _Reference] = {}
         self._to_build: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -116,6 +118,11 @@ class StagedPool:
         ]
         for thread in self._threads:
             thread.start()
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds of work so far; see :class:`whet.measure.pool.Pool`."""
+        return self._busy.seconds
 
     def compare_with(self, reference: MeasureInput) -> None:
         """Check a workload's numbers; see :meth:`whet.measure.pool.Pool.compare_with`."""
@@ -304,7 +311,7 @@ class StagedPool:
         return self._patiently(lambda: self._gated_build(stage, inp))
 
     def _gated_build(self, stage: Builder, inp: MeasureInput) -> Built:
-        with self._gate(stage.start()).building():
+        with self._gate(stage.start()).building(), self._busy:
             return stage.build(inp)
 
     def _run(
@@ -331,7 +338,7 @@ class StagedPool:
     ) -> RunReport:
         gate = self._gate(stage.start())
         disturbed = built.parallel or stage.overlaps_builds()
-        with gate.alone() if disturbed else contextlib.nullcontext():
+        with gate.alone() if disturbed else contextlib.nullcontext(), self._busy:
             return stage.run(built, options, reference, best_cost)
 
     def _patiently(self, act: Callable[[], T]) -> T:

@@ -23,10 +23,14 @@ class Pool(Protocol):
         capacity: how many candidates to keep in flight so that nothing waits.
         best_costs: by ``workload.key``, seconds per call of the best so far; the pool lowers it,
             its user may set it (when a run is resumed). A slower candidate is timed less often.
+        busy_s: seconds so far in which at least one candidate was being built or measured.
     """
 
     capacity: int
     best_costs: dict[str, float]
+
+    @property
+    def busy_s(self) -> float: ...
 
     def compare_with(self, reference: MeasureInput) -> None:
         """Take the numbers of a candidate for right, and check its workload's others by them.

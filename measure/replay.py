@@ -33,6 +33,7 @@ class ReplayPool:
     ) -> None:
         self.capacity = capacity
         self.best_costs: dict[str, float] = {}
+        self.busy_s = 0.0
         self._costs = costs
         self._tickets = 0
         self._done: list[tuple[int, MeasureResult]] = []

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from whet.measure.values import MeasureOptions
 
 SHORTEST = 0.5e-3  # seconds: a shorter timing says little about a kernel's speed
+COLD = 0.02  # seconds: what a first call may take for page faults alone
 SURE = 3.0  # a kernel is behind the best if the distance is this many times its own spread
 
 
@@ -49,7 +50,7 @@ def time_kernel(
     """
     start = clock()
     slow = options.slow_factor * best_cost if best_cost else math.inf
-    if first > slow and first >= options.min_repeat_ms * 1e-3:
+    if first > slow and first >= max(COLD, options.min_repeat_ms * 1e-3):
         return Timing((first,), 1, "slow")  # even a warm-up would cost more than it tells
     calls, cost = _warm_up(timed, options)
     if cost > slow:

@@ -158,8 +158,8 @@ class MeasureOptions:
     number: int | None = None
     repeat: int = 10
     min_repeats: int = 3
-    min_repeat_ms: float = 20.0
-    max_measure_s: float = 0.15
+    min_repeat_ms: float = 10.0
+    max_measure_s: float = 0.1
     spread: float = 0.01
     slow_factor: float = 3.0
     behind: float = 1.15

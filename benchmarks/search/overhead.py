@@ -2,8 +2,8 @@
 
     python benchmarks/search/overhead.py [--save] [--trials 500] [--replayed 20000]
 
-Live: the share of the wall time in which the search neither waits for workers that build and
-measure nor measures its finalists. Replayed: measuring is a function call, so what is left is the
+Live: the share of the wall time in which no candidate is being built or measured, the start of the
+workers and the log's opening included. Replayed: measuring is a function call, so what is left is the
 search; memory and time a trial along the way. Model: features and predictions a candidate, a fit
 at 1,000 trials, on one core.
 """
@@ -33,8 +33,6 @@ from whet.autotune.features import LoopFeatures
 from whet.measure import MeasureInput
 from whet.measure.replay import ReplayPool
 
-IDLE = ("waiting", "finalists")
-"""Parts of a search's wall time in which it is building and measuring that take the time."""
 WORKERS = ("build", "measure")
 
 
@@ -45,10 +43,10 @@ def live(trials: int) -> tuple[list[str], dict[str, Any]]:
     result = whet.tune(task, trials=trials, log=log, progress=False)
     seconds = dict(result.seconds)
     wall = seconds["wall"]
-    share = (wall - sum(seconds.get(part, 0.0) for part in IDLE)) / wall
+    share = seconds["idle"] / wall
     lines = [
         f"live: {len(result.trials)} trials of {task.workload} in {wall:.1f} s; "
-        f"{share:.1%} of it is neither building nor measuring"
+        f"in {share:.1%} of it nothing is being built or measured"
     ]
     for part, spent in sorted(seconds.items(), key=lambda item: -item[1]):
         if part != "wall":

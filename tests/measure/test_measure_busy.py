@@ -1,0 +1,54 @@
+"""The stopwatch of shared work: overlapping pieces count once, pauses not at all."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from whet.measure.busy import Busy
+
+
+def test_overlapping_work_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("whet.measure.busy.time.perf_counter", lambda: now[0])
+    busy = Busy()
+    with busy:
+        now[0] = 2.0
+        with busy:
+            now[0] = 5.0
+        assert busy.seconds == 5.0
+        now[0] = 6.0
+    now[0] = 100.0
+    assert busy.seconds == 6.0
+    with busy:
+        now[0] = 101.0
+    assert busy.seconds == 7.0
+
+
+def test_work_that_raises_ends() -> None:
+    busy = Busy()
+    with pytest.raises(ZeroDivisionError), busy:
+        1 / 0
+    before = busy.seconds
+    time.sleep(0.01)
+    assert busy.seconds == before
+
+
+def test_threads_share_it() -> None:
+    busy, inside = Busy(), threading.Barrier(5)
+
+    def work() -> None:
+        with busy:
+            inside.wait()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.05)
+    inside.wait()
+    for thread in threads:
+        thread.join()
+    total = busy.seconds
+    assert 0.05 <= total < 2.0 and busy.seconds == total
