@@ -90,7 +90,8 @@ class StagedPool:
         reference: MeasureInput | None = None,
         known: Known | None = None,
     ) -> None:
-        self.capacity = 2 * len(builders) + len(measurers)
+        # One at work and one that waits, at each stage: enough while the next ones are proposed.
+        self.capacity = 2 * (len(builders) + len(measurers))
         self.best_costs: dict[str, float] = {}
         self.options = options
         self._builders, self._measurers = list(builders), list(measurers)

@@ -63,6 +63,7 @@ class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs)
         self._graph = ""
         self._by_source = False
         self._sealed = False
+        self._pairs: tuple[list[list[tuple[str, Choice]]], tuple[str, ...]] | None = None
         self._chosen: dict[str, Choice] = dict(start or {})
         self._changed()
 
@@ -123,6 +124,7 @@ class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs)
 
     def _changed(self) -> None:
         self._fingerprint = None
+        self._pairs = None
         self._valid = None
         self._default = None
 
@@ -361,9 +363,18 @@ class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs)
         return f"ConfigSpace({self.template!r}, {len(self.knobs)} knobs, {size}{level})"
 
     def _config(self, point: tuple[int, ...]) -> Config:
-        knobs = self.knobs.values()
-        choices = tuple((k.name, k.choices[p]) for k, p in zip(knobs, point, strict=True))
-        return Config.of_plain(choices, self.fingerprint, tuple(knob.kind for knob in knobs))
+        pairs, kinds = self._named_choices
+        choices = tuple(of[p] for of, p in zip(pairs, point, strict=True))
+        return Config.of_plain(choices, self.fingerprint, kinds)
+
+    @property
+    def _named_choices(self) -> tuple[list[list[tuple[str, Choice]]], tuple[str, ...]]:
+        """For each knob its name with each choice, and the knobs' kinds: shared by all configs."""
+        if self._pairs is None:
+            knobs = self.knobs.values()
+            pairs = [[(knob.name, choice) for choice in knob.choices] for knob in knobs]
+            self._pairs = pairs, tuple(knob.kind for knob in knobs)
+        return self._pairs
 
     def _positions(self, choices: dict[str, Choice]) -> tuple[int, ...]:
         if choices.keys() != self.knobs.keys():
