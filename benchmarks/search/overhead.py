@@ -3,9 +3,9 @@
     python benchmarks/search/overhead.py [--save] [--trials 500] [--replayed 20000]
 
 Live: the share of the wall time in which no candidate is being built or measured, the start of the
-workers and the log's opening included. Replayed: measuring is a function call, so what is left is the
-search; memory and time a trial along the way. Model: features and predictions a candidate, a fit
-at 1,000 trials, on one core.
+workers included. Replayed: measuring is a function call, so what is left is the search; memory and
+time a trial along the way. Model: features and predictions a candidate, a fit at 1,000 trials, on
+one core.
 """
 
 from __future__ import annotations
