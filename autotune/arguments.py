@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from whet.autotune.ending import Limits
 from whet.autotune.task import Task
-from whet.compiler.errors import ArgumentError
+from whet.compiler.errors import ArgumentError, TargetError
+from whet.compiler.target.kinds import KINDS as TARGET_KINDS
+from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
     from whet.db.identity import Device
@@ -93,7 +95,7 @@ def check_share(asked: str, trials: int, tasks: int) -> None:
     if trials < tasks:
         raise ArgumentError(
             f"tune({asked}, trials={trials})",
-            f"{trials} trials cannot be shared by {tasks} tasks",
+            f"{counted(trials, 'trial')} cannot be shared by {counted(tasks, 'task')}",
             f"give at least {tasks}: the first trial of each is its default config",
         )
 
@@ -161,6 +163,27 @@ def check_weights(weights: Any, tasks: int, many: bool) -> list[float]:
             f"give {tasks} numbers, e.g. how often each kernel is called",
         )
     return [float(weight) for weight in weights]
+
+
+def check_measurable(tasks: Sequence[Task], workers: Any) -> None:
+    """Refuse targets whose kernels our own workers cannot run, before anything is built.
+
+    Args:
+        tasks: what is tuned.
+        workers: of :func:`whet.tune`; a pool knows for itself what it can answer.
+
+    Raises:
+        TargetError: kernels of a GPU.
+    """
+    if not isinstance(workers, int | str | None):
+        return
+    for task in tasks:
+        if TARGET_KINDS[task.target.kind].device != "cpu":
+            raise TargetError(
+                f"tune({task.workload}) for target {task.target.kind!r}",
+                "nothing can measure its kernels yet: their source is made, and nothing runs it",
+                'tune for target="llvm" or "c"; or give workers= a pool that can measure',
+            )
 
 
 def check_device(device: Any) -> Device | None:

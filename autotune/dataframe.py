@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from whet.autotune.extras import install_extra
 from whet.autotune.report.failures import last_line
 from whet.compiler.errors import ArgumentError
 from whet.measure.timing import spread
@@ -44,7 +45,7 @@ def trials_dataframe(trials: Sequence[Trial]) -> pandas.DataFrame:
         raise ArgumentError(
             "trials_dataframe()",
             "pandas is not installed",
-            'pip install "whet[plots]"; the trials themselves are in result.trials',
+            f"{install_extra('plots')}; the trials themselves are in result.trials",
         ) from error
     knobs = list(dict.fromkeys(name for t in trials for name, _ in t.config.choices))
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS[:4]}

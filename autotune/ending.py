@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.autotune.result import duration
 from whet.measure.timing import spread
+from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
     from whet.measure.values import MeasureResult
@@ -77,7 +78,7 @@ class Ending:
             return self._gain()
         vain = self._told - self._improved
         if self.limits.early_stop and vain >= self.limits.early_stop and self._best < float("inf"):
-            return f"no improvement in {vain} trials"
+            return f"no improvement in {counted(vain, 'trial')}"
         return ""
 
     @property

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from whet.autotune.loop import plausible
 from whet.autotune.result import Trial
 from whet.db.decision import median_interval
+from whet.measure.values import is_time
 
 if TYPE_CHECKING:
     from whet.measure.pool import Rounds
@@ -85,7 +87,8 @@ def measure_again(
     """
     inputs = [make_input(trial.config) for trial in chosen]
     results = pool.remeasure(inputs, Rounding(len(chosen), seconds))
-    return [replace(trial, result=result) for trial, result in zip(chosen, results, strict=True)]
+    found = zip(chosen, map(plausible, results), strict=True)
+    return [replace(trial, result=result) for trial, result in found]
 
 
 class Rounding:
@@ -106,8 +109,10 @@ class Rounding:
 
     def __call__(self, costs: list[list[float]]) -> list[int]:
         if self._round:
-            # A failure has no cost to show for its round.
-            self._left = [i for i in self._left if len(costs[i]) == self._round]
+            # A failure has no cost to show for its round, or one that is no time.
+            self._left = [
+                i for i in self._left if len(costs[i]) == self._round and is_time(costs[i][-1])
+            ]
             self._drop(costs)
         if self._is_over(costs):
             return []
@@ -133,7 +138,7 @@ class Rounding:
             return False
         if len(self._left) == 1:
             return True
-        spent = sum(max(cost, SHORTEST) for own in costs for cost in own)
+        spent = sum(max(cost, SHORTEST) for own in costs for cost in own if is_time(cost))
         another = sum(max(costs[i][-1], SHORTEST) for i in self._left)
         return spent + another > self._seconds
 

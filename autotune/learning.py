@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whet.autotune.transfer import Prior, read_prior
+from whet.autotune.transfer import Prior, read_prior, say_stale
 from whet.compiler.errors import WhetError
 from whet.db import vectors
+from whet.db.ignored import warn_of_ignored
 
 if TYPE_CHECKING:
     from whet.autotune.goal import Goal
@@ -51,11 +52,12 @@ class Learning:
         with self._spent.on("features"):
             features = self._features[id(goal)] = self._make(goal)
         if not transfer:
+            say_stale(self._log, goal.task, self._device, warn_of_ignored)
             return features, None
         columns = (loop_features.VERSION, len(loop_features.NAMES))
         with self._spent.on("transfer"):
             prior = read_prior(
-                self._log, goal.task, self._device, self.until(goal), columns, self._say
+                self._log, goal.task, self._device, self.until(goal), columns, warn_of_ignored
             )
         return features, prior
 

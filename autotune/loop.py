@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from whet.autotune.turns import Turns
 from whet.compiler.errors import LogError, MeasureError
+from whet.measure.values import is_time
 
 if TYPE_CHECKING:
     from whet.autotune.goal import Goal
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from whet.search_spaces import Config
 
 LOST = 10
-"""Workers lost in a row before the search gives up."""
+"""Workers lost (``infra_error``) in a row before the search gives up."""
 GRACE = 2.0
 """Seconds after a timeout in which results in flight are still taken."""
 
@@ -184,17 +185,25 @@ class Loop:
         self._lost = self._lost + 1 if result.status == "infra_error" else 0
         if self._lost >= LOST:
             raise MeasureError(
-                "tune", f"{LOST} workers were lost in a row", "the last one:\n" + result.error
+                "tune",
+                f"{LOST} candidates in a row came back without an answer, as when workers are lost",
+                "the last one:\n" + result.error,
             )
 
 
 def plausible(result: MeasureResult) -> MeasureResult:
     """The result, or a failure where its costs cannot be times."""
-    if not result.ok or all(math.isfinite(cost) and cost > 0 for cost in result.costs):
+    if not result.ok or all(map(is_time, result.costs)):
         return result
     costs = ", ".join(map(str, result.costs))
     error = f"costs are seconds, finite and above 0; these were reported: {costs}"
     return replace(result, status="run_error", stage="run", costs=(), error=error)
+
+
+def _all_failed(failed: int, commonest: int, status: str) -> str:
+    if failed == 1:
+        return f"the only candidate failed with {status}"
+    return f"all {failed} candidates failed, {commonest} of them with {status}"
 
 
 def nothing_works(failures: list[MeasureResult]) -> MeasureError:
@@ -212,6 +221,6 @@ def nothing_works(failures: list[MeasureResult]) -> MeasureError:
     quoted = commonest[0]
     return MeasureError(
         "tune",
-        f"all {len(failures)} candidates failed, {len(commonest)} of them with {quoted.status}",
+        _all_failed(len(failures), len(commonest), quoted.status),
         quoted.error.strip() or f"(no text; it ended in stage {quoted.stage!r})",
     )

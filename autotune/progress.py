@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from whet.autotune.result import Trial, duration
+from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -133,8 +134,11 @@ class Progress:
         for trial in trials:
             self._count(trial)
         if trials:
-            of = "" if self._many else f" of {self.total}"
-            self.say(f"{self._goal.name}: {len(trials)}{of} trials are in the log already")
+            known = counted(len(trials), "trial")
+            if not self._many:
+                known = f"{len(trials)} of {counted(self.total, 'trial')}"
+            are = "is" if len(trials) == 1 else "are"
+            self.say(f"{self._goal.name}: {known} {are} in the log already")
 
     def trial(self, trial: Trial) -> None:
         """Count a new trial."""

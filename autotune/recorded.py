@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -43,6 +43,11 @@ class Recorded:
         return bool(self.finals) and not self.newer
 
     @property
+    def peak(self) -> float:
+        """FLOP/s that one core can do, as the log has it; 0: it does not."""
+        return peak_in(self.searches)
+
+    @property
     def verdict(self) -> Verdict[Trial]:
         """What the last interleaved measurement says."""
         return judge(self.finals)
@@ -75,6 +80,8 @@ def read_recorded(
     device = this_device() if device is None else device
     records = log.trials(workload, target, device, fingerprint)
     runs = {run.id: run for run in log.runs()} if records else {}
+    # Broken runs were told of by the log, and their trials go with them.
+    records = [r for r in records if r.run_id in runs]
     searches = [r for r in records if runs[r.run_id].sampler != FINALISTS_RUN]
     decide = deciding(runs[run_id] for run_id in {r.run_id for r in records})
     newer = set(decide.searches) if decide.finals else set()
@@ -86,6 +93,16 @@ def read_recorded(
         best=trial_of(best) if best else None,
         searches=[runs[i] for i in sorted({r.run_id for r in searches})],
     )
+
+
+def peak_in(searches: Sequence[RunRecord]) -> float:
+    """FLOP/s that one core can do, as the newest run that says so has it; 0: none does."""
+    for run in reversed(searches):
+        asked = run.options.get("search")
+        peak = asked.get("peak") if isinstance(asked, dict) else None
+        if isinstance(peak, int | float) and peak > 0:
+            return float(peak)
+    return 0.0
 
 
 def trial_of(record: TrialRecord) -> Trial:

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from whet.measure.timing import spread
+from whet.search_spaces.counted import counted
+
 if TYPE_CHECKING:
     import optuna
     import pandas
@@ -16,6 +19,12 @@ if TYPE_CHECKING:
     from whet.autotune.task import Task
     from whet.measure.values import MeasureResult
     from whet.search_spaces import Config
+
+BUSY, BUSY_AND_SHAKEN = 2.0, 1.0
+"""Load a core from which others must be using the machine: twice what a search makes; and where
+the rounds of the last measurement differ as well."""
+ROUNDS, SHAKEN = 6, 0.1
+"""Rounds differ where at least so many have this relative spread (interquartile over median)."""
 
 FINISHED = "finished"
 INTERRUPTED = "interrupted"
@@ -62,7 +71,7 @@ class Trial:
         return f"trial {self.number}: {duration(self.cost)}{rate}  {self.config}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TuneResult:
     """The outcome of :func:`whet.tune`; ``print`` gives a summary.
 
@@ -75,7 +84,8 @@ class TuneResult:
         log: where they are recorded.
         state: ``"finished"``, ``"stopped"`` (before its number of trials, for the reason in
             ``stopped``), ``"exhausted"`` (the space is smaller than the budget),
-            ``"interrupted"``, or ``"failed"`` (one of many tasks; ``stopped`` says why).
+            ``"failed"`` (one of many tasks; ``stopped`` says why), or ``"interrupted"``, which is
+            only ever printed: on Ctrl-C ``tune`` raises ``KeyboardInterrupt``.
         compared: whether best and default were measured again, interleaved with each other.
         peak: FLOP/s that one core can do at most; 0 when not measured.
         speedup_interval: where the true speed-up lies with at least 95 % confidence, from the
@@ -93,7 +103,7 @@ class TuneResult:
     task: Task
     best: Trial | None
     default: Trial | None
-    trials: list[Trial] = field(repr=False)
+    trials: list[Trial]
     log: str = ""
     state: str = FINISHED
     compared: bool = True
@@ -101,7 +111,7 @@ class TuneResult:
     speedup_interval: tuple[float, float] | None = None
     better: bool = True
     stopped: str = ""
-    seconds: dict[str, float] = field(default_factory=dict, repr=False)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def speedup(self) -> float:
@@ -109,6 +119,22 @@ class TuneResult:
         if self.best is None or self.default is None or not self.default.result.ok:
             return float("nan")
         return self.default.cost / self.best.cost
+
+    @property
+    def busy(self) -> str:
+        """That others used the machine, with the load that says so; "" where nothing does.
+
+        What a search itself runs is a load of about 1 a core, also when it ended just before.
+        """
+        first = self.trials[0].result.environment if self.trials else {}
+        load, cpus = first.get("load"), first.get("cpus")
+        if not isinstance(load, int | float) or not isinstance(cpus, int) or cpus < 1:
+            return ""
+        rounds = list(self.best.result.costs) if self.best and self.compared else []
+        shaken = len(rounds) >= ROUNDS and spread(rounds) >= SHAKEN
+        if load < (BUSY_AND_SHAKEN if shaken else BUSY) * cpus:
+            return ""
+        return f"the machine was busy (load {load:.1f} on {counted(cpus, 'core')})"
 
     @cached_property
     def study(self) -> optuna.Study:
@@ -136,7 +162,7 @@ class TuneResult:
 
     def __str__(self) -> str:
         why = f": {self.stopped}" if self.stopped else ""
-        lines = [f"{self.task.workload}: {len(self.trials)} trials, {self.state}{why}"]
+        lines = [f"{self.task.workload}: {counted(len(self.trials), 'trial')}, {self.state}{why}"]
         failed = {k: n for k, n in self.outcomes().items() if k != "ok"}
         if failed:
             lines.append("  failed   " + ", ".join(f"{n} {k}" for k, n in failed.items()))
@@ -149,9 +175,18 @@ class TuneResult:
             lines.append(f"  config   {self.best.config}")
             if not math.isnan(self.speedup):
                 lines.append(f"  speed-up {self._speedup_text()}")
+        if self.busy:
+            lines.append(f"  note     {self.busy}: measured times are upper bounds")
         if self.log:
             lines.append(f"  log      {self.log}")
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        said = "nothing worked" if self.best is None else f"best {duration(self.best.cost)}"
+        if self.best is not None and not math.isnan(self.speedup):
+            said += f", {self.speedup:.2f}x"
+        trials = counted(len(self.trials), "trial")
+        return f"<TuneResult {self.task.workload}: {trials}, {self.state}, {said}>"
 
     def _speedup_text(self) -> str:
         if not self.better:

@@ -21,6 +21,7 @@ from whet.autotune.versions import peak_of, versions
 from whet.compiler.errors import ArgumentError, LogError
 from whet.db.decision import FINALISTS_RUN, judge
 from whet.measure.values import MeasureOptions
+from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,6 +121,8 @@ class Session:
     def results_from_log(self) -> list[TuneResult]:
         """The results of a search that was finished by an earlier run."""
         self._say_exhausted()
+        for goal in self.goals:
+            self._outcome.peaks[id(goal)] = goal.recorded.peak
         return self._outcome.results()
 
     # --- with measuring ---------------------------------------------------------------------------
@@ -141,7 +144,8 @@ class Session:
         except KeyboardInterrupt:
             state = "interrupted"
             print(self._outcome.interrupted(), file=sys.stderr, flush=True)
-            raise
+            # Where in the search it came says nothing to who pressed it.
+            raise KeyboardInterrupt from None
         finally:
             for goal in self.goals:
                 self._finish_run(goal, state)
@@ -151,8 +155,7 @@ class Session:
 
         with self.spent.on("start"):
             for goal in self.goals:
-                if self.progress:
-                    self._outcome.peaks[id(goal)] = peak_of(goal.task)
+                self._outcome.peaks[id(goal)] = peak_of(goal.task)
             stack.enter_context(self.bar)
             self._say_exhausted()
             for goal in self.goals:
@@ -314,6 +317,6 @@ class Session:
     def _say_exhausted(self) -> None:
         if self.exhausting:
             self.bar.say(
-                f"{self.bar.name}: the space has only {self.total} configs; "
-                f"the search ends after {self.total} trials"
+                f"{self.bar.name}: the space has only {counted(self.total, 'config')}; "
+                f"the search ends after {counted(self.total, 'trial')}"
             )

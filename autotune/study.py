@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,8 @@ class Search:
 
     def ask(self) -> Config:
         """The config that the sampler proposes for trial number ``asked``."""
-        trial = self.study.ask(self.distributions)
+        with self._named(f"asked for trial {self.asked}"):
+            trial = self.study.ask(self.distributions)
         point = np.array([trial.params[name] for name in self.distributions], dtype=np.int64)
         if not self.space.is_valid(point):
             raise SpaceError(
@@ -75,10 +77,20 @@ class Search:
 
         number = self.told
         self.told += 1
-        if result.ok:
-            self.study.tell(number, result.cost)
-        else:
-            self.study.tell(number, state=TrialState.FAIL)
+        with self._named(f"told of trial {number}"):
+            if result.ok:
+                self.study.tell(number, result.cost)
+            else:
+                self.study.tell(number, state=TrialState.FAIL)
+
+    @contextmanager
+    def _named(self, doing: str) -> Iterator[None]:
+        """Note on what is raised, by whom: samplers of a user's own may raise anything."""
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"raised by the sampler {self.sampler.name}, {doing}")
+            raise
 
 
 def slots(records: Sequence[Trial], default: Config) -> dict[int, Trial]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError
@@ -61,6 +62,14 @@ class Task:
 
         schedule, _ = self.instantiate()
         return int(te.count_flop(schedule))
+
+    @cached_property
+    def bytes(self) -> int:
+        """What one call must move at least: every byte of its inputs and outputs once."""
+        from whet.compiler.tir import dtype as dt
+
+        _, args = self.instantiate()
+        return sum(prod(int(d) for d in t.shape) * dt.itemsize(t.dtype) for t in args)
 
     @cached_property
     def dtype(self) -> str:
@@ -149,14 +158,12 @@ def create_task(
 
 
 def _from_graph(name: Any, args: Any, outputs: Any) -> tuple[Template, Workload]:
-    from whet.search_spaces.builtin import BUILTIN
     from whet.search_spaces.derived.asked import template_of
     from whet.search_spaces.template import Template
 
-    if isinstance(name, Template) or name in BUILTIN:
-        shown = name.name if isinstance(name, Template) else name
+    if isinstance(name, Template):
         raise ArgumentError(
-            f"create_task({shown!r}, outputs=...)",
+            f"create_task({name.name!r}, outputs=...)",
             "a template computes its own outputs; there is a task from either, not from both",
             "leave outputs out, or the template; name= is a word of your own then",
         )

@@ -11,6 +11,7 @@ import numpy as np
 
 from whet.compiler.errors import SpaceError
 from whet.db import vectors
+from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
     from whet.autotune.task import Task
@@ -25,8 +26,8 @@ TASKS = 24
 MOST = 320
 """Trials of one other task at most: several shapes teach more than one."""
 SEEDS = 4
-"""Configs that are tried first, the best of each of the nearest shapes. What is best for another
-shape is good here, seldom the best: with more of them searches took longer than with none."""
+"""Configs that are tried first, the best ones of the nearest shapes in turns. What is best for
+another shape is good here, seldom the best: with more of them searches took longer."""
 BESIDE = 4.0
 """Doublings up to which a shape is near enough for its best config to be tried first."""
 NEAR = 6.0
@@ -98,7 +99,8 @@ def read_prior(
 
     here = device_key(this_device() if device is None else device)
     logged, broken = similar.tasks(log, before)
-    others, old = _others(logged, task, here)
+    others, stale = _others(logged, task, here)
+    old = sum(similar.trials_of(log, one) for one in stale)
     if not others and not broken and not old:
         return None
     found = _Rows(task.config_space, columns)
@@ -107,27 +109,51 @@ def read_prior(
         if room <= 0:
             break
         found.add(other, similar.sample(log, other.task, room))
-    ignored = [(broken, "broken runs"), (old, "of another version of this space")]
-    ignored += [(found.broken, "broken trials"), (found.unfit, "of other versions of the template")]
-    words = ", ".join(f"{n} {what}" for n, what in ignored if n)
+    ignored = [
+        (broken, "run", " that cannot be read"),
+        (old, "trial", " of another version of this space"),
+        (found.broken, "trial", " that cannot be read"),
+        (found.unfit, "trial", " of other versions of the template"),
+    ]
+    words = ", ".join(counted(n, what) + which for n, what, which in ignored if n)
     if words:
         say(f"{task.workload}: records that were ignored: {words}")
     return found.prior()
 
 
-def _others(logged: list[similar.LoggedTask], task: Task, here: str) -> tuple[list[_Other], int]:
-    """The tasks to learn from, nearest first, and how many are this one's with another space."""
+def say_stale(
+    log: TuningLog, task: Task, device: Device | None, say: Callable[[str], None]
+) -> None:
+    """What :func:`read_prior` says of other versions of the space, where nothing is learnt.
+
+    Args:
+        log, task, device, say: as there.
+    """
+    from whet.db import similar
+    from whet.db.identity import device_key, this_device
+
+    here = device_key(this_device() if device is None else device)
+    _, stale = _others(similar.tasks(log)[0], task, here)
+    if old := sum(similar.trials_of(log, one) for one in stale):
+        words = counted(old, "trial")
+        say(f"{task.workload}: records that were ignored: {words} of another version of this space")
+
+
+def _others(
+    logged: list[similar.LoggedTask], task: Task, here: str
+) -> tuple[list[_Other], list[similar.LoggedTask]]:
+    """The tasks to learn from, nearest first, and those that are this one with another space."""
     from whet.db.similar import distance
 
     space, target = task.config_space, task.target.to_json()
-    found, old = [], 0
+    found, old = [], []
     for one in logged:
         if one.target.get("kind") != target.get("kind"):
             continue
         at_home = one.device == here and one.target == target
         same = one.workload == task.workload
         if same and one.fingerprint != space.fingerprint:
-            old += 1
+            old.append(one)
             continue
         if same and at_home:
             continue  # its own trials, which the search goes on from
@@ -148,7 +174,7 @@ class _Rows:
     def __init__(self, space: ConfigSpace, columns: tuple[int, int]) -> None:
         self._space = space
         self._columns = columns
-        self._near: list[dict[str, Any]] = []
+        self._near: list[list[dict[str, Any]]] = []
         self._points: list[list[int] | None] = []
         self._places: dict[tuple[str, str], int] = {}
         self._texts: list[str | None] = []
@@ -180,7 +206,8 @@ class _Rows:
         self._texts += [t.features for t in sound]
         self._points += [self._fitted(t.choices) if fits else None for t in sound]
         if fits and other.distance <= BESIDE:
-            self._near += [t.choices for t in sound if t.choices and math.isfinite(t.cost)][:1]
+            worked = [t.choices for t in sound if t.choices and math.isfinite(t.cost)]
+            self._near.append(worked[:SEEDS])
 
     def prior(self) -> Prior | None:
         """All rows; None where there are none."""
@@ -204,10 +231,10 @@ class _Rows:
         )
 
     def _seeds(self) -> tuple[Config, ...]:
-        """The best config of each near shape, nearest first."""
+        """The best configs of near shapes: of each its best, nearest first, then the next ones."""
         found: dict[str, Config] = {}
         taken = self._space.default.key
-        for choices in self._near:
+        for choices in (own[k] for k in range(SEEDS) for own in self._near if k < len(own)):
             config = self._nearest(choices) if len(found) < SEEDS else None
             if config is not None and config.key != taken:
                 found.setdefault(config.key, config)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from whet.autotune.arguments import (
     check_device,
     check_limits,
+    check_measurable,
     check_numbers,
     check_share,
     check_tasks,
@@ -103,7 +104,7 @@ def tune(
         device: fingerprint of the machine that measures, for the log; None or ``whet.cpu(0)``:
             this one's.
         seed: same seed and same costs: same proposals, whoever finishes first, and also when the
-            search was stopped and resumed in between (an Optuna sampler of your own excepted).
+            search was stopped and resumed in between (an Optuna sampler that you made excepted).
         progress: show a progress line on standard error.
         options: budgets, repeats and checks of a measurement.
         timeout: seconds after which this call proposes no more, measures the finalists and
@@ -126,7 +127,9 @@ def tune(
         LogError: the log cannot be opened or written.
         MeasureError: every candidate failed, or the workers cannot be had.
         SpaceError: the space has no valid config, or one of its constraints raises.
-        KeyboardInterrupt: Ctrl-C; what was measured is in the log, and the summary is printed.
+        TargetError: no workers of ours can run what the target's kernels are.
+        KeyboardInterrupt: Ctrl-C; what was measured is in the log, and the summary is printed on
+            standard error.
     """
     tasks, many = check_tasks(task)
     asked = str(tasks[0].workload) if not many else f"[{len(tasks)} tasks]"
@@ -135,6 +138,7 @@ def tune(
     limits = check_limits(asked, timeout, target_cost, early_stop)
     given = check_weights(weights, len(tasks), many)
     check_workers(workers)
+    check_measurable(tasks, workers)
     machine = check_device(device)
     once = _once(tasks, given)
     check_share(asked, trials, len(once))

@@ -7,40 +7,22 @@ from __future__ import annotations
 
 import os
 
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"
+from whet.bench.turns import Sample, interleaved, library_threads
+
+library_threads(1)
 
 import argparse
 import json
 import platform
 import re
-import statistics
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+__all__ = ["Sample", "interleaved", "machine", "pin", "report"]
+
 RESULTS = Path(__file__).parent / "results"
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Seconds per call of one contestant, a number for each round."""
-
-    seconds: tuple[float, ...]
-
-    @property
-    def best(self) -> float:
-        """The quickest round."""
-        return min(self.seconds)
-
-    @property
-    def median(self) -> float:
-        """The median round."""
-        return statistics.median(self.seconds)
 
 
 def pin() -> int:
@@ -48,34 +30,6 @@ def pin() -> int:
     core = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {core})
     return core
-
-
-def interleaved(
-    contestants: dict[str, Callable[[], Any]], rounds: int = 25, seconds: float = 0.02
-) -> dict[str, Sample]:
-    """Time all contestants in turn, round after round, so that noise meets all of them alike.
-
-    Args:
-        contestants: name -> a function that does the work once.
-        rounds: how often each is timed.
-        seconds: the least time of one sample; quick work is repeated within it.
-    """
-    number = {}
-    for name, run in contestants.items():
-        run()
-        start = time.perf_counter()
-        run()
-        number[name] = max(1, int(seconds / max(time.perf_counter() - start, 1e-9)))
-    found: dict[str, list[float]] = {name: [] for name in contestants}
-    order = list(contestants)
-    for k in range(rounds):
-        for name in order[k % len(order) :] + order[: k % len(order)]:
-            run, n = contestants[name], number[name]
-            start = time.perf_counter()
-            for _ in range(n):
-                run()
-            found[name].append((time.perf_counter() - start) / n)
-    return {name: Sample(tuple(values)) for name, values in found.items()}
 
 
 def machine() -> dict[str, Any]:

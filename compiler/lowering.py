@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from whet.compiler.ahead import Part, split
 from whet.compiler.arguments import with_signature
 from whet.compiler.arith import Analyzer
 from whet.compiler.by_hand_check import checked
@@ -12,6 +14,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.passes import run_passes
 from whet.compiler.signature import KernelSignature
 from whet.compiler.target import Target
+from whet.compiler.te.ahead import ahead_stages
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.schedule_ops import schedule_ops
 from whet.compiler.te.tensor import ExternOp, PlaceholderOp, Tensor
@@ -41,6 +44,9 @@ def lower(
         name: the function's name, unless a module is given.
         binds: buffers to use for some tensors.
         simple_mode: leave loops whole, for reading: no loop partition.
+
+    Returns:
+        One function; of a schedule that computes stages ahead, a second one, ``<name>_ahead``.
 
     Raises:
         ArgumentError: for anything else.
@@ -81,13 +87,23 @@ def schedule_to_module(
         )
     check_name("lower", name)
     buffers, params = get_binds(args, binds=binds)
-    body = schedule_ops(sch, buffers, params)
+    if not ahead_stages(sch):
+        return IRModule({name: _function(Part(sch, buffers, params), name)})
+    kernel, ahead, link = split(sch, buffers, params, name)
+    called, packs = _function(kernel, name), _function(ahead, link.function)
+    described = replace(called.attrs["signature"], ahead=link)
+    return IRModule({name: called.with_attr("signature", described), link.function: packs})
+
+
+def _function(part: Part, name: str) -> PrimFunc:
+    """The loop nests of one function, with its signature."""
+    body = schedule_ops(part.schedule, part.buffers, part.params)
     said = {"global_symbol": name, "from_legacy_te_schedule": True, "tir.noalias": True}
-    func = PrimFunc(tuple(params), body, attrs=said)
-    if any(isinstance(stage.op, ExternOp) for stage in sch.stages):
+    func = PrimFunc(tuple(part.params), body, attrs=said)
+    if any(isinstance(stage.op, ExternOp) for stage in part.schedule.stages):
         func = checked(func)  # statements of a user's own are in it
-    inputs = [b for t, b in buffers.items() if isinstance(t.op, PlaceholderOp)]
-    return IRModule({name: with_signature(func, inputs)})
+    inputs = [b for t, b in part.buffers.items() if isinstance(t.op, PlaceholderOp)]
+    return with_signature(func, inputs)
 
 
 def check_name(asked: str, name: object) -> None:
@@ -177,8 +193,6 @@ def _named(func: PrimFunc, name: str) -> PrimFunc:
     func = func.with_attr("global_symbol", name)
     signature = func.attrs.get("signature")
     if isinstance(signature, KernelSignature):
-        from dataclasses import replace
-
         func = func.with_attr("signature", replace(signature, name=name))
     return func
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,27 @@ class ScalarParam:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """How the arrays are made that a kernel takes in place of its weights.
+
+    "Places" are counted among the arguments that the schedule was lowered for, weights included.
+
+    Attributes:
+        function: the name of the function that makes them: of weights, then of packed arrays.
+        weights: the places of its weights.
+        packed: which of the kernel's parameters are packed arrays, in that function's order.
+        places: the place of each of the kernel's parameters; a packed array has a weight's.
+    """
+
+    function: str
+    weights: tuple[int, ...]
+    packed: tuple[int, ...]
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class KernelSignature:
-    """One kernel's parameters, in order.
+    """One kernel's parameters, in order; ``ahead``: how those are made that stand for weights.
 
     The raw kernel is the LLVM function ``i32 @{name}__raw(ptr buffer..., scalar..., i64
     symbol...)``: buffers and scalars in the order of ``params``, then the symbols; it returns 0,
@@ -49,6 +68,7 @@ class KernelSignature:
     params: tuple[BufferParam | ScalarParam, ...]
     symbols: tuple[str, ...] = ()
     asserts: tuple[str, ...] = ()
+    ahead: Ahead | None = None
 
     def to_json(self) -> dict:
         """The signature as JSON-able data."""
@@ -71,6 +91,7 @@ class KernelSignature:
             "params": params,
             "symbols": list(self.symbols),
             "asserts": list(self.asserts),
+            **({"ahead": asdict(self.ahead)} if self.ahead else {}),
         }
 
     @staticmethod
@@ -90,6 +111,16 @@ class KernelSignature:
                 )
             else:
                 params.append(ScalarParam(p["scalar"], p["dtype"]))
+        ahead = data.get("ahead")
         return KernelSignature(
-            data["name"], tuple(params), tuple(data["symbols"]), tuple(data.get("asserts", ()))
+            data["name"],
+            tuple(params),
+            tuple(data["symbols"]),
+            tuple(data.get("asserts", ())),
+            None if ahead is None else _ahead(ahead),
         )
+
+
+def _ahead(data: dict) -> Ahead:
+    places = (tuple(data[key]) for key in ("weights", "packed", "places"))
+    return Ahead(data["function"], *places)

@@ -6,12 +6,14 @@ force. Importing this package does not load SQLAlchemy: opening a log does.
 
 from whet.db.apply import AppliedLog, UntunedWarning, apply_best
 from whet.db.identity import Device, device_key, device_name
+from whet.db.ignored import IgnoredRecordsWarning
 from whet.db.log import TuningLog
 from whet.db.records import RunRecord, TaskSummary, TrialRecord
 
 __all__ = [
     "AppliedLog",
     "Device",
+    "IgnoredRecordsWarning",
     "RunRecord",
     "TaskSummary",
     "TrialRecord",

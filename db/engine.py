@@ -155,18 +155,26 @@ def _check_file(path: Path, shown: str, write: bool) -> str:
 
 
 @contextmanager
-def errors_named(asked: str, place: Place) -> Iterator[None]:
-    """Turn what the database says into a ``LogError`` with a way out."""
+def errors_named(asked: str, place: Place, opening: bool = False) -> Iterator[None]:
+    """Turn what the database says into a ``LogError`` with a way out.
+
+    Args:
+        asked: what was asked, for the error's text.
+        place: where the log is.
+        opening: the file is being made or opened: it need not have been there.
+    """
     try:
         yield
     except exc.SQLAlchemyError as error:
         said = str(getattr(error, "orig", None) or error).strip()
-        raise LogError(asked, said, _way_out(said, place)) from error
+        raise LogError(asked, said, _way_out(said, place, opening)) from error
 
 
-def _way_out(said: str, place: Place) -> str:
+def _way_out(said: str, place: Place, opening: bool) -> str:
     low = said.lower()
     if place.path is not None and not place.path.exists():
+        if opening:
+            return f"no file can be made in {place.path.parent}: give a path that can be written"
         return f"the file {place.path} was moved or deleted while it was open: put it back"
     if "locked" in low:
         return f"another process has held the log for {BUSY_SECONDS:.0f} s: let it end"

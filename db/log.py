@@ -7,7 +7,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from whet.compiler.target import Target
+    from whet.db.reading import Reader
     from whet.search_spaces.space import ConfigSpace
 
 
@@ -43,6 +44,9 @@ class TuningLog:
 
     Targets are a ``Target``, its canonical ``to_json()`` or a target string; devices are
     ``host.fingerprint()`` or ``host.describe()``, and None is this machine's where one is needed.
+
+    Rows that cannot be read are passed over, whatever reads them; an
+    :class:`~whet.db.IgnoredRecordsWarning` says how many, once for each row and open log.
     """
 
     def __init__(self, location: str | os.PathLike[str] = "whet.db", *, write: bool = True) -> None:
@@ -51,10 +55,11 @@ class TuningLog:
         self._place = engine.place_of(location)
         self._engine, self._read_only = engine.open_engine(self._place, write=write)
         self._keys_of_run: dict[int, dict[str, Any]] = {}
+        self._told: set[tuple[str, int]] = set()
         # An open file must not outlive the last reference to the log.
         self._close = weakref.finalize(self, self._engine.dispose)
         try:
-            with engine.errors_named(f"open log {self.location}", self._place):
+            with engine.errors_named(f"open log {self.location}", self._place, opening=True):
                 schema.make_ready(self._place, self._engine, self._read_only)
         except BaseException:
             self.close()
@@ -85,14 +90,7 @@ class TuningLog:
 
     @contextmanager
     def reading(self, asked: str) -> Iterator[sa.Connection]:
-        """One transaction that only reads.
-
-        Args:
-            asked: what is being read, for the error's text.
-
-        Raises:
-            LogError: the database refused.
-        """
+        """One transaction that only reads what ``asked`` says; ``LogError`` if it cannot."""
         from whet.db import engine
 
         with (
@@ -100,6 +98,11 @@ class TuningLog:
             engine.reading(self._engine) as connection,
         ):
             yield connection
+
+    def _records(self, asked: str) -> AbstractContextManager[Reader]:
+        from whet.db.reading import records
+
+        return records(self, asked, self._told)
 
     @contextmanager
     def writing(self, asked: str) -> Iterator[sa.Connection]:
@@ -259,13 +262,13 @@ class TuningLog:
         """The trials that match everything given (None: any), in order of runs and numbers."""
         from whet.db import queries
 
-        with self.reading("read trials") as connection:
-            where = queries.conditions(connection, workload, target, device, fingerprint)
+        with self._records("read trials") as reader:
+            where = queries.conditions(reader.connection, workload, target, device, fingerprint)
             if where is None:
                 return []
             if status is not None:
                 where["status"] = status
-            return queries.select_trials(connection, where, run_id)
+            return queries.select_trials(reader, where, run_id)
 
     def best(
         self,
@@ -289,9 +292,9 @@ class TuningLog:
         from whet.db import queries
 
         device = this_device() if device is None else device
-        with self.reading("read the best trial") as connection:
-            where = queries.conditions(connection, workload, target, device, fingerprint)
-            return None if where is None else queries.best_trial(connection, where)
+        with self._records("read the best trial") as reader:
+            where = queries.conditions(reader.connection, workload, target, device, fingerprint)
+            return None if where is None else queries.best_trial(reader, where)
 
     def best_config(
         self,
@@ -349,12 +352,11 @@ class TuningLog:
         from whet.db import queries
 
         device = this_device() if device is None else device
-        with self.reading("look up a program") as connection:
-            device_id = queries.find_device_id(connection, device)
+        with self._records("look up a program") as reader:
+            device_id = queries.find_device_id(reader.connection, device)
             if not program_hash or device_id is None:
                 return None
-            row = connection.execute(queries.known_query(program_hash, device_id)).first()
-            return None if row is None else queries.result_of(row)
+            return queries.known_result(reader, program_hash, device_id)
 
     def workloads(self) -> list[Workload]:
         """Every workload that was searched, oldest first."""
@@ -371,8 +373,8 @@ class TuningLog:
         """Every search, oldest first."""
         from whet.db import queries
 
-        with self.reading("read runs") as connection:
-            return queries.select_runs(connection)
+        with self._records("read runs") as reader:
+            return queries.select_runs(reader)
 
     def summary(self) -> list[TaskSummary]:
         """One entry for each workload, target, device and space, with its best trial.
@@ -381,8 +383,8 @@ class TuningLog:
         """
         from whet.db import queries
 
-        with self.reading("summarise trials") as connection:
-            return queries.summarise(connection)
+        with self._records("summarise trials") as reader:
+            return queries.summarise(reader)
 
     def export_json(self, path: str | os.PathLike[str]) -> int:
         """Write every run and trial to a file, one JSON object a line; return how many trials."""

@@ -36,6 +36,20 @@ NAMES = {
 }
 
 
+class NotJSON:
+    """What stands in a column of JSON and is none: one broken row shall not end a query.
+
+    Args:
+        text: what stands there.
+    """
+
+    def __init__(self, text: Any) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"{self.text!r}, which is no JSON"
+
+
 class JSONText(TypeDecorator):
     """Plain JSON values kept as text: exact floats, no dialect's own JSON rules."""
 
@@ -46,7 +60,12 @@ class JSONText(TypeDecorator):
         return plain_json(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        return None if value is None else json.loads(value)
+        if value is None:
+            return None
+        try:
+            return json.loads(value)
+        except (ValueError, TypeError, RecursionError):
+            return NotJSON(value)
 
 
 class Base(DeclarativeBase):

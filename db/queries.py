@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -13,14 +12,13 @@ from whet.compiler.errors import LogError
 from whet.db.decision import FINALISTS_RUN, deciding, judge
 from whet.db.identity import Device, clean_text, device_key, digest, target_json
 from whet.db.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
+from whet.db.reading import BROKEN, Identity, Reader
 from whet.db.records import RunRecord, TaskSummary, TrialRecord
-from whet.measure.values import MeasureResult
+from whet.measure.values import MeasureResult, is_time
 from whet.search_spaces.values import Config, Workload
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
-
-Identity = type[WorkloadRow] | type[TargetRow] | type[DeviceRow]
 
 TRIALS = TrialRow.__table__
 RUNS = RunRow.__table__
@@ -150,7 +148,7 @@ def insert_trial(
         space = keys["space_fingerprint"]
         why = f"its config is of space {config.fingerprint!r}, the run's is {space!r}"
         raise LogError(asked, why, "start a run for each version of a space")
-    if result.ok and not all(math.isfinite(cost) and cost > 0 for cost in result.costs):
+    if result.ok and not all(map(is_time, result.costs)):
         why = f"its costs are {result.costs}"
         raise LogError(asked, why, "the costs of a success are seconds, finite and above 0")
     values = {
@@ -180,67 +178,18 @@ def insert_trial(
         row = connection.execute(there).first()
         if row is None:
             raise
-        if (Config.from_json(row.config), row.status, tuple(row.costs)) != (
-            config,
-            result.status,
-            result.costs,
-        ):
-            why = f"another trial has that number ({row.status}, {Config.from_json(row.config)})"
+        try:
+            known: Config | str = Config.from_json(row.config)
+            same = (known, row.status, tuple(row.costs)) == (config, result.status, result.costs)
+        except BROKEN:
+            known, same = "its config cannot be read", False
+        if not same:
+            why = f"another trial has that number ({row.status}, {known})"
             raise LogError(asked, why, "one process adds the trials of one run") from None
 
 
-class Identities:
-    """Workloads, targets and devices by their ids, each read once for many trials."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-        self._seen: dict[tuple[str, int], Any] = {}
-
-    def _data(self, table: Identity, row_id: int) -> Any:
-        key = (table.__tablename__, row_id)
-        if key not in self._seen:
-            query = sa.select(table.data).where(table.id == row_id)
-            data = self._connection.execute(query).scalar_one()
-            self._seen[key] = Workload.from_json(data) if table is WorkloadRow else data
-        return self._seen[key]
-
-    def of(self, row: Any) -> dict[str, Any]:
-        """``workload``, ``target`` and ``device`` of a row of runs or trials."""
-        return {
-            "workload": self._data(WorkloadRow, row.workload_id),
-            "target": self._data(TargetRow, row.target_id),
-            "device": self._data(DeviceRow, row.device_id),
-        }
-
-
-def result_of(row: Any) -> MeasureResult:
-    """The result in a row of trials."""
-    return MeasureResult(
-        status=row.status,
-        costs=tuple(row.costs),
-        error=row.error,
-        stage=row.stage,
-        program_hash=row.program_hash,
-        timings=row.timings,
-        environment=row.environment,
-        timestamp=row.timestamp,
-    )
-
-
-def _record(row: Any, identities: Identities) -> TrialRecord:
-    return TrialRecord(
-        number=row.number,
-        run_id=row.run_id,
-        **identities.of(row),
-        config=Config.from_json(row.config),
-        result=result_of(row),
-        flop=row.flop,
-        features=row.features or "",
-    )
-
-
 def select_trials(
-    connection: sa.Connection, where: dict[str, Any], run_id: int | None = None
+    reader: Reader, where: dict[str, Any], run_id: int | None = None
 ) -> list[TrialRecord]:
     """The trials whose columns equal the values of ``where``, in order of runs and numbers."""
     query = sa.select(TRIALS).order_by(TrialRow.run_id, TrialRow.number)
@@ -248,12 +197,12 @@ def select_trials(
         query = query.where(TRIALS.c[column] == value)
     if run_id is not None:
         query = query.where(TrialRow.run_id == run_id)
-    identities = Identities(connection)
-    return [_record(row, identities) for row in connection.execute(query)]
+    found = map(reader.trial, reader.connection.execute(query))
+    return [record for record in found if record is not None]
 
 
 def best_query(where: dict[str, Any], runs: Iterable[int] | None = None) -> sa.Select:
-    """The id of the cheapest success, the earlier of two equals.
+    """The ids of the successes, the cheapest first, the earlier of two equals before the other.
 
     Args:
         where: columns and the values that they must have.
@@ -264,40 +213,64 @@ def best_query(where: dict[str, Any], runs: Iterable[int] | None = None) -> sa.S
         query = query.where(TRIALS.c[column] == value)
     if runs is not None:
         query = query.where(TrialRow.run_id.in_(tuple(runs)))
-    return query.order_by(TrialRow.cost, TrialRow.id).limit(1)
+    return query.order_by(TrialRow.cost, TrialRow.id)
 
 
-def best_trial(connection: sa.Connection, where: dict[str, Any]) -> TrialRecord | None:
+def best_trial(reader: Reader, where: dict[str, Any]) -> TrialRecord | None:
     """The best of the trials of ``where``, by the rule of :mod:`whet.db.decision`."""
     columns = (RunRow.id, RunRow.sampler, RunRow.state, RunRow.started_at)
     query = sa.select(*columns, RunRow.space_fingerprint)
     for column, value in where.items():
         query = query.where(RUNS.c[column] == value)
     spaces: dict[str, list[Any]] = {}
-    for run in connection.execute(query):
-        spaces.setdefault(run.space_fingerprint, []).append(run)
+    for run in reader.connection.execute(query):
+        if isinstance(run.started_at, int | float):
+            spaces.setdefault(run.space_fingerprint, []).append(run)
     if not any(run.sampler == FINALISTS_RUN for runs in spaces.values() for run in runs):
-        return _only(connection, best_query(where))
+        return _first_trial(reader, best_query(where))
     candidates: list[TrialRecord] = []
     for space, runs in spaces.items():
         of_space = where | {"space_fingerprint": space}
         decide = deciding(runs)
-        best = _only(connection, best_query(of_space, decide.searches))
+        best = _first_trial(reader, best_query(of_space, decide.searches))
         if decide.finals is not None:
-            final = judge(select_trials(connection, of_space, decide.finals)).best
+            final = judge(select_trials(reader, of_space, decide.finals)).best
             if final is not None and (best is None or final.cost <= best.cost):
                 best = final
         candidates += [best] if best else []
     return min(candidates, key=lambda record: record.cost, default=None)
 
 
-def _only(connection: sa.Connection, query: sa.Select) -> TrialRecord | None:
-    """The trial whose id a query gives."""
-    found = connection.execute(query).scalar()
-    if found is None:
-        return None
-    row = connection.execute(sa.select(TRIALS).where(TrialRow.id == found)).one()
-    return _record(row, Identities(connection))
+def _first_trial(reader: Reader, query: sa.Select) -> TrialRecord | None:
+    """The first readable trial of those whose ids a query gives, in its order."""
+
+    def record(found: Any) -> TrialRecord | None:
+        query = sa.select(TRIALS).where(TrialRow.id == found.id)
+        return reader.trial(reader.connection.execute(query).one())
+
+    return _first_readable(reader.connection, query, record)
+
+
+R = TypeVar("R")
+
+
+def _first_readable(
+    connection: sa.Connection, query: sa.Select, read: Callable[[Any], R | None]
+) -> R | None:
+    """What ``read`` makes of the first row that it can read; None where there is none.
+
+    As a rule that is the first of all, and one row is fetched.
+    """
+    skipped, count = 0, 1
+    while True:
+        rows = connection.execute(query.limit(count).offset(skipped)).all()
+        for row in rows:
+            found = read(row)
+            if found is not None:
+                return found
+        if len(rows) < count:
+            return None
+        skipped, count = skipped + count, 2 * count
 
 
 def known_query(program_hash: str, device_id: int) -> sa.Select:
@@ -311,32 +284,21 @@ def known_query(program_hash: str, device_id: int) -> sa.Select:
             TrialRow.status.in_(REUSABLE),
         )
         .order_by(sa.case((TrialRow.status == "ok", 0), else_=1), TrialRow.id.desc())
-        .limit(1)
     )
 
 
-def select_runs(connection: sa.Connection) -> list[RunRecord]:
+def known_result(reader: Reader, program_hash: str, device_id: int) -> MeasureResult | None:
+    """What came of a program on a device; None where nothing says so."""
+    return _first_readable(reader.connection, known_query(program_hash, device_id), reader.result)
+
+
+def select_runs(reader: Reader) -> list[RunRecord]:
     """All runs, oldest first."""
-    identities = Identities(connection)
-    return [
-        RunRecord(
-            id=row.id,
-            uid=row.uid,
-            **identities.of(row),
-            fingerprint=row.space_fingerprint,
-            sampler=row.sampler,
-            seed=row.seed,
-            options=row.options,
-            versions=row.versions,
-            state=row.state,
-            started_at=row.started_at,
-            finished_at=row.finished_at,
-        )
-        for row in connection.execute(sa.select(RUNS).order_by(RunRow.id))
-    ]
+    rows = reader.connection.execute(sa.select(RUNS).order_by(RunRow.id))
+    return [run for run in map(reader.run, rows) if run is not None]
 
 
-def summarise(connection: sa.Connection) -> list[TaskSummary]:
+def summarise(reader: Reader) -> list[TaskSummary]:
     """What the log holds, one entry for each workload, target, device and space."""
     task = (
         TrialRow.workload_id,
@@ -352,14 +314,21 @@ def summarise(connection: sa.Connection) -> list[TaskSummary]:
         sa.func.sum(searched).label("trials"),
         sa.func.sum(succeeded).label("succeeded"),
     ).join(RUNS, RunRow.id == TrialRow.run_id)
-    identities = Identities(connection)
-    return [
-        TaskSummary(
-            **identities.of(row),
-            fingerprint=row.space_fingerprint,
-            trials=int(row.trials),
-            succeeded=int(row.succeeded),
-            best=best_trial(connection, {column.key: getattr(row, column.key) for column in task}),
+    found = []
+    for row in reader.connection.execute(query.group_by(*task).order_by(*task)).all():
+        try:
+            identities = reader.identities(row)
+        except BROKEN as error:
+            reader.broken["task", row.workload_id] = str(error)
+            continue
+        best = best_trial(reader, {column.key: getattr(row, column.key) for column in task})
+        found.append(
+            TaskSummary(
+                **identities,
+                fingerprint=row.space_fingerprint,
+                trials=int(row.trials),
+                succeeded=int(row.succeeded),
+                best=best,
+            )
         )
-        for row in connection.execute(query.group_by(*task).order_by(*task))
-    ]
+    return found

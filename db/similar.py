@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from whet.compiler.errors import WhetError
 from whet.db.decision import FINALISTS_RUN
+from whet.db.identity import device_key
 from whet.db.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.db.queries import SUCCEEDED, TRIALS
-from whet.search_spaces.values import Workload
+from whet.db.reading import BROKEN, check_costs, checked_identity
+from whet.measure.values import OK
 
 if TYPE_CHECKING:
     from whet.db.log import TuningLog
+    from whet.search_spaces.values import Workload
 
 CHUNK = 500
 """Rows that are asked for at once by their ids."""
@@ -72,7 +74,7 @@ class Sampled:
 
 
 def tasks(log: TuningLog, before: float = math.inf) -> tuple[list[LoggedTask], int]:
-    """The tasks of a log, and how many cannot be read.
+    """The tasks of a log, and how many runs cannot be read.
 
     Args:
         log: an open log.
@@ -106,30 +108,28 @@ def tasks(log: TuningLog, before: float = math.inf) -> tuple[list[LoggedTask], i
             groups.setdefault(group, []).append(row)
     found, broken = [], 0
     for key, rows in groups.items():
-        runs = tuple(row.id for row in rows if row.started_at < before)
+        sound = [row for row in rows if isinstance(row.started_at, int | float)]
+        broken += len(rows) - len(sound)
+        runs = tuple(row.id for row in sound if row.started_at < before)
         if not runs:
             continue
         try:
-            workload = Workload.from_json(json.loads(rows[0].workload))
-            target, device = json.loads(rows[0].target), json.loads(rows[0].device)
-            machine = device_of(device)
-            if not isinstance(target["kind"], str):
-                raise ValueError("a target's kind is a text")
-        except (ValueError, TypeError, KeyError, RecursionError, WhetError):
-            broken += 1
+            workload = checked_identity(WorkloadRow, json.loads(rows[0].workload))
+            target = checked_identity(TargetRow, json.loads(rows[0].target))
+            machine = device_key(checked_identity(DeviceRow, json.loads(rows[0].device)))
+        except BROKEN:
+            broken += len(runs)
             continue
         whole = len(runs) == len(rows)
         found.append(LoggedTask(workload, target, machine, key[3], runs, whole, key[:3]))
     return found, broken
 
 
-def device_of(data: Any) -> str:
-    """The key of a logged device."""
-    from whet.db.identity import device_key
-
-    if not isinstance(data, str | dict):
-        raise ValueError("a device is a text or a JSON object")
-    return device_key(data)
+def trials_of(log: TuningLog, task: LoggedTask) -> int:
+    """How many trials the runs of a task that count have."""
+    with log.reading("count trials") as connection:
+        query = sa.select(sa.func.count(TrialRow.id)).where(TrialRow.run_id.in_(task.runs))
+        return connection.execute(query).scalar_one()
 
 
 def sample(log: TuningLog, task: LoggedTask, count: int) -> list[Sampled]:
@@ -186,7 +186,7 @@ def _chosen(connection: sa.Connection, task: LoggedTask, count: int) -> list[int
 
 
 def _rows(connection: sa.Connection, ids: list[int]) -> dict[int, Any]:
-    columns = (TrialRow.id, TrialRow.status, TrialRow.cost, TrialRow.features)
+    columns = (TrialRow.id, TrialRow.status, TrialRow.cost, TrialRow.costs, TrialRow.features)
     text = sa.type_coerce(TrialRow.config, sa.Text).label("config")
     rows: dict[int, Any] = {}
     for start in range(0, len(ids), CHUNK):
@@ -197,12 +197,12 @@ def _rows(connection: sa.Connection, ids: list[int]) -> dict[int, Any]:
 
 def _sampled(row: Any) -> Sampled:
     try:
+        check_costs(row.status, row.cost, row.costs)
         # Not a whole Config: checking two thousand takes as long as reading them.
         choices = {str(name): _frozen(c) for name, _, c in json.loads(row.config)["choices"]}
-    except (ValueError, TypeError, KeyError, RecursionError):
-        choices = None
-    ok = row.status == "ok" and isinstance(row.cost, float) and 0 < row.cost < math.inf
-    return Sampled(choices, row.cost if ok else math.inf, row.features)
+    except BROKEN:
+        return Sampled(None, math.inf, None)
+    return Sampled(choices, row.cost if row.status == OK else math.inf, row.features)
 
 
 def _frozen(choice: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -63,29 +64,32 @@ class GuardedBuffer:
         return all(bool((wall == CANARY).all()) for wall in self._walls)
 
 
+Param = BufferParam | ScalarParam
+
+
 class Arguments:
-    """Arguments for one signature, reused by all candidates that share it.
+    """Arguments of one workload, reused by all candidates that take the same ones.
 
     Args:
-        signature: a kernel's parameters; every shape must be made of numbers.
-        seed: the same seed gives the same inputs.
+        params: place -> what stands there; every shape must be made of numbers.
+        seed: the same seed gives the same inputs, whatever stands at other places.
+        name: the kernel's, for the error.
 
     Raises:
         MeasureError: a shape is symbolic.
     """
 
-    def __init__(self, signature: KernelSignature, seed: int) -> None:
-        self.signature = signature
+    def __init__(self, params: Mapping[int, Param], seed: int, name: str = "a kernel") -> None:
         self._buffers: list[tuple[BufferParam, GuardedBuffer]] = []
-        self._values: list[Any] = []
+        self._values: dict[int, Any] = {}
         self._initial: dict[str, np.ndarray] = {}
-        for index, param in enumerate(signature.params):
-            rng = np.random.default_rng([seed, index])
+        for place, param in params.items():
+            rng = np.random.default_rng([seed, place])
             dtype = numpy_dtype(param.dtype)
             if isinstance(param, ScalarParam):
-                self._values.append(random_values(rng, (1,), dtype)[0].item())
+                self._values[place] = random_values(rng, (1,), dtype)[0].item()
                 continue
-            buffer = GuardedBuffer(_fixed_shape(signature, param), dtype)
+            buffer = GuardedBuffer(fixed_shape(name, param), dtype)
             initial = random_values(rng, buffer.array.shape, dtype)
             if param.written:
                 self._initial[param.name] = initial
@@ -93,7 +97,21 @@ class Arguments:
                 buffer.array[...] = initial
                 buffer.freeze()
             self._buffers.append((param, buffer))
-            self._values.append(buffer.array)
+            self._values[place] = buffer.array
+
+    @staticmethod
+    def places(signature: KernelSignature, packs: KernelSignature | None) -> dict[int, Param]:
+        """What the arguments of a kernel are made of: weights instead of packed arrays.
+
+        Args:
+            signature: the kernel's.
+            packs: that of the function which makes its packed arrays; None where it takes none.
+        """
+        link = signature.ahead
+        if link is None or packs is None:
+            return dict(enumerate(signature.params))
+        own = {p: link.places[k] for k, p in enumerate(signature.params) if k not in link.packed}
+        return {place: p for p, place in own.items()} | dict(zip(link.weights, packs.params))
 
     @property
     def nbytes(self) -> int:
@@ -101,10 +119,9 @@ class Arguments:
         held = [buffer.array.nbytes for _, buffer in self._buffers]
         return sum(held) + sum(array.nbytes for array in self._initial.values())
 
-    @property
-    def values(self) -> tuple[Any, ...]:
-        """Arrays and numbers in the order of the signature."""
-        return tuple(self._values)
+    def at(self, places: Iterable[int]) -> tuple[Any, ...]:
+        """The arrays and numbers that stand at some places."""
+        return tuple(self._values[k] for k in places)
 
     def outputs(self) -> dict[str, np.ndarray]:
         """The written arrays by name (not copies)."""
@@ -152,11 +169,16 @@ def random_values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dt
     return values.astype(dtype)
 
 
-def _fixed_shape(signature: KernelSignature, param: BufferParam) -> tuple[int, ...]:
+def fixed_shape(name: str, param: BufferParam) -> tuple[int, ...]:
+    """The shape of a parameter of the kernel ``name``.
+
+    Raises:
+        MeasureError: it is symbolic.
+    """
     shape = tuple(dim for dim in param.shape if isinstance(dim, int))
     if len(shape) != len(param.shape):
         raise MeasureError(
-            f"measurement of {signature.name}",
+            f"measurement of {name}",
             f"{param.name} has the symbolic shape {param.shape}",
             "give the template sizes that are numbers",
         )

@@ -119,6 +119,7 @@ def _fixed_facts() -> dict[str, Any]:
             versions[package] = importlib.metadata.version(package)
     return {
         "cpu": host.cpu_model(),
+        "cpus": os.cpu_count() or 1,
         "host": platform.node(),
         "governor": governor or "unknown",
         "versions": versions,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -94,11 +95,26 @@ class ReplayPool:
         else:
             recorded = self._costs.get(inp.config.key)
         if recorded is None:
-            text = f"nothing is recorded for the config {inp.config}"
+            text = (
+                f"nothing is recorded for the config {inp.config}\n"
+                f"{self._known()} by config.key: record every config that may be asked for, or "
+                "give a function from the candidate to its cost"
+            )
             return MeasureResult("infra_error", error=text, stage="run", timestamp=time.time())
         if isinstance(recorded, MeasureResult):
             return recorded
+        if isinstance(recorded, bool) or not isinstance(recorded, numbers.Real):
+            raise MeasureError(
+                f"ReplayPool: the cost of {inp.config}",
+                f"{recorded!r} was recorded for it, a {type(recorded).__name__}",
+                "record seconds per call, e.g. 1.5e-3, or a MeasureResult",
+            )
         return MeasureResult(OK, (float(recorded),), timestamp=time.time())
+
+    def _known(self) -> str:
+        if callable(self._costs):
+            return "the pool's function returned None; costs are given"
+        return f"the pool has {len(self._costs)} costs"
 
     def _check_open(self, asked: str) -> None:
         if self._closed:

@@ -13,6 +13,7 @@ from whet.measure.answers import Expected
 from whet.measure.buffers import Arguments
 from whet.measure.kept import Kept
 from whet.measure.machine import environment
+from whet.measure.packed import Call
 from whet.measure.timing import spread, time_kernel
 from whet.measure.values import OK, MeasureOptions
 
@@ -49,10 +50,18 @@ class Kernel:
         signature: its parameters.
         bind: makes of arrays and numbers a function that runs the kernel on them as often as it
             is told, at next to no cost per call.
+        packs: the kernel that makes what this one takes in place of weights; None: it takes none.
     """
 
     signature: KernelSignature
     bind: Callable[[tuple], Callable[[int], None]]
+    packs: Kernel | None = None
+
+    def on(self, arguments: Arguments) -> Call:
+        """What it is called with; its weights are packed now."""
+        if self.packs is None:
+            return Call(self.signature, arguments)
+        return Call(self.signature, arguments, self.packs.signature, self.packs.bind)
 
     @staticmethod
     def load(artifact: Artifact) -> Kernel:
@@ -60,7 +69,9 @@ class Kernel:
         from whet.compiler.runtime import Module
 
         entry = Module.from_artifact(artifact).entry_func
-        return Kernel(entry.signature, entry.repeater)
+        ahead = entry.ahead
+        packs = None if ahead is None else Kernel(ahead.signature, ahead.repeater)
+        return Kernel(entry.signature, entry.repeater, packs)
 
 
 KEPT = 256 << 20
@@ -103,11 +114,12 @@ def run_candidate(
 
 def remember(key: str, kernel: Kernel, options: MeasureOptions) -> tuple[str, ...]:
     """:func:`prepare_reference` for a loaded kernel."""
-    arguments = _arguments_of(kernel.signature, options.seed)
+    arguments = _arguments_of(kernel, options.seed)
+    run = kernel.bind(kernel.on(arguments).values)
     finite = False
     while True:
         arguments.poison(finite)
-        kernel.bind(arguments.values)(1)
+        run(1)
         outputs = arguments.outputs()
         if finite or not any(_has_nan(array) for array in outputs.values()):
             break
@@ -124,13 +136,13 @@ def measure(
     best_cost: float | None = None,
 ) -> RunReport:
     """:func:`run_candidate` for a loaded kernel."""
-    arguments = _arguments_of(kernel.signature, options.seed)
+    call = kernel.on(_arguments_of(kernel, options.seed))
     expected: list[Expected] = []
     finite = False
     if reference is not None:
         expected, finite = _expected[reference]
-    arguments.poison(finite)
-    run = kernel.bind(arguments.values)
+    call.arguments.poison(finite)
+    run = kernel.bind(call.values)
 
     def timed(number: int) -> float:
         start = time.perf_counter()
@@ -138,11 +150,11 @@ def measure(
         return (time.perf_counter() - start) / number
 
     first = timed(1)
-    wrong = _what_is_wrong(arguments, expected)
+    wrong = _what_is_wrong(call, expected)
     if wrong:
         return RunReport("wrong_answer", (), wrong, environment())
     timing = time_kernel(timed, first, options, best_cost)
-    stray = _what_is_wrong(arguments, [])
+    stray = _what_is_wrong(call, [])
     facts = environment() | {
         "checked": reference is not None,
         "number": timing.number,
@@ -155,12 +167,12 @@ def measure(
     return RunReport(OK, timing.costs, "", facts)
 
 
-def _what_is_wrong(arguments: Arguments, expected: list[Expected]) -> str:
-    stray = arguments.stray_writes()
+def _what_is_wrong(call: Call, expected: list[Expected]) -> str:
+    stray = call.stray_writes()
     if stray:
         _arguments.clear()  # the walls are broken: the next candidate gets new ones
         return f"the kernel wrote memory outside of {', '.join(stray)}"
-    outputs = arguments.outputs()
+    outputs = call.arguments.outputs()
     if {one.name for one in expected} - outputs.keys():
         return (
             f"the kernel writes {sorted(outputs)}, the reference schedule's "
@@ -170,10 +182,12 @@ def _what_is_wrong(arguments: Arguments, expected: list[Expected]) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def _arguments_of(signature: KernelSignature, seed: int) -> Arguments:
-    key = f"{seed} {signature}"
+def _arguments_of(kernel: Kernel, seed: int) -> Arguments:
+    packs = None if kernel.packs is None else kernel.packs.signature
+    params = Arguments.places(kernel.signature, packs)
+    key = f"{seed} {params}"
     if key not in _arguments:
-        made = Arguments(signature, seed)
+        made = Arguments(params, seed, kernel.signature.name)
         _arguments.keep(key, made, made.nbytes)
     return _arguments[key]
 

@@ -204,7 +204,8 @@ def run_budget(built: Built, options: MeasureOptions, best_cost: float | None) -
     """
     if best_cost is None or built.artifact is None:
         return options.run_timeout
-    fresh_inputs = sum(_bytes(p) for p in built.artifact.signatures[0].params) / SLOWEST_FILL
+    params = [p for s in built.artifact.signatures for p in s.params]  # weights are packed, too
+    fresh_inputs = sum(map(_bytes, params)) / SLOWEST_FILL
     own = options.max_measure_s + options.hopeless_factor * best_cost
     return min(options.run_timeout, ALLOWANCE + fresh_inputs + own)
 

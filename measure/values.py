@@ -123,6 +123,12 @@ class MeasureResult:
         return MeasureResult(**(data | {"costs": tuple(data["costs"])}))
 
 
+def is_time(value: Any) -> bool:
+    """Whether a value can be seconds per call: a finite number above 0."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value > 0
+
+
 @dataclass(frozen=True)
 class MeasureOptions:
     """How candidates are built, run, timed and checked.

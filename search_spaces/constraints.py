@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -67,11 +68,7 @@ class PointView(dict):
         # A dict holds what was read or set beforehand, so that only a first reading comes here.
         number = self._knobs.numbers.get(name) if isinstance(name, str) else None
         if number is None:
-            raise SpaceError(
-                f"view[{name!r}]",
-                "the space has no such knob",
-                f"knobs: {', '.join(self._knobs.numbers) or '(none)'}",
-            )
+            raise NoSuchKnob(f"view[{name!r}]", *_no_such_knob(name, self._knobs))
         self.read.add(number)
         position = self.point[number]
         if position is None:
@@ -87,6 +84,10 @@ class PointView(dict):
         if name not in self:
             return default
         return self[name]
+
+
+class NoSuchKnob(SpaceError):
+    """A constraint asks for a knob that the space does not have."""
 
 
 class Undecided(BaseException):
@@ -213,6 +214,8 @@ class KnobConstraint:
     def _decide(self, view: PointView) -> bool:
         try:
             return bool(self.function(view))
+        except NoSuchKnob as error:
+            raise SpaceError(f"constraint {self}: {error.args[0]}", *error.args[1:]) from None
         except Exception as error:
             seen = ", ".join(f"{name}={_shown(entity)}" for name, entity in view.items())
             raise SpaceError(
@@ -235,6 +238,13 @@ def constraint_of(function: Any) -> KnobConstraint:
             "e.g. cfg.multi_filter(lambda c: c['x'].size[1] * c['y'].size[1] <= 64)",
         )
     return KnobConstraint(function)
+
+
+def _no_such_knob(name: Any, knobs: KnobList) -> tuple[str, str]:
+    """Why, and the way out: the knob that is meant."""
+    near = get_close_matches(str(name), knobs.numbers, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return "the space has no such knob", f"{hint}knobs: {', '.join(knobs.numbers) or '(none)'}"
 
 
 def _shown(entity: Any) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.constraints import KnobConstraint, constraint_of
+from whet.search_spaces.counted import counted
 from whet.search_spaces.define import DefineKnobs
 from whet.search_spaces.entities import VirtualAxis
 from whet.search_spaces.fallback import Fallback
@@ -355,12 +356,10 @@ class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs)
 
     def __repr__(self) -> str:
         level = "" if self.level == "full" else f", {self.level}"
-        size = (
-            f"{self.range_length} configs"
-            if not self.constraints
-            else (f"{len(self.constraints)} constraints on {self.range_length} configs")
-        )
-        return f"ConfigSpace({self.template!r}, {len(self.knobs)} knobs, {size}{level})"
+        size = counted(self.range_length, "config")
+        if self.constraints:
+            size = f"{counted(len(self.constraints), 'constraint')} on {size}"
+        return f"ConfigSpace({self.template!r}, {counted(len(self.knobs), 'knob')}, {size}{level})"
 
     def _config(self, point: tuple[int, ...]) -> Config:
         pairs, kinds = self._named_choices

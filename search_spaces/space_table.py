@@ -6,6 +6,8 @@ from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING
 
+from whet.search_spaces.counted import counted
+
 if TYPE_CHECKING:
     from whet.search_spaces.space import ConfigSpace
 
@@ -28,13 +30,13 @@ def table(space: ConfigSpace) -> str:
     ]
     for constraint, count in Counter(map(str, space.constraints)).items():
         lines.append(f"  where {constraint}" + (f", {count} times" if count > 1 else ""))
-    head = f"{title}: {len(space.knobs)} knobs, {_total(space)}"
+    head = f"{title}: {counted(len(space.knobs), 'knob')}, {_total(space)}"
     return "\n".join([head, *lines, *_how(space)])
 
 
 def _total(space: ConfigSpace) -> str:
     if not space.constraints:
-        return f"{space.size:,} configs"
+        return counted(space.size, "config")
     error = space.size_error
     number = f"{space.size:,}"
     if error == inf:

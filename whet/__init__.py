@@ -229,6 +229,21 @@ __all__ = [
 ]
 
 
+_DERIVED = "whet.create_task(outputs=[C], target=...) derives a space, whet.tune searches it"
+_GRAPHS = (
+    "there are no models and graphs: whet.create_task, whet.tune and whet.build take operators"
+)
+NOT_HERE = {
+    "auto_scheduler": _DERIVED,
+    "meta_schedule": _DERIVED,
+    "micro": "there is no microTVM: module.save('kernel.o') and export_library make objects",
+    "relax": _GRAPHS,
+    "relay": _GRAPHS,
+    "rpc": "whet.tune(task, workers='ray://host:port') measures on other machines",
+}
+"""TVM's modules that are not here -> what to use instead."""
+
+
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
@@ -236,6 +251,10 @@ def __getattr__(name: str) -> Any:
         found: Any = import_module(_MODULES[name])
     elif name in _HOMES:
         found = getattr(import_module(_HOMES[name]), name)
+    elif name in NOT_HERE:
+        from whet.compiler.errors import MissingName
+
+        raise MissingName(f"whet.{name}", "Whet has no such module", NOT_HERE[name])
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found

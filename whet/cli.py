@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 import click
 
@@ -15,6 +17,7 @@ COMMANDS = {
     "best": "whet.commands.best",
     "show": "whet.commands.show",
     "report": "whet.commands.report",
+    "bench": "whet.commands.bench",
     "upgrade": "whet.commands.upgrade",
     "doctor": "whet.commands.doctor",
 }
@@ -52,7 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> int:
     """Run a command; returns the exit code as :func:`main` does."""
     try:
-        command.main(None if arguments is None else list(arguments), name, standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            command.main(
+                None if arguments is None else list(arguments), name, standalone_mode=False
+            )
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
@@ -66,6 +73,18 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> i
         click.echo("\n".join([f"{type(error).__name__}: {error}", *notes]), err=True)
         return 1
     return 0
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning as a line: the place in the code is of no use to who typed a command."""
+    click.echo(f"{category.__name__}: {message}", err=True)
 
 
 if __name__ == "__main__":

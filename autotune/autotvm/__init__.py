@@ -35,7 +35,7 @@ __all__ = [
 
 _TUNE = "whet.tune(task, trials=1000, log='whet.db')"
 _OPTIONS = f"{_TUNE[:-1]}, options=whet.MeasureOptions(...)): it builds and runs in processes"
-_LOG = "the log is a database: whet.TuningLog('whet.db'), `whet log` on the command line"
+_LOG = "the log is a database: whet.TuningLog('whet.db'), `whet best` on the command line"
 _BEST = "with whet.apply_best('whet.db'), whet.Target('llvm'): ..., or whet.build(task, log=...)"
 NOT_HERE = {
     "ApplyHistoryBest": _BEST,

@@ -10,9 +10,21 @@ from whet.autotune.autotvm.measure import MeasureOption
 from whet.autotune.result import TuneResult
 from whet.autotune.task import Task
 from whet.autotune.tune import tune
-from whet.compiler.errors import ArgumentError
+from whet.compiler.errors import ArgumentError, MissingName
 
 __all__ = ["GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner"]
+
+
+_HISTORY = "a search learns from the log's other shapes, operators and machines by itself"
+NOT_HERE = {
+    "has_next": "tune() ends by itself: result.state",
+    "load_history": f"{_HISTORY}: log_to_file(...) names the log",
+    "next_batch": "tune() asks the sampler: whet.tune(task, sampler=...)",
+    "reset": "a search goes on from its log: give another log to begin anew",
+    "set_error_threshold": "a search in which nothing works ends with a MeasureError",
+    "update": "whet.tune(task, sampler=...) takes any sampler of Optuna",
+}
+"""Names of TVM's tuners that are not here -> what to use instead."""
 
 
 class Tuner:
@@ -32,6 +44,12 @@ class Tuner:
         self.task = task
         self.seed = seed
         self.result: TuneResult | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        kind = type(self).__name__
+        if name in NOT_HERE:
+            raise MissingName(f"{kind}.{name}", "Whet has no such method", NOT_HERE[name])
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
     def tune(
         self,

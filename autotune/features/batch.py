@@ -17,6 +17,7 @@ _ACCESS = (
     ("times", 1.0), ("bytes", 1.0), ("role", 0),
 )  # fmt: skip
 _BY_PLACE = ("extent", "needed", "region", "unroll", "length", "far", "step")
+_AT_LEAST = ("extent", "needed", "region", "length", "far")  # 0 steps count as 1: no share of 0
 
 
 class Batch:
@@ -93,4 +94,6 @@ class Batch:
             )
             out[place] = numbers.reshape(m * k, *table.shape[1:])
             at += m * k
+        if name in _AT_LEAST:
+            np.maximum(out, fill, out=out)
         setattr(self, name, out)

@@ -10,6 +10,7 @@ from typing import Any
 
 from whet.autotune.features.forms import Form, Forms, Loop, Size, difference
 from whet.compiler.errors import LowerError
+from whet.compiler.te.ahead import kernel_part
 from whet.compiler.te.relations import AT, INLINE, Fuse, Rebase, Split
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.scopes import is_shared, is_virtual, thread_rank
@@ -66,10 +67,10 @@ class Nest:
 
 
 class Nests:
-    """All nests of a schedule, in the order in which they run."""
+    """All nests of a schedule's kernel, in the order in which they run."""
 
     def __init__(self, schedule: Schedule) -> None:
-        self.schedule = schedule
+        self.schedule = schedule = kernel_part(schedule)
         self.forms = Forms()
         self.of_stage: dict[Stage, Nest] = {}
         self._bodies = _with_inlined(schedule)

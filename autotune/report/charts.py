@@ -14,6 +14,7 @@ from whet.autotune.report.plot import Plot
 from whet.autotune.report.scales import Categories, Linear, Logarithmic, Scale, seconds
 from whet.autotune.report.times import STAGES, Times
 from whet.autotune.result import duration
+from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
     from whet.autotune.report.gather import TaskTrials
@@ -141,7 +142,7 @@ def _column(plot: Plot, place: int, said: str, costs: np.ndarray, step: int) -> 
     plot.dots((place + a, cost) for a, cost in shown if cost < float("inf"))
     top = plot.y.high  # type: ignore[attr-defined]
     plot.crosses((place + a, top) for a, cost in shown if cost == float("inf"))
-    text = f"{said}: {len(costs)} trials, {len(costs) - len(ok)} failed"
+    text = f"{said}: {counted(len(costs), 'trial')}, {len(costs) - len(ok)} failed"
     if not len(ok):
         plot.bar((place - 0.4, top), (place + 0.4, top), text, "box")
         return
@@ -213,6 +214,6 @@ def noise(spreads: Sequence[float]) -> Markup:
     for count, low, high in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist()):
         if count:
             more = " and more" if high == edges[-1] else ""
-            text = f"{low:.2f} to {high:.2f} %{more}: {count} trials"
+            text = f"{low:.2f} to {high:.2f} %{more}: {counted(count, 'trial')}"
             plot.bar((low, 0), (high, count), text)
     return plot.markup()

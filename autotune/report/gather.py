@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whet.autotune.recorded import peak_in
 from whet.compiler.errors import LogError
 from whet.db.decision import FINALISTS_RUN, deciding
 from whet.db.identity import device_key, plain_json
@@ -109,12 +110,7 @@ class TaskTrials:
     @property
     def peak(self) -> float:
         """FLOP/s that one core can do, as the newest run that says so has it; 0: none does."""
-        for run in reversed(self.searches):
-            asked = run.options.get("search") if isinstance(run.options, dict) else None
-            peak = asked.get("peak") if isinstance(asked, dict) else None
-            if isinstance(peak, int | float) and peak > 0:
-                return float(peak)
-        return 0.0
+        return peak_in(self.searches)
 
     @property
     def searches(self) -> list[RunRecord]:

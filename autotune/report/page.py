@@ -14,10 +14,11 @@ from whet.autotune.report.gather import TaskRuns, TaskTrials, find_tasks, read_t
 from whet.autotune.report.knobs import dimensions
 from whet.autotune.report.markup import Child, Markup, join, tag
 from whet.autotune.report.style import STYLE
-from whet.autotune.report.words import count, table, target_text
+from whet.autotune.report.words import table, target_text
 from whet.autotune.result import duration
 from whet.compiler.errors import ArgumentError
 from whet.db.identity import device_key
+from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
     from whet.db import TuningLog
@@ -177,4 +178,4 @@ def _task(place: int, data: TaskTrials, room: Room) -> Markup:
 
 
 def _nothing(task: TaskRuns) -> Markup:
-    return tag("p", f"{count(len(task.runs), 'run')} of it began, and no trial is recorded.")
+    return tag("p", f"{counted(len(task.runs), 'run')} of it began, and no trial is recorded.")

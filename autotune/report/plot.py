@@ -95,17 +95,36 @@ class Plot:
         at = {"x": _short(a), "y": _short(c), "width": _short(b - a), "height": _short(d - c)}
         self._marks.append(tag("rect", tag("title", words), class_=class_, **at))
 
-    def markup(self) -> Markup:
-        """The whole drawing."""
+    def note(
+        self,
+        point: tuple[float, float],
+        said: str,
+        aside: float = 0.0,
+        lower: float = 0.0,
+        class_: str = "note",
+    ) -> None:
+        """Words that begin at a point, moved aside and lower by units of the drawing."""
+        x, y = _short(self.across(point[0]) + aside), _short(self.down(point[1]) + lower)
+        self._marks.append(self._words(said, x=x, y=y, dy="0.32em", class_=class_))
+
+    def markup(self, *behind: Markup, **attributes: object) -> Markup:
+        """The whole drawing.
+
+        Args:
+            behind: elements that everything else is drawn over.
+            attributes: of the drawing's element, beside its own.
+        """
         return tag(
             "svg",
             tag("title", self.title),
+            behind,
             self._frame(),
             self._marks,
             viewBox=f"0 0 {self.width} {self.height}",
             role="img",
             aria_label=self.title,
             class_="plot",
+            **attributes,
         )
 
     def _frame(self) -> list[Markup]:

@@ -13,9 +13,10 @@ from whet.autotune.report.knobs import Dimension, encode, words
 from whet.autotune.report.markup import Markup, tag
 from whet.autotune.report.model import FEWEST, Predictions, cross_validate
 from whet.autotune.report.times import MEANS, STAGES, times
-from whet.autotune.report.words import count, figure, folded, table
+from whet.autotune.report.words import figure, folded, table
 from whet.autotune.result import duration
 from whet.measure.timing import spread
+from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
     from whet.autotune.report.gather import TaskTrials
@@ -86,7 +87,7 @@ def model(data: TaskTrials, found: Predictions | None, room: Room) -> list[Marku
     if found is None:
         why = (
             f"Nothing: it needs at least {FEWEST} successes of different cost and a knob that "
-            f"differs; there are {count(len(data.ok), 'success', 'successes')}."
+            f"differs; there are {counted(len(data.ok), 'success', 'successes')}."
         )
         return [head, tag("p", why)]
     seen = "knobs and loops" if data.loops is not None else "knobs"
@@ -202,7 +203,7 @@ def noise(data: TaskTrials) -> list[Markup]:
         return [head, tag("p", why, class_="soft")]
     middle, high = np.percentile(spreads, (50, 90))
     text = (
-        f"{count(len(spreads), 'trial')} with at least {FEWEST_REPEATS} repeats: half of them "
+        f"{counted(len(spreads), 'trial')} with at least {FEWEST_REPEATS} repeats: half of them "
         f"spread by less than {middle:.2%}, nine in ten by less than {high:.2%}."
     )
     return [head, figure(charts.noise(spreads), text)]

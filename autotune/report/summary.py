@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from whet.autotune.report.markup import Child, Markup, tag
 from whet.autotune.report.program import best_program
-from whet.autotune.report.words import count, data_text, date, facts, folded, table, target_text
+from whet.autotune.report.words import data_text, date, facts, folded, table, target_text
 from whet.autotune.result import duration
 from whet.db.decision import FINALISTS_RUN, judge, median_interval
 from whet.db.identity import device_name
+from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ def summary(data: TaskTrials) -> list[Markup]:
         ("best", _measured(data.best, peak)),
         ("default config", _measured(data.default, peak)),
         ("speed-up", speed_up(data)),
-        ("trials", f"{count(len(data.searched), 'trial')}, {failed:,} failed"),
+        ("trials", f"{counted(len(data.searched), 'trial')}, {failed:,} failed"),
         ("last search", _state(data.searches[-1])),
         ("best config", tag("code", str(data.best.config)) if data.best else "none"),
         ("target", target_text(task.target)),

@@ -65,8 +65,3 @@ def target_text(target: dict[str, Any]) -> str:
     kind = str(target.get("kind", "?"))
     cpu = target.get("mcpu")
     return f"{kind} -mcpu={cpu}" if cpu else kind
-
-
-def count(n: int, one: str, many: str = "") -> str:
-    """A number with its noun: ``1 trial``, ``1,234 trials``."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"

@@ -29,6 +29,9 @@ SAMPLERS = {
 EXHAUSTIVE = ("GridSampler", "BruteForceSampler")
 """Optuna's samplers that cannot be asked twice for one trial."""
 
+NEEDS = {"CmaEsSampler": ("cmaes", "cmaes"), "GPSampler": ("torch", "gp")}
+"""What a sampler of Optuna's imports beyond Optuna, and the name of ours that does without."""
+
 
 def check_sampler(sampler: Any) -> str:
     """The name of ``sampler``, for the log.
@@ -47,20 +50,41 @@ def check_sampler(sampler: Any) -> str:
             "no sampler has this name",
             f"samplers: {', '.join(SAMPLERS)}, or any optuna.samplers.BaseSampler instance",
         )
-    if hasattr(sampler, "sample_relative") and not isinstance(sampler, type):
-        name = type(sampler).__name__
-        if name in EXHAUSTIVE and type(sampler).__module__.startswith("optuna."):
+    if hasattr(sampler, "sample_relative"):
+        if isinstance(sampler, type):
             raise ArgumentError(
-                f"sampler={name}(...)",
-                "it counts through its own list of trials, which a search cannot follow",
-                'sampler="grid" counts through the space',
+                f"sampler={sampler.__name__}",
+                "this is a class, not a sampler",
+                f"make an instance: {sampler.__name__}()",
             )
+        name = type(sampler).__name__
+        if type(sampler).__module__.startswith("optuna."):
+            _check_optunas(name)
         return name
     raise ArgumentError(
         f"sampler={sampler!r}",
         f"a {type(sampler).__name__} is not a sampler",
         f"samplers: {', '.join(SAMPLERS)}, or any optuna.samplers.BaseSampler instance",
     )
+
+
+def _check_optunas(name: str) -> None:
+    """Refuse one of Optuna's own samplers that cannot work here."""
+    from importlib.util import find_spec
+
+    if name in EXHAUSTIVE:
+        raise ArgumentError(
+            f"sampler={name}(...)",
+            "it counts through its own list of trials, which a search cannot follow",
+            'sampler="grid" counts through the space',
+        )
+    package, ours = NEEDS.get(name, ("", ""))
+    if package and find_spec(package) is None:
+        raise ArgumentError(
+            f"sampler={name}(...)",
+            f"it needs the package {package!r}, which is not installed",
+            f'pip install {package}, or sampler="{ours}", which does without',
+        )
 
 
 def make_sampler(

@@ -81,6 +81,11 @@ class SpaceSampler(BaseSampler):
         self._study: Study | None = None
         self._trials = Trials(len(space.knobs))
 
+    @property
+    def name(self) -> str:
+        """Who proposes, for an error's text."""
+        return type(self).__name__
+
     @abstractmethod
     def propose(self, history: History) -> Point:
         """The point of the config to try next; valid, and not taken in ``history``."""

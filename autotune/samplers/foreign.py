@@ -43,6 +43,10 @@ class ForeignSampler(SpaceSampler):
         super().__init__(space, seed)
         self._inner = inner
 
+    @property
+    def name(self) -> str:
+        return type(self._inner).__name__
+
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class Fresh:
             return found
         raise SpaceError(
             "propose another config",
-            f"all {self._space.size} configs of the space are taken",
+            f"every config of the space is taken ({self._space.size} in all)",
             "a search ends when its space is exhausted",
         )
 

@@ -75,7 +75,8 @@ def batch_matmul(batch: int, n: int, k: int, m: int) -> Operator:
             (batch, n, m), lambda h, i, j: te.sum(a[h, i, r] * b[h, r, j], axis=r), name="C"
         )
 
-    return Operator(((batch, n, k), (batch, k, m)), graph, np.matmul)
+    shapes = ((batch, n, k), (batch, k, m))
+    return Operator(shapes, graph, np.matmul, ("batch_matmul", (batch, n, k, m)))
 
 
 def conv2d(ci: int, size: int, co: int, kernel: int, stride: int = 1) -> Operator:
@@ -103,7 +104,9 @@ def depthwise_conv2d(channels: int, size: int, kernel: int) -> Operator:
     def reference(x: np.ndarray, w: np.ndarray) -> np.ndarray:
         return np.einsum("nchwyx,cyx->nchw", _windows(x, kernel, 1), w[:, 0], optimize=True)
 
-    return Operator(((1, channels, size, size), (channels, 1, kernel, kernel)), graph, reference)
+    args = (1, channels, size, size, kernel, kernel, 1, pad)
+    shapes = ((1, channels, size, size), (channels, 1, kernel, kernel))
+    return Operator(shapes, graph, reference, ("depthwise_conv2d_nchw", args))
 
 
 def softmax(rows: int, columns: int) -> Operator:
@@ -116,7 +119,8 @@ def softmax(rows: int, columns: int) -> Operator:
         e = np.exp(x - x.max(axis=1, keepdims=True))
         return e / e.sum(axis=1, keepdims=True)
 
-    return Operator(((rows, columns),), graph, reference)
+    template = ("softmax", ((rows, columns), 1))
+    return Operator(((rows, columns),), graph, reference, template)
 
 
 def layer_norm(rows: int, columns: int) -> Operator:
@@ -129,7 +133,8 @@ def layer_norm(rows: int, columns: int) -> Operator:
         mean, variance = x.mean(axis=1, keepdims=True), x.var(axis=1, keepdims=True)
         return (x - mean) / np.sqrt(variance + 1e-5) * gamma + beta
 
-    return Operator(((rows, columns), (columns,), (columns,)), graph, reference)
+    shapes = ((rows, columns), (columns,), (columns,))
+    return Operator(shapes, graph, reference, ("layer_norm", ((rows, columns),)))
 
 
 def _windows(x: np.ndarray, kernel: int, stride: int) -> np.ndarray:

@@ -21,6 +21,7 @@ class Features:
     Attributes:
         nodes: the classes of its nodes.
         keys: the keys of its attributes.
+        kinds: the kinds of its loops.
         threads: the tags of its thread-bound loops.
         wide_loops: whether a loop counts in 64 bits.
         conditions: whether it has conditions besides the guards of tails.
@@ -29,6 +30,7 @@ class Features:
 
     nodes: set[type] = field(default_factory=set)
     keys: set[str] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
     threads: set[str] = field(default_factory=set)
     wide_loops: bool = False
     conditions: bool = False
@@ -51,6 +53,7 @@ def features_of(func: PrimFunc) -> Features:
                 found.threads.add(n.thread)
             found.wide_loops = found.wide_loops or n.var.dtype == "int64"
             found.keys.update(n.annotations)
+            found.kinds.add(n.kind)
         elif kind is s.IfThenElse:
             found.conditions = found.conditions or not n.likely
         elif kind is s.AttrStmt:

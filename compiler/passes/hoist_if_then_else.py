@@ -6,13 +6,26 @@
 
 The condition must not read what the loop writes. It leaves all loops that it is the whole body of,
 innermost first; those bound to GPU threads only with ``support_block_scope_hosting``.
+
+Statements in a row share a test, as those of an unrolled loop do:
+
+    if m > 4 and n > 0:           if m > 4:
+        C[0] = A[0]                   if n > 0:
+    if m > 4:              ->             C[0] = A[0]
+        C[1] = A[1]                   C[1] = A[1]
+
+Not where loops are GPU threads: a barrier between two statements must not come under a condition.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
+from whet.compiler.arith.keys import structural_key
 from whet.compiler.passes.context import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.function import PrimFunc
@@ -36,8 +49,74 @@ def hoist_if_then_else(func: PrimFunc, target: Target, config: PassConfig) -> Pr
         other = None if body.else_case is None else renewed(_around(n, body.else_case))
         return s.IfThenElse(body.condition, _around(n, body.then_case), other, body.likely)
 
-    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
+    def sequence(n: s.SeqStmt) -> s.Stmt:
+        n = rewrite.children(n)
+        return _sharing(n) if isinstance(n, s.SeqStmt) and not on_threads else n
+
+    on_threads = _on_threads(func.body)
+    rewrite = Rewriter({s.For: loop, s.SeqStmt: sequence, s.BufferStore: keep})
     return func.with_body(rewrite(func.body))
+
+
+def _on_threads(body: s.Stmt) -> bool:
+    """Whether any loop is bound to GPU threads."""
+    kinds = set()
+    post_order_visit(body, lambda n: kinds.add(n.kind) if isinstance(n, s.For) else None)
+    return s.THREAD_BINDING in kinds
+
+
+def _sharing(n: s.SeqStmt) -> s.Stmt:
+    """The statements, those in a row with a condition in common under one test of it."""
+    out: list[s.Stmt] = []
+    row: list[s.IfThenElse] = []
+    common: set[Hashable] = set()
+
+    def close() -> None:
+        if len(row) < 2:
+            out.extend(row)
+        else:
+            out.append(_under_one(row, common))
+        row.clear()
+
+    for part in n.seq:
+        keys = _testable(part)
+        if not row or not common & keys:
+            close()
+            common = keys
+        common = common & keys
+        if isinstance(part, s.IfThenElse) and keys:
+            row.append(part)
+        else:
+            out.append(part)
+    close()
+    return n if len(out) == len(n.seq) else s.seq(*out)
+
+
+def _testable(n: s.Stmt) -> set[Hashable]:
+    """The conditions, all of which a branch asks for, that no statement can change."""
+    if not isinstance(n, s.IfThenElse) or n.else_case is not None:
+        return set()
+    return {structural_key(c) for c in _conjuncts(n.condition) if _is_constant(c)}
+
+
+def _is_constant(c: e.PrimExpr) -> bool:
+    reads = []
+    post_order_visit(c, lambda n: reads.append(n) if isinstance(n, e.BufferLoad) else None)
+    return not reads and is_pure(c)
+
+
+def _under_one(row: list[s.IfThenElse], common: set[Hashable]) -> s.Stmt:
+    shared = [c for c in _conjuncts(row[0].condition) if structural_key(c) in common]
+    bodies: list[s.Stmt] = []
+    for n in row:
+        left = [c for c in _conjuncts(n.condition) if structural_key(c) not in common]
+        own = s.IfThenElse(ops.all_of(*left), n.then_case, None, n.likely) if left else n.then_case
+        bodies.append(own)
+    return s.IfThenElse(ops.all_of(*shared), s.seq(*bodies), None, all(n.likely for n in row))
+
+
+def _conjuncts(c: e.PrimExpr) -> list[e.PrimExpr]:
+    return [*_conjuncts(c.a), *_conjuncts(c.b)] if isinstance(c, e.And) else [c]
 
 
 def _around(n: s.For, body: s.Stmt) -> s.For:

@@ -9,8 +9,17 @@
 
 Guards that need a branch come first: of the loops in such a guard, the innermost one that is
 neither unrolled nor vectorised is split. Guards over vector lanes are cheap masks and are looked
-at only where no branch was found. At most one loop of a nest is split, so that three odd sizes do
-not make eight copies of a kernel.
+at only where no branch was found. At most one loop of a nest is split for guards, so that three odd
+sizes do not make eight copies of a kernel.
+
+Lanes that read at a clamped index are no cheap masks but gathered one by one, in the innermost loop
+even: where there are any, one more loop is split, so that its main part reads whole vectors.
+
+    for j in range(2):                          for j in range(1):
+        for jj in vectorized(8):          ->        for jj in vectorized(8):
+            T[jj] = A[min(j * 8 + jj, 9)]               T[jj] = A[j * 8 + jj]
+                                                for jj in vectorized(8):
+                                                    T[jj] = A[min(8 + jj, 9)]
 """
 
 from __future__ import annotations
@@ -26,7 +35,7 @@ from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.renew import renewed
-from whet.compiler.tir.rewrite import TABLE, Rewriter, keep, variables
+from whet.compiler.tir.rewrite import TABLE, Rewriter, keep, post_order_visit, variables
 
 _HINT = "pragma_loop_partition_hint"
 # statements around one other statement, that a partition looks through
@@ -53,13 +62,42 @@ def _nests(body: s.Stmt, options: PassConfig, hints: set[e.Var]) -> s.Stmt:
     for n in _inside(body):
         guarded = guarded or (isinstance(n, s.IfThenElse) and n.likely)
         _note_hint(n, hints)
-    if not guarded and not hints:
+    clamped = bool(_clamps(body))
+    if not guarded and not hints and not clamped:
         return body
-    for masks in (False, True):
-        out, done = _Partition(masks, options, hints).visit(body)
-        if done:
-            return out
-    return body
+    partition = _Partition(options, hints)
+    out, done = partition.visit(body)
+    if not done or clamped:
+        partition.masks, partition.clamps = True, clamped
+        out, _ = partition.visit(out)
+    return out
+
+
+def _clamps(body: s.Stmt) -> list[e.PrimExpr]:
+    """Of each index that vectorised loops clamp by a number: when its clamp does nothing."""
+    lanes = {n.var for n in _inside(body) if isinstance(n, s.For) and n.kind == s.VECTORIZED}
+    if not lanes:
+        return []
+    found: dict[int, e.PrimExpr] = {}
+
+    def in_index(n: object) -> None:
+        if not isinstance(n, (e.Min, e.Max)) or id(n) in found:
+            return
+        a, b = (bool(variables(x) & lanes) for x in (n.a, n.b))
+        if a != b and isinstance(n.b if a else n.a, e.IntImm):
+            holds = e.LE if isinstance(n, e.Min) else e.GE
+            found[id(n)] = ops.compare(holds, *((n.a, n.b) if a else (n.b, n.a)))
+
+    def visit(n: object) -> None:
+        if isinstance(n, e.BufferLoad):
+            for i in n.indices:
+                if not isinstance(i, (e.Var, e.IntImm)):
+                    post_order_visit(i, in_index)
+
+    for n in _inside(body):
+        if isinstance(n, s.BufferStore):
+            post_order_visit(n.value, visit)
+    return list(found.values())
 
 
 def _note_hint(n: s.Stmt, hints: set[e.Var]) -> None:
@@ -79,9 +117,18 @@ def _note_hint(n: s.Stmt, hints: set[e.Var]) -> None:
 
 
 class _Partition:
-    def __init__(self, masks: bool, options: PassConfig, hints: set[e.Var]) -> None:
-        self.masks = masks
+    """Splits one loop of a nest at a time.
+
+    Attributes:
+        masks: whether to look at guards over vector lanes.
+        clamps: whether to look at nothing but clamped lanes.
+    """
+
+    def __init__(self, options: PassConfig, hints: set[e.Var]) -> None:
+        self.masks = False
+        self.clamps = False
         self.hints = hints
+        self.tails: list[s.Stmt] = []  # what only few steps run is split no further
         self.constant_loops = options["partition_const_loop"]
         self.keep_single = options["no_unroll_loop_with_extent_one"]
         self.unroll_hinted = options["unroll_loop_with_partition_hint_no_interval"]
@@ -98,7 +145,7 @@ class _Partition:
         if isinstance(n, s.IfThenElse) and n.else_case is None:
             body, done = self.visit(n.then_case)
             return (s.IfThenElse(n.condition, body, None, n.likely), True) if done else (n, False)
-        if not isinstance(n, s.For):
+        if not isinstance(n, s.For) or any(n is x for x in self.tails):
             return n, False
         self.analyzer.bind_loop(n.var, n.min, n.extent)
         try:
@@ -134,11 +181,17 @@ class _Partition:
         end = end + self.analyzer.affine(loop.extent)
         first: list[Affine] = []  # the main part begins at the greatest of these
         last: list[Affine] = []  # and ends at the least of these
+        clamps = _clamps(loop.body) if self.masks else []
+        edges = [self._edge(c, loop.var, inner, 1) for c in clamps]
+        # the clamp goes when the main part is simplified, which takes numbers for its ends
+        edges = [x if x is not None and x[0].is_const else None for x in edges]
+        if self.clamps and not any(edges):
+            return loop, False
         for guard in _guards(loop.body):
-            for c in _conjuncts(guard.condition):
-                edge = self._edge(c, loop.var, inner, 1)
-                if edge is not None:
-                    (last if edge[1] else first).append(edge[0])
+            edges += [self._edge(c, loop.var, inner, 1) for c in _conjuncts(guard.condition)]
+        for edge in edges:
+            if edge is not None:
+                (last if edge[1] else first).append(edge[0])
         if not first and not last:
             if self.unroll_hinted and loop.var in self.hints and loop.kind == s.SERIAL:
                 return replace(loop, kind=s.UNROLLED), True
@@ -195,7 +248,11 @@ class _Partition:
         out = s.For(
             loop.var, lo.to_expr(), extent.to_expr(), kind, body, loop.annotations, loop.thread
         )
-        return renewed(out) if renew else out
+        if not renew:
+            return out
+        out = renewed(out)
+        self.tails.append(out)
+        return out
 
     def _edge(
         self, c: e.PrimExpr, var: e.Var, inner: dict[e.Var, str], sign: int
@@ -241,7 +298,7 @@ class _Partition:
             """Whether everything inside is over at a known step; collects the steps."""
             if isinstance(n, s.SeqStmt):
                 return all(effect(x, end) for x in n.seq)
-            if isinstance(n, (s.For, s.Allocate, s.AllocateConst, s.LetStmt)):
+            if isinstance(n, (s.For, s.Allocate, s.AllocateConst, s.LetStmt, s.AttrStmt)):
                 return effect(n.body, end)
             if isinstance(n, s.IfThenElse) and n.else_case is None and n.likely:
                 for c in _conjuncts(n.condition):

@@ -27,6 +27,7 @@ from whet.compiler.passes.rewrite_unsafe_select import rewrite_unsafe_select
 from whet.compiler.passes.simplify import simplify, simplify_loops
 from whet.compiler.passes.skip_assert import skip_assert
 from whet.compiler.passes.storage_rewrite import storage_rewrite
+from whet.compiler.passes.transpose_loads import transpose_loads
 from whet.compiler.passes.unroll_loop import unroll_loop
 from whet.compiler.passes.vectorize_loop import vectorize_loop
 from whet.compiler.target import Target
@@ -108,6 +109,13 @@ PASSES: tuple[Step, ...] = (
         "on flat indices, where a lane's step is one number; unrolled loops stay loops until "
         "a generator writes them out",
         phase=2,
+    ),
+    Step(
+        "TransposeLoads",
+        transpose_loads,
+        "on vectors, while unrolled loops are loops whose steps are compared",
+        phase=2,
+        when=lambda has, config: {s.UNROLLED, s.VECTORIZED} <= has.kinds,
     ),
     Step(
         "InjectVirtualThread",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from whet.compiler.arith import Analyzer
+from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
@@ -23,7 +23,8 @@ class Lanes:
     """Rewrites a body for ``lanes`` consecutive values of ``var``, from ``base`` on.
 
     ``trusted`` is a guard that is known to hold for some lane: what it guards may read what is the
-    same in all lanes.
+    same in all lanes. ``masked_loads``: whether the target has such instructions for lanes of 32
+    and 64 bits.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Lanes:
         lanes: int,
         analyzer: Analyzer,
         trusted: e.PrimExpr | None = None,
+        masked_loads: bool = False,
     ) -> None:
         self.var = var
         self.base = base
@@ -40,6 +42,7 @@ class Lanes:
         self.mask: e.PrimExpr | None = None
         self.analyzer = analyzer
         self.trusted = trusted
+        self.masked_loads = masked_loads
         self.some_lane = True  # whether the mask surely holds for one of the lanes
         self.lets: dict[e.Var, e.Var] = {}  # variables that differ from lane to lane -> vectors
         # node's id -> the node, which keeps the id its own, and whether it differs
@@ -177,6 +180,9 @@ class Lanes:
         if kind is e.Var:
             return e.Ramp(self.base, 1, self.lanes, dt.vector(n.dtype, self.lanes))
         if isinstance(n, e.BufferLoad):
+            blended = self._blended(n)
+            if blended is not None:
+                return blended
             index = self.index(n.indices[0], n.buffer)
             if isinstance(index, e.Broadcast):
                 shared = e.BufferLoad(n.buffer, (index.value,), n.dtype)
@@ -220,6 +226,44 @@ class Lanes:
             args = tuple(self._wide(self.value(a)) for a in n.args)
             return e.Call(dt.vector(n.dtype, self.lanes), n.op, args)
         raise NotVectorizable
+
+    def _blended(self, n: e.BufferLoad) -> e.PrimExpr | None:
+        """A load at ``rest + min(a, c)``, ``a`` growing by 1 from lane to lane; None for others.
+
+        Lanes where ``a <= c`` are read side by side, all others hold the element of the last lane.
+        With a maximum, likewise, the first lane's. Nothing is gathered lane by lane.
+        """
+        if not self.masked_loads or self.mask is not None or n.mask is not None:
+            return None
+        form, dtype = self.analyzer.affine(n.indices[0]), n.indices[0].dtype
+        moving = [(key, x, k) for key, (x, k) in form.terms.items() if self._depends(x)]
+        if len(moving) != 1 or moving[0][2] != 1 or dt.itemsize(n.dtype) not in (4, 8):
+            return None
+        key, clamp, _ = moving[0]
+        if not isinstance(clamp, (e.Min, e.Max)):
+            return None
+        a, c = (clamp.a, clamp.b) if self._depends(clamp.a) else (clamp.b, clamp.a)
+        start = self._first_lane(a)
+        if start is None or self._depends(c):
+            return None
+        least, rest, lanes = isinstance(clamp, e.Min), form.without(key), self.lanes
+        end = start.shifted(lanes - 1) if least else start
+        index = e.Ramp(rest.plus(start, 1).to_expr(dtype), 1, lanes, dt.vector(dtype, lanes))
+        edge = ops.add(rest.to_expr(dtype), type(clamp)(end.to_expr(dtype), c, dtype))
+        test = self._wide(self.value(ops.compare(e.LE if least else e.GE, a, c)))
+        whole = e.BufferLoad(n.buffer, (index,), dt.vector(n.dtype, lanes), test)
+        one = e.BufferLoad(n.buffer, (edge,), n.dtype)
+        return e.Select(test, whole, self._wide(one), whole.dtype)
+
+    def _first_lane(self, n: e.PrimExpr) -> Affine | None:
+        """What an index that grows by 1 from lane to lane is in the first one; None for others."""
+        form = self.analyzer.affine(n)
+        start = form.without(self.var)
+        if self.var not in form.terms or form.terms[self.var][1] != 1:
+            return None
+        if any(self._depends(x) for x, _ in start.terms.values()):
+            return None
+        return start.plus(self.analyzer.affine(self.base), 1)
 
     def _check_shared(self, n: e.PrimExpr) -> None:
         """Reads of what all lanes share happen even where a mask is off: they must be in range."""

@@ -40,13 +40,13 @@ def vectorize_loop(func: PrimFunc, target: Target, config: PassConfig) -> PrimFu
         n = rewrite.children(n)
         if scalar_only:
             return s.For(n.var, n.min, n.extent, s.SERIAL, n.body, n.annotations)
-        return _vectorize(n, target.vector_bytes, analyzer)
+        return _vectorize(n, target, analyzer)
 
     rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
     return func.with_body(rewrite(func.body))
 
 
-def _vectorize(loop: s.For, vector_bytes: int, analyzer: Analyzer) -> s.Stmt:
+def _vectorize(loop: s.For, target: Target, analyzer: Analyzer) -> s.Stmt:
     """The loop as vectors; a guard that holds for its last lane needs no masks."""
     assert isinstance(loop.extent, e.IntImm)
     body = loop.body
@@ -58,14 +58,14 @@ def _vectorize(loop: s.For, vector_bytes: int, analyzer: Analyzer) -> s.Stmt:
             outside = [c for c in tests if loop.var not in variables(c)]
             lanes = ops.all_of(*[c for c in tests if loop.var in variables(c)])
             guarded = s.IfThenElse(lanes, body.then_case, None, likely=True)
-            plain = _chunks(loop, body.then_case, vector_bytes, analyzer)
-            masked = _chunks(loop, guarded, vector_bytes, analyzer, trusted=lanes)
+            plain = _chunks(loop, body.then_case, target, analyzer)
+            masked = _chunks(loop, guarded, target, analyzer, trusted=lanes)
             # where not even the first lane runs, what all lanes share must not be read either
             first = substitute(lanes, {loop.var: loop.min})
             masked = _own(s.IfThenElse(first, masked, None, likely=True))
             out = s.IfThenElse(whole, plain, masked, likely=True)
             return s.IfThenElse(ops.all_of(*outside), out, None, True) if outside else out
-        return _chunks(loop, body, vector_bytes, analyzer)
+        return _chunks(loop, body, target, analyzer)
     except NotVectorizable:
         return s.For(loop.var, loop.min, loop.extent, s.SERIAL, body, loop.annotations)
 
@@ -94,25 +94,29 @@ def _holds_for_all(loop: s.For, body: s.Stmt, analyzer: Analyzer) -> e.PrimExpr 
 def _chunks(
     loop: s.For,
     body: s.Stmt,
-    vector_bytes: int,
+    target: Target,
     analyzer: Analyzer,
     trusted: e.PrimExpr | None = None,
 ) -> s.Stmt:
     """As many full vectors as there are, then ever smaller powers of two."""
     assert isinstance(loop.extent, e.IntImm)
     extent = loop.extent.value
-    width = max(vector_bytes // _widest(body), 1)
+    width = max(target.vector_bytes // _widest(body), 1)
+    # registers of 32 bytes and masked loads came to x86-64 with AVX
+    masked_loads = target.kind.name == "llvm" and target.vector_bytes >= 32
     parts: list[s.Stmt] = []
     begin = 0
     if extent >= width > 1:
         full = extent // width
         if full == 1:
-            parts.append(Lanes(loop.var, loop.min, width, analyzer, trusted).visit(body))
+            parts.append(
+                Lanes(loop.var, loop.min, width, analyzer, trusted, masked_loads).visit(body)
+            )
         else:
             part = e.Var(loop.var.name, loop.var.dtype)
             base = ops.add(loop.min, ops.multiply(part, width))
             analyzer.bind_loop(part, ops.const(0), ops.const(full))
-            vectors = Lanes(loop.var, base, width, analyzer, trusted).visit(body)
+            vectors = Lanes(loop.var, base, width, analyzer, trusted, masked_loads).visit(body)
             parts.append(s.For(part, ops.const(0), ops.const(full), s.UNROLLED, vectors))
         begin = full * width
     while begin < extent:
@@ -121,7 +125,7 @@ def _chunks(
         if lanes == 1:
             rest = substitute(body, {loop.var: base})
         else:
-            rest = Lanes(loop.var, base, lanes, analyzer, trusted).visit(body)
+            rest = Lanes(loop.var, base, lanes, analyzer, trusted, masked_loads).visit(body)
         parts.append(_own(rest) if parts else rest)
         begin += lanes
     return s.seq(*parts)

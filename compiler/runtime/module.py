@@ -11,9 +11,10 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError, ArtifactError
 from whet.compiler.runtime import source
+from whet.compiler.runtime.answering import Answering, answer_with
 from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.function import Function, UnknownFunction, answer_calls_with
+from whet.compiler.runtime.function import Function, UnknownFunction
 from whet.compiler.runtime.timing import (
     BenchmarkResult,
     check_counts,
@@ -28,7 +29,7 @@ __all__ = ["Function", "Module", "UnknownFunction", "check_loadable"]
 ENTRY = "__tvm_main__"
 
 
-class Module:
+class Module(Answering):
     """Compiled kernels, loaded into this process.
 
     Make one with :meth:`from_artifact`. Calling the module runs its entry function, the first one.
@@ -127,7 +128,7 @@ class Module:
 
     def __call__(self, *args: object, **named: object) -> None:
         fast = self._entry.fast
-        answer_calls_with(self, fast)
+        answer_with(self, fast)
         fast(*args, **named)
 
     __call__.__doc__ = Function.__call__.__doc__
@@ -167,6 +168,21 @@ class Module:
             if name in module._functions:
                 return module._functions[name]
         return self._entry if name == ENTRY else None
+
+    def pack_weights(self, *weights: object) -> Any:
+        """Weights in the layout that the entry function takes: what is computed ahead of its calls.
+
+        Args:
+            weights: arrays, in the order in which the schedule's arguments have them.
+
+        Returns:
+            The packed array, a new numpy array aligned to 64 bytes; a tuple of them where there
+            are several. It stands in a call where the weights stood.
+
+        Raises:
+            ArgumentError: the kernel takes its weights as they are, or these do not fit.
+        """
+        return self._entry.pack_weights(*weights)
 
     def get_source(self, fmt: str = "") -> str:
         """The module's code as text; in a format of an imported module, that one's.

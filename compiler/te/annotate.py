@@ -11,7 +11,7 @@ from whet.compiler.errors import ScheduleError
 from whet.compiler.te.place import Placed, axis_name
 from whet.compiler.te.relations import IterVarAttr, PragmaKey
 from whet.compiler.te.scopes import is_thread, is_virtual
-from whet.compiler.te.sizes import plain
+from whet.compiler.te.sizes import as_int, plain, size_text
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir.traced import whole
@@ -64,8 +64,12 @@ class Annotated(Placed):
         """
         self._annotate("unroll", axis, e.UNROLLED)
 
-    def parallel(self, axis: e.IterVar) -> None:
+    def parallel(self, axis: e.IterVar, grain: int | None = None) -> None:
         """Share the steps of a data-parallel loop among threads.
+
+        Each thread gets an even share of consecutive steps. With a ``grain``, it gets that many
+        steps at a time and comes back for more: for steps that differ in length, or threads that
+        do. A loop of no more steps than its grain is run by the calling thread alone.
 
         >>> A = te.placeholder((4, 6), name="A")
         >>> B = te.compute((4, 6), lambda i, j: A[i, j] + 1.0, name="B")
@@ -82,10 +86,18 @@ class Annotated(Placed):
                 for j in range(6):
                     B[i * 6 + j] = A[i * 6 + j] + float32(1.0)
 
+        Args:
+            axis: a loop of this stage.
+            grain: how many steps one hand-out takes; None: an even share for each thread.
+
         Raises:
-            ScheduleError: for a loop of a reduction.
+            ScheduleError: for a loop of a reduction, or a grain that is no number from 1 on.
         """
-        self._annotate("parallel", axis, e.PARALLELIZED)
+        more = ""
+        if grain is not None:
+            more = f", grain={size_text(grain)}"
+            grain = as_int(grain, "grain", 1, f"parallel({self.op.name}, {axis_name(axis)}{more})")
+        self._annotate("parallel", axis, e.PARALLELIZED, more, grain)
 
     def bind(self, ivar: e.IterVar, thread_ivar: e.IterVar) -> None:
         """Run the steps of a loop in the threads of a GPU: ``ivar = thread_ivar``.
@@ -224,21 +236,24 @@ class Annotated(Placed):
         )
         self.schedule.record("pragma", self._stage, (var, pragma_type, value), {}, ())
 
-    def _annotate(self, primitive: str, axis: e.IterVar, kind: int) -> None:
-        asked = f"{primitive}({self.op.name}, {axis_name(axis)})"
+    def _annotate(
+        self, primitive: str, axis: e.IterVar, kind: int, more: str = "", grain: int | None = None
+    ) -> None:
+        asked = f"{primitive}({self.op.name}, {axis_name(axis)}{more})"
         self._scheduled(asked)
         self._leaf(axis, asked)
         if axis.iter_type == e.COMM_REDUCE and kind != e.UNROLLED:
             raise ScheduleError(asked, "the steps of a reduction depend on each other", self._loops)
         attr = self.iter_var_attrs.get(axis)
         if attr is None:
-            self.iter_var_attrs[axis] = IterVarAttr(kind)
+            self.iter_var_attrs[axis] = IterVarAttr(kind, grain=grain or 0)
         elif attr.bind_thread is not None:
             tag = attr.bind_thread.thread_tag
             raise ScheduleError(asked, f"{axis_name(axis)} is bound to {tag}", self._loops)
         else:
-            self.iter_var_attrs[axis] = replace(attr, iter_type=kind)
-        self.schedule.record(primitive, self._stage, (axis,), {}, ())
+            self.iter_var_attrs[axis] = replace(attr, iter_type=kind, grain=grain or 0)
+        options = {} if grain is None else {"grain": grain}
+        self.schedule.record(primitive, self._stage, (axis,), options, ())
 
 
 def _thread_name(t: Any) -> str:

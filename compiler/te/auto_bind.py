@@ -12,7 +12,7 @@ from whet.compiler.arith import Analyzer
 from whet.compiler.target import Target
 from whet.compiler.te.axes import thread_axis
 from whet.compiler.te.extents import axis_extents
-from whet.compiler.te.relations import AT, ROOT, IterVarAttr
+from whet.compiler.te.relations import AHEAD, AT, ROOT, IterVarAttr
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.stage import Stage
 from whet.compiler.te.tensor import ComputeOp
@@ -56,7 +56,7 @@ def _is_bound(stage: Stage) -> bool:
 
 
 def _is_computed_alone(stage: Stage) -> bool:
-    return isinstance(stage.op, ComputeOp) and stage.attach_type == ROOT
+    return isinstance(stage.op, ComputeOp) and stage.attach_type in (ROOT, AHEAD)
 
 
 def _bind(stage: Stage, threads: int) -> str:

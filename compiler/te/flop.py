@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from whet.compiler.te.ahead import kernel_part
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.tensor import ComputeOp
 from whet.compiler.tir import dtype as dt
@@ -19,14 +20,15 @@ def count_flop(schedule: Schedule) -> int:
     """Additions, multiplications and the like of all stages, each element computed once.
 
     An addition and a multiplication are one operation each; so is a call such as ``exp``. Index
-    arithmetic and copies do not count. Symbolic sizes count as 1, extern statements as nothing.
+    arithmetic and copies do not count, nor does what is computed ahead of the calls. Symbolic
+    sizes count as 1, extern statements as nothing.
 
     Raises:
         ArgumentError: for anything but a schedule.
     """
     expect(schedule, (Schedule,), "count_flop(schedule)")
     total = 0
-    for stage in schedule.stages:
+    for stage in kernel_part(schedule).stages:
         op = stage.op
         if isinstance(op, ComputeOp):
             points = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LowerError
 from whet.compiler.te.relations import IterVarAttr
@@ -52,7 +52,9 @@ def loop(
         return s.nothing()
     thread = attr.bind_thread.thread_tag if attr.bind_thread is not None else ""
     racing = thread and leaf.iter_type == e.COMM_REDUCE and not apart
-    notes = {"reduction": True} if racing else {}
+    notes: dict[str, Any] = {"reduction": True} if racing else {}
+    if kind == s.PARALLEL and attr.grain:
+        notes[s.GRAIN] = attr.grain
     out: s.Stmt = s.For(
         leaf.var, ops.const(0), extent.to_expr(leaf.dtype), kind, body, notes, thread
     )

@@ -1,11 +1,11 @@
-"""Where a stage is computed: on its own, inside a loop of a reader, or in its readers."""
+"""Where a stage is computed: on its own, inside a loop of a reader, in its readers, or ahead."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
 from whet.compiler.errors import ScheduleError
-from whet.compiler.te.relations import AT, INLINE, ROOT, IterVarAttr, Relation
+from whet.compiler.te.relations import AHEAD, AT, INLINE, ROOT, IterVarAttr, Relation
 from whet.compiler.te.tensor import ComputeOp, Operation, PlaceholderOp
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -152,6 +152,55 @@ class Placed:
         self._computed(f"compute_root({self.op.name})")
         self.attach_type, self.attach_stage, self.attach_ivar = ROOT, None, None
         self.schedule.record("compute_root", self._stage, (), {}, ())
+
+    def compute_ahead(self) -> None:
+        """Compute this stage once, ahead of the kernel's calls, which take its result as an input.
+
+        For what is made of weights alone, such as a packed layout: what does not change from call
+        to call. The stage, and what is computed for it alone, becomes a function of its own, named
+        like the kernel with ``_ahead``; in the kernel's arguments the stage stands where the input
+        stood that it is computed from (the first of several). ``Module.pack_weights`` calls it.
+
+        >>> W = te.placeholder((8, 3), name="W")
+        >>> x = te.placeholder((3, 8), name="x")
+        >>> P = te.compute((3, 8), lambda i, j: W[j, i], name="P")
+        >>> y = te.compute((3, 8), lambda i, j: P[i, j] * x[i, j], name="y")
+        >>> s = te.create_schedule(y.op)
+        >>> print(lower(s, [W, x, y]))
+        def main(W: float32[24], x: float32[24], y: float32[24]):
+            P = allocate([24], "float32", "global")
+            for i in range(3):
+                for j in range(8):
+                    P[i * 8 + j] = W[j * 3 + i]
+            for i_1 in range(3):
+                for j_1 in range(8):
+                    y[i_1 * 8 + j_1] = P[i_1 * 8 + j_1] * x[i_1 * 8 + j_1]
+        >>> s[P].compute_ahead()
+        >>> print(lower(s, [W, x, y]))
+        def main(P: float32[24], x: float32[24], y: float32[24]):
+            for i in range(3):
+                for j in range(8):
+                    y[i * 8 + j] = P[i * 8 + j] * x[i * 8 + j]
+        <BLANKLINE>
+        def main_ahead(W: float32[24], P: float32[24]):
+            for i in range(3):
+                for j in range(8):
+                    P[i * 8 + j] = W[j * 3 + i]
+
+        The kernel's calls are what is measured: neither a cost nor a count of operations holds what
+        is computed ahead.
+
+        Raises:
+            ScheduleError: for an input, an output, or several results at once; for a stage that is
+                computed from no input, from another that is computed ahead, or from an input that
+                the kernel or another stage computed ahead reads, too.
+        """
+        self._computed(f"compute_ahead({self.op.name})")
+        from whet.compiler.te.ahead import ahead_stages, check_ahead
+
+        check_ahead(self.schedule, [*ahead_stages(self.schedule), self._stage])
+        self.attach_type, self.attach_stage, self.attach_ivar = AHEAD, None, None
+        self.schedule.record("compute_ahead", self._stage, (), {}, ())
 
     # what is checked, and what errors show
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 
-# where a stage is computed, with TVM's numbers: on its own, in its readers, at a loop of another
-ROOT, INLINE, AT = 1, 2, 4
+# where a stage is computed, with TVM's numbers: on its own, in its readers, at a loop of another;
+# and one that TVM has not: before the kernel is called
+ROOT, INLINE, AT, AHEAD = 1, 2, 4, 6
 
 # a loop's kind in the loop IR by its iter_type in the schedule
 _KINDS = {e.UNROLLED: s.UNROLLED, e.VECTORIZED: s.VECTORIZED, e.PARALLELIZED: s.PARALLEL}
@@ -72,6 +73,7 @@ class IterVarAttr:
             numbers).
         bind_thread: the thread axis that runs the loop.
         pragma_keys, pragma_values: what ``pragma`` has said, in order.
+        grain: how many steps of a parallel loop one hand-out takes; 0: an even share each.
         dim_align_factor, dim_align_offset: what ``storage_align`` has said; a factor of 0 is none.
     """
 
@@ -81,6 +83,7 @@ class IterVarAttr:
     pragma_values: tuple[e.PrimExpr | None, ...] = ()
     dim_align_factor: int = 0
     dim_align_offset: int = 0
+    grain: int = 0
 
     @property
     def kind(self) -> str:

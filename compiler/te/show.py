@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from whet.compiler.errors import ScheduleError, WhetError
 from whet.compiler.te.drawing import Box, Loop, clean, svg
 from whet.compiler.te.extents import axis_extents
-from whet.compiler.te.relations import AT, INLINE, IterVarAttr
+from whet.compiler.te.relations import AHEAD, AT, INLINE, IterVarAttr
 from whet.compiler.te.tensor import ComputeOp, PlaceholderOp
 from whet.compiler.tir import expr as e
 
@@ -135,6 +135,10 @@ class _Boxes:
             out.append(scope)
         if stage.double_buffered:
             out.append("double buffered")
+        if stage.attach_type == AHEAD:
+            out.append("computed ahead of the calls")
+        if stage.nontemporal:
+            out.append("stored past the caches")
         if stage.launch_threads:
             out.append("in threads " + ", ".join(t.thread_tag for t in stage.launch_threads))
         return out

@@ -66,7 +66,7 @@ def as_int(value: Any, name: str, least: int, asked: str) -> int:
         raise ScheduleError(asked, f"{name} must be an integer, not {size_text(value)}")
     if value < least:
         raise ScheduleError(asked, f"{name} must be at least {least}")
-    return int(value)
+    return whole(value)
 
 
 def size_text(value: Any) -> str:

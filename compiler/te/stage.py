@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.te.annotate import Annotated
 from whet.compiler.te.loops import Loops
 from whet.compiler.te.relations import (
+    AHEAD,
     AT,
     INLINE,
     ROOT,
@@ -21,7 +22,18 @@ from whet.compiler.te.stored import Stored
 from whet.compiler.te.tensor import ComputeOp, Operation
 from whet.compiler.tir import expr as e
 
-__all__ = ["AT", "INLINE", "ROOT", "Fuse", "IterVarAttr", "Rebase", "Singleton", "Split", "Stage"]
+__all__ = [
+    "AHEAD",
+    "AT",
+    "INLINE",
+    "ROOT",
+    "Fuse",
+    "IterVarAttr",
+    "Rebase",
+    "Singleton",
+    "Split",
+    "Stage",
+]
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -38,12 +50,13 @@ class Stage(Loops, Annotated, Stored):
         all_iter_vars: the axes of the operation and everything made of them.
         relations: how they were made, in order.
         iter_var_attrs: axis -> what was said of it (:class:`IterVarAttr`).
-        attach_type: computed on its own (1), inlined (2), or at a loop of another stage (4), which
-            ``attach_stage`` and ``attach_ivar`` name.
+        attach_type: computed on its own (1), inlined (2), at a loop of another stage (4), which
+            ``attach_stage`` and ``attach_ivar`` name, or ahead of the kernel's calls (6).
         scope: where its result is kept, e.g. ``"global"`` or ``"local"``; empty for the default.
         store_predicate: the condition under which it stores.
         launch_threads: the thread axes that run the whole stage.
         double_buffered: whether ``double_buffer`` was asked for.
+        nontemporal: the alignment that ``store_nontemporal`` asks for; 0: it was not asked for.
         group: None, and ``num_child_stages`` 0: stages are not grouped.
     """
 
@@ -59,6 +72,7 @@ class Stage(Loops, Annotated, Stored):
         self.store_predicate: e.PrimExpr | None = None
         self.launch_threads: list[e.IterVar] = []
         self.double_buffered = False
+        self.nontemporal = 0
         self.group: Any = None
         self.num_child_stages = 0
         self.reset_axes()

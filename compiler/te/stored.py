@@ -9,6 +9,7 @@ from whet.compiler.errors import ScheduleError, WhetError
 from whet.compiler.te.place import Placed, axis_name
 from whet.compiler.te.scopes import SCOPES, is_scope
 from whet.compiler.te.sizes import as_int, plain, size_text
+from whet.compiler.te.tensor import ComputeOp
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 
@@ -19,6 +20,7 @@ class Stored(Placed):
     scope: str
     store_predicate: e.PrimExpr | None
     double_buffered: bool
+    nontemporal: int
 
     def set_scope(self, scope: str) -> None:
         """Keep the stage's result in a storage scope: ``"global"``, ``"shared"``, ``"local"`` ...
@@ -106,8 +108,8 @@ class Stored(Placed):
             )
         if self.is_output:
             raise ScheduleError(asked, f"{self.op.name} is an output, which its caller lays out")
-        by = as_int(factor, "factor", 1, asked)
-        more = as_int(offset, "offset", 0, asked)
+        by = int(as_int(factor, "factor", 1, asked))
+        more = int(as_int(offset, "offset", 0, asked))
         self.iter_var_attrs[axis] = replace(
             self._attr(axis), dim_align_factor=by, dim_align_offset=more
         )
@@ -151,6 +153,60 @@ class Stored(Placed):
             raise ScheduleError(asked, f"{self.op.name} is an output: there is one, its caller's")
         self.double_buffered = True
         self.schedule.record("double_buffer", self._stage, (), {}, ())
+
+    def store_nontemporal(self, align: int = 16) -> None:
+        """Store past the caches: for results that are larger than a cache and not read again soon.
+
+        A line of memory is then written without being read first, and the caches keep what else
+        they hold. It concerns vectors whose address is a multiple of 16 bytes, which is found out
+        as the kernel runs; others are stored as ever. A kernel waits for such stores before it
+        returns. Generators that have no such stores ignore it.
+
+        >>> A = te.placeholder((10,), name="A")
+        >>> B = te.compute((10,), lambda i: A[i] + 1.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> s[B].vectorize(B.op.axis[0])
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[10], B: float32[10]):
+            B[ramp(0, 1, 8)] = A[ramp(0, 1, 8)] + broadcast(float32(1.0), 8)
+            B[ramp(8, 1, 2)] = A[ramp(8, 1, 2)] + broadcast(float32(1.0), 2)
+        >>> s[B].store_nontemporal()
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[10], B: float32[10]):
+            attr(B, 'store_nontemporal', 1)
+            B[ramp(0, 1, 8)] = A[ramp(0, 1, 8)] + broadcast(float32(1.0), 8)
+            B[ramp(8, 1, 2)] = A[ramp(8, 1, 2)] + broadcast(float32(1.0), 2)
+
+        Args:
+            align: a power of two of bytes. Memory that does not begin at a multiple of it is stored
+                as ever. 64 is for loops that leave a line of memory before the next one is begun:
+                halves of lines that are stored past the caches cost more than they save.
+
+        Raises:
+            ScheduleError: for an input, what is inlined or extern, or a reduction, which reads its
+                own result; for another alignment.
+        """
+        asked = f"store_nontemporal({self.op.name})"
+        self._scheduled(asked)
+        whole = int(as_int(align, "align", 16, asked))
+        if whole & (whole - 1):
+            raise ScheduleError(asked, f"align={whole} is no power of two", "16, or 64 for lines")
+        if not isinstance(self.op, ComputeOp):
+            raise ScheduleError(
+                asked,
+                f"{self.op.name} is extern: its own code stores",
+                "mark a stage that te.compute made",
+            )
+        if self.op.reduce_axis:
+            raise ScheduleError(
+                asked,
+                f"{self.op.name} is a reduction over "
+                f"{', '.join(a.var.name for a in self.op.reduce_axis)}: it reads what it stored",
+                f'sum up in cache_write({self.op.name}, "local") and mark the copy that remains',
+            )
+        self.nontemporal = whole
+        more = {} if whole == 16 else {"align": whole}
+        self.schedule.record("store_nontemporal", self._stage, (), more, ())
 
     def set_store_predicate(self, predicate: Any) -> None:
         """Store only where a condition holds: ``if predicate: stage[...] = ...``.

@@ -98,8 +98,13 @@ def stored(
 
 
 def buffered(stage: Stage, buffers: list[Buffer], nest: s.Stmt) -> s.Stmt:
-    """A stage's loops, marked where two buffers in turns were asked for."""
-    if stage.double_buffered:
-        for b in buffers:
-            nest = s.AttrStmt(b, "double_buffer_scope", ops.const(1), nest)
+    """A stage's loops, marked where two buffers in turns or non-temporal stores were asked for."""
+    whole = stage.nontemporal
+    keys = (
+        ("double_buffer_scope", int(stage.double_buffered)),
+        (s.NONTEMPORAL, whole if whole > 16 else min(whole, 1)),
+    )
+    for key, value in keys:
+        for b in buffers if value else ():
+            nest = s.AttrStmt(b, key, ops.const(value), nest)
     return nest

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 ON_SCHEDULE = frozenset({"cache_read", "cache_write", "rfactor", "normalize"})
 ON_STAGE = frozenset({
     "split", "fuse", "reorder", "tile", "vectorize", "unroll", "parallel", "bind", "env_threads",
-    "pragma", "compute_at", "compute_inline", "compute_root", "set_scope", "storage_align",
-    "double_buffer", "set_store_predicate",
+    "pragma", "compute_at", "compute_inline", "compute_root", "compute_ahead", "set_scope",
+    "storage_align", "double_buffer", "set_store_predicate", "store_nontemporal",
 })  # fmt: skip
 
 

@@ -13,6 +13,10 @@ from whet.compiler.tir.expr import IntImm, IterVar, PrimExpr, Range, Var
 
 SERIAL, PARALLEL, VECTORIZED, UNROLLED = "serial", "parallel", "vectorized", "unrolled"
 THREAD_BINDING = "thread_binding"
+# the key of an annotation: how many steps of a parallel loop one hand-out takes
+GRAIN = "grain"
+# the key of an attribute: a buffer's vectors are stored past the caches
+NONTEMPORAL = "store_nontemporal"
 
 
 class ForKind:

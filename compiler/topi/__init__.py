@@ -1,6 +1,6 @@
 """Operators: what they compute, whatever the schedule, and the table of their schedules."""
 
-from whet.compiler.topi import cuda, generic, nn, tag, utils, x86
+from whet.compiler.topi import cuda, generic, image, nn, tag, utils, x86
 from whet.compiler.topi.broadcast import (
     add,
     bitwise_and,
@@ -62,6 +62,13 @@ from whet.compiler.topi.elemwise import (
     trunc,
     zeros,
 )
+from whet.compiler.topi.gather import (
+    gather,
+    gather_nd,
+)
+from whet.compiler.topi.layout import (
+    layout_transform,
+)
 from whet.compiler.topi.matmul import (
     matmul,
 )
@@ -77,6 +84,10 @@ from whet.compiler.topi.reduction import (
     min,
     prod,
     sum,
+)
+from whet.compiler.topi.scan import (
+    cumprod,
+    cumsum,
 )
 from whet.compiler.topi.schedules import (
     SCHEDULES,
@@ -118,6 +129,8 @@ __all__ = [
     "concatenate",
     "cos",
     "cuda",
+    "cumprod",
+    "cumsum",
     "divide",
     "elemwise_sum",
     "equal",
@@ -131,13 +144,17 @@ __all__ = [
     "floor_mod",
     "full",
     "full_like",
+    "gather",
+    "gather_nd",
     "generic",
     "greater",
     "greater_equal",
     "identity",
+    "image",
     "isfinite",
     "isinf",
     "isnan",
+    "layout_transform",
     "left_shift",
     "less",
     "less_equal",

@@ -1,13 +1,16 @@
-"""Padding with a constant."""
+"""Padding: with a constant, and with elements of the tensor itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
-from whet.compiler.tir import PrimExpr
+from whet.compiler.tir import PrimExpr, ops
+from whet.compiler.topi import tag
+from whet.compiler.topi.shapes import static
 
 
 def pad(
@@ -16,25 +19,30 @@ def pad(
     after: Sequence[int] | None = None,
     value: float = 0.0,
     name: str = "pad",
+    mode: str = "constant",
 ) -> Tensor:
     """``data`` with ``before[d]`` elements in front of dimension ``d`` and ``after[d]`` behind it.
 
     Args:
         data: any tensor.
         before, after: one int >= 0 a dimension; ``after`` is ``before`` unless given.
-        value: what the new elements are.
+        value: what the new elements are in mode ``"constant"``.
+        name: of the operation.
+        mode: numpy's ``"constant"``, ``"edge"`` (the nearest element), ``"reflect"`` (mirrored at
+            the last element), ``"symmetric"`` (mirrored behind it), ``"wrap"`` (the other end).
+
+    Raises:
+        ArgumentError: numbers that do not fit the dimensions, or another mode.
     """
     after = before if after is None else after
+    asked = f"pad({data.name}, {list(before)}, {list(after)})"
     if len(before) != data.ndim or len(after) != data.ndim:
-        raise ArgumentError(
-            f"pad({data.name}, {list(before)}, {list(after)})",
-            f"{data.name} has {data.ndim} dimensions: give as many numbers",
-        )
+        raise ArgumentError(asked, f"{data.name} has {data.ndim} dimensions: give as many numbers")
     if min([*before, *after], default=0) < 0:
-        raise ArgumentError(
-            f"pad({data.name}, {list(before)}, {list(after)})", "padding must not be negative"
-        )
+        raise ArgumentError(asked, "padding must not be negative")
     shape = [d + (b + a) for d, b, a in zip(data.shape, before, after)]
+    if mode != "constant":
+        return _mirrored(data, tuple(before), tuple(after), mode, shape, name)
 
     def element(*index: PrimExpr) -> PrimExpr:
         tests = []
@@ -51,3 +59,107 @@ def pad(
         return te.if_then_else(te.all(*tests), inside, te.const(value, data.dtype))
 
     return te.compute(tuple(shape), element, name=name, tag="injective,pad")
+
+
+def _edge(x: Any, n: Any) -> Any:
+    return ops.maximum(ops.minimum(x, n - 1), 0)
+
+
+def _reflect(x: Any, n: Any) -> Any:
+    back = ops.select(x < 0, ops.negate(x), x)
+    return ops.minimum(back, (n - 1) * 2 - back)
+
+
+def _symmetric(x: Any, n: Any) -> Any:
+    back = ops.select(x < 0, ops.const(-1) - x, x)
+    return ops.minimum(back, n * 2 - 1 - back)
+
+
+def _wrap(x: Any, n: Any) -> Any:
+    return ops.floormod(x, n)
+
+
+# mode -> from a place outside to the one inside; and from an extent to the most that may be padded
+_MODES: dict[str, tuple[Callable[[Any, Any], Any], Callable[[int], int]]] = {
+    "edge": (_edge, lambda n: 2**31 if n else 0),
+    "reflect": (_reflect, lambda n: max(n - 1, 0)),
+    "symmetric": (_symmetric, lambda n: n),
+    "wrap": (_wrap, lambda n: 2**31 if n else 0),
+}
+
+
+def _mirrored(
+    data: Tensor,
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    mode: str,
+    shape: Sequence[Any],
+    name: str,
+) -> Tensor:
+    asked = f"pad({data.name}, {list(before)}, {list(after)}, mode={mode!r})"
+    if mode not in _MODES:
+        raise ArgumentError(asked, "there is no such mode", f"modes: constant, {', '.join(_MODES)}")
+    inside, most = _MODES[mode]
+    for k, (d, b, a) in enumerate(zip(data.shape, before, after)):
+        n = static(d, asked)
+        if max(b, a) > most(n):
+            raise ArgumentError(
+                asked,
+                f"dimension {k} of {n} elements has no {max(b, a)} to repeat",
+                f"at most {most(n)} here, or mode='constant'",
+            )
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        parts = zip(index, data.shape, before, after)
+        return data(*[inside(i - b, d) if b or a else i for i, d, b, a in parts])
+
+    return te.compute(tuple(shape), element, name=name, tag=tag.INJECTIVE)
+
+
+def mirror_pad(
+    data: Tensor,
+    pad_before: Sequence[int],
+    pad_after: Sequence[int] | None = None,
+    mode: str = "SYMMETRIC",
+    name: str = "MirrorPadInput",
+) -> Tensor:
+    """Padding that is mirrored, at the last element (``"REFLECT"``) or behind it (``"SYMMETRIC"``).
+
+    Raises:
+        ArgumentError: another mode, or more than there is to mirror.
+    """
+    if mode not in ("REFLECT", "SYMMETRIC"):
+        raise ArgumentError(
+            f"mirror_pad({data}, mode={mode!r})", "modes are 'REFLECT' and 'SYMMETRIC'"
+        )
+    return pad(data, pad_before, pad_after, name=name, mode=mode.lower())
+
+
+def reflect_pad(
+    data: Tensor,
+    pad_before: Sequence[int],
+    pad_after: Sequence[int] | None = None,
+    name: str = "ReflectPadInput",
+) -> Tensor:
+    """Padding that is mirrored at the last element, which is not repeated."""
+    return pad(data, pad_before, pad_after, name=name, mode="reflect")
+
+
+def replicate_pad(
+    data: Tensor,
+    pad_before: Sequence[int],
+    pad_after: Sequence[int] | None = None,
+    name: str = "ReplicatePadInput",
+) -> Tensor:
+    """Padding that repeats the nearest element."""
+    return pad(data, pad_before, pad_after, name=name, mode="edge")
+
+
+def circular_pad(
+    data: Tensor,
+    pad_before: Sequence[int],
+    pad_after: Sequence[int] | None = None,
+    name: str = "CircularPadInput",
+) -> Tensor:
+    """Padding with what stands at the other end."""
+    return pad(data, pad_before, pad_after, name=name, mode="wrap")

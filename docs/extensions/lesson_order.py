@@ -7,6 +7,7 @@ LESSONS = (
     "schedule_primitives.py",
     "tuning_a_matmul.py",
     "tuning_without_a_template.py",
+    "fast_matmul.py",
 )
 
 

@@ -11,32 +11,42 @@ def vector_registers(target: Target) -> int:
     return 32 if target.vector_bytes >= 64 or triple.startswith(("aarch64", "arm64")) else 16
 
 
-def register_tiles(
-    target: Target, lanes: int, rows_at_most: int, columns_at_most: int
-) -> list[tuple[int, int]]:
+#: accumulators that hide the latency of two fused multiply-adds a cycle, with some to spare
+_BUSY = 10
+#: a tile that should take so much longer than the best one is not worth trying
+_WORST = 1.3
+_MOST = 16  # tiles
+
+
+def register_tiles(target: Target, lanes: int, rows: int, columns: int) -> list[tuple[int, int]]:
     """Tiles of (rows, columns) whose accumulators fit the registers, the best guess first.
 
-    A step of a tile of r rows and v vectors loads v vectors and r scalars for r * v operations:
-    the nearer to square and the larger, the fewer loads. One register is kept for the scalar and
-    v for the vectors of the panel.
+    A step of a tile of r rows and v vectors loads v vectors and r scalars for r * v operations.
+    One register is kept for the scalar and v for the vectors of the panel.
 
     Args:
         target: whose registers.
         lanes: elements in a vector.
-        rows_at_most, columns_at_most: the matrix's size; no tile is much larger than it.
+        rows, columns: the matrix's size: what hangs over its edges is computed for nothing.
     """
     registers = vector_registers(target)
     found: list[tuple[float, tuple[int, int]]] = []
-    for v in (1, 2, 3, 4, 6):
-        if v > 1 and (v - 1) * lanes >= columns_at_most:
-            continue
+    for v in range(1, registers // 2):
+        if v > 1 and (v - 1) * lanes >= columns:
+            break
         for r in range(1, registers - 1):
-            used = r * v + v + 1
-            if used > registers or (r > 1 and r > rows_at_most):
-                continue
+            if r * v + v + 1 > registers or r > rows:
+                break
             loads = (r + v) / (r * v)
-            found.append((loads, (r, v * lanes)))
+            waste = _covered(rows, r) * _covered(columns, v * lanes)
+            cost = (max(1.0, 1.2 * loads, _BUSY / (r * v)) + loads / 3) * waste
+            found.append((cost, (r, v * lanes)))
     found.sort(key=lambda t: (t[0], -t[1][0]))
-    # a tile that needs over four times the loads of the best is never the answer
-    best = found[0][0]
-    return [tile for loads, tile in found if loads <= 4 * best]
+    # one row reuses nothing: memory decides, not the registers
+    worst = _WORST * found[0][0] if rows > 1 else float("inf")
+    return [tile for cost, tile in found if cost <= worst][:_MOST]
+
+
+def _covered(extent: int, tile: int) -> float:
+    """How many times an extent its tiles cover: 1 where they divide it."""
+    return -(-extent // tile) * tile / extent

@@ -32,6 +32,19 @@ def template_of(
     Raises:
         ArgumentError: anything else.
     """
+    wanted, taken = checked(outputs, args)
+    return derived(wanted, taken, _label(name, wanted))
+
+
+def checked(outputs: Any, args: Any = None) -> tuple[list[Tensor], list[Tensor]]:
+    """The outputs of a graph and what its kernel takes, if they can be scheduled by rules.
+
+    Args:
+        outputs, args: as in :func:`template_of`.
+
+    Raises:
+        ArgumentError: they cannot.
+    """
     wanted = _tensors(outputs, "outputs")
     if not wanted:
         raise ArgumentError(
@@ -47,8 +60,7 @@ def template_of(
             )
     for op in ops:
         _check_extents(op)
-    taken = _arguments(args, wanted, ops)
-    return derived(wanted, taken, _label(name, wanted))
+    return wanted, _arguments(args, wanted, ops)
 
 
 def _tensors(given: Any, which: str) -> list[Tensor]:

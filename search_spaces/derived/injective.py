@@ -9,17 +9,21 @@ Elementwise: all loops are one, in vectors.     Broadcasts: rows, and vectors wi
 Transposes: blocks that the cache holds, both ways.
 
     parallel i, j:
-        for v:
-            C[i*32 + v, j*8 + ramp(8)] = A[j*8 + ramp(8), i*32 + v]
+        for v in unrolled(8):
+            C[i*8 + v, j*8 + ramp(8)] = A[j*8 + ramp(8), i*8 + v]
+
+As many steps as lanes are a square, which the compiler turns in registers (TransposeLoads).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.target import Target
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.tensor import Tensor
+from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import IterVar
 from whet.search_spaces.define import DefineKnobs
 from whet.search_spaces.derived.cost import EXPENSIVE
@@ -28,6 +32,7 @@ from whet.search_spaces.derived.loops import (
     around,
     contiguous,
     define_parallel,
+    define_stream,
     extent_of,
     fused,
     lanes_of,
@@ -40,6 +45,9 @@ from whet.search_spaces.derived.loops import (
 _ROWS_A_THREAD = 4
 _TILES = (4, 8, 16, 32, 64)
 _LARGEST_TILE = 1024
+_LINE = 64  # bytes
+# Steps that may be written out: elements, or squares.
+_MOST_UNROLLED = (16, 4)
 
 
 class Injective:
@@ -92,12 +100,15 @@ def _flat(s: Schedule, group: Group, lanes: int, cfg: DefineKnobs, target: Targe
     first = sizes[min(1, len(sizes) - 1)]
     cfg.define_knob(group.knob("vector"), sizes, default=first, quick=around(sizes, first))
     _define_unroll(group, node.points, sizes[-1], cfg)
+    stream = define_stream(cfg, group)
     parallel = define_parallel(cfg, group, target)
     if _inlined(s, group, cfg, {"vector": sizes[0], "unroll": 1, "parallel": False}, target):
         return
     axis = fused(s, tensor, list(s[tensor].op.axis))
     assert axis is not None
     loops = _vectors(s, group, axis, cfg)
+    if stream:
+        s[tensor].store_nontemporal()
     if parallel and len(loops) > 1:
         s[tensor].parallel(loops[0])
 
@@ -110,12 +121,15 @@ def _rows(s: Schedule, group: Group, lanes: int, cfg: DefineKnobs, target: Targe
     sizes = list(dict.fromkeys((1, *sizes)))
     cfg.define_knob(group.knob("vector"), sizes, default=first, quick=around(sizes, first))
     _define_unroll(group, extent, sizes[-1], cfg)
+    stream = define_stream(cfg, group)
     parallel = define_parallel(cfg, group, target)
     if _inlined(s, group, cfg, {"vector": 1, "unroll": 1, "parallel": False}, target):
         return
     *outer, last = s[tensor].op.axis
     row = fused(s, tensor, outer)
     loops = _vectors(s, group, last, cfg)
+    if stream:
+        s[tensor].store_nontemporal()
     if not parallel:
         return
     few = node.points // extent < _ROWS_A_THREAD * target.num_threads
@@ -133,39 +147,92 @@ def _blocks(
     tensor = group.anchor.tensor
     axes = list(s[tensor].op.axis)
     across, along = axes[crossing], axes[-1]
-    tiles = [
-        (a, b)
-        for a in _fitting(extent_of(across))
-        for b in _fitting(extent_of(along))
-        if a * b <= _LARGEST_TILE
-    ]
-    # Few lines of a row each are read, and whole lines of them: caches are not fully associative.
-    wanted = (tiles[-1][0], min(lanes, tiles[-1][1]))
-    default = wanted if wanted in tiles else tiles[-1]
-    quick = [t for t in tiles if t[1] in (default[1], default[1] // 2)]
-    cfg.define_knob(group.knob("tile"), tiles, default=default, quick=quick)
-    ways = ["store", "load", "none"]
-    cfg.define_knob(group.knob("vector"), ways, default="store", quick=["none"])
-    cfg.define_knob(group.knob("unroll"), [False, True], default=False)
+    square = _square(group.anchor, lanes, extent_of(across), extent_of(along))
+    first = _define_blocks(group, extent_of(across), extent_of(along), lanes, square, cfg)
+    stream = square > 0 and _whole_lines(group.last) and define_stream(cfg, group)
     parallel = define_parallel(cfg, group, target)
-    first = {"tile": tiles[0], "vector": "store", "unroll": False, "parallel": False}
     if _inlined(s, group, cfg, first, target):
         return
-    a, b = cfg[group.knob("tile")].val
+    (a, b), way = (cfg[group.knob(name)].val for name in ("tile", "vector"))
     stage = s[tensor]
     ao, ai = stage.split(across, factor=a)
     bo, bi = stage.split(along, factor=b)
     others = [x for x in axes if x is not across and x is not along]
-    way = cfg[group.knob("vector")].val
-    inner = (bi, ai) if way == "load" else (ai, bi)
-    stage.reorder(*others, ao, bo, *inner)
-    if way != "none" and (a if way == "load" else b) > 1:
-        stage.vectorize(inner[1])
-    if cfg[group.knob("unroll")].val and (b if way == "load" else a) <= 16:
-        stage.unroll(inner[0])
-    outer = fused(s, tensor, [*others, ao, bo])
-    if parallel and outer is not None:
-        stage.parallel(outer)
+    outer = [ao, bo] if cfg[group.knob("order")].val == "rows" else [bo, ao]
+    if way == "turn":
+        am, ai = stage.split(ai, factor=square)
+        bm, bi = stage.split(bi, factor=square)
+        stage.reorder(*others, *outer, am, bm, ai, bi)
+        stage.unroll(ai)
+        stage.vectorize(bi)
+        unrolled, steps = bm, b // square
+    else:
+        inner = (bi, ai) if way == "load" else (ai, bi)
+        stage.reorder(*others, *outer, *inner)
+        if way != "none" and (a if way == "load" else b) > 1:
+            stage.vectorize(inner[1])
+        unrolled, steps = inner[0], b if way == "load" else a
+    if cfg[group.knob("unroll")].val and steps <= _MOST_UNROLLED[way == "turn"]:
+        stage.unroll(unrolled)
+    if stream:
+        stage.store_nontemporal(align=_LINE)
+    loop = fused(s, tensor, [*others, *outer])
+    if parallel and loop is not None:
+        stage.parallel(loop)
+
+
+def _square(node: Node, lanes: int, across: int, along: int) -> int:
+    """The steps and lanes of a square that is turned in registers; 0: there is none."""
+    fits = dt.itemsize(node.dtype) in (4, 8) and min(across, along) >= lanes >= 2
+    return lanes if fits and not node.is_guarded else 0
+
+
+def _whole_lines(node: Node) -> bool:
+    """Whether rows begin where lines of memory do, if the first one does."""
+    return node.extents[-1] * dt.itemsize(node.dtype) % _LINE == 0
+
+
+def _define_blocks(
+    group: Group, across: int, along: int, lanes: int, square: int, cfg: DefineKnobs
+) -> dict[str, Any]:
+    """The knobs of blocks; each one's first choice."""
+    tiles = [(a, b) for a in _fitting(across) for b in _fitting(along) if a * b <= _LARGEST_TILE]
+    if square:
+        # Two squares write whole lines of each row, four are as fast as they come.
+        wanted = (2 * square, 4 * square)
+    else:
+        # Few lines of a row each are read, and whole lines: caches are not fully associative.
+        wanted = (tiles[-1][0], min(lanes, tiles[-1][1]))
+    default = wanted if wanted in tiles else tiles[-1]
+    quick = [t for t in tiles if t[1] in (default[1], default[1] // 2)]
+    cfg.define_knob(group.knob("tile"), tiles, default=default, quick=quick)
+    ways = ["turn", "store", "load", "none"] if square else ["store", "load", "none"]
+    cfg.define_knob(group.knob("vector"), ways, default=ways[0], quick=ways[:1])
+    # One order reads in order and writes across, the other the other way round.
+    cfg.define_knob(
+        group.knob("order"), ["columns", "rows"], default="columns" if square else "rows"
+    )
+    cfg.define_knob(group.knob("unroll"), [False, True], default=bool(square))
+    if square:
+        cfg.multi_filter(_Holds(group.knob("tile"), group.knob("vector"), square))
+    return {
+        "tile": tiles[-1], "vector": ways[0], "order": "columns", "unroll": False, "parallel": False
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Holds:
+    """A constraint: a tile whose squares are turned is made of whole ones."""
+
+    tile: str
+    way: str
+    square: int
+
+    def __call__(self, view: Any) -> bool:
+        return view[self.way].val != "turn" or min(view[self.tile].val) >= self.square
+
+    def __repr__(self) -> str:
+        return f"{self.tile} is at least {self.square} by {self.square} with {self.way}=turn"
 
 
 def _vectors(s: Schedule, group: Group, axis: IterVar, cfg: DefineKnobs) -> list[IterVar]:

@@ -25,6 +25,7 @@ from whet.search_spaces.derived.graph import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.derived.loops import (
     around,
     define_parallel,
+    define_stream,
     fused,
     lanes_of,
     vector_sizes,
@@ -113,17 +114,21 @@ def _knobs(group: Group, column: int | None, lanes: int, cfg: DefineKnobs, targe
     else:
         longest = max([*rest, *(x for n in reductions for x in n.reduce_extents), 1])
         if reductions:
-            lanes_of_axis("partial", longest, 8, 2)
-        lanes_of_axis("vector", longest, 4, 1)
+            lanes_of_axis("partial", longest, 8, 3)
+        lanes_of_axis("vector", longest, 4, 2)
     steps = [x for n in reductions for x in n.reduce_extents[-1:]]
     written = unrolls(8 if column is None else min(steps, default=1))
-    choose("unroll", written, 1, [1, written[min(2, len(written) - 1)]])
+    default = 1 if column is not None else written[-1]
+    choose("unroll", written, default, [1, written[-1]])
     count = 0
     for node in group.members:
         again = node.role == INJECTIVE and node.cost >= EXPENSIVE and node.op.num_outputs == 1
+        # One number a row is not worth computing again for each of its elements.
+        again = again and len(_row_dimensions(group, node)) < sum(n > 1 for n in node.extents)
         if again and count < _STORED_KNOBS:
             choose(f"store_{node.name}", [True, False], True)
             count += 1
+    chosen["stream"] = define_stream(cfg, group)
     chosen["parallel"] = define_parallel(cfg, group, target)
     return chosen
 
@@ -146,6 +151,8 @@ def _last(
         s[tensor].reorder(*rows, *rest)
         if rest:
             vectorized(s, tensor, rest[-1], _fit(rest[-1], chosen["vector"]), chosen["unroll"])
+    if chosen["stream"]:
+        s[tensor].store_nontemporal()
     row = fused(s, tensor, rows)
     if row is not None and chosen["parallel"]:
         s[tensor].parallel(row)

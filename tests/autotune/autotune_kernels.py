@@ -71,3 +71,28 @@ def never(n):
     cfg.define_split("tile", s[b].op.axis[0], num_outputs=2, max_factor=4)
     cfg["tile"].apply(s, b, s[b].op.axis[0])
     return s, [a, at, b]
+
+
+@template("test/panels")
+def panels(n, k, m, ahead=(False, True)):
+    """B in panels, which are made in each call or ahead of all."""
+    cfg = get_config()
+    cfg.define_knob("nr", [4, 8, 16])
+    cfg.define_knob("ahead", list(ahead))
+    nr = cfg["nr"].val
+    a = te.placeholder((n, k), "float32", name="A")
+    b = te.placeholder((k, m), "float32", name="B")
+    p = te.compute(
+        ((m + nr - 1) // nr, k, nr),
+        lambda o, r, i: te.if_then_else(o * nr + i < m, b[r, o * nr + i], 0.0),
+        name="P",
+    )
+    r = te.reduce_axis((0, k), name="r")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, r] * p[j // nr, r, j % nr], axis=r), name="C")
+    s = te.create_schedule(c.op)
+    _, ji = s[c].split(s[c].op.axis[1], factor=nr)
+    s[c].reorder(*s[c].op.reduce_axis, ji)
+    s[c].vectorize(ji)
+    if cfg["ahead"].val:
+        s[p].compute_ahead()
+    return s, [a, b, c]

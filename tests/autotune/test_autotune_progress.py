@@ -104,7 +104,7 @@ def test_many_tasks_share_one_line(clocked):
     assert line.startswith("matmul(8) (50% of the trials)  best 1 ms 2.0 GFLOP/s (50% of peak)")
     assert line.endswith("1 min 12 s left  3 ok  1 build_error")
     plain = out.getvalue().splitlines()
-    assert plain[0] == "conv(3): 1 trials are in the log already"
+    assert plain[0] == "conv(3): 1 trial is in the log already"
     assert plain[1].startswith("3 tasks: 4/40  matmul(8) (50% of the trials)")
 
 

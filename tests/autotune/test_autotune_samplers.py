@@ -107,7 +107,9 @@ class TestContract:
             search.tell(result(cost(config)))
             found.add(config.key)
         assert found == {config.key for config in space}
-        with pytest.raises(SpaceError, match=f"all {space.size} configs of the space are taken"):
+        with pytest.raises(
+            SpaceError, match=rf"config of the space is taken \({space.size} in all"
+        ):
             search.ask()
 
     @pytest.mark.parametrize("make", [single_space, bare_space])
@@ -116,7 +118,7 @@ class TestContract:
         sampler = make_sampler(ALL[name](0), space)
         search = Search(space, sampler)
         assert search.ask() == space.default
-        with pytest.raises(SpaceError, match="all 1 configs of the space are taken"):
+        with pytest.raises(SpaceError, match="every config of the space is taken"):
             sampler.fresh(sampler.history(search.study))
 
     def test_a_space_of_a_million_million_configs(self, name):
@@ -224,7 +226,7 @@ def test_the_knobs_of_another_space_are_refused():
 
 def test_unknown_samplers_are_refused_with_the_known_ones():
     known = ", ".join(SAMPLERS)
-    for wrong in ("xgboost", 7, optuna.samplers.TPESampler):
+    for wrong in ("xgboost", 7):
         with pytest.raises(ArgumentError, match=rf"(?s)sampler=.*samplers: {known}"):
             check_sampler(wrong)
     with pytest.raises(ArgumentError, match='sampler="grid" counts through the space'):

@@ -159,7 +159,8 @@ def test_costs_stand_over_what_was_chosen():
     for name, text in zip(axis, boxes, strict=True):
         count = order.count(name)
         lost = [t.result.ok for t, o in zip(data.searched, order) if o == name].count(False)
-        assert text.startswith(f"{name}: {count} trials, {lost} failed")
+        trials = "1 trial" if count == 1 else f"{count} trials"
+        assert text.startswith(f"{name}: {trials}, {lost} failed")
     assert "1.01 ms" in boxes[axis.index(order[0])]  # the best of the default's order
     best = [e for e in svg.iter("circle") if e.attrib["class"] == "told best"]
     assert len(best) == 1 and best[0].find("title").text.startswith("the best\ntrial 0")

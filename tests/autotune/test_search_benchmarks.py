@@ -40,13 +40,13 @@ def test_every_space_is_recorded(modules):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_recording_is_whole_and_its_space_is_hard(name, modules):
+def test_a_recording_is_whole_and_a_searched_space_is_hard(name, modules):
     recordings, _, _ = modules
     recording = recordings.read(name)
     facts = recording.facts()
     assert len(recording.by_config) == facts["configs"] >= 2000
     assert recording.machine["cpu"]
-    assert facts["wide"] or facts["rare"], facts
+    assert name not in recordings.SPACES or facts["wide"] or facts["rare"], facts
     # A lost worker says nothing about the config: such a record is none.
     assert "infra_error" not in facts["failed"]
     assert recording.seconds[recording.default] > recording.goal, "the default is no challenge"

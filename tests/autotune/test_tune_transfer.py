@@ -163,7 +163,7 @@ def test_another_version_and_broken_rows_are_left_out_with_a_word(tmp_path):
     found, said = prior_of(newer, path)
     assert found is None
     assert said == [
-        f"{task.workload}: records that were ignored: 1 of another version of this space"
+        f"{task.workload}: records that were ignored: 30 trials of another version of this space"
     ]
     tuned(make(32, 64), path, 30)
     with sqlite3.connect(path) as raw:

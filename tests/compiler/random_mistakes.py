@@ -169,8 +169,9 @@ class Mistakes:
         name = r.choice(
             ("split", "split", "nparts", "fuse", "reorder", "tile", "vectorize", "unroll",
              "parallel", "bind", "pragma", "compute_at", "compute_inline", "compute_root",
-             "set_scope", "storage_align", "set_store_predicate", "env_threads", "double_buffer",
-             "cache_write", "cache_read", "rfactor", "create_schedule")
+             "compute_ahead", "set_scope", "storage_align", "set_store_predicate", "env_threads",
+             "double_buffer", "store_nontemporal", "cache_write", "cache_read", "rfactor",
+             "create_schedule")
         )  # fmt: skip
         calls = {
             "split": lambda: stage.split(axis(), size()),
@@ -180,17 +181,19 @@ class Mistakes:
             "tile": lambda: stage.tile(axis(), axis(), size(), size()),
             "vectorize": lambda: stage.vectorize(axis()),
             "unroll": lambda: stage.unroll(axis()),
-            "parallel": lambda: stage.parallel(axis()),
+            "parallel": lambda: stage.parallel(axis(), self.maybe(lambda: None)),
             "bind": lambda: stage.bind(axis(), self.maybe(self.axis)),
             "pragma": lambda: stage.pragma(axis(), self.maybe(lambda: "hint"), self.odd()),
             "compute_at": lambda: stage.compute_at(parent(), self.maybe(self.axis)),
             "compute_inline": stage.compute_inline,
             "compute_root": stage.compute_root,
+            "compute_ahead": stage.compute_ahead,
             "set_scope": lambda: stage.set_scope(scope()),
             "storage_align": lambda: stage.storage_align(axis(), size(), size()),
             "set_store_predicate": lambda: stage.set_store_predicate(self.odd()),
             "env_threads": lambda: stage.env_threads(self.odd()),
             "double_buffer": stage.double_buffer,
+            "store_nontemporal": stage.store_nontemporal,
             "cache_write": lambda: s.cache_write(self.maybe(self.tensor), scope()),
             "cache_read": lambda: s.cache_read(
                 self.maybe(self.tensor), scope(), self.maybe(lambda: [self.tensor()])

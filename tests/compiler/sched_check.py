@@ -45,7 +45,7 @@ def loops(s):
 def _stage(x):
     attrs = [_attr(x, a) for a in x.all_iter_vars]
     return (
-        x.op.name, x.scope, x.attach_type, x.is_output, x.double_buffered,
+        x.op.name, x.scope, x.attach_type, x.is_output, x.double_buffered, x.nontemporal,
         x.attach_stage.op.name if x.attach_stage is not None else None,
         x.attach_ivar.name if x.attach_ivar is not None else None,
         [a.name for a in x.leaf_iter_vars], [a.name for a in x.all_iter_vars],
@@ -60,7 +60,7 @@ def _attr(stage, axis):
         return None
     t = a.bind_thread
     thread = None if t is None else (t.thread_tag, t.name)
-    return (a.iter_type, thread, a.pragma_keys, a.dim_align_factor, a.dim_align_offset)
+    return (a.iter_type, thread, a.pragma_keys, a.dim_align_factor, a.dim_align_offset, a.grain)
 
 
 def exactly(s):
@@ -71,6 +71,7 @@ def exactly(s):
             [id(a) for a in x.leaf_iter_vars], [id(a) for a in x.all_iter_vars],
             [id(r) for r in x.relations], {id(a): v for a, v in x.iter_var_attrs.items()},
             list(map(id, x.launch_threads)), id(x.store_predicate), x.double_buffered,
+            x.nontemporal,
         )
         for x in s.stages
     ], {id(op): id(x) for op, x in s.stage_map.items()}, len(s.trace)  # fmt: skip

@@ -118,6 +118,14 @@ def compute_root():
     return s, [a, u]
 
 
+def compute_ahead():
+    s, a, b, c, k = matmul()
+    columns = s.cache_read(b, "global", [c])
+    s[columns].vectorize(s[columns].op.axis[1])
+    s[columns].compute_ahead()
+    return s, [a, b, c]
+
+
 def cache_write():
     s, a, b, c, k = matmul()
     local = s.cache_write(c, "local")
@@ -134,8 +142,8 @@ def cache_read():
 
 
 ALL = (split_factor, split_nparts, split_symbolic, fuse, reorder, tile, vectorize, unroll,
-       parallel, compute_at, compute_at_tail, compute_inline, compute_root, cache_write,
-       cache_read)  # fmt: skip
+       parallel, compute_at, compute_at_tail, compute_inline, compute_root, compute_ahead,
+       cache_write, cache_read)  # fmt: skip
 
 
 @pytest.mark.parametrize("make", ALL, ids=lambda f: f.__name__)

@@ -4,7 +4,12 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from sched_check import refused, replays
+
+import whet
+from whet.compiler import driver, te
 
 PRELUDE = """
 import ctypes, os, threading, time
@@ -12,7 +17,7 @@ import numpy as np
 from whet.compiler.codegen.llvm import jit
 from whet.compiler.target import Target
 LL = '''
-declare void @whet_parallel_for(ptr, ptr, i64)
+declare void @whet_parallel_for(ptr, ptr, i64, i64)
 declare i64 @pthread_self()
 define void @body(i64 %b, i64 %e, ptr %c) {
 entry:
@@ -39,7 +44,7 @@ loop:
   %i = phi i64 [ %b, %entry ], [ %j, %loop ]
   %k = mul i64 %i, 10
   %p = getelementptr { i64, i64 }, ptr %c, i64 %k
-  call void @whet_parallel_for(ptr @body, ptr %p, i64 10)
+  call void @whet_parallel_for(ptr @body, ptr %p, i64 10, i64 0)
   %j = add i64 %i, 1
   %m = icmp slt i64 %j, %e
   br i1 %m, label %loop, label %done
@@ -47,15 +52,15 @@ done:
   ret void
 }
 define void @nested(ptr %c, i64 %n) {
-  call void @whet_parallel_for(ptr @outer, ptr %c, i64 %n)
+  call void @whet_parallel_for(ptr @outer, ptr %c, i64 %n, i64 0)
   ret void
 }
-define void @many(ptr %c, i64 %n, i64 %r) {
+define void @many(ptr %c, i64 %n, i64 %r, i64 %g) {
 entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %j, %loop ]
-  call void @whet_parallel_for(ptr @body, ptr %c, i64 %n)
+  call void @whet_parallel_for(ptr @body, ptr %c, i64 %n, i64 %g)
   %j = add i64 %i, 1
   %m = icmp slt i64 %j, %r
   br i1 %m, label %loop, label %done
@@ -66,8 +71,8 @@ done:
 code = jit.load_object(jit.compile_text(LL, Target("llvm")))
 def function(name, count):
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * count)(code.address_of(name))
-_many, _nested = function("many", 2), function("nested", 1)
-def many(x, n, r=1): _many(x.ctypes.data, n, r)
+_many, _nested = function("many", 3), function("nested", 1)
+def many(x, n, r=1, grain=0): _many(x.ctypes.data, n, r, grain)
 def fresh(n): return np.zeros((max(n, 1), 2), np.int64)
 def threads(): return len(os.listdir("/proc/self/task"))
 """
@@ -94,6 +99,47 @@ for n in (0, 1, 2, 3, 7, 1000):
     assert len(set(x[:n, 1])) == min(n, {workers}), n
 """,
         workers,
+    )
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_a_grain_is_handed_out_until_nothing_is_left(workers):
+    run(
+        """
+for n in (0, 1, 2, 3, 7, 1000):
+    for grain in (1, 2, 3, 64, 999, 1000, 2**62, -5):
+        x = fresh(n)
+        many(x, n, 5, grain)
+        assert (x[:n, 0] == 5).all(), (n, grain)
+        pieces = x[: n - n % grain, 1].reshape(-1, grain) if 0 < grain <= n else x[:0]
+        assert (pieces == pieces[:, :1]).all(), "a grain is one thread's"
+        if 0 < grain and n <= grain:
+            assert len(set(x[:n, 1])) == (n > 0), "one grain is the calling thread's"
+""",
+        workers,
+    )
+
+
+def test_a_thread_that_is_late_gets_fewer_grains():
+    run(
+        """
+import ctypes
+@ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+def body(begin, end, ctx):
+    who[begin] = threading.get_native_id()
+    assert end - begin == 1
+    if begin == 0:  # the one that took the first step waits until all others are done
+        deadline = time.time() + 20
+        while len(who) < 12 and time.time() < deadline:
+            time.sleep(0.001)
+who = {}
+pf = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+pf(jit._provided["whet_parallel_for"])(ctypes.cast(body, ctypes.c_void_p).value, None, 12, 1)
+assert sorted(who) == list(range(12))
+slow = who[0]
+assert [k for k in who if who[k] == slow] == [0], who
+""",
+        2,
     )
 
 
@@ -171,3 +217,66 @@ def test_the_affinity_mask_limits_the_threads():
         run("x = fresh(10); n = threads(); many(x, 10); assert threads() == n", None)
     finally:
         os.sched_setaffinity(0, before)
+
+
+def rows(n, m):
+    a = te.placeholder((n, m), name="A")
+    c = te.compute((n, m), lambda i, j: a[i, j] * 2.0, name="C")
+    return te.create_schedule(c.op), a, c
+
+
+@pytest.mark.parametrize("grain", [1, 2, 5, 100])
+def test_a_schedule_says_the_grain(grain):
+    s, a, c = rows(7, 5)
+    s[c].parallel(c.op.axis[0], grain=grain)
+    assert f"for i in parallel(7):  # grain = {grain}" in str(driver.lower(s, [a, c]))
+    f = whet.build(s, [a, c])
+    assert f"i64 7, i64 {grain})" in f.get_source("ll")
+    x, y = np.random.default_rng(0).random((7, 5), "float32"), np.full((7, 5), np.nan, "float32")
+    f(x, y)
+    np.testing.assert_array_equal(y, x * 2)
+    replays(s, [a, c])
+    assert f"s[C].parallel(i, grain={grain})" in str(s.trace)
+
+
+def test_the_last_word_on_a_loop_counts():
+    s, a, c = rows(7, 5)
+    s[c].parallel(c.op.axis[0], grain=2)
+    s[c].parallel(c.op.axis[0])
+    assert "grain" not in str(driver.lower(s, [a, c]))
+    replays(s, [a, c])
+
+
+def test_a_symbolic_extent_takes_a_grain():
+    n = te.size_var("n")
+    s, a, c = rows(n, 3)
+    s[c].parallel(c.op.axis[0], grain=4)
+    f = whet.build(s, [a, c])
+    for size in (0, 1, 4, 5, 33):
+        x, y = np.ones((size, 3), "float32"), np.full((size, 3), np.nan, "float32")
+        f(x, y)
+        np.testing.assert_array_equal(y, x * 2)
+
+
+@pytest.mark.parametrize(
+    ("grain", "why"),
+    [
+        (0, "grain must be at least 1"),
+        (-3, "grain must be at least 1"),
+        (2.5, "grain must be an integer, not 2.5"),
+        (True, "grain must be an integer, not True"),
+        ("4", "grain must be an integer, not '4'"),
+    ],
+)
+def test_grains_that_are_none(grain, why):
+    s, _, c = rows(7, 5)
+    text = refused(s, lambda: s[c].parallel(c.op.axis[0], grain=grain), why)
+    assert text.startswith(f"parallel(C, i, grain={grain!r}): ")
+
+
+def test_a_reduction_takes_no_grain():
+    a = te.placeholder((8,), name="A")
+    k = te.reduce_axis((0, 8), name="k")
+    b = te.compute((1,), lambda i: te.sum(a[k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    refused(s, lambda: s[b].parallel(k, grain=2), "parallel(B, k, grain=2)", "depend on each other")

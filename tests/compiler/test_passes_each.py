@@ -493,6 +493,48 @@ def test_hoisted_conditions_give_the_right_numbers(m):
     np.testing.assert_array_equal(c, a if m > 4 else 0)
 
 
+def in_a_row(kind="serial", reads_output=False):
+    """Three stores, the first and the last under a condition more than the middle one."""
+    a, c = (tir.decl_buffer((24,), "float32", n) for n in "AC")
+    m, n, i = (tir.Var(x, "int32") for x in "mni")
+    shared = c.vload([0]) > 0.0 if reads_output else m > 4
+    tests = (tir.And(shared, n > 0, "bool"), shared, tir.And(shared, n > 1, "bool"))
+    stores = [
+        tir.IfThenElse(test, c.vstore([i * 3 + k], a.vload([i * 3 + k])))
+        for k, test in enumerate(tests)
+    ]
+    thread = "threadIdx.x" if kind == "thread_binding" else None
+    loop = tir.For(i, tir.const(0), tir.const(8), kind, tir.SeqStmt(tuple(stores)), {}, thread)
+    return tir.PrimFunc((a, c, m, n), loop)
+
+
+def test_statements_in_a_row_share_a_test():
+    text = lowered(in_a_row())
+    assert text.count("m > 4") == 1
+    assert text.splitlines()[1].strip() == "if m > 4:"  # and then it leaves the loop
+    assert text.count("n > 0") == text.count("n > 1") == 1
+
+
+def test_a_test_is_not_shared_where_it_may_change_or_threads_may_meet():
+    assert lowered(in_a_row(reads_output=True)).count("C[0] > ") == 3
+    assert lowered(in_a_row("thread_binding")).count("m > 4") == 3
+
+
+@pytest.mark.parametrize("m, n", [(3, 2), (5, 0), (5, 1), (5, 2)])
+def test_shared_tests_give_the_right_numbers(m, n):
+    with verified():
+        f = whet.build(in_a_row(), name="in_a_row")
+    a, c = np.arange(1, 25, dtype="float32"), np.zeros(24, "float32")
+    f(a, c, m, n)
+    right = np.zeros((8, 3), "float32")
+    if m > 4:
+        right[:, 1] = a.reshape(8, 3)[:, 1]
+        for column, least in ((0, 1), (2, 2)):
+            if n >= least:
+                right[:, column] = a.reshape(8, 3)[:, column]
+    np.testing.assert_array_equal(c, right.reshape(-1))
+
+
 # CommonSubexprElimTIR
 
 

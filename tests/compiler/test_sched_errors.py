@@ -77,8 +77,10 @@ def test_primitives_on_an_input(three):
         "compute_at(A, B, i)": lambda: s[a].compute_at(s[b], b.op.axis[0]),
         "compute_inline(A)": s[a].compute_inline,
         "compute_root(A)": s[a].compute_root,
+        "compute_ahead(A)": s[a].compute_ahead,
         "set_scope(A, 'local')": lambda: s[a].set_scope("local"),
         "double_buffer(A)": s[a].double_buffer,
+        "store_nontemporal(A)": s[a].store_nontemporal,
         "set_store_predicate(A, ...)": lambda: s[a].set_store_predicate(i.var > 1),
         "storage_align(A, i, factor=8, offset=1)": lambda: s[a].storage_align(i, 8, 1),
         "rfactor(A, k, factor_axis=0)": lambda: s.rfactor(a, k),
@@ -116,6 +118,7 @@ def test_primitives_on_an_inlined_stage(three):
         lambda: s[b].set_store_predicate(i.var > 1),
         lambda: s[b].storage_align(i, 8, 1),
         lambda: s[b].double_buffer(),
+        lambda: s[b].store_nontemporal(),
         lambda: s.cache_write(b, "local"),
         lambda: s[a].schedule[b].split(j, nparts=2),
     ):

@@ -10,7 +10,8 @@ from whet.compiler.te import schedule, stage
 
 PRIMITIVES = ("split", "fuse", "reorder", "tile", "vectorize", "unroll", "parallel", "bind",
               "env_threads", "pragma", "compute_at", "compute_inline", "compute_root",
-              "set_scope", "storage_align", "double_buffer", "set_store_predicate")  # fmt: skip
+              "compute_ahead", "set_scope", "storage_align", "double_buffer", "set_store_predicate",
+              "store_nontemporal")  # fmt: skip
 
 
 def examples():

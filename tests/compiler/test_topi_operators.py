@@ -310,7 +310,7 @@ def test_constants_and_what_to_inline():
         (lambda x: topi.take(x, x), "not integers"),
         (lambda x: topi.nn.dilate(x, (1, 0, 1)), "at least 1"),
         (lambda x: topi.nn.pool2d(x, 2), "images are"),
-        (lambda x: topi.nn.conv2d(x, x, data_layout="NHWC"), "NCHW only"),
+        (lambda x: topi.nn.conv2d(x, x, data_layout="HWCN"), "NCHW and for NHWC only"),
         (lambda x: topi.nn.bias_add(x, x), "has 3 dimensions, not 1"),
         (lambda x: topi.nn.get_pad_tuple("ALL", (3, 3)), "'VALID' and 'SAME'"),
         (lambda x: x + te.placeholder((4,)), "do not go together"),

@@ -132,7 +132,7 @@ Y = te.compute((4,), lambda i: X[i] + Z[i], name="Y")
         ({"outputs": [te_symbol()]}, "the extent n is a symbol(.|\n)*give numbers"),
         ({"outputs": [Y], "args": [X, Y]}, "args leaves out Z(.|\n)*every input"),
         ({"outputs": [Y], "args": (1, 2)}, r"args\[0\] is a int"),
-        ({"outputs": [Y], "name": "matmul"}, "there is a task from either"),
+        ({"outputs": [Y], "name": get_template("matmul")}, "there is a task from either"),
         ({"outputs": [Y], "name": "a b"}, "a name is a word"),
         ({"outputs": [Y], "space": "tiny"}, "no such level(.|\n)*full, quick"),
         ({}, "neither a template nor outputs"),

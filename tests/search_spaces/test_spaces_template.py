@@ -398,11 +398,12 @@ def test_canonical_must_be_a_function():
 def test_a_convolution_is_one_workload_however_its_pairs_are_written():
     conv = get_template("conv2d_nchw")
     sizes = (1, 4, 9, 8, 8, 3, 3)
-    forms = [(1, 0), ((1, 1), (0, 0)), ([1, 1], 0), (1,), (), (1, 0, "float32")]
+    forms = [(1, 0), ((1, 1), (0, 0)), ([1, 1], (0, 0, 0, 0)), (1,), (), (1, 0, 1)]
     assert len({conv.workload(*sizes, *form).key for form in forms}) == 1
-    assert conv.workload(*sizes).args == (*sizes, (1, 1), (0, 0), "float32")
+    rest = ((1, 1), 1, "float32", (), False)
+    assert conv.workload(*sizes).args == (*sizes, (1, 1), (0, 0), *rest)
     assert conv.workload(*sizes, 1, (1, 0)) != conv.workload(*sizes, 1, (0, 1))
-    with pytest.raises(ArgumentError, match=r"strides='2': give an int or a pair"):
+    with pytest.raises(ArgumentError, match=r"strides is '2'; it must be an int"):
         conv.workload(*sizes, "2")
 
 

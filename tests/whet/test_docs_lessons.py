@@ -20,6 +20,7 @@ SMALLER = {
         "N, K, M = 128, 256, 256": "N, K, M = 16, 24, 32",
         "TRIALS = 24": "TRIALS = 4",
     },
+    "fast_matmul": {"N = 1024": "N = 64", "TRIALS = 40": "TRIALS = 4"},
 }
 """What is replaced, so that a lesson is quick."""
 
@@ -28,6 +29,7 @@ SAID = {
     "schedule_primitives": ("in parallel(4)", "ramp(", "in unrolled(4)", "T[i_inner + 1]"),
     "tuning_a_matmul": ("3 knobs", "4 trials", "speed-up", " ms"),
     "tuning_without_a_template": ("layer", "tile", "4 trials", "2 trials", "speed-up", " us"),
+    "fast_matmul": ("naive: ", "register tile: ", "packed ahead: ", "parallel: ", "x naive"),
 }
 """What a lesson prints, among other things."""
 

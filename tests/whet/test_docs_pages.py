@@ -79,8 +79,12 @@ def test_what_a_page_refers_to_is_there(page):
 
 
 @pytest.mark.parametrize(
-    "page", ["from_tvm.md", "exporting.md", "index.md", "searching.md", "derived_spaces.md"]
-)
+    "page",
+    [
+        "from_tvm.md", "exporting.md", "index.md", "searching.md", "derived_spaces.md",
+        "cpu_kernels.md",
+    ],
+)  # fmt: skip
 def test_the_examples_of_a_page_run(page, tmp_path):
     code = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL))
     assert "whet" in code

@@ -87,11 +87,12 @@ def test_a_wrong_target(spec, said):
 def test_wrong_arguments_of_a_template():
     for args, kind, said in (
         ((16, 16), SpaceError, "missing a required argument: 'M'"),
-        ((16, 16, 16, "float32", 1), SpaceError, "too many positional arguments"),
+        ((16, 16, 16, 0, 0, "float32", (), 0, 1), SpaceError, "too many positional arguments"),
+        ((16, 16, 16, "float32"), ArgumentError, "transpose_a='float32': it must be True or"),
         ((16, 16, object()), SpaceError, "JSON"),
         ((0, 16, 16), ArgumentError, "at least 1"),
         ((16.0, 16, 16), ArgumentError, "must be an int"),
-        ((16, 16, 16, "float33"), ArgumentError, "no such data type"),
+        ((16, 16, 16, False, False, "float33"), ArgumentError, "no such data type"),
     ):
         with pytest.raises(kind, match=said):
             len(whet.create_task("matmul", args, "llvm").config_space)

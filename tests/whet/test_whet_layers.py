@@ -27,6 +27,8 @@ HOMES = {
     "cloudpickle": ("search_spaces/ref.py", "search_spaces/derived/sending.py"),
     "pandas": ("autotune/dataframe.py", "autotune/result.py"),
     "pytest": ("compiler/testing.py",),
+    "torch": ("whet/bench/torch_", "compiler/contrib/"),
+    "matplotlib": ("whet/bench/drawing.py",),
     "rich": ("autotune/progress.py", "whet/"),
     "click": ("whet/",),
 }

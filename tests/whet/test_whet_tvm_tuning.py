@@ -140,3 +140,24 @@ def test_devices_of_tests():
         _ = whet.testing.parameters
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = whet.testing.nothing
+
+
+def test_methods_of_tuners_that_are_not_here_say_what_to_call():
+    tuner = autotvm.tuner.XGBTuner(whet.create_task("matmul", args=(8, 8, 8), target="llvm"))
+    with pytest.raises(AttributeError, match="a search learns from the log"):
+        tuner.load_history([])
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = tuner.nothing
+    assert not hasattr(tuner, "update")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("auto_scheduler", "outputs="), ("meta_schedule", "outputs="), ("relay", "no models")],
+)
+def test_tvms_other_tuning_modules_say_what_to_call(name, said):
+    with pytest.raises(AttributeError, match=said) as error:
+        getattr(whet, name)
+    assert isinstance(error.value, whet.WhetError) and not hasattr(whet, name)
+    with pytest.raises(ImportError, match=said):
+        __import__(f"whet.{name}")

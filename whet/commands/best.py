@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from whet.autotune.recorded import Recorded
     from whet.db import TaskSummary
 
+DIGITS = 8
+"""Digits of a space's fingerprint that are shown."""
 COLUMNS = ("workload", "ok/trials", "time", "GFLOP/s", "speed-up", "machine", "config")
 
 
@@ -29,7 +31,8 @@ def command(log: str, errors: bool) -> None:
     if not found:
         click.echo(f"{log} holds no trials yet: whet tune --log {log} ...")
         return
-    rows = [COLUMNS, *(_row(task, recorded) for task, recorded in found)]
+    spaces = _spaces([task for task, _ in found])
+    rows = [COLUMNS, *(_row(task, recorded, spaces) for task, recorded in found)]
     widths = [max(map(len, column)) for column in zip(*rows)]
     for row in rows:
         click.echo("  ".join(cell.ljust(n) for cell, n in zip(row, widths)).rstrip())
@@ -37,19 +40,59 @@ def command(log: str, errors: bool) -> None:
         failed = [t.result for t in recorded.searched if not t.result.ok]
         if errors and failed:
             from whet.autotune.loop import nothing_works
+            from whet.search_spaces.counted import counted
 
-            click.echo(f"\n{task.workload}: {len(failed)} trials failed\n{nothing_works(failed)}")
+            said = counted(len(failed), "trial")
+            click.echo(f"\n{task.workload}: {said} failed\n{nothing_works(failed)}")
 
 
-def _row(task: TaskSummary, recorded: Recorded) -> tuple[str, ...]:
+def _spaces(tasks: list[TaskSummary]) -> dict[int, str]:
+    """What tells rows of one workload, target and machine apart, by the ``id`` of each.
+
+    That is the version of their space, and which of them is today's, the one that ``build`` takes,
+    where the template can be looked up.
+    """
+    from whet.db import device_key
+    from whet.db.identity import digest
+
+    alike: dict[tuple[str, str, str], list[TaskSummary]] = {}
+    for task in tasks:
+        key = task.workload.key, digest(task.target), device_key(task.device)
+        alike.setdefault(key, []).append(task)
+    found = {}
+    for group in alike.values():
+        if len(group) > 1:
+            today = _todays(group[0])
+            for task in group:
+                which = {"": "", task.fingerprint: ", which build takes"}.get(today, ", stale")
+                found[id(task)] = f" [space {task.fingerprint[:DIGITS]}{which}]"
+    return found
+
+
+def _todays(task: TaskSummary) -> str:
+    """The fingerprint of a task's space as it is today; "" where its template is not here."""
+    from whet.autotune import create_task
+    from whet.compiler.errors import WhetError
+    from whet.search_spaces import list_templates
+
+    if task.workload.template not in list_templates():
+        return ""
+    try:
+        made = create_task(task.workload.template, task.workload.args, task.target)
+    except WhetError:  # the template no longer takes these arguments
+        return ""
+    return made.config_space.fingerprint if made.workload == task.workload else ""
+
+
+def _row(task: TaskSummary, recorded: Recorded, spaces: dict[int, str]) -> tuple[str, ...]:
     """The cells of one task; the config comes last, because it is the longest."""
     from whet.autotune.result import duration
     from whet.db.identity import device_key
 
     best, base = recorded.best, recorded.default
     return (
-        str(task.workload),
-        f"{task.succeeded}/{task.trials}",
+        f"{task.workload}{spaces.get(id(task), '')}",
+        f"{sum(t.result.ok for t in recorded.searched)}/{len(recorded.searched)}",
         duration(best.cost) if best else "-",
         f"{best.gflops:.1f}" if best and best.flop else "-",
         f"{base.cost / best.cost:.2f}x" if best and base and base.result.ok else "-",

@@ -10,7 +10,8 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 
-PLOTS = 'pip install "whet[plots]"'
+from whet.autotune.extras import install_extra
+
 VECTORS = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512vnni", "amx-tile", "neon", "sve")
 
 
@@ -148,16 +149,20 @@ def _cuda(gives: str) -> str:
 
 
 def pycuda() -> Finding:
-    gives = _cuda('launches CUDA kernels: pip install "whet[cuda]"')
+    gives = _cuda(f"launches CUDA kernels: {install_extra('cuda')}")
     return _package("pycuda", "pycuda", gives)()
 
 
 def _package(name: str, module: str, gives: str) -> Callable[[], Finding]:
-    """A finding about an installed package; it is not imported, which takes seconds for some."""
+    """A finding about an installed package; it is not imported, which takes seconds for some.
+
+    ``{plots}`` in what it gives stands for the command that installs that extra.
+    """
 
     def look() -> Finding:
         if importlib.util.find_spec(module) is None:
-            return Finding(name, False, "not installed", gives)
+            plots = install_extra("plots")
+            return Finding(name, False, "not installed", gives.replace("{plots}", plots))
         for distribution in (module, f"{module}-cpu"):
             try:
                 return Finding(name, True, importlib.metadata.version(distribution))
@@ -188,9 +193,9 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     nvrtc,
     pycuda,
     cuda_device,
-    _package("pandas", "pandas", f"result.trials_dataframe(): {PLOTS}"),
-    _package("plotly", "plotly", f"Optuna's plots of result.study: {PLOTS}"),
-    _package("optuna-dashboard", "optuna_dashboard", f"result.study in a browser: {PLOTS}"),
+    _package("pandas", "pandas", "result.trials_dataframe(): {plots}"),
+    _package("plotly", "plotly", "Optuna's plots of result.study: {plots}"),
+    _package("optuna-dashboard", "optuna_dashboard", "result.study in a browser: {plots}"),
     _package("torch", "torch", "a peer in the benchmarks: pip install torch"),
 )
 """What is looked at, in the order of the report."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.rewrite import post_order_visit
+from whet.compiler.tir.rewrite import TABLE, post_order_visit
 
 ADDRESS_OPS = ("address_of", "tvm_access_ptr")
 _HOLDERS = (
@@ -31,20 +31,40 @@ def buffers_of(body: s.Stmt) -> list[Buffer]:
     return list(found.values())
 
 
-def stored_of(body: s.Stmt) -> list[Buffer]:
-    """The buffers that a body writes, or hands to a call, in the order of first use."""
-    found: dict[int, Buffer] = {}
+class Written:
+    """What bodies write; each statement is looked at once, however many loops are around it."""
 
-    def visit(n: object) -> None:
-        if isinstance(n, (s.BufferStore, e.BufferView)):
+    def __init__(self) -> None:
+        # id -> the statement, which keeps the id its own, and its buffers by their ids
+        self._known: dict[int, tuple[s.Stmt, dict[int, Buffer]]] = {}
+
+    def by(self, body: s.Stmt) -> list[Buffer]:
+        """The buffers that a body writes, or hands to a call, in the order of first use."""
+        return list(self._of(body).values())
+
+    def _of(self, n: s.Stmt) -> dict[int, Buffer]:
+        known = self._known.get(id(n))
+        if known is not None:
+            return known[1]
+        found: dict[int, Buffer] = {}
+        for part in TABLE[type(n)][0](n):
+            if isinstance(part, s.Stmt):
+                found.update(self._of(part))
+            else:
+                post_order_visit(part, lambda x: _note_handed_out(x, found))
+        if isinstance(n, s.BufferStore):
             found.setdefault(id(n.buffer), n.buffer)
-        elif isinstance(n, e.Call) and n.op in ADDRESS_OPS:
-            for a in n.args:
-                if isinstance(a, e.BufferLoad):
-                    found.setdefault(id(a.buffer), a.buffer)
+        self._known[id(n)] = n, found
+        return found
 
-    post_order_visit(body, visit)
-    return list(found.values())
+
+def _note_handed_out(n: object, found: dict[int, Buffer]) -> None:
+    if isinstance(n, e.BufferView):
+        found.setdefault(id(n.buffer), n.buffer)
+    elif isinstance(n, e.Call) and n.op in ADDRESS_OPS:
+        for a in n.args:
+            if isinstance(a, e.BufferLoad):
+                found.setdefault(id(a.buffer), a.buffer)
 
 
 def statements(n: s.Stmt) -> int:

@@ -107,7 +107,15 @@ class Expressions(Arithmetic):
         return self.value(n.body)
 
     def _shuffle(self, n: e.Shuffle) -> str:
-        """Lanes picked one by one from the vectors put side by side."""
+        """Lanes picked from vectors side by side: at once from two alike, else one by one."""
+        kinds = {v.dtype for v in n.vectors}
+        if len(n.vectors) == 2 and len(kinds) == 1 and dt.lanes(n.vectors[0].dtype) > 1:
+            a, b = (self.value(v) for v in n.vectors)
+            kind = ty.type_of(n.vectors[0].dtype)
+            order = ", ".join(f"i32 {k}" for k in n.indices)
+            mask = f"<{len(n.indices)} x i32> <{order}>"
+            if len(n.indices) > 1:
+                return self.out.pure(f"shufflevector {kind} {a}, {kind} {b}, {mask}", a, b)
         lanes: list[tuple[str, int | None, str]] = []
         for v in n.vectors:
             text, count = self.value(v), dt.lanes(v.dtype)

@@ -101,7 +101,9 @@ def shim_text(
 
     text.label("entry")
     require(text.op("icmp eq ptr %names, null"))
-    require(text.op(f"icmp eq i64 %n, {len(sig.params)}"))
+    # the highest bit of a count that a caller of a vectorcall gives is a flag
+    count = text.op(f"and i64 %n, {2**63 - 1}")
+    require(text.op(f"icmp eq i64 {count}, {len(sig.params)}"))
     call: list[str] = []
     arrays: dict[int, str] = {}
     dims: dict[int, list[str]] = {}

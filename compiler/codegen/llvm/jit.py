@@ -133,8 +133,10 @@ _provided: dict[str, int] = {}
 def _engine() -> Any:
     binding = llvm()
     machine = binding.Target.from_default_triple().create_target_machine(jit=True)
-    # LLVM's session names a missing symbol only on stderr, which is better than not at all.
-    return binding.create_lljit_compiler(machine, suppress_errors=False)
+    # LLVM's session names a missing symbol only on stderr, which is better than not at all. JITLink
+    # puts all sections of an object side by side; the older linker may put them over 2 GiB apart in
+    # a process that holds much memory, and then ends the process.
+    return binding.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=False)
 
 
 @functools.cache

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.llvm import types as ty
-from whet.compiler.codegen.llvm.bodies import buffers_of, statements, stored_of
+from whet.compiler.codegen.llvm.bodies import Written, buffers_of, statements
 from whet.compiler.codegen.llvm.calls import evaluate
 from whet.compiler.codegen.llvm.entry import FIRST_ASSERT, MAX_ASSERT_VALUES, entry_text
 from whet.compiler.codegen.llvm.math_calls import MathCalls
-from whet.compiler.codegen.llvm.memory import Memory, safe
+from whet.compiler.codegen.llvm.memory import safe
+from whet.compiler.codegen.llvm.stores import Stores
 from whet.compiler.errors import CodegenError
 from whet.compiler.signature import BufferParam, KernelSignature
 from whet.compiler.target import Target
 from whet.compiler.target.processors import has_entries
-from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
@@ -42,6 +42,7 @@ class ModuleText:
         self.globals: list[str] = []
         self.declared: dict[str, None] = {}
         self.entries: list[str] = []
+        self.written = Written()
         self.math = MathCalls(target, self.declare, self.attributes())
 
     def declare(self, line: str) -> None:
@@ -69,7 +70,7 @@ class ModuleText:
         return body + "\n\n" + "\n".join(missing) + "\n"
 
 
-class _Kernel(Memory):
+class _Kernel(Stores):
     """One function: the kernel itself, or the body of one of its parallel loops."""
 
     def __init__(self, module: ModuleText, func: PrimFunc, signature: KernelSignature) -> None:
@@ -102,6 +103,7 @@ class _Kernel(Memory):
             params.append(f"i64 %s.{len(params)}")
             self.env[v] = (0, {params[-1].split()[1]: 1})
         self.statement(self.func.body)
+        self.fence()
         self.out.line("ret i32 0")
         text = self.out.text()
         if self.fails:
@@ -120,7 +122,7 @@ class _Kernel(Memory):
         elif isinstance(n, s.For):
             self._loop(n)
         elif isinstance(n, s.BufferStore):
-            self._store(n)
+            self.store(n)
         elif isinstance(n, s.IfThenElse):
             self._if(n)
         elif isinstance(n, s.Allocate):
@@ -133,7 +135,7 @@ class _Kernel(Memory):
         elif isinstance(n, s.While):
             self._while(n)
         elif isinstance(n, s.AttrStmt):
-            self.statement(n.body)
+            self.attribute(n)
         elif isinstance(n, s.DeclBuffer):
             self.another_view(n)
         elif isinstance(n, s.AllocateConst):
@@ -160,7 +162,7 @@ class _Kernel(Memory):
         if n.kind == s.PARALLEL and self.error is None:
             self._parallel(n)
             return
-        written = stored_of(n.body)
+        written = self.module.written.by(n.body)
         for b in written:
             self.touch(b)
         known = not count[1]
@@ -173,7 +175,7 @@ class _Kernel(Memory):
             self.touch(b)
 
     def _while(self, n: s.While) -> None:
-        written = stored_of(n.body)
+        written = self.module.written.by(n.body)
         for b in written:
             self.touch(b)
         with self.out.repeat() as leave_unless:
@@ -209,45 +211,6 @@ class _Kernel(Memory):
             with self.out.branch(opposite):
                 self.statement(n.else_case)
 
-    def _store(self, n: s.BufferStore) -> None:
-        value, kind = self.value(n.value), ty.type_of(n.value.dtype)
-        lanes, index = dt.lanes(n.value.dtype), n.indices[0]
-        if dt.is_bool(n.value.dtype):
-            memory = ty.memory_type(n.value.dtype)
-            value, kind = self.out.pure(f"zext {kind} {value} to {memory}", value), memory
-        size = dt.itemsize(n.buffer.dtype)
-        if lanes == 1 or (isinstance(index, e.Ramp) and index.stride == 1):
-            base = index.base if isinstance(index, e.Ramp) else index
-            p = self.pointer(n.buffer, self.linear(base))
-            if n.mask is None:
-                self.out.line(f"store {kind} {value}, ptr {p}, align {size}")
-            else:
-                mask, bit = self.value(n.mask), ty.type_of(n.mask.dtype)
-                short = "int8" if dt.is_bool(n.value.dtype) else dt.element(n.value.dtype)
-                name = f"@llvm.masked.store.{ty.suffix(dt.vector(short, lanes))}.p0"
-                self.declare(f"declare void {name}({kind}, ptr, i32, {bit})")
-                self.out.line(
-                    f"call void {name}({kind} {value}, ptr {p}, i32 {size}, {bit} {mask})"
-                )
-        else:
-            self._scatter(n, value, kind, index)
-        self.touch(n.buffer)
-
-    def _scatter(self, n: s.BufferStore, value: str, kind: str, index: e.PrimExpr) -> None:
-        scalar, size = ty.memory_type(dt.element(n.value.dtype)), dt.itemsize(n.buffer.dtype)
-        mask = None if n.mask is None else self.value(n.mask)
-        for k, lin in enumerate(self.lane_indices(index)):
-            p = self.pointer(n.buffer, lin)
-            one = self.out.pure(f"extractelement {kind} {value}, i64 {k}", value)
-            store = f"store {scalar} {one}, ptr {p}, align {size}"
-            if mask is None:
-                self.out.line(store)
-                continue
-            lanes = dt.lanes(n.value.dtype)
-            bit = self.out.pure(f"extractelement <{lanes} x i1> {mask}, i64 {k}", mask)
-            with self.out.branch(bit):
-                self.out.line(store)
-
     # parallel loops
 
     def _parallel(self, n: s.For) -> None:
@@ -273,6 +236,7 @@ class _Kernel(Memory):
         for b in buffers_of(n.body):
             if id(b) in self.pointers:
                 body.place(b, _capture(captured, "ptr", self.pointers[id(b)]))
+        body.past_caches = self.past_caches
         body.error = _capture(captured, "ptr", "%nomemory")
         if "  %nomemory = alloca i32" not in self.out.allocas:
             self.out.allocas.append("  %nomemory = alloca i32")
@@ -285,10 +249,12 @@ class _Kernel(Memory):
             q = body.out.pure(f"getelementptr i64, ptr %ctx, i64 {k}")
             body.out.scopes[0].lines.append(f"  %c{k} = load {kind}, ptr {q}")
         body._part(n)
-        self.declare("declare void @whet_parallel_for(ptr, ptr, i64)")
+        self.fence()
+        self.declare("declare void @whet_parallel_for(ptr, ptr, i64, i64)")
         steps = self.i64(self.linear(n.extent))
-        self.out.line(f"call void @whet_parallel_for(ptr @{body.name}, ptr {ctx}, i64 {steps})")
-        for b in stored_of(n.body):
+        hand_out = f"i64 {steps}, i64 {int(n.annotations.get(s.GRAIN, 0))}"
+        self.out.line(f"call void @whet_parallel_for(ptr @{body.name}, ptr {ctx}, {hand_out})")
+        for b in self.module.written.by(n.body):
             self.touch(b)
         code = self.out.here("load i32, ptr %nomemory")
         with self.out.branch(self.out.here(f"icmp ne i32 {code}, 0")):
@@ -303,6 +269,7 @@ class _Kernel(Memory):
             terms[var] = terms.get(var, 0) + 1
             self.env[n.var] = (start[0], terms)
             self.statement(n.body)
+        self.fence()
         self.out.line("ret void")
         text = self.out.text()
         if self.fails:

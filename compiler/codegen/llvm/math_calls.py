@@ -111,6 +111,7 @@ class MathCalls:
         words = [str(attrs.get(k, "")) for k in ("mtriple", "mcpu", "mattr")]
         other = not words[0].startswith("x86_64")
         self.fused = words[0].startswith("aarch64") or _surely_has("fma", *words)
+        self._tabled = not other and "+avx512vl" not in words[2].split(",")
         self._converts_half = other or _surely_has("f16c", *words)
         single = "".join(f"{f} " for f in _FLAGS if attrs.get(f"fast_math_{f}"))
         extra = "".join(f"{f} " for f in ("nnan", "ninf") if attrs.get(f"fast_math_{f}"))
@@ -139,7 +140,7 @@ class MathCalls:
         if op == "rsqrt":
             return self._rsqrt(out, dtype, args)
         if name == "float32":
-            w = Lanes(out, self.declare, lanes, self.fused, self.fast)
+            w = Lanes(out, self.declare, lanes, self.fused, self.fast, self._tabled)
             if op in _INLINE:
                 return _INLINE[op](w, args[0])
             if op in ("sin", "cos", "pow"):
@@ -205,7 +206,7 @@ class MathCalls:
         kind, symbol = ty.type_of(dtype), f"@whet.{op}.{ty.suffix(dtype)}"
         params = ["%x", "%y"][: len(args)]
         inner = FunctionWriter()
-        w = Lanes(inner, self.declare, dt.lanes(dtype), self.fused, self.fast)
+        w = Lanes(inner, self.declare, dt.lanes(dtype), self.fused, self.fast, self._tabled)
         if op == "pow":
             result = math_pow.power(w, *params)
         else:

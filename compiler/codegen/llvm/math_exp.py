@@ -107,27 +107,18 @@ BASES = {
 }
 _E = BASES["exp"]
 
-# erf(x) = x + x * p(x * x) up to 0.9277, erf(x) = 1 - exp(-x * p(x)) beyond
-_ERF_SMALL = (
+# erf(x) = 1 - exp(-(x + x * p(x))), for x from 0 to 4
+_ERF = (
     0.12837916612625122,
-    -0.3761262893676758,
-    0.11283625662326813,
-    -0.02685573138296604,
-    0.005192405078560114,
-    -0.0008049769676290452,
-    7.996649947017431e-05,
+    0.6366195678710938,
+    0.10277630388736725,
+    -0.019147822633385658,
+    -0.0001695039973128587,
+    0.0016756755067035556,
+    -0.0006373623618856072,
+    0.00011886085121659562,
+    -9.387896170665044e-06,
 )
-_ERF_LARGE = (
-    1.128551721572876,
-    0.635625422000885,
-    0.10526234656572342,
-    -0.02267369255423546,
-    0.0029298339504748583,
-    -4.9451682571088895e-05,
-    -4.561119567370042e-05,
-    4.940955477650277e-06,
-)
-_ERF_BORDER = 0.9277
 
 # tanh(x) = x + x**3 * p(x * x) up to 0.55
 _TANH_SMALL = (
@@ -214,12 +205,12 @@ def tanh(w: Lanes, x: str) -> str:
 
 
 def erf(w: Lanes, x: str) -> str:
-    """The error function: a polynomial near zero, 1 - exp(-p) beyond."""
-    small = w.fma(x, w.polynomial(w.mul(x, x), _ERF_SMALL), x)
+    """``1 - exp(-e)``, where ``e = |x| + |x| * p(|x|)`` rounds once, also near zero."""
     t = w.at_most(w.magnitude(x), 4.0)
-    exponent = w.mul(w.polynomial(t, [-c for c in _ERF_LARGE]), t)
+    minus = w.out.pure(f"fneg {w.types['f']} {t}", t)
+    exponent = w.fma(w.two_chains(t, _ERF, w.mul(t, t)), minus, minus)
     bits, r = _reduced(w, exponent, _E, 127)
     scale = w.floats(w.shift("shl", bits, 23))
-    scale = w.out.pure(f"fneg {w.types['f']} {scale}", scale)
-    large = w.with_sign_of(w.fma(_raised(w, r, _E), scale, w.of(1.0)), x)
-    return w.select(w.test("ogt", t, w.of(_ERF_BORDER)), large, small)
+    less = w.out.pure(f"fneg {w.types['f']} {scale}", scale)
+    grown = w.fma(w.mul(r, r), w.polynomial(r, _E.coefficients[1:]), r)
+    return w.with_sign_of(w.fma(less, grown, w.sub(w.of(1.0), scale)), x)

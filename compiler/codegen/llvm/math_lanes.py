@@ -6,6 +6,7 @@ reductions depend on what each operation rounds.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
@@ -36,6 +37,9 @@ class Lanes:
         lanes: 1 for scalars.
         fused: whether the target surely has a fused multiply-add.
         fast: whether accuracy may be given up for speed.
+        tabled: whether vectors of a constant are read from memory as they are. Without AVX-512 a
+            processor must broadcast the constant else, and that takes a place beside the
+            multiply-adds: gelu took 10.1 ns a vector instead of 9.2 (Zen 4, 256 bits).
     """
 
     def __init__(
@@ -45,17 +49,26 @@ class Lanes:
         lanes: int,
         fused: bool,
         fast: bool,
+        tabled: bool = False,
     ) -> None:
         self.out = out
         self.declare = declare
         self.lanes = lanes
         self.fused = fused
         self.fast = fast
+        self.tabled = tabled and lanes > 1
         self.types = {k: ty.type_of(dt.vector(name, lanes)) for k, name in _KINDS.items()}
 
     def of(self, value: float, kind: str = "f") -> str:
         """A constant in all lanes."""
-        return constant(value, kind, self.lanes)
+        text = constant(value, kind, self.lanes)
+        if not self.tabled or kind != "f" or value == 0:
+            return text
+        vector = self.types[kind]
+        name = f"@whet.splat.{struct.pack('>f', value).hex()}.{self.lanes}"
+        # Not a constant to LLVM, which would broadcast it again.
+        self.declare(f"{name} = internal global {vector} {text}, align 64")
+        return self.out.pure(f"load {vector}, ptr {name}, align 64")
 
     def op(self, name: str, a: str, b: str, kind: str = "f") -> str:
         """An operation of two operands, e.g. ``fadd``."""
@@ -90,6 +103,15 @@ class Lanes:
         for c in reversed(coefficients[:-1]):
             total = self.fma(total, x, self.of(c, kind), kind)
         return total
+
+    def two_chains(self, x: str, coefficients: Sequence[float], square: str) -> str:
+        """The same sum as its even and its odd powers: one more operation, half the latency.
+
+        A processor looks some 300 instructions ahead: long functions wait for their own chains.
+        """
+        odd = self.polynomial(square, coefficients[1::2])
+        even = self.polynomial(square, coefficients[::2])
+        return self.fma(odd, x, even)
 
     def test(self, how: str, a: str, b: str, kind: str = "f") -> str:
         """A comparison, e.g. ``olt``."""

@@ -125,6 +125,7 @@ class Memory(Expressions):
             self.out.allocas.append("  %code = alloca i32")
         for p in self.held:
             self.out.line(f"call void @free(ptr {p})")
+        self.out.flush()
         never = self.out.label("never")
         scope = self.out.scopes[-1]
         scope.lines += [f"  store i32 {code}, ptr %code", "  br label %failed", f"{never}:"]

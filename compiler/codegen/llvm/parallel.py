@@ -1,11 +1,12 @@
-"""The process's one thread pool, as LLVM text: `whet_parallel_for(fn, ctx, n)` for generated code.
+"""The process's one thread pool, as LLVM text: `whet_parallel_for(fn, ctx, n, grain)` for kernels.
 
-``fn`` is ``void(i64 begin, i64 end, ptr ctx)``. The range 0..n is split evenly over the threads;
-the caller takes the first part. Handing over costs well under a microsecond while the workers are
-awake: a worker spins for some tens of microseconds before it sleeps on a futex.
+``fn`` is ``void(i64 begin, i64 end, ptr ctx)``. Where ``grain`` is 0 the range 0..n is split evenly
+over the threads, and the caller takes the first part; else each thread takes ``grain`` steps, and
+the next ``grain`` when it has done those. Handing over costs well under a microsecond while the
+workers are awake: a worker spins for some tens of microseconds before it sleeps on a futex.
 
-A call from inside a parallel part, a call while another thread uses the pool, and every call in a
-forked child (which has no workers) runs the whole range in the calling thread.
+A range of one grain, a call from inside a parallel part, a call while another thread uses the pool,
+and every call in a forked child (which has no workers) runs as a whole in the calling thread.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def _fork_mark() -> ctypes.c_char:
 def serial_text() -> str:
     """LLVM text of a ``whet_parallel_for`` that runs everything in the calling thread."""
     return """
-define void @whet_parallel_for(ptr %fn, ptr %ctx, i64 %n) {
+define void @whet_parallel_for(ptr %fn, ptr %ctx, i64 %n, i64 %grain) {
   %some = icmp sgt i64 %n, 0
   br i1 %some, label %run, label %done
 run:
@@ -125,9 +126,12 @@ def pool_text(threads: int | None, fork_mark: int | None, architecture: str | No
     globals_ = "\n".join(f"@{w} = internal global i32 0, align 64" for w in words)
     return f"""
 {globals_}
+@job_next = internal global i64 0, align 64
 @job_n = internal global i64 0, align 64
+@job_grain = internal global i64 0
 @job_fn = internal global ptr null
 @job_ctx = internal global ptr null
+declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @syscall(i64, ...)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
@@ -145,6 +149,20 @@ define internal void @part(i64 %me) {{
   %n = load i64, ptr @job_n
   %fn = load ptr, ptr @job_fn
   %ctx = load ptr, ptr @job_ctx
+  %grain = load i64, ptr @job_grain
+  %asked = icmp sgt i64 %grain, 0
+  br i1 %asked, label %take, label %share
+take:
+  %first = atomicrmw add ptr @job_next, i64 %grain monotonic
+  %more = icmp slt i64 %first, %n
+  br i1 %more, label %grains, label %done
+grains:
+  %last = add i64 %first, %grain
+  %inside = icmp slt i64 %last, %n
+  %stop = select i1 %inside, i64 %last, i64 %n
+  call void %fn(i64 %first, i64 %stop, ptr %ctx)
+  br label %take
+share:
   %workers = load i32, ptr @workers
   %wide = zext i32 %workers to i64
   %threads = add i64 %wide, 1
@@ -236,14 +254,15 @@ done:
   ret void
 }}
 
-define void @whet_parallel_for(ptr %fn, ptr %ctx, i64 %n) {{
+define void @whet_parallel_for(ptr %fn, ptr %ctx, i64 %n, i64 %grain) {{
 entry:
   %some = icmp sgt i64 %n, 0
   br i1 %some, label %many, label %out
 many:
 {page}  %mark = load i8, ptr {at}
   %here = icmp eq i8 %mark, 1
-  %two = icmp sgt i64 %n, 1
+  %least = call i64 @llvm.smax.i64(i64 %grain, i64 1)
+  %two = icmp sgt i64 %n, %least
   %try = and i1 %here, %two
   br i1 %try, label %take, label %serial
 take:
@@ -264,6 +283,8 @@ go:
   %workers = load i32, ptr @workers
   %alone = icmp eq i32 %workers, 0
   store i64 %n, ptr @job_n
+  store i64 %grain, ptr @job_grain
+  store i64 0, ptr @job_next
   store ptr %fn, ptr @job_fn
   store ptr %ctx, ptr @job_ctx
   br i1 %alone, label %mypart, label %fork

@@ -9,8 +9,11 @@ motion for the price of a dictionary look-up, so that LLVM needs no optimisation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+
+# So many stores wait for one branch at most: each holds a register.
+MAX_IN_A_ROW = 8
 
 
 class Scope:
@@ -39,6 +42,7 @@ class FunctionWriter:
         self._depth: dict[str, int] = {}
         self._count = 0
         self._epoch: dict[str, int] = {}
+        self._waiting: list[tuple[str, str, Sequence[str], str]] = []
 
     def fresh(self, hint: str = "x") -> str:
         """A new value name."""
@@ -56,10 +60,12 @@ class FunctionWriter:
 
     def line(self, text: str) -> None:
         """Write a line with an effect, here."""
+        self.flush()
         self.scopes[-1].lines.append("  " + text)
 
     def here(self, operation: str) -> str:
         """The result of an operation that must stay where it is."""
+        self.flush()
         name = self.fresh()
         self.scopes[-1].lines.append(f"  {name} = {operation}")
         self._depth[name] = len(self.scopes) - 1
@@ -98,7 +104,11 @@ class FunctionWriter:
             found = scope.loads.get(key)
             if found is not None:
                 return found
-        name = self.here(operation)
+        if self._waiting and self._waiting[0][1] == buffer:
+            self.flush()
+        name = self.fresh()
+        self.scopes[-1].lines.append(f"  {name} = {operation}")
+        self._depth[name] = len(self.scopes) - 1
         self.scopes[-1].loads[key] = name
         return name
 
@@ -111,12 +121,14 @@ class FunctionWriter:
     @contextmanager
     def loop(self, begin: str, count: str, known_positive: bool, hint: str) -> Iterator[str]:
         """A loop of ``count`` steps from ``begin``; yields its variable, an i64."""
+        self.flush()
         parent = self.scopes[-1]
         head, done = self.label("loop"), self.label("done")
         var, after = self.fresh(hint + "."), self.fresh(hint + ".next")
         self.scopes.append(Scope(head))
         self.define(var)
         yield var
+        self.flush()
         scope = self.scopes.pop()
         # begin and count are known outside, so what computes the end is written before the loop
         end = count if begin == "0" else self.pure(f"add nsw i64 {begin}, {count}", begin, count)
@@ -145,17 +157,20 @@ class FunctionWriter:
 
         What is written before that call computes it, anew in each step.
         """
+        self.flush()
         parent = self.scopes[-1]
         head, done = self.label("again"), self.label("done")
         scope = Scope(head)
         self.scopes.append(scope)
 
         def unless(condition: str) -> None:
+            self.flush()
             body = self.label("body")
             scope.lines += [f"  br i1 {condition}, label %{body}, label %{done}", f"{body}:"]
             scope.label = body
 
         yield unless
+        self.flush()
         self.scopes.pop()
         parent.lines += [
             f"  br label %{head}",
@@ -169,9 +184,11 @@ class FunctionWriter:
     @contextmanager
     def branch(self, condition: str) -> Iterator[None]:
         """What is written inside runs only where the i1 ``condition`` holds."""
+        self.flush()
         yes, merge = self.label("then"), self.label("fi")
         self.scopes.append(Scope(yes))
         yield
+        self.flush()
         scope = self.scopes.pop()
         parent = self.scopes[-1]
         parent.lines += [
@@ -183,7 +200,39 @@ class FunctionWriter:
         ]
         parent.label = merge
 
+    def either(self, condition: str, buffer: str, yes: Sequence[str], no: str) -> None:
+        """Lines with effects on a buffer, by the i1 ``condition``.
+
+        What is asked the same question in a row is written as one branch, at the end of the row:
+        other values may be computed and other buffers read meanwhile.
+        """
+        waiting = self._waiting
+        if waiting and (waiting[0][:2] != (condition, buffer) or len(waiting) == MAX_IN_A_ROW):
+            self.flush()
+        self._waiting.append((condition, buffer, yes, no))
+
+    def flush(self) -> None:
+        """Write what waits for more of its kind, here."""
+        waiting = self._waiting
+        if not waiting:
+            return
+        self._waiting = []
+        first, second, merge = self.label("then"), self.label("else"), self.label("fi")
+        scope = self.scopes[-1]
+        scope.lines += [
+            f"  br i1 {waiting[0][0]}, label %{first}, label %{second}",
+            f"{first}:",
+            *["  " + line for _, _, yes, _ in waiting for line in yes],
+            f"  br label %{merge}",
+            f"{second}:",
+            *["  " + no for _, _, _, no in waiting],
+            f"  br label %{merge}",
+            f"{merge}:",
+        ]
+        scope.label = merge
+
     def text(self) -> str:
         """The body, from the entry block on."""
         assert len(self.scopes) == 1
+        self.flush()
         return "\n".join(["entry:", *self.allocas, *self.scopes[0].lines])

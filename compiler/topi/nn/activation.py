@@ -1,13 +1,17 @@
-"""Rectifiers, softmax and its logarithm."""
+"""Rectifiers, and what is smooth in their place."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from whet.compiler import te
+from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
+from whet.compiler.tir import mathematics as m
 from whet.compiler.tir import ops
-from whet.compiler.topi import broadcast, elemwise, reduction, tag
+from whet.compiler.topi import tag
+from whet.compiler.topi.shapes import one_axis
 
 
 def relu(x: Tensor) -> Tensor:
@@ -26,15 +30,46 @@ def leaky_relu(x: Tensor, alpha: float) -> Tensor:
     return te.compute(x.shape, element, name="T_leaky_relu", tag=tag.ELEMWISE)
 
 
-def softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """``exp(x - max) / sum(exp(x - max))`` along ``axis``."""
-    top = reduction.max(x, axis, keepdims=True)
-    raised = elemwise.exp(broadcast.subtract(x, top))
-    return broadcast.divide(raised, reduction.sum(raised, axis, keepdims=True))
+def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
+    """Each element, and a negative one times the slope of its place along ``axis``.
+
+    Raises:
+        ArgumentError: there is not one slope a place.
+    """
+    asked = f"prelu({x}, {slope}, axis={axis})"
+    k = one_axis(axis, x.ndim, asked)
+    if slope.ndim != 1 or not slope.shape[0] == x.shape[k]:
+        raise ArgumentError(asked, f"there must be one slope for each of {x.shape[k]}")
+
+    def element(*i: Any) -> Any:
+        one = x(*i)
+        return te.select(one > 0, one, one * slope(i[k]))
+
+    return te.compute(x.shape, element, name="T_prelu", tag=tag.BROADCAST)
 
 
-def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """``x - max - log(sum(exp(x - max)))`` along ``axis``."""
-    shifted = broadcast.subtract(x, reduction.max(x, axis, keepdims=True))
-    total = reduction.sum(elemwise.exp(shifted), axis, keepdims=True)
-    return broadcast.subtract(shifted, elemwise.log(total))
+def gelu(x: Tensor) -> Tensor:
+    """``x * (1 + erf(x / sqrt(2))) / 2``."""
+
+    def element(*i: Any) -> Any:
+        one, half = x(*i), te.const(0.5, x.dtype)
+        return one * (half + half * m.erf(one * te.const(0.5**0.5, x.dtype)))
+
+    return te.compute(x.shape, element, name="T_gelu", tag=tag.ELEMWISE)
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """gelu with ``tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))`` for the error function."""
+
+    def element(*i: Any) -> Any:
+        # (1 + tanh(y)) / 2 is sigmoid(2 * y)
+        one, twice = x(*i), 2 * math.sqrt(2 / math.pi)
+        cubic = te.const(twice * 0.044715, x.dtype) * one * one
+        return one * m.sigmoid(one * (te.const(twice, x.dtype) + cubic))
+
+    return te.compute(x.shape, element, name="T_gelu_tanh", tag=tag.ELEMWISE)
+
+
+def silu(x: Tensor) -> Tensor:
+    """``x * sigmoid(x)``."""
+    return te.compute(x.shape, lambda *i: x(*i) * m.sigmoid(x(*i)), name="T_silu", tag=tag.ELEMWISE)

@@ -8,9 +8,13 @@ from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.compiler.tir import ops
+from whet.compiler.topi.nn.convolution import convolution, transposed_convolution
 from whet.compiler.topi.nn.padding import get_pad_tuple, pair, windows
 from whet.compiler.topi.pad import pad
 from whet.compiler.topi.shapes import static
+
+_LAYOUTS = {"NCHW": False, "NHWC": True}
+"""Layouts of data -> whether the channels are last."""
 
 
 def conv2d(
@@ -22,18 +26,19 @@ def conv2d(
     data_layout: str = "NCHW",
     out_dtype: str | None = None,
 ) -> Tensor:
-    """A convolution, by the layout of its data.
+    """A convolution, by the layout of its data: NCHW with OIHW weights, or NHWC with HWIO.
 
     Raises:
-        ArgumentError: for another layout than NCHW, and as :func:`conv2d_nchw`.
+        ArgumentError: for another layout, and as :func:`conv2d_nchw`.
     """
-    if data_layout != "NCHW":
+    if data_layout not in _LAYOUTS:
         raise ArgumentError(
             f"conv2d(..., data_layout={data_layout!r})",
-            "there is a convolution for NCHW only",
+            "there is a convolution for NCHW and for NHWC only",
             "transpose the data: topi.transpose(data, (0, 3, 1, 2))",
         )
-    return conv2d_nchw(data, weight, strides, padding, dilation, out_dtype)
+    way = conv2d_nhwc if _LAYOUTS[data_layout] else conv2d_nchw
+    return way(data, weight, strides, padding, dilation, out_dtype)
 
 
 def conv2d_nchw(
@@ -61,26 +66,98 @@ def conv2d_nchw(
     Raises:
         ArgumentError: if shapes, strides or padding do not fit.
     """
-    asked = f"conv2d_nchw({data}, {weight}, strides={strides}, padding={padding})"
+    return _convolution(data, weight, strides, padding, dilation, 1, out_dtype, "conv2d_nchw", name)
+
+
+def group_conv2d_nchw(
+    data: Tensor,
+    weight: Tensor,
+    stride: object = 1,
+    padding: Any = 0,
+    dilation: object = 1,
+    groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """As :func:`conv2d_nchw`, the channels in groups that are convolved each by itself.
+
+    Args:
+        weight: (CO, CI / groups, KH, KW).
+        groups: divides CI and CO.
+    """
+    return _convolution(
+        data, weight, stride, padding, dilation, groups, out_dtype, "group_conv2d_nchw"
+    )
+
+
+def conv2d_nhwc(
+    data: Tensor,
+    weight: Tensor,
+    strides: object = 1,
+    padding: Any = 0,
+    dilation: object = 1,
+    out_dtype: str | None = None,
+    groups: int = 1,
+) -> Tensor:
+    """The convolution of ``data`` (N, H, W, CI) with ``weight`` (KH, KW, CI / groups, CO).
+
+    Arguments as of :func:`conv2d_nchw` and :func:`group_conv2d_nchw`.
+
+    Returns:
+        (N, OH, OW, CO).
+    """
+    return _convolution(data, weight, strides, padding, dilation, groups, out_dtype, "conv2d_nhwc")
+
+
+def conv2d_transpose_nchw(
+    data: Tensor,
+    weight: Tensor,
+    strides: object = 1,
+    padding: Any = 0,
+    out_dtype: str | None = None,
+    output_padding: object = 0,
+) -> Tensor:
+    """The transposed convolution of ``data`` (N, CI, H, W) with ``weight`` (CI, CO, KH, KW).
+
+    Args:
+        strides: how far the windows of two neighbouring pixels are apart.
+        padding: what is cut off on each side.
+        out_dtype: what is summed up and returned; ``data``'s by default.
+        output_padding: what is added at the bottom and the right, fewer than the strides.
+
+    Returns:
+        (N, CO, OH, OW), OH = (H - 1) * stride - 2 * padding + KH + output_padding.
+
+    Raises:
+        ArgumentError: if shapes, strides or paddings do not fit.
+    """
+    asked = f"conv2d_transpose_nchw({data}, {weight}, strides={strides}, padding={padding})"
+    _four(data, weight, asked)
+    return transposed_convolution(
+        data, weight, strides, padding, output_padding, out_dtype, "conv2d_transpose_nchw"
+    )
+
+
+def _convolution(
+    data: Tensor,
+    weight: Tensor,
+    strides: object,
+    padding: Any,
+    dilation: object,
+    groups: int,
+    out_dtype: str | None,
+    operator: str,
+    name: str = "conv",
+) -> Tensor:
+    _four(data, weight, f"{operator}({data}, {weight}, strides={strides}, padding={padding})")
+    last = operator.endswith("nhwc")
+    return convolution(
+        data, weight, strides, padding, dilation, groups, out_dtype, last, operator, name
+    )
+
+
+def _four(data: Tensor, weight: Tensor, asked: str) -> None:
     if data.ndim != 4 or weight.ndim != 4:
         raise ArgumentError(asked, "data and weight must have four dimensions")
-    n, ci, _, _ = data.shape
-    co, ci2, kh, kw = weight.shape
-    if not ci == ci2:
-        raise ArgumentError(asked, "the input channels of data and weight differ")
-    padded, (oh, ow), (sh, sw), (dh, dw) = _window(
-        data, (kh, kw), strides, padding, dilation, asked
-    )
-    rc = te.reduce_axis((0, ci), name="rc")
-    ry = te.reduce_axis((0, kh), name="ry")
-    rx = te.reduce_axis((0, kw), name="rx")
-    kind = out_dtype or data.dtype
-
-    def element(b: Any, o: Any, y: Any, x: Any) -> Any:
-        one = padded[b, rc, y * sh + ry * dh, x * sw + rx * dw]
-        return te.sum(ops.cast(kind, one) * ops.cast(kind, weight[o, rc, ry, rx]), [rc, ry, rx])
-
-    return te.compute((n, co, oh, ow), element, name=name, tag="conv2d_nchw")
 
 
 def depthwise_conv2d_nchw(

@@ -33,11 +33,7 @@ def layer_norm(
         ArgumentError: shapes do not fit.
     """
     asked = f"layer_norm({data}, {gamma}, {beta}, axis={axis})"
-    axes = [axis] if isinstance(axis, int) else list(axis)
-    over = sorted({one_axis(k, data.ndim, asked) for k in axes})
-    for t in (gamma, beta):
-        if t is not None and [str(d) for d in t.shape] != [str(data.shape[k]) for k in over]:
-            raise ArgumentError(asked, f"{t} has not the shape of the axes {over}")
+    over = _over(data, (gamma, beta), axis, asked)
     many = ops.cast(data.dtype, product([data.shape[k] for k in over]))
     mean = broadcast.divide(reduction.sum(data, over, keepdims=True), many)
     away = broadcast.subtract(data, mean)
@@ -53,6 +49,112 @@ def layer_norm(
         return out if beta is None else out + beta(*own)
 
     return te.compute(data.shape, element, name="T_layer_norm", tag=tag.INJECTIVE)
+
+
+def rms_norm(
+    data: Tensor, weight: Tensor | None, axis: int | Sequence[int], epsilon: float = 1e-5
+) -> Tensor:
+    """``data / sqrt(mean(data * data) + epsilon) * weight``, over ``axis``.
+
+    Args:
+        data: floating point.
+        weight: of the shape of the axes that are normalised; None for 1.
+        axis: one or several.
+        epsilon: keeps the divisor from 0.
+
+    Raises:
+        ArgumentError: shapes do not fit.
+    """
+    asked = f"rms_norm({data}, {weight}, axis={axis})"
+    over = _over(data, (weight,), axis, asked)
+    many = ops.cast(data.dtype, product([data.shape[k] for k in over]))
+    squares = reduction.sum(broadcast.multiply(data, data), over, keepdims=True)
+
+    def inverse(*i: Any) -> Any:
+        return m.rsqrt(squares(*i) / many + te.const(epsilon, data.dtype))
+
+    scale = te.compute(squares.shape, inverse, name="T_rms", tag=tag.ELEMWISE)
+
+    def element(*i: Any) -> Any:
+        out = data(*i) * broadcast.at(scale, i)
+        return out if weight is None else out * weight(*[i[k] for k in over])
+
+    return te.compute(data.shape, element, name="T_rms_norm", tag=tag.INJECTIVE)
+
+
+def batch_norm(
+    data: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    moving_mean: Tensor,
+    moving_var: Tensor,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+    training: bool = False,
+) -> list[Tensor]:
+    """``(data - moving_mean) / sqrt(moving_var + epsilon) * gamma + beta`` for each channel.
+
+    Args:
+        data: floating point.
+        gamma, beta, moving_mean, moving_var: one number a channel.
+        axis: of the channels.
+        epsilon: keeps the divisor from 0.
+        center: whether ``beta`` is added.
+        scale: whether it is multiplied by ``gamma``.
+        training: statistics of the data itself; not here.
+
+    Returns:
+        The result, the mean and the variance; the latter as they were given.
+
+    Raises:
+        ArgumentError: shapes do not fit, or ``training``.
+    """
+    asked = f"batch_norm({data}, axis={axis})"
+    k = one_axis(axis, data.ndim, asked)
+    if training:
+        raise ArgumentError(
+            asked, "training is not here", "compute mean and variance with topi.sum"
+        )
+    given = (gamma, beta, moving_mean, moving_var)
+    for t in given:
+        if t.ndim != 1 or not t.shape[0] == data.shape[k]:
+            raise ArgumentError(asked, f"{t} has not one number for each of {data.shape[k]}")
+    small = te.const(epsilon, data.dtype)
+
+    # Two numbers a channel are all that an element needs.
+    def factor(c: Any) -> Any:
+        inverse = m.rsqrt(moving_var(c) + small)
+        return inverse * gamma(c) if scale else inverse
+
+    by = te.compute(moving_var.shape, factor, name="T_scale", tag=tag.ELEMWISE)
+
+    def offset(c: Any) -> Any:
+        return (beta(c) if center else te.const(0, data.dtype)) - moving_mean(c) * by(c)
+
+    to = te.compute(moving_mean.shape, offset, name="T_shift", tag=tag.ELEMWISE)
+    out = te.compute(
+        data.shape,
+        lambda *i: data(*i) * by(i[k]) + to(i[k]),
+        name="T_batch_norm",
+        tag=tag.BROADCAST,
+    )
+    return [out, moving_mean, moving_var]
+
+
+def _over(
+    data: Tensor, given: Sequence[Tensor | None], axis: int | Sequence[int], asked: str
+) -> list[int]:
+    """The axes that are normalised, in order; tensors given for them have their shape."""
+    axes = [axis] if isinstance(axis, int) else list(axis)
+    over = sorted({one_axis(k, data.ndim, asked) for k in axes})
+    if not over:
+        raise ArgumentError(asked, "no axis is named", "axis=-1")
+    for t in given:
+        if t is not None and [str(d) for d in t.shape] != [str(data.shape[k]) for k in over]:
+            raise ArgumentError(asked, f"{t} has not the shape of the axes {over}")
+    return over
 
 
 def scale_shift_nchw(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from whet.compiler.tir import ops
 from whet.compiler.topi import reduction, tag
 from whet.compiler.topi.nn.padding import get_pad_tuple, pair, windows
 from whet.compiler.topi.pad import pad
+from whet.compiler.topi.shapes import static
 
 _KINDS = ("max", "avg")
 
@@ -104,6 +105,68 @@ def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
     )
 
 
+def adaptive_pool(
+    data: Tensor, output_size: object, pool_type: str, layout: str = "NCHW"
+) -> Tensor:
+    """The maximum or the average of so many windows, which cover each image of ``data``.
+
+    Window y of the result goes from ``y * H // OH`` to ``-(-(y + 1) * H // OH)``, as in PyTorch.
+
+    Args:
+        data: (N, C, H, W).
+        output_size: an int or (OH, OW).
+        pool_type: ``"max"`` or ``"avg"``.
+        layout: NCHW.
+
+    Raises:
+        ArgumentError: for another type or layout, or no window at all.
+    """
+    asked = f"adaptive_pool({data}, {output_size}, {pool_type!r})"
+    _check(data, pool_type, layout, asked)
+    wanted = pair(output_size, "output_size")
+    n, c, *sizes = data.shape
+    have = [static(d, asked) for d in sizes]
+    if min(*wanted, *have) < 1:
+        raise ArgumentError(asked, f"{have} pixels are not {list(wanted)} windows of some")
+    # All windows are as long as the longest; what is beyond a shorter one does not count.
+    longest = [_longest(h, o) for h, o in zip(have, wanted)]
+    axes = [te.reduce_axis((0, k), name="rv") for k in longest]
+    even = all(h % o == 0 for h, o in zip(have, wanted))
+    combine, least = (te.max, -math.inf) if pool_type == "max" else (te.sum, 0)
+    if pool_type == "max" and not dt.is_float(data.dtype):
+        least = int(ops.min_value(data.dtype).value)  # type: ignore[attr-defined]
+
+    def begin(i: Any, h: int, o: int) -> Any:
+        return ops.floordiv(i * h, o)
+
+    def end(i: Any, h: int, o: int) -> Any:
+        return ops.floordiv((i + 1) * h + (o - 1), o)
+
+    def element(b: Any, k: Any, y: Any, x: Any) -> Any:
+        at = [begin(i, h, o) + r for i, h, o, r in zip((y, x), have, wanted, axes)]
+        inside = [p < end(i, h, o) for p, i, h, o in zip(at, (y, x), have, wanted)]
+        value: Any = data(b, k, *at)
+        if not even:
+            value = te.if_then_else(te.all(*inside), value, te.const(least, data.dtype))
+        return combine(value, axis=axes)
+
+    out = te.compute((n, c, *wanted), element, name=f"pool_{pool_type}", tag=f"pool_{pool_type}")
+    if pool_type == "max":
+        return out
+
+    def average(b: Any, k: Any, y: Any, x: Any) -> Any:
+        many: Any = ops.const(1)
+        for i, h, o in zip((y, x), have, wanted):
+            many = many * (end(i, h, o) - begin(i, h, o))
+        return _quotient(out(b, k, y, x), many)
+
+    return te.compute(out.shape, average, name="T_pool_avg", tag=tag.ELEMWISE)
+
+
+def _longest(have: int, want: int) -> int:
+    return max(-(-(k + 1) * have // want) - k * have // want for k in range(want))
+
+
 def _quotient(total: Any, many: Any) -> Any:
     if dt.is_float(total.dtype):
         return ops.divide(total, ops.cast(total.dtype, many))
@@ -117,4 +180,4 @@ def _check(data: Tensor, pool_type: str, layout: str, asked: str) -> None:
         raise ArgumentError(asked, "a pool is 'max' or 'avg'")
 
 
-__all__ = ["global_pool", "pool2d"]
+__all__ = ["adaptive_pool", "global_pool", "pool2d"]

@@ -1,0 +1,225 @@
+"""CPU kernels beside PyTorch, numpy, TVM and the machine's limits: every figure, in one command.
+
+    python benchmarks/cpu_kernels/run.py [--only GROUP_OR_WORK ...] [--trials 200] [--log FILE]
+        [--defaults] [--two-threads] [--tvm PYTHON] [--markdown] [--save]
+
+Each work is tuned, built and checked against numpy in float64; then our kernel, every peer in each
+of its ways, and probes of the FMA peak and of the bandwidth for the working set take turns on one
+pinned core. `--log` keeps the searches: a run that was stopped goes on. `--trials 0` measures the
+default configs alone, `--defaults` both; `--two-threads` compares on two cores; `--tvm` adds TVM
+MetaSchedule (`../search/live.py`), with as many trials.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [
+    str(Path(__file__).parent),
+    str(Path(__file__).parents[1] / "search"),
+    str(Path(__file__).parents[1]),
+]
+
+import harness
+
+import argparse
+import tempfile
+from statistics import geometric_mean
+from typing import Any
+
+from reach import Rows, Verdict, against, geomean, judge
+from works import GROUPS, THREADED, Work, chosen
+
+import whet
+from whet.bench.comparison import Comparison
+from whet.bench.contest import compare
+
+ONE_CORE = "llvm -num_threads=1"
+TWO_CORES = "llvm -num_threads=2"
+
+
+def tuned(work: Work, target: str, asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    """The task of a work, and its kernels: the default config's, and the best of the log."""
+    task = whet.create_task(work.template, args=work.args, target=target)
+    kernels = {}
+    if asked.defaults or not asked.trials:
+        kernels["default"] = whet.build(task)
+    if asked.trials:
+        whet.tune(task, trials=asked.trials, log=asked.log, seed=0, progress=False)
+        kernels["tuned"] = whet.build(task, log=asked.log)
+    return task, kernels
+
+
+def measured(work: Work, asked: argparse.Namespace) -> Comparison:
+    """One work on one core."""
+    task, kernels = tuned(work, ONE_CORE, asked)
+    return compare(task, kernels, asked.rounds, compiled=not asked.no_compile)
+
+
+def on_two_cores(work: Work, asked: argparse.Namespace) -> Comparison:
+    """One work on two cores, our kernel for one core among the contestants."""
+    _, single = tuned(work, ONE_CORE, asked)
+    task, double = tuned(work, TWO_CORES, asked)
+    kernels = {"one thread": list(single.values())[-1], **double}
+    return compare(task, kernels, asked.rounds, compiled=not asked.no_compile)
+
+
+def line_of(name: str, row: Comparison) -> str:
+    """One work in one line: ours, the shares of the limits, and the peers' best ways."""
+    times = row.samples[row.best]
+    parts = [f"{name:30s} {times.best * 1e6:9.1f} us ({times.median * 1e6:.1f})"]
+    if row.memory_bound:
+        rate = row.bytes / times.best / 1e9
+        parts.append(f"{rate:5.1f} GB/s, of bandwidth {row.of_bandwidth(row.best)}")
+    else:
+        rate = row.flop / times.best / 1e9
+        parts.append(f"{rate:5.1f} GFLOP/s, of peak {row.of_peak(row.best)}")
+    for one in row.ours[:-1]:
+        parts.append(f"{row.ratio(one)} x {one}")
+    for library in ("torch", "numpy"):
+        peer = row.peer(library)
+        if peer is not None:
+            parts.append(f"{row.ratio(peer)} x {peer}")
+    parts += [f"error {row.errors[row.best]:.1g}"] if row.best in row.errors else []
+    return "; ".join(parts)
+
+
+class Results:
+    """The lines as they come, and the figures behind them."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.rows: dict[str, Rows] = {}
+        self.verdicts: list[Verdict] = []
+        self.failed: list[str] = []
+        self.tvm: dict[str, Any] = {}
+
+    def say(self, line: str) -> None:
+        """A line of the result, which is shown at once."""
+        print(line, flush=True)
+        self.lines.append(line)
+
+    def measure(self, group: str, work: Work, how: Any, asked: argparse.Namespace) -> None:
+        """Measure one work; a failure is a line, too, and the others are still measured."""
+        if group not in self.rows:
+            self.rows[group] = {}
+            self.say(f"{group}")
+        try:
+            row = how(work, asked)
+        except whet.WhetError as error:
+            self.failed.append(f"{group}: {work.name}")
+            self.say(f"  {work.name:30s} FAILED: {str(error).splitlines()[0]}")
+            return
+        self.rows[group][work.name] = row
+        self.say("  " + line_of(work.name, row))
+        for said in row.left_out:
+            print(f"    (not a peer here: {said})", flush=True)
+
+    def averages(self) -> None:
+        """The geometric means of each group."""
+        for group, rows in self.rows.items():
+            for library in ("torch", "numpy"):
+                mean = geomean(against(row, library) for row in rows.values())
+                if mean is not None:
+                    self.say(f"{group}: geomean {mean:.3f} x {library}'s fastest way")
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, for the file of results."""
+        return {
+            "rows": {
+                group: {name: row.to_json() for name, row in rows.items()}
+                for group, rows in self.rows.items()
+            },
+            "verdicts": [
+                {"what": v.what, "measured": v.measured, "least": v.least} for v in self.verdicts
+            ],
+            "failed": self.failed,
+            "tvm": self.tvm,
+        }
+
+
+def two_threads(results: Results, asked: argparse.Namespace) -> list[Verdict]:
+    """Works that arithmetic bounds, on two cores."""
+    for work in THREADED:
+        results.measure("two threads", work, on_two_cores, asked)
+    rows = results.rows["two threads"].values()
+    if not rows:
+        return []
+    gains = [row.ratio("one thread").best for row in rows]
+    found = [Verdict("two threads against our one: geomean", geometric_mean(gains), 1.8)]
+    mean = geomean(against(row) for row in rows)
+    if mean is not None:
+        found.append(Verdict("two threads: geomean against PyTorch's two", mean, 1.0))
+    return found
+
+
+def beside_tvm(results: Results, asked: argparse.Namespace) -> list[Verdict]:
+    """The operators of `live.py`, tuned by both with as many trials."""
+    import live
+
+    results.say("TVM MetaSchedule")
+    rows = []
+    for i, name in enumerate(live.LIVE):
+        try:
+            row = live.compare(name, asked, ours_first=bool(i % 2))
+        except (whet.WhetError, SystemExit) as error:  # the others are still compared
+            results.failed.append(f"TVM: {name}")
+            results.say(f"  {name:30s} FAILED: {str(error).splitlines()[0]}")
+            continue
+        rows.append(row)
+        ours, tvm = row["ours"], row["tvm"]
+        beside = f"{tvm['best'] / ours['best']:.2f} x TVM" if "best" in tvm else "TVM found none"
+        results.say(f"  {name:30s} {ours['best'] * 1e6:9.1f} us; {beside}")
+    results.tvm = {"rows": rows}
+    if not any("best" in row["tvm"] for row in rows):
+        return []
+    lines, data = live.summary(rows)
+    for line in lines:
+        results.say("  " + line)
+    return [Verdict("TVM MetaSchedule: geomean against its kernels", data["geomean"], 1.4)]
+
+
+def parsed() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", nargs="*", metavar="NAME", help=f"{', '.join(GROUPS)}, works")
+    parser.add_argument("--trials", type=int, default=200, help="0: default configs alone")
+    parser.add_argument("--log", help="keeps the searches, to go on with")
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--defaults", action="store_true", help="default configs, too")
+    parser.add_argument("--two-threads", action="store_true")
+    parser.add_argument("--tvm", metavar="PYTHON", help="an interpreter that has tvm")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--markdown", action="store_true", help="the verdicts as a table")
+    parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
+    asked = parser.parse_args()
+    asked.seed = 0
+    asked.log = asked.log or str(Path(tempfile.mkdtemp(prefix="whet-kernels-")) / "bench.db")
+    return asked
+
+
+def main() -> None:
+    """Measure what the command line names, then say what was reached."""
+    asked = parsed()
+    results = Results()
+    if asked.only != []:  # "--only" without a name: two threads or TVM alone
+        for group, work in chosen(asked.only or []):
+            results.measure(group, work, measured, asked)
+    results.averages()
+    results.verdicts = judge(results.rows, asked.defaults)
+    if asked.two_threads:
+        results.verdicts += two_threads(results, asked)
+    if asked.tvm:
+        results.verdicts += beside_tvm(results, asked)
+    results.lines += ["", *(str(v) for v in results.verdicts)]
+    results.lines += [f"FAILED      {name}" for name in results.failed]
+    if asked.markdown:
+        print("\n".join(["| what | measured | reach |", "| --- | --- | --- |"]))
+        print("\n".join(verdict.markdown() for verdict in results.verdicts))
+    threads = "one thread unless said" if asked.two_threads else "one thread"
+    harness.report("cpu_kernels", results.lines, results.to_json(), threads)
+
+
+if __name__ == "__main__":
+    main()

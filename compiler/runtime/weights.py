@@ -1,0 +1,85 @@
+"""Weights in the layout that a kernel takes: the call of the function that was lowered for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whet.compiler.errors import ArgumentError
+from whet.compiler.runtime.ndarray import as_numpy
+from whet.compiler.signature import BufferParam, KernelSignature
+
+if TYPE_CHECKING:
+    from whet.compiler.runtime.function import Function
+
+ALIGNMENT = 64
+"""Bytes at a multiple of which a packed array begins: a line of the caches, the widest vector."""
+
+
+def pack(kernel: Function, packs: Function | None, weights: tuple[object, ...]) -> object:
+    """Run the function that makes a kernel's packed arrays.
+
+    Args:
+        kernel: which takes them.
+        packs: which makes them; None where the kernel takes its weights as they are.
+        weights: an array each, as the function takes them.
+
+    Returns:
+        The packed array; a tuple of them where there are several.
+
+    Raises:
+        ArgumentError: nothing is computed ahead of this kernel, or the weights do not fit.
+    """
+    if packs is None:
+        raise ArgumentError(
+            f"{kernel.name}: pack_weights(...)",
+            "nothing is computed ahead of this kernel: it takes its weights as they are",
+            "call it with them; s[stage].compute_ahead() makes a kernel that takes packed ones",
+        )
+    signature = packs.signature
+    made = signature.params[-len(kernel.signature.ahead.packed) :]  # type: ignore[union-attr]
+    wanted = len(signature.params) - len(made)
+    if len(weights) != wanted:
+        names = ", ".join(p.name for p in signature.params[:wanted])
+        raise ArgumentError(
+            f"{kernel.name}: pack_weights()",
+            f"{len(weights)} arrays given, it takes {wanted}",
+            f"pack_weights({names})",
+        )
+    symbols = _symbols(signature, weights)
+    outputs = [_empty(p, symbols) for p in made if isinstance(p, BufferParam)]
+    # once: the quick call, 20 ms to make, would not pay
+    packs.repeater((*weights, *outputs))(1)
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _symbols(signature: KernelSignature, weights: tuple[object, ...]) -> dict[str, int]:
+    """The sizes that the weights' shapes give; whether these fit is left to the call."""
+    from whet.compiler.codegen.llvm.shape_text import bindings
+
+    found: dict[str, int] = {}
+    for name, (k, d) in bindings(signature).items():
+        if k >= len(weights):
+            raise ArgumentError(
+                f"{signature.name}: pack_weights()",
+                f"the shape of {signature.params[k].name} needs {name}, which no weight gives",
+                f'make that array, and call module["{signature.name}"] with the weights and it',
+            )
+        array = as_numpy(weights[k])
+        steps = () if array is None else [s // array.itemsize for s in array.strides]
+        sizes = () if array is None else (*array.shape, *steps)
+        found[name] = int(sizes[d]) if d < len(sizes) else 0
+    return found
+
+
+def _empty(p: BufferParam, symbols: dict[str, int]) -> np.ndarray:
+    from whet.compiler.codegen.llvm.abi import numpy_dtype
+    from whet.compiler.codegen.llvm.shape_text import evaluate
+
+    shape = tuple(evaluate(d, symbols) for d in p.shape)
+    dtype = numpy_dtype(p.dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    begin = -memory.__array_interface__["data"][0] % ALIGNMENT
+    return memory[begin : begin + size].view(dtype).reshape(shape)

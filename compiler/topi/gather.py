@@ -1,0 +1,72 @@
+"""Elements picked by indices that are data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.errors import ArgumentError
+from whet.compiler.te import Tensor
+from whet.compiler.tir import IntImm, ops
+from whet.compiler.topi import tag
+from whet.compiler.topi.shapes import one_axis
+
+
+def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
+    """``data[i0, ..., indices[i0, ..., in], ..., in]``: one index an element, along ``axis``.
+
+    Args:
+        data: any tensor.
+        axis: along which.
+        indices: integers, as many dimensions as ``data``, no longer along the other axes. They are
+            not checked: each must be at least 0 and less than the extent.
+
+    Raises:
+        ArgumentError: the shapes do not fit, or the indices are no integers.
+    """
+    asked = f"gather({data}, {axis}, {indices})"
+    k = one_axis(axis, data.ndim, asked)
+    _check_integers(indices, asked)
+    if indices.ndim != data.ndim:
+        raise ArgumentError(asked, f"{indices.ndim} dimensions of indices for {data.ndim} of data")
+    for d, (x, y) in enumerate(zip(indices.shape, data.shape)):
+        if d != k and isinstance(x, IntImm) and isinstance(y, IntImm) and x.value > y.value:
+            raise ArgumentError(asked, f"dimension {d} has {x} indices for {y} elements")
+
+    def element(*i: Any) -> Any:
+        return data(*i[:k], ops.cast(_index_type(indices), indices(*i)), *i[k + 1 :])
+
+    return te.compute(indices.shape, element, name="T_gather", tag=tag.INJECTIVE)
+
+
+def gather_nd(data: Tensor, indices: Tensor) -> Tensor:
+    """``data[indices[0, ...], ..., indices[m - 1, ...], ...]``: the first axis has the m indices.
+
+    Raises:
+        ArgumentError: more indices than dimensions, or they are no integers.
+    """
+    asked = f"gather_nd({data}, {indices})"
+    _check_integers(indices, asked)
+    if not indices.ndim or not isinstance(indices.shape[0], IntImm):
+        raise ArgumentError(asked, "the first dimension of the indices is no constant")
+    count = int(indices.shape[0].value)
+    if not 1 <= count <= data.ndim:
+        raise ArgumentError(asked, f"{count} indices for {data.ndim} dimensions")
+    rank = indices.ndim - 1
+
+    def element(*i: Any) -> Any:
+        kind = _index_type(indices)
+        own = [ops.cast(kind, indices(ops.const(m), *i[:rank])) for m in range(count)]
+        return data(*own, *i[rank:])
+
+    shape = (*indices.shape[1:], *data.shape[count:])
+    return te.compute(shape, element, name="T_gather_nd", tag=tag.INJECTIVE)
+
+
+def _check_integers(indices: Tensor, asked: str) -> None:
+    if not indices.dtype.startswith(("int", "uint")):
+        raise ArgumentError(asked, f"the indices are {indices.dtype}, not integers", "cast them")
+
+
+def _index_type(indices: Tensor) -> str:
+    return "int64" if indices.dtype.endswith("64") else "int32"

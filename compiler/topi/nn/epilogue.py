@@ -1,0 +1,186 @@
+"""Epilogues: what is done to each element of a product before it is stored.
+
+A chain of steps becomes one stage that reads its input once, so that a schedule can compute a tile
+of the input in registers and apply the whole chain as it stores the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.errors import ArgumentError
+from whet.compiler.te import Tensor
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import mathematics as m
+from whet.compiler.tir import ops
+from whet.compiler.topi import tag
+from whet.compiler.topi.shapes import one_axis, product
+
+Step = str | tuple
+
+
+def _relu(x: Any) -> Any:
+    return ops.maximum(x, te.const(0, x.dtype))
+
+
+def _gelu(x: Any) -> Any:
+    """Exact: half of x times 1 + erf(x / sqrt(2))."""
+    one, half = te.const(1, x.dtype), te.const(0.5, x.dtype)
+    return x * half * (one + m.erf(x * te.const(0.5**0.5, x.dtype)))
+
+
+def _silu(x: Any) -> Any:
+    return x * m.sigmoid(x)
+
+
+_ELEMENTWISE: dict[str, Callable[[Any], Any]] = {
+    "relu": _relu,
+    "gelu": _gelu,
+    "silu": _silu,
+    "sigmoid": m.sigmoid,
+}
+_WITH_TENSOR = ("bias", "residual")
+_WITH_NUMBERS = {"clip": '("clip", low, high)', "cast": '("cast", dtype)'}
+_FORMS = ", ".join([*_WITH_TENSOR, *_ELEMENTWISE, *_WITH_NUMBERS.values()])
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """A chain of steps on each element; :meth:`of` makes it.
+
+    Attributes:
+        steps: in the order in which they are applied, each in its canonical form.
+    """
+
+    steps: tuple[Step, ...] = ()
+
+    @staticmethod
+    def of(given: Any) -> Epilogue:
+        """The epilogue of a tuple of steps; of None, or of an empty tuple, one that does nothing.
+
+        Args:
+            given: ``"bias"`` (adds one number a channel, a tensor of the kernel), ``"residual"``
+                (adds a tensor of the result's shape), ``"relu"``, ``"gelu"`` (exact), ``"silu"``,
+                ``"sigmoid"``, ``("clip", low, high)``, ``("cast", dtype)``.
+
+        >>> Epilogue.of(["bias", ("clip", 0, 6)]).steps
+        ('bias', ('clip', 0.0, 6.0))
+
+        Raises:
+            ArgumentError: there is no such step, or its numbers do not fit.
+        """
+        if isinstance(given, Epilogue):
+            return given
+        if given is None:
+            return Epilogue()
+        asked = f"epilogue={given!r}"
+        if not isinstance(given, (tuple, list)):
+            raise ArgumentError(
+                asked, "an epilogue is a tuple of steps", f"one step: ({given!r},); {_FORMS}"
+            )
+        return Epilogue(tuple(_step(one, asked) for one in given))
+
+    def __bool__(self) -> bool:
+        return bool(self.steps)
+
+    def dtype(self, dtype: str) -> str:
+        """The element type of the result, for an input of ``dtype``."""
+        for one in self.steps:
+            dtype = str(one[1]) if one[0] == "cast" else dtype
+        return dtype
+
+    def apply(
+        self, data: Tensor, channel_axis: int | Sequence[int], name: str = "out"
+    ) -> tuple[Tensor, list[Tensor]]:
+        """``data`` after the steps, as one stage; ``data`` itself if there is none.
+
+        Args:
+            data: a tensor of floats.
+            channel_axis: the axis that a bias has a number for; several, outermost first, where
+                the layout splits the channels. A bias has one dimension all the same.
+            name: of the stage.
+
+        Returns:
+            The result, and the placeholders that the steps have brought, in their order.
+
+        Raises:
+            ArgumentError: there is no such axis, or the elements are no floats.
+        """
+        if not self.steps:
+            return data, []
+        asked = f"epilogue {self.steps} of {data}"
+        if not dt.is_float(data.dtype):
+            raise ArgumentError(asked, f"elements are {data.dtype}, no floats", "cast them first")
+        given = [channel_axis] if isinstance(channel_axis, int) else list(channel_axis)
+        axes = [one_axis(k, data.ndim, asked) for k in given]
+        brought: list[Tensor | None] = []
+        dtype = data.dtype
+        for one in self.steps:
+            brought.append(_operand(one, data, axes, dtype))
+            dtype = str(one[1]) if one[0] == "cast" else dtype
+
+        def element(*i: Any) -> Any:
+            x = data(*i)
+            for one, operand in zip(self.steps, brought):
+                x = _applied(one, x, operand, i, axes, data)
+            return x
+
+        kind = tag.BROADCAST if "bias" in self.steps else tag.ELEMWISE
+        out = te.compute(data.shape, element, name=name, tag=kind)
+        return out, [t for t in brought if t is not None]
+
+
+def _step(given: Any, asked: str) -> Step:
+    """One step in canonical form."""
+    if isinstance(given, str) and given in (*_WITH_TENSOR, *_ELEMENTWISE):
+        return given
+    name = given[0] if isinstance(given, (tuple, list)) and given else given
+    if not isinstance(name, str) or name not in _WITH_NUMBERS:
+        raise ArgumentError(asked, f"{given!r} is no step", f"steps: {_FORMS}")
+    rest = list(given[1:]) if not isinstance(given, str) else []
+    if len(rest) != (2 if name == "clip" else 1):
+        raise ArgumentError(asked, f"{given!r} is not complete", f"write {_WITH_NUMBERS[name]}")
+    if name == "cast":
+        dtype = dt.check(rest[0])
+        if not dt.is_float(dtype):
+            raise ArgumentError(
+                asked, f"{given!r}: {dtype} holds no floats", "cast to float16, bfloat16, ..."
+            )
+        return "cast", dtype
+    if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in rest):
+        raise ArgumentError(asked, f"{given!r}: bounds are numbers", "write ('clip', 0.0, 6.0)")
+    low, high = (float(v) for v in rest)
+    if not low <= high:
+        raise ArgumentError(asked, f"{given!r}: {low} is above {high}", "give the lower one first")
+    return "clip", low, high
+
+
+def _operand(step: Step, data: Tensor, axes: list[int], dtype: str) -> Tensor | None:
+    """The placeholder that a step brings with it."""
+    if step == "bias":
+        return te.placeholder((product([data.shape[k] for k in axes]),), dtype, name="bias")
+    return te.placeholder(data.shape, dtype, name="residual") if step == "residual" else None
+
+
+def _applied(
+    step: Step, x: Any, operand: Tensor | None, i: tuple, axes: list[int], data: Tensor
+) -> Any:
+    """``x`` after one step, where ``i`` is its place."""
+    if operand is None:
+        if isinstance(step, str):
+            return _ELEMENTWISE[step](x)
+        if step[0] == "cast":
+            return x.astype(step[1])
+        return ops.maximum(ops.minimum(x, te.const(step[2], x.dtype)), te.const(step[1], x.dtype))
+    if step == "residual":
+        return x + operand(*i)
+    channel = i[axes[0]]
+    for k in axes[1:]:
+        channel = channel * data.shape[k] + i[k]
+    return x + operand(channel)
+
+
+__all__ = ["Epilogue"]

@@ -1,0 +1,180 @@
+"""Winograd's 3x3 convolution as stages: patches, two transforms, a batched product, the inverse.
+
+    patch[b, t, r, s, c]                the (m + 2) x (m + 2) pixels of tile b * T + t
+    columns[b, t, u, s, c]              B^T over r
+    pixels[b, u, v, t, c]               B^T over s: the transformed data, T tiles to a block
+    filters[u, v, p, c, i]              the transformed weights, panels of channels side by side
+    products[b, u, v, t, o]             for each of (m + 2)^2 places (u, v) a matrix product
+    half[b, t, i, v, o], results[b, t, i, j, o]     A^T over u, then over v
+    conv                                the tiles at their places, in the layout of the data
+
+A schedule computes a block of tiles at a time, while its numbers are in a cache. The transforms are
+sums written out (:func:`winograd_matrices.combined`): unrolled, a step has one row's sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.errors import ArgumentError
+from whet.compiler.te import Tensor
+from whet.compiler.topi.nn.winograd_matrices import Matrix, combined, winograd_matrices
+from whet.compiler.topi.shapes import static
+
+WINDOW = 3
+
+
+@dataclass(frozen=True)
+class WinogradStages:
+    """The stages of :func:`conv2d_winograd`, in the order in which they are computed."""
+
+    half_filters: Tensor
+    filters: Tensor
+    patch: Tensor
+    columns: Tensor
+    pixels: Tensor
+    products: Tensor
+    half: Tensor
+    results: Tensor
+    conv: Tensor
+
+
+def conv2d_winograd(
+    data: Tensor,
+    weight: Tensor,
+    m: int,
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    layout: str = "NHWC",
+    block: int = 1,
+    panel: int = 1,
+    points: Sequence[Any] | None = None,
+) -> WinogradStages:
+    """A 3x3 convolution of stride 1 by F(m x m, 3 x 3): ((m + 2) / (3 m))^2 of the products.
+
+    Args:
+        data: (N, H, W, CI), or (N, CI, H, W).
+        weight: (3, 3, CI, CO), or (CO, CI, 3, 3).
+        m: the results of a tile are ``m`` by ``m``.
+        padding: zeros, (top, left, bottom, right).
+        layout: of data, weight and result, ``"NHWC"`` or ``"NCHW"``.
+        block: tiles that are computed together.
+        panel: output channels that stand side by side in the transformed weights.
+        points: the interpolation points, as :func:`winograd_matrices` takes them.
+
+    Raises:
+        ArgumentError: another layout or window, channels that differ, an image smaller than the
+            window.
+    """
+    asked = f"conv2d_winograd({data}, {weight}, {m}, padding={padding}, layout={layout!r})"
+    if layout not in ("NHWC", "NCHW"):
+        raise ArgumentError(asked, f"the layout {layout!r} is unknown", "'NHWC' or 'NCHW'")
+    last = layout == "NHWC"
+    sizes = [static(d, asked) for d in data.shape]
+    n, (h, w), ci = sizes[0], (sizes[1:3] if last else sizes[2:]), sizes[3 if last else 1]
+    shape = [static(d, asked) for d in weight.shape]
+    window, (ci2, co) = (shape[:2], shape[2:]) if last else (shape[2:], shape[1::-1])
+    if window != [WINDOW, WINDOW] or ci != ci2:
+        raise ArgumentError(
+            asked, "it needs a 3x3 window over the channels of data", "use conv2d for others"
+        )
+    top, left, bottom, right = padding
+    oh, ow = h + top + bottom - WINDOW + 1, w + left + right - WINDOW + 1
+    if min(oh, ow) < 1:
+        raise ArgumentError(asked, "the window is larger than the padded image")
+    th, tw = -(-oh // m), -(-ow // m)
+    tiles, matrices, alpha = n * th * tw, winograd_matrices(m, WINDOW, points), m + WINDOW - 1
+    blocks, panels = -(-tiles // block), -(-co // panel)
+
+    half_filters, filters = _filters(weight, last, panels, panel, matrices.g)
+
+    def pixel(b: Any, t: Any, r: Any, s: Any, c: Any) -> Any:
+        tile = b * block + t
+        y, x = tile // tw % th * m + r - top, tile % tw * m + s - left
+        inside = [y >= 0, y < h, x >= 0, x < w]
+        if tiles % block:
+            inside.append(tile < tiles)
+        image = tile // (th * tw)
+        one = data[image, y, x, c] if last else data[image, c, y, x]
+        return te.if_then_else(te.all(*inside), one, te.const(0, data.dtype))
+
+    patch = te.compute((blocks, block, alpha, alpha, ci), pixel, name="patch")
+    columns = te.compute(
+        (blocks, block, alpha, alpha, ci),
+        lambda b, t, u, s, c: _row(matrices.bt, u, [patch[b, t, r, s, c] for r in range(alpha)]),
+        name="columns",
+    )
+    pixels = te.compute(
+        (blocks, alpha, alpha, block, ci),
+        lambda b, u, v, t, c: _row(matrices.bt, v, [columns[b, t, u, s, c] for s in range(alpha)]),
+        name="pixels",
+    )
+    k = te.reduce_axis((0, ci), name="k")
+    products = te.compute(
+        (blocks, alpha, alpha, block, panels * panel),
+        lambda b, u, v, t, o: te.sum(
+            pixels[b, u, v, t, k] * filters[u, v, o // panel, k, o % panel], axis=k
+        ),
+        name="products",
+    )
+    half = te.compute(
+        (blocks, block, m, alpha, co),
+        lambda b, t, i, v, o: _row(matrices.at, i, [products[b, u, v, t, o] for u in range(alpha)]),
+        name="half",
+    )
+    results = te.compute(
+        (blocks, block, m, m, co),
+        lambda b, t, i, j, o: _row(matrices.at, j, [half[b, t, i, v, o] for v in range(alpha)]),
+        name="results",
+    )
+
+    def placed(image: Any, y: Any, x: Any, o: Any) -> Any:
+        tile = (image * th + y // m) * tw + x // m
+        return results[tile // block, tile % block, y % m, x % m, o]
+
+    if last:
+        conv = te.compute((n, oh, ow, co), placed, name="conv")
+    else:
+        conv = te.compute((n, co, oh, ow), lambda i, o, y, x: placed(i, y, x, o), name="conv")
+    return WinogradStages(
+        half_filters, filters, patch, columns, pixels, products, half, results, conv
+    )
+
+
+def _filters(
+    weight: Tensor, last: bool, panels: int, panel: int, g: Matrix
+) -> tuple[Tensor, Tensor]:
+    """The weights after G over their rows, then over their columns; zeros beyond the last."""
+    alpha = len(g)
+    ci, co = (int(d) for d in (weight.shape[2:] if last else weight.shape[1::-1]))
+
+    def element(y: int, x: Any, p: Any, c: Any, i: Any) -> Any:
+        o = p * panel + i
+        one = weight[y, x, c, o] if last else weight[o, c, y, x]
+        return one if co % panel == 0 else te.if_then_else(o < co, one, te.const(0, one.dtype))
+
+    half = te.compute(
+        (alpha, WINDOW, panels, ci, panel),
+        lambda u, x, p, c, i: _row(g, u, [element(y, x, p, c, i) for y in range(WINDOW)]),
+        name="half_filters",
+    )
+    filters = te.compute(
+        (alpha, alpha, panels, ci, panel),
+        lambda u, v, p, c, i: _row(g, v, [half[u, x, p, c, i] for x in range(WINDOW)]),
+        name="filters",
+    )
+    return half, filters
+
+
+def _row(matrix: Matrix, place: Any, values: list[Any]) -> Any:
+    """The sum of the matrix's row number ``place``; where that is a number, the others vanish."""
+    sums = combined(matrix, values, lambda x: te.const(x, values[0].dtype))
+    out = sums[-1]
+    for k in range(len(sums) - 2, -1, -1):
+        out = te.if_then_else(place == k, sums[k], out)
+    return out
+
+
+__all__ = ["WinogradStages", "conv2d_winograd"]

@@ -1,0 +1,137 @@
+"""Running sums and products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.errors import ArgumentError
+from whet.compiler.te import Tensor
+from whet.compiler.tir import Buffer, Stmt, ir_builder, ops
+from whet.compiler.topi.shapes import one_axis, static
+
+# Steps whose sums do not wait for the ones before: only the last of them does.
+_BLOCK = 8
+# Neighbours that go on at once where the scan runs across rows: a page of them.
+_ACROSS = 1024
+
+
+def cumsum(
+    data: Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool = False
+) -> Tensor:
+    """The sum of all elements up to each one, along ``axis``.
+
+    Args:
+        data: any tensor.
+        axis: None: of all elements in a row.
+        dtype: of the sums; that of the data by default.
+        exclusive: without the element itself: the first sum is 0.
+
+    Raises:
+        ArgumentError: there is no such axis, or an extent is symbolic.
+    """
+    return _scan("cumsum", data, axis, dtype, bool(exclusive), ops.add, 0)
+
+
+def cumprod(
+    data: Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool = False
+) -> Tensor:
+    """The product of all elements up to each one, along ``axis``; arguments as :func:`cumsum`."""
+    return _scan("cumprod", data, axis, dtype, bool(exclusive), ops.multiply, 1)
+
+
+def _scan(
+    name: str,
+    data: Tensor,
+    axis: int | None,
+    dtype: str | None,
+    exclusive: bool,
+    combine: Callable[[Any, Any], Any],
+    begin: int,
+) -> Tensor:
+    asked = f"{name}({data}, axis={axis})"
+    shape = [static(d, asked) for d in data.shape]
+    if axis is None:
+        shape = [prod(shape)]
+    k = one_axis(axis or 0, len(shape), asked)
+    kind = dtype or data.dtype
+    if kind == "bool":
+        raise ArgumentError(asked, "one bit does not hold a sum", 'dtype="int32"')
+    sizes = prod(shape[:k]), shape[k], prod(shape[k + 1 :])
+
+    def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
+        ib = ir_builder.create()
+        given = ib.buffer_ptr(ins[0], shape=sizes)
+        made = ib.buffer_ptr(outs[0], shape=sizes)
+        first = ops.const(begin, kind)
+        if 0 in sizes:
+            ib.emit(ops.const(0))
+        elif sizes[2] == 1:
+            _along(ib, given, made, sizes, kind, exclusive, combine, first)
+        else:
+            _across(ib, given, made, sizes, kind, exclusive, combine, first)
+        return ib.get()
+
+    return te.extern(tuple(shape), [data], body, name=f"T_{name}", dtype=kind)
+
+
+def _along(
+    ib: Any, given: Any, made: Any, sizes: Any, kind: str, exclusive: bool, combine: Any, first: Any
+) -> None:
+    """Rows: sums within a block are independent of what came before, which is added last."""
+    rows, length, _ = sizes
+    block = min(_BLOCK, length)
+    whole = length // block
+    with ib.for_range(0, rows, name="i") as i:
+        carry = ib.allocate(kind, 1, name="carry", scope="local")
+        carry[0] = first
+
+        def steps(begin: Any, count: int) -> None:
+            """One block: the carry goes through one operation."""
+            total: Any = None
+            before = carry[0]
+            values: list[Any] = []
+            for t in range(count):
+                x = given[i, begin + t, 0].astype(kind)
+                total = x if total is None else combine(total, x)
+                total = ib.let(f"sum{t}", total)
+                values.append(total)
+            old = ib.let("before", before)
+            for t, total in enumerate(values):
+                if exclusive:
+                    made[i, begin + t, 0] = combine(old, values[t - 1]) if t else old
+                else:
+                    made[i, begin + t, 0] = combine(old, total)
+            carry[0] = combine(old, values[-1])
+
+        with ib.for_range(0, whole, name="b") as b:
+            steps(b * block, block)
+        if length % block:
+            steps(ops.const(whole * block), length % block)
+
+
+def _across(
+    ib: Any, given: Any, made: Any, sizes: Any, kind: str, exclusive: bool, combine: Any, first: Any
+) -> None:
+    """Columns: each row is the one before it and the next of the data, in vectors."""
+    count, length, width = sizes
+    size = min(_ACROSS, width)
+
+    def columns(i: Any, begin: Any, many: int) -> None:
+        with ib.for_range(0, many, name="j", kind="vectorize") as j:
+            x = given[i, 0, begin + j].astype(kind)
+            made[i, 0, begin + j] = first if exclusive else x
+        with (
+            ib.for_range(1, length, name="k") as k,
+            ib.for_range(0, many, name="j", kind="vectorize") as j,
+        ):
+            x = given[i, k - 1 if exclusive else k, begin + j].astype(kind)
+            made[i, k, begin + j] = combine(made[i, k - 1, begin + j], x)
+
+    with ib.for_range(0, count, name="i") as i:
+        with ib.for_range(0, width // size, name="b") as b:
+            columns(i, b * size, size)
+        if width % size:
+            columns(i, ops.const(width // size * size), width % size)

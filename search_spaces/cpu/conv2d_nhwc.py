@@ -1,0 +1,51 @@
+"""The conv2d_nhwc template for CPUs: direct, im2col and Winograd in one space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whet.compiler.te import Schedule, Tensor
+from whet.search_spaces.cpu.conv_algorithms import convolution
+from whet.search_spaces.cpu.conv_shape import ConvShape, canonical_arguments
+from whet.search_spaces.template import template
+
+
+@template("conv2d_nhwc", version=1, canonical=canonical_arguments(2))
+def conv2d_nhwc(
+    N: int,
+    CI: int,
+    H: int,
+    W: int,
+    CO: int,
+    KH: int,
+    KW: int,
+    strides: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    dtype: str = "float32",
+    epilogue: tuple = (),
+    packed: bool = False,
+) -> tuple[Schedule, list[Tensor]]:
+    """The convolution of data (N, H, W, CI) with weights (KH, KW, CI / groups, CO).
+
+    The result is (N, OH, OW, CO).
+
+    Args:
+        strides, dilation: an int, or (vertical, horizontal); the workload holds pairs.
+        padding: zeros around the image: an int, (vertical, horizontal), or (top, left,
+            bottom, right).
+        groups: of channels, each convolved by itself.
+        dtype: of data, weights and sums: float32 or float64.
+        epilogue: what is done to each element before it is stored (``Epilogue.of``).
+        packed: pack the weights ahead of the kernel's calls (``Module.pack_weights``).
+
+    Raises:
+        ArgumentError: negative padding, groups that do not divide the channels, a window larger
+            than the padded image, another dtype, an unknown epilogue.
+    """
+    image, window = (H, W), (KH, KW)
+    shape = ConvShape.of(
+        "conv2d_nhwc", "NHWC", N, CI, image, CO, window, strides, padding, dilation, groups, dtype
+    )
+    return convolution(shape, epilogue, packed)

@@ -1,0 +1,62 @@
+"""Named templates of reductions over axes, and of running sums."""
+
+from __future__ import annotations
+
+from math import prod
+
+from whet.compiler import te, topi
+from whet.compiler.te import Tensor
+from whet.search_spaces.derived.named import graph_template
+from whet.search_spaces.derived.spelling import AXES, AXIS, DTYPE, SHAPE
+
+Parts = tuple[list[Tensor], list[Tensor]]
+
+
+@graph_template("sum", SHAPE, AXES, DTYPE)
+def sum_(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Parts:
+    """The sum over axes; None: over all."""
+    X = te.placeholder(shape, dtype, name="X")
+    return [X], [topi.sum(X, axes)]
+
+
+@graph_template("mean", SHAPE, AXES, DTYPE)
+def mean(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Parts:
+    """The mean over axes; None: over all."""
+    X = te.placeholder(shape, dtype, name="X")
+    many = prod(shape[k] for k in axes or ())
+    return [X], [topi.divide(topi.sum(X, axes), te.const(many, dtype))]
+
+
+@graph_template("max", SHAPE, AXES, DTYPE)
+def max_(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Parts:
+    """The maximum over axes; None: over all."""
+    X = te.placeholder(shape, dtype, name="X")
+    return [X], [topi.max(X, axes)]
+
+
+@graph_template("min", SHAPE, AXES, DTYPE)
+def min_(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Parts:
+    """The minimum over axes; None: over all."""
+    X = te.placeholder(shape, dtype, name="X")
+    return [X], [topi.min(X, axes)]
+
+
+@graph_template("argmax", SHAPE, AXIS, DTYPE)
+def argmax(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
+    """Where along an axis the maximum is, the first of equals, as int32."""
+    X = te.placeholder(shape, dtype, name="X")
+    return [X], [topi.argmax(X, axis)]
+
+
+@graph_template("argmin", SHAPE, AXIS, DTYPE)
+def argmin(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
+    """Where along an axis the minimum is, the first of equals, as int32."""
+    X = te.placeholder(shape, dtype, name="X")
+    return [X], [topi.argmin(X, axis)]
+
+
+@graph_template("cumsum", SHAPE, AXIS, DTYPE)
+def cumsum(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
+    """The sum of all elements up to each one, along an axis."""
+    X = te.placeholder(shape, dtype, name="X")
+    return [X], [topi.cumsum(X, axis)]

@@ -1,0 +1,54 @@
+"""Named templates of what is computed row by row: softmax and normalisation."""
+
+from __future__ import annotations
+
+from whet.compiler import te, topi
+from whet.compiler.te import Tensor
+from whet.search_spaces.derived.named import graph_template
+from whet.search_spaces.derived.spelling import AXES, AXIS, DTYPE, REAL, SHAPE
+
+Parts = tuple[list[Tensor], list[Tensor]]
+
+
+@graph_template("softmax", SHAPE, AXIS, DTYPE)
+def softmax(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
+    """``exp(X - max) / sum(exp(X - max))`` along an axis."""
+    X = te.placeholder(shape, dtype, name="X")
+    return [X], [topi.nn.softmax(X, axis)]
+
+
+@graph_template("log_softmax", SHAPE, AXIS, DTYPE)
+def log_softmax(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
+    """The logarithm of softmax along an axis, without computing the quotient."""
+    X = te.placeholder(shape, dtype, name="X")
+    return [X], [topi.nn.log_softmax(X, axis)]
+
+
+@graph_template("layer_norm", SHAPE, AXES, REAL, DTYPE)
+def layer_norm(
+    shape: tuple, axes: tuple = (-1,), epsilon: float = 1e-5, dtype: str = "float32"
+) -> Parts:
+    """``(X - mean) / sqrt(variance + epsilon) * gamma + beta`` over axes."""
+    X = te.placeholder(shape, dtype, name="X")
+    own = tuple(shape[k] for k in axes)
+    gamma, beta = (te.placeholder(own, dtype, name=name) for name in ("gamma", "beta"))
+    return [X, gamma, beta], [topi.nn.layer_norm(X, gamma, beta, axes, epsilon)]
+
+
+@graph_template("rms_norm", SHAPE, AXES, REAL, DTYPE)
+def rms_norm(
+    shape: tuple, axes: tuple = (-1,), epsilon: float = 1e-5, dtype: str = "float32"
+) -> Parts:
+    """``X / sqrt(mean(X * X) + epsilon) * gamma`` over axes."""
+    X = te.placeholder(shape, dtype, name="X")
+    gamma = te.placeholder(tuple(shape[k] for k in axes), dtype, name="gamma")
+    return [X, gamma], [topi.nn.rms_norm(X, gamma, axes, epsilon)]
+
+
+@graph_template("batch_norm", SHAPE, AXIS, REAL, DTYPE)
+def batch_norm(shape: tuple, axis: int = 1, epsilon: float = 1e-5, dtype: str = "float32") -> Parts:
+    """``(X - mean) / sqrt(variance + epsilon) * gamma + beta``, four numbers a channel."""
+    X = te.placeholder(shape, dtype, name="X")
+    names = ("gamma", "beta", "mean", "variance")
+    g, b, m, v = given = [te.placeholder((shape[axis],), dtype, name=name) for name in names]
+    return [X, *given], [topi.nn.batch_norm(X, g, b, m, v, axis, epsilon)[0]]

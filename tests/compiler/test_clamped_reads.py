@@ -1,0 +1,88 @@
+"""Vectors read at clamped indices: whole in the main part, blended at the edge, never gathered."""
+
+import numpy as np
+import pytest
+
+from whet.compiler import driver, te
+from whet.compiler.target import Target
+
+TARGETS = {"16 bytes": "llvm -mcpu=x86-64", "32 bytes": "llvm -mcpu=x86-64-v3"}
+runs = pytest.mark.skipif(Target("llvm").vector_bytes < 32, reason="no AVX2 here")
+
+
+def edges(n, m, low, high, dtype, factor, split=True):
+    """Rows read from ``low`` before their begin to ``high`` beyond their end, edges repeated."""
+    a = te.placeholder((n, m), dtype, name="A")
+    c = te.compute(
+        (n, m + low + high),
+        lambda i, j: a[i, te.max(te.min(j - low, m - 1), 0)] if low and high
+        else a[i, te.min(j, m - 1)] if high
+        else a[i, te.max(j - low, 0)],
+        name="C",
+    )  # fmt: skip
+    s = te.create_schedule(c.op)
+    axis = c.op.axis[1]
+    s[c].vectorize(s[c].split(axis, factor=factor)[1] if split else axis)
+    return s, [a, c]
+
+
+@runs
+@pytest.mark.parametrize("target", TARGETS.values(), ids=list(TARGETS))
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int32"])
+@pytest.mark.parametrize(("low", "high"), [(0, 3), (5, 0), (2, 1), (0, 40), (40, 0)])
+@pytest.mark.parametrize("m", [1, 16, 37])
+def test_numbers(m, low, high, dtype, target):
+    x = np.random.default_rng(m).integers(-9, 9, (3, m)).astype(dtype)
+    wanted = np.pad(x, ((0, 0), (low, high)), mode="edge")
+    for factor in (8, 16):
+        out = np.full(wanted.shape, 99, dtype)
+        driver.build(*edges(3, m, low, high, dtype, factor), target=target)(x, out)
+        np.testing.assert_array_equal(out, wanted)
+    out = np.full(wanted.shape, 99, dtype)
+    driver.build(*edges(3, m, low, high, dtype, 0, split=False), target=target)(x, out)
+    np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize(("low", "high", "clamp"), [(0, 3, "min("), (3, 0, "max(")])
+def test_the_main_part_has_no_clamps(low, high, clamp):
+    with Target(TARGETS["32 bytes"]):
+        text = str(driver.lower(*edges(3, 61, low, high, "float32", 16)))
+    main = [line for line in text.splitlines() if " = A[ramp(" in line]
+    assert main and not any(clamp in line for line in main)
+    edge = [line for line in text.splitlines() if "select(" in line]
+    assert edge and all("where" in line and clamp in line for line in edge)
+
+
+def test_a_second_loop_is_split_where_a_branch_took_the_first():
+    a = te.placeholder((61, 8), name="A")
+    b = te.placeholder((8, 50), name="B")
+    k = te.reduce_axis((0, 8), name="k")
+    c = te.compute((61, 50), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    acc = s.cache_write(c, "local")
+    _, jo, ii, ji = s[c].tile(*s[c].op.axis, 6, 16)
+    s[acc].compute_at(s[c], jo)
+    s[acc].reorder(s[acc].op.reduce_axis[0], *s[acc].op.axis)
+    s[acc].unroll(s[acc].op.axis[0])
+    s[acc].vectorize(s[acc].op.axis[1])
+    s[c].unroll(ii)
+    s[c].vectorize(ji)
+    with Target(TARGETS["32 bytes"]):
+        text = str(driver.lower(s, [a, b, c]))
+    assert "for i_outer in range(10):\n        for j_outer in range(3):" in text
+    assert (
+        text.count("C_local") and text.count(" = allocate(") == 3
+    )  # main, its edge, the last rows
+
+
+def test_a_clamp_by_a_symbol_is_left_alone():
+    n = te.size_var("n")
+    a = te.placeholder((n,), name="A")
+    c = te.compute((40,), lambda j: a[te.min(j, n - 1)], name="C")
+    s = te.create_schedule(c.op)
+    s[c].vectorize(s[c].split(c.op.axis[0], factor=16)[1])
+    f = driver.build(s, [a, c])
+    for size in (1, 7, 16, 39, 40, 90):
+        x, out = np.arange(size, dtype="float32"), np.full(40, np.nan, "float32")
+        f(x, out)
+        np.testing.assert_array_equal(out, np.minimum(np.arange(40), size - 1))

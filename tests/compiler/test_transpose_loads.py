@@ -1,0 +1,90 @@
+"""TransposeLoads: squares of strided reads are turned in registers; the numbers stay the same."""
+
+import numpy as np
+import pytest
+
+from whet.compiler import te
+from whet.compiler.driver import build, lower
+from whet.compiler.target import Target, host
+
+WIDE = [t for t in ("+avx512f,+avx512vl", "+avx2,+fma", "+sse4.2") if
+        all(f[1:] in host.features() for f in t.split(","))]  # fmt: skip
+BYTES = {"+avx512f,+avx512vl": 64, "+avx2,+fma": 32, "+sse4.2": 16}
+
+
+def turned(n, m, dtype, square, element=None, guard=False):
+    """C (n, m) of A (m, n) in squares, the rows of a square written out."""
+    A = te.placeholder((m - 3 if guard else m, n), dtype, name="A")
+    element = element or (lambda A, i, j: A[j, i])
+    if guard:
+        made = lambda i, j: te.if_then_else(j < m - 3, A[j, i], te.const(0, dtype))  # noqa: E731
+    else:
+        made = lambda i, j: element(A, i, j)  # noqa: E731
+    C = te.compute((n, m), made, name="C")
+    s = te.create_schedule(C.op)
+    i, j = C.op.axis
+    io, ii = s[C].split(i, factor=square)
+    jo, ji = s[C].split(j, factor=square)
+    s[C].reorder(io, jo, ii, ji)
+    s[C].unroll(ii)
+    s[C].vectorize(ji)
+    return s, [A, C]
+
+
+@pytest.mark.parametrize("features", WIDE)
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float64"])
+@pytest.mark.parametrize("shape", [(16, 32), (48, 16), (21, 33)])
+def test_numbers_at_every_width(features, dtype, shape):
+    square = BYTES[features] // np.dtype(dtype).itemsize
+    target = Target(f"llvm -mcpu=x86-64 -mattr={features}")
+    schedule, args = turned(*shape, dtype, square)
+    if shape == (16, 32) and square >= 4:
+        with target:
+            assert "shuffle" in str(lower(schedule, args))
+    kernel = build(schedule, args, target)
+    a = np.random.default_rng(0).integers(-99, 99, shape[::-1]).astype(dtype)
+    c = np.full(shape, 77, dtype)
+    kernel(a, c)
+    np.testing.assert_array_equal(c, a.T)
+
+
+def test_two_squares_in_one_expression():
+    schedule, args = turned(
+        16, 16, "float32", 8, lambda A, i, j: A[j, i] * 2.0 + A[j, i] * A[i, j] + A[j, 15 - i]
+    )
+    kernel = build(schedule, args)
+    a = np.random.default_rng(1).standard_normal((16, 16)).astype("float32")
+    c = np.full((16, 16), np.nan, "float32")
+    kernel(a, c)
+    np.testing.assert_allclose(c, a.T * 2 + a.T * a + a.T[::-1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        lambda A, i, j: A[j, i // 2],  # neighbours in pairs
+        lambda A, i, j: A[j, 15 - i],  # neighbours the other way round
+        lambda A, i, j: A[i, j],  # rows as they are
+    ],
+)
+def test_what_is_no_square_stays(element):
+    schedule, args = turned(16, 16, "float32", 8, element)
+    with Target("llvm"):
+        assert "shuffle" not in str(lower(schedule, args))
+
+
+def test_what_a_condition_guards_stays():
+    schedule, args = turned(16, 16, "float32", 8, guard=True)
+    with Target("llvm"):
+        assert "shuffle" not in str(lower(schedule, args))
+    kernel = build(schedule, args)
+    a = np.random.default_rng(2).standard_normal((13, 16)).astype("float32")
+    c = np.full((16, 16), np.nan, "float32")
+    kernel(a, c)
+    np.testing.assert_array_equal(c, np.pad(a.T, ((0, 0), (0, 3))))
+
+
+def test_the_c_target_does_not_turn():
+    schedule, args = turned(16, 16, "float32", 8)
+    with Target("c"):
+        assert "shuffle" not in str(lower(schedule, args))

@@ -1,0 +1,33 @@
+"""What the tests of operators share: an operator's numbers beside a reference in float64."""
+
+import numpy as np
+
+from whet.compiler import te, topi
+from whet.compiler.driver import build
+
+
+def drawn(*shape, dtype="float32", seed=0):
+    """Seeded numbers; small whole ones for integers."""
+    rng = np.random.default_rng(seed)
+    if dtype.startswith("int"):
+        return rng.integers(-9, 10, shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def holds(make, wanted, *arrays, tolerance=0.0):
+    """What an operator computes from arrays is what was wanted; outputs are poisoned before."""
+    tensors = [te.placeholder(a.shape, str(a.dtype), name=f"x{k}") for k, a in enumerate(arrays)]
+    out = make(*tensors)
+    wanted = np.asarray(wanted)
+    assert tuple(int(d) for d in out.shape) == wanted.shape
+    got = np.full(wanted.shape, np.nan if "float" in out.dtype else 77, out.dtype)
+    schedule = te.create_schedule([out.op])
+    for stage in schedule.stages:  # as a user would: what is cheap is computed where it is read
+        if stage.op is not out.op and getattr(stage.op, "axis", None) and not stage.op.reduce_axis:
+            stage.compute_inline()
+    build(schedule, [*tensors, out])(*arrays, got)
+    scale = max(1.0, float(np.abs(wanted.astype("float64")).max(initial=0)))
+    np.testing.assert_allclose(got.astype("float64"), wanted, rtol=0, atol=tolerance * scale)
+
+
+__all__ = ["drawn", "holds", "topi"]

@@ -1,0 +1,155 @@
+"""The depthwise templates in both layouts: windows, strides, padding, edges, drawn configs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from cpu_gemm_checks import ONE, TWO, built
+from cpu_image_checks import check
+
+import whet
+from whet.compiler.errors import ArgumentError
+from whet.search_spaces.template import get_template
+
+LAYOUTS = ("nhwc", "nchw")
+
+
+def _four(value: Any) -> tuple[int, int, int, int]:
+    """Padding as (top, left, bottom, right)."""
+    sides = (value, value) if isinstance(value, int) else value
+    return (*sides, *sides) if len(sides) == 2 else sides
+
+
+def _two(value: Any) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else value
+
+
+def _reference(strides: Any = 1, padding: Any = 0, dilation: Any = 1) -> Any:
+    """Of data (N, H, W, C) and weights (KH, KW, C, multiplier)."""
+    (sh, sw), (dh, dw), (top, left, bottom, right) = _two(strides), _two(dilation), _four(padding)
+
+    def of(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+        kh, kw, c, each = w.shape
+        p = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
+        oh = (p.shape[1] - (kh - 1) * dh - 1) // sh + 1
+        ow = (p.shape[2] - (kw - 1) * dw - 1) // sw + 1
+        out = np.zeros((x.shape[0], oh, ow, c, each))
+        for i in range(kh):
+            for j in range(kw):
+                rows = p[:, i * dh :][:, : (oh - 1) * sh + 1 : sh]
+                part = rows[:, :, j * dw :][:, :, : (ow - 1) * sw + 1 : sw]
+                out += part[..., None] * w[i, j]
+        return out.reshape(*out.shape[:3], c * each)
+
+    return of
+
+
+def _check(layout: str, args: tuple, *, target: str = ONE, count: int = 2, **options: Any) -> None:
+    """``args``: N, C, H, W, KH, KW, then strides, padding, dilation, multiplier as far as given."""
+    task = whet.create_task(f"depthwise_conv2d_{layout}", args=args, target=target)
+    last = layout == "nhwc"
+    of = _reference(*args[6:9])
+
+    def reference(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+        if last:
+            return of(x, w)
+        return np.moveaxis(of(np.moveaxis(x, 1, -1), w.transpose(2, 3, 0, 1)), -1, 1)
+
+    check(task, reference, last, count=count, **options)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "args",
+    [
+        (1, 16, 14, 14, 3, 3, 1, 1),
+        (1, 24, 15, 13, 3, 3, 2, 1),
+        (2, 5, 9, 11, 3, 3, 1, (0, 2)),
+        (1, 17, 8, 19, 3, 3, (2, 1), (1, 0, 0, 1)),
+        (1, 8, 11, 12, 3, 3, 1, 2, 2),
+        (1, 9, 13, 7, 5, 4, (1, 3), 2, (2, 1)),
+        (1, 1, 1, 1, 1, 1),
+        (1, 1, 1, 1, 3, 3, 1, 1),
+        (1, 3, 6, 5, 2, 2, 2),
+    ],
+    ids=str,
+)
+def test_windows(layout: str, args: tuple) -> None:
+    _check(layout, args)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_several_results_a_channel(layout: str) -> None:
+    _check(layout, (1, 6, 9, 10, 3, 3, 1, 1, 1, 3))
+    _check(layout, (2, 3, 7, 7, 3, 3, 2, 1, 1, 2), seed=1)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "epilogue", [("bias", ("clip", 0, 6)), ("bias", "residual", "silu"), ("relu",)], ids=str
+)
+def test_epilogues(layout: str, epilogue: tuple) -> None:
+    args = (1, 12, 7, 9, 3, 3, 1, 1, 1, 1, "float32", epilogue)
+    _check(layout, args, epilogue=epilogue)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_packed_weights_and_double(layout: str) -> None:
+    args = (1, 10, 8, 9, 3, 3, 1, 1, 1, 2, "float64", (), True)
+    _check(layout, args, packed=True, near=1e-13)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("target", [TWO, "llvm -mcpu=x86-64 -num-threads=1", "c"])
+def test_targets(layout: str, target: str) -> None:
+    _check(layout, (2, 9, 10, 11, 3, 3, 1, 1), target=target)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_is_outside_the_image_is_not_multiplied(layout: str) -> None:
+    """A window that hangs over infinite pixels gives infinity, and not NaN from zero times it."""
+    task = whet.create_task(f"depthwise_conv2d_{layout}", args=(1, 8, 5, 5, 3, 3, 1, 1), target=ONE)
+    f, tensors = built(task, task.config_space.default)
+    shapes = [tuple(int(d) for d in t.shape) for t in tensors]
+    data, weight, out = (np.full(s, v, "float32") for s, v in zip(shapes, (np.inf, 1.0, np.nan)))
+    f(data, weight, out)
+    assert np.isposinf(out).all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("args", [(0, 4, 5, 5, 3, 3), (1, 0, 5, 5, 3, 3)], ids=str)
+def test_nothing_to_do(layout: str, args: tuple) -> None:
+    _check(layout, args, count=0)
+
+
+def test_one_workload_for_all_spellings() -> None:
+    t = get_template("depthwise_conv2d_nhwc")
+    a = t.workload(1, 8, 5, 5, 3, 3, 1, 1)
+    b = t.workload(1, 8, 5, 5, 3, 3, (1, 1), (1, 1, 1, 1), (1, 1), 1, "float32", None)
+    assert a == b
+
+
+def test_flop_are_those_of_the_sums() -> None:
+    task = whet.create_task("depthwise_conv2d_nhwc", args=(1, 8, 6, 6, 3, 3, 1, 1), target=ONE)
+    assert task.flop == 2 * 9 * 8 * 36
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        ((1, 8, 5, 5, 3, 3, 0), "strides is 0; it must be an int, at least 1"),
+        ((1, 8, 5, 5, 3, 3, 1, -1), "padding is -1; it must be an int, at least 0"),
+        ((1, 8, 5, 5, 3, 3, 1, 0, 0), "dilation is 0; it must be an int, at least 1"),
+        ((1, 8, 5, 5, 3, 3, 1, 0, 1, 0), "number of results, at least 1"),
+        ((1, 8, 5, 5, 7, 7), "the 7x7 window is larger than the padded image, 5x5"),
+        ((1, 8, 5, 5, 3, 3, 1, 0, 1, 1, "int8"), "dtype 'int8' is not one of"),
+        ((1, -8, 5, 5, 3, 3), "CI is -8"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_errors(layout: str, args: tuple, words: str) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        whet.create_task(f"depthwise_conv2d_{layout}", args=args, target=ONE)

@@ -1,0 +1,171 @@
+"""The matmul template: every transposition, epilogue, target and edge, under drawn configs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cpu_gemm_checks import ONE, TWO, built, check, drawn
+
+import whet
+from whet.compiler.errors import ArgumentError
+from whet.search_spaces.cpu.registers import register_tiles
+from whet.search_spaces.template import get_template
+
+
+def _product(transpose_a: bool = False, transpose_b: bool = False):
+    def of(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return (a.T if transpose_a else a) @ (b.T if transpose_b else b)
+
+    return of
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 1, 1), (1, 19, 40), (37, 1, 19), (13, 300, 1), (64, 64, 64), (33, 70, 50), (17, 271, 65)],
+    ids=str,
+)
+def test_sizes(sizes: tuple) -> None:
+    check("matmul", sizes, _product())
+
+
+@pytest.mark.parametrize("a", [False, True])
+@pytest.mark.parametrize("b", [False, True])
+def test_transpositions(a: bool, b: bool) -> None:
+    check("matmul", (29, 31, 45, a, b), _product(a, b), seed=1)
+    check("matmul", (5, 264, 24, a, b), _product(a, b), seed=2)
+
+
+@pytest.mark.parametrize("order", ["rows", "panels"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_blocks_of_k_with_an_epilogue(order: str, transposed: bool) -> None:
+    """The epilogue is applied once, after the last block."""
+    args = (31, 300, 52, transposed, transposed, "float32", ("bias", "relu"))
+    task = whet.create_task("matmul", args=args, target=ONE)
+    chosen = {"order": order, "k_block": 100, "pack_a": True, "unroll_k": 2}
+    if order == "rows":
+        chosen["pack_b"] = "whole"
+    config = task.config_space.from_choices({**task.config_space.default.as_dict(), **chosen})
+    assert config.choice("k_block") == 100
+    f, _ = built(task, config)
+    rng = np.random.default_rng(0)
+    a, b, bias = (
+        rng.standard_normal(shape).astype("float32")
+        for shape in (
+            (300, 31) if transposed else (31, 300),
+            (52, 300) if transposed else (300, 52),
+            (52,),
+        )
+    )
+    c = np.full((31, 52), np.nan, "float32")
+    f(a, b, bias, c)
+    right = np.maximum(_product(transposed, transposed)(a.astype("float64"), b) + bias, 0)
+    np.testing.assert_allclose(c, right, atol=2e-4)
+
+
+def test_a_prime_k_is_blocked_with_a_shorter_last_block() -> None:
+    check("matmul", (9, 1031, 17), _product(), count=8, seed=3)
+
+
+@pytest.mark.parametrize(
+    "epilogue",
+    [
+        ("bias", "gelu"),
+        ("residual", "silu"),
+        ("sigmoid",),
+        ("bias", "residual", ("clip", -1, 2), ("cast", "float16")),
+    ],
+    ids=str,
+)
+def test_epilogues(epilogue: tuple) -> None:
+    args = (21, 33, 40, False, False, "float32", epilogue)
+    check("matmul", args, _product(), epilogue=epilogue, count=4)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_weights_packed_ahead(transposed: bool) -> None:
+    for seed, sizes in enumerate([(20, 40, 50), (1, 256, 33)]):
+        args = (*sizes, False, transposed, "float32", ("bias",), True)
+        check(
+            "matmul", args, _product(False, transposed), epilogue=("bias",), packed=True, seed=seed
+        )
+
+
+@pytest.mark.parametrize("target", [TWO, f"{TWO} -vector-bytes=16"])
+def test_targets(target: str) -> None:
+    """Threads, and vectors of 128 bits."""
+    check("matmul", (45, 150, 70), _product(), target=target, seed=4)
+    check("matmul", (45, 260, 70, True, True), _product(True, True), target=target, seed=5)
+
+
+@pytest.mark.parametrize(("width", "registers"), [(16, 16), (32, 16), (64, 32)])
+def test_register_tiles_fit_the_registers(width: int, registers: int) -> None:
+    target = whet.Target(f"{ONE} -vector-bytes={width}")
+    lanes = width // 4
+    for rows, columns in ((1024, 1024), (1, 4096), (16, 3072), (5, 3)):
+        tiles = register_tiles(target, lanes, rows, columns)
+        assert tiles and len(set(tiles)) == len(tiles)
+        for r, c in tiles:
+            assert c % lanes == 0 and r <= rows
+            assert r * (c // lanes) + c // lanes + 1 <= registers
+    mr, nr = register_tiles(target, lanes, 1024, 1024)[0]
+    assert mr * nr // lanes >= registers * 3 // 4
+
+
+def test_tiles_that_divide_the_matrix_come_first() -> None:
+    assert register_tiles(whet.Target(f"{ONE} -vector-bytes=32"), 8, 16, 3072)[0] == (4, 24)
+    assert register_tiles(whet.Target(f"{ONE} -vector-bytes=32"), 8, 30, 32)[0] == (6, 16)
+
+
+def test_float64() -> None:
+    check("matmul", (14, 25, 36, False, True, "float64"), _product(False, True))
+
+
+def test_integers() -> None:
+    task = whet.create_task("matmul", args=(13, 30, 21, False, True, "int32"), target=ONE)
+    a, b = np.arange(390).reshape(13, 30) % 17 - 8, np.arange(630).reshape(21, 30) % 13 - 6
+    for config in drawn(task, 3):
+        c = np.full((13, 21), -(2**31), "int32")
+        built(task, config)[0](a.astype("int32"), b.astype("int32"), c)
+        np.testing.assert_array_equal(c, a @ b.T)
+
+
+def test_threads_are_knobs_only_where_there_are_threads() -> None:
+    names = {
+        target: set(whet.create_task("matmul", args=(64, 64, 64), target=target).config_space.knobs)
+        for target in (ONE, TWO)
+    }
+    assert names[TWO] - names[ONE] == {"parallel", "grain"}
+    task = whet.create_task("matmul", args=(512, 512, 512), target=TWO)
+    assert task.config_space.default.choice("parallel") is True
+    assert all(c.choice("parallel") or c.choice("grain") == 0 for c in drawn(task, 40))
+
+
+def test_operations_are_those_of_the_product_whatever_is_computed_for_nothing() -> None:
+    task = whet.create_task("matmul", args=(7, 11, 13), target=ONE)
+    assert task.flop == 2 * 7 * 11 * 13
+
+
+def test_several_spellings_are_one_workload() -> None:
+    template = get_template("matmul")
+    short = template.workload(8, 8, 8)
+    assert short == template.workload(8, 8, 8, 0, 0, "float32", [], False)
+    assert short == template.workload(8, 8, 8, False, False, "float", None)
+    assert template.version == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((0, 8, 8), "N must be an int, at least 1"),
+        ((8, 2.5, 8), "K must be an int, at least 1"),
+        ((8, 8, -3), "M must be an int, at least 1"),
+        ((8, 8, 8, "float32"), "transpose_a='float32': it must be True or False\n  arguments are"),
+        ((8, 8, 8, False, False, "float32", (), "yes"), "packed='yes': it must be True or False"),
+        ((8, 8, 8, False, False, "float33"), "no such data type"),
+        ((8, 8, 8, False, False, "float32", "relu"), "an epilogue is a tuple of steps"),
+        ((8, 8, 8, False, False, "float32", ("swish",)), "'swish' is no step"),
+    ],
+)
+def test_errors(args: tuple, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        whet.create_task("matmul", args=args, target=ONE).config_space  # noqa: B018

@@ -1,0 +1,154 @@
+"""`whet.bench`: references agree with the kernels of default configs and with the peers."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+import whet
+from whet.bench import peers as peers_module
+from whet.bench.arguments import arrays_of, by_name
+from whet.bench.contest import _as_arrays, _check, _laid_out, compare
+from whet.bench.peers import Peers, peers_of
+from whet.bench.references import REFERENCES, expected
+from whet.search_spaces.builtin import BUILTIN
+
+EPILOGUE = ("bias", "residual", ("clip", -0.5, 0.75))
+PLAIN = (1, 1, "float32", (), False)
+
+SMALL = {
+    "matmul": [(5, 7, 9), (4, 6, 8, True, True), (8, 5, 24, False, False, "float32", EPILOGUE)],
+    "batch_matmul": [(2, 5, 3, 7, False, True)],
+    "dense": [(3, 5, 17, "float32", ("bias", "relu"), True)],
+    "matvec": [(17, 33)],
+    "conv2d_nchw": [
+        (1, 3, 9, 8, 5, 3, 3, 2, 1),
+        (1, 4, 7, 7, 6, 3, 2, 1, (1, 0, 0, 2), 2, 2, "float32", EPILOGUE, True),
+    ],
+    "conv2d_nhwc": [(1, 3, 9, 8, 5, 3, 3, 2, 1, *PLAIN[:3], ("bias", "silu"), True)],
+    "conv2d_nchwc": [(1, 8, 6, 6, 16, 3, 3, 1, 1, 1, 1, "float32", ("bias",), False, 8)],
+    "conv1d_ncw": [(2, 3, 11, 4, 3, 2, 1)],
+    "conv3d_ncdhw": [(1, 2, 5, 6, 4, 3, 2, 3, 3, 1, 1)],
+    "conv2d_transpose_nchw": [(1, 3, 5, 4, 2, 3, 3, 2, 1, 1)],
+    "depthwise_conv2d_nchw": [(1, 3, 9, 8, 3, 3, 2, 1, 1, 2)],
+    "depthwise_conv2d_nhwc": [(1, 5, 9, 8, 3, 3, 1, 1, 1, 1, "float32", ("bias", "relu"), True)],
+    "softmax": [((3, 11), -1)],
+    "log_softmax": [((3, 11), 0)],
+    "layer_norm": [((3, 4, 5), (-2, -1))],
+    "rms_norm": [((3, 11),)],
+    "batch_norm": [((2, 3, 4, 5),)],
+    "bias_gelu": [((3, 11),)],
+    "add": [((3, 11), (1, 11))],
+    "sum": [((3, 4, 5), (0, 2)), ((3, 4), None)],
+    "mean": [((3, 4, 5), (1,))],
+    "max": [((3, 4, 5), (1,))],
+    "min": [((3, 4, 5), (1,))],
+    "argmax": [((3, 11), 1)],
+    "argmin": [((3, 11), 0)],
+    "cumsum": [((3, 11), 1)],
+    "max_pool2d": [((1, 2, 7, 6), (3, 2), (2, 1), (1, 0))],
+    "avg_pool2d": [((1, 2, 7, 6), (3, 2), (2, 1), (1, 0)), ((1, 1, 5, 5), 3, 2, 1, True)],
+    "global_avg_pool2d": [((1, 2, 7, 6),)],
+    "transpose": [((3, 4, 5), (2, 0, 1))],
+    "concatenate": [(((3, 4), (3, 2)), 1)],
+    "gather": [((5, 6), (4, 6), 0)],
+    "take": [((5, 6), (3,), 0)],
+    "pad": [((3, 4), (1, 0), (2, 2), "constant", 1.5)],
+}
+"""For each operator, arguments of a template that make a quick kernel."""
+CASES = [(name, args) for name, many in SMALL.items() if name in BUILTIN for args in many]
+
+
+def task_of(name, args):
+    return whet.create_task(name, args=args, target="llvm -num_threads=1")
+
+
+def test_every_operator_with_a_reference_is_tried():
+    assert set(SMALL) == set(REFERENCES)
+    assert set(SMALL) <= set(BUILTIN)
+
+
+@pytest.mark.parametrize(("name", "args"), CASES)
+def test_a_reference_is_what_the_kernel_computes(name, args):
+    task = task_of(name, args)
+    arrays = arrays_of(task)
+    right = expected(task, arrays.inputs)
+    assert right is not None and len(right) == len(arrays.outputs)
+    arrays.call_of(whet.build(task))()
+    assert _check(name, arrays.outputs, right) < 1e-5
+
+
+@pytest.mark.parametrize(("name", "args"), CASES)
+def test_peers_compute_the_same(name, args, monkeypatch):
+    monkeypatch.setattr(peers_module, "numpy_threads", lambda: 1)
+    task = task_of(name, args)
+    arrays = arrays_of(task)
+    right = expected(task, arrays.inputs)
+    found = peers_of(task, arrays.inputs, compiled=False)
+    for peer, call in found.calls.items():
+        made = _laid_out(task, _as_arrays(call()))
+        assert _check(f"{name}, {peer}", made, right) < 1e-4
+    if find_spec("torch") is not None and name != "layer_norm":
+        assert any(peer.startswith("torch") for peer in found.calls), found.left_out
+
+
+def test_inputs_are_seeded_and_outputs_spoiled():
+    task = task_of("take", ((5, 6), (300,), 0))
+    first, again = arrays_of(task), arrays_of(task)
+    data, places, out = first.values
+    assert np.array_equal(data, again.values[0]) and np.array_equal(places, again.values[1])
+    assert set(places) == set(range(5)) and np.isnan(out).all()
+    assert not np.array_equal(data, arrays_of(task, seed=1).values[0])
+    assert [a.shape for a in first.inputs] == [(5, 6), (300,)]
+
+
+def test_arguments_have_names_and_defaults():
+    a = by_name(task_of("matmul", (2, 3, 4)))
+    assert (a.N, a.M, a.transpose_a, a.dtype, a.packed) == (2, 4, False, "float32", False)
+
+
+def test_a_peer_that_fails_is_noted_and_no_contestant():
+    def broken():
+        raise RuntimeError("no such backend\nand more")
+
+    found = Peers()
+    found.add("a", lambda: broken)
+    found.add("b", broken)
+    found.add("c", lambda: lambda: 1, packed=True)
+    assert list(found.calls) == ["c"] and found.packed == {"c"}
+    assert found.left_out == ["a: no such backend", "b: no such backend"]
+
+
+def test_wrong_numbers_are_refused():
+    right = (np.array([1.0, 2.0]),)
+    assert _check("k", (np.array([1.0, 2.0001], np.float32),), right) == pytest.approx(
+        5e-5, rel=0.1
+    )
+    with pytest.raises(whet.MeasureError, match=r"k: its worst element is wrong by 0\.5 of the"):
+        _check("k", (np.array([1.0, 1.0], np.float32),), right)
+    with pytest.raises(whet.MeasureError, match="wrong by nan"):
+        _check("k", (np.array([1.0, np.nan], np.float32),), right)
+    with pytest.raises(whet.MeasureError, match=r"the shape \(3,\), not \(2,\)"):
+        _check("k", (np.zeros(3, np.float32),), right)
+    with pytest.raises(whet.MeasureError, match="0 is allowed"):
+        _check("k", (np.array([1, 3], np.int32),), (np.array([1, 2]),))
+
+
+def test_a_contest_has_everyone_in_it(monkeypatch):
+    monkeypatch.setattr(peers_module, "numpy_threads", lambda: 1)
+    monkeypatch.setattr("whet.bench.contest.MOMENT", 1e-4)
+    task = task_of("matmul", (6, 5, 16, False, False, "float32", (), True))
+    kernel = whet.build(task)
+    found = compare(task, {"default": kernel, "tuned": kernel}, rounds=3, compiled=False)
+    assert found.ours == ("default", "tuned") and {"default", "tuned", "numpy"} <= set(
+        found.samples
+    )
+    assert all(len(s.seconds) == 3 and s.best > 0 for s in found.samples.values())
+    assert min(len(found.peaks), len(found.streams)) >= 3 and min(found.peaks) > 1e8
+    assert (found.flop, found.read, found.written) == (960, 4 * (30 + 80), 4 * 96)
+    assert found.errors["tuned"] < 1e-5 and found.threads == 1
+    if "torch" in sys.modules:
+        assert found.packed <= set(found.samples)

@@ -1,0 +1,98 @@
+"""What a task's kernel is called with: its arguments by name, arrays for its tensors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from whet.autotune import Task
+    from whet.compiler.runtime.module import Module
+
+INDICES = {"gather": (1, 0), "take": (1, 0)}
+"""Operators one of whose inputs holds places in another: (the indices, what they point into)."""
+
+POSITIVE = {"batch_norm": (4,)}
+"""Operators with inputs that are never below zero, such as a variance."""
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Arrays of one call, weights as they are before they are packed.
+
+    Attributes:
+        values: in the order of the template's tensors.
+        computed: for each whether it is an output; those hold what no kernel would write.
+    """
+
+    values: tuple[np.ndarray, ...]
+    computed: tuple[bool, ...]
+
+    @property
+    def inputs(self) -> tuple[np.ndarray, ...]:
+        """Those that are read."""
+        return tuple(v for v, computed in zip(self.values, self.computed) if not computed)
+
+    @property
+    def outputs(self) -> tuple[np.ndarray, ...]:
+        """Those that are written."""
+        return tuple(v for v, computed in zip(self.values, self.computed) if computed)
+
+    def spoil(self) -> None:
+        """Make the outputs such that a kernel that does not write them is found out."""
+        for out in self.outputs:
+            out[...] = out.dtype.type(-77) if out.dtype.kind in "iub" else float("nan")
+
+    def call_of(self, kernel: Module) -> Callable[[], object]:
+        """A call of a kernel with these arrays; its weights are packed here and now."""
+        ahead = kernel.get_function(kernel.entry_name).signature.ahead
+        if ahead is None:
+            values = self.values
+            return lambda: kernel(*values)
+        made = kernel.pack_weights(*(self.values[k] for k in ahead.weights))
+        packed = dict(zip(ahead.packed, made if isinstance(made, tuple) else (made,)))
+        taken = tuple(packed.get(k, self.values[place]) for k, place in enumerate(ahead.places))
+        return lambda: kernel(*taken)
+
+
+def by_name(task: Task) -> SimpleNamespace:
+    """The template's arguments as attributes, defaults filled in."""
+    bound = inspect.signature(task.template.func).bind(*task.args)
+    bound.apply_defaults()
+    return SimpleNamespace(**bound.arguments)
+
+
+def arrays_of(task: Task, seed: int = 0) -> Arrays:
+    """Arrays for a task's tensors: those that are computed are outputs.
+
+    Args:
+        task: its tensors have extents that are numbers.
+        seed: the same seed gives the same inputs.
+    """
+    import numpy as np
+
+    from whet.compiler.te import PlaceholderOp
+    from whet.measure.buffers import random_values
+
+    _, tensors = task.instantiate()
+    values, computed = [], []
+    for index, tensor in enumerate(tensors):
+        shape = tuple(int(extent) for extent in tensor.shape)
+        rng = np.random.default_rng([seed, index])
+        values.append(random_values(rng, shape, np.dtype(tensor.dtype)))
+        computed.append(not isinstance(tensor.op, PlaceholderOp))
+    if task.name in INDICES:
+        places, pointed = INDICES[task.name]
+        extent = values[pointed].shape[by_name(task).axis]
+        drawn = np.random.default_rng([seed, places]).integers(0, extent, values[places].shape)
+        values[places] = drawn.astype(values[places].dtype)
+    for place in POSITIVE.get(task.name, ()):
+        np.abs(values[place], out=values[place])
+    arrays = Arrays(tuple(values), tuple(computed))
+    arrays.spoil()
+    return arrays

@@ -1,0 +1,161 @@
+"""A contest: kernels of one task and its peers, checked against a reference and timed in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from whet.bench.arguments import Arrays, arrays_of
+from whet.bench.comparison import Comparison
+from whet.bench.limits import Traffic
+from whet.bench.peers import Peers, peers_of
+from whet.bench.references import expected
+from whet.bench.turns import interleaved, on_cores
+from whet.compiler.errors import MeasureError
+from whet.compiler.target import host
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from whet.autotune import Task
+    from whet.compiler.runtime.module import Module
+
+TOLERANCE = {"float16": 2e-2, "bfloat16": 8e-2, "float32": 1e-4, "float64": 1e-11}
+"""How wrong the worst element may be, as a part of the largest one; for other types nothing."""
+MOMENT = 0.02
+"""Seconds of one sample."""
+PAUSE = 0.01
+"""Seconds until the threads of a library sleep that has been called."""
+
+
+def compare(
+    task: Task,
+    kernels: Mapping[str, Module],
+    rounds: int = 25,
+    compiled: bool = True,
+    say: Callable[[str], None] = lambda text: None,
+) -> Comparison:
+    """Time kernels of a task, its peers and the machine's limits in turns.
+
+    The process is pinned to as many cores as the task's target has threads.
+
+    Args:
+        task: made from a named template.
+        kernels: name -> a kernel of the task; the last one is the one that counts.
+        rounds: how often each is timed.
+        compiled: whether PyTorch's compiler is a peer, too.
+        say: is told what is being done.
+
+    Raises:
+        MeasureError: a kernel's numbers are wrong, or a peer's.
+    """
+    threads = task.target.num_threads
+    arrays = arrays_of(task)
+    with on_cores(threads):
+        say("peers")
+        peers = peers_of(task, arrays.inputs, threads, compiled)
+        say("reference")
+        right = expected(task, arrays.inputs)
+        contestants, errors = _checked(task, kernels, arrays, peers, right)
+        say("in turns")
+        peaks: list[float] = []
+        streams: list[float] = []
+        traffic = Traffic(arrays, threads)
+        limits: dict[str, Callable[[], object]] = {
+            "FMA peak": lambda: peaks.append(threads * host.fma_peak(seconds=MOMENT)),
+            "stream": lambda: streams.append(traffic.seconds(MOMENT)),
+        }
+        samples = interleaved(
+            {**contestants, **limits}, rounds, MOMENT, PAUSE if threads > 1 else 0.0
+        )
+    warmed = 2  # calls before the first round
+    return Comparison(
+        workload=str(task.workload),
+        flop=task.flop,
+        read=sum(x.nbytes for x in arrays.inputs),
+        written=sum(x.nbytes for x in arrays.outputs),
+        threads=threads,
+        samples={name: samples[name] for name in contestants},
+        ours=tuple(kernels),
+        packed=frozenset(peers.packed),
+        peaks=tuple(peaks[warmed:]),
+        streams=tuple(streams[warmed:]),
+        errors=errors,
+        left_out=tuple(peers.left_out),
+    )
+
+
+def _checked(
+    task: Task,
+    kernels: Mapping[str, Module],
+    arrays: Arrays,
+    peers: Peers,
+    right: tuple[np.ndarray, ...] | None,
+) -> tuple[dict[str, Callable[[], Any]], dict[str, float]]:
+    """Calls of all contestants whose numbers are right, and how far from right they are."""
+    calls: dict[str, Callable[[], Any]] = {}
+    errors: dict[str, float] = {}
+    for name, kernel in kernels.items():
+        calls[name] = arrays.call_of(kernel)
+        arrays.spoil()
+        calls[name]()
+        if right is None:  # then the first kernel's numbers are what the others' are held against
+            right = tuple(out.copy() for out in arrays.outputs)
+        else:
+            errors[name] = _check(f"{task.workload}: {name}", arrays.outputs, right)
+    for name, call in peers.calls.items():
+        found = _as_arrays(call())
+        errors[name] = _check(f"{task.workload}: {name}", _laid_out(task, found), right)
+        calls[name] = call
+    return calls, errors
+
+
+def _check(what: str, found: tuple[np.ndarray, ...], right: tuple[np.ndarray, ...] | None) -> float:
+    """The largest error as a part of the largest number.
+
+    Raises:
+        MeasureError: it is too large.
+    """
+    import numpy as np
+
+    assert right is not None
+    worst = 0.0
+    for out, exact in zip(found, right):
+        if out.shape != exact.shape:
+            raise MeasureError(what, f"its result has the shape {out.shape}, not {exact.shape}")
+        if not exact.size:
+            continue
+        largest = float(np.abs(exact).max()) or 1.0
+        error = float(np.abs(out.astype(np.float64) - exact).max()) / largest
+        allowed = TOLERANCE.get(str(out.dtype), 0.0)
+        if not error <= allowed:  # NaN is wrong, too
+            raise MeasureError(
+                what,
+                f"its worst element is wrong by {error:.2g} of the largest one; "
+                f"{allowed:g} is allowed",
+                "a time of wrong numbers means nothing",
+            )
+        worst = max(worst, error)
+    return worst
+
+
+def _as_arrays(found: Any) -> tuple[np.ndarray, ...]:
+    """A peer's result as numpy arrays."""
+    import numpy as np
+
+    if hasattr(found, "is_mkldnn") and found.is_mkldnn:
+        found = found.to_dense()
+    parts = found if isinstance(found, tuple | list) else (found,)
+    return tuple(np.asarray(part.detach() if hasattr(part, "detach") else part) for part in parts)
+
+
+def _laid_out(task: Task, found: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    """A peer's result in the layout of ours: images come with the channels first."""
+    if task.name.endswith("_nhwc"):
+        return tuple(x.transpose(0, 2, 3, 1) for x in found)
+    if task.name == "conv2d_nchwc":
+        (x,) = found
+        n, channels, h, w = x.shape
+        c = int(task.instantiate()[1][-1].shape[-1])
+        return (x.reshape(n, channels // c, c, h, w).transpose(0, 1, 3, 4, 2),)
+    return found
