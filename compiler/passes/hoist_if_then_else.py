@@ -100,9 +100,16 @@ def _testable(n: s.Stmt) -> set[Hashable]:
 
 
 def _is_constant(c: e.PrimExpr) -> bool:
-    reads = []
-    post_order_visit(c, lambda n: reads.append(n) if isinstance(n, e.BufferLoad) else None)
-    return not reads and is_pure(c)
+    """Whether no statement changes a condition, and it may be asked before those beside it."""
+    unsafe = []
+
+    def visit(n: object) -> None:
+        divides = isinstance(n, (e.Div, e.Mod, e.FloorDiv, e.FloorMod))
+        if isinstance(n, e.BufferLoad) or (divides and not isinstance(n.b, e.IntImm)):
+            unsafe.append(n)
+
+    post_order_visit(c, visit)
+    return not unsafe and is_pure(c)
 
 
 def _under_one(row: list[s.IfThenElse], common: set[Hashable]) -> s.Stmt:

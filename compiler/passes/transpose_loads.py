@@ -25,7 +25,7 @@ from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.renew import renewed
-from whet.compiler.tir.rewrite import Rewriter, keep, post_order_visit, substitute
+from whet.compiler.tir.rewrite import Rewriter, keep, post_order_visit, substitute, variables
 
 _GROUP = 16  # bytes within which shuffles are quick
 _SQUARES = (4, 8, 16)
@@ -72,11 +72,11 @@ def _squares(stores: Sequence[s.Stmt], var: e.Var, count: int) -> dict[object, e
     """The strided reads of a loop's steps that are neighbours; none where a branch guards one."""
     found: dict[object, e.BufferLoad] = {}
     stored = {id(x.buffer.data) for x in stores if isinstance(x, s.BufferStore)}
-    branches = False
+    branches = False  # or names, which hold inside their expression only: loads move out of it
 
     def visit(n: object) -> None:
         nonlocal branches
-        branches |= isinstance(n, e.Call) and n.op == "if_then_else"
+        branches |= isinstance(n, e.Let) or (isinstance(n, e.Call) and n.op == "if_then_else")
         if not isinstance(n, e.BufferLoad) or id(n.buffer.data) in stored:
             return
         if _is_square(n, var, count):
@@ -96,7 +96,16 @@ def _is_square(n: e.BufferLoad, var: e.Var, count: int) -> bool:
         return False
     form: Affine = Analyzer().affine(index.base)
     term = form.terms.get(var)
-    return abs(index.stride) > 1 and term is not None and term[1] == 1
+    if abs(index.stride) <= 1 or term is None or term[1] != 1:
+        return False
+    return all(_is_fixed(atom, var) for atom, _ in form.without(var).terms.values())
+
+
+def _is_fixed(atom: e.PrimExpr, var: e.Var) -> bool:
+    """Whether a part of an index is the same in each step: no ``v // 4``, nothing read."""
+    reads: list[object] = []
+    post_order_visit(atom, lambda n: reads.append(n) if isinstance(n, e.BufferLoad) else None)
+    return not reads and var not in variables(atom)
 
 
 def _columns(

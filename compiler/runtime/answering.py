@@ -72,6 +72,10 @@ else:
     Answering = type("Answering", (), {})
 
 
+_plain: dict[type, type] = {}
+"""For each class whose objects have their pointer the one that they were of before."""
+
+
 @functools.cache
 def _quick(kind: type) -> type:
     """The subclass of a class whose objects have their pointer."""
@@ -79,6 +83,18 @@ def _quick(kind: type) -> type:
     name = f"{kind.__module__}.{kind.__qualname__}"
     made = _new_type(name, kind, 0, _BASE_TYPE | _HAVE_VECTORCALL, [member])
     made.__doc__ = kind.__doc__
+    _plain[made] = kind
+    return made
+
+
+def copied(callable_: Any) -> Any:
+    """A shallow copy of an object, without the pointer: it gets its own when it is called.
+
+    Python's own way refuses objects that hold more than Python knows of.
+    """
+    kind = type(callable_)
+    made = object.__new__(_plain.get(kind, kind))
+    made.__dict__.update(callable_.__dict__)
     return made
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.runtime.answering import Answering, answer_with
+from whet.compiler.runtime.answering import Answering, answer_with, copied
 from whet.compiler.runtime.ndarray import as_numpy, overlap
 from whet.compiler.signature import BufferParam, KernelSignature
 
@@ -28,6 +28,8 @@ class Function(Answering):
         self._module = module
         self._lock = threading.Lock()
         self._fast: Callable[..., None] | None = None
+
+    __copy__ = copied
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError, ArtifactError
 from whet.compiler.runtime import source
-from whet.compiler.runtime.answering import Answering, answer_with
+from whet.compiler.runtime.answering import Answering, answer_with, copied
 from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.function import Function, UnknownFunction
@@ -48,6 +48,8 @@ class Module(Answering):
     name: str = ""
     _code: Any
     _imported: tuple[Module, ...] = ()
+
+    __copy__ = copied
 
     def __init__(self, artifact: Artifact, code: Any = None) -> None:
         if code is None:

@@ -165,3 +165,14 @@ def test_references_are_counted():
     for _ in range(1000):
         assert f(a, b, c) is None
     assert [sys.getrefcount(x) for x in (a, b, c, f, type(f))] == before
+
+
+def test_a_copy_is_called_by_itself():
+    import copy
+
+    f, (a, b, c) = added(), arrays()
+    f(a, b, c)  # it has its pointer now
+    for one in (copy.copy(f), copy.copy(copy.copy(f)), copy.copy(f.entry_func)):
+        c[:] = np.nan
+        one(a, b, c)
+        assert (c == a + b).all()

@@ -88,3 +88,33 @@ def test_the_c_target_does_not_turn():
     schedule, args = turned(16, 16, "float32", 8)
     with Target("c"):
         assert "shuffle" not in str(lower(schedule, args))
+
+
+@pytest.mark.parametrize(
+    ("shape", "element"),
+    [
+        ((2, 16, 4), lambda A, v, k: A[v // 4, k, v % 4]),  # channels in blocks: v is not linear
+        ((16, 16), lambda A, v, k: A[k, v + te.min(v, 5)]),
+        ((4, 16, 2), lambda A, v, k: A[3 - v // 2, k, v % 2]),
+    ],
+)
+def test_steps_that_are_no_neighbours_are_read_one_by_one(shape, element):
+    A = te.placeholder(shape, name="A")
+    C = te.compute((8, 16), lambda v, k: element(A, v, k), name="C")
+    s = te.create_schedule(C.op)
+    v, k = C.op.axis
+    ko, ki = s[C].split(k, factor=8)
+    s[C].reorder(ko, v, ki)
+    s[C].unroll(v)
+    s[C].vectorize(ki)
+    a = np.random.default_rng(3).standard_normal(shape).astype("float32")
+    c = np.full((8, 16), np.nan, "float32")
+    build(s, [A, C])(a, c)
+    blocks = shape[0] if len(shape) == 3 else 0
+    if not blocks:
+        right = [[a[k, v + min(v, 5)] for k in range(16)] for v in range(8)]
+    elif blocks == 2:
+        right = [[a[v // 4, k, v % 4] for k in range(16)] for v in range(8)]
+    else:
+        right = [[a[3 - v // 2, k, v % 2] for k in range(16)] for v in range(8)]
+    np.testing.assert_array_equal(c, np.array(right))
