@@ -113,7 +113,6 @@ def read_prior(
         (broken, "run", " that cannot be read"),
         (old, "trial", " of another version of this space"),
         (found.broken, "trial", " that cannot be read"),
-        (found.unfit, "trial", " of other versions of the template"),
     ]
     words = ", ".join(counted(n, what) + which for n, what, which in ignored if n)
     if words:
@@ -180,7 +179,7 @@ class _Rows:
         self._texts: list[str | None] = []
         self._scores: list[np.ndarray] = []
         self._weights: list[np.ndarray] = []
-        self.broken = self.unfit = 0
+        self.broken = 0
 
     @property
     def count(self) -> int:
@@ -199,8 +198,6 @@ class _Rows:
         scores[finite] = np.log(costs[finite].min() / costs[finite])
         scores[~finite] = scores[finite].min() - WORST
         fits = other.same_template and self._knobs_match(sound[0].choices)
-        if other.same_template and not fits:
-            self.unfit += len(sound)
         self._scores.append(scores)
         self._weights.append(np.full(len(costs), other.weight))
         self._texts += [t.features for t in sound]

@@ -12,7 +12,7 @@ from whet.compiler.arith import Analyzer
 from whet.compiler.by_hand_check import checked
 from whet.compiler.errors import ArgumentError
 from whet.compiler.passes import run_passes
-from whet.compiler.signature import KernelSignature
+from whet.compiler.signature import BufferParam, KernelSignature
 from whet.compiler.target import Target
 from whet.compiler.te.ahead import ahead_stages
 from whet.compiler.te.schedule import Schedule
@@ -103,7 +103,26 @@ def _function(part: Part, name: str) -> PrimFunc:
     if any(isinstance(stage.op, ExternOp) for stage in part.schedule.stages):
         func = checked(func)  # statements of a user's own are in it
     inputs = [b for t, b in part.buffers.items() if isinstance(t.op, PlaceholderOp)]
-    return with_signature(func, inputs)
+    return _with_ranges(with_signature(func, inputs), part)
+
+
+def _with_ranges(func: PrimFunc, part: Part) -> PrimFunc:
+    """The function whose signature says what was said about its inputs' values."""
+    ranges = {
+        b: t.op.value_range
+        for t, b in part.buffers.items()
+        if isinstance(t.op, PlaceholderOp) and t.op.value_range
+    }
+    if not ranges:
+        return func
+    signature: KernelSignature = func.attrs["signature"]
+    params = [
+        replace(described, value_range=ranges[p])
+        if isinstance(described, BufferParam) and isinstance(p, Buffer) and p in ranges
+        else described
+        for described, p in zip(signature.params, part.params)
+    ]
+    return func.with_attr("signature", replace(signature, params=tuple(params)))
 
 
 def check_name(asked: str, name: object) -> None:

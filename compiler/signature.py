@@ -17,6 +17,8 @@ class BufferParam:
         written: whether the kernel writes it, so that it must be writable.
         strides: the step of each dimension in elements, as ``shape`` has its entries; none for a
             compact row-major array.
+        value_range: the least and the largest value that it is called with, where that was said;
+            a call does not check it.
     """
 
     name: str
@@ -24,6 +26,7 @@ class BufferParam:
     shape: tuple[int | str, ...]
     written: bool = False
     strides: tuple[int | str, ...] = ()
+    value_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ class KernelSignature:
                         "shape": list(p.shape),
                         "written": p.written,
                         **({"strides": list(p.strides)} if p.strides else {}),
+                        **({"value_range": list(p.value_range)} if p.value_range else {}),
                     }
                 )
             else:
@@ -107,6 +111,7 @@ class KernelSignature:
                         tuple(p["shape"]),
                         bool(p["written"]),
                         tuple(p.get("strides", ())),
+                        _range(p.get("value_range")),
                     )
                 )
             else:
@@ -119,6 +124,10 @@ class KernelSignature:
             tuple(data.get("asserts", ())),
             None if ahead is None else _ahead(ahead),
         )
+
+
+def _range(data: list | None) -> tuple[float, float] | None:
+    return None if data is None else (data[0], data[1])
 
 
 def _ahead(data: dict) -> Ahead:

@@ -90,7 +90,7 @@ class Arguments:
                 self._values[place] = random_values(rng, (1,), dtype)[0].item()
                 continue
             buffer = GuardedBuffer(fixed_shape(name, param), dtype)
-            initial = random_values(rng, buffer.array.shape, dtype)
+            initial = random_values(rng, buffer.array.shape, dtype, param.value_range)
             if param.written:
                 self._initial[param.name] = initial
             else:
@@ -148,14 +148,25 @@ class Arguments:
         return [param.name for param, buffer in self._buffers if not buffer.intact()]
 
 
-def random_values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def random_values(
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    value_range: tuple[float, float] | None = None,
+) -> np.ndarray:
     """Numbers that exercise a kernel: floats in [-1, 1] without denormals, integers in [-8, 8].
 
     Args:
         rng: where they come from.
         shape: of the result.
         dtype: of the result; unsigned integers are in [0, 8].
+        value_range: the least and the largest number, for an input that takes no others.
     """
+    if value_range is not None:
+        low, high = value_range
+        if np.issubdtype(dtype, np.integer):
+            return rng.integers(int(low), int(high), shape, dtype=dtype, endpoint=True)
+        return (low + (high - low) * rng.random(shape)).astype(dtype)
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
     if np.issubdtype(dtype, np.integer):

@@ -101,11 +101,13 @@ def _testable(n: s.Stmt) -> set[Hashable]:
 
 def _is_constant(c: e.PrimExpr) -> bool:
     """Whether no statement changes a condition, and it may be asked before those beside it."""
-    unsafe = []
+    unsafe: list[object] = []
 
     def visit(n: object) -> None:
-        divides = isinstance(n, (e.Div, e.Mod, e.FloorDiv, e.FloorMod))
-        if isinstance(n, e.BufferLoad) or (divides and not isinstance(n.b, e.IntImm)):
+        if isinstance(n, (e.Div, e.Mod, e.FloorDiv, e.FloorMod)):
+            if not isinstance(n.b, e.IntImm):
+                unsafe.append(n)
+        elif isinstance(n, e.BufferLoad):
             unsafe.append(n)
 
     post_order_visit(c, visit)

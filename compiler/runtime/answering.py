@@ -93,7 +93,7 @@ def copied(callable_: Any) -> Any:
     Python's own way refuses objects that hold more than Python knows of.
     """
     kind = type(callable_)
-    made = object.__new__(_plain.get(kind, kind))
+    made: Any = object.__new__(_plain.get(kind, kind))
     made.__dict__.update(callable_.__dict__)
     return made
 

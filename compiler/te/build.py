@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -64,21 +65,58 @@ def checked_name(name: Any, asked: str) -> str:
     return name
 
 
-def placeholder(shape: Any, dtype: str | None = None, name: str = "placeholder") -> Tensor:
+def placeholder(
+    shape: Any,
+    dtype: str | None = None,
+    name: str = "placeholder",
+    value_range: tuple[float, float] | None = None,
+) -> Tensor:
     """An input tensor.
 
     Args:
         shape: its dimensions, ints or symbolic sizes; a bare one stands for one dimension.
         dtype: float32 unless said.
         name: name of the argument.
+        value_range: the least and the largest value that it is called with, e.g. of indices into
+            ``n`` elements ``(0, n - 1)``. Measuring draws from it; a call does not check it.
 
     Raises:
-        ArgumentError: for a shape or a type that cannot be.
+        ArgumentError: for a shape, a type or a range that cannot be.
     """
     asked = f"placeholder({name})"
     dims = dimensions(shape, asked)
     kind = element_type(dtype, asked)
-    return PlaceholderOp(checked_name(name, asked), dims, kind, chosen_tag("", asked)).output(0)
+    within = _checked_range(value_range, kind, asked)
+    given = checked_name(name, asked)
+    return PlaceholderOp(given, dims, kind, chosen_tag("", asked), within).output(0)
+
+
+def _checked_range(given: Any, kind: str, asked: str) -> tuple[float, float] | None:
+    """The range of an input's values: two finite numbers that its type can hold."""
+    if given is None:
+        return None
+    asked = f"{asked} with value_range={given!r}"
+    whole = not dt.is_float(kind)
+    wanted = (int,) if whole else (int, float)
+    if (
+        not isinstance(given, tuple)
+        or len(given) != 2
+        or not all(isinstance(v, wanted) and not isinstance(v, bool) for v in given)
+        or not all(math.isfinite(v) for v in given)
+    ):
+        what = "ints" if whole else "finite numbers"
+        raise ArgumentError(asked, f"of {kind} it is two {what}", "e.g. value_range=(0, 1)")
+    low, high = given
+    if low > high:
+        raise ArgumentError(
+            asked, f"no value lies between {low} and {high}", "the least value comes first"
+        )
+    if whole:
+        ends = (ops.convert(f(kind)) for f in (ops.min_value, ops.max_value))
+        least, most = (int(end) for end in ends)
+        if low < least or high > most:
+            raise ArgumentError(asked, f"{kind} holds {least} to {most}", "stay within it")
+    return low, high
 
 
 def _parameters(

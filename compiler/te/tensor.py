@@ -79,11 +79,12 @@ class Operation:
 
 @dataclass(slots=True, eq=False, frozen=True, repr=False)
 class PlaceholderOp(Operation):
-    """An input."""
+    """An input; its values lie in ``value_range``, both ends included, where one is said."""
 
     shape: tuple[e.PrimExpr, ...]
     dtype: str
     tag: str = ""
+    value_range: tuple[float, float] | None = None
 
     def output_shape(self, index: int) -> tuple[e.PrimExpr, ...]:
         """The shape of the input."""

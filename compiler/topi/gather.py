@@ -32,6 +32,10 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     for d, (x, y) in enumerate(zip(indices.shape, data.shape)):
         if d != k and isinstance(x, IntImm) and isinstance(y, IntImm) and x.value > y.value:
             raise ArgumentError(asked, f"dimension {d} has {x} indices for {y} elements")
+    if data.shape[k] == 0 and not any(d == 0 for d in indices.shape):
+        raise ArgumentError(
+            asked, f"axis {k} of {data.name} has 0 elements to point at", "indices of no element"
+        )
 
     def element(*i: Any) -> Any:
         return data(*i[:k], ops.cast(_index_type(indices), indices(*i)), *i[k + 1 :])

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Schedule
-from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.cpu.gemm import Gemm, flag
+from whet.search_spaces.cpu.arguments import canonical_arguments
+from whet.search_spaces.cpu.gemm import Gemm
 from whet.search_spaces.cpu.matmul import gemm_template
 from whet.search_spaces.template import template
 
-
-def _canonical(args: tuple) -> tuple:
-    *sizes, transpose_a, transpose_b, dtype, epilogue = args
-    flags = flag(transpose_a, "transpose_a"), flag(transpose_b, "transpose_b")
-    return (*sizes, *flags, dt.check(dtype), Epilogue.of(epilogue).steps)
+_ARGUMENTS = "B N K M transpose_a transpose_b dtype epilogue"
 
 
-@template("batch_matmul", version=1, canonical=_canonical)
+@template("batch_matmul", version=1, canonical=canonical_arguments("batch_matmul", _ARGUMENTS))
 def batch_matmul(
     B: int,
     N: int,
@@ -38,8 +33,5 @@ def batch_matmul(
         dtype: of ``A``, ``B`` and what is summed up.
         epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`; a bias has M numbers.
     """
-    asked = f"batch_matmul({B}, {N}, {K}, {M})"
-    if not isinstance(B, int) or B < 1:
-        raise ArgumentError(asked, "B must be an int, at least 1")
     g = Gemm(N, K, M, B, transpose_a, transpose_b, dtype, Epilogue.of(epilogue))
-    return gemm_template(g, asked)
+    return gemm_template(g)

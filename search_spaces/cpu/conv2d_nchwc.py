@@ -10,12 +10,17 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.cpu import conv_pixels
-from whet.search_spaces.cpu.conv_shape import ConvShape, canonical_arguments
+from whet.search_spaces.cpu.arguments import canonical_arguments
+from whet.search_spaces.cpu.conv_shape import ConvShape
 from whet.search_spaces.cpu.gemm_plan import define_threads
 from whet.search_spaces.template import template
 
+_ARGUMENTS = "N CI H W CO KH KW strides padding dilation groups dtype epilogue packed block"
 
-@template("conv2d_nchwc", version=1, canonical=canonical_arguments(2))
+
+@template(
+    "conv2d_nchwc", version=1, canonical=canonical_arguments("conv2d_nchwc", _ARGUMENTS, rank=2)
+)
 def conv2d_nchwc(
     N: int,
     CI: int,
@@ -54,7 +59,7 @@ def conv2d_nchwc(
         "conv2d_nchwc", "NCHWc", N, CI, (H, W), CO, (KH, KW), strides, padding, dilation, groups,
         dtype,
     )  # fmt: skip
-    if not isinstance(block, int) or block < 1 or shape.ci_group % block or shape.co_group % block:
+    if shape.ci_group % block or shape.co_group % block:
         raise ArgumentError(
             shape.asked,
             f"blocks of {block} channels do not divide the {shape.ci_group} input and "

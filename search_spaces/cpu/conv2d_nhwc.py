@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler.te import Schedule, Tensor
+from whet.search_spaces.cpu.arguments import canonical_arguments
 from whet.search_spaces.cpu.conv_algorithms import convolution
-from whet.search_spaces.cpu.conv_shape import ConvShape, canonical_arguments
+from whet.search_spaces.cpu.conv_shape import ConvShape
 from whet.search_spaces.template import template
 
+_ARGUMENTS = "N CI H W CO KH KW strides padding dilation groups dtype epilogue packed"
 
-@template("conv2d_nhwc", version=1, canonical=canonical_arguments(2))
+
+@template(
+    "conv2d_nhwc", version=1, canonical=canonical_arguments("conv2d_nhwc", _ARGUMENTS, rank=2)
+)
 def conv2d_nhwc(
     N: int,
     CI: int,

@@ -22,12 +22,18 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.cpu import conv_planes
-from whet.search_spaces.cpu.conv_shape import ConvShape, each, pairs_of_arguments
+from whet.search_spaces.cpu.arguments import canonical_arguments, each, padding_each
+from whet.search_spaces.cpu.conv_shape import ConvShape
 from whet.search_spaces.cpu.gemm_plan import define_threads
 from whet.search_spaces.template import template
 
+_ARGUMENTS = "N CI H W CO KH KW strides padding output_padding dtype epilogue packed"
+_canonical = canonical_arguments(
+    "conv2d_transpose_nchw", _ARGUMENTS, rank=2, padding=padding_each, output_padding=padding_each
+)
 
-@template("conv2d_transpose_nchw", version=1, canonical=pairs_of_arguments)
+
+@template("conv2d_transpose_nchw", version=1, canonical=_canonical)
 def conv2d_transpose_nchw(
     N: int,
     CI: int,
@@ -89,7 +95,7 @@ def conv2d_transpose_nchw(
     phases = s[0] * s[1]
     shape = ConvShape.of(
         "conv2d_transpose_nchw", "NCHW", N, CI, (H, W), phases * CO, window, 1, (*before, *after),
-        1, 1, dtype,
+        1, 1, dtype, asked,
     )  # fmt: skip
     cfg = get_config()
     target = Target.current() or Target("llvm")
@@ -99,13 +105,15 @@ def conv2d_transpose_nchw(
     data = te.placeholder((N, CI, H, W), dtype, name="data")
     weight = te.placeholder((CI, CO, KH, KW), dtype, name="weight")
 
+    channels = max(CO, 1)  # without any, this is never read
+
     def at(o: Any, c: Any, u: Any, v: Any) -> Any:
-        phase = o // CO
+        phase = o // channels
         ky = phase // s[1] + s[0] * (window[0] - 1 - u)
         kx = phase % s[1] + s[1] * (window[1] - 1 - v)
         tests = [ky < KH] if KH % s[0] else []
         tests += [kx < KW] if KW % s[1] else []
-        inside = weight(c, o % CO, ky, kx)
+        inside = weight(c, o % channels, ky, kx)
         return te.if_then_else(te.all(*tests), inside, te.const(0, dtype)) if tests else inside
 
     def finish(sums: Tensor) -> Tensor:

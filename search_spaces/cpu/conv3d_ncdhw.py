@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler.te import Schedule, Tensor
+from whet.search_spaces.cpu.arguments import canonical_arguments
 from whet.search_spaces.cpu.conv_algorithms import convolution
-from whet.search_spaces.cpu.conv_shape import ConvShape, canonical_arguments
+from whet.search_spaces.cpu.conv_shape import ConvShape
 from whet.search_spaces.template import template
 
+_ARGUMENTS = "N CI D H W CO KD KH KW strides padding dilation groups dtype epilogue packed"
 
-@template("conv3d_ncdhw", version=1, canonical=canonical_arguments(3))
+
+@template(
+    "conv3d_ncdhw", version=1, canonical=canonical_arguments("conv3d_ncdhw", _ARGUMENTS, rank=3)
+)
 def conv3d_ncdhw(
     N: int,
     CI: int,

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.topi.nn.epilogue import Epilogue
-
-DTYPES = ("float32", "float64")
-_SIZES = 2  # batch and input channels come before the spatial sizes
+from whet.search_spaces.cpu.arguments import each, sides
 
 
 @dataclass(frozen=True)
@@ -58,6 +54,7 @@ class ConvShape:
         dilation: Any = 1,
         groups: int = 1,
         dtype: str = "float32",
+        asked: str = "",
     ) -> ConvShape:
         """The shape of a convolution as a template's arguments give it.
 
@@ -65,33 +62,27 @@ class ConvShape:
             operator: the template's name, for errors.
             strides, dilation: an int, or one a spatial dimension.
             padding: an int, one a spatial dimension, or two: those in front, then those behind.
+            asked: the call, for errors, where the user gave other arguments than these.
+
+        The template's canonical form has checked the arguments one by one.
 
         Raises:
-            ArgumentError: a size, stride or padding that cannot be; groups that do not divide the
-                channels; a window larger than the padded image; another dtype than those here.
+            ArgumentError: groups that do not divide the channels; a window larger than the padded
+                image; strides, dilation or padding that cannot be.
         """
         rank = len(image)
-        asked = (
+        asked = asked or (
             f"{operator}(N={batch}, CI={ci}, image={image}, CO={co}, window={window}, "
             f"strides={strides}, padding={padding}, dilation={dilation}, groups={groups})"
         )
-        for name, value in [("N", batch), ("CI", ci), ("CO", co), *(("image", v) for v in image)]:
-            _whole(asked, name, value, 0)
-        for value in window:
-            _whole(asked, "window", value, 1)
-        _whole(asked, "groups", groups, 1)
         steps = each(asked, "strides", strides, rank, 1)
         spread = each(asked, "dilation", dilation, rank, 1)
-        before, after = _sides(asked, padding, rank)
+        before, after = sides(asked, padding, rank)
         if ci % groups or co % groups:
             raise ArgumentError(
                 asked,
                 f"{groups} groups do not divide {ci} input and {co} output channels",
                 "both numbers of channels must be multiples of groups",
-            )
-        if dtype not in DTYPES:
-            raise ArgumentError(
-                asked, f"dtype {dtype!r} is not one of {', '.join(DTYPES)}", "cast the data first"
             )
         shape = ConvShape(
             asked, layout, batch, ci, tuple(image), co, tuple(window), steps, before, after,
@@ -186,74 +177,5 @@ class ConvShape:
         return (self.batch, channels, *spatial)
 
 
-def canonical_arguments(rank: int) -> Callable[[tuple], tuple]:
-    """What gives the arguments of a convolution's template one form: 1 and (1, 1) are one workload.
-
-    Args:
-        rank: spatial dimensions. The arguments are N, CI, the image's, CO, the window's, strides,
-            padding, dilation, groups, the dtype, an epilogue, and whatever else.
-    """
-    first = _SIZES + 2 * rank + 1
-
-    def canonical(args: tuple) -> tuple:
-        asked = f"a convolution of {args}"
-        strides, padding, dilation = args[first : first + 3]
-        before, after = _sides(asked, padding, rank)
-        return (
-            *args[:first],
-            each(asked, "strides", strides, rank, 1),
-            before if before == after else (*before, *after),
-            each(asked, "dilation", dilation, rank, 1),
-            *args[first + 3 : first + 5],
-            Epilogue.of(args[first + 5]).steps,
-            *args[first + 6 :],
-        )
-
-    return canonical
-
-
 def _times(sizes: tuple[int, ...]) -> str:
     return "x".join(map(str, sizes))
-
-
-def _whole(asked: str, name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ArgumentError(asked, f"{name} is {value!r}; it must be an int, at least {least}")
-
-
-def pairs_of_arguments(args: tuple) -> tuple:
-    """The arguments of a transposed convolution, with strides and paddings as pairs."""
-    asked = f"a transposed convolution of {args}"
-    strides, padding, more = args[7:10]
-    return (
-        *args[:7],
-        each(asked, "strides", strides, 2, 1),
-        each(asked, "padding", padding, 2, 0),
-        each(asked, "output_padding", more, 2, 0),
-        args[10],
-        Epilogue.of(args[11]).steps,
-        *args[12:],
-    )
-
-
-def each(asked: str, name: str, value: Any, rank: int, least: int) -> tuple[int, ...]:
-    """An int, or one a spatial dimension, as the latter.
-
-    Raises:
-        ArgumentError: another number of them, or one that is no int of at least ``least``.
-    """
-    items = tuple(value) if isinstance(value, tuple | list) else (value,) * rank
-    if len(items) != rank:
-        raise ArgumentError(asked, f"{name} has {len(items)} numbers: give one, or {rank}")
-    for item in items:
-        _whole(asked, name, item, least)
-    return items
-
-
-def _sides(asked: str, padding: Any, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Padding in front and behind, an int each a spatial dimension."""
-    if isinstance(padding, tuple | list) and len(padding) == 2 * rank and rank > 0:
-        sides = each(asked, "padding", tuple(padding), 2 * rank, 0)
-        return sides[:rank], sides[rank:]
-    both = each(asked, "padding", padding, rank, 0)
-    return both, both

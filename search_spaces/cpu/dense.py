@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler.te import Schedule
-from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.cpu.gemm import Gemm, flag
+from whet.search_spaces.cpu.arguments import canonical_arguments
+from whet.search_spaces.cpu.gemm import Gemm
 from whet.search_spaces.cpu.matmul import gemm_template
 from whet.search_spaces.template import template
 
-
-def _canonical(args: tuple) -> tuple:
-    *sizes, dtype, epilogue, packed = args
-    return (*sizes, dt.check(dtype), Epilogue.of(epilogue).steps, flag(packed, "packed"))
+_ARGUMENTS = "N K M dtype epilogue packed"
 
 
-@template("dense", version=1, canonical=_canonical)
+@template("dense", version=1, canonical=canonical_arguments("dense", _ARGUMENTS))
 def dense(
     N: int, K: int, M: int, dtype: str = "float32", epilogue: Any = (), packed: bool = False
 ) -> tuple[Schedule, list]:
@@ -29,5 +26,5 @@ def dense(
         packed: the weights are packed ahead: ``kernel(data, kernel.pack_weights(weight), out)``.
     """
     names = ("data", "weight", "dense")
-    g = Gemm(N, K, M, 0, False, True, dtype, Epilogue.of(epilogue), packed, names)
-    return gemm_template(g, f"dense({N}, {K}, {M})")
+    g = Gemm(N, K, M, None, False, True, dtype, Epilogue.of(epilogue), packed, names)
+    return gemm_template(g)

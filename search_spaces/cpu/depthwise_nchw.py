@@ -21,9 +21,10 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.cpu.accumulators import accumulators
+from whet.search_spaces.cpu.arguments import canonical_arguments
 from whet.search_spaces.cpu.conv_image import vectorize_line
 from whet.search_spaces.cpu.conv_shape import ConvShape
-from whet.search_spaces.cpu.depthwise_shape import canonical, depthwise_shape, place_taps, taps
+from whet.search_spaces.cpu.depthwise_shape import ARGUMENTS, depthwise_shape, place_taps, taps
 from whet.search_spaces.cpu.gemm_plan import define_threads
 from whet.search_spaces.cpu.registers import vector_registers
 from whet.search_spaces.template import template
@@ -32,7 +33,10 @@ _ROWS = (1, 2, 3, 4, 6, 7, 8, 14)
 _PLANE_BYTES = 24 * 1024  # of the L1 cache, for a padded plane
 
 
-@template("depthwise_conv2d_nchw", version=1, canonical=canonical)
+_NAME = "depthwise_conv2d_nchw"
+
+
+@template(_NAME, version=1, canonical=canonical_arguments(_NAME, ARGUMENTS, rank=2))
 def depthwise_conv2d_nchw(
     N: int,
     C: int,
@@ -61,7 +65,7 @@ def depthwise_conv2d_nchw(
         packed: the kernel takes the weights as ``pack_weights`` returns them.
     """
     shape = depthwise_shape(
-        "depthwise_conv2d_nchw", "NCHW", N, C, (H, W), (KH, KW), strides, padding, dilation,
+        _NAME, "NCHW", N, C, (H, W), (KH, KW), strides, padding, dilation,
         multiplier, dtype,
     )  # fmt: skip
     cfg = get_config()

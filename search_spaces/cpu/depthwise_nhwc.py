@@ -24,8 +24,9 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.cpu.accumulators import accumulators
+from whet.search_spaces.cpu.arguments import canonical_arguments
 from whet.search_spaces.cpu.conv_shape import ConvShape
-from whet.search_spaces.cpu.depthwise_shape import canonical, depthwise_shape, place_taps, taps
+from whet.search_spaces.cpu.depthwise_shape import ARGUMENTS, depthwise_shape, place_taps, taps
 from whet.search_spaces.cpu.gemm_plan import define_threads
 from whet.search_spaces.cpu.registers import vector_registers
 from whet.search_spaces.template import template
@@ -40,7 +41,10 @@ _LINE_BYTES = 512  # of a pixel's channels, in one block of them
 _STRIP_PIXELS = 28
 
 
-@template("depthwise_conv2d_nhwc", version=1, canonical=canonical)
+_NAME = "depthwise_conv2d_nhwc"
+
+
+@template(_NAME, version=1, canonical=canonical_arguments(_NAME, ARGUMENTS, rank=2))
 def depthwise_conv2d_nhwc(
     N: int,
     C: int,
@@ -69,7 +73,7 @@ def depthwise_conv2d_nhwc(
         packed: the kernel takes the weights as ``pack_weights`` returns them.
     """
     shape = depthwise_shape(
-        "depthwise_conv2d_nhwc", "NHWC", N, C, (H, W), (KH, KW), strides, padding, dilation,
+        _NAME, "NHWC", N, C, (H, W), (KH, KW), strides, padding, dilation,
         multiplier, dtype,
     )  # fmt: skip
     cfg = get_config()

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Schedule, Tensor
-from whet.search_spaces.cpu.conv_shape import ConvShape, canonical_arguments
+from whet.search_spaces.cpu.conv_shape import ConvShape
 
-_SIZES = 4  # N, C, H, W come before the window
-_of_convolutions = canonical_arguments(2)
+ARGUMENTS = "N C H W KH KW strides padding dilation multiplier dtype epilogue packed"
+"""Of both templates."""
 
 
 def depthwise_shape(
@@ -29,25 +28,16 @@ def depthwise_shape(
     """The convolution, whose every channel is a group with ``multiplier`` results.
 
     Raises:
-        ArgumentError: a multiplier below 1, and as :meth:`ConvShape.of`.
+        ArgumentError: as :meth:`ConvShape.of`.
     """
-    if not isinstance(multiplier, int) or isinstance(multiplier, bool) or multiplier < 1:
-        raise ArgumentError(
-            f"{operator}(..., multiplier={multiplier!r})",
-            "each channel has a number of results, at least 1",
-            "give 1 for as many results as channels",
-        )
-    whole = isinstance(channels, int)  # what else is wrong with it, the shape finds
+    asked = (
+        f"{operator}(N={batch}, C={channels}, image={image}, window={window}, strides={strides}, "
+        f"padding={padding}, dilation={dilation}, multiplier={multiplier})"
+    )
     return ConvShape.of(
-        operator, layout, batch, channels, image, channels * multiplier if whole else 1, window,
-        strides, padding, dilation, max(channels, 1) if whole else 1, dtype,
+        operator, layout, batch, channels, image, channels * multiplier, window,
+        strides, padding, dilation, max(channels, 1), dtype, asked,
     )  # fmt: skip
-
-
-def canonical(args: tuple) -> tuple:
-    """The arguments of a depthwise template in one form: 1 and (1, 1) are one workload."""
-    wide = _of_convolutions((*args[:_SIZES], args[1], *args[_SIZES:]))
-    return (*wide[:_SIZES], *wide[_SIZES + 1 :])
 
 
 def taps(shape: ConvShape, weight: Tensor) -> Tensor:

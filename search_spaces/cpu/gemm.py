@@ -11,12 +11,12 @@ factor may be packed into panels of the tile's height or width:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.cpu.gemm_plan import Plan
@@ -30,7 +30,7 @@ class Gemm:
 
     Attributes:
         N, K, M: the sizes.
-        batch: how many products; 0: one, and no axis for it.
+        batch: how many products; None: one, and no axis for it.
         transpose_a, transpose_b: whether a factor is stored as (K, N), as (M, K).
         dtype: of the factors and of what is summed up.
         epilogue: what is done to each element, a bias along the columns.
@@ -41,7 +41,7 @@ class Gemm:
     N: int
     K: int
     M: int
-    batch: int = 0
+    batch: int | None = None
     transpose_a: bool = False
     transpose_b: bool = False
     dtype: str = "float32"
@@ -52,19 +52,12 @@ class Gemm:
     @property
     def flop(self) -> int:
         """Multiplications and additions of the product, the epilogue left out."""
-        return 2 * max(self.batch, 1) * self.N * self.K * self.M
+        return 2 * math.prod((*self.lead, self.N, self.K, self.M))
 
-
-def flag(value: Any, name: str) -> bool:
-    """A template's argument that says yes or no.
-
-    Raises:
-        ArgumentError: it is something else, e.g. the dtype in its place.
-    """
-    if isinstance(value, int) and value in (0, 1):
-        return bool(value)
-    way_out = "arguments are positional: sizes, transpositions, dtype, epilogue, packed"
-    raise ArgumentError(f"{name}={value!r}", "it must be True or False", way_out)
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """The dimension of the batch, if there is one."""
+        return () if self.batch is None else (self.batch,)
 
 
 @dataclass(frozen=True)
@@ -92,16 +85,20 @@ class Product:
         return [self.a, self.b, *self.extras, self.result]
 
 
+def factors(g: Gemm) -> tuple[Tensor, Tensor]:
+    """The placeholders of both factors."""
+    a = (g.K, g.N) if g.transpose_a else (g.N, g.K)
+    b = (g.M, g.K) if g.transpose_b else (g.K, g.M)
+    return (
+        te.placeholder((*g.lead, *a), g.dtype, name=g.names[0]),
+        te.placeholder((*g.lead, *b), g.dtype, name=g.names[1]),
+    )
+
+
 def product(g: Gemm, plan: Plan) -> Product:
     """The computation of a product under a plan."""
-    lead = (g.batch,) if g.batch else ()
-    a = te.placeholder(
-        lead + ((g.K, g.N) if g.transpose_a else (g.N, g.K)), g.dtype, name=g.names[0]
-    )
-    b = te.placeholder(
-        lead + ((g.M, g.K) if g.transpose_b else (g.K, g.M)), g.dtype, name=g.names[1]
-    )
-    mr, nr = plan.mr, plan.nr
+    a, b = factors(g)
+    lead, mr, nr = g.lead, plan.mr, plan.nr
 
     def from_a(x: tuple, i: Any, k: Any) -> Any:
         return a(*x, k, i) if g.transpose_a else a(*x, i, k)

@@ -86,7 +86,7 @@ def plan_of(cfg: DefineKnobs, g: Gemm, target: Target) -> Plan:
     cfg.multi_filter(_loops_over_k)
     if "none" in packs:
         cfg.multi_filter(partial(_whole_vectors, n=g.N, m=g.M))
-    parallel, grain = define_threads(cfg, target, max(g.batch, 1) * g.N * g.K * g.M)
+    parallel, grain = define_threads(cfg, target, g.flop // 2)
     mr, nr = cfg["tile"].val
     return Plan(
         mr,
@@ -201,7 +201,7 @@ class _Default:
 
     def _shared(self, g: Gemm, threads: int) -> None:
         """Some blocks for each thread, of rows where there are too few panels for that."""
-        if threads == 1 or g.batch > 1:
+        if threads == 1 or (g.batch or 1) > 1:
             return
         strips, panels = -(-g.N // self.tile[0]), -(-g.M // self.tile[1])
         if panels < 2 * threads <= strips:

@@ -14,24 +14,20 @@ from functools import partial, reduce
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
+from whet.search_spaces.cpu.arguments import canonical_arguments
+from whet.search_spaces.cpu.empty_product import empty_product
 from whet.search_spaces.cpu.gemm_plan import define_threads
 from whet.search_spaces.cpu.registers import vector_registers
 from whet.search_spaces.define import DefineKnobs
 from whet.search_spaces.template import template
 
 
-def _canonical(args: tuple) -> tuple:
-    *sizes, dtype, epilogue = args
-    return (*sizes, dt.check(dtype), Epilogue.of(epilogue).steps)
-
-
-@template("matvec", version=1, canonical=_canonical)
+@template("matvec", version=1, canonical=canonical_arguments("matvec", "N K dtype epilogue"))
 def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> tuple[Schedule, list]:
     """``y = A @ x`` for ``A`` (N, K) and ``x`` (K,).
 
@@ -39,14 +35,14 @@ def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> tuple[
         dtype: of ``A``, ``x`` and what is summed up.
         epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`; a bias has N numbers.
     """
-    for name, value in (("N", N), ("K", K)):
-        if not isinstance(value, int) or value < 1:
-            raise ArgumentError(f"matvec({N}, {K})", f"{name} must be an int, at least 1")
     cfg = get_config()
     cfg.add_flop(2 * N * K)
     A = te.placeholder((N, K), dtype, name="A")
     x = te.placeholder((K,), dtype, name="x")
-    s, out, extras = dot_products(A, x, (N,), 0, Epilogue.of(epilogue), 0, "y")
+    steps = Epilogue.of(epilogue)
+    if not N * K:
+        return empty_product(A, x, (N,), lambda x, i, k: A(*i, k) * x[k], K, steps, 0, "y")
+    s, out, extras = dot_products(A, x, (N,), 0, steps, 0, "y")
     return s, [A, x, *extras, out]
 
 

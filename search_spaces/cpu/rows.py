@@ -49,6 +49,9 @@ def rms_norm(
 def batch_norm(shape: tuple, axis: int = 1, epsilon: float = 1e-5, dtype: str = "float32") -> Parts:
     """``(X - mean) / sqrt(variance + epsilon) * gamma + beta``, four numbers a channel."""
     X = te.placeholder(shape, dtype, name="X")
-    names = ("gamma", "beta", "mean", "variance")
-    g, b, m, v = given = [te.placeholder((shape[axis],), dtype, name=name) for name in names]
+    own = (shape[axis],)
+    g, b, m = (te.placeholder(own, dtype, name=name) for name in ("gamma", "beta", "mean"))
+    # never negative; those near 0 would make of the check one of the rounding of a square root
+    v = te.placeholder(own, dtype, name="variance", value_range=(0.25, 1.0))
+    given = [g, b, m, v]
     return [X, *given], [topi.nn.batch_norm(X, g, b, m, v, axis, epsilon)[0]]

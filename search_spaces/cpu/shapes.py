@@ -42,11 +42,16 @@ def concatenate(shapes: tuple, axis: int = 0, dtype: str = "float32") -> Parts:
     return given, [topi.concatenate(given, axis)]
 
 
+def _places(shape: tuple, axis: int) -> tuple[int, int]:
+    """The least and the largest index along an axis."""
+    return 0, max(shape[axis] - 1, 0)
+
+
 @graph_template("gather", SHAPE, SHAPE, AXIS, DTYPE)
 def gather(shape: tuple, indices: tuple, axis: int = 0, dtype: str = "float32") -> Parts:
     """``X[..., indices[..., i, ...], ...]``: int32 indices, along one axis, element by element."""
     X = te.placeholder(shape, dtype, name="X")
-    I = te.placeholder(indices, "int32", name="I")
+    I = te.placeholder(indices, "int32", name="I", value_range=_places(shape, axis))
     return [X, I], [topi.gather(X, axis, I)]
 
 
@@ -54,7 +59,7 @@ def gather(shape: tuple, indices: tuple, axis: int = 0, dtype: str = "float32") 
 def take(shape: tuple, indices: tuple, axis: int = 0, dtype: str = "float32") -> Parts:
     """The parts of X at int32 indices along an axis, e.g. rows of a table of embeddings."""
     X = te.placeholder(shape, dtype, name="X")
-    I = te.placeholder(indices, "int32", name="I")
+    I = te.placeholder(indices, "int32", name="I", value_range=_places(shape, axis))
     return [X, I], [topi.take(X, I, axis)]
 
 

@@ -8,7 +8,8 @@ from math import prod
 
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.tensor import Tensor
-from whet.compiler.tir.expr import DATA_PAR, IterVar
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.expr import DATA_PAR, Add, IterVar, Reduce
 from whet.search_spaces.derived.access import Access
 from whet.search_spaces.derived.graph import Node
 from whet.search_spaces.derived.loops import extent_of, fused, vectorized
@@ -19,6 +20,10 @@ PLAIN = "plain"  # no vectors
 
 _UNROLLED_WINDOW = 16
 _UNROLLED_LANES = 32
+# Steps whose sum is taken without a break: the sums of such blocks cost nothing to be seen, while
+# 4,000,000 times 0.1 are wrong by 2e-7 instead of 9e-4 of the sum (Zen 4, 256 bits).
+_BLOCK = 256
+_LEAST_BLOCK = 64
 
 
 @dataclass(frozen=True)
@@ -107,13 +112,16 @@ def sum_along(
     axes = list(stage.op.reduce_axis)
     inner = [axes[k] for k in run]
     stage.reorder(*[a for a in axes if a not in inner], *inner)
+    block = _block(s, tensor, inner, partial)
     k = fused(s, tensor, inner)
     assert k is not None
     if partial == 1:
         return []
+    if block:  # before the lanes: all but the last block are then whole, and test nothing
+        _, k = stage.split(k, factor=block * partial)
     _, lane = stage.split(k, factor=partial)
     first = _one(s.rfactor(tensor, lane, factor_axis=-1))
-    made = [(first, unroll)]
+    made = _in_blocks(s, first, unroll) if block else [(first, unroll)]
     if partial > lanes:
         _, lane = s[tensor].split(s[tensor].op.reduce_axis[0], factor=lanes)
         made.append((_one(s.rfactor(tensor, lane, factor_axis=-1)), 0))
@@ -125,11 +133,51 @@ def sum_along(
     return [part for part, _ in made]
 
 
+def _in_blocks(s: Schedule, first: Tensor, unroll: int) -> list[tuple[Tensor, int]]:
+    """The sums of blocks, then their sums.
+
+    for b:
+        block[ramp(16)] = 0
+        for k: block[ramp(16)] += A[i, (b*256 + k)*16 + ramp(16)]
+        rf[ramp(16)] += block[ramp(16)]
+    """
+    outer = fused(s, first, s[first].op.reduce_axis[:-1])
+    assert outer is not None
+    return [(first, 1), (_one(s.rfactor(first, outer, factor_axis=0)), unroll)]
+
+
+def _block(s: Schedule, tensor: Tensor, inner: Sequence[IterVar], partial: int) -> int:
+    """How many steps of a float sum are a block; 0 where the sum is short or no float's.
+
+    A running sum loses what is less than half its last bit: its error grows with the number of
+    steps, in two levels with the square root of it.
+    """
+    row = prod(map(extent_of, inner))
+    steps = prod(map(extent_of, s[tensor].op.reduce_axis)) // partial
+    if not _is_float_sum(tensor) or steps < 2 * _BLOCK or row < _LEAST_BLOCK * partial:
+        return 0
+    if row < 2 * _BLOCK * partial:
+        return -(-row // partial)
+    # the last block, if there is less left for it, is the one that tests: as little as can be
+    near = range(_BLOCK, _LEAST_BLOCK, -1)
+    return min(near, key=lambda n: row % (n * partial))
+
+
+def _is_float_sum(tensor: Tensor) -> bool:
+    (body,) = tensor.op.body if len(tensor.op.body) == 1 else (None,)  # type: ignore[attr-defined]
+    if not isinstance(body, Reduce) or not dt.is_float(body.dtype):
+        return False
+    return isinstance(body.combiner.result[0], Add)
+
+
 def attach(s: Schedule, tensor: Tensor, parts: Sequence[Tensor]) -> None:
     """Compute partial sums where they are added up: in the innermost loop over what is kept."""
     kept = [a for a in s[tensor].leaf_iter_vars if a.iter_type == DATA_PAR]
     for part in parts:
-        if kept:
+        if part in parts[0].op.input_tensors:  # the sums of blocks
+            (block,) = s[parts[0]].op.reduce_axis
+            s[part].compute_at(s[parts[0]], block)
+        elif kept:
             s[part].compute_at(s[tensor], kept[-1])
 
 

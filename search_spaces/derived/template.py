@@ -16,7 +16,7 @@ from whet.search_spaces.derived.graph import INLINE, ComputeGraph, Group
 from whet.search_spaces.derived.rules import Rule
 from whet.search_spaces.derived.table import RULES
 
-VERSION = 2
+VERSION = 3
 """Raise it when a change of a rule should retire the records made before it."""
 
 

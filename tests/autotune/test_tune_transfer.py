@@ -172,7 +172,8 @@ def test_another_version_and_broken_rows_are_left_out_with_a_word(tmp_path):
         raw.execute("UPDATE trial SET features = '1:7:broken' WHERE number = 9")
     raw.close()
     found, said = prior_of(make(64, 128), path, columns=(1, 7))
-    assert "trials" in said[0] and "of other versions of the template" in said[0]
+    # Other shapes may have other knobs: what remains of their trials are the loops.
+    assert len(said) == 1 and said[0].endswith(" trials that cannot be read"), said
     assert found.seeds == () and np.isnan(found.knobs).all() and np.isnan(found.features).all()
     result, _ = tuned(make(64, 128), path, 20, sampler="xgb")
     assert len(result.trials) == 20

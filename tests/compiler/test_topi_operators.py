@@ -188,7 +188,7 @@ def images(x, kernel, stride, padding, dilation, fill):
     return w[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
 
 
-WINDOWS = [((1, 1), 0, (1, 1)), ((2, 1), (1, 2), (1, 1)), ((1, 2), (2, 1, 0, 1), (2, 1))]
+WINDOWS = [((1, 1), 0, (1, 1)), ((2, 1), (2, 1), (1, 1)), ((1, 2), (2, 1, 0, 1), (2, 1))]
 
 
 @pytest.mark.parametrize(("stride", "padding", "dilation"), WINDOWS)
@@ -213,6 +213,28 @@ def test_convolutions_and_pools(stride, padding, dilation):
         ),
         cut.sum((4, 5)) / np.maximum(many, 1), x, exact=False,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("shape", "dilation", "padding", "said"),
+    [
+        ((1, 1, 8, 8), 1, 2, "window 0 of the height takes -2, -1 of 8 pixels"),
+        ((1, 1, 8, 8), 1, (0, 0, 0, 2), "window 8 of the width takes 8, 9 of 8 pixels"),
+        ((1, 1, 1, 8), 2, 1, "window 0 of the height takes -1, 1 of 1 pixels"),
+    ],
+)
+def test_a_window_of_padding_only_is_refused(shape, dilation, padding, said):
+    x = te.placeholder(shape, "float32", "x")
+    for kind, whole in (("max", True), ("avg", False)):
+        with pytest.raises(ArgumentError, match=f"{said}, which is padding only\n  pad less"):
+            topi.nn.pool2d(x, 2, 1, dilation, padding, kind, count_include_pad=whole)
+    topi.nn.pool2d(x, 2, 1, dilation, padding, "avg")  # zeros that count
+
+
+def test_gather_from_nothing_is_refused():
+    x, i = te.placeholder((3, 0), name="x"), te.placeholder((3, 4), "int32", name="i")
+    with pytest.raises(ArgumentError, match="axis 1 of x has 0 elements to point at"):
+        topi.gather(x, 1, i)
 
 
 def test_global_pools_and_same_padding():

@@ -140,12 +140,20 @@ def test_flop_are_those_of_the_sums() -> None:
     "args, words",
     [
         ((1, 8, 5, 5, 3, 3, 0), "strides is 0; it must be an int, at least 1"),
-        ((1, 8, 5, 5, 3, 3, 1, -1), "padding is -1; it must be an int, at least 0"),
+        (
+            (1, 8, 5, 5, 3, 3, 1, -1),
+            r"_n\w+\(1, 8, 5, 5, 3, 3, 1, -1, 1, 1, 'float32', \(\), False\): padding is -1",
+        ),
+        ((1, 8, "5", 5, 3, 3), "H is '5'; it must be an int, at least 0\n  give H as 5"),
+        ((1, 8, 5, 5, 3, 3, 1, 0, 1, 1, "float32", (), "yes"), "packed is 'yes'; it must be"),
         ((1, 8, 5, 5, 3, 3, 1, 0, 0), "dilation is 0; it must be an int, at least 1"),
-        ((1, 8, 5, 5, 3, 3, 1, 0, 1, 0), "number of results, at least 1"),
-        ((1, 8, 5, 5, 7, 7), "the 7x7 window is larger than the padded image, 5x5"),
+        ((1, 8, 5, 5, 3, 3, 1, 0, 1, 0), "multiplier is 0; it must be an int, at least 1\n  give"),
+        (
+            (1, 8, 5, 5, 7, 7),
+            r"\(N=1, C=8, image.*multiplier=1\): the 7x7 window is larger than",
+        ),
         ((1, 8, 5, 5, 3, 3, 1, 0, 1, 1, "int8"), "dtype 'int8' is not one of"),
-        ((1, -8, 5, 5, 3, 3), "CI is -8"),
+        ((1, -8, 5, 5, 3, 3), r"C is -8; it must be an int, at least 0"),
     ],
     ids=str,
 )

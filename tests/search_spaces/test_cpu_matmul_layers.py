@@ -71,12 +71,15 @@ def test_operations() -> None:
 @pytest.mark.parametrize(
     ("name", "args", "message"),
     [
-        ("dense", (4, 0, 4), "K must be an int, at least 1"),
-        ("batch_matmul", (0, 4, 4, 4), "B must be an int, at least 1"),
-        ("batch_matmul", (2, 4, 4, -1), "M must be an int, at least 1"),
-        ("batch_matmul", (2, 4, 4, 4, "float32"), "transpose_a='float32'"),
-        ("dense", (4, 4, 4, "float32", (), 2), "packed=2: it must be True or False"),
-        ("matvec", (4, 0), "K must be an int, at least 1"),
+        ("dense", (4, -1, 4), r"dense\(4, -1, 4, .*: K is -1; it must be an int, at least 0"),
+        ("batch_matmul", ("2", 4, 4, 4), "B is '2'; it must be an int, at least 0\n  give B as 2"),
+        ("batch_matmul", (2, 4, 4, -1), "M is -1; it must be an int, at least 0"),
+        ("batch_matmul", (2, 4, 4, 4, "float32"), "transpose_a is 'float32'"),
+        ("batch_matmul", (2, 4, 4, 4, 0, 0, "int32"), "dtype 'int32' is not one of float32"),
+        ("dense", (4, 4, 4, "float32", (), 2), "packed is 2; it must be True or False"),
+        ("dense", (4, 4, 4, "bfloat16"), "dtype 'bfloat16' is not one of float32"),
+        ("matvec", (4, True), "K is True; it must be an int, at least 0\n  give K as 1"),
+        ("matvec", (4, 4, "float16"), "dtype 'float16' is not one of float32"),
         ("matvec", (4, 4, "float32", (("clip", 1),)), "is not complete"),
     ],
 )

@@ -52,6 +52,19 @@ SMALL = {
     "max_pool2d": [((1, 2, 7, 6), (3, 2), (2, 1), (1, 0))],
     "avg_pool2d": [((1, 2, 7, 6), (3, 2), (2, 1), (1, 0)), ((1, 1, 5, 5), 3, 2, 1, True)],
     "global_avg_pool2d": [((1, 2, 7, 6),)],
+    "adaptive_avg_pool2d": [((1, 2, 7, 6), (3, 4)), ((2, 1, 6, 8), 2)],
+    "resize2d": [
+        ((1, 2, 5, 9), (11, 6)),
+        ((1, 2, 5, 9), (3, 1), "linear", "pytorch_half_pixel"),
+        ((1, 2, 5, 6), (7, 4), "linear", "align_corners"),
+        ((1, 2, 5, 6), (10, 4), "nearest_neighbor"),
+        ((1, 2, 5, 6), (7, 4), "nearest_neighbor", "asymmetric"),
+    ],
+    "layout_transform": [
+        ((1, 16, 3, 5), "NCHW", "NCHW8c"),
+        ((2, 3, 4, 5, 4), "NCHW4c", "NHWC"),
+        ((2, 3, 4, 5, 4), "NCHW4c", "NCHW6c"),
+    ],
     "transpose": [((3, 4, 5), (2, 0, 1))],
     "concatenate": [(((3, 4), (3, 2)), 1)],
     "gather": [((5, 6), (4, 6), 0)],
@@ -59,6 +72,8 @@ SMALL = {
     "pad": [((3, 4), (1, 0), (2, 2), "constant", 1.5)],
 }
 """For each operator, arguments of a template that make a quick kernel."""
+LEFT_OUT = ("layer_norm", "layout_transform", "resize2d")
+"""Operators that PyTorch does not have, or not with all these arguments."""
 CASES = [(name, args) for name, many in SMALL.items() if name in BUILTIN for args in many]
 
 
@@ -91,7 +106,7 @@ def test_peers_compute_the_same(name, args, monkeypatch):
     for peer, call in found.calls.items():
         made = _laid_out(task, _as_arrays(call()))
         assert _check(f"{name}, {peer}", made, right) < 1e-4
-    if find_spec("torch") is not None and name != "layer_norm":
+    if find_spec("torch") is not None and name not in LEFT_OUT:
         assert any(peer.startswith("torch") for peer in found.calls), found.left_out
 
 
@@ -135,6 +150,26 @@ def test_wrong_numbers_are_refused():
         _check("k", (np.zeros(3, np.float32),), right)
     with pytest.raises(whet.MeasureError, match="0 is allowed"):
         _check("k", (np.array([1, 3], np.int32),), (np.array([1, 2]),))
+
+
+def test_every_named_template_has_a_reference():
+    assert set(REFERENCES) == set(BUILTIN)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "shape"),
+    [
+        ("max", ((0, 5), (0,)), r"\(0, 5\)"),
+        ("argmax", ((0, 5), 0), r"\(0, 5\)"),
+        ("max_pool2d", ((0, 3, 8, 8), 2, 2), r"\(0, 3, 8, 8\)"),
+        ("softmax", ((0, 5),), r"\(0, 5\)"),
+    ],
+)
+def test_what_has_no_elements_is_not_compared(name, args, shape):
+    task = task_of(name, args)
+    kernel = whet.build(task)
+    with pytest.raises(whet.MeasureError, match=rf"tensor 0 has the shape {shape}: 0 elements"):
+        compare(task, {"default": kernel}, rounds=1, compiled=False)
 
 
 def test_a_contest_has_everyone_in_it(monkeypatch):

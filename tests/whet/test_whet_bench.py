@@ -21,7 +21,7 @@ def test_wrong_usage_is_explained(capsys, tmp_path):
         (["bench"], 2, "Missing argument 'OP'"),
         (["bench", "matmull", "8", "8", "8"], 1, "did you mean 'matmul'?"),
         (["bench", "matmul", "8", "8"], 1, "it takes matmul(N"),
-        (["bench", "matmul", "8", "-8", "8"], 1, "K must be an int, at least 1"),
+        (["bench", "matmul", "8", "-8", "8"], 1, "K is -8; it must be an int, at least 0"),
         (["bench", "softmax", "(3, 4)", "7"], 1, "there is no axis 7 in 2 dimensions"),
         (["bench", "conv2d_nchw", *CONV, "1", "-1"], 1, "padding is -1"),
         (["bench", "conv2d_nchw", *CONV, *"1112"], 1, "2 groups do not divide 3 input"),

@@ -14,12 +14,6 @@ if TYPE_CHECKING:
     from whet.autotune import Task
     from whet.compiler.runtime.module import Module
 
-INDICES = {"gather": (1, 0), "take": (1, 0)}
-"""Operators one of whose inputs holds places in another: (the indices, what they point into)."""
-
-POSITIVE = {"batch_norm": (4,)}
-"""Operators with inputs that are never below zero, such as a variance."""
-
 
 @dataclass(frozen=True)
 class Arrays:
@@ -84,15 +78,10 @@ def arrays_of(task: Task, seed: int = 0) -> Arrays:
     for index, tensor in enumerate(tensors):
         shape = tuple(int(extent) for extent in tensor.shape)
         rng = np.random.default_rng([seed, index])
-        values.append(random_values(rng, shape, np.dtype(tensor.dtype)))
-        computed.append(not isinstance(tensor.op, PlaceholderOp))
-    if task.name in INDICES:
-        places, pointed = INDICES[task.name]
-        extent = values[pointed].shape[by_name(task).axis]
-        drawn = np.random.default_rng([seed, places]).integers(0, extent, values[places].shape)
-        values[places] = drawn.astype(values[places].dtype)
-    for place in POSITIVE.get(task.name, ()):
-        np.abs(values[place], out=values[place])
+        op = tensor.op
+        within = op.value_range if isinstance(op, PlaceholderOp) else None
+        values.append(random_values(rng, shape, np.dtype(tensor.dtype), within))
+        computed.append(not isinstance(op, PlaceholderOp))
     arrays = Arrays(tuple(values), tuple(computed))
     arrays.spoil()
     return arrays

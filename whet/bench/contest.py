@@ -47,10 +47,11 @@ def compare(
         say: is told what is being done.
 
     Raises:
-        MeasureError: a kernel's numbers are wrong, or a peer's.
+        MeasureError: a kernel's numbers are wrong, or a peer's; there is no work to time.
     """
     threads = task.target.num_threads
     arrays = arrays_of(task)
+    _check_work(task, arrays)
     with on_cores(threads):
         say("peers")
         peers = peers_of(task, arrays.inputs, threads, compiled)
@@ -83,6 +84,17 @@ def compare(
         errors=errors,
         left_out=tuple(peers.left_out),
     )
+
+
+def _check_work(task: Task, arrays: Arrays) -> None:
+    """Refuse a task without elements: no peer, no limit and no ratio means anything there."""
+    for place, array in enumerate(arrays.values):
+        if not array.size:
+            raise MeasureError(
+                f"comparison of {task.workload}",
+                f"tensor {place} has the shape {array.shape}: 0 elements take no time",
+                "give it extents of at least 1; kernels of size 0 are built and called as others",
+            )
 
 
 def _checked(

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from types import SimpleNamespace as Args
 from typing import Any
 
-from whet.bench.reference_convs import sides, windows
-
 Array = Any
 
 
@@ -73,28 +71,6 @@ def _batch_norm(a: Args, x: Array, *numbers: Array) -> Array:
     return (x - mean) / np.sqrt(variance + a.epsilon) * gamma + beta
 
 
-def _pooled(a: Args, x: Array, empty: float) -> Array:
-    """The windows of an image, flat: (n, c, h, w, elements); ``empty`` stands outside."""
-    import numpy as np
-
-    padded = np.pad(x, [(0, 0), (0, 0), *sides(a.padding, 2)], constant_values=empty)
-    inside = Args(strides=a.strides, padding=0, dilation=getattr(a, "dilation", 1))
-    seen = windows(inside, padded, tuple(a.kernel))
-    return seen.reshape(*seen.shape[:4], -1)
-
-
-def _max_pool(a: Args, x: Array) -> Array:
-    return _pooled(a, x, -math.inf).max(axis=-1)
-
-
-def _avg_pool(a: Args, x: Array) -> Array:
-    import numpy as np
-
-    if a.count_include_pad:
-        return _pooled(a, x, 0.0).mean(axis=-1)
-    return np.nanmean(_pooled(a, x, math.nan), axis=-1)
-
-
 def _gather(a: Args, x: Array, places: Array) -> Array:
     import numpy as np
 
@@ -137,9 +113,6 @@ ROWS: dict[str, Callable[..., Array]] = {
     "argmax": lambda a, x: x.argmax(axis=a.axis),
     "argmin": lambda a, x: x.argmin(axis=a.axis),
     "cumsum": lambda a, x: x.cumsum(axis=a.axis),
-    "max_pool2d": _max_pool,
-    "avg_pool2d": _avg_pool,
-    "global_avg_pool2d": lambda a, x: x.mean(axis=(2, 3), keepdims=True),
     "transpose": lambda a, x: x.transpose(a.axes),
     "concatenate": _concatenate,
     "gather": _gather,

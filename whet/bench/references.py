@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.bench.arguments import by_name
 from whet.bench.reference_convs import CHANNELS, CONVS
+from whet.bench.reference_images import IMAGES
 from whet.bench.reference_rows import ROWS, gelu, sigmoid
 
 if TYPE_CHECKING:
@@ -84,5 +85,6 @@ REFERENCES: dict[str, Reference] = {
     "dense": lambda a, x, w: x @ w.T,
     "matvec": lambda a, x, y: x @ y,
     **CONVS,
+    **IMAGES,
     **ROWS,
 }

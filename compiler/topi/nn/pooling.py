@@ -55,6 +55,9 @@ def pool2d(
     n, c, h, w = data.shape
     oh = windows(h, span[0], sh, top + bottom, asked)
     ow = windows(w, span[1], sw, left + right, asked)
+    if pool_type == "max" or not count_include_pad:
+        _check_windows("height", h, oh, (kh, sh, dh, top), asked)
+        _check_windows("width", w, ow, (kw, sw, dw, left), asked)
     padded = data
     if top or left or bottom or right:
         lowest = 0.0
@@ -161,6 +164,24 @@ def adaptive_pool(
         return _quotient(out(b, k, y, x), many)
 
     return te.compute(out.shape, average, name="T_pool_avg", tag=tag.ELEMWISE)
+
+
+def _check_windows(
+    what: str, size: Any, count: int, window: tuple[int, int, int, int], asked: str
+) -> None:
+    """Refuse a window that lies beside the image: of nothing there is no maximum and no average."""
+    many, step, by, begin = window
+    length = static(size, asked)
+    for i in range(count):
+        first = i * step - begin
+        inside = range(first, first + many * by, by)
+        if not any(0 <= at < length for at in inside):
+            raise ArgumentError(
+                asked,
+                f"window {i} of the {what} takes {', '.join(map(str, inside[:8]))}"
+                f"{', ...' if many > 8 else ''} of {length} pixels, which is padding only",
+                f"pad less: the window has {many} pixels, and {begin} stand before the image",
+            )
 
 
 def _longest(have: int, want: int) -> int:
