@@ -73,7 +73,7 @@ def _depthwise() -> Iterator[Work]:
     for size, channels, stride in MOBILENET_V2:
         name = f"depthwise {channels} {size}x{size}" + (" /2" if stride == 2 else "")
         args = (1, channels, size, size, 3, 3, stride, 1)
-        yield Work(name, "depthwise_conv2d_nchw", (*args, 1, 1, *FLOAT))
+        yield Work(name, "depthwise_conv2d_nhwc", (*args, 1, 1, *FLOAT))
 
 
 GROUPS: dict[str, tuple[Work, ...]] = {
