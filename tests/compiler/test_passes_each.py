@@ -493,11 +493,11 @@ def test_hoisted_conditions_give_the_right_numbers(m):
     np.testing.assert_array_equal(c, a if m > 4 else 0)
 
 
-def in_a_row(kind="serial", reads_output=False):
+def in_a_row(kind="serial", reads_output=False, divides=False):
     """Three stores, the first and the last under a condition more than the middle one."""
     a, c = (tir.decl_buffer((24,), "float32", n) for n in "AC")
     m, n, i = (tir.Var(x, "int32") for x in "mni")
-    shared = c.vload([0]) > 0.0 if reads_output else m > 4
+    shared = c.vload([0]) > 0.0 if reads_output else (m // n if divides else m) > 4
     tests = (tir.And(shared, n > 0, "bool"), shared, tir.And(shared, n > 1, "bool"))
     stores = [
         tir.IfThenElse(test, c.vstore([i * 3 + k], a.vload([i * 3 + k])))
@@ -518,6 +518,8 @@ def test_statements_in_a_row_share_a_test():
 def test_a_test_is_not_shared_where_it_may_change_or_threads_may_meet():
     assert lowered(in_a_row(reads_output=True)).count("C[0] > ") == 3
     assert lowered(in_a_row("thread_binding")).count("m > 4") == 3
+    # what stands beside a division may be what guards it
+    assert lowered(in_a_row(divides=True)).count("m // n > 4") == 3
 
 
 @pytest.mark.parametrize("m, n", [(3, 2), (5, 0), (5, 1), (5, 2)])
