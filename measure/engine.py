@@ -20,6 +20,7 @@ from whet.compiler.errors import MeasureError, WhetError
 from whet.measure.builder import Built
 from whet.measure.busy import Busy
 from whet.measure.gate import Gate
+from whet.measure.outcome import result_of, reused
 from whet.measure.pool import Known, Rounds
 from whet.measure.runner import RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions, MeasureResult
@@ -180,7 +181,7 @@ class StagedPool:
         for job_built, report, own in zip(built, last, costs):
             if report is not None and report.status == OK:
                 report = replace(report, costs=tuple(own))
-            results.append(_result(job_built, report, time.perf_counter() - begin))
+            results.append(result_of(job_built, report, time.perf_counter() - begin))
         return results
 
     def close(self) -> None:
@@ -257,14 +258,14 @@ class StagedPool:
             ),
             lambda text: RunReport("infra_error", error=text),
         )
-        self._finish(job, _result(built, report, time.perf_counter() - job.begin))
+        self._finish(job, result_of(built, report, time.perf_counter() - job.begin))
 
     def _dispatch(self, job: _Job) -> None:
         """Send a built candidate on: to the measurer, or home if its program is known already."""
         built = job.built
         assert built is not None
         if built.status != OK:
-            self._finish(job, _result(built, None, time.perf_counter() - job.begin))
+            self._finish(job, result_of(built, None, time.perf_counter() - job.begin))
             return
         key = built.program_hash
         with self._changed:
@@ -285,7 +286,7 @@ class StagedPool:
         if earlier is None:
             self._to_run.put(job)
         else:
-            self._finish(job, _reused(earlier, job))
+            self._finish(job, reused(earlier, built, job.begin))
 
     def _finish(self, job: _Job, result: MeasureResult) -> None:
         twins: list[_Job] = []
@@ -302,7 +303,8 @@ class StagedPool:
             self._changed.notify_all()
         for twin in twins:
             if result.status in REPEATABLE:
-                self._finish(twin, _reused(result, twin))
+                assert twin.built is not None
+                self._finish(twin, reused(result, twin.built, twin.begin))
             else:
                 self._to_run.put(twin)
 
@@ -371,37 +373,3 @@ class StagedPool:
     def _check_open(self, asked: str) -> None:
         if self._closed:
             raise MeasureError(f"{asked}()", "the pool is closed", "open another one")
-
-
-def _result(built: Built, report: RunReport | None, total: float) -> MeasureResult:
-    timings = dict(built.timings) | {"total_s": total}
-    known, now = built.program_hash, time.time()
-    if report is None:
-        return MeasureResult(
-            built.status, (), built.error, "build", known, timings, {}, timestamp=now
-        )
-    timings["run_s"] = report.seconds
-    stage = {OK: "", "wrong_answer": "check"}.get(report.status, "run")
-    return MeasureResult(
-        report.status,
-        report.costs,
-        report.error,
-        stage,
-        known,
-        timings,
-        report.environment,
-        timestamp=now,
-    )
-
-
-def _reused(earlier: MeasureResult, job: _Job) -> MeasureResult:
-    """The result of the same program, measured before under another config."""
-    assert job.built is not None
-    timings = dict(job.built.timings) | {"total_s": time.perf_counter() - job.begin}
-    return replace(
-        earlier,
-        program_hash=job.built.program_hash,
-        timings=timings,
-        environment=earlier.environment | {"same_program": True},
-        timestamp=time.time(),
-    )

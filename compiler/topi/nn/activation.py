@@ -14,10 +14,25 @@ from whet.compiler.topi import tag
 from whet.compiler.topi.shapes import one_axis
 
 
+def rectified(x: Any) -> Any:
+    """relu of one element."""
+    return ops.maximum(x, te.const(0, x.dtype))
+
+
+def gelu_of(x: Any) -> Any:
+    """gelu of one element, exact."""
+    half = te.const(0.5, x.dtype)
+    return x * (half + half * m.erf(x * te.const(0.5**0.5, x.dtype)))
+
+
+def silu_of(x: Any) -> Any:
+    """silu of one element."""
+    return x * m.sigmoid(x)
+
+
 def relu(x: Tensor) -> Tensor:
     """Each element, and 0 for a negative one."""
-    zero = te.const(0, x.dtype)
-    return te.compute(x.shape, lambda *i: ops.maximum(x(*i), zero), name="T_relu", tag=tag.ELEMWISE)
+    return te.compute(x.shape, lambda *i: rectified(x(*i)), name="T_relu", tag=tag.ELEMWISE)
 
 
 def leaky_relu(x: Tensor, alpha: float) -> Tensor:
@@ -50,12 +65,7 @@ def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
 
 def gelu(x: Tensor) -> Tensor:
     """``x * (1 + erf(x / sqrt(2))) / 2``."""
-
-    def element(*i: Any) -> Any:
-        one, half = x(*i), te.const(0.5, x.dtype)
-        return one * (half + half * m.erf(one * te.const(0.5**0.5, x.dtype)))
-
-    return te.compute(x.shape, element, name="T_gelu", tag=tag.ELEMWISE)
+    return te.compute(x.shape, lambda *i: gelu_of(x(*i)), name="T_gelu", tag=tag.ELEMWISE)
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
@@ -72,4 +82,4 @@ def gelu_tanh(x: Tensor) -> Tensor:
 
 def silu(x: Tensor) -> Tensor:
     """``x * sigmoid(x)``."""
-    return te.compute(x.shape, lambda *i: x(*i) * m.sigmoid(x(*i)), name="T_silu", tag=tag.ELEMWISE)
+    return te.compute(x.shape, lambda *i: silu_of(x(*i)), name="T_silu", tag=tag.ELEMWISE)

@@ -17,29 +17,16 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import mathematics as m
 from whet.compiler.tir import ops
 from whet.compiler.topi import tag
+from whet.compiler.topi.nn.activation import gelu_of, rectified, silu_of
 from whet.compiler.topi.shapes import one_axis, product
 
 Step = str | tuple
 
 
-def _relu(x: Any) -> Any:
-    return ops.maximum(x, te.const(0, x.dtype))
-
-
-def _gelu(x: Any) -> Any:
-    """Exact: half of x times 1 + erf(x / sqrt(2))."""
-    one, half = te.const(1, x.dtype), te.const(0.5, x.dtype)
-    return x * half * (one + m.erf(x * te.const(0.5**0.5, x.dtype)))
-
-
-def _silu(x: Any) -> Any:
-    return x * m.sigmoid(x)
-
-
 _ELEMENTWISE: dict[str, Callable[[Any], Any]] = {
-    "relu": _relu,
-    "gelu": _gelu,
-    "silu": _silu,
+    "relu": rectified,
+    "gelu": gelu_of,
+    "silu": silu_of,
     "sigmoid": m.sigmoid,
 }
 _WITH_TENSOR = ("bias", "residual")

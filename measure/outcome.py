@@ -1,0 +1,55 @@
+"""What became of a candidate, from what its build and its run say."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from whet.measure.builder import Built
+from whet.measure.runner import RunReport
+from whet.measure.values import OK, MeasureResult
+
+
+def result_of(built: Built, report: RunReport | None, total: float) -> MeasureResult:
+    """The result of a candidate.
+
+    Args:
+        built: what came of building it.
+        report: what came of running it; None: it was not run.
+        total: seconds since it was submitted.
+    """
+    timings = dict(built.timings) | {"total_s": total}
+    known, now = built.program_hash, time.time()
+    if report is None:
+        return MeasureResult(
+            built.status, (), built.error, "build", known, timings, {}, timestamp=now
+        )
+    timings["run_s"] = report.seconds
+    stage = {OK: "", "wrong_answer": "check"}.get(report.status, "run")
+    return MeasureResult(
+        report.status,
+        report.costs,
+        report.error,
+        stage,
+        known,
+        timings,
+        report.environment,
+        timestamp=now,
+    )
+
+
+def reused(earlier: MeasureResult, built: Built, begin: float) -> MeasureResult:
+    """The result of the same program, measured before under another config.
+
+    Args:
+        earlier: that program's result.
+        built: what came of building this candidate.
+        begin: ``time.perf_counter()`` when it was submitted.
+    """
+    return replace(
+        earlier,
+        program_hash=built.program_hash,
+        timings=dict(built.timings) | {"total_s": time.perf_counter() - begin},
+        environment=earlier.environment | {"same_program": True},
+        timestamp=time.time(),
+    )
