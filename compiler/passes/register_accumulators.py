@@ -8,9 +8,9 @@
                                               for i in unrolled(4):
                                                   C[i] = acc[i]
 
-It applies to a serial loop around unrolled loops around one store, whose place does not depend on
-the serial loop and differs from step to step of the unrolled ones. The array ``acc`` is local, and
-the generator's constant offsets let LLVM keep it in registers.
+It applies to a loop, serial or unrolled, around unrolled loops around one store, whose place does
+not depend on the outer loop and differs from step to step of the others. The array ``acc`` is
+local, and the generator's constant offsets let LLVM keep it in registers.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def register_accumulators(func: PrimFunc, target: Target, config: PassConfig) ->
     """The function with local accumulators for its innermost reductions."""
 
     def loop(n: s.For) -> s.Stmt:
-        n = rewrite.children(n)
-        return (n.kind == s.SERIAL and _promote(n)) or n
+        # the outermost loop that sums: those that are unrolled inside of it are a part of its nest
+        return (n.kind in (s.SERIAL, s.UNROLLED) and _promote(n)) or rewrite.children(n)
 
     rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
     return func.with_body(rewrite(func.body))

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from whet.compiler.errors import ArgumentError
+from whet.compiler.runtime.aligned import aligned_empty
 from whet.compiler.runtime.ndarray import as_numpy
 from whet.compiler.signature import BufferParam, KernelSignature
 
 if TYPE_CHECKING:
-    from whet.compiler.runtime.function import Function
+    import numpy as np
 
-ALIGNMENT = 64
-"""Bytes at a multiple of which a packed array begins: a line of the caches, the widest vector."""
+    from whet.compiler.runtime.function import Function
 
 
 def pack(kernel: Function, packs: Function | None, weights: tuple[object, ...]) -> object:
@@ -78,8 +76,4 @@ def _empty(p: BufferParam, symbols: dict[str, int]) -> np.ndarray:
     from whet.compiler.codegen.llvm.shape_text import evaluate
 
     shape = tuple(evaluate(d, symbols) for d in p.shape)
-    dtype = numpy_dtype(p.dtype)
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    begin = -memory.__array_interface__["data"][0] % ALIGNMENT
-    return memory[begin : begin + size].view(dtype).reshape(shape)
+    return aligned_empty(shape, numpy_dtype(p.dtype))

@@ -93,8 +93,9 @@ def _knobs(group: Group, way: Way, lanes: int, cfg: DefineKnobs, target: Target)
         sizes = list(dict.fromkeys((1, *sizes)))
         choose("size", sizes, first, around(sizes, first))
         last = node.reduce_extents[-1] if way.kind == ACROSS else way.extent // sizes[-1]
-        written = min(4, unrolls(last)[-1])
-        written = written if way.kind == ACROSS and not rows else 1
+        # Rows that are added up together are read side by side, and the sums stored once for all.
+        written = min(8 if rows else 4, unrolls(last)[-1])
+        written = written if way.kind == ACROSS else 1
         choose("unroll", unrolls(last), written, [1, written])
         if way.kind == ALONG:  # without lanes there is nothing but the plain loop
             pin(cfg, group, ("size", 1), {"unroll": 1})

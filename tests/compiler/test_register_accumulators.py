@@ -120,3 +120,26 @@ def test_steps_that_overlap_are_left_alone():
             body = For(var, const(0), const(2), kind, body)
         func = PrimFunc((b,), body)
         assert (register_accumulators(func, whet.Target("llvm"), {}) is not func) == apart
+
+
+@pytest.mark.parametrize(("n", "m"), [(64, 64), (61, 40), (7, 5)])
+def test_rows_that_are_added_up_together_are_stored_once(n, m):
+    """The serial loop over columns is in the place; the steps written out inside of it are not."""
+    A = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, n), name="k")
+    C = te.compute((m,), lambda j: te.sum(A[k, j], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    ko, ki = s[C].split(k, factor=4)
+    jo, ji = s[C].split(s[C].op.axis[0], factor=8)
+    s[C].reorder(ko, jo, ki, ji)
+    s[C].unroll(ki)
+    s[C].vectorize(ji)
+    text = str(whet.lower(s, [A, C]))
+    if n % 4 == m % 8 == 0:
+        steps = text.split("for k_inner in unrolled(4):")[1].splitlines()
+        assert steps[1].strip().startswith("C_acc["), text
+        assert steps[2].strip().startswith("C["), text
+    a = np.random.default_rng(n).standard_normal((n, m)).astype("float32")
+    c = np.full(m, np.nan, "float32")
+    whet.build(s, [A, C])(a, c)
+    np.testing.assert_allclose(c, a.sum(0, dtype="float64"), rtol=1e-4, atol=1e-4)

@@ -64,12 +64,15 @@ def by_name(task: Task) -> SimpleNamespace:
 def arrays_of(task: Task, seed: int = 0) -> Arrays:
     """Arrays for a task's tensors: those that are computed are outputs.
 
+    They begin where lines of the caches do, as the tensors that PyTorch makes do.
+
     Args:
         task: its tensors have extents that are numbers.
         seed: the same seed gives the same inputs.
     """
     import numpy as np
 
+    from whet.compiler.runtime.aligned import aligned_empty
     from whet.compiler.te import PlaceholderOp
     from whet.measure.buffers import random_values
 
@@ -80,7 +83,8 @@ def arrays_of(task: Task, seed: int = 0) -> Arrays:
         rng = np.random.default_rng([seed, index])
         op = tensor.op
         within = op.value_range if isinstance(op, PlaceholderOp) else None
-        values.append(random_values(rng, shape, np.dtype(tensor.dtype), within))
+        values.append(aligned_empty(shape, np.dtype(tensor.dtype)))
+        values[-1][...] = random_values(rng, shape, np.dtype(tensor.dtype), within)
         computed.append(not isinstance(op, PlaceholderOp))
     arrays = Arrays(tuple(values), tuple(computed))
     arrays.spoil()

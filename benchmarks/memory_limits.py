@@ -1,0 +1,114 @@
+"""What keeps memory-bound kernels from the bandwidth: the same kernels on rows in the L1 cache.
+
+    python benchmarks/memory_limits.py [--assembly] [--save]
+
+A kernel's time on rows that are in the cache, times the number of rows, is what its instructions
+take; a stream of its bytes is what memory takes. Neither can be beaten, and where a processor
+cannot do both at once, not the longer one either. `--assembly` prints the innermost loops, and
+how many instructions of which kind one vector of results takes.
+"""
+
+from __future__ import annotations
+
+import harness
+
+import argparse
+import re
+from collections import Counter
+from typing import Any
+
+import whet
+from whet.bench.arguments import arrays_of
+from whet.bench.limits import Traffic
+
+WORKS: tuple[tuple[str, str, tuple, tuple], ...] = (
+    ("softmax 1024x1024", "softmax", ((1024, 1024),), ((3, 1024),)),
+    ("layer_norm 4096x1024", "layer_norm", ((4096, 1024),), ((2, 1024),)),
+    ("bias_gelu 4096x4096", "bias_gelu", ((4096, 4096),), ((2, 1024),)),
+    ("transpose 4096x4096", "transpose", ((4096, 4096),), ((32, 64),)),
+    ("sum 4096x4096 axis 0", "sum", ((4096, 4096), (0,)), ((16, 256), (0,))),
+    ("sum 4096x4096 axis 1", "sum", ((4096, 4096), (1,)), ((1, 4096), (1,))),
+)
+"""Name, template, its arguments, and those of a size that the L1 cache holds."""
+TARGET = "llvm -num_threads=1"
+ROUNDS = 21
+_VECTOR = re.compile(r"%(?:ymm|zmm|xmm)\d+")
+_JUMP = re.compile(r"^\s*j\w+\s+(\.L\w+)")
+
+
+def elements(arrays: Any) -> int:
+    """Of the largest array of a call."""
+    return max(x.size for x in arrays.values)
+
+
+def measured(template: str, args: tuple, small: tuple) -> dict[str, float]:
+    """Seconds of the kernel, of its instructions alone, and of its bytes alone."""
+    whole, part = (whet.create_task(template, args=a, target=TARGET) for a in (args, small))
+    calls, arrays = {}, {}
+    for name, task in (("kernel", whole), ("in cache", part)):
+        arrays[name] = arrays_of(task)
+        calls[name] = arrays[name].call_of(whet.build(task))
+    traffic = Traffic(arrays["kernel"], 1)
+    streams: list[float] = []
+    calls["stream"] = lambda: streams.append(traffic.seconds(0.01))
+    samples = harness.interleaved(calls, ROUNDS)
+    times = elements(arrays["kernel"]) / elements(arrays["in cache"])
+    return {
+        "kernel": samples["kernel"].best,
+        "instructions": samples["in cache"].best * times,
+        "stream": min(streams),
+    }
+
+
+def innermost_loops(assembly: str) -> list[list[str]]:
+    """The instructions of each loop without another one in it that works on vectors."""
+    lines = assembly.splitlines()
+    labels = {line.split(":")[0]: k for k, line in enumerate(lines) if re.match(r"\.L\w+:", line)}
+    loops = []
+    for k, line in enumerate(lines):
+        jump = _JUMP.match(line)
+        begin = labels.get(jump.group(1), len(lines)) if jump else len(lines)
+        body = lines[begin + 1 : k + 1]
+        if begin < k and not any(_JUMP.match(x) or x.startswith(".L") for x in body[:-1]):
+            body = [x.strip() for x in body if x.startswith("\t") and not x.startswith("\t.")]
+            if any(_VECTOR.search(x) for x in body):
+                loops.append(body)
+    return loops
+
+
+def show_loops(name: str, template: str, args: tuple) -> None:
+    """Print a kernel's innermost loops, and what they consist of."""
+    task = whet.create_task(template, args=args, target=TARGET)
+    for body in innermost_loops(whet.build(task).get_source("asm")):
+        kinds = Counter(x.split()[0] for x in body)
+        print(f"{name}: a loop of {len(body)} instructions:", dict(kinds.most_common()))
+        print("\n".join("    " + x for x in body), flush=True)
+
+
+def main() -> None:
+    """Print a line for each work."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--assembly", action="store_true", help="the innermost loops instead")
+    asked, _ = parser.parse_known_args()
+    if asked.assembly:
+        for name, template, args, _ in WORKS:
+            show_loops(name, template, args)
+        return
+    harness.pin()
+    lines, data = [], {}
+    for name, template, args, small in WORKS:
+        found = measured(template, args, small)
+        both = found["stream"] + found["instructions"]
+        lines.append(
+            f"{name:22s} {found['kernel'] * 1e6:8.0f} us; stream of its bytes "
+            f"{found['stream'] * 1e6:6.0f} us ({found['stream'] / found['kernel']:.2f} of it); "
+            f"its instructions {found['instructions'] * 1e6:6.0f} us "
+            f"({found['instructions'] / found['kernel']:.2f}); sum of both {both * 1e6:6.0f} us"
+        )
+        print(lines[-1], flush=True)
+        data[name] = found
+    harness.report("memory_limits", lines, {"seconds": data})
+
+
+if __name__ == "__main__":
+    main()
