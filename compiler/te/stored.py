@@ -180,7 +180,8 @@ class Stored(Placed):
         Args:
             align: a power of two of bytes. Memory that does not begin at a multiple of it is stored
                 as ever. 64 is for loops that leave a line of memory before the next one is begun:
-                halves of lines that are stored past the caches cost more than they save.
+                halves of lines that are stored past the caches cost more than they save. Vectors
+                are then stored whole.
 
         Raises:
             ScheduleError: for an input, what is inlined or extern, or a reduction, which reads its

@@ -1,9 +1,10 @@
 """Stores: of scalars, of vectors, through a mask, lane by lane, and past the caches.
 
-A vector is stored past the caches (``store_nontemporal``) where its address is a multiple of 16
-bytes: numpy aligns arrays to no more than that, and a longer register goes in parts of 16 then,
-which fill a line of memory as well. Only what makes the address odd is looked at, so that the
-question is asked once before the loops; an innermost row of 1001 floats asks it once a row.
+A vector is stored past the caches (``store_nontemporal``) where its address is a multiple of its
+register's size, or of 16 bytes: numpy aligns arrays to no more than that, and a longer register
+goes in parts of 16 then, which fill a line of memory as well. Only what makes the address odd is
+looked at, so that the question is asked once before the loops; an innermost row of 1001 floats asks
+it once a row.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from whet.compiler.tir.buffer import Buffer
 if TYPE_CHECKING:
     from whet.compiler.codegen.llvm.kernel import ModuleText
 
-# What a vector that is stored past the caches is aligned to, in bytes.
+# What a vector that is stored past the caches is aligned to at least, in bytes.
 _ALIGNED = 16
 _X86 = ("x86_64", "i686")
 
@@ -91,11 +92,19 @@ class Stores(Memory):
             self.out.line(plain)
             return
         self._unfenced = True
-        aligned = self._is_aligned(n.buffer, place, size)
-        past = self._in_parts(kind, value, p, _ALIGNED // size, lanes)
-        self.out.either(aligned, self.pointers[id(n.buffer)], past, plain)
+        units = self._units(lanes * size, self.past_caches[id(n.buffer)])
+        aligned = [self._is_aligned(n.buffer, place, size, unit) for unit in units]
+        past = [self._in_parts(kind, value, p, unit // size, size, lanes) for unit in units]
+        self.out.first_of(aligned, self.pointers[id(n.buffer)], [*past, [plain]])
 
-    def _in_parts(self, kind: str, value: str, p: str, count: int, lanes: int) -> list[str]:
+    def _units(self, size: int, whole: int) -> list[int]:
+        """The parts in which a vector of ``size`` bytes is stored past the caches, best first."""
+        register = min(size & -size, self.module.target.vector_bytes)
+        return [register] if whole > _ALIGNED else list(dict.fromkeys((register, _ALIGNED)))
+
+    def _in_parts(
+        self, kind: str, value: str, p: str, count: int, size: int, lanes: int
+    ) -> list[str]:
         """Lines that store a vector past the caches, ``count`` elements at a time, in order."""
         scalar = kind.split(" x ")[-1].rstrip(">")
         lines: list[str] = []
@@ -109,26 +118,24 @@ class Stores(Memory):
                     f"<{count} x i32> <{chosen}>",
                     f"{at} = getelementptr {scalar}, ptr {p}, i64 {begin}",
                 ]
-            vector = f"<{count} x {scalar}>"
-            lines.append(
-                f"store {vector} {part}, ptr {at}, align {_ALIGNED}, !nontemporal !{{i32 1}}"
-            )
+            vector, unit = f"<{count} x {scalar}>", count * size
+            lines.append(f"store {vector} {part}, ptr {at}, align {unit}, !nontemporal !{{i32 1}}")
         return lines
 
-    def _is_aligned(self, buffer: Buffer, place: Linear, size: int) -> str:
-        """Whether an element's address is a multiple of 16, by the parts that may make it none."""
+    def _is_aligned(self, buffer: Buffer, place: Linear, size: int, unit: int) -> str:
+        """Whether an element is at a multiple of ``unit`` bytes, by what may make it none."""
         out, (const, terms) = self.out, place
         base = self.pointers[id(buffer)]
         total = out.pure(f"ptrtoint ptr {base} to i64", base)
-        odd = {v: c for v, c in terms.items() if c * size % _ALIGNED}
+        odd = {v: c for v, c in terms.items() if c * size % unit}
         for v in sorted(odd, key=out.depth):
-            part = out.pure(f"mul i64 {v}, {odd[v] * size % _ALIGNED}", v)
+            part = out.pure(f"mul i64 {v}, {odd[v] * size % unit}", v)
             total = out.pure(f"add i64 {total}, {part}", total, part)
-        if const * size % _ALIGNED:
-            total = out.pure(f"add i64 {total}, {const * size % _ALIGNED}", total)
-        low = out.pure(f"and i64 {total}, {_ALIGNED - 1}", total)
+        if const * size % unit:
+            total = out.pure(f"add i64 {total}, {const * size % unit}", total)
+        low = out.pure(f"and i64 {total}, {unit - 1}", total)
         whole = self.past_caches[id(buffer)]
-        if whole > _ALIGNED:
+        if whole > unit:
             begin = out.pure(f"ptrtoint ptr {base} to i64", base)
             rest = out.pure(f"and i64 {begin}, {whole - 1}", begin)
             low = out.pure(f"or i64 {low}, {rest}", low, rest)

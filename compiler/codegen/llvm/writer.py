@@ -42,7 +42,7 @@ class FunctionWriter:
         self._depth: dict[str, int] = {}
         self._count = 0
         self._epoch: dict[str, int] = {}
-        self._waiting: list[tuple[str, str, Sequence[str], str]] = []
+        self._waiting: list[tuple[tuple[str, ...], str, Sequence[Sequence[str]]]] = []
 
     def fresh(self, hint: str = "x") -> str:
         """A new value name."""
@@ -200,16 +200,23 @@ class FunctionWriter:
         ]
         parent.label = merge
 
-    def either(self, condition: str, buffer: str, yes: Sequence[str], no: str) -> None:
-        """Lines with effects on a buffer, by the i1 ``condition``.
+    def first_of(
+        self, conditions: Sequence[str], buffer: str, ways: Sequence[Sequence[str]]
+    ) -> None:
+        """Lines with effects on a buffer: those of the first i1 that holds, else the last ones.
 
-        What is asked the same question in a row is written as one branch, at the end of the row:
+        What is asked the same questions in a row is written as one branch, at the end of the row:
         other values may be computed and other buffers read meanwhile.
+
+        Args:
+            conditions: in the order in which they are asked.
+            buffer: the pointer to what is written.
+            ways: the lines for each condition; and those for none.
         """
-        waiting = self._waiting
-        if waiting and (waiting[0][:2] != (condition, buffer) or len(waiting) == MAX_IN_A_ROW):
+        asked, waiting = tuple(conditions), self._waiting
+        if waiting and (waiting[0][:2] != (asked, buffer) or len(waiting) == MAX_IN_A_ROW):
             self.flush()
-        self._waiting.append((condition, buffer, yes, no))
+        self._waiting.append((asked, buffer, ways))
 
     def flush(self) -> None:
         """Write what waits for more of its kind, here."""
@@ -217,18 +224,17 @@ class FunctionWriter:
         if not waiting:
             return
         self._waiting = []
-        first, second, merge = self.label("then"), self.label("else"), self.label("fi")
-        scope = self.scopes[-1]
-        scope.lines += [
-            f"  br i1 {waiting[0][0]}, label %{first}, label %{second}",
-            f"{first}:",
-            *["  " + line for _, _, yes, _ in waiting for line in yes],
-            f"  br label %{merge}",
-            f"{second}:",
-            *["  " + no for _, _, _, no in waiting],
-            f"  br label %{merge}",
-            f"{merge}:",
-        ]
+        conditions = waiting[0][0]
+        merge, scope = self.label("fi"), self.scopes[-1]
+        for k in range(len(conditions) + 1):
+            if k < len(conditions):
+                here, other = self.label("then"), self.label("else")
+                scope.lines += [
+                    f"  br i1 {conditions[k]}, label %{here}, label %{other}",
+                    f"{here}:",
+                ]
+            scope.lines += ["  " + line for _, _, ways in waiting for line in ways[k]]
+            scope.lines += [f"  br label %{merge}", f"{other if k < len(conditions) else merge}:"]
         scope.label = merge
 
     def text(self) -> str:
