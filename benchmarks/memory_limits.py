@@ -32,6 +32,7 @@ WORKS: tuple[tuple[str, str, tuple, tuple], ...] = (
 """Name, template, its arguments, and those of a size that the L1 cache holds."""
 TARGET = "llvm -num_threads=1"
 ROUNDS = 21
+CALLS = 100
 _VECTOR = re.compile(r"%(?:ymm|zmm|xmm)\d+")
 _JUMP = re.compile(r"^\s*j\w+\s+(\.L\w+)")
 
@@ -44,15 +45,17 @@ def elements(arrays: Any) -> int:
 def measured(template: str, args: tuple, small: tuple) -> dict[str, float]:
     """Seconds of the kernel, of its instructions alone, and of its bytes alone."""
     whole, part = (whet.create_task(template, args=a, target=TARGET) for a in (args, small))
-    calls, arrays = {}, {}
-    for name, task in (("kernel", whole), ("in cache", part)):
-        arrays[name] = arrays_of(task)
-        calls[name] = arrays[name].call_of(whet.build(task))
-    traffic = Traffic(arrays["kernel"], 1)
+    arrays, few = arrays_of(whole), arrays_of(part)
+    again = whet.build(part).entry_func.repeater(few.values)
+    traffic = Traffic(arrays, 1)
     streams: list[float] = []
-    calls["stream"] = lambda: streams.append(traffic.seconds(0.01))
+    calls = {
+        "kernel": arrays.call_of(whet.build(whole)),
+        "in cache": lambda: again(CALLS),  # in machine code: a call from Python takes as long
+        "stream": lambda: streams.append(traffic.seconds(0.01)),
+    }
     samples = harness.interleaved(calls, ROUNDS)
-    times = elements(arrays["kernel"]) / elements(arrays["in cache"])
+    times = elements(arrays) / elements(few) / CALLS
     return {
         "kernel": samples["kernel"].best,
         "instructions": samples["in cache"].best * times,
@@ -61,19 +64,19 @@ def measured(template: str, args: tuple, small: tuple) -> dict[str, float]:
 
 
 def innermost_loops(assembly: str) -> list[list[str]]:
-    """The instructions of each loop without another one in it that works on vectors."""
+    """The instructions of each loop that works on vectors and has no other loop in it."""
     lines = assembly.splitlines()
     labels = {line.split(":")[0]: k for k, line in enumerate(lines) if re.match(r"\.L\w+:", line)}
-    loops = []
-    for k, line in enumerate(lines):
-        jump = _JUMP.match(line)
-        begin = labels.get(jump.group(1), len(lines)) if jump else len(lines)
-        body = lines[begin + 1 : k + 1]
-        if begin < k and not any(_JUMP.match(x) or x.startswith(".L") for x in body[:-1]):
-            body = [x.strip() for x in body if x.startswith("\t") and not x.startswith("\t.")]
-            if any(_VECTOR.search(x) for x in body):
-                loops.append(body)
-    return loops
+    jumps = [(k, found.group(1)) for k, line in enumerate(lines) if (found := _JUMP.match(line))]
+    loops = [(labels[name], k) for k, name in jumps if labels.get(name, k) < k]
+    bodies = []
+    for begin, end in loops:
+        if any(begin <= first and last < end for first, last in loops):
+            continue
+        body = [x.strip() for x in lines[begin : end + 1] if re.match(r"\t[^.]", x)]
+        if any(_VECTOR.search(x) for x in body):
+            bodies.append(body)
+    return bodies
 
 
 def show_loops(name: str, template: str, args: tuple) -> None:
