@@ -5,14 +5,19 @@ And how many random programs are drawn.
 
 from __future__ import annotations
 
+import random
 import signal
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 EXAMPLES_TARGET = "llvm -mcpu=x86-64 -mattr=+avx2,+fma"
 """What examples print shall not depend on the machine; it is only lowered for, not run."""
+
+# Kernels in Triton's language are functions of the file itself, which imports Triton.
+collect_ignore = [] if find_spec("triton") else ["whet/bench/gpu/triton_kernels.py"]
 
 # A shell starts background jobs with Ctrl-C ignored, and children inherit that; tests that
 # interrupt a child need it back. A handler, unlike "ignored", does not outlive an exec.
@@ -21,10 +26,38 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """One flag for all tests that draw random programs."""
+    """Flags for tests that draw random programs, and for those with many cases for GPUs."""
     parser.addoption(
         "--draws", type=int, default=None, help="how many random programs each such test draws"
     )
+    parser.addoption(
+        "--gpu-full", action="store_true", help="all cases of GPU tests, not a sample of each"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker of tests with many cases for GPUs."""
+    config.addinivalue_line(
+        "markers", "gpu_matrix(count): so many of its cases run, drawn by its name; --gpu-full: all"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave a sample of the cases of each test that is marked ``gpu_matrix``."""
+    if config.getoption("--gpu-full"):
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("gpu_matrix"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out: set[pytest.Item] = set()
+    for name, of_test in cases.items():
+        marker = of_test[0].get_closest_marker("gpu_matrix")
+        assert marker is not None
+        count = min(marker.args[0], len(of_test))
+        left_out |= set(of_test) - set(random.Random(name).sample(of_test, count))
+    config.hook.pytest_deselected(items=[i for i in items if i in left_out])
+    items[:] = [i for i in items if i not in left_out]
 
 
 @pytest.fixture

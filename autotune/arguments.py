@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from whet.autotune.ending import Limits
 from whet.autotune.task import Task
-from whet.compiler.errors import ArgumentError, TargetError
-from whet.compiler.target.kinds import KINDS as TARGET_KINDS
+from whet.compiler.errors import ArgumentError
 from whet.search_spaces.counted import counted
-
-if TYPE_CHECKING:
-    from whet.db.identity import Device
 
 
 def check_tasks(task: Any) -> tuple[list[Task], bool]:
@@ -163,56 +159,6 @@ def check_weights(weights: Any, tasks: int, many: bool) -> list[float]:
             f"give {tasks} numbers, e.g. how often each kernel is called",
         )
     return [float(weight) for weight in weights]
-
-
-def check_measurable(tasks: Sequence[Task], workers: Any) -> None:
-    """Refuse targets whose kernels our own workers cannot run, before anything is built.
-
-    Args:
-        tasks: what is tuned.
-        workers: of :func:`whet.tune`; a pool knows for itself what it can answer.
-
-    Raises:
-        TargetError: kernels of a GPU.
-    """
-    if not isinstance(workers, int | str | None):
-        return
-    for task in tasks:
-        if TARGET_KINDS[task.target.kind].device != "cpu":
-            raise TargetError(
-                f"tune({task.workload}) for target {task.target.kind!r}",
-                "nothing can measure its kernels yet: their source is made, and nothing runs it",
-                'tune for target="llvm" or "c"; or give workers= a pool that can measure',
-            )
-
-
-def check_device(device: Any) -> Device | None:
-    """The device that a user named; None: this machine.
-
-    Raises:
-        ArgumentError: there is no such device, or it names none.
-    """
-    if device is None:
-        return None
-    from whet.compiler.runtime.device import Device as RuntimeDevice
-    from whet.db.identity import device_key, is_device_key
-
-    if isinstance(device, RuntimeDevice) and device.exist:
-        return None
-    if isinstance(device, str | dict) and is_device_key(device_key(device)):
-        return device
-    if isinstance(device, str | dict | RuntimeDevice):
-        raise ArgumentError(
-            f"tune(device={device!r})",
-            "there is no such device yet",
-            "None (or whet.cpu(0)) is this machine's CPU; another machine is named by what "
-            "host.fingerprint() says there, e.g. 'cpu-0123456789ab'",
-        )
-    raise ArgumentError(
-        f"tune(device={device!r})",
-        f"a {type(device).__name__} does not name a machine",
-        "None is this machine; another is named by what host.fingerprint() says there",
-    )
 
 
 def _is_whole(value: Any) -> bool:

@@ -8,24 +8,28 @@ from typing import TYPE_CHECKING
 
 from whet.autotune.recorded import opened, trial_of
 from whet.compiler.errors import LogError
+from whet.measure.gpu.names import NO_GPU
 
 if TYPE_CHECKING:
     from whet.autotune.result import Trial
     from whet.autotune.task import Task
+    from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.compiler.runtime.module import Module
     from whet.db import TuningLog
     from whet.db.identity import Device
 
 
 def best_from_log(
-    task: Task, log: TuningLog | str | os.PathLike[str], device: Device | None = None
+    task: Task,
+    log: TuningLog | str | os.PathLike[str],
+    device: Device | RuntimeDevice | None = None,
 ) -> Trial:
     """The best recorded trial of a task.
 
     Args:
         task: what was tuned.
         log: a log, its path or its URL.
-        device: whose records count; None: this machine's.
+        device: whose records count: a fingerprint, a device or its name; None: this machine's.
 
     Raises:
         LogError: the log cannot be read, or holds no success for this workload, target, device
@@ -43,7 +47,9 @@ def best_from_log(
 
 
 def build_from_log(
-    task: Task, log: TuningLog | str | os.PathLike[str], device: Device | None = None
+    task: Task,
+    log: TuningLog | str | os.PathLike[str],
+    device: Device | RuntimeDevice | None = None,
 ) -> Module:
     """Build a task's kernel with the best config that a log has for it.
 
@@ -67,13 +73,15 @@ def kernel_name(task: Task) -> str:
     return "".join(c if c.isalnum() else "_" for c in task.name)
 
 
-def _why_nothing(log: TuningLog, task: Task, device: Device | None) -> tuple[str, str]:
+def _why_nothing(
+    log: TuningLog, task: Task, device: Device | RuntimeDevice | None
+) -> tuple[str, str]:
     """Why a log has no config for a task, and the way out."""
-    from whet.db.identity import device_key, device_name, this_device
+    from whet.db.identity import device_key, device_name, device_of
 
-    device = this_device() if device is None else device
+    whose = device_of(task.target, device)
     tune = f"whet.tune(task, log={log.location!r})"
-    tried = log.trials(task.workload, task.target, device, task.config_space.fingerprint)
+    tried = log.trials(task.workload, task.target, whose, task.config_space.fingerprint)
     if tried:
         why = f"none of its {len(tried)} trials worked"
         return why, f"see the errors: whet best {log.location} --errors"
@@ -88,10 +96,16 @@ def _why_nothing(log: TuningLog, task: Task, device: Device | None) -> tuple[str
             "it was tuned for other targets only",
             f"tune it for this one: {tune}\nthis one: {target}\nthe log's:\n{others}",
         )
-    if not any(device_key(run.device) == device_key(device) for run in runs):
+    if not any(device_key(run.device) == device_key(whose) for run in runs):
         others = ", ".join(dict.fromkeys(device_name(run.device) for run in runs))
+        if whose == NO_GPU:
+            return (
+                f"it was tuned on other devices only ({others}), and this machine has no GPU",
+                "name the device whose records shall count: "
+                "whet.build(task, log=..., device='cuda-emulator'), or a fingerprint",
+            )
         return (
-            f"it was tuned on other machines only ({others}; this is {device_name(device)})",
+            f"it was tuned on other machines only ({others}; this is {device_name(whose)})",
             f"tune it here: {tune}",
         )
     return (

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from whet.measure.values import MeasureInput, MeasureResult
     from whet.search_spaces import Config
 
-HOPELESS = 50
-"""Failures with no success at all before a search gives up."""
+HOPELESS, ALL_PRUNED = 50, 500
+"""Failures, and pruned candidates, with no success at all before a search gives up: what is pruned
+costs little, and says that the space is larger than the target, not that anything is broken."""
 
 
 class Goal:
@@ -177,7 +178,8 @@ class Goal:
             self._failures = None
             return
         self._failures.append(result)
-        if len(self._failures) >= HOPELESS:
+        pruned = sum(one.pruned for one in self._failures)
+        if len(self._failures) - pruned >= HOPELESS or pruned >= ALL_PRUNED:
             self.fail(nothing_works(self._failures))
 
     def fail(self, error: Exception) -> None:

@@ -200,10 +200,16 @@ def plausible(result: MeasureResult) -> MeasureResult:
     return replace(result, status="run_error", stage="run", costs=(), error=error)
 
 
-def _all_failed(failed: int, commonest: int, status: str) -> str:
+def _all_failed(failures: list[MeasureResult], commonest: int, status: str) -> str:
+    pruned = sum(one.pruned for one in failures)
+    failed = len(failures) - pruned
+    if not failed:
+        which = "the only candidate was" if pruned == 1 else f"all {pruned} candidates were"
+        return f"{which} pruned: the target has no room for them"
+    apart = f", and {pruned} were pruned" if pruned else ""
     if failed == 1:
-        return f"the only candidate failed with {status}"
-    return f"all {failed} candidates failed, {commonest} of them with {status}"
+        return f"the only candidate failed with {status}" + apart.replace("were", "besides were")
+    return f"all {failed} candidates failed, {commonest} of them with {status}{apart}"
 
 
 def nothing_works(failures: list[MeasureResult]) -> MeasureError:
@@ -215,12 +221,13 @@ def nothing_works(failures: list[MeasureResult]) -> MeasureError:
             "tune", "no trial of this task came to an end", "give it more trials, or more time"
         )
     kinds: dict[tuple[str, str], list[MeasureResult]] = {}
-    for failure in failures:
+    broken = [failure for failure in failures if not failure.pruned]
+    for failure in broken or failures:
         kinds.setdefault((failure.status, last_line(failure.error)), []).append(failure)
     commonest = max(kinds.values(), key=len)
     quoted = commonest[0]
     return MeasureError(
         "tune",
-        _all_failed(len(failures), len(commonest), quoted.status),
+        _all_failed(failures, len(commonest), quoted.status),
         quoted.error.strip() or f"(no text; it ended in stage {quoted.stage!r})",
     )

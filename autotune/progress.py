@@ -159,7 +159,8 @@ class Progress:
             share = f" ({self._goal.done / self.done:.0%} of the trials)" if self.done else ""
             parts.append(f"{self._goal.name}{share}")
         if self.best is not None:
-            text = f"best {duration(self.best.cost)}"
+            said = " (predicted)" if self.best.result.predicted else ""
+            text = f"best {duration(self.best.cost)}{said}"
             if self.best.flop:
                 text += f" {self.best.gflops:.1f} GFLOP/s"
                 if self.peak:

@@ -75,9 +75,9 @@ def read_recorded(
         fingerprint: the space's.
         device: the machine that measured them; None: this one.
     """
-    from whet.db.identity import this_device
+    from whet.db.identity import device_of
 
-    device = this_device() if device is None else device
+    device = device_of(target, device)
     records = log.trials(workload, target, device, fingerprint)
     runs = {run.id: run for run in log.runs()} if records else {}
     # Broken runs were told of by the log, and their trials go with them.

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from whet.measure.timing import spread
+from whet.measure.values import OK, PRUNED
 from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
@@ -121,6 +122,11 @@ class TuneResult:
         return self.default.cost / self.best.cost
 
     @property
+    def predicted(self) -> str:
+        """The GPU whose model predicted the costs; "" where they were measured."""
+        return self.best.result.predicted if self.best is not None else ""
+
+    @property
     def busy(self) -> str:
         """That others used the machine, with the load that says so; "" where nothing does.
 
@@ -163,9 +169,12 @@ class TuneResult:
     def __str__(self) -> str:
         why = f": {self.stopped}" if self.stopped else ""
         lines = [f"{self.task.workload}: {counted(len(self.trials), 'trial')}, {self.state}{why}"]
-        failed = {k: n for k, n in self.outcomes().items() if k != "ok"}
+        outcomes = self.outcomes()
+        failed = {k: n for k, n in outcomes.items() if k not in (OK, PRUNED)}
         if failed:
             lines.append("  failed   " + ", ".join(f"{n} {k}" for k, n in failed.items()))
+        if PRUNED in outcomes:
+            lines.append(f"  pruned   {outcomes[PRUNED]}, refused by a static check, never run")
         if self.default is not None:
             lines.append(f"  default  {self._line(self.default)}")
         if self.best is None:
@@ -175,7 +184,9 @@ class TuneResult:
             lines.append(f"  config   {self.best.config}")
             if not math.isnan(self.speedup):
                 lines.append(f"  speed-up {self._speedup_text()}")
-        if self.busy:
+        if model := self.predicted:
+            lines.append(f"  note     costs are predicted by a model of {model}: none was measured")
+        elif self.busy:
             lines.append(f"  note     {self.busy}: measured times are upper bounds")
         if self.log:
             lines.append(f"  log      {self.log}")
@@ -192,6 +203,8 @@ class TuneResult:
         if not self.better:
             return "none: no config is faster than the default beyond the noise"
         text = f"{self.speedup:.2f}x over the default config"
+        if self.predicted:
+            return text + " (predicted)"
         if not self.compared:
             return text + " (as measured during the search)"
         if self.speedup_interval is None:
@@ -201,7 +214,7 @@ class TuneResult:
 
     def _line(self, trial: Trial) -> str:
         if not trial.result.ok:
-            return f"failed: {trial.result.status}"
+            return f"{'' if trial.result.pruned else 'failed: '}{trial.result.status}"
         text = duration(trial.cost)
         if trial.flop:
             text += f"  {trial.gflops:.1f} GFLOP/s"

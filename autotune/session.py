@@ -26,9 +26,9 @@ from whet.search_spaces.counted import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from whet.autotune.places import Place
     from whet.autotune.task import Task
     from whet.db import TuningLog
-    from whet.db.identity import Device
     from whet.measure import Pool
 
 RESERVE = 0.1
@@ -48,7 +48,7 @@ class Session:
         weights: how much each one's cost counts.
         trials: what the log shall hold in the end, of all tasks together.
         log: an open log.
-        device: the machine that measures; None: this one.
+        place: where it is measured.
         sampler: a name, or an Optuna sampler.
         sampler_name: what the log calls it.
         seed: of the samplers.
@@ -64,7 +64,7 @@ class Session:
         weights: Sequence[float],
         trials: int,
         log: TuningLog,
-        device: Device | None,
+        place: Place,
         sampler: Any,
         sampler_name: str,
         seed: int,
@@ -73,7 +73,7 @@ class Session:
         options: MeasureOptions | None,
         progress: bool,
     ) -> None:
-        self.log, self.device = log, device
+        self.log, self.place, self.device = log, place, place.identity
         self.sampler, self.sampler_name, self.seed = sampler, sampler_name, seed
         self.limits, self.transfer, self.progress = limits, transfer, progress
         self.options = options or MeasureOptions()
@@ -84,7 +84,7 @@ class Session:
         self.many = len(tasks) > 1
         for task, weight in zip(tasks, weights):
             try:
-                self.goals.append(Goal(task, weight, log, device))
+                self.goals.append(Goal(task, weight, log, self.device))
             except LogError:
                 raise
             except Exception as error:
@@ -99,7 +99,7 @@ class Session:
         self.total, self.exhausting = min(trials, room), room < trials
         name = self.goals[0].name if not self.many else f"{len(tasks)} tasks"
         self.bar = Progress(name, self.total, 0.0, progress, timeout=limits.timeout)
-        self._learning = Learning(log, device, self.bar.say, self.spent)
+        self._learning = Learning(log, self.device, self.bar.say, self.spent)
         self._outcome = Outcome(self)
 
     # --- without measuring ------------------------------------------------------------------------
@@ -167,6 +167,7 @@ class Session:
                 workers,
                 options=self.options,
                 known=lambda program: self.log.known_program(program, self.device),
+                device=self.place.device,
             )
             if pool is not workers:  # a pool that was passed in stays its owner's
                 stack.enter_context(pool)

@@ -11,6 +11,7 @@ import numpy as np
 
 from whet.compiler.errors import SpaceError
 from whet.db import vectors
+from whet.measure.gpu.names import is_model
 from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
@@ -95,9 +96,9 @@ def read_prior(
         say: told, in a line, what was ignored.
     """
     from whet.db import similar  # which loads SQLAlchemy
-    from whet.db.identity import device_key, this_device
+    from whet.db.identity import device_key, device_of
 
-    here = device_key(this_device() if device is None else device)
+    here = device_key(device_of(task.target, device))
     logged, broken = similar.tasks(log, before)
     others, stale = _others(logged, task, here)
     old = sum(similar.trials_of(log, one) for one in stale)
@@ -129,9 +130,9 @@ def say_stale(
         log, task, device, say: as there.
     """
     from whet.db import similar
-    from whet.db.identity import device_key, this_device
+    from whet.db.identity import device_key, device_of
 
-    here = device_key(this_device() if device is None else device)
+    here = device_key(device_of(task.target, device))
     _, stale = _others(similar.tasks(log)[0], task, here)
     if old := sum(similar.trials_of(log, one) for one in stale):
         words = counted(old, "trial")
@@ -149,6 +150,8 @@ def _others(
     for one in logged:
         if one.target.get("kind") != target.get("kind"):
             continue
+        if is_model(one.device) != is_model(here):
+            continue  # what a model says is no measurement, and a measurement none of its words
         at_home = one.device == here and one.target == target
         same = one.workload == task.workload
         if same and one.fingerprint != space.fingerprint:

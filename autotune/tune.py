@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, overload
 
 from whet.autotune.arguments import (
-    check_device,
     check_limits,
-    check_measurable,
     check_numbers,
     check_share,
     check_tasks,
     check_weights,
 )
+from whet.autotune.places import place_of
 from whet.autotune.recorded import opened
 from whet.autotune.result import TuneResult, TuneResults
 from whet.autotune.samplers import check_sampler
@@ -39,7 +39,7 @@ def tune(
     log: TuningLog | str | os.PathLike[str] = ...,
     sampler: str | optuna.samplers.BaseSampler = ...,
     workers: int | str | Pool | None = ...,
-    device: Device | RuntimeDevice | None = ...,
+    device: Device | RuntimeDevice | str | None = ...,
     seed: int = ...,
     progress: bool = ...,
     options: MeasureOptions | None = ...,
@@ -59,7 +59,7 @@ def tune(
     log: TuningLog | str | os.PathLike[str] = ...,
     sampler: str | optuna.samplers.BaseSampler = ...,
     workers: int | str | Pool | None = ...,
-    device: Device | RuntimeDevice | None = ...,
+    device: Device | RuntimeDevice | str | None = ...,
     seed: int = ...,
     progress: bool = ...,
     options: MeasureOptions | None = ...,
@@ -78,7 +78,7 @@ def tune(
     log: TuningLog | str | os.PathLike[str] = "whet.db",
     sampler: str | optuna.samplers.BaseSampler = "xgb",
     workers: int | str | Pool | None = None,
-    device: Device | RuntimeDevice | None = None,
+    device: Device | RuntimeDevice | str | None = None,
     seed: int = 0,
     progress: bool = True,
     options: MeasureOptions | None = None,
@@ -101,8 +101,11 @@ def tune(
         sampler: a name of :data:`whet.autotune.SAMPLERS`, or an Optuna sampler.
         workers: None or a number of builders on this machine, ``"ray"``, ``"ray://host:port"``, or
             a pool.
-        device: fingerprint of the machine that measures, for the log; None or ``whet.cpu(0)``:
-            this one's.
+        device: what candidates are measured on; None: this machine's device for the target, its
+            processor or its first GPU (on Ray, every free GPU of the cluster). ``whet.cuda(1)`` or
+            ``"cuda:1"`` is another GPU. ``"cuda-emulator"`` needs none: candidates run there for
+            their numbers, and costs are predicted by a model, on record as such and as another
+            device's. Or the fingerprint of another machine, for its records.
         seed: same seed and same costs: same proposals, whoever finishes first, and also when the
             search was stopped and resumed in between (an Optuna sampler that you made excepted).
         progress: show a progress line on standard error.
@@ -127,7 +130,7 @@ def tune(
         LogError: the log cannot be opened or written.
         MeasureError: every candidate failed, or the workers cannot be had.
         SpaceError: the space has no valid config, or one of its constraints raises.
-        TargetError: no workers of ours can run what the target's kernels are.
+        TargetError: this machine has no GPU that can run the target's kernels.
         KeyboardInterrupt: Ctrl-C; what was measured is in the log, and the summary is printed on
             standard error.
     """
@@ -138,17 +141,17 @@ def tune(
     limits = check_limits(asked, timeout, target_cost, early_stop)
     given = check_weights(weights, len(tasks), many)
     check_workers(workers)
-    check_measurable(tasks, workers)
-    machine = check_device(device)
     once = _once(tasks, given)
     check_share(asked, trials, len(once))
-    with opened(log, write=True) as tuning_log:
+    with ExitStack() as stack:
+        place = place_of(device, tasks, workers, stack)
+        tuning_log = stack.enter_context(opened(log, write=True))
         session = Session(
             [one for one, _ in once.values()],
             [weight for _, weight in once.values()],
             trials,
             tuning_log,
-            machine,
+            place,
             sampler,
             sampler_name,
             seed,

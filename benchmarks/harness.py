@@ -40,7 +40,7 @@ def machine() -> dict[str, Any]:
 
     facts = host.describe()
     versions = {"python": platform.python_version()}
-    for package in ("whet", "numpy", "llvmlite", "torch"):
+    for package in ("whet", "numpy", "llvmlite", "torch", "triton", "pycuda"):
         try:
             versions[package] = version(package)
         except PackageNotFoundError:
@@ -56,20 +56,38 @@ def machine() -> dict[str, Any]:
     }
 
 
-def report(name: str, lines: list[str], data: dict[str, Any], threads: str = "one thread") -> None:
-    """Print a benchmark's lines under the machine's; with ``--save`` keep them in ``results/``."""
+def report(
+    name: str,
+    lines: list[str],
+    data: dict[str, Any],
+    threads: str = "one thread",
+    device: dict[str, Any] | None = None,
+) -> None:
+    """Print a benchmark's lines under the machine's; with ``--save`` keep them in ``results/``.
+
+    Args:
+        name: the benchmark's.
+        lines: what it says.
+        data: the figures.
+        threads: how many were used.
+        device: facts of the device that ran it, ``"name"`` among them; None: the CPU did.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
     options, _ = parser.parse_known_args(sys.argv[1:])
     facts = machine()
+    if device is not None:
+        facts["device"] = device
+    on = "" if device is None else f"{device['name']}; "
     head = (
-        f"{name}: {facts['cpu']}, {8 * facts['vector_bytes']}-bit vectors, {threads}, "
+        f"{name}: {on}{facts['cpu']}, {8 * facts['vector_bytes']}-bit vectors, {threads}, "
         f"load {facts['load']:.1f}, {facts['date']}; "
         + ", ".join(f"{k} {v}" for k, v in facts["versions"].items())
     )
     print("\n".join([head, *("  " + line for line in lines)]), flush=True)
     if options.save:
-        slug = re.sub(r"[^a-z0-9]+", "-", f"{facts['cpu']} {8 * facts['vector_bytes']}bit".lower())
+        cpu = f"{facts['cpu']} {8 * facts['vector_bytes']}bit"
+        slug = re.sub(r"[^a-z0-9]+", "-", (device["name"] if device else cpu).lower())
         RESULTS.mkdir(exist_ok=True)
         path = RESULTS / f"{name}.{slug.strip('-')}.json"
         path.write_text(json.dumps({"machine": facts, "lines": lines, **data}, indent=1) + "\n")

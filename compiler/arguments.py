@@ -46,7 +46,7 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
             params.append(ScalarParam(printer.name(p), p.dtype))
             continue
         _check_known(p, known)
-        shape, strides = _texts(printer, p.shape), _texts(printer, _strides(p))
+        shape, strides = extent_texts(printer, p.shape), extent_texts(printer, _strides(p))
         written = id(p) in uses.written or id(p) in handed
         params.append(BufferParam(p.name, p.dtype, shape, written, strides))
     for v in uses.free:
@@ -146,7 +146,8 @@ def _strides(b: Buffer) -> tuple[e.PrimExpr, ...]:
     return ()
 
 
-def _texts(printer: Printer, dims: Sequence[e.PrimExpr]) -> tuple[int | str, ...]:
+def extent_texts(printer: Printer, dims: Sequence[e.PrimExpr]) -> tuple[int | str, ...]:
+    """Extents as numbers, or as the texts that a signature's shapes have."""
     # a caller computes with 64 bits: there is nothing to widen
     widened = Rewriter({e.Cast: lambda n: widened(n.value)})
     return tuple(d.value if isinstance(d, e.IntImm) else printer.expr(widened(d)) for d in dims)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler.arguments import with_signature
 from whet.compiler.errors import ArgumentError, CodegenError, WhetError
 from whet.compiler.lowering import Argument, Lowerable, check_name, lower
 from whet.compiler.passes import run_build_passes
+from whet.compiler.passes.launch_plan import is_kernel, plans_of
 from whet.compiler.signature import KernelSignature
 from whet.compiler.target import Target
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.tensor import Tensor
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.stmt import is_nothing
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.artifact import Artifact
@@ -37,10 +41,28 @@ def compile_module(mod: IRModule, target: Target) -> Artifact:
                 "call whet.lower first, or give whet.build the schedule",
             )
         check_name("build", func.attrs.get("global_symbol", name))
-    ready = run_build_passes(mod, target)
-    if target.kind.row.has_threads:
-        ready = device_part(ready)
-    return _generated(ready, target)
+    if not target.kind.row.has_threads:
+        return _generated(run_build_passes(mod, target), target)
+    ready = run_build_passes(mod.map(_described), target)
+    made = _nothing_to_launch(ready, target) or _generated(device_part(ready), target)
+    plans, signatures = plans_of(ready)
+    if not plans:
+        return made
+    return replace(made, signatures=signatures, plans=plans, kernels=made.signatures)
+
+
+def _nothing_to_launch(mod: IRModule, target: Target) -> Artifact | None:
+    """The device's part of functions that do nothing, as their results have no elements."""
+    from whet.compiler.runtime.artifact import Artifact
+
+    if not mod.functions or not all(is_nothing(f.body) for f in mod.functions.values()):
+        return None
+    return Artifact(b"", (), target.canonical().to_json(), "// There is nothing to launch.\n")
+
+
+def _described(func: PrimFunc) -> PrimFunc:
+    """The function with its signature, also where it was lowered by hand."""
+    return func if is_kernel(func) or "signature" in func.attrs else with_signature(func)
 
 
 def _generated(mod: IRModule, target: Target) -> Artifact:
@@ -78,12 +100,7 @@ def _check_artifact(made: object, mod: IRModule, target: Target) -> None:
 
 def device_part(mod: IRModule) -> IRModule:
     """The kernels of a module whose host and device parts were split."""
-    kernels = {k: f for k, f in mod.functions.items() if _is_kernel(f)}
-    return IRModule(kernels)
-
-
-def _is_kernel(func: PrimFunc) -> bool:
-    return func.attrs.get("calling_conv") == "kernel_launch"
+    return IRModule({k: f for k, f in mod.functions.items() if is_kernel(f)})
 
 
 def build(

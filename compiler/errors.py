@@ -52,6 +52,10 @@ class LowerError(WhetError):
     """A schedule could not be lowered to loop IR."""
 
 
+class PrunedError(LowerError):
+    """A candidate exceeds what the target has, known before its code is compiled or run."""
+
+
 class CodegenError(WhetError):
     """Loop IR could not be turned into machine code."""
 

@@ -6,6 +6,10 @@ Nothing else looks at the environment.
 | --- | --- | --- |
 | ``WHET_NUM_THREADS`` | physical cores this process may use | threads of a parallel loop |
 | ``CC`` | ``cc`` | the C compiler that links exported libraries and compiles target ``c`` |
+| ``CXX`` | ``g++`` | the C++ compiler that compiles kernels for the emulator |
+| ``WHET_CACHE_DIR`` | ``~/.cache/whet`` | folder of compiled GPU code; empty text: none is kept |
+| ``XDG_CACHE_HOME`` | ``~/.cache`` | where ``whet`` is, if ``WHET_CACHE_DIR`` is not set |
+| ``CUDA_VISIBLE_DEVICES`` | all | GPUs that programs see; names the lock of the one that measures |
 | ``WHET_TUTORIAL_EXEC_PATTERN`` | all | lessons that building the documentation executes |
 """
 
@@ -13,6 +17,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
 from whet.compiler.errors import ArgumentError, TargetError
 
@@ -40,6 +45,20 @@ def c_compiler() -> str:
     return os.environ.get("CC", "").strip() or "cc"
 
 
+def cxx_compiler() -> str:
+    """``CXX``, or ``g++``: the command that starts the C++ compiler, with options it may have."""
+    return os.environ.get("CXX", "").strip() or "g++"
+
+
+def cache_dir() -> Path | None:
+    """``WHET_CACHE_DIR``, or ``~/.cache/whet``; None where it is set to nothing: keep no cache."""
+    given = os.environ.get("WHET_CACHE_DIR")
+    if given is None:
+        base = os.environ.get("XDG_CACHE_HOME", "").strip()
+        return Path(base or Path.home() / ".cache", "whet")
+    return Path(given).expanduser() if given.strip() else None
+
+
 def tutorial_exec_pattern() -> str:
     """``WHET_TUTORIAL_EXEC_PATTERN``: a regular expression that is searched in lessons' paths.
 
@@ -60,3 +79,9 @@ def tutorial_exec_pattern() -> str:
             "'vector_add|schedule' executes two lessons, 'none' none; unset it to execute all",
         ) from error
     return text or "."
+
+
+def cuda_visible_devices() -> tuple[str, ...]:
+    """``CUDA_VISIBLE_DEVICES`` as a tuple of numbers or UUIDs; empty where it is not set."""
+    text = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return tuple(x.strip() for x in text.split(",") if x.strip())

@@ -9,12 +9,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError
-from whet.db.identity import Device, device_key, device_name, this_device
+from whet.db.identity import Device, device_key, device_name, device_of, names_device
 from whet.db.log import TuningLog
 from whet.db.records import TaskSummary
 from whet.search_spaces import Config, Workload, space_of, using_resolver
 
 if TYPE_CHECKING:
+    from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.compiler.target import Target
 
 
@@ -23,7 +24,7 @@ class UntunedWarning(UserWarning):
 
 
 def apply_best(
-    log: TuningLog | str | os.PathLike[str], *, device: Device | None = None
+    log: TuningLog | str | os.PathLike[str], *, device: Device | RuntimeDevice | None = None
 ) -> AppliedLog:
     """A context in which templates take their best config from a log.
 
@@ -35,7 +36,8 @@ def apply_best(
     Args:
         log: a log, or the path or URL of one that exists; it is only read.
         device: whose records to apply; None: this machine's. Name another machine to accept its
-            records here: its fingerprint, as the warning and ``log.devices()`` give it.
+            records here: its fingerprint, as the warning and ``log.devices()`` give it. A GPU's
+            name, ``"cuda:1"`` or ``"cuda-emulator"``, names that device.
 
     Raises:
         LogError: there is no such log, or it has nothing of ``device``.
@@ -47,7 +49,7 @@ class AppliedLog:
     """What :func:`apply_best` returns: the context manager, and the resolver it puts in force."""
 
     def __init__(
-        self, log: TuningLog | str | os.PathLike[str], device: Device | None = None
+        self, log: TuningLog | str | os.PathLike[str], device: Device | RuntimeDevice | None = None
     ) -> None:
         self._given = log
         self._device = device
@@ -61,7 +63,7 @@ class AppliedLog:
                 self._log = self._given
             else:
                 self._log = stack.enter_context(TuningLog(self._given, write=False))
-            if self._device is not None:
+            if isinstance(self._device, str | dict) and not names_device(self._device):
                 _check_device(self._log, self._device)
             stack.enter_context(using_resolver(self.resolve))
             self._stack = stack.pop_all()
@@ -112,10 +114,14 @@ def _check_device(log: TuningLog, device: Device) -> None:
 
 
 def _why_none(
-    log: TuningLog, workload: Workload, target: Target, fingerprint: str, device: Device | None
+    log: TuningLog,
+    workload: Workload,
+    target: Target,
+    fingerprint: str,
+    device: Device | RuntimeDevice | None,
 ) -> str:
     """One line: the workload, why the nearest record was not taken, the way out."""
-    wanted_device = device_key(this_device() if device is None else device)
+    wanted_device = device_key(device_of(target, device))
     wanted_target = target.to_json()
     tasks = log.summary()
     mine = [task for task in tasks if task.workload == workload]

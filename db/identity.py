@@ -9,11 +9,15 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from whet.measure.gpu.names import CPU, CUDA, NO_GPU, parsed
+
 if TYPE_CHECKING:
+    from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.compiler.target import Target
 
 Device = dict[str, Any] | str
-"""A machine: ``host.fingerprint()``, or the dict that ``host.describe()`` gives, which holds it."""
+"""A machine: ``host.fingerprint()``, or the dict that ``host.describe()`` gives, which holds it; or
+a GPU, by what :func:`whet.measure.gpu.identity.describe` says of it."""
 
 
 def _plain(value: Any) -> Any:
@@ -85,6 +89,41 @@ def this_device() -> Device:
     return host.fingerprint()
 
 
+def device_of(
+    target: Target | dict[str, Any] | str, device: Device | RuntimeDevice | None = None
+) -> Device:
+    """The device whose records count for a target.
+
+    Args:
+        target: what is compiled for.
+        device: a device as the log has it, its fingerprint or its name (``"cuda:0"``,
+            ``"cuda-emulator"``), or a runtime's device; None: this machine's for the target: its
+            processor, or its first GPU.
+
+    Raises:
+        TargetError: a GPU was named that this machine does not have.
+    """
+    if isinstance(device, dict) or (isinstance(device, str) and not names_device(device)):
+        return device
+    data = target_json(target)
+    if device is None and data.get("kind") != CUDA:
+        return this_device()
+    from whet.measure.gpu import identity
+
+    named = identity.named_device(device) if isinstance(device, str) else device
+    if named is not None and named.type == CPU:
+        return this_device()
+    named = named or identity.first_gpu()
+    return NO_GPU if named is None else identity.describe(named, data)
+
+
+def names_device(device: Device | RuntimeDevice) -> bool:
+    """Whether this is a runtime's device or its name, and no description or fingerprint."""
+    if isinstance(device, str):
+        return parsed(device) is not None
+    return not isinstance(device, dict)
+
+
 def device_key(device: Device) -> str:
     """What tells two devices apart: the fingerprint alone, whatever else a description says.
 
@@ -99,8 +138,8 @@ def device_key(device: Device) -> str:
 
 
 def is_device_key(key: str) -> bool:
-    """Whether a text looks like what :func:`device_key` gives: ``cpu-...`` or ``device-...``."""
-    return re.fullmatch(r"(cpu|device)-[\w.-]+", key) is not None
+    """Whether a text looks like what :func:`device_key` gives: ``cpu-...``, ``cuda-...``."""
+    return re.fullmatch(r"(cpu|cuda|device)-[\w.-]+", key) is not None
 
 
 def device_name(device: Device) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError, SpaceError
-from whet.db.identity import Device, clean_text, device_key, target_json, this_device
+from whet.db.identity import Device, clean_text, device_key, device_of, target_json, this_device
 from whet.db.records import RunRecord, TaskSummary, TrialRecord
 from whet.measure.values import MeasureResult
 from whet.search_spaces.values import Config, Workload
@@ -20,6 +20,7 @@ from whet.search_spaces.values import Config, Workload
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+    from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.compiler.target import Target
     from whet.db.reading import Reader
     from whet.search_spaces.space import ConfigSpace
@@ -274,7 +275,7 @@ class TuningLog:
         self,
         workload: Workload,
         target: Target | dict[str, Any] | str,
-        device: Device | None = None,
+        device: Device | RuntimeDevice | None = None,
         fingerprint: str | None = None,
     ) -> TrialRecord | None:
         """The best trial of a workload, or None where nothing worked.
@@ -285,15 +286,15 @@ class TuningLog:
         Args:
             workload: the template's name and arguments.
             target: only what was compiled for this very target counts.
-            device: whose records count; None: this machine's. Another machine's are never taken
-                unless that machine is named here.
+            device: whose records count: a fingerprint, a device or its name; None: this machine's.
+                Another machine's are never taken unless that machine is named here.
             fingerprint: only trials of this space; None: of any.
         """
         from whet.db import queries
 
-        device = this_device() if device is None else device
         with self._records("read the best trial") as reader:
-            where = queries.conditions(reader.connection, workload, target, device, fingerprint)
+            whose = device_of(target, device)
+            where = queries.conditions(reader.connection, workload, target, whose, fingerprint)
             return None if where is None else queries.best_trial(reader, where)
 
     def best_config(
@@ -301,7 +302,7 @@ class TuningLog:
         workload: Workload,
         target: Target | dict[str, Any] | str,
         space: ConfigSpace,
-        device: Device | None = None,
+        device: Device | RuntimeDevice | None = None,
     ) -> Config | None:
         """The config of :meth:`best_in`, or None."""
         record = self.best_in(space, workload, target, device)
@@ -312,7 +313,7 @@ class TuningLog:
         space: ConfigSpace,
         workload: Workload,
         target: Target | dict[str, Any] | str,
-        device: Device | None = None,
+        device: Device | RuntimeDevice | None = None,
     ) -> TrialRecord | None:
         """The best trial, its config as ``space`` makes it, or None.
 

@@ -6,13 +6,21 @@ import hashlib
 import json
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from whet.measure.values import OK, MeasureInput
+from whet.compiler.errors import PrunedError
+from whet.measure.values import OK, PRUNED, MeasureInput
 
 if TYPE_CHECKING:
+    from whet.compiler.ir import IRModule
     from whet.compiler.runtime.artifact import Artifact
+    from whet.compiler.target import Target
+
+Finish = Callable[["IRModule", "Target", "Artifact"], tuple["Artifact", dict[str, Any]]]
+"""What is done for a device after the generator: the artifact as a worker takes it, and facts for
+the record; from the lowered module, the target and the generator's artifact."""
 
 PARALLEL_CALL = b"whet_parallel_for"  # the symbol that a kernel with parallel loops imports
 
@@ -22,12 +30,13 @@ class Built:
     """What came of building one candidate.
 
     Attributes:
-        status: ``"ok"``, ``"lower_error"``, ``"build_error"``, ``"build_timeout"``,
+        status: ``"ok"``, ``"pruned"``, ``"lower_error"``, ``"build_error"``, ``"build_timeout"``,
             ``"build_crash"`` or ``"out_of_memory"``.
         artifact: the compiled kernels, if ok.
         program_hash: hash of the lowered program and the target; empty if it was not lowered.
         error: the whole error text.
         timings: seconds: ``lower_s``, ``build_s``.
+        facts: what building found out, for the record's environment; JSON-able.
     """
 
     status: str
@@ -35,6 +44,7 @@ class Built:
     program_hash: str = ""
     error: str = ""
     timings: dict[str, float] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def parallel(self) -> bool:
@@ -42,12 +52,13 @@ class Built:
         return self.artifact is not None and PARALLEL_CALL in self.artifact.object
 
 
-def build_candidate(inp: MeasureInput) -> Built:
+def build_candidate(inp: MeasureInput, finish: Finish | None = None) -> Built:
     """Resolve the template, schedule it with the config, lower, and compile.
 
     Args:
         inp: the candidate. Errors of the candidate come back as a status; running out of memory
             is left to the worker to report.
+        finish: what is left to do for a device.
     """
     from whet.compiler import driver
     from whet.compiler.target import Target
@@ -64,19 +75,31 @@ def build_candidate(inp: MeasureInput) -> Built:
         program_hash = hash_program(module.program_hash(), inp.target)
     except MemoryError:
         raise
-    except Exception:
+    except Exception as failure:
         timings = {"lower_s": time.perf_counter() - begin}
-        return Built("lower_error", error=traceback.format_exc(), timings=timings)
+        status, error = _refused(failure, "lower_error")
+        return Built(status, error=error, timings=timings)
     lowered = time.perf_counter()
+    artifact: Artifact | None = None
+    facts: dict[str, Any] = {}
     try:
         artifact = driver.compile_module(module, target)
+        if finish is not None:
+            artifact, facts = finish(module, target, artifact)
         status, error = OK, ""
     except MemoryError:
         raise
-    except Exception:
-        artifact, status, error = None, "build_error", traceback.format_exc()
+    except Exception as failure:
+        artifact, (status, error) = None, _refused(failure, "build_error")
     timings = {"lower_s": lowered - begin, "build_s": time.perf_counter() - lowered}
-    return Built(status, artifact, program_hash, error, timings)
+    return Built(status, artifact, program_hash, error, timings, facts)
+
+
+def _refused(failure: Exception, status: str) -> tuple[str, str]:
+    """The status and the text of an exception; of a static check's, its own text says it all."""
+    if isinstance(failure, PrunedError):
+        return PRUNED, str(failure)
+    return status, traceback.format_exc()
 
 
 def hash_program(module_hash: str, target: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ def result_of(built: Built, report: RunReport | None, total: float) -> MeasureRe
     known, now = built.program_hash, time.time()
     if report is None:
         return MeasureResult(
-            built.status, (), built.error, "build", known, timings, {}, timestamp=now
+            built.status, (), built.error, "build", known, timings, built.facts, timestamp=now
         )
     timings["run_s"] = report.seconds
     stage = {OK: "", "wrong_answer": "check"}.get(report.status, "run")
@@ -33,7 +33,7 @@ def result_of(built: Built, report: RunReport | None, total: float) -> MeasureRe
         stage,
         known,
         timings,
-        report.environment,
+        built.facts | report.environment,
         timestamp=now,
     )
 

@@ -97,7 +97,8 @@ def open_pool(
         reference: a default config, whose numbers are taken for right.
         known: asked with a program's hash before it is measured; an earlier result is used
             instead. It is called from the pool's threads.
-        device: names the device that is measured on, for the lock between unrelated runs.
+        device: what is measured on: ``"cpu"``, ``"cuda:0"``, ``"cuda-emulator"``; on Ray
+            ``"cuda"`` is every GPU that the cluster offers.
 
     Raises:
         MeasureError: ``workers`` is none of these.

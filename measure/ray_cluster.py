@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -91,6 +92,31 @@ def check_measurer(ray: Any) -> None:
         f"no machine of the cluster offers the resource {MEASURER!r}",
         f"on the machine to measure on: ray start --address=... {offer}\nthe cluster has {have}",
     )
+
+
+def free_gpus(ray: Any) -> int:
+    """GPUs of the cluster that nobody holds.
+
+    Raises:
+        MeasureError: there is none.
+    """
+    have, free = ray.cluster_resources().get("GPU", 0), ray.available_resources().get("GPU", 0)
+    if free >= 1:
+        return int(free)
+    why = f"all of its {have:g} GPUs are in use" if have else "the cluster offers no GPU"
+    raise MeasureError(
+        'workers="ray" on a GPU',
+        why,
+        "`ray start --num-gpus=N` on a machine that has them; ray status says who holds them\n"
+        f"the cluster has {ray.cluster_resources()}",
+    )
+
+
+def wait_for_gpus(ray: Any, count: int, seconds: float = 10.0) -> None:
+    """Wait until so many GPUs are free again: an actor that was killed holds its own a while."""
+    end = time.monotonic() + seconds
+    while ray.available_resources().get("GPU", 0) < count and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def _join(ray: Any, address: str) -> None:

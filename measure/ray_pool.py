@@ -8,9 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.errors import MeasureError
+from whet.compiler.runtime.device import Device
 from whet.measure import ray_cluster, stages
 from whet.measure.builder import Built
 from whet.measure.engine import StagedPool
+from whet.measure.gpu.identity import measured_device
+from whet.measure.gpu.names import CPU, CUDA
+from whet.measure.local import build_function_of
 from whet.measure.pool import Known
 from whet.measure.runner import RunReport
 from whet.measure.values import MeasureInput, MeasureOptions
@@ -19,7 +23,7 @@ START_S = 90.0  # a worker's start, on top of a call's own budget
 
 
 class RayPool(StagedPool):
-    """Builders and one exclusive measurer as Ray actors.
+    """Builders as Ray actors, and one exclusive measurer; on GPUs one for each that is free.
 
     Args:
         address: ``"ray://host:port"``, ``"host:port"`` or None: the cluster that this process is
@@ -29,7 +33,10 @@ class RayPool(StagedPool):
         reference: a default config, whose numbers are taken for right; see
             :meth:`~whet.measure.pool.Pool.compare_with`.
         known: asked with a program's hash between build and run, from the pool's threads.
-        device: names the lock that keeps unrelated runs apart on the measuring machine.
+        device: what candidates are measured on: ``"cuda"`` is every GPU that the cluster offers
+            and nobody holds, all of one kind; builders need none. ``"cuda-emulator"`` runs on the
+            measuring machine; another word is a processor's, and names the lock that keeps
+            unrelated runs apart there.
         build_function: import path of the function that builds; replaced in tests.
         run_function: import path of the function that runs; replaced in tests.
         prepare_function: import path of the function that runs the reference.
@@ -50,9 +57,9 @@ class RayPool(StagedPool):
         reference: MeasureInput | None = None,
         known: Known | None = None,
         device: str = "cpu",
-        build_function: str = stages.BUILD,
-        run_function: str = stages.RUN,
-        prepare_function: str = stages.PREPARE,
+        build_function: str | None = None,
+        run_function: str | None = None,
+        prepare_function: str | None = None,
     ) -> None:
         if workers is not None and workers < 1:
             raise MeasureError(f"workers={workers}", "at least one builder is needed")
@@ -60,7 +67,7 @@ class RayPool(StagedPool):
         self._ray = ray_cluster.connect(address)
         self._connected = True
         try:
-            ray_cluster.check_measurer(self._ray)
+            on = measured_device(device)
             count = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)) - 1)
             path = list(sys.path)
             build = [
@@ -68,19 +75,14 @@ class RayPool(StagedPool):
                     self._ray,
                     stages.BuildStage,
                     {"num_cpus": 1},
-                    (chosen, build_function, path),
+                    (chosen, build_function or build_function_of(on), path),
                     chosen.build_timeout,
                 )
                 for _ in range(count)
             ]
-            run = _RemoteMeasurer(
-                self._ray,
-                stages.RunStage,
-                {"num_cpus": 0, "resources": {ray_cluster.MEASURER: 1}},
-                (chosen, device, run_function, prepare_function, path),
-                2 * chosen.run_timeout,  # the reference may have to run first
-            )
-            super().__init__(build, [run], chosen, reference, known)
+            functions = run_function, prepare_function
+            run = _measurers(self._ray, on, device, chosen, functions, path)
+            super().__init__(build, run, chosen, reference, known)
         except BaseException:
             self._release()
             raise
@@ -94,6 +96,70 @@ class RayPool(StagedPool):
         if self._connected:
             self._connected = False
             ray_cluster.disconnect()
+
+
+def _measurers(
+    ray: Any,
+    on: Device,
+    lock: str,
+    options: MeasureOptions,
+    functions: tuple[str | None, str | None],
+    path: list[str],
+) -> list[_RemoteMeasurer]:
+    """The measuring actors: one, or one for each free GPU."""
+    from whet.measure.gpu import stage
+
+    budget = 2 * options.run_timeout  # the reference may have to run first
+    run, prepare = functions
+    if on.type == CPU:
+        ray_cluster.check_measurer(ray)
+        args = options, lock, run or stages.RUN, prepare or stages.PREPARE, path
+        return [_RemoteMeasurer(ray, stages.RunStage, _ALONE, args, budget)]
+    # Ray shows each actor its own GPU alone, which is number 0 there.
+    here = options, Device(on.type), run or stage.RUN, prepare or stage.PREPARE, path
+    if on.type != CUDA:
+        ray_cluster.check_measurer(ray)
+        return [_RemoteMeasurer(ray, stage.DeviceStage, _ALONE, here, budget)]
+    count = ray_cluster.free_gpus(ray)
+    found = [_RemoteMeasurer(ray, stage.DeviceStage, _GPU, here, budget) for _ in range(count)]
+    if count > 1:
+        _check_alike([one.describe({}) for one in found])
+    return found
+
+
+def _check_alike(devices: list[dict[str, Any]]) -> None:
+    names = sorted({str(one.get("name")) for one in devices})
+    if len({one.get("fingerprint") for one in devices}) > 1:
+        raise MeasureError(
+            'workers="ray", device="cuda"',
+            f"the cluster offers different GPUs: {', '.join(names)}",
+            "a search measures on GPUs of one kind: join a cluster, or start one, with these only",
+        )
+
+
+def describe_remote_gpu(ray: Any) -> dict[str, Any]:
+    """What a GPU of the cluster is, as a log keeps it.
+
+    Args:
+        ray: the connected module.
+
+    Raises:
+        MeasureError: no GPU is free, or its machine cannot use it.
+    """
+    from whet.measure.gpu import stage
+
+    free = ray_cluster.free_gpus(ray)
+    args = MeasureOptions(), Device(CUDA), stage.RUN, stage.PREPARE, list(sys.path)
+    one = _RemoteMeasurer(ray, stage.DeviceStage, _GPU, args, stage.STARTED)
+    try:
+        return one.describe({})
+    finally:
+        one.close()
+        ray_cluster.wait_for_gpus(ray, free)
+
+
+_ALONE = {"num_cpus": 0, "resources": {ray_cluster.MEASURER: 1}}
+_GPU = {"num_cpus": 0, "num_gpus": 1}
 
 
 class _Remote:
@@ -153,6 +219,9 @@ class _RemoteBuilder(_Remote):
 
 class _RemoteMeasurer(_Remote):
     _overlaps: bool | None = None
+
+    def describe(self, target: dict[str, Any]) -> dict[str, Any]:
+        return self._ask("describe", target)
 
     def overlaps_builds(self) -> bool:
         if self._overlaps is None:

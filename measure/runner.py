@@ -33,6 +33,7 @@ class RunReport:
         error: the whole error text.
         environment: the machine, and how the measurement went.
         seconds: time that it took, loading included; the stage fills it in.
+        lost: whether the worker's device is of no more use: a new worker has to take it.
     """
 
     status: str
@@ -40,6 +41,7 @@ class RunReport:
     error: str = ""
     environment: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    lost: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ The same classes serve a thread of the local pool and a Ray actor on another mac
 
 from __future__ import annotations
 
+import contextlib
 import math
 import platform
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from whet.compiler.signature import BufferParam, ScalarParam
 from whet.measure import machine
@@ -18,9 +19,6 @@ from whet.measure.builder import Built
 from whet.measure.runner import RunReport
 from whet.measure.supervisor import Outcome, Supervisor
 from whet.measure.values import OK, MeasureInput, MeasureOptions
-
-if TYPE_CHECKING:
-    pass
 
 BUILD = "whet.measure.builder:build_candidate"
 RUN = "whet.measure.runner:run_candidate"
@@ -55,7 +53,7 @@ class BuildStage:
         self._supervisor = Supervisor(
             memory_limit=options.memory_limit or machine.memory_bytes() // 2,
             cpus=machine.builder_cores(),
-            preload=_preload(function),
+            preload=preload(function),
             max_calls=RECYCLE,
             path=path,
         )
@@ -82,48 +80,32 @@ class BuildStage:
         self._supervisor.close()
 
 
-class RunStage:
-    """Measures candidates alone on its device: pinned, or on all cores for parallel kernels.
+class Measuring:
+    """What measuring stages have in common: they check numbers by a reference, then time.
 
     Args:
-        options: budgets and limits.
-        device: names the lock between unrelated runs.
-        function: import path of the function that runs; replaced in tests.
+        workers: its supervisors, the first of which is started first.
+        lock: names the lock between unrelated runs; "": there is nothing to hold alone.
+        function: import path of the function that runs.
         prepare: import path of the function that runs the reference.
-        path: the driver's ``sys.path``; None: this process's.
     """
 
     def __init__(
-        self,
-        options: MeasureOptions,
-        device: str = "cpu",
-        function: str = RUN,
-        prepare: str = PREPARE,
-        path: Sequence[str] | None = None,
+        self, workers: Sequence[Supervisor], lock: str, function: str, prepare: str
     ) -> None:
-        self._device = device
+        self._workers = list(workers)
+        self._lock = lock
         self._function = function
         self._prepare = prepare
         self._closed = False
         self._one_at_a_time = threading.Lock()
-        # Two workers, used in turn: a worker that once ran threads keeps them, and the pinned one
-        # must have none. The second is started by the first parallel kernel.
-        self._pinned, self._wide = (
-            Supervisor(
-                memory_limit=options.memory_limit or machine.memory_bytes() // 2,
-                cpus=cpus,
-                preload=_preload(function),
-                path=path,
-            )
-            for cpus in ([machine.measuring_core()], None)
-        )
         # The references that each worker has, and the start of the worker that has them.
         self._prepared: dict[Supervisor, tuple[int, tuple[str, ...]]] = {}
         self._unfit: dict[str, str] = {}
 
     def start(self) -> str:
         """Start the worker in the background; the name of the machine it is on."""
-        self._pinned.start()
+        self._workers[0].start()
         return platform.node()
 
     def overlaps_builds(self) -> bool:
@@ -148,15 +130,16 @@ class RunStage:
         Raises:
             MeasureError: no worker can be had, or the stage is closed.
         """
-        supervisor = self._wide if built.parallel else self._pinned
-        with self._one_at_a_time, machine.exclusive(self._device, lambda: self._closed):
+        supervisor = self._worker_for(built)
+        with self._one_at_a_time, self._alone():
             key, why_not = None, "switched off"
             if reference is not None and options.check:
                 key, why_not = self._reference(supervisor, reference, options)
-            budget = run_budget(built, options, best_cost)
+            budget = self._budget(supervisor, built, options, best_cost)
             outcome = supervisor.call(
-                self._function, built.artifact, options, key, best_cost, timeout=budget
+                self._function, *self._asked(built, options, key, best_cost), timeout=budget
             )
+            self._look_after(supervisor, outcome)
         if outcome.kind != "ok":
             error = outcome.error
             if outcome.kind == "timeout" and budget < options.run_timeout:
@@ -170,8 +153,38 @@ class RunStage:
     def close(self) -> None:
         """Kill the workers and what they started."""
         self._closed = True
-        self._pinned.close()
-        self._wide.close()
+        for worker in self._workers:
+            worker.close()
+
+    def _worker_for(self, built: Built) -> Supervisor:
+        return self._workers[0]
+
+    def _asked(
+        self, built: Built, options: MeasureOptions, key: str | None, best_cost: float | None
+    ) -> tuple[Any, ...]:
+        """The arguments of the function that runs."""
+        return built.artifact, options, key, best_cost
+
+    def _prepares(self, key: str, reference: Built, options: MeasureOptions) -> tuple[Any, ...]:
+        """The arguments of the function that runs the reference."""
+        return key, reference.artifact, options
+
+    def _budget(
+        self,
+        supervisor: Supervisor,
+        built: Built,
+        options: MeasureOptions,
+        best_cost: float | None,
+    ) -> float:
+        return run_budget(built, options, best_cost)
+
+    def _look_after(self, supervisor: Supervisor, outcome: Outcome) -> None:
+        """Replace a worker that answers, and is of no more use."""
+
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
+        if not self._lock:
+            return contextlib.nullcontext()
+        return machine.exclusive(self._lock, lambda: self._closed)
 
     def _reference(
         self, supervisor: Supervisor, reference: Built, options: MeasureOptions
@@ -186,13 +199,52 @@ class RunStage:
         starts, kept = self._prepared.get(supervisor, (0, ()))
         if starts != supervisor.starts or key not in kept:
             outcome = supervisor.call(
-                self._prepare, key, reference.artifact, options, timeout=options.run_timeout
+                self._prepare,
+                *self._prepares(key, reference, options),
+                timeout=options.run_timeout,
             )
+            self._look_after(supervisor, outcome)
             if outcome.kind != "ok":
                 self._unfit[key] = f"the default config could not be run: {outcome.error}"
                 return None, self._unfit[key]
             self._prepared[supervisor] = supervisor.starts, outcome.value
         return key, ""
+
+
+class RunStage(Measuring):
+    """Measures candidates alone on its device: pinned, or on all cores for parallel kernels.
+
+    Args:
+        options: budgets and limits.
+        device: names the lock between unrelated runs.
+        function: import path of the function that runs; replaced in tests.
+        prepare: import path of the function that runs the reference.
+        path: the driver's ``sys.path``; None: this process's.
+    """
+
+    def __init__(
+        self,
+        options: MeasureOptions,
+        device: str = "cpu",
+        function: str = RUN,
+        prepare: str = PREPARE,
+        path: Sequence[str] | None = None,
+    ) -> None:
+        # Two workers, used in turn: a worker that once ran threads keeps them, and the pinned one
+        # must have none. The second is started by the first parallel kernel.
+        workers = [
+            Supervisor(
+                memory_limit=options.memory_limit or machine.memory_bytes() // 2,
+                cpus=cpus,
+                preload=preload(function),
+                path=path,
+            )
+            for cpus in ([machine.measuring_core()], None)
+        ]
+        super().__init__(workers, device, function, prepare)
+
+    def _worker_for(self, built: Built) -> Supervisor:
+        return self._workers[1 if built.parallel else 0]
 
 
 def run_budget(built: Built, options: MeasureOptions, best_cost: float | None) -> float:
@@ -220,5 +272,6 @@ def _status(stage: str, outcome: Outcome) -> str:
     return outcome.kind if outcome.kind == "out_of_memory" else f"{stage}_{outcome.kind}"
 
 
-def _preload(function: str) -> list[str]:
+def preload(function: str) -> list[str]:
+    """What a worker imports before its first call of a function."""
     return [function.partition(":")[0], *PRELOAD.get(function, [])]

@@ -120,6 +120,13 @@ class Supervisor:
                     self.start()  # the next one warms up while the driver thinks
             return outcome
 
+    def renew(self) -> None:
+        """Replace the worker, which answers but has lost what it needs."""
+        with self._busy:
+            self._drop()
+            if not self._closed:
+                self.start()
+
     def close(self) -> None:
         """Kill the worker and everything that it started; a call in flight ends as a crash."""
         self._closed = True

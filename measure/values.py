@@ -12,7 +12,7 @@ from whet.compiler.errors import ArgumentError
 if TYPE_CHECKING:
     from whet.search_spaces import Config, TemplateRef, Workload
 
-OK = "ok"
+OK, PRUNED = "ok", "pruned"
 STATUSES = (
     OK,
     "lower_error",  # the template or the lowering raised
@@ -24,7 +24,7 @@ STATUSES = (
     "run_crash",
     "out_of_memory",
     "wrong_answer",  # the numbers differ from the reference's, or memory of others was written
-    "pruned",  # a static check refused the candidate; it was never built
+    PRUNED,  # a static check refused the candidate; it never ran, and is no failure
     "infra_error",  # a worker or a machine was lost; says nothing about the candidate
 )
 
@@ -71,7 +71,8 @@ class MeasureResult:
         status: one of :data:`STATUSES`.
         costs: seconds per call, one entry a repeat; empty unless the status is ``"ok"``.
         error: the whole error text (traceback, the worker's last words on stderr); empty when ok.
-        stage: where it ended: ``"build"``, ``"run"``, ``"check"``, or ``""`` when ok.
+        stage: where it ended: ``"build"`` (pruned ones, too), ``"run"``, ``"check"``, or ``""``
+            when ok.
         program_hash: hash of the lowered program and its target; empty when it was never lowered.
         timings: seconds: ``lower_s``, ``build_s``, ``run_s`` (loading, checking and timing), and
             ``total_s`` from submit to result, waiting included.
@@ -98,6 +99,25 @@ class MeasureResult:
     def ok(self) -> bool:
         """Whether the candidate was built, ran and (where checked) gave the right numbers."""
         return self.status == OK
+
+    @property
+    def pruned(self) -> bool:
+        """Whether a static check refused it: the space holds it, the target has no room for it."""
+        return self.status == PRUNED
+
+    @property
+    def failed(self) -> bool:
+        """Whether something went wrong: neither ok nor pruned."""
+        return not self.ok and not self.pruned
+
+    @property
+    def predicted(self) -> str:
+        """The GPU whose model predicted the cost; "" where it was measured."""
+        if self.environment.get("cost") != "model":
+            return ""
+        model = self.environment.get("model")
+        gpu = model.get("gpu") if isinstance(model, dict) else None
+        return str(gpu or "a GPU")
 
     @property
     def cost(self) -> float:
@@ -152,6 +172,8 @@ class MeasureOptions:
             before ``run_timeout``.
         memory_limit: bytes of data that a worker may allocate; None: half of the machine's.
         check: whether outputs are compared with the default config's.
+        flush_l2: on a GPU, whether its L2 cache is overwritten before each call, so that inputs
+            come from memory; else they are where the call before has left them.
         seed: seed of the inputs.
         rtol: relative tolerance of the check; None chooses it from each output's dtype.
 
@@ -172,6 +194,7 @@ class MeasureOptions:
     hopeless_factor: float = 20.0
     memory_limit: int | None = None
     check: bool = True
+    flush_l2: bool = False
     seed: int = 0
     rtol: float | None = None
 

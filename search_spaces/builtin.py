@@ -43,3 +43,18 @@ BUILTIN: dict[str, str] = {
     "pad": "whet.search_spaces.cpu.shapes:pad",
     "resize2d": "whet.search_spaces.cpu.shapes:resize2d",
 }
+
+# kind of target -> name -> "module:function" of the same arguments, run in the place of the one
+# above where that target is in force. A name that is not here has one function for all kinds.
+OF_KIND: dict[str, dict[str, str]] = {
+    "cuda": {
+        "matmul": "whet.search_spaces.gpu.matmul:matmul",
+        "dense": "whet.search_spaces.gpu.matmul:dense",
+        "matvec": "whet.search_spaces.gpu.matvec:matvec",
+        "batch_matmul": "whet.search_spaces.gpu.matmul:batch_matmul",
+        "conv2d_nchw": "whet.search_spaces.gpu.conv2d:conv2d_nchw",
+        "conv2d_nhwc": "whet.search_spaces.gpu.conv2d:conv2d_nhwc",
+        "depthwise_conv2d_nchw": "whet.search_spaces.gpu.depthwise:depthwise_conv2d_nchw",
+        "depthwise_conv2d_nhwc": "whet.search_spaces.gpu.depthwise:depthwise_conv2d_nhwc",
+    }
+}

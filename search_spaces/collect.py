@@ -27,14 +27,14 @@ def collect(template: Template, workload: Workload) -> ConfigSpace:
     """
     from whet.search_spaces.ref import importable
 
-    space = ConfigSpace(template.name, template.version)
+    space = ConfigSpace(template.name, template.version_now())
     try:
         args = _run(template, workload, space)
     except WhetError:
         start = _repaired(space)
         if start is None:
             raise
-        space = ConfigSpace(template.name, template.version, start)
+        space = ConfigSpace(template.name, template.version_now(), start)
         args = _run(template, workload, space)
     space.seal(_graph_text(args), by_source=importable(template))
     _ = space.default  # raises where no config is valid

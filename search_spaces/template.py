@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import SpaceError
 from whet.compiler.target import Target
-from whet.search_spaces.builtin import BUILTIN
+from whet.search_spaces.builtin import BUILTIN, OF_KIND
 from whet.search_spaces.canonical import Canonical, canonical_form
 from whet.search_spaces.collect import collect
 from whet.search_spaces.config_scope import ConfigView, config_in_force, talking_to
@@ -150,6 +150,11 @@ class Template:
             raise SpaceError(asked, "; ".join(view.errors), "the template says so by raise_error")
         return result
 
+    @property
+    def for_all_kinds(self) -> bool:
+        """Whether one function serves all targets: it asks for rules, which the target has."""
+        return bool(getattr(self.func, "for_all_kinds", False))
+
     def ref(self) -> TemplateRef:
         """How another process finds this template."""
         from whet.search_spaces.ref import ref_of
@@ -167,7 +172,7 @@ class Template:
             SpaceError: it did not return ``(schedule, [tensors])``. Other errors are its own.
         """
         try:
-            result = self.func(*workload.args)
+            result = self.function_now()(*workload.args)
         except Exception as error:
             error.add_note(note)
             raise
@@ -182,6 +187,28 @@ class Template:
                 "a template returns (schedule, [tensors])",
             )
         return result[0], list(result[1])
+
+    def version_now(self) -> int:
+        """The version of what runs for the target in force: a kind's own functions have theirs."""
+        return int(getattr(self.function_now(), "version", self.version))
+
+    def function_now(self) -> Callable[..., Any]:
+        """What is run for the target in force: its kind's function of :data:`OF_KIND`, or ours."""
+        target = Target.current(allow_none=True)
+        kind = "" if target is None else str(target.kind)
+        places = OF_KIND.get(kind, {})
+        place = places.get(self.name, "")
+        if self.name in BUILTIN and places and not place and not self.for_all_kinds:
+            raise SpaceError(
+                f"template {self.name!r} for {target}",
+                "it schedules for CPUs only",
+                "create_task(outputs=[...]) derives a space from what topi or te computes\n"
+                f"templates for {kind} alone: {', '.join(places)}",
+            )
+        if not place:
+            return self.func
+        module, _, attribute = place.partition(":")
+        return getattr(import_module(module), attribute)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """By name where the module can be imported; pickle would look for the bare function."""

@@ -23,6 +23,7 @@ def build(
     binds: Mapping[Any, Any] | None = None,
     *,
     log: Any = None,
+    device: Any = None,
 ) -> Module:
     """Build a schedule, loop IR, or a task with its best config.
 
@@ -32,6 +33,8 @@ def build(
         args, target, target_host, runtime, name, binds: as for :func:`whet.compiler.driver.build`.
         log: for a task: the tuning log (a path, a database URL or a TuningLog) that holds its best
             config. Without one the task's default config is built.
+        device: with ``log``: whose records count, a fingerprint or a device such as ``"cuda:0"`` or
+            ``"cuda-emulator"``; None: this machine's device for the task's target.
 
     Returns:
         A module that is called with numpy or ``whet.nd`` arrays, outputs included.
@@ -40,6 +43,12 @@ def build(
         ArgumentError: for arguments that do not fit together.
         LogError: if the log cannot be read or has no record for the task.
     """
+    if device is not None and (log is None or not isinstance(inputs, Task)):
+        raise ArgumentError(
+            f"build(..., device={device!r})",
+            "a device chooses among the records of a log",
+            "whet.build(task, log='whet.db', device=...); code is built for its target",
+        )
     if not isinstance(inputs, Task):
         if log is not None:
             raise ArgumentError(
@@ -55,7 +64,7 @@ def build(
             "whet.build(task, log='whet.db')",
         )
     if log is not None:
-        return build_from_log(inputs, log)
+        return build_from_log(inputs, log, device)
     with inputs.target:
         schedule, tensors = inputs.instantiate(None)
         return driver.build(schedule, tensors, inputs.target, name=name)

@@ -11,10 +11,11 @@ from whet.autotune.features.program import Program
 _STATEMENT = (
     ("extent", 1.0), ("kind", 0), ("reduces", 0), ("own", 0), ("needed", 1.0), ("region", 1.0),
     ("unroll", 0.0), ("operations", 0.0), ("itemsize", 1.0), ("kept", 0), ("guarded", 0),
+    ("lane", 0), ("scope", 0), ("root", 0),
 )  # fmt: skip
 _ACCESS = (
     ("length", 1.0), ("far", 0.0), ("step", 0.0), ("stores", 0), ("gathers", 0), ("asks", 0),
-    ("times", 1.0), ("bytes", 1.0), ("role", 0),
+    ("times", 1.0), ("bytes", 1.0), ("role", 0), ("place", 0),
 )  # fmt: skip
 _BY_PLACE = ("extent", "needed", "region", "unroll", "length", "far", "step")
 _AT_LEAST = ("extent", "needed", "region", "length", "far")  # 0 steps count as 1: no share of 0
@@ -43,6 +44,9 @@ class Batch:
     itemsize: np.ndarray
     kept: np.ndarray
     guarded: np.ndarray
+    lane: np.ndarray
+    scope: np.ndarray
+    root: np.ndarray
     length: np.ndarray
     far: np.ndarray
     step: np.ndarray
@@ -52,6 +56,7 @@ class Batch:
     times: np.ndarray
     bytes: np.ndarray
     role: np.ndarray
+    place: np.ndarray
 
     def __init__(self, groups: Sequence[tuple[Program, np.ndarray]]) -> None:
         """The candidates of all groups, one group after the other.

@@ -10,6 +10,7 @@ from whet.autotune.features.arithmetic import KINDS
 from whet.autotune.features.batch import Batch
 from whet.autotune.features.counts import CACHES, Counts
 from whet.autotune.features.estimate import Estimate
+from whet.autotune.features.gpu_columns import GPU_PROGRAM, gpu_columns
 from whet.autotune.features.nests import (
     BLOCK,
     PARALLEL,
@@ -62,11 +63,13 @@ NAMES = (
     *(f"s{k}.{name}" for k in range(STATEMENTS) for name in STATEMENT),
     *(f"a{k}.{name}" for k in range(ACCESSES) for name in ACCESS),
 )
-"""What each column is. Sizes, counts and times are logarithms to base 2."""
+"""What each column is, for a processor. Sizes, counts and times are logarithms to base 2."""
 
 
 def columns(b: Batch, target: Target) -> np.ndarray:
     """The rows of a batch, float32 of shape (b.n, len(NAMES))."""
+    if target.kind.row.has_threads:
+        return _whole(gpu_columns(b, target), b.n)
     c = Counts(b, target.vector_bytes, vector_registers(target))
     e = Estimate(b, c, int(target.attrs.get("num_threads", 1)))
     per_statement, per_access = _statements(b, c, e), _accesses(b, c)
@@ -79,6 +82,20 @@ def columns(b: Batch, target: Target) -> np.ndarray:
     parts += [_picked(_table(per_statement, STATEMENT), first[:, k]) for k in range(STATEMENTS)]
     parts += [_picked(_table(per_access, ACCESS), accesses[:, k]) for k in range(ACCESSES)]
     return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+def _whole(program: np.ndarray, n: int) -> np.ndarray:
+    """Rows of a GPU's programs: of those only the program as a whole has columns."""
+    rows = np.zeros((n, len(NAMES)), np.float32)
+    rows[:, : program.shape[1]] = program
+    return rows
+
+
+def names_of(target: Target) -> tuple[str, ...]:
+    """What each column is for a target; rows of different kinds of targets are never compared."""
+    if not target.kind.row.has_threads:
+        return NAMES
+    return (*GPU_PROGRAM, *(f"unused{k}" for k in range(len(NAMES) - len(GPU_PROGRAM))))
 
 
 def _table(found: dict[str, np.ndarray], names: tuple[str, ...]) -> np.ndarray:

@@ -18,12 +18,15 @@ Size = Any
 
 
 class Loop:
-    """A loop: its number of steps and how they are run."""
+    """A loop: its number of steps and how they are run; a GPU's threads by their tag."""
 
-    __slots__ = ("extent", "kind", "reduces", "unroll")
+    __slots__ = ("extent", "kind", "reduces", "tag", "unroll")
 
-    def __init__(self, extent: Size, kind: int, reduces: bool, unroll: Size = 0) -> None:
+    def __init__(
+        self, extent: Size, kind: int, reduces: bool, unroll: Size = 0, tag: str = ""
+    ) -> None:
         self.extent = extent
+        self.tag = tag
         self.kind = kind
         self.reduces = reduces
         self.unroll = unroll

@@ -254,7 +254,8 @@ def _loop(stage: Stage, leaf: e.IterVar, extent: Size) -> Loop:
     if attr.bind_thread is not None:
         tag, dom = attr.bind_thread.thread_tag, attr.bind_thread.dom
         kind = VIRTUAL if is_virtual(tag) else THREAD if thread_rank(tag) else BLOCK
-        return Loop(extent if dom is None else constant(dom.extent), kind, reduces)
+        extent = extent if dom is None else constant(dom.extent)
+        return Loop(extent, kind, reduces, tag="" if kind == VIRTUAL else tag)
     unroll: Any = 0
     for key, value in zip(attr.pragma_keys, attr.pragma_values):
         if key == "auto_unroll_max_step" and isinstance(value, e.IntImm):

@@ -11,7 +11,7 @@ import numpy as np
 
 from whet.autotune.features import arithmetic
 from whet.autotune.features.forms import Form, Loop, Size, Unknown, moves
-from whet.autotune.features.nests import AT, Nest, Nests, constant
+from whet.autotune.features.nests import AT, VIRTUAL, Nest, Nests, constant
 from whet.compiler.te.stage import Stage
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -20,6 +20,11 @@ from whet.compiler.tir.traced import Tape
 INPUT, OUTPUT, WHOLE, PART = range(4)
 """Whose an access's tensor is: the caller's, to read or to store; an intermediate one, kept as a
 whole or in parts."""
+
+GLOBAL, SHARED, LOCAL = range(3)
+"""Where a tensor is kept: for all, for a GPU's block, for a thread."""
+LANES = {"threadIdx.x": 1, "threadIdx.y": 2, "threadIdx.z": 3}
+"""Numbers of the axes of a block's threads; of other loops 0."""
 
 Place = int
 
@@ -35,15 +40,19 @@ class Program:
         kind, reduces, own: (S, L) the loops' kinds; whether they reduce; whether they are the
             statement's own and not those it is attached in.
         needed_at: (S, A) axes' extents of the whole tensor and its reduction.
+        lane: (S, L) which axis of a block's threads a loop is, by :data:`LANES`.
         unroll_at: (S,) the ``auto_unroll_max_step`` around it.
         operations: (S, len(arithmetic.KINDS)) operations of one step.
         itemsize: (S,) bytes of an element.
         kept: (S,) whose the result is; ``region_at``: (S, D) its extents.
+        scope: (S,) where the result is kept.
+        root: (S,) the statement that it is attached in at last, itself where it is in none: those
+            of one root are one kernel.
         guarded: (S,) whether the reduction leaves out steps.
         statement: (Q,) the statement of each access; accesses are sorted by it.
-        stores, gathers, asks, times, bytes, role: (Q,) whether it is the store; whether an index
-            depends on data; whether a condition guards it; how often it occurs; bytes of an
-            element; whose tensor.
+        stores, gathers, asks, times, bytes, role, place: (Q,) whether it is the store; whether an
+            index depends on data; whether a condition guards it; how often it occurs; bytes of an
+            element; whose tensor; where that is kept.
         length_at, far_at, step_at: (Q, D), (Q, D, L), (Q, D, L) dimensions' lengths; how far a
             whole loop, and one step of it, moves the index.
     """
@@ -62,6 +71,9 @@ class Program:
     operations: np.ndarray
     itemsize: np.ndarray
     kept: np.ndarray
+    lane: np.ndarray
+    scope: np.ndarray
+    root: np.ndarray
     guarded: np.ndarray
     region_at: np.ndarray
     statement: np.ndarray
@@ -71,6 +83,7 @@ class Program:
     times: np.ndarray
     bytes: np.ndarray
     role: np.ndarray
+    place: np.ndarray
     length_at: np.ndarray
     far_at: np.ndarray
     step_at: np.ndarray
@@ -82,6 +95,7 @@ class _Flattened:
         self.tape = tape
         self.none = tape.place(0)
         self.statements: list[dict[str, Any]] = []
+        self.roots: dict[int, int] = {}
         self.accesses: list[dict[str, Any]] = []
         for nest in nests.all:
             self._statement(nest)
@@ -99,6 +113,9 @@ class _Flattened:
         out.own = _aligned([x["own"] for x in s], depth, 0).astype(bool)
         out.needed_at = _aligned([x["needed"] for x in s], axes, one)
         out.region_at = _aligned([x["region"] for x in s], rank, one)
+        out.lane = _aligned([x["lane"] for x in s], depth, 0)
+        out.scope = np.array([x["scope"] for x in s], np.int64)
+        out.root = np.array([self.roots[x["root"]] for x in s], np.int64)
         out.unroll_at = np.array([x["unroll"] for x in s], np.int64)
         out.operations = np.array([x["operations"] for x in s], np.float64)
         out.itemsize = np.array([x["itemsize"] for x in s], np.float64)
@@ -107,7 +124,7 @@ class _Flattened:
         out.statement = np.array([x["statement"] for x in q], np.int64)
         for name in ("stores", "gathers", "asks"):
             setattr(out, name, np.array([x[name] for x in q], bool))
-        for name in ("times", "bytes", "role"):
+        for name in ("times", "bytes", "role", "place"):
             setattr(out, name, np.array([x[name] for x in q], np.float64))
         out.length_at = _aligned([x["lengths"] for x in q], rank, one)
         out.far_at = np.full((len(q), rank, depth), none, np.int64)
@@ -120,7 +137,12 @@ class _Flattened:
 
     def _statement(self, nest: Nest) -> None:
         op, place = nest.stage.op, self.tape.place
-        loops = nest.around + nest.loops
+        outer = nest.around
+        if self._is_for_block(nest.stage):  # virtual threads share it: it is made once for all
+            outer = [x for x in outer if x.kind != VIRTUAL]
+        loops = _once_by_tag(outer + nest.loops)
+        around = loops[: len(loops) - len(nest.loops)]
+        self.roots[id(nest.stage)] = len(self.statements)
         dtype = nest.bodies[0].dtype
         unroll: Any = 0
         for loop in loops:
@@ -129,7 +151,10 @@ class _Flattened:
             "extents": [place(x.extent) for x in loops],
             "kinds": [x.kind for x in loops],
             "reduces": [x.reduces for x in loops],
-            "own": [0] * len(nest.around) + [1] * len(nest.loops),
+            "own": [0] * len(around) + [1] * len(nest.loops),
+            "lane": [LANES.get(x.tag, 0) for x in loops],
+            "scope": self._scope(nest.stage),
+            "root": _root(nest.stage),
             "needed": [
                 place(constant(a.dom.extent)) for a in (*op.axis, *op.reduce_axis) if a.dom
             ],
@@ -161,6 +186,22 @@ class _Flattened:
             return OUTPUT
         return PART if stage.attach_type == AT else WHOLE
 
+    def _is_for_block(self, stage: Stage) -> bool:
+        """Whether a stage is kept in shared memory, or made on the way there."""
+        at: Stage | None = stage
+        while at is not None:
+            if at in self.nests.of_stage and self._scope(at) == SHARED:
+                return True
+            at = at.attach_stage if at.attach_type == AT else None
+        return False
+
+    def _scope(self, stage: Stage) -> int:
+        held = self.nests.of_stage.get(stage)
+        if held is None:
+            return GLOBAL
+        scope = self.nests.scope(held)
+        return SHARED if scope.startswith("shared") else GLOBAL if scope == "global" else LOCAL
+
     def _access(
         self,
         nest: Nest,
@@ -183,7 +224,8 @@ class _Flattened:
             for rows, which in ((far, 0), (step, 1)):
                 row = [self.none] * len(loops)
                 for loop, how in moved.items():
-                    row[loops.index(loop)] = self.tape.place(how[which])
+                    if loop in loops:
+                        row[loops.index(loop)] = self.tape.place(how[which])
                 rows.append(row)
         key = id(of), stores, far, step
         number = len(self.statements) - 1
@@ -196,9 +238,28 @@ class _Flattened:
         self.accesses.append({
             "key": key, "statement": number, "stores": stores, "times": 1, "far": far, "step": step,
             "gathers": any(type(atom) is Unknown for f in forms for atom in f.terms),
-            "bytes": max(dt.bits(dtype) // 8, 1), "role": self._role(of),
+            "bytes": max(dt.bits(dtype) // 8, 1), "role": self._role(of), "place": self._scope(of),
             "lengths": [self.tape.place(x) for x in lengths], "asks": asks,
         })  # fmt: skip
+
+
+def _once_by_tag(loops: list[Loop]) -> list[Loop]:
+    """Loops without those over threads that an inner loop spreads over the same threads anew."""
+    kept: list[Loop] = []
+    seen: set[str] = set()
+    for loop in reversed(loops):
+        if loop.tag not in seen:
+            kept.append(loop)
+        if loop.tag:
+            seen.add(loop.tag)
+    return kept[::-1]
+
+
+def _root(stage: Stage) -> int:
+    """The id of the stage that a stage is attached in at last."""
+    while stage.attach_type == AT and stage.attach_stage is not None:
+        stage = stage.attach_stage
+    return id(stage)
 
 
 def _aligned(rows: list[list[int]], width: int, fill: int) -> np.ndarray:

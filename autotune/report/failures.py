@@ -50,11 +50,16 @@ class Kind:
     others: int
 
 
-def failures(trials: Iterable[TrialRecord]) -> list[Kind]:
-    """The failures among trials, the commonest kind first."""
+def failures(trials: Iterable[TrialRecord], pruned: bool = False) -> list[Kind]:
+    """The failures among trials, the commonest kind first.
+
+    Args:
+        trials: of one task.
+        pruned: whether candidates that a static check refused are among them.
+    """
     kinds: dict[str, dict[str, list[TrialRecord]]] = {}
     for trial in trials:
-        if not trial.result.ok:
+        if trial.result.failed or (pruned and trial.result.pruned):
             says = re.sub(r"0x[0-9a-f]+|\d+", "#", last_line(trial.result.error))
             kinds.setdefault(trial.result.status, {}).setdefault(says, []).append(trial)
     found = [_kind(status, list(sorts.values())) for status, sorts in kinds.items()]

@@ -16,6 +16,7 @@ from whet.autotune.report.times import MEANS, STAGES, times
 from whet.autotune.report.words import figure, folded, table
 from whet.autotune.result import duration
 from whet.measure.timing import spread
+from whet.measure.values import PRUNED
 from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
@@ -114,18 +115,24 @@ def model(data: TaskTrials, found: Predictions | None, room: Room) -> list[Marku
 
 
 def failed(data: TaskTrials) -> list[Markup]:
-    """The failures by kind, with example texts."""
+    """The failures by kind, with example texts; what was pruned after them."""
     kinds = failures(data.searched)
-    if not kinds:
-        return [tag("h3", "Failures"), tag("p", "None.")]
-    rows = [
-        (kind.status, f"{kind.count:,}", f"{kind.count / len(data.searched):.1%}") for kind in kinds
-    ]
-    return [
-        tag("h3", "Failures"),
-        table(("status", "trials", "of all"), rows, frozenset({1, 2})),
-        *[_kind(kind) for kind in kinds],
-    ]
+    every = failures(data.searched, pruned=True)
+    pruned = [kind for kind in every if kind.status == PRUNED]
+    found: list[Markup] = [tag("h3", "Failures")]
+    if kinds:
+        rows = [
+            (kind.status, f"{kind.count:,}", f"{kind.count / len(data.searched):.1%}")
+            for kind in kinds
+        ]
+        found.append(table(("status", "trials", "of all"), rows, frozenset({1, 2})))
+    else:
+        found.append(tag("p", "None."))
+    found += [_kind(kind) for kind in kinds]
+    for kind in pruned:
+        said = f"{counted(kind.count, 'candidate')} refused by a static check, never run."
+        found += [tag("h3", "Pruned"), tag("p", said), _kind(kind)]
+    return found
 
 
 def _kind(kind: Kind) -> Markup:

@@ -26,12 +26,15 @@ STATES = {"running": "running, or killed"}
 def summary(data: TaskTrials) -> list[Markup]:
     """What was found."""
     task, peak = data.task, data.peak
-    failed = len(data.searched) - len(data.ok)
+    failed = sum(t.result.failed for t in data.searched)
+    pruned = len(data.searched) - len(data.ok) - failed
+    apart = f", {pruned:,} pruned" if pruned else ""
     pairs: list[tuple[str, Child]] = [
         ("best", _measured(data.best, peak)),
         ("default config", _measured(data.default, peak)),
         ("speed-up", speed_up(data)),
-        ("trials", f"{counted(len(data.searched), 'trial')}, {failed:,} failed"),
+        *_costs(data.best),
+        ("trials", f"{counted(len(data.searched), 'trial')}, {failed:,} failed{apart}"),
         ("last search", _state(data.searches[-1])),
         ("best config", tag("code", str(data.best.config)) if data.best else "none"),
         ("target", target_text(task.target)),
@@ -42,6 +45,13 @@ def summary(data: TaskTrials) -> list[Markup]:
         facts(pairs),
         folded("target and machine, whole", data_text(task.target), data_text(task.device)),
     ]
+
+
+def _costs(best: TrialRecord | None) -> list[tuple[str, Child]]:
+    """Where nothing was measured, that it was not."""
+    if best is None or not best.result.predicted:
+        return []
+    return [("costs", f"predicted by a model of {best.result.predicted}, not measured")]
 
 
 def _measured(trial: TrialRecord | None, peak: float) -> Child:

@@ -2,55 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from statistics import geometric_mean
 
-from whet.bench.comparison import Comparison
+from verdicts import Rows, Verdict, against, geomean, ratios_of
 
-Rows = dict[str, Comparison]  # by the work's name
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One figure: what it is, what was measured, and what it must be at least."""
-
-    what: str
-    measured: float
-    least: float
-
-    @property
-    def reached(self) -> bool:
-        """Whether it is."""
-        return self.measured >= self.least
-
-    def markdown(self) -> str:
-        """A row of a table."""
-        return f"| {self.what} | {self.measured:.2f} | {self.least:g} |"
-
-    def __str__(self) -> str:
-        word = "reached    " if self.reached else "NOT REACHED"
-        return f"{word} {self.measured:6.3f} (at least {self.least:g})  {self.what}"
-
-
-def against(row: Comparison, library: str = "torch") -> float | None:
-    """How many times faster than a library's fastest way; None where it has none."""
-    peer = row.peer(library)
-    return None if peer is None else row.ratio(peer).best
-
-
-def geomean(values: Iterable[float | None]) -> float | None:
-    """The geometric mean of those that are there."""
-    kept = [v for v in values if v is not None]
-    return geometric_mean(kept) if kept else None
-
-
-def _torch(rows: Rows) -> list[float]:
-    return [r for r in map(against, rows.values()) if r is not None]
+__all__ = ["JUDGES", "Rows", "Verdict", "against", "geomean", "judge"]
 
 
 def _matmul(rows: Rows) -> list[Verdict]:
-    ratios = _torch(rows)
+    ratios = ratios_of(rows)
     found = []
     if ratios:
         found.append(Verdict("matmul: geomean against PyTorch", geometric_mean(ratios), 1.05))
@@ -63,7 +24,7 @@ def _matmul(rows: Rows) -> list[Verdict]:
 
 
 def _resnet(rows: Rows) -> list[Verdict]:
-    ratios = _torch(rows)
+    ratios = ratios_of(rows)
     if not ratios:
         return []
     wins = sum(ratio >= 1 for ratio in ratios)
@@ -75,7 +36,7 @@ def _resnet(rows: Rows) -> list[Verdict]:
 
 
 def _mobilenet(rows: Rows) -> list[Verdict]:
-    ratios = _torch(rows)
+    ratios = ratios_of(rows)
     what = "MobileNet-v2 depthwise: geomean against PyTorch"
     return [Verdict(what, geometric_mean(ratios), 1.6)] if ratios else []
 
@@ -85,7 +46,7 @@ def _memory(rows: Rows) -> list[Verdict]:
     for name, row in rows.items():
         share = row.of_bandwidth(row.best).best
         found.append(Verdict(f"{name}: share of the bandwidth", share, 0.9))
-    ratios = _torch(rows)
+    ratios = ratios_of(rows)
     if ratios:
         what = "memory-bound: geomean against PyTorch"
         found.append(Verdict(what, geometric_mean(ratios), 1.3))

@@ -28,8 +28,10 @@ import tempfile
 from statistics import geometric_mean
 from typing import Any
 
-from reach import Rows, Verdict, against, geomean, judge
-from works import GROUPS, THREADED, Work, chosen
+from layers import Work, chosen
+from measured import Results
+from reach import Verdict, against, geomean, judge
+from works import GROUPS, THREADED
 
 import whet
 from whet.bench.comparison import Comparison
@@ -65,80 +67,6 @@ def on_two_cores(work: Work, asked: argparse.Namespace) -> Comparison:
     return compare(task, kernels, asked.rounds, compiled=not asked.no_compile)
 
 
-def line_of(name: str, row: Comparison) -> str:
-    """One work in one line: ours, the shares of the limits, and the peers' best ways."""
-    times = row.samples[row.best]
-    parts = [f"{name:30s} {times.best * 1e6:9.1f} us ({times.median * 1e6:.1f})"]
-    if row.memory_bound:
-        rate = row.bytes / times.best / 1e9
-        parts.append(f"{rate:5.1f} GB/s, of bandwidth {row.of_bandwidth(row.best)}")
-    else:
-        rate = row.flop / times.best / 1e9
-        parts.append(f"{rate:5.1f} GFLOP/s, of peak {row.of_peak(row.best)}")
-    for one in row.ours[:-1]:
-        parts.append(f"{row.ratio(one)} x {one}")
-    for library in ("torch", "numpy"):
-        peer = row.peer(library)
-        if peer is not None:
-            parts.append(f"{row.ratio(peer)} x {peer}")
-    parts += [f"error {row.errors[row.best]:.1g}"] if row.best in row.errors else []
-    return "; ".join(parts)
-
-
-class Results:
-    """The lines as they come, and the figures behind them."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.rows: dict[str, Rows] = {}
-        self.verdicts: list[Verdict] = []
-        self.failed: list[str] = []
-        self.tvm: dict[str, Any] = {}
-
-    def say(self, line: str) -> None:
-        """A line of the result, which is shown at once."""
-        print(line, flush=True)
-        self.lines.append(line)
-
-    def measure(self, group: str, work: Work, how: Any, asked: argparse.Namespace) -> None:
-        """Measure one work; a failure is a line, too, and the others are still measured."""
-        if group not in self.rows:
-            self.rows[group] = {}
-            self.say(f"{group}")
-        try:
-            row = how(work, asked)
-        except whet.WhetError as error:
-            self.failed.append(f"{group}: {work.name}")
-            self.say(f"  {work.name:30s} FAILED: {str(error).splitlines()[0]}")
-            return
-        self.rows[group][work.name] = row
-        self.say("  " + line_of(work.name, row))
-        for said in row.left_out:
-            print(f"    (not a peer here: {said})", flush=True)
-
-    def averages(self) -> None:
-        """The geometric means of each group."""
-        for group, rows in self.rows.items():
-            for library in ("torch", "numpy"):
-                mean = geomean(against(row, library) for row in rows.values())
-                if mean is not None:
-                    self.say(f"{group}: geomean {mean:.3f} x {library}'s fastest way")
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything, for the file of results."""
-        return {
-            "rows": {
-                group: {name: row.to_json() for name, row in rows.items()}
-                for group, rows in self.rows.items()
-            },
-            "verdicts": [
-                {"what": v.what, "measured": v.measured, "least": v.least} for v in self.verdicts
-            ],
-            "failed": self.failed,
-            "tvm": self.tvm,
-        }
-
-
 def two_threads(results: Results, asked: argparse.Namespace) -> list[Verdict]:
     """Works that arithmetic bounds, on two cores."""
     for work in THREADED:
@@ -171,7 +99,7 @@ def beside_tvm(results: Results, asked: argparse.Namespace) -> list[Verdict]:
         ours, tvm = row["ours"], row["tvm"]
         beside = f"{tvm['best'] / ours['best']:.2f} x TVM" if "best" in tvm else "TVM found none"
         results.say(f"  {name:30s} {ours['best'] * 1e6:9.1f} us; {beside}")
-    results.tvm = {"rows": rows}
+    results.more["tvm"] = {"rows": rows}
     if not any("best" in row["tvm"] for row in rows):
         return []
     lines, data = live.summary(rows)
@@ -204,7 +132,7 @@ def main() -> None:
     asked = parsed()
     results = Results()
     if asked.only != []:  # "--only" without a name: two threads or TVM alone
-        for group, work in chosen(asked.only or []):
+        for group, work in chosen(GROUPS, asked.only or []):
             results.measure(group, work, measured, asked)
     results.averages()
     results.verdicts = judge(results.rows, asked.defaults)

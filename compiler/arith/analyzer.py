@@ -222,11 +222,15 @@ class Analyzer(Forms, Queries):
         if high is not None and high <= 0:
             return True
         for known in self.constraints:
-            if known.terms.keys().isdisjoint(a.terms):
+            common = next((k for k in known.terms if k in a.terms), None)
+            if common is None:
                 continue  # nothing cancels: it says no more than the ranges do
-            high = self._bound(a - known, 1)
-            if high is not None and high <= 0:
-                return True
+            # vectors of four are in range where their number is: 4 x + v where x is
+            times = a.terms[common][1] // known.terms[common][1]
+            for scale in {1, times} if times > 1 else (1,):
+                high = self._bound(a.plus(known, -scale), 1)
+                if high is not None and high <= 0:
+                    return True
         return False
 
     def positive(self, a: Affine) -> bool:

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from whet.compiler.errors import LowerError
 from whet.compiler.passes.authoring import PASS_NAMES, PassInfo, run_pass
 from whet.compiler.passes.context import PassContext
 from whet.compiler.passes.lower_intrin import lower_intrin
 from whet.compiler.target import Target
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import IRModule
 from whet.compiler.tir.intrinsics import LOWERINGS
 
 _HERE = "whet.compiler.passes"
@@ -26,8 +25,19 @@ BUILD_PASSES: dict[str, tuple[tuple[str, str], ...]] = {
     "cuda": (
         # while the loops that are bound to threads still show what the host would run itself
         ("VerifyMemory", f"{_HERE}.verify_memory:check_memory"),
-        # equal thread tags become one variable, shared memory gets its barriers in each kernel
-        ("SplitHostDevice", f"{_HERE}.build_passes:split_module"),
+        # equal thread tags become one variable; the others look at kernels alone
+        ("SplitHostDevice", f"{_HERE}.split_host_device:split_module"),
+        # before anything is done about shared memory that no two threads share
+        ("PrivatizeShared", f"{_HERE}.privatize_shared:privatize_module"),
+        # while a stage's stores are where its attribute is
+        ("InjectDoubleBuffer", f"{_HERE}.inject_double_buffer:double_buffers"),
+        # before shared memory is planned, of which shuffles need less
+        ("LowerThreadAllreduce", f"{_HERE}.lower_thread_allreduce:lower_allreduces"),
+        # when every shared buffer has its final size
+        ("MergeDynamicSharedMemoryAllocations", f"{_HERE}.plan_shared_memory:plan_module"),
+        # when it is known which buffers share their bytes
+        ("ThreadSync", f"{_HERE}.thread_sync:sync_module"),
+        ("VerifyGPUCode", f"{_HERE}.verify_gpu_code:verify_module"),
     ),
 }
 PASS_NAMES.add("tir.LowerIntrin")
@@ -54,28 +64,3 @@ def run_build_passes(mod: IRModule, target: Target) -> IRModule:
 
 def _bound(run: Any, target: Target) -> Callable[[IRModule, PassContext], IRModule]:
     return lambda mod, _: run(mod, target)
-
-
-def split_module(mod: IRModule, target: Target) -> IRModule:
-    """Every function's host part, and after it its kernels as functions of their own.
-
-    Raises:
-        LowerError: if a kernel's name is taken, or as ``split_host_device``.
-    """
-    from whet.compiler.passes.split_host_device import split_host_device
-
-    out: dict[str, PrimFunc] = {}
-    for name, func in mod.functions.items():
-        if func.attrs.get("calling_conv") == "kernel_launch":
-            out[name] = func
-            continue
-        host, kernels = split_host_device(func)
-        out[name] = host
-        for k in kernels:
-            symbol = str(k.attrs["global_symbol"])
-            if symbol in mod.functions:
-                raise LowerError(
-                    f"build {name}", f"its kernel would be named {symbol!r}, as another function is"
-                )
-            out[symbol] = k
-    return IRModule(out)

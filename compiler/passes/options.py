@@ -115,14 +115,14 @@ OPTIONS: dict[str, Option] = {
 }
 
 _NO_FLOW = "values in buffers are not followed"
-_NOT_YET = "it belongs to code generation for GPUs"
+_NO_COPIES = "copies into shared memory go through registers"
 #: TVM's keys that have no meaning here, and why
 NO_MEANING: dict[str, str] = {
     "tir.is_entry_func": "a module's entry is chosen by name",
-    "tir.detect_global_barrier": _NOT_YET,
-    "tir.use_async_copy": _NOT_YET,
-    "tir.merge_async_commit_queue_scope": _NOT_YET,
-    "tir.InjectDoubleBuffer": _NOT_YET,
+    "tir.detect_global_barrier": "the blocks of a grid cannot wait for each other",
+    "tir.use_async_copy": _NO_COPIES,
+    "tir.merge_async_commit_queue_scope": _NO_COPIES,
+    "tir.InjectDoubleBuffer": "a double-buffered loop keeps one body, whose steps take turns",
     "tir.instrument_lwp": "there is no lightweight profiler; time a kernel with time_evaluator",
     "tir.lwp_disable_func_prof": "there is no lightweight profiler",
     "tir.lwp_max_depth": "there is no lightweight profiler",

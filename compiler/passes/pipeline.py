@@ -184,7 +184,6 @@ ABSENT: dict[str, str] = {
     "LowerMatchBuffer": "there are no blocks",
     "InjectSoftwarePipeline": "there are no blocks",
     "LowerOpaqueBlock": "there are no blocks",
-    "InjectDoubleBuffer": "double buffers come with code generation for GPUs",
     "LowerAsyncDMA": "no target has it",
     "RenormalizeSplitPattern": "Simplify's affine forms are canonical",
     "InstrumentProfileIntrinsics": "there is no lightweight profiler",
@@ -209,11 +208,8 @@ ABSENT: dict[str, str] = {
     "InjectPTXAsyncCopy": "there are no asynchronous copies",
     "InjectRollingBuffer": "rolling_buffer is planned",
     "LiftAttrScope": "no pass needs attributes in another place",
-    "LowerThreadAllreduce": "a reduction across threads is lowered with its schedule",
     "LowerWarpMemory": "there is no warp memory",
-    "MergeDynamicSharedMemoryAllocations": "shared memory has its size when code is made",
     "RemoveWeightLayoutRewriteBlock": "there are no blocks",
-    "ThreadSync": "SplitHostDevice sets barriers in kernels",
     "UnifiedStaticMemoryPlanner": "StorageRewrite shares memory",
 }
 

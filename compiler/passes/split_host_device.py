@@ -20,15 +20,15 @@ After::
 from __future__ import annotations
 
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.thread_sync import thread_sync
-from whet.compiler.passes.unify_threads import HARDWARE, is_thread_loop, unify_threads
+from whet.compiler.passes.facts import negated
+from whet.compiler.passes.unify_threads import HARDWARE, Wrap, is_thread_loop, unify_threads
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.rewrite import Rewriter, post_order_visit
+from whet.compiler.tir.rewrite import Rewriter, post_order_visit, substitute
 from whet.compiler.tir.stmt_functor import pre_order_visit
 
 
@@ -37,7 +37,9 @@ def split_host_device(func: PrimFunc) -> tuple[PrimFunc, list[PrimFunc]]:
 
     A kernel's params are the buffers that it uses and the scalars; its attribute
     ``thread_extent`` maps tags to extents, ``calling_conv`` is ``"kernel_launch"``. The host calls
-    ``launch_kernel(name, buffer addresses.., scalars.., grid x, y, z, block x, y, z)``.
+    ``launch_kernel(name, buffer addresses.., scalars.., grid x, y, z, block x, y, z)``. Conditions,
+    assertions, values and constants that stand around a region go into its kernel: what is left of
+    the host are launches, loops around them and the buffers between them.
 
     Raises:
         LowerError: if something is computed outside all kernels, or a kernel cannot be made.
@@ -56,6 +58,8 @@ class _Splitter(Rewriter):
         self.kernels: list[PrimFunc] = []
         self.views: dict[int, Buffer] = {}  # declared outside kernels
         self.owners: dict[e.Var, Buffer] = {}
+        self.around: list[Wrap] = []  # what the kernels of this place begin with, outermost first
+        self.values: dict[e.Var, e.PrimExpr] = {}  # of the host's variables, for extents
         for p in func.params:
             if isinstance(p, Buffer):
                 self.owners.setdefault(p.data, p)
@@ -64,8 +68,18 @@ class _Splitter(Rewriter):
                 s.For: self._loop,
                 s.DeclBuffer: self._declare,
                 s.Allocate: self._allocate,
+                s.AllocateConst: self._constant,
+                s.IfThenElse: self._if,
+                s.AssertStmt: self._assert,
+                s.LetStmt: self._let,
+                s.AttrStmt: self._attribute,
             }
         )
+
+    def _attribute(self, n: s.AttrStmt) -> s.Stmt:
+        if not n.key.startswith("pragma_") or not has_thread_loop(n):
+            return self.children(n)
+        return self._inside(n.body, lambda body: s.AttrStmt(n.node, n.key, n.value, body))
 
     def _loop(self, n: s.For) -> s.Stmt:
         return self._launch(n) if is_thread_loop(n) else self.children(n)
@@ -78,9 +92,43 @@ class _Splitter(Rewriter):
         self.owners.setdefault(n.buffer.data, n.buffer)
         return self.children(n)
 
+    def _constant(self, n: s.AllocateConst) -> s.Stmt:
+        return self._inside(n.body, lambda body: s.AllocateConst(n.buffer, n.data, body))
+
+    def _assert(self, n: s.AssertStmt) -> s.Stmt:
+        if _reads_memory(n.condition):
+            return self.children(n)  # what the kernel itself may change is refused
+        return self._inside(
+            n.body, lambda body: s.AssertStmt(n.condition, n.message, body, n.values)
+        )
+
+    def _let(self, n: s.LetStmt) -> s.Stmt:
+        if _reads_memory(n.value):
+            return self.children(n)
+        self.values[n.var] = substitute(n.value, self.values)
+        return self._inside(n.body, lambda body: s.LetStmt(n.var, n.value, body))
+
+    def _if(self, n: s.IfThenElse) -> s.Stmt:
+        if _reads_memory(n.condition) or not has_thread_loop(n):
+            return self.children(n)
+        then = self._inside(
+            n.then_case, lambda body: s.IfThenElse(n.condition, body, None, n.likely)
+        )
+        if n.else_case is None:
+            return then
+        otherwise = negated(n.condition)
+        other = self._inside(n.else_case, lambda body: s.IfThenElse(otherwise, body))
+        return s.seq(then, other)
+
+    def _inside(self, body: s.Stmt, wrap: Wrap) -> s.Stmt:
+        """The host's part of a statement whose frame its kernels take over."""
+        self.around.append(wrap)
+        out = self(body)
+        self.around.pop()
+        return out
+
     def _launch(self, region: s.For) -> s.Stmt:
-        body, threads = unify_threads(region)
-        body = thread_sync(body)
+        body, threads = unify_threads(region, self.around)
         used, scalars = _free(body, set(threads.variables.values()))
         buffers: list[Buffer] = []
         for b in used:
@@ -100,7 +148,9 @@ class _Splitter(Rewriter):
             "lowered": True,
         }
         self.kernels.append(PrimFunc((*buffers, *scalars), body, attrs=attrs))
-        spans = [threads.extents.get(tag, ops.const(1)) for tag in HARDWARE]
+        spans = [
+            substitute(threads.extents.get(tag, ops.const(1)), self.values) for tag in HARDWARE
+        ]
         args = (e.StringImm(name), *(b.data for b in buffers), *scalars, *spans)
         return s.Evaluate(e.Call("int32", "launch_kernel", args))
 
@@ -112,6 +162,18 @@ class _Splitter(Rewriter):
                 "memory ends with its kernel",
                 "attach its stage inside the kernel: s[...].compute_at(s[reader], axis)",
             )
+
+
+def has_thread_loop(node: s.Stmt) -> bool:
+    """Whether a kernel begins somewhere in a statement."""
+    found = False
+
+    def visit(n: object) -> None:
+        nonlocal found
+        found = found or is_thread_loop(n)
+
+    post_order_visit(node, visit)
+    return found
 
 
 def _free(body: s.Stmt, bound: set[e.Var]) -> tuple[list[Buffer], list[e.Var]]:
@@ -139,6 +201,17 @@ def _free(body: s.Stmt, bound: set[e.Var]) -> tuple[list[Buffer], list[e.Var]]:
     )
 
 
+def _reads_memory(value: e.PrimExpr) -> bool:
+    found = False
+
+    def visit(n: object) -> None:
+        nonlocal found
+        found = found or isinstance(n, e.BufferLoad)
+
+    post_order_visit(value, visit)
+    return found
+
+
 def _check_host(host: PrimFunc) -> None:
     """What is computed by no thread would have to read a device's memory on the host."""
 
@@ -157,16 +230,23 @@ def _check_host(host: PrimFunc) -> None:
 
 
 def split_module(mod: IRModule, target: Target) -> IRModule:
-    """The module whose functions are split: each function's host part, then its kernels.
+    """Every function's host part, and after it its kernels as functions of their own.
 
     Raises:
-        LowerError: as :func:`split_host_device`.
+        LowerError: if a kernel's name is taken, or as :func:`split_host_device`.
     """
-    parts: dict[str, PrimFunc] = {}
+    out: dict[str, PrimFunc] = {}
     for name, func in mod.functions.items():
         if func.attrs.get("calling_conv") == "kernel_launch":
-            parts[name] = func
+            out[name] = func
             continue
-        parts[name], kernels = split_host_device(func)
-        parts.update((k.name, k) for k in kernels)
-    return IRModule(parts)
+        out[name], kernels = split_host_device(func)
+        for k in kernels:
+            if k.name in mod.functions:
+                raise LowerError(
+                    f"build {name}",
+                    f"its kernel would be named {k.name!r}, as another function is",
+                    "give lower(..., name=...) different names",
+                )
+            out[k.name] = k
+    return IRModule(out)

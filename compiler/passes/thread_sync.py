@@ -1,4 +1,4 @@
-"""ThreadSync: barriers where a thread reads shared memory that another one has written.
+"""ThreadSync: barriers where a thread needs what another one has written to shared memory.
 
 Before, in a kernel::
 
@@ -14,9 +14,9 @@ After::
         B[threadIdx.x] = B[threadIdx.x] + S[7 - threadIdx.x]
         tvm_storage_sync("shared")
 
-Two accesses to the same index need no barrier where it names every thread of the block: they are
-one thread's, or a kernel would not have passed UnifyThreads. A barrier that only some threads would
-reach is refused.
+Shared buffers that stand in the same bytes, and arrays of the device that a kernel writes in one
+place and reads in another, are ordered the same way. No barrier is needed where both accesses are
+one thread's (``thread_accesses.py``). A barrier that only some threads would reach is refused.
 """
 
 from __future__ import annotations
@@ -25,38 +25,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.errors import LowerError
+from whet.compiler.passes.thread_accesses import Access, Accesses
+from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.printer import Printer
-from whet.compiler.tir.rewrite import TABLE, variables
-
-_ANY = "*"  # an index that is another one each time
+from whet.compiler.tir.function import IRModule
+from whet.compiler.tir.rewrite import variables
 
 
-@dataclass(frozen=True)
-class _Access:
-    buffer: int
-    index: str
-    used: frozenset[e.Var]
-    write: bool
-    text: str  # the index as it is written
+def sync_module(mod: IRModule, target: Target) -> IRModule:
+    """The module whose kernels have their barriers.
 
-    def conflicts(self, other: _Access) -> bool:
-        if self.buffer != other.buffer or not (self.write or other.write):
-            return False
-        if self.write and other.write and self.text == other.text:
-            return False  # a stage's steps write an element each
-        return self.index != other.index or self.index == _ANY
-
-
-@dataclass
-class _Part:
-    """A statement and what it accesses before its first barrier and after its last."""
-
-    stmt: s.Stmt
-    before: list[_Access] = field(default_factory=list)
-    after: list[_Access] = field(default_factory=list)
-    barrier: bool = False
+    Raises:
+        LowerError: as :func:`thread_sync`.
+    """
+    return mod.map(lambda f: f.with_body(thread_sync(f.body)) if "thread_extent" in f.attrs else f)
 
 
 def thread_sync(body: s.Stmt) -> s.Stmt:
@@ -65,7 +48,7 @@ def thread_sync(body: s.Stmt) -> s.Stmt:
     Raises:
         LowerError: if a barrier is needed where not all threads of a block come by.
     """
-    return _Sync().visit(body).stmt
+    return _Sync(body).visit(body).stmt
 
 
 def barrier() -> s.Stmt:
@@ -73,11 +56,31 @@ def barrier() -> s.Stmt:
     return s.Evaluate(e.Call("int32", "tvm_storage_sync", (e.StringImm("shared"),)))
 
 
+def is_barrier(n: s.Stmt) -> bool:
+    """Whether a statement is one of :func:`barrier`."""
+    call = n.value if isinstance(n, s.Evaluate) else None
+    return (
+        isinstance(call, e.Call)
+        and call.op.removeprefix("tir.") == "tvm_storage_sync"
+        and isinstance(call.args[0], e.StringImm)
+        and call.args[0].value.startswith("shared")
+    )
+
+
+@dataclass
+class _Part:
+    """A statement and what it accesses before its first barrier and after its last."""
+
+    stmt: s.Stmt
+    before: list[Access] = field(default_factory=list)
+    after: list[Access] = field(default_factory=list)
+    barrier: bool = False
+
+
 class _Sync:
-    def __init__(self) -> None:
-        self.printer = Printer()
+    def __init__(self, body: s.Stmt) -> None:
+        self.accesses = Accesses(body)
         self.threads: set[e.Var] = set()  # what differs between the threads of a block
-        self.block: set[e.Var] = set()  # the variables that tell its threads apart
         self.divergent: list[str] = []
 
     def visit(self, n: s.Stmt) -> _Part:
@@ -87,27 +90,28 @@ class _Sync:
             return self._loop(n)
         if isinstance(n, s.IfThenElse):
             return self._if(n)
+        if is_barrier(n):
+            return _Part(n, barrier=True)
+        self.accesses.enter(n)
         if isinstance(n, s.AttrStmt) and n.key == "thread_extent" and "threadIdx" in n.node.name:
             self.threads.add(n.node)
-            if not (isinstance(n.value, e.IntImm) and n.value.value == 1):
-                self.block.add(n.node)
         if isinstance(n, s.LetStmt) and self._differs(n.value):
             self.threads.add(n.var)
-        if hasattr(n, "body"):
-            own = self._accesses(n, skip=n.body)
-            inner = self.visit(n.body)
-            stmt = n if inner.stmt is n.body else replace(n, body=inner.stmt)  # type: ignore[type-var]
-            return self._joined([_Part(s.nothing(), own, own), inner], stmt)
-        found = self._accesses(n)
-        return _Part(n, found, found)
+        if not hasattr(n, "body"):
+            found = self.accesses.of(n)
+            return _Part(n, found, found)
+        own = self.accesses.of(n, skip=n.body)
+        inner = self.visit(n.body)
+        self.accesses.leave(n)
+        stmt = n if inner.stmt is n.body else replace(n, body=inner.stmt)  # type: ignore[type-var]
+        return self._joined([_Part(s.nothing(), own, own), inner], stmt)
 
     def _sequence(self, n: s.SeqStmt) -> _Part:
         parts = [self.visit(x) for x in n.seq]
         out: list[_Part] = []
-        pending: list[_Access] = []
+        pending: list[Access] = []
         for p in parts:
-            if _conflict(pending, p.before):
-                self._allowed()
+            if self._conflict(pending, p.before):
                 out.append(_Part(barrier(), barrier=True))
                 pending = []
             out.append(p)
@@ -116,7 +120,7 @@ class _Sync:
         return self._joined(out, s.seq(*(p.stmt for p in out)) if changed else n)
 
     def _loop(self, n: s.For | s.While) -> _Part:
-        span = self._accesses(n, skip=n.body)
+        span = self.accesses.of(n, skip=n.body)
         differs = (
             self._differs(n.condition)
             if isinstance(n, s.While)
@@ -125,12 +129,14 @@ class _Sync:
         with_name = "a loop whose length differs between threads" if differs else ""
         if with_name:
             self.divergent.append(with_name)
+        self.accesses.enter(n)
         body = self.visit(n.body)
+        self.accesses.leave(n)
         var = n.var if isinstance(n, s.For) else None
-        begin, end = _each_time(body.before, var), _each_time(body.after, var)
+        begin = [a.each_time(var) for a in body.before]
+        end = [a.each_time(var) for a in body.after]
         stmt = body.stmt
-        if _conflict(end, begin):  # the next step meets what this one left
-            self._allowed()
+        if self._conflict(end, begin):  # the next step meets what this one left
             stmt, body = s.seq(stmt, barrier()), replace(body, barrier=True)
             end = []
         if with_name:
@@ -139,10 +145,10 @@ class _Sync:
         return _Part(new, span + begin, span + (end if body.barrier else begin), body.barrier)
 
     def _if(self, n: s.IfThenElse) -> _Part:
-        test = self._accesses(n, skip=n)
+        test = self.accesses.of(n, skip=n)
         differs = self._differs(n.condition)
         if differs:
-            self.divergent.append(f"`if {self.printer.expr(n.condition)}`")
+            self.divergent.append(f"`if {self.accesses.printer.expr(n.condition)}`")
         then = self.visit(n.then_case)
         other = None if n.else_case is None else self.visit(n.else_case)
         if differs:
@@ -157,8 +163,8 @@ class _Sync:
         return _Part(stmt, found, test + [a for c in cases for a in (*c.before, *c.after)])
 
     def _joined(self, parts: list[_Part], stmt: s.Stmt) -> _Part:
-        before: list[_Access] = []
-        after: list[_Access] = []
+        before: list[Access] = []
+        after: list[Access] = []
         seen = False
         for p in parts:
             if not seen:
@@ -167,45 +173,17 @@ class _Sync:
             seen = seen or p.barrier
         return _Part(stmt, before, after, seen)
 
-    def _allowed(self) -> None:
-        if self.divergent:
+    def _conflict(self, first: Iterable[Access], second: Iterable[Access]) -> bool:
+        """Whether a barrier is needed between two groups of accesses, where one may stand."""
+        found = next(((a, b) for a in first for b in second if self.accesses.conflict(a, b)), None)
+        if found is not None and self.divergent:
             raise LowerError(
                 "a kernel whose threads share memory",
-                f"a barrier is needed inside {self.divergent[-1]}, where not all threads come by",
+                f"a barrier is needed inside {self.divergent[-1]}, where not all threads come by: "
+                f"{found[0].what()}, and {found[1].what()}",
                 "choose factors that divide the extents, or compute the shared stage further out",
             )
+        return found is not None
 
     def _differs(self, node: e.PrimExpr) -> bool:
         return bool(self.threads & variables(node))
-
-    def _accesses(self, node: object, skip: object = None) -> list[_Access]:
-        """The accesses to shared memory of a node, without those below ``skip``."""
-        found: list[_Access] = []
-        stack: list[object] = [node]
-        if isinstance(node, s.IfThenElse):
-            stack = [node.condition]
-        while stack:
-            n = stack.pop()
-            if n is skip and n is not node:
-                continue
-            if isinstance(n, (e.BufferLoad, s.BufferStore)) and _shared(n):
-                used = frozenset(v for i in n.indices for v in variables(i))
-                one = self.block <= used
-                at = ", ".join(self.printer.expr(i) for i in n.indices) if one else _ANY
-                write = isinstance(n, s.BufferStore)
-                found.append(_Access(id(n.buffer.data), at, used, write, at))
-            stack.extend(TABLE[type(n)][0](n))
-        return found
-
-
-def _shared(n: e.BufferLoad | s.BufferStore) -> bool:
-    return n.buffer.storage_scope.startswith("shared")
-
-
-def _conflict(first: Iterable[_Access], second: Iterable[_Access]) -> bool:
-    return any(a.conflicts(b) for a in first for b in second)
-
-
-def _each_time(accesses: list[_Access], var: e.Var | None) -> list[_Access]:
-    """Accesses of a loop's body as those of all its steps."""
-    return [replace(a, index=_ANY) if var is None or var in a.used else a for a in accesses]

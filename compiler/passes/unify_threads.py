@@ -21,7 +21,7 @@ refused here: several threads that add to one element.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.errors import LowerError
@@ -61,8 +61,16 @@ def is_thread_loop(node: object) -> bool:
     return isinstance(node, s.For) and node.kind == s.THREAD_BINDING and node.thread in HARDWARE
 
 
-def unify_threads(region: s.Stmt) -> tuple[s.Stmt, Threads]:
+Wrap = Callable[[s.Stmt], s.Stmt]
+
+
+def unify_threads(region: s.Stmt, around: Sequence[Wrap] = ()) -> tuple[s.Stmt, Threads]:
     """A kernel's body and its threads, for an outermost region of thread-bound loops.
+
+    Args:
+        region: the loops.
+        around: what puts something around the body that is the same for all threads, a condition
+            or a constant array; outermost first.
 
     Raises:
         LowerError: if threads would overwrite each other's sums, or a tag's loops have extents
@@ -70,6 +78,8 @@ def unify_threads(region: s.Stmt) -> tuple[s.Stmt, Threads]:
     """
     threads = _threads_of(region)
     body = _Unifier(threads)(region)
+    for wrap in reversed(around):
+        body = wrap(body)
     for tag in reversed(HARDWARE):
         if tag in threads.variables:
             body = s.AttrStmt(threads.variables[tag], "thread_extent", threads.extents[tag], body)
@@ -258,6 +268,8 @@ class _Unifier(Rewriter):
 
     def _sharing(self, buffer: Buffer, tags: Iterable[str]) -> list[str]:
         """Those of ``tags`` whose threads see the same ``buffer``: a block has shared memory."""
+        if buffer.storage_scope == "warp":
+            return [t for t in tags if t == "threadIdx.x"]
         if not buffer.storage_scope.startswith("shared"):
             return list(tags)
         return [t for t in tags if t.startswith("threadIdx")]

@@ -49,6 +49,7 @@ def enabled(target: str) -> bool:
 
     Args:
         target: a kind, or a whole target text, e.g. ``"llvm"`` or ``"cuda -arch=sm_80"``.
+            Code for ``cuda`` is made anywhere; it runs where there is a GPU.
     """
     import shutil
 
@@ -58,6 +59,8 @@ def enabled(target: str) -> bool:
     kind = words[0] if words else ""
     if kind == "c":
         return shutil.which(settings.c_compiler().split()[0]) is not None
+    if kind == "cuda":
+        return cuda().exist
     return kind in ("llvm", "cpu")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from whet.compiler.launch import LaunchPlan
 from whet.compiler.signature import KernelSignature
 
 
@@ -14,12 +15,16 @@ class Artifact:
     Attributes:
         object: an object file with, for each signature, the raw kernel, the checked entry and the
             timing loop; empty where there is source only, for another compiler.
-        signatures: the kernels, the entry function first.
+        signatures: the functions that are called, the entry function first.
         target: the canonical target's ``to_json()``.
         source: the text that ``object`` was compiled from: LLVM's or C's; or that of a device.
+        plans: of code for a device, what the host does for each of ``signatures``.
+        kernels: of code for a device, what its kernels take.
     """
 
     object: bytes
     signatures: tuple[KernelSignature, ...]
     target: dict
     source: str
+    plans: tuple[LaunchPlan, ...] = ()
+    kernels: tuple[KernelSignature, ...] = ()

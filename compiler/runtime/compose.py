@@ -45,7 +45,7 @@ class UnloadedModule(Module):
         self._entry = self._functions[artifact.signatures[0].name]
 
     def get_source(self, fmt: str = "") -> str:
-        """As for every module; the loops of a host's part that is not compiled."""
+        """As for every module; the loops of a host's part, which only launches."""
         return self._text if self._text and not fmt else super().get_source(fmt)
 
     def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
@@ -62,7 +62,7 @@ class UnloadedModule(Module):
         if not self._imported:
             return super()._why_no_text()
         kinds = ", ".join(dict.fromkeys(m.type_key for m in self._imported))
-        return f"the host's part of a module for {kinds} is not compiled yet: it has loops only"
+        return f"the host's part of a module for {kinds} only launches: it has loops, and no code"
 
 
 def compose(parts: Sequence[Part], host: Target, name: str) -> Module:
@@ -84,9 +84,8 @@ def compose(parts: Sequence[Part], host: Target, name: str) -> Module:
             other = _loaded(artifact)
             launchers: Module = other
         else:
-            why = _not_launched(target, artifact)
-            other = UnloadedModule(artifact, why)
-            launchers = _host_part(mod, host, why)
+            other = _of_device(target, artifact)
+            launchers = _host_part(mod, host, other)
         if main is None:
             main = launchers
         else:
@@ -113,22 +112,35 @@ def _loaded(artifact: Artifact) -> Module:
     return Module.from_artifact(artifact)
 
 
+def _of_device(target: Target, artifact: Artifact) -> Module:
+    """A module of a GPU's code; one that cannot be called where nothing says how."""
+    if target.kind == "cuda" and artifact.plans:
+        return Module.from_artifact(artifact)
+    return UnloadedModule(artifact, _not_launched(target, artifact))
+
+
 def _not_launched(target: Target, artifact: Artifact) -> TargetError:
-    what = "CUDA source" if target.kind == "cuda" else f"code of kind {target.kind!s}"
+    why = f"this build of Whet makes code of kind {target.kind!s} and does not launch it"
+    if target.kind == "cuda":
+        why = "its kernels were given without the functions that launch them"
     return TargetError(
         f"calling a kernel that was built for {target.kind}",
-        f"this build of Whet makes {what} and does not launch it yet",
-        f'read it: module.get_source("{source.formats(artifact)[-1]}"); '
+        why,
+        f'read it: module.get_source("{source.formats(artifact)[0]}"); '
         'or build for "llvm" to run here',
     )
 
 
-def _host_part(mod: IRModule, host: Target, why: WhetError) -> UnloadedModule:
-    """The functions that would launch a GPU's kernels."""
+def _host_part(mod: IRModule, host: Target, device: Module) -> UnloadedModule:
+    """The functions that launch a GPU's kernels: no code of their own, but plans."""
     signatures: list[Any] = [
         f.attrs["signature"]
         for f in mod.functions.values()
         if isinstance(f.attrs.get("signature"), KernelSignature)
     ]
     artifact = Artifact(b"", tuple(signatures), host.canonical().to_json(), "")
-    return UnloadedModule(artifact, why, mod.script())
+    part = UnloadedModule(artifact, device._code.why, mod.script())
+    if not isinstance(device, UnloadedModule):
+        part._functions.update(device._functions)
+        part._entry = part._functions[artifact.signatures[0].name]
+    return part

@@ -5,9 +5,12 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError, TargetError
+
+if TYPE_CHECKING:
+    from whet.compiler.runtime.gpu.driver import Context, DeviceProperties, Stream
 
 # name -> DLPack's device type (TVM's from 12 on).
 DEVICE_TYPES = {
@@ -23,7 +26,10 @@ DEVICE_TYPES = {
     "ext_dev": 12,
     "hexagon": 14,
     "webgpu": 15,
+    "cuda-emulator": 200,  # beyond DLPack's numbers: nobody else can use its memory
 }
+# Kinds that are driven through `runtime/gpu/driver.py`.
+_DRIVEN = ("cuda", "cuda-emulator")
 _NAMES = {number: name for name, number in DEVICE_TYPES.items()}
 # Kinds of targets, and other names, whose code runs on a device.
 _ALIASES = {
@@ -38,7 +44,7 @@ _ALIASES = {
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device. A value exists for every kind that TVM names; this build runs on the CPU.
+    """One device. A value exists for every kind that TVM names; code runs on the CPU and on GPUs.
 
     Attributes:
         type: its kind, e.g. ``"cpu"``.
@@ -69,11 +75,44 @@ class Device:
     @property
     def exist(self) -> bool:
         """Whether this machine has it and this build of Whet can use it."""
-        return self.type == "cpu" and self.index == 0
+        if self.type == "cuda_host":
+            return self.index == 0 and Device("cuda").exist
+        if self.type not in _DRIVEN:
+            return self.type == "cpu" and self.index == 0
+        from whet.compiler.runtime.gpu.driver import driver_of
+
+        try:
+            return self.index < driver_of(self.type).device_count()
+        except TargetError:
+            return False
+
+    @property
+    def _gpu(self) -> DeviceProperties | None:
+        """What the driver tells of a GPU."""
+        if self.type not in _DRIVEN or not self.exist:
+            return None
+        from whet.compiler.runtime.gpu.driver import driver_of
+
+        return driver_of(self.type).properties(self.index)
+
+    @property
+    def _context(self) -> Context | None:
+        """The context of a GPU; of the CPU none.
+
+        Raises:
+            TargetError: the GPU, or what drives it, is missing.
+        """
+        if self.type not in _DRIVEN:
+            return None
+        from whet.compiler.runtime.gpu.driver import context_of
+
+        return context_of(self)
 
     @property
     def device_name(self) -> str | None:
         """What the device calls itself; None where there is none."""
+        if self._gpu is not None:
+            return self._gpu.name
         if not self.exist:
             return None
         from whet.compiler.target import host
@@ -83,6 +122,8 @@ class Device:
     @property
     def multi_processor_count(self) -> int | None:
         """Multiprocessors of a GPU; of the CPU the physical cores that this process may use."""
+        if self._gpu is not None:
+            return self._gpu.multiprocessors
         if not self.exist:
             return None
         from whet.compiler.target import host
@@ -92,6 +133,8 @@ class Device:
     @property
     def max_clock_rate(self) -> int | None:
         """The highest frequency in kHz; None where the system does not say."""
+        if self._gpu is not None:
+            return self._gpu.clock_khz or None
         path = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
         if not self.exist or not path.exists():
             return None
@@ -100,88 +143,135 @@ class Device:
     @property
     def max_threads_per_block(self) -> int | None:
         """Threads of a block at most; None: the device has no blocks."""
-        return None
+        return None if self._gpu is None else self._gpu.max_threads
 
     @property
     def max_thread_dimensions(self) -> list[int] | None:
         """Threads of a block at most along x, y and z; None: the device has no blocks."""
-        return None
+        return None if self._gpu is None else list(self._gpu.max_block)
 
     @property
     def max_shared_memory_per_block(self) -> int | None:
-        """Bytes of shared memory that a block can have; None: the device has no blocks."""
-        return None
+        """Bytes of shared memory that any block can have; None: the device has no blocks."""
+        return None if self._gpu is None else self._gpu.shared_bytes
 
     @property
     def warp_size(self) -> int | None:
         """Threads that run in step; None: the device has no warps."""
-        return None
+        return None if self._gpu is None else self._gpu.warp_size
 
     @property
     def compute_version(self) -> str | None:
         """The compute capability, e.g. ``"9.0"``; None for what is no NVIDIA device."""
-        return None
+        if self._gpu is None:
+            return None
+        number = self._gpu.arch.removeprefix("sm_")
+        return f"{number[:-1]}.{number[-1]}"
 
     @property
     def api_version(self) -> int | None:
-        """The version of the device's programming interface; None: the device needs none."""
-        return None
+        """The version of the device's programming interface; None: the device needs none.
+
+        Of CUDA e.g. 13000, what its driver knows.
+        """
+        if self._gpu is None or not self._gpu.driver_version:
+            return None
+        major, _, minor = self._gpu.driver_version.partition(".")
+        return 1000 * int(major) + 10 * int(minor or 0)
 
     @property
     def driver_version(self) -> str | None:
-        """The version of the device's driver; None: the device needs none."""
-        return None
+        """The version of CUDA that the device's driver knows; None: the device needs none."""
+        return None if self._gpu is None else self._gpu.driver_version or None
 
     @property
     def texture_spatial_limit(self) -> int | None:
         """Extents of a two-dimensional texture at most; None: the device has no textures."""
         return None
 
-    def create_raw_stream(self) -> None:
+    def create_raw_stream(self) -> Stream | None:
         """A new stream of work; on the CPU, which has one, None.
 
         Raises:
             TargetError: the device does not exist.
         """
-        self._needed("create_raw_stream")
+        context = self._needed("create_raw_stream")
+        return None if context is None else context.stream()
 
-    def free_raw_stream(self, stream: None) -> None:
-        """Give a stream back.
-
-        Raises:
-            TargetError: the device does not exist.
-            ArgumentError: the stream is none of this device's.
-        """
-        self._check_stream("free_raw_stream", stream)
-
-    def set_raw_stream(self, stream: None) -> None:
-        """Let later work go to a stream.
+    def free_raw_stream(self, stream: Stream | None) -> None:
+        """Give a stream back, after its work is done.
 
         Raises:
             TargetError: the device does not exist.
             ArgumentError: the stream is none of this device's.
         """
-        self._check_stream("set_raw_stream", stream)
+        context = self._check_stream("free_raw_stream", stream)
+        if context is None or stream is None:
+            return
+        from whet.compiler.runtime.gpu.streams import current_stream, set_stream
 
-    def sync(self, stream: None = None) -> None:
-        """Wait for all work on the device; on the CPU a call returns when it is done.
+        stream.synchronize()
+        if current_stream(context) is stream:
+            set_stream(context, None)
+
+    def set_raw_stream(self, stream: Stream | None) -> None:
+        """Let this thread's later work on the device go to a stream; None: to the default one.
 
         Raises:
             TargetError: the device does not exist.
             ArgumentError: the stream is none of this device's.
         """
-        self._check_stream("sync", stream)
+        context = self._check_stream("set_raw_stream", stream)
+        if context is None:
+            return
+        from whet.compiler.runtime.gpu.streams import set_stream
 
-    def _check_stream(self, method: str, stream: object) -> None:
-        self._needed(method)
+        set_stream(context, stream)
+
+    def sync(self, stream: Stream | None = None) -> None:
+        """Wait for all work on the device, or of one stream.
+
+        On the CPU a call returns when it is done.
+
+        Raises:
+            TargetError: the device does not exist.
+            ArgumentError: the stream is none of this device's.
+            KernelError: a kernel failed.
+        """
+        context = self._check_stream("sync", stream)
         if stream is not None:
-            raise ArgumentError(f"{self}.{method}({stream!r})", "the CPU's only stream is None")
+            stream.synchronize()
+        elif context is not None:
+            context.synchronize()
 
-    def _needed(self, method: str) -> None:
-        if not self.exist:
+    def _check_stream(self, method: str, stream: Stream | None) -> Context | None:
+        context = self._needed(method)
+        if stream is None:
+            return context
+        if context is None:
+            raise ArgumentError(f"{self}.{method}({stream!r})", "the CPU's only stream is None")
+        if getattr(stream, "context", None) is not context:
+            raise ArgumentError(
+                f"{self}.{method}({stream!r})",
+                "it is no stream of this device",
+                f"make one: {self}.create_raw_stream()",
+            )
+        return context
+
+    def _needed(self, method: str) -> Context | None:
+        """The context of a GPU, None for the CPU; an error where the device does not exist."""
+        try:
+            context = self._context
+        except TargetError as error:
+            why = str(error)
+            raise TargetError(
+                f"{self}.{method}()", f"this machine has no such device: {why}", "use whet.cpu(0)"
+            ) from None
+        if context is None and not self.exist:
             raise TargetError(
                 f"{self}.{method}()", "this machine has no such device", "use whet.cpu(0)"
             )
+        return context
 
     def __str__(self) -> str:
         return f"{self.type}({self.index})"
@@ -240,7 +330,8 @@ def device(kind: Any, index: int = 0) -> Device:
     """A device by the name or the number of its kind; of a whole target text the first word counts.
 
     Args:
-        kind: e.g. ``"cpu"``, ``"cuda"``, ``"llvm -mcpu=znver3"``, or DLPack's number: 1, 2, ...
+        kind: e.g. ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"cuda-emulator"``,
+            ``"llvm -mcpu=znver3"``, or DLPack's number: 1, 2, ...
         index: which of that kind.
 
     Raises:
@@ -249,8 +340,12 @@ def device(kind: Any, index: int = 0) -> Device:
     if isinstance(kind, int) and not isinstance(kind, bool):
         name = _NAMES.get(kind, str(kind))
     else:
-        words = str(kind).split()
-        name = _ALIASES.get(words[0], words[0]) if words else ""
+        word, colon, number = (str(kind).split() or [""])[0].partition(":")
+        name = _ALIASES.get(word, word)
+        if colon and number.isdecimal() and index == 0:
+            index = int(number)
+        elif colon:
+            name = f"{word}:{number}"
     if name not in DEVICE_TYPES:
         raise TargetError(
             f"device({kind!r}, {index})",

@@ -18,6 +18,7 @@ from whet.compiler.errors import ArgumentError
 
 READ_ONLY = 1  # flag of a versioned capsule
 _MAJOR = 1
+DL_CUDA = 2
 
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -78,6 +79,19 @@ class Memory:
             self.__array_interface__["strides"] = steps
 
 
+def dtype_of(tensor: DLTensor) -> str:
+    """Name of the elements' dtype.
+
+    Raises:
+        ArgumentError: kernels have no such elements.
+    """
+    dtype = _DTYPES.get((tensor.code, tensor.bits))
+    if dtype is None or tensor.lanes != 1:
+        what = f"elements of DLPack's code {tensor.code}, {tensor.bits} bits, {tensor.lanes} lanes"
+        raise ArgumentError("sharing memory by DLPack", f"the array has {what}", "convert it first")
+    return dtype
+
+
 def tensor_as_numpy(tensor: DLTensor, owner: Any = None, read_only: bool = False) -> np.ndarray:
     """A numpy array over the memory of a DLTensor.
 
@@ -89,12 +103,10 @@ def tensor_as_numpy(tensor: DLTensor, owner: Any = None, read_only: bool = False
     Raises:
         ArgumentError: it is not on the CPU, or of a dtype that kernels do not have.
     """
-    dtype = _DTYPES.get((tensor.code, tensor.bits))
-    if tensor.device_type not in (DL_CPU, 3) or dtype is None or tensor.lanes != 1:
-        what = f"elements of DLPack's code {tensor.code}, {tensor.bits} bits, {tensor.lanes} lanes"
-        if tensor.device_type not in (DL_CPU, 3):
-            what = f"memory of DLPack's device type {tensor.device_type}"
+    if tensor.device_type not in (DL_CPU, 3):
+        what = f"memory of DLPack's device type {tensor.device_type}"
         raise ArgumentError("sharing memory by DLPack", f"the array has {what}", "convert it first")
+    dtype = dtype_of(tensor)
     memory = Memory((tensor.data or 0) + tensor.byte_offset, dtype, tensor, read_only)
     shape = memory.__array_interface__["shape"]
     if 0 in shape:  # there is nothing to share, and its address may be null
@@ -112,34 +124,62 @@ def is_capsule(value: object) -> bool:
     return type(value).__name__ == "PyCapsule" and any(_is_valid(id(value), k) for k in _KINDS)
 
 
+def on_gpu(capsule: Any) -> bool:
+    """Whether a capsule that nobody has taken describes memory of an NVIDIA GPU."""
+    return is_capsule(capsule) and Taken(capsule).tensor.device_type == DL_CUDA
+
+
+class Taken:
+    """What a capsule describes, before anybody has taken it.
+
+    Args:
+        capsule: a DLPack capsule.
+
+    Attributes:
+        tensor: its DLTensor.
+        read_only: whether the memory must not be written.
+
+    Raises:
+        ArgumentError: somebody else took it, or it is of an unknown version.
+    """
+
+    def __init__(self, capsule: Any) -> None:
+        name = next((k for k in _KINDS if _is_valid(id(capsule), k)), None)
+        if name is None:
+            raise ArgumentError(
+                "from_dlpack(capsule)",
+                "it is no DLPack capsule, or was taken already",
+                "make a new one",
+            )
+        managed = _KINDS[name].from_address(_pointer(id(capsule), name))
+        versioned = isinstance(managed, _Versioned)
+        if versioned and managed.major != _MAJOR:
+            version = f"{managed.major}.{managed.minor}"
+            raise ArgumentError("from_dlpack(capsule)", f"it is of DLPack {version}, known is 1.x")
+        self.tensor: DLTensor = managed.tensor
+        self.read_only = versioned and bool(managed.flags & READ_ONLY)
+        self._capsule, self._name = capsule, name
+        self._address, self._deleter = ctypes.addressof(managed), managed.deleter
+
+    def give_back(self) -> None:
+        """Tell the maker that the memory is needed no more; after :meth:`keep`, and once."""
+        if self._deleter:
+            _DELETER(self._deleter)(self._address)
+
+    def keep(self) -> None:
+        """Take the capsule: nobody else can from here on."""
+        _rename(self._capsule, _USED[self._name])
+
+
 def take(capsule: Any) -> np.ndarray:
     """The numpy array that a capsule describes; its deleter runs when no view is left.
 
     Raises:
         ArgumentError: somebody else took it, or numpy cannot describe the memory.
     """
-    name = next((k for k in _KINDS if _is_valid(id(capsule), k)), None)
-    if name is None:
-        raise ArgumentError(
-            "from_dlpack(capsule)",
-            "it is no DLPack capsule, or was taken already",
-            "make a new one",
-        )
-    managed = _KINDS[name].from_address(_pointer(id(capsule), name))
-    versioned = isinstance(managed, _Versioned)
-    if versioned and managed.major != _MAJOR:
-        raise ArgumentError(
-            "from_dlpack(capsule)", f"it is of DLPack {managed.major}.{managed.minor}, known is 1.x"
-        )
-    address, deleter = ctypes.addressof(managed), managed.deleter
-
-    def give_back() -> None:
-        if deleter:
-            _DELETER(deleter)(address)
-
-    read_only = versioned and bool(managed.flags & READ_ONLY)
-    array = tensor_as_numpy(managed.tensor, give_back, read_only)
-    _rename(capsule, _USED[name])
+    taken = Taken(capsule)
+    array = tensor_as_numpy(taken.tensor, taken.give_back, taken.read_only)
+    taken.keep()
     return array
 
 
@@ -191,6 +231,29 @@ def give(array: np.ndarray, versioned: bool) -> Any:
         BufferError: DLPack cannot describe it: its elements are of no dtype that kernels have, or
             not whole steps forward apart; or it is read-only, and the taker knows no such thing.
     """
+    address = array.__array_interface__["data"][0]
+    return give_memory(array, address, (DL_CPU, 0), array, versioned)
+
+
+def give_memory(
+    array: np.ndarray,
+    address: int,
+    device: tuple[int, int],
+    owner: object,
+    versioned: bool,
+) -> Any:
+    """A capsule with memory anywhere.
+
+    Args:
+        array: describes shape, strides, dtype and writability; its elements are not looked at.
+        address: of the first element.
+        device: DLPack's type of the device and its number.
+        owner: is kept alive until the capsule's taker gives it back.
+        versioned: whether the taker knows DLPack 1.0.
+
+    Raises:
+        BufferError: as for :func:`give`.
+    """
     if not versioned and not array.flags.writeable:
         raise BufferError("a read-only array can be given away by DLPack 1.0 only")
     if str(array.dtype) not in SCALARS:
@@ -200,8 +263,9 @@ def give(array: np.ndarray, versioned: bool) -> Any:
     strides = (ctypes.c_int64 * rank)(*_steps(array))
     managed = _Versioned() if versioned else _Managed()
     managed.tensor = DLTensor(
-        data=array.__array_interface__["data"][0],
-        device_type=DL_CPU,
+        data=address,
+        device_type=device[0],
+        device_id=device[1],
         ndim=rank,
         code=kind.code,
         bits=kind.bits,
@@ -213,6 +277,6 @@ def give(array: np.ndarray, versioned: bool) -> Any:
     if isinstance(managed, _Versioned):
         managed.major = _MAJOR
         managed.flags = 0 if array.flags.writeable else READ_ONLY
-    address = ctypes.addressof(managed)
-    _given[address] = (managed, array, shape, strides)
-    return _new(address, _VERSIONED_NAME if versioned else _NAME, _dropped)
+    place = ctypes.addressof(managed)
+    _given[place] = (managed, owner, shape, strides)
+    return _new(place, _VERSIONED_NAME if versioned else _NAME, _dropped)

@@ -168,7 +168,7 @@ def linked_modules(asked: str, module: Module) -> list[Module]:
                 f"the imported module of {', '.join(own)} holds no code that can be linked",
                 "import what build() made, not what load_module() loaded",
             )
-        if not made.object:
+        if not one.is_dso_exportable:
             continue
         if _processor(made.object) != _processor(module.artifact.object):
             raise ArtifactError(
@@ -241,13 +241,16 @@ def metadata(module: Module) -> str:
 
 
 def _described(module: Module) -> dict[str, Any]:
-    artifact = module.artifact
+    artifact, linked = module.artifact, module.is_dso_exportable
     own = {s.name for s in artifact.signatures}
     return {
         "signatures": [s.to_json() for s in artifact.signatures],
         "target": artifact.target,
-        "linked": bool(artifact.object),
-        "source": "" if artifact.object else artifact.source,
+        "linked": linked,
+        "source": "" if linked else artifact.source,
+        # of code for a GPU: how its functions launch its kernels, and what these take
+        "plans": [plan.to_json() for plan in artifact.plans],
+        "kernels": [k.to_json() for k in artifact.kernels],
         # functions that it has beside its own: those of its imports, and what launches kernels
         "others": [f.signature.to_json() for n, f in module._functions.items() if n not in own],
         "imports": [_described(m) for m in module.imported_modules],

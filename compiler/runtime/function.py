@@ -134,6 +134,17 @@ class Function(Answering):
 
         return run
 
+    def timer(self, args: tuple[object, ...]) -> Callable[[int], int] | None:
+        """A function that calls as often as it is told, with no checks, and says for how long.
+
+        Returns:
+            Nanoseconds of a number of calls; None where the host's clock tells.
+
+        Raises:
+            ArgumentError: the kernel cannot take ``args``.
+        """
+        return None
+
     def _repeat(self) -> Callable[..., int]:
         address = self._module._code.address_of(self.name + "__repeat")
         return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)(address)

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from whet.compiler import settings
 from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
+from whet.compiler.launch import LaunchPlan
 from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.runtime.export import FORMAT, HEADER, compile_files
 from whet.compiler.runtime.module import Function, Module
@@ -200,6 +201,8 @@ def _module(asked: str, data: dict[str, Any], code: LibraryCode) -> Module:
     if data["linked"]:
         _check_processor(asked, data["target"])
         module = Module(artifact, code)
+    elif artifact.plans:
+        module = Module.from_artifact(artifact)
     else:
         module = SourceModule(artifact)
     for part in data["imports"]:
@@ -222,8 +225,13 @@ def _function_of_imports(module: Module, signature: KernelSignature) -> Function
 
 
 def _artifact(data: dict[str, Any]) -> Artifact:
-    signatures = tuple(KernelSignature.from_json(s) for s in data["signatures"])
-    return Artifact(b"", signatures, data["target"], data.get("source", ""))
+    signatures, kernels = (
+        tuple(KernelSignature.from_json(s) for s in data.get(key, ()))
+        for key in ("signatures", "kernels")
+    )
+    plans = tuple(LaunchPlan.from_json(plan) for plan in data.get("plans", ()))
+    source = data.get("source", "")
+    return Artifact(b"", signatures, data["target"], source, plans, kernels)
 
 
 def _give_caller(code: LibraryCode) -> None:

@@ -7,7 +7,7 @@ import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError, ArtifactError
 from whet.compiler.runtime import source
@@ -22,6 +22,9 @@ from whet.compiler.runtime.timing import (
     measure,
     preparation,
 )
+
+if TYPE_CHECKING:
+    from whet.compiler.codegen.cuda.cubin import Resources
 
 __all__ = ["Function", "Module", "UnknownFunction", "check_loadable"]
 
@@ -70,12 +73,16 @@ class Module(Answering):
 
     @staticmethod
     def from_artifact(artifact: Artifact) -> Module:
-        """Load an artifact.
+        """Load an artifact; one for GPUs is loaded where it is first called.
 
         Raises:
             ArtifactError: it holds no kernel, or was made for CPU features that are missing here.
             CodegenError: it cannot be linked.
         """
+        if artifact.plans:
+            from whet.compiler.runtime.gpu.module import CudaModule
+
+            return CudaModule(artifact)
         return Module(artifact)
 
     @property
@@ -191,10 +198,12 @@ class Module(Answering):
 
         Args:
             fmt: of ``llvm``: ``"ll"`` for LLVM's text, ``"asm"`` or ``"s"`` for assembly; of ``c``:
-                ``"c"``; of ``cuda``: ``"cu"`` or ``"cuda"``; ``""``: the first of these.
+                ``"c"``; of ``cuda``: ``"cu"`` or ``"cuda"``, and ``"ptx"``, for which NVRTC is
+                asked; ``""``: the first of these.
 
         Raises:
             ArgumentError: the format is none of these, or the module was loaded from a file.
+            TargetError: for ``"ptx"``: there is no NVRTC here.
         """
         if not isinstance(fmt, str):
             raise ArgumentError(f"get_source({fmt!r})", "a format is a str")
@@ -219,20 +228,29 @@ class Module(Answering):
 
     def _holder(self, fmt: str) -> Module:
         """The module whose code has a format: this one, or one that was imported."""
-        if not fmt or fmt in source.formats(self.artifact) or fmt == "bc":
+        if not fmt:
             return self
-        for module in self._all()[1:]:
-            if fmt in source.formats(module.artifact):
-                return module
-        return self
+        return next((m for m in self._all() if source.writes(m.artifact, fmt)), self)
+
+    def resources(self) -> dict[str, Resources]:
+        """What each kernel for a GPU takes: registers, spills, stack, shared memory, code.
+
+        NVRTC compiles, with no GPU. The arena that a launch asks for is no static memory.
+
+        Raises:
+            ArgumentError: there is no code for a GPU in the module.
+            TargetError, CodegenError: there is no NVRTC here; it refuses the code.
+        """
+        return source.resources_of([m.artifact for m in self._all()])
 
     def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
         """Write the module's code to a file.
 
         Args:
             file_name: where; the ending says in which format, if ``fmt`` does not.
-            fmt: ``"ll"``, ``"s"``, ``"bc"``, ``"c"``, ``"cu"``: what this module's kind has, or an
-                imported one's; ``"o"``, ``"so"``, ``"tar"``: what :meth:`export_library` writes.
+            fmt: ``"ll"``, ``"s"``, ``"bc"``, ``"c"``, ``"cu"``, ``"ptx"``, ``"cubin"``: what this
+                module's kind has, or an imported one's; ``"o"``, ``"so"``, ``"tar"``: what
+                :meth:`export_library` writes.
 
         Raises:
             ArgumentError: the format is none of these.
@@ -299,7 +317,7 @@ class Module(Answering):
 
         Args:
             func_name: which function.
-            dev: where it runs.
+            dev: where it runs; on a GPU its events take the time, and the arguments are on it.
             number: calls in one repeat.
             repeat: how many times are taken.
             min_repeat_ms: ``number`` grows until a repeat takes that many milliseconds.
@@ -333,6 +351,7 @@ class Module(Answering):
                 cooldown_interval_ms=cooldown_interval_ms,
                 repeats_to_cooldown=repeats_to_cooldown,
                 prepare=None if prepare is None else lambda: prepare(args),
+                timer=function.timer(args),
             )
 
         return evaluate

@@ -1,4 +1,7 @@
-"""NDArray: an array on a device; on the CPU a thin hold on a numpy array, shared without copies."""
+"""NDArray: an array on a device; on the CPU a thin hold on a numpy array, shared without copies.
+
+What is in a GPU's memory is the subclass in `runtime/gpu/array.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,17 @@ import math
 import operator
 import warnings
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
 from whet.compiler.codegen.llvm.abi import SCALARS
 from whet.compiler.errors import ArgumentError, OutOfMemoryError, WhetError
 from whet.compiler.runtime.device import Device, cpu
-from whet.compiler.runtime.dlpack import give, is_capsule, take, take_from
+from whet.compiler.runtime.dlpack import give, on_gpu, take, take_from
+from whet.compiler.runtime.places import checked_device, device_or_ctx
 
 
-@final
 class NDArray:
     """An array that kernels take.
 
@@ -25,7 +28,7 @@ class NDArray:
         device: where it lives.
     """
 
-    # Generated calls read `_array` at its slot's offset and know the type by identity.
+    # Generated calls read `_array` at its slot's offset and know this very type by identity.
     __slots__ = ("__weakref__", "_array", "_device")
 
     _array: np.ndarray
@@ -73,7 +76,7 @@ class NDArray:
             ArgumentError: the shapes differ, the elements are no numbers, or this array is
                 read-only.
         """
-        values = _elements("NDArray.copyfrom()", source)
+        values = elements("NDArray.copyfrom()", source)
         if values.shape != self.shape:
             raise ArgumentError(
                 "NDArray.copyfrom()",
@@ -118,7 +121,7 @@ class NDArray:
         Raises:
             ArgumentError: the shape has another number of elements, or the array is not compact.
         """
-        wanted = _extents("NDArray._create_view", shape)
+        wanted = extents_of("NDArray._create_view", shape)
         if math.prod(wanted) != self._array.size:
             raise ArgumentError(
                 f"NDArray._create_view({wanted})",
@@ -196,19 +199,20 @@ def array(
     Args:
         source: a numpy array, an NDArray, an object with ``__dlpack__``, or nested lists, which
             numpy gives a dtype: Python floats are float64, whole numbers int64, as in TVM.
-        device: where it shall live; the CPU by default.
-        mem_scope: the kind of memory; the CPU has ``"global"`` only.
+        device: where it shall live; the CPU by default. ``whet.device("cuda_host")`` is the
+            host's page-locked memory, which GPUs copy from and to without waiting.
+        mem_scope: the kind of memory; there is ``"global"`` only.
         ctx: TVM's old name of ``device``, deprecated.
 
     Raises:
         ArgumentError: the device or the kind of memory does not exist, kernels do not have the
             source's dtype, or its lists are not of one length.
     """
-    device = _device_or_ctx("nd.array", device, ctx)
-    held = _elements("nd.array(...)", source)
+    device = device_or_ctx("nd.array", device, ctx)
+    held = elements("nd.array(...)", source)
     native = held.dtype.newbyteorder("=")
     _check_dtype(native)
-    return NDArray(np.array(held, native, order="C", copy=True), _on_cpu(device, mem_scope))
+    return _made(held.shape, native, checked_device(device, mem_scope)).copyfrom(held)
 
 
 def empty(
@@ -224,7 +228,7 @@ def empty(
         shape: extents of the dimensions.
         dtype: the elements' dtype: its name, numpy's, or a type such as ``np.float32``.
         device: where it shall live; the CPU by default.
-        mem_scope: the kind of memory; the CPU has ``"global"`` only.
+        mem_scope: the kind of memory; there is ``"global"`` only.
         ctx: TVM's old name of ``device``, deprecated.
 
     Raises:
@@ -232,31 +236,48 @@ def empty(
         CodegenError: kernels do not have the dtype.
         OutOfMemoryError: there is not so much memory.
     """
-    device = _device_or_ctx("nd.empty", device, ctx)
+    device = device_or_ctx("nd.empty", device, ctx)
     from whet.compiler.codegen.llvm.abi import numpy_dtype
 
-    extents = _extents("nd.empty", shape)
+    extents = extents_of("nd.empty", shape)
     name = np.dtype(dtype).name if isinstance(dtype, (type, np.dtype)) else str(dtype)
+    return _made(extents, numpy_dtype(name), checked_device(device, mem_scope))
+
+
+def _made(extents: tuple[int, ...], dtype: np.dtype, device: Device) -> NDArray:
+    """A new array on a device that exists."""
+    if device.type != "cpu":
+        from whet.compiler.runtime.gpu.array import new_array, pinned_array
+
+        if device.type == "cuda_host":
+            return pinned_array(extents, dtype)
+        return new_array(device, extents, dtype)
     try:
-        made = np.empty(extents, numpy_dtype(name))
+        return NDArray(np.empty(extents, dtype), device)
     except ValueError as error:
         raise ArgumentError(f"nd.empty({extents})", f"numpy makes no such array: {error}") from None
     except MemoryError as error:
         raise OutOfMemoryError(
-            f"nd.empty({extents}, {name!r})", str(error), "take a smaller array"
+            f"nd.empty({extents}, {dtype.name!r})", str(error), "take a smaller array"
         ) from None
-    return NDArray(made, _on_cpu(device, mem_scope))
 
 
 def from_dlpack(source: Any) -> NDArray:
     """An array that shares the memory of any object with ``__dlpack__``, or of a DLPack capsule.
 
+    The memory is the CPU's or a GPU's; on GPUs ``__cuda_array_interface__`` serves, too.
+
     Raises:
-        ArgumentError: the object has no ``__dlpack__``, lives on another device, or kernels do not
-            have its dtype.
+        ArgumentError: the object offers neither, lives on another kind of device, or kernels do
+            not have its dtype.
+        TargetError: it lives on a GPU that Whet cannot use.
     """
-    if is_capsule(source) or type(source).__name__ == "PyCapsule":
-        return NDArray(take(source))
+    from whet.compiler.runtime.gpu.exchange import is_shared, taken_array
+
+    if type(source).__name__ == "PyCapsule":
+        return taken_array(source) if on_gpu(source) else NDArray(take(source))
+    if is_shared(source):
+        return taken_array(source)
     held = as_numpy(source)
     if held is None:
         raise ArgumentError(
@@ -272,8 +293,14 @@ def as_numpy(value: object) -> np.ndarray | None:
     Raises:
         ArgumentError: ``value`` offers DLPack, but not memory of this CPU.
     """
-    if isinstance(value, NDArray):
+    if type(value) is NDArray:
         return value._array
+    if isinstance(value, NDArray):
+        raise ArgumentError(
+            f"sharing the memory of an array on {value.device}",
+            "the CPU cannot reach it",
+            "a.numpy() copies it",
+        )
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, np.generic) or not hasattr(value, "__dlpack__"):
@@ -301,8 +328,21 @@ def overlap(a: np.ndarray, b: np.ndarray) -> bool:
         return np.may_share_memory(a, b)
 
 
-def _elements(asked: str, source: object) -> np.ndarray:
-    """The numpy array of an array-like."""
+def elements(asked: str, source: object) -> np.ndarray:
+    """The numpy array of an array-like; of one on a GPU a copy.
+
+    Args:
+        asked: what was asked, for the error.
+        source: see :func:`array`.
+
+    Raises:
+        ArgumentError: numpy makes no array of it.
+    """
+    if not isinstance(source, np.ndarray) and type(source) is not NDArray:
+        from whet.compiler.runtime.gpu.exchange import is_shared, taken_array
+
+        if is_shared(source):
+            return taken_array(source).numpy()
     held = as_numpy(source)
     if held is not None:
         return held
@@ -312,8 +352,12 @@ def _elements(asked: str, source: object) -> np.ndarray:
         raise ArgumentError(asked, f"numpy makes no array of it: {error}") from None
 
 
-def _extents(asked: str, shape: object) -> tuple[int, ...]:
-    """A shape as whole numbers; one number is a shape of one dimension."""
+def extents_of(asked: str, shape: object) -> tuple[int, ...]:
+    """A shape as whole numbers; one number is a shape of one dimension.
+
+    Raises:
+        ArgumentError: it is no shape.
+    """
     dims: Any = shape if isinstance(shape, (Sequence, np.ndarray)) else [shape]
     try:
         extents = () if isinstance(shape, str) else tuple(operator.index(d) for d in dims)
@@ -334,26 +378,3 @@ def _check_dtype(dtype: np.dtype) -> None:
             "kernels have no such elements",
             "copy it: nd.array(...)" if swapped else ", ".join(SCALARS),
         )
-
-
-def _device_or_ctx(asked: str, device: Device | None, ctx: Device | None) -> Device | None:
-    """``device``, or what was given by its old name."""
-    if ctx is None:
-        return device
-    if device is not None:
-        raise ArgumentError(f"{asked}(device={device}, ctx={ctx})", "the device is given twice")
-    warnings.warn(f"{asked}(ctx=...) is deprecated: use device", DeprecationWarning, stacklevel=3)
-    return ctx
-
-
-def _on_cpu(device: Device | None, mem_scope: str | None) -> Device:
-    where = cpu(0) if device is None else device
-    if not isinstance(where, Device):
-        raise ArgumentError(f"an array on {where!r}", "it is not a Device", "use whet.cpu(0)")
-    if not where.exist:
-        raise ArgumentError(f"an array on {where}", "this machine has no such device", "use cpu(0)")
-    if mem_scope not in (None, "", "global"):
-        raise ArgumentError(
-            f"an array with mem_scope={mem_scope!r}", "the CPU has global memory only"
-        )
-    return where

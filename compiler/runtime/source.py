@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from whet.compiler.errors import ArgumentError, ArtifactError
 from whet.compiler.runtime.artifact import Artifact
+
+if TYPE_CHECKING:
+    from whet.compiler.codegen.cuda.cubin import Resources
 
 
 def _assembly(artifact: Artifact) -> str:
@@ -24,6 +28,18 @@ def _bitcode(artifact: Artifact) -> bytes:
     return binding.parse_assembly(artifact.source, binding.create_context()).as_bitcode()
 
 
+def _ptx(artifact: Artifact) -> str:
+    from whet.compiler.codegen.cuda.nvrtc import compile_ptx
+
+    return compile_ptx(artifact.source, str(artifact.target["arch"]))
+
+
+def _cubin(artifact: Artifact) -> bytes:
+    from whet.compiler.codegen.cuda.nvrtc import compile_cubin
+
+    return compile_cubin(artifact.source, str(artifact.target["arch"])).cubin
+
+
 def _as_it_is(artifact: Artifact) -> str:
     return artifact.source
 
@@ -33,7 +49,12 @@ Text = Callable[[Artifact], str]
 TEXTS: dict[str, dict[str, Text]] = {
     "llvm": {"ll": _as_it_is, "asm": _assembly, "s": _assembly},
     "c": {"c": _as_it_is},
-    "cuda": {"cu": _as_it_is, "cuda": _as_it_is},
+    "cuda": {"cu": _as_it_is, "cuda": _as_it_is, "ptx": _ptx},
+}
+# (kind of target, format of a file that is no text) -> how.
+BYTES: dict[tuple[str, str], Callable[[Artifact], bytes]] = {
+    ("llvm", "bc"): _bitcode,
+    ("cuda", "cubin"): _cubin,
 }
 
 
@@ -45,6 +66,11 @@ def kind_of(artifact: Artifact) -> str:
 def formats(artifact: Artifact) -> list[str]:
     """The formats of an artifact's text."""
     return list(TEXTS.get(kind_of(artifact), {kind_of(artifact): _as_it_is}))
+
+
+def writes(artifact: Artifact, fmt: str) -> bool:
+    """Whether a format is one of the artifact's, of text or of bytes."""
+    return fmt in formats(artifact) or (kind_of(artifact), fmt) in BYTES
 
 
 def text_of(artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_none: str = "") -> str:
@@ -76,9 +102,32 @@ def bytes_of(
     Raises:
         ArgumentError: as :func:`text_of` does.
     """
-    if fmt == "bc" and kind_of(artifact) == "llvm" and artifact.source:
-        return _bitcode(artifact)
+    found = BYTES.get((kind_of(artifact), fmt))
+    if found is not None and artifact.source:
+        return found(artifact)
     return text_of(artifact, fmt, more, why_none).encode()
+
+
+def resources_of(artifacts: Sequence[Artifact]) -> dict[str, Resources]:
+    """What the kernels of those artifacts take that are for a GPU.
+
+    Raises:
+        ArgumentError: none of them is.
+    """
+    from whet.compiler.codegen.cuda.nvrtc import compile_cubin
+
+    out: dict[str, Resources] = {}
+    found = [a for a in artifacts if kind_of(a) == "cuda"]
+    for artifact in found:
+        out.update(compile_cubin(artifact.source, str(artifact.target["arch"])).resources)
+    if not found:
+        kinds = ", ".join(repr(kind_of(a)) for a in artifacts)
+        raise ArgumentError(
+            "resources()",
+            f"a module of kind {kinds} holds no kernels for a GPU",
+            'build(s, args, target="cuda -arch=sm_80")',
+        )
+    return out
 
 
 def path_of(asked: str, name: object) -> Path:

@@ -8,27 +8,32 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.target import features as feat
 from whet.compiler.target import host
+from whet.compiler.target.gpu_limits import limits_of
+from whet.compiler.target.local_gpu import local_arch
 from whet.compiler.target.processors import architecture_of
 
 if TYPE_CHECKING:
     from whet.compiler.target.target import Target
 
 _CPU = ("mtriple", "mcpu", "mattr", "vector_bytes", "num_threads")
-# What a kernel is checked against when a GPU is not named: what every one since 2017 has.
-_CUDA: dict[str, Any] = {
-    "arch": "sm_70",
-    "max_num_threads": 1024,
-    "max_shared_memory_per_block": 49152,
-    "max_threads_per_block": 1024,
-    "registers_per_block": 65536,
-    "thread_warp_size": 32,
-}
+# What code is made for where no GPU is named and none is here.
+_ARCH = "sm_80"
+_GPU = (
+    *("arch", "max_num_threads", "max_shared_memory_per_block", "max_threads_per_block"),
+    *("registers_per_block", "thread_warp_size"),
+)
 
 
 def canonical(target: Target) -> Target:
-    """``target`` with its open options filled in: for a CPU, from this machine."""
+    """``target`` with its open options filled in, from this machine, or for a GPU from its arch.
+
+    A GPU that is not named is the one of this machine, else an ``sm_80``.
+
+    Raises:
+        TargetError: the architecture is none.
+    """
     if target.kind == "cuda":
-        return _canonical_gpu(target)
+        return target if all(map(target.attrs.get, _GPU)) else _canonical_gpu(target)
     if "mtriple" not in target.kind.row.options:
         return target  # a kind that LLVM has no part in
     attrs = target.attrs
@@ -39,9 +44,16 @@ def canonical(target: Target) -> Target:
 
 @functools.cache
 def _canonical_gpu(target: Target) -> Target:
-    if all(name in target.attrs for name in _CUDA):
-        return target
-    return target.replaced({**_CUDA, **target.attrs})
+    given = target.attrs
+    arch = str(given.get("arch") or local_arch() or _ARCH)
+    limits = limits_of(arch)
+    threads = given.get("max_num_threads") or limits.threads_block
+    values = (
+        *(arch, threads, limits.shared_bytes, threads),
+        *(limits.registers_block, limits.warp_size),
+    )
+    known: dict[str, Any] = dict(zip(_GPU, values))
+    return target.replaced({**known, **{k: v for k, v in given.items() if v != ""}})
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from whet.compiler.errors import TargetError
+from whet.compiler.target.gpu_limits import limits_of
 
 # Compute capability of each board: https://developer.nvidia.com/cuda-gpus and .../cuda-legacy-gpus
 _BOARDS: dict[str, str] = {
@@ -45,15 +46,6 @@ _BOARDS: dict[str, str] = {
         "nvidia/geforce-rtx-4060 nvidia/geforce-rtx-4050"
     ),
     "sm_90": "nvidia/nvidia-h100 nvidia/nvidia-h200 nvidia/nvidia-gh200",
-}
-
-# What a block has without asking for more, "Technical Specifications per Compute Capability" of the
-# CUDA C++ Programming Guide: 48 KB of shared memory, 1024 threads, 64 K registers.
-_BLOCK: dict[str, Any] = {
-    "max_shared_memory_per_block": 49152,
-    "max_threads_per_block": 1024,
-    "registers_per_block": 65536,
-    "thread_warp_size": 32,
 }
 
 # L2 caches, from NVIDIA's architecture white papers (Volta, Turing, Ampere, Hopper, Ada).
@@ -143,11 +135,22 @@ _HOSTS: dict[str, dict[str, Any]] = {
 _registered: dict[str, dict[str, Any]] = {}
 
 
+def _block(arch: str) -> dict[str, Any]:
+    """What a block has."""
+    limits = limits_of(arch)
+    return {
+        "max_shared_memory_per_block": limits.shared_bytes,
+        "max_threads_per_block": limits.threads_block,
+        "registers_per_block": limits.registers_block,
+        "thread_warp_size": limits.warp_size,
+    }
+
+
 def _table() -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for arch, names in _BOARDS.items():
         for name in names.split():
-            rows[name] = {"kind": "cuda", "arch": arch, **_BLOCK}
+            rows[name] = {"kind": "cuda", "arch": arch, **_block(arch)}
             if name in _L2:
                 rows[name]["l2_cache_size_bytes"] = _L2[name]
             if name in _HOSTS:

@@ -12,6 +12,8 @@ Plain loops, bound to threads, so that they mean the same one step after the oth
             red[k] = red[k] + red[k + 16]
     ...
     B[i] = red[0]
+
+On a GPU, warps exchange their parts by shuffles (``passes/lower_thread_allreduce.py``).
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+
+ALLREDUCE = "thread_allreduce"
+"""Key of an attribute around a tree's steps along ``threadIdx.x``: so many threads reduce."""
 
 
 @dataclass(frozen=True)
@@ -143,24 +148,32 @@ def begin(bodies: tuple[e.PrimExpr, ...], p: Parts, read: updates.Read) -> s.Stm
 
 
 def tree(bodies: tuple[e.PrimExpr, ...], p: Parts, read: updates.Read) -> s.Stmt:
-    """Combine the parts of all threads, half of them at a time, into the first one's."""
+    """Combine the parts of all threads, half of them at a time, into the first one's.
+
+    The steps along ``threadIdx.x`` come first and are marked: a GPU's warps have a faster way.
+    """
+    order = sorted(range(len(p.loops)), key=lambda d: p.loops[d][1] != "threadIdx.x")
+    return s.seq(*[_along(bodies, p, read, d) for d in order])
+
+
+def _along(bodies: tuple[e.PrimExpr, ...], p: Parts, read: updates.Read, d: int) -> s.Stmt:
+    """The steps along one loop."""
     steps: list[s.Stmt] = []
-    for d, (_, _, extent) in enumerate(p.loops):
-        left = extent
-        while left > 1:
-            half = (left + 1) // 2
+    _, tag, extent = p.loops[d]
+    left = extent
+    while left > 1:
+        half = (left + 1) // 2
 
-            def step(
-                fresh: tuple[e.Var, ...], d: int = d, half: int = half, rest: int = left - half
-            ) -> s.Stmt:
-                other = list(fresh)
-                here = (*p.outer, *fresh)
-                there = (*p.outer, *other[:d], ops.add(fresh[d], half), *other[d + 1 :])
-                out = updates.merge(bodies, p.buffers, here, there, read)
-                if rest == p.loops[d][2]:
-                    return out
-                return s.IfThenElse(ops.compare(e.LT, fresh[d], ops.const(rest)), out)
+        def step(fresh: tuple[e.Var, ...], half: int = half, rest: int = left - half) -> s.Stmt:
+            here = (*p.outer, *fresh)
+            there = (*p.outer, *fresh[:d], ops.add(fresh[d], half), *fresh[d + 1 :])
+            out = updates.merge(bodies, p.buffers, here, there, read)
+            if rest == extent:
+                return out
+            return s.IfThenElse(ops.compare(e.LT, fresh[d], ops.const(rest)), out)
 
-            steps.append(p.over(step))
-            left = half
-    return s.seq(*steps)
+        steps.append(p.over(step))
+        left = half
+    if tag != "threadIdx.x" or not steps:
+        return s.seq(*steps)
+    return s.AttrStmt(p.buffers[0], ALLREDUCE, ops.const(extent), s.seq(*steps))

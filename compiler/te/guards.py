@@ -44,6 +44,11 @@ class Guards:
         index, whole = b.index(a), self.analyzer.affine(a.dom.extent)
         below = not self.analyzer.at_most_zero(index.scaled(-1))
         above = not self.analyzer.at_most_zero((index - whole).shifted(1))
+        if above and self.bounds.threads and b.guards:
+            # threads copy vectors under a guard: a clamp as well would take the vectors apart
+            tests = [ops.compare(e.LT, v.to_expr(), n.to_expr()) for v, n in b.guards]
+            with self.analyzer.assuming(ops.all_of(*tests)):
+                above = not self.analyzer.at_most_zero((index - whole).shifted(1))
         return below, above
 
     def _tensor_guards(self, stage: Stage, b: StageBounds) -> list[e.PrimExpr]:

@@ -33,11 +33,15 @@ __all__ = [
     "Filter",
     "FlattenBuffer",
     "HoistIfThenElse",
+    "InjectDoubleBuffer",
     "InjectVirtualThread",
     "InstrumentBoundCheckers",
     "LoopPartition",
     "LowerIntrin",
+    "LowerThreadAllreduce",
+    "MergeDynamicSharedMemoryAllocations",
     "NarrowDataType",
+    "PrivatizeShared",
     "RegisterAccumulators",
     "RemoveNoOp",
     "RewriteUnsafeSelect",
@@ -45,6 +49,7 @@ __all__ = [
     "SkipAssert",
     "SplitHostDevice",
     "StorageRewrite",
+    "ThreadSync",
     "UnrollLoop",
     "VectorizeLoop",
     "VerifyMemory",
@@ -154,9 +159,57 @@ def VerifyMemory() -> Pass:
 
 def SplitHostDevice() -> Pass:
     """Regions of thread-bound loops become kernels, functions of their own (lowered code)."""
-    from whet.compiler.passes.build_passes import split_module
+    from whet.compiler.passes.split_host_device import split_module
 
     return _BuildPass(split_module, PassInfo("tir.SplitHostDevice"))
+
+
+def PrivatizeShared() -> Pass:
+    """Shared memory of which each thread uses its own part, in registers; after SplitHostDevice."""
+    from whet.compiler.passes.privatize_shared import privatize_module
+
+    return _BuildPass(privatize_module, PassInfo("tir.PrivatizeShared"))
+
+
+def InjectDoubleBuffer() -> Pass:
+    """Two buffers in turns where ``double_buffer`` asks for them; after SplitHostDevice."""
+    from whet.compiler.passes.inject_double_buffer import double_buffers
+
+    return _BuildPass(double_buffers, PassInfo("tir.InjectDoubleBuffer"))
+
+
+def LowerThreadAllreduce() -> Pass:
+    """Reductions over a block's threads by shuffles of its warps; after SplitHostDevice."""
+    from whet.compiler.passes.lower_thread_allreduce import lower_allreduces
+
+    return _BuildPass(lower_allreduces, PassInfo("tir.LowerThreadAllreduce"))
+
+
+def MergeDynamicSharedMemoryAllocations() -> Pass:
+    """A kernel's shared buffers in one arena; after SplitHostDevice."""
+    from whet.compiler.passes.plan_shared_memory import plan_module
+
+    return _BuildPass(plan_module, PassInfo("tir.MergeDynamicSharedMemoryAllocations"))
+
+
+def ThreadSync(storage_scope: str = "shared") -> Pass:
+    """Barriers in kernels, where threads need what others wrote.
+
+    Args:
+        storage_scope: ``"shared"`` or ``"shared.dyn"``, which are one here.
+
+    Raises:
+        LowerError: for another scope.
+    """
+    from whet.compiler.passes.thread_sync import sync_module
+
+    if storage_scope not in ("shared", "shared.dyn"):
+        raise LowerError(
+            f"ThreadSync({storage_scope!r})",
+            "only the threads of a block can wait for each other",
+            'ThreadSync("shared")',
+        )
+    return _BuildPass(sync_module, PassInfo("tir.ThreadSync"))
 
 
 def LowerIntrin() -> Pass:

@@ -19,6 +19,8 @@ from whet.search_spaces.canonical import Canonical
 
 DTYPES = ("float32", "float64")
 """What products and convolutions are summed up in."""
+STORED = ("float16", *DTYPES)
+"""What they may be stored in where a GPU's kernel sums up in more: float16 in float32."""
 
 Kind = Callable[[str, str, Any, int], Any]
 
@@ -131,14 +133,32 @@ def _flag(asked: str, name: str, value: Any, rank: int) -> bool:
     return flag(asked, name, value)
 
 
+def stored_dtype(asked: str, name: str, value: Any, rank: int) -> str:
+    """Kind: an element type of :data:`STORED`; a CPU's template must ask :func:`summed_dtype`."""
+    return _one_of(STORED, asked, value)
+
+
+def summed_dtype(asked: str, dtype: str) -> str:
+    """An element type of :data:`DTYPES`: half precision loses digits as it is summed up.
+
+    Raises:
+        ArgumentError: it is another one.
+    """
+    return _one_of(DTYPES, asked, dtype)
+
+
 def _dtype(asked: str, name: str, value: Any, rank: int) -> str:
-    """Half precision loses digits as it is summed up, and small integers wrap."""
+    return summed_dtype(asked, value)
+
+
+def _one_of(kinds: tuple[str, ...], asked: str, value: Any) -> str:
     kind = dt.check(value)
-    if kind not in DTYPES:
+    if kind not in kinds:
         raise ArgumentError(
             asked,
             f"dtype {kind!r} is not one of {', '.join(DTYPES)}, which sums are kept in",
-            "cast the data first; a computation of te or topi, without a template, takes any",
+            "cast the data first (float16 is for GPUs, which sum it up in float32); a computation "
+            "of te or topi, without a template, takes any",
         )
     return kind
 

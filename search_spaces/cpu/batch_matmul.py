@@ -6,7 +6,7 @@ from typing import Any
 
 from whet.compiler.te import Schedule
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.cpu.arguments import canonical_arguments
+from whet.search_spaces.cpu.arguments import canonical_arguments, stored_dtype
 from whet.search_spaces.cpu.gemm import Gemm
 from whet.search_spaces.cpu.matmul import gemm_template
 from whet.search_spaces.template import template
@@ -14,7 +14,11 @@ from whet.search_spaces.template import template
 _ARGUMENTS = "B N K M transpose_a transpose_b dtype epilogue"
 
 
-@template("batch_matmul", version=1, canonical=canonical_arguments("batch_matmul", _ARGUMENTS))
+@template(
+    "batch_matmul",
+    version=1,
+    canonical=canonical_arguments("batch_matmul", _ARGUMENTS, dtype=stored_dtype),
+)
 def batch_matmul(
     B: int,
     N: int,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler.te import Schedule, Tensor
-from whet.search_spaces.cpu.arguments import canonical_arguments
+from whet.search_spaces.cpu.arguments import canonical_arguments, stored_dtype
 from whet.search_spaces.cpu.conv_algorithms import convolution
 from whet.search_spaces.cpu.conv_shape import ConvShape
 from whet.search_spaces.template import template
@@ -14,7 +14,9 @@ _ARGUMENTS = "N CI H W CO KH KW strides padding dilation groups dtype epilogue p
 
 
 @template(
-    "conv2d_nchw", version=2, canonical=canonical_arguments("conv2d_nchw", _ARGUMENTS, rank=2)
+    "conv2d_nchw",
+    version=2,
+    canonical=canonical_arguments("conv2d_nchw", _ARGUMENTS, rank=2, dtype=stored_dtype),
 )
 def conv2d_nchw(
     N: int,

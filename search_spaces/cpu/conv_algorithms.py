@@ -15,6 +15,7 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.cpu import conv_columns, conv_pixels, conv_planes, winograd
+from whet.search_spaces.cpu.arguments import summed_dtype
 from whet.search_spaces.cpu.conv_shape import ConvShape
 from whet.search_spaces.cpu.gemm_plan import define_threads
 
@@ -65,6 +66,7 @@ def convolution(shape: ConvShape, epilogue: tuple, packed: bool) -> tuple[Schedu
         epilogue: what is done to each element before it is stored.
         packed: pack the weights ahead of the kernel's calls.
     """
+    summed_dtype(shape.asked, shape.dtype)
     cfg = get_config()
     target = Target.current() or Target("llvm")
     cfg.add_flop(shape.flop)

@@ -6,7 +6,7 @@ from typing import Any
 
 from whet.compiler.te import Schedule
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.cpu.arguments import canonical_arguments
+from whet.search_spaces.cpu.arguments import canonical_arguments, stored_dtype
 from whet.search_spaces.cpu.gemm import Gemm
 from whet.search_spaces.cpu.matmul import gemm_template
 from whet.search_spaces.template import template
@@ -14,7 +14,9 @@ from whet.search_spaces.template import template
 _ARGUMENTS = "N K M dtype epilogue packed"
 
 
-@template("dense", version=1, canonical=canonical_arguments("dense", _ARGUMENTS))
+@template(
+    "dense", version=1, canonical=canonical_arguments("dense", _ARGUMENTS, dtype=stored_dtype)
+)
 def dense(
     N: int, K: int, M: int, dtype: str = "float32", epilogue: Any = (), packed: bool = False
 ) -> tuple[Schedule, list]:

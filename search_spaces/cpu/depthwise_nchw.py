@@ -21,7 +21,7 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.cpu.accumulators import accumulators
-from whet.search_spaces.cpu.arguments import canonical_arguments
+from whet.search_spaces.cpu.arguments import canonical_arguments, stored_dtype, summed_dtype
 from whet.search_spaces.cpu.conv_image import vectorize_line
 from whet.search_spaces.cpu.conv_shape import ConvShape
 from whet.search_spaces.cpu.depthwise_shape import ARGUMENTS, depthwise_shape, place_taps, taps
@@ -36,7 +36,9 @@ _PLANE_BYTES = 24 * 1024  # of the L1 cache, for a padded plane
 _NAME = "depthwise_conv2d_nchw"
 
 
-@template(_NAME, version=1, canonical=canonical_arguments(_NAME, ARGUMENTS, rank=2))
+@template(
+    _NAME, version=1, canonical=canonical_arguments(_NAME, ARGUMENTS, rank=2, dtype=stored_dtype)
+)
 def depthwise_conv2d_nchw(
     N: int,
     C: int,
@@ -68,6 +70,7 @@ def depthwise_conv2d_nchw(
         _NAME, "NCHW", N, C, (H, W), (KH, KW), strides, padding, dilation,
         multiplier, dtype,
     )  # fmt: skip
+    summed_dtype(shape.asked, dtype)
     cfg = get_config()
     cfg.add_flop(shape.flop)
     target = Target.current() or Target("llvm")

@@ -24,7 +24,7 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.cpu.accumulators import accumulators
-from whet.search_spaces.cpu.arguments import canonical_arguments
+from whet.search_spaces.cpu.arguments import canonical_arguments, stored_dtype, summed_dtype
 from whet.search_spaces.cpu.conv_shape import ConvShape
 from whet.search_spaces.cpu.depthwise_shape import ARGUMENTS, depthwise_shape, place_taps, taps
 from whet.search_spaces.cpu.gemm_plan import define_threads
@@ -44,7 +44,9 @@ _STRIP_PIXELS = 28
 _NAME = "depthwise_conv2d_nhwc"
 
 
-@template(_NAME, version=1, canonical=canonical_arguments(_NAME, ARGUMENTS, rank=2))
+@template(
+    _NAME, version=1, canonical=canonical_arguments(_NAME, ARGUMENTS, rank=2, dtype=stored_dtype)
+)
 def depthwise_conv2d_nhwc(
     N: int,
     C: int,
@@ -76,6 +78,7 @@ def depthwise_conv2d_nhwc(
         _NAME, "NHWC", N, C, (H, W), (KH, KW), strides, padding, dilation,
         multiplier, dtype,
     )  # fmt: skip
+    summed_dtype(shape.asked, dtype)
     cfg = get_config()
     cfg.add_flop(shape.flop)
     data = te.placeholder(shape.data_shape, dtype, name="data")

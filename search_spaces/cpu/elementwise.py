@@ -7,6 +7,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.search_spaces.derived.named import graph_template
 from whet.search_spaces.derived.spelling import DTYPE, SHAPE
+from whet.search_spaces.derived.widened import stored, widened
 
 Parts = tuple[list[Tensor], list[Tensor]]
 
@@ -26,4 +27,4 @@ def bias_gelu(shape: tuple, dtype: str = "float32") -> Parts:
         raise ArgumentError("bias_gelu(())", "a bias needs at least one dimension", "(1, 1024)")
     X = te.placeholder(shape, dtype, name="X")
     b = te.placeholder(shape[-1:], dtype, name="b")
-    return [X, b], [topi.nn.gelu(topi.add(X, b))]
+    return [X, b], [stored(topi.nn.gelu(topi.add(widened(X), widened(b))), dtype)]

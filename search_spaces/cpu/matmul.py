@@ -8,7 +8,7 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
-from whet.search_spaces.cpu.arguments import canonical_arguments
+from whet.search_spaces.cpu.arguments import canonical_arguments, stored_dtype, summed_dtype
 from whet.search_spaces.cpu.empty_product import empty_product
 from whet.search_spaces.cpu.gemm import Gemm, factors, product
 from whet.search_spaces.cpu.gemm_loops import schedule_product
@@ -19,7 +19,9 @@ from whet.search_spaces.template import template
 _ARGUMENTS = "N K M transpose_a transpose_b dtype epilogue packed"
 
 
-@template("matmul", version=2, canonical=canonical_arguments("matmul", _ARGUMENTS))
+@template(
+    "matmul", version=2, canonical=canonical_arguments("matmul", _ARGUMENTS, dtype=stored_dtype)
+)
 def matmul(
     N: int,
     K: int,
@@ -46,6 +48,7 @@ def matmul(
 
 def gemm_template(g: Gemm) -> tuple[Schedule, list]:
     """The schedule of a product under the config in force."""
+    summed_dtype(f"a product of {g.dtype} on a CPU", g.dtype)
     cfg = get_config()
     cfg.add_flop(g.flop)
     if not g.flop:

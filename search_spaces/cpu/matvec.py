@@ -19,15 +19,17 @@ from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
-from whet.search_spaces.cpu.arguments import canonical_arguments
+from whet.search_spaces.cpu.arguments import canonical_arguments, stored_dtype, summed_dtype
 from whet.search_spaces.cpu.empty_product import empty_product
 from whet.search_spaces.cpu.gemm_plan import define_threads
 from whet.search_spaces.cpu.registers import vector_registers
 from whet.search_spaces.define import DefineKnobs
 from whet.search_spaces.template import template
 
+_CANONICAL = canonical_arguments("matvec", "N K dtype epilogue", dtype=stored_dtype)
 
-@template("matvec", version=1, canonical=canonical_arguments("matvec", "N K dtype epilogue"))
+
+@template("matvec", version=1, canonical=_CANONICAL)
 def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> tuple[Schedule, list]:
     """``y = A @ x`` for ``A`` (N, K) and ``x`` (K,).
 
@@ -35,6 +37,7 @@ def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> tuple[
         dtype: of ``A``, ``x`` and what is summed up.
         epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`; a bias has N numbers.
     """
+    summed_dtype(f"matvec({N}, {K}, {dtype!r}) on a CPU", dtype)
     cfg = get_config()
     cfg.add_flop(2 * N * K)
     A = te.placeholder((N, K), dtype, name="A")

@@ -8,6 +8,7 @@ from whet.compiler import te, topi
 from whet.compiler.te import Tensor
 from whet.search_spaces.derived.named import graph_template
 from whet.search_spaces.derived.spelling import AXES, AXIS, DTYPE, SHAPE
+from whet.search_spaces.derived.widened import stored, widened
 
 Parts = tuple[list[Tensor], list[Tensor]]
 
@@ -16,7 +17,7 @@ Parts = tuple[list[Tensor], list[Tensor]]
 def sum_(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Parts:
     """The sum over axes; None: over all."""
     X = te.placeholder(shape, dtype, name="X")
-    return [X], [topi.sum(X, axes)]
+    return [X], [stored(topi.sum(widened(X), axes), dtype)]
 
 
 @graph_template("mean", SHAPE, AXES, DTYPE)
@@ -24,7 +25,8 @@ def mean(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Par
     """The mean over axes; None: over all."""
     X = te.placeholder(shape, dtype, name="X")
     many = prod(shape[k] for k in axes or ())
-    return [X], [topi.divide(topi.sum(X, axes), te.const(many, dtype))]
+    total = topi.sum(widened(X), axes)
+    return [X], [stored(topi.divide(total, te.const(many, total.dtype)), dtype)]
 
 
 @graph_template("max", SHAPE, AXES, DTYPE)

@@ -6,6 +6,7 @@ from whet.compiler import te, topi
 from whet.compiler.te import Tensor
 from whet.search_spaces.derived.named import graph_template
 from whet.search_spaces.derived.spelling import AXES, AXIS, DTYPE, REAL, SHAPE
+from whet.search_spaces.derived.widened import stored, widened
 
 Parts = tuple[list[Tensor], list[Tensor]]
 
@@ -14,14 +15,14 @@ Parts = tuple[list[Tensor], list[Tensor]]
 def softmax(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
     """``exp(X - max) / sum(exp(X - max))`` along an axis."""
     X = te.placeholder(shape, dtype, name="X")
-    return [X], [topi.nn.softmax(X, axis)]
+    return [X], [stored(topi.nn.softmax(widened(X), axis), dtype)]
 
 
 @graph_template("log_softmax", SHAPE, AXIS, DTYPE)
 def log_softmax(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
     """The logarithm of softmax along an axis, without computing the quotient."""
     X = te.placeholder(shape, dtype, name="X")
-    return [X], [topi.nn.log_softmax(X, axis)]
+    return [X], [stored(topi.nn.log_softmax(widened(X), axis), dtype)]
 
 
 @graph_template("layer_norm", SHAPE, AXES, REAL, DTYPE)
@@ -32,7 +33,8 @@ def layer_norm(
     X = te.placeholder(shape, dtype, name="X")
     own = tuple(shape[k] for k in axes)
     gamma, beta = (te.placeholder(own, dtype, name=name) for name in ("gamma", "beta"))
-    return [X, gamma, beta], [topi.nn.layer_norm(X, gamma, beta, axes, epsilon)]
+    made = topi.nn.layer_norm(widened(X), widened(gamma), widened(beta), axes, epsilon)
+    return [X, gamma, beta], [stored(made, dtype)]
 
 
 @graph_template("rms_norm", SHAPE, AXES, REAL, DTYPE)
@@ -42,7 +44,8 @@ def rms_norm(
     """``X / sqrt(mean(X * X) + epsilon) * gamma`` over axes."""
     X = te.placeholder(shape, dtype, name="X")
     gamma = te.placeholder(tuple(shape[k] for k in axes), dtype, name="gamma")
-    return [X, gamma], [topi.nn.rms_norm(X, gamma, axes, epsilon)]
+    made = topi.nn.rms_norm(widened(X), widened(gamma), axes, epsilon)
+    return [X, gamma], [stored(made, dtype)]
 
 
 @graph_template("batch_norm", SHAPE, AXIS, REAL, DTYPE)
@@ -54,4 +57,6 @@ def batch_norm(shape: tuple, axis: int = 1, epsilon: float = 1e-5, dtype: str = 
     # never negative; those near 0 would make of the check one of the rounding of a square root
     v = te.placeholder(own, dtype, name="variance", value_range=(0.25, 1.0))
     given = [g, b, m, v]
-    return [X, *given], [topi.nn.batch_norm(X, g, b, m, v, axis, epsilon)[0]]
+    wide = [widened(t) for t in given]
+    made = topi.nn.batch_norm(widened(X), wide[0], wide[1], wide[2], wide[3], axis, epsilon)[0]
+    return [X, *given], [stored(made, dtype)]

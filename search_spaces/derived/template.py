@@ -14,7 +14,7 @@ from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.define import DefineKnobs
 from whet.search_spaces.derived.graph import INLINE, ComputeGraph, Group
 from whet.search_spaces.derived.rules import Rule
-from whet.search_spaces.derived.table import RULES
+from whet.search_spaces.derived.table import rules_for
 
 VERSION = 3
 """Raise it when a change of a rule should retire the records made before it."""
@@ -24,7 +24,7 @@ def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
     """The schedule of a graph under the config in force, and the tensors that the kernel takes."""
     cfg = get_config()
     target = Target.current(allow_none=True) or Target("llvm")
-    chosen = [(group, rule_of(group)) for group in graph.groups]
+    chosen = [(group, rule_of(group, target)) for group in graph.groups]
     groups, ops = _rewritten(graph, chosen, cfg, target)
     outputs = [_now(t, ops) for t in graph.outputs]
     s = create_schedule(list(dict.fromkeys(t.op for t in outputs)))
@@ -37,11 +37,12 @@ def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
     return s, [_now(t, ops) for t in graph.args]
 
 
-def rule_of(group: Group) -> Rule:
+def rule_of(group: Group, target: Target) -> Rule:
     """The first rule that applies to a group; the last of them applies to every group."""
-    if "rule" not in group.facts:
-        group.facts["rule"] = next(rule for rule in RULES if rule.applies(group))
-    return group.facts["rule"]
+    key = f"rule for {target.kind}"
+    if key not in group.facts:
+        group.facts[key] = next(rule for rule in rules_for(target) if rule.applies(group))
+    return group.facts[key]
 
 
 def _rewritten(

@@ -200,29 +200,6 @@ def _segments(structures):
     return count
 
 
-@whet.template("test/features_gpu")
-def on_gpu(n: int) -> tuple:
-    """A sum of vectors, in threads."""
-    cfg = whet.get_config()
-    cfg.define_knob("threads", [32, 64, 128])
-    A = te.placeholder((n,), name="A")
-    B = te.compute((n,), lambda i: A[i] + 1.0, name="B")
-    s = te.create_schedule(B.op)
-    bx, tx = s[B].split(B.op.axis[0], factor=cfg["threads"].val)
-    s[B].bind(bx, te.thread_axis("blockIdx.x"))
-    s[B].bind(tx, te.thread_axis("threadIdx.x"))
-    return s, [A, B]
-
-
-def test_blocks_and_threads_have_columns():
-    task = whet.create_task("test/features_gpu", args=(4096,), target="cuda")
-    features = LoopFeatures(task)
-    rows = features.of_points(np.array([[0], [1], [2]]))
-    np.testing.assert_allclose(2 ** rows[:, NAMES.index("block")], [32, 64, 128], rtol=1e-4)
-    np.testing.assert_allclose(2 ** rows[:, NAMES.index("grid")], [128, 64, 32], rtol=1e-4)
-    assert features.structures.made == 1
-
-
 def test_the_estimate_prefers_a_good_tile():
     task = whet.create_task("recorded/matmul", args=(256, 256, 256)) if spaces.recorded() else None
     space = task.config_space

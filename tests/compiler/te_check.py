@@ -5,6 +5,8 @@ from sched_check import replays
 from te_oracle import evaluate
 
 from whet.compiler import driver, te
+from whet.compiler.emulator import emulator_options
+from whet.compiler.runtime import nd
 from whet.compiler.tir import expr as e
 
 
@@ -71,7 +73,30 @@ def run_and_compare(f, args, symbols=None, seed=0, rtol=1e-5, given=None, place=
     return [got for _, got in made]
 
 
-def check(s, args, symbols=None, **options):
-    """Replay the trace of ``s``, build it for ``args``, run and compare; the results come back."""
+def binds_threads(s):
+    """Whether a loop of a schedule is bound to a GPU's threads or blocks."""
+    bound = (stage.iter_var_attrs.values() for stage in s.stages)
+    tags = (a.bind_thread.thread_tag for attrs in bound for a in attrs if a.bind_thread is not None)
+    return any(tag.startswith(("blockIdx", "threadIdx")) for tag in tags)
+
+
+def check(s, args, symbols=None, gpu=True, **options):
+    """Replay the trace of ``s``, build it for ``args``, run and compare; the results come back.
+
+    One with loops over a GPU's threads runs in the emulator, too, backwards; ``gpu=False``: it is
+    no kernel, e.g. something is computed outside all threads.
+    """
     replays(s, args)
+    if gpu and binds_threads(s):
+        check_emulated(s, args, symbols, **options)
     return run_and_compare(driver.build(s, args), args, symbols, **options)
+
+
+def check_emulated(s, args, symbols=None, order="backwards", **options):
+    """Build ``s`` for a GPU, run it in the emulator with all checks and compare."""
+    kernel = driver.build(s, args, "cuda -arch=sm_80")
+    device = nd.device("cuda-emulator")
+    with emulator_options(checks=True, order=order):
+        return run_and_compare(
+            kernel, args, symbols, place=lambda a: nd.array(a, device), **options
+        )

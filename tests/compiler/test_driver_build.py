@@ -1,5 +1,7 @@
 """lower() and build() in every form of their arguments, and what they refuse."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from whet.compiler.driver import (
     schedule_to_module,
 )
 from whet.compiler.errors import ArgumentError, ArtifactError, CodegenError, TargetError
+from whet.compiler.runtime.compose import compose
 from whet.compiler.target import Target, host
 from whet.compiler.te.auto_bind import AutoBindWarning
 
@@ -248,19 +251,29 @@ def test_a_bound_schedule_is_left_alone(recwarn):
     assert not [w for w in recwarn if issubclass(w.category, AutoBindWarning)]
 
 
-def test_calling_what_was_built_for_a_gpu_says_what_is_missing(tmp_path):
+def test_what_was_built_for_a_gpu_takes_arrays_on_one(tmp_path):
     s, args = scaled()
     s[args[1]].bind(args[1].op.axis[0], te.thread_axis("threadIdx.x"))
     f = build(s, args, target=Target("cuda -arch=sm_80"), name="f")
-    assert f.functions == ["f"] and f.imported_modules[0].functions == ["f_kernel0"]
+    assert f.functions == f.imported_modules[0].functions == ["f"]
     arrays = np.zeros(9, "float32"), np.zeros(9, "float32")
-    for call in (f, f["f"], f.imported_modules[0]):
-        with pytest.raises(TargetError, match=r"does not launch it yet\n.*get_source"):
+    timed = f.time_evaluator("f", whet.cpu(0))
+    for call in (f, f["f"], f.imported_modules[0], timed):
+        with pytest.raises(ArgumentError, match=r"is in the CPU's memory.*whet\.nd\.array"):
             call(*arrays)
-    with pytest.raises(TargetError, match="does not launch it yet"):
-        f.time_evaluator("f", whet.cpu(0))(*arrays)
     f.imported_modules[0].save(tmp_path / "f.cu")
     assert (tmp_path / "f.cu").read_text() == f.get_source("cuda")
+
+
+def test_kernels_without_their_functions_are_not_called():
+    s, args = scaled()
+    s[args[1]].bind(args[1].op.axis[0], te.thread_axis("threadIdx.x"))
+    target, mod = Target("cuda -arch=sm_80"), lower(s, args, name="f")
+    kernels = replace(compile_module(mod, target), plans=())
+    f = compose([(target, mod, kernels)], Target("llvm"), "f")
+    for call in (f, f.imported_modules[0]):
+        with pytest.raises(TargetError, match=r"without the functions that launch .*\n.*source"):
+            call(1, 2)
 
 
 # other processors

@@ -1,13 +1,15 @@
-"""Host and device parts: golden text of the split, barriers, and kernels run thread by thread."""
+"""Host and device parts: golden text of the split, barriers, and kernels run in the emulator."""
 
 import numpy as np
 import pytest
-from gpu_threads import run_kernel
 
 from whet.compiler import te, tir
-from whet.compiler.driver import lower
+from whet.compiler.driver import build, lower
+from whet.compiler.emulator import EmulatorError, emulator_options
 from whet.compiler.errors import LowerError
+from whet.compiler.passes.build_passes import run_build_passes
 from whet.compiler.passes.split_host_device import split_host_device, split_module
+from whet.compiler.runtime import nd
 from whet.compiler.target import Target
 from whet.compiler.te.auto_bind import bound_schedule
 from whet.compiler.tir.function import IRModule
@@ -24,35 +26,38 @@ def lowered(s, args, name="main"):
         return lower(s, args, name=name)[name]
 
 
+def parts(func):
+    """The host's part of a function and its finished kernels."""
+    mod = run_build_passes(IRModule({func.name: func}), Target("cuda -arch=sm_80"))
+    host, *kernels = mod.functions.values()
+    return host, kernels
+
+
 def text(func):
-    host, kernels = split_host_device(func)
+    host, kernels = parts(func)
     return "\n\n".join(f.script() for f in (host, *kernels))
 
 
-def run(func, arrays, sizes=None, seed=0):
-    """Run all kernels of a function in order; intermediate buffers are made as they are needed."""
-    sizes = sizes or {}
-    host, kernels = split_host_device(func)
-    memory = {k: v.reshape(-1) for k, v in arrays.items()}
-
-    def allocate(n):
-        if isinstance(n, tir.Allocate):
-            dims = tir.substitute(
-                n.buffer.shape[0],
-                {v: tir.const(sizes[v.name]) for v in tir.variables(n.buffer.shape[0])},
-            )
-            memory[n.buffer.name] = np.full(int(dims), np.nan)
-
-    tir.post_order_visit(host.body, allocate)
-    for kernel in kernels:
-        named = {
-            p.name: memory[p.name] if isinstance(p, tir.Buffer) else sizes[p.name]
-            for p in kernel.params
-        }
-        run_kernel(kernel, named, seed)
+def run(func, arrays, seed=0):
+    """Run a function in the emulator, its threads in a drawn order; arrays change in place."""
+    kernel = build(func, target="cuda -arch=sm_80")
+    device = nd.device("cuda-emulator")
+    held = {name: nd.array(x, device) for name, x in arrays.items()}
+    with emulator_options(checks=True, order=seed + 2):
+        kernel(*held.values())
+    for name, x in arrays.items():
+        x[...] = held[name].numpy()
 
 
-def two_loops():
+def random(*shape):
+    return RNG.random(shape, "f4")
+
+
+def poisoned(*shape):
+    return np.full(shape, np.nan, "f4")
+
+
+def two_loops(**attrs):
     """A stage in shared memory, and a shorter loop over the same threads that reads it."""
     A = tir.decl_buffer((48,), name="A")
     B = tir.decl_buffer((30,), name="B")
@@ -67,16 +72,17 @@ def two_loops():
     with ib.new_scope():
         ib.scope_attr(t2, "thread_extent", 5)
         b[bx * 5 + t2] = S[t2 + 3]
-    return tir.PrimFunc([A, B], ib.get(), attrs={"global_symbol": "f", "lowered": True})
+    return tir.PrimFunc([A, B], ib.get(), attrs={"global_symbol": "f", **attrs})
 
 
 def test_loops_of_one_tag_become_one_variable_with_a_barrier_between():
-    assert text(two_loops()) == (
+    assert text(two_loops(lowered=True)) == (
         "def f(A: float32[48], B: float32[30]):\n"
         "    launch_kernel('f_kernel0', A.data, B.data, 6, 1, 1, 8, 1, 1)\n\n"
         "def f_kernel0(A: float32[48], B: float32[30]):\n"
         "    attr(blockIdx_x, 'thread_extent', 6)\n"
         "    attr(threadIdx_x, 'thread_extent', 8)\n"
+        "    attr(S, 'shared_offset', 0)\n"
         '    S = allocate([8], "float32", "shared")\n'
         "    S[threadIdx_x] = A[blockIdx_x * 8 + threadIdx_x] + float32(1.0)\n"
         "    tvm_storage_sync('shared')\n"
@@ -86,13 +92,13 @@ def test_loops_of_one_tag_become_one_variable_with_a_barrier_between():
 
 
 def test_threads_run_in_any_order_give_what_the_loops_give():
-    A, B = RNG.random(48), np.full(30, np.nan)
+    A, B = random(48), poisoned(30)
     run(two_loops(), {"A": A, "B": B})
     np.testing.assert_array_equal(B.reshape(6, 5), A.reshape(6, 8)[:, 3:] + 1)
 
 
 def test_attributes_of_a_kernel():
-    host, (kernel,) = split_host_device(two_loops())
+    host, (kernel,) = parts(two_loops(lowered=True))
     assert kernel.attrs["global_symbol"] == "f_kernel0"
     assert kernel.attrs["calling_conv"] == "kernel_launch"
     assert {k: int(v) for k, v in kernel.attrs["thread_extent"].items()} == {
@@ -100,7 +106,7 @@ def test_attributes_of_a_kernel():
         "threadIdx.x": 8,
     }
     assert [p.name for p in kernel.params] == ["A", "B"]
-    both = split_module(IRModule({"f": two_loops()}), Target("cuda"))
+    both = split_module(IRModule({"f": two_loops(lowered=True)}), Target("cuda"))
     assert list(both) == ["f", "f_kernel0"] and both["f"].script() == host.script()
     assert list(split_module(both, Target("cuda"))) == ["f", "f_kernel0"]
 
@@ -142,11 +148,11 @@ def matmul(n, m, k, tile, bk):
 def test_a_matmul_with_tiles_in_shared_memory(n, m, k):
     s, args = matmul(n, m, k, 4, 4)
     func = lowered(s, args)
-    kernel = split_host_device(func)[1][0].script()
+    kernel = parts(func)[1][0].script()
     assert kernel.count("tvm_storage_sync") == 2 and kernel.count('"shared"') == 2
-    A, B, C = RNG.random((n, k)), RNG.random((k, m)), np.full((n, m), np.nan)
+    A, B, C = random(n, k), random(k, m), poisoned(n, m)
     run(func, {"A": A, "B": B, "C": C}, seed=n)
-    np.testing.assert_allclose(C, A @ B, rtol=1e-12)
+    np.testing.assert_allclose(C, A @ B, rtol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -154,26 +160,18 @@ def test_matmuls_of_drawn_sizes_and_tiles(seed):
     rng = np.random.default_rng(seed)
     n, m, k = (int(x) for x in rng.integers(1, 15, 3))
     s, args = matmul(n, m, k, int(rng.integers(1, 6)), int(rng.integers(1, 6)))
-    A, B, C = RNG.random((n, k)), RNG.random((k, m)), np.full((n, m), np.nan)
+    A, B, C = random(n, k), random(k, m), poisoned(n, m)
     run(lowered(s, args), {"A": A, "B": B, "C": C}, seed=seed)
-    np.testing.assert_allclose(C, A @ B, rtol=1e-12)
+    np.testing.assert_allclose(C, A @ B, rtol=1e-5)
 
 
-def test_a_kernel_without_its_barriers_is_wrong():
-    """The simulator would see a barrier that is missing."""
+def test_a_kernel_without_its_barriers_is_caught():
     s, args = matmul(8, 8, 8, 4, 4)
-    (kernel,) = split_host_device(lowered(s, args))[1]
-
-    def drop(n):
-        gone = isinstance(n.value, tir.Call) and n.value.op == "tvm_storage_sync"
-        return tir.Evaluate(tir.const(0)) if gone else None
-
-    broken = kernel.with_body(
-        tir.stmt_functor.ir_transform(kernel.body, None, drop, ["tir.Evaluate"])
-    )
-    A, B, C = RNG.random(64), RNG.random(64), np.full(64, np.nan)
-    run_kernel(broken, {"A": A, "B": B, "C": C}, seed=1)
-    assert not np.allclose(C.reshape(8, 8), A.reshape(8, 8) @ B.reshape(8, 8), rtol=1e-3)
+    func = lowered(s, args)
+    arrays = {"A": random(8, 8), "B": random(8, 8), "C": poisoned(8, 8)}
+    without = tir.transform.PassContext(disabled_pass=["ThreadSync"])
+    with without, pytest.raises(EmulatorError, match=r"a race: it \w+ shared [AB]_shared\[\d+\]"):
+        run(func, arrays)
 
 
 def test_sizes_become_arguments_of_each_kernel():
@@ -188,12 +186,12 @@ def test_sizes_become_arguments_of_each_kernel():
         s[stage].bind(o, thread("blockIdx.x"))
         s[stage].bind(i, thread("threadIdx.x"))
     func = lowered(s, [A, D])
-    _, kernels = split_host_device(func)
+    _, kernels = parts(func)
     assert [k.attrs["global_symbol"] for k in kernels] == ["main_kernel0", "main_kernel1"]
     assert all(any(p.name == "n" for p in k.params) for k in kernels)
-    a, d = RNG.random((13, 7)), np.full((13, 7), np.nan)
-    run(func, {"A": a, "D": d}, {"n": 13})
-    np.testing.assert_allclose(d, a / a.sum(1, keepdims=True), rtol=1e-12)
+    a, d = random(13, 7), poisoned(13, 7)
+    run(func, {"A": a, "D": d})
+    np.testing.assert_allclose(d, a / a.sum(1, keepdims=True), rtol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:no loop of the schedule:UserWarning")
@@ -207,11 +205,11 @@ def test_loops_that_were_bound_by_themselves():
     S = te.compute((1,), lambda _: te.sum(D[q, r], axis=[q, r]), name="S")
     s = te.create_schedule([D.op, S.op])
     bound = bound_schedule(s, Target("cuda -max_threads_per_block=32"))
-    a, d, total = RNG.random((13, 21)), np.full((13, 21), np.nan), np.full(1, np.nan)
-    run(lowered(bound, [A, D, S]), {"A": a, "D": d, "S": total}, {"n": 13}, seed=5)
+    a, d, total = random(13, 21), poisoned(13, 21), poisoned(1)
+    run(lowered(bound, [A, D, S]), {"A": a, "D": d, "S": total}, seed=5)
     wanted = np.exp(a - a.max(1, keepdims=True))
-    np.testing.assert_allclose(d, wanted, rtol=1e-12)
-    np.testing.assert_allclose(total, wanted.sum(), rtol=1e-12)
+    np.testing.assert_allclose(d, wanted, rtol=1e-5)
+    np.testing.assert_allclose(total, wanted.sum(), rtol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -235,10 +233,10 @@ def test_shared_stages_at_any_loop_and_of_any_size(seed):
     if seed % 3:
         s[B].bind(x, thread("threadIdx.x"))
     func = lowered(s, [A, C])
-    a, c = RNG.random((n, m + 2)), np.full((n, m), np.nan)
+    a, c = random(n, m + 2), poisoned(n, m)
     run(func, {"A": a, "C": c}, seed=seed)
     b = a * 2 + 1
-    np.testing.assert_allclose(c, b[:, :-2] + 3 * b[:, 1:-1] + b[:, 2:], rtol=1e-12)
+    np.testing.assert_allclose(c, b[:, :-2] + 3 * b[:, 1:-1] + b[:, 2:], rtol=1e-5)
 
 
 def test_what_is_outside_the_thread_loops_is_done_once():
@@ -254,7 +252,7 @@ def test_what_is_outside_the_thread_loops_is_done_once():
         a[bx * 3 + tx] = S[0] + 1.0
     func = tir.PrimFunc([A], ib.get(), attrs={"global_symbol": "f"})
     assert "if threadIdx_x == 0:\n        S[0]" in text(func)
-    values = np.arange(6.0)
+    values = np.arange(6, dtype="f4")
     run(func, {"A": values}, seed=3)
     np.testing.assert_array_equal(values, [1, 1, 1, 4, 4, 4])
 
@@ -330,4 +328,4 @@ def test_a_barrier_that_only_some_threads_reach_is_refused():
         a[tx] = S[7 - tx.var]
     func = tir.PrimFunc([A], ib.get(), attrs={"global_symbol": "f"})
     with pytest.raises(LowerError, match=r"a barrier is needed inside `if threadIdx_x < 5`"):
-        split_host_device(func)
+        parts(func)

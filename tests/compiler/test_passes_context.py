@@ -37,7 +37,7 @@ def ran(**options):
     [
         ({"tir.disable_vectorise": True}, "did you mean 'tir.disable_vectorize'"),
         ({"nonsense": 1}, "keys: tir.add_lower_pass"),
-        ({"tir.use_async_copy": True}, "no meaning here: it belongs to code generation for GPUs"),
+        ({"tir.use_async_copy": True}, "no meaning here: copies into shared memory go through"),
         ({"tir.usmp.enable": True}, "no meaning here: microcontrollers"),
         ({"tir.disable_vectorize": "yes"}, "the value is a str, not a bool"),
         ({"tir.disable_vectorize": 2}, "the value is a int, not a bool"),
@@ -48,7 +48,7 @@ def ran(**options):
         ({"tir.UnrollLoop": {"auto_max_step": 1.5}}, "the value is a float, not a int"),
         ({"tir.UnrollLoop": {"auto_max_step": -1}}, "it is less than 0"),
         ({"tir.UnrollLoop": {"auto_max_depth": -2}}, "it is less than 0"),
-        ({"tir.use_async_copy": 2}, "no meaning here: it belongs to code generation for GPUs"),
+        ({"tir.use_async_copy": 2}, "no meaning here: copies into shared memory go through"),
         ({"tir.enable_debug": True}, "there is no debugging information of the loop IR"),
         ({"tir.vtcm_capacity": 0}, "no meaning here: Hexagon"),
         (

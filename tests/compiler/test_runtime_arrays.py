@@ -121,7 +121,7 @@ def test_read_only_memory_of_another_library():
 @pytest.mark.parametrize(
     ("spoilt", "message"),
     [
-        (dict(device_type=2), "device type 2"),
+        (dict(device_type=7), "device type 7"),
         (dict(lanes=4), "4 lanes"),
         (dict(bits=4), "4 bits"),
         (dict(code=5), "code 5"),
@@ -276,15 +276,22 @@ def test_deprecated_and_refused():
 
 
 def test_there_is_a_device_value_of_every_kind():
-    made = [nd.cpu(), nd.cuda(), nd.opencl(1), nd.vulkan(), nd.metal(), nd.rocm(), nd.ext_dev()]
+    made = [nd.cpu(), nd.cuda(99), nd.opencl(1), nd.vulkan(), nd.metal(), nd.rocm(), nd.ext_dev()]
     assert [d.device_type for d in made] == [1, 2, 4, 7, 8, 10, 12]
     assert [d.exist for d in made] == [True] + 6 * [False]
     assert nd.device("cuda -arch=sm_80", 3) == nd.cuda(3) == nd.device(2, 3)
     assert nd.device("c") == nd.cpu() and nd.device(nd.opencl(1).device_type, 1) == nd.opencl(1)
     assert all(nd.device(name).device_type == number for name, number in DEVICE_TYPES.items())
+    assert nd.device("cuda:2") == nd.cuda(2) and nd.device("cpu:0") == nd.device("llvm:0")
     with pytest.warns(DeprecationWarning, match=r"use whet\.cuda"):
         assert nd.gpu(1) == nd.cuda(1)
-    for wrong, message in [(("tpu",), "no device kind 'tpu'"), ((99,), "no device kind '99'")]:
+    for wrong, message in [
+        (("cuda:x",), "no device kind 'cuda:x'"),
+        (("cuda:1", 2), "no device kind 'cuda:1'"),
+        ((":1",), "no device kind ''"),
+        (("tpu",), "no device kind 'tpu'"),
+        ((99,), "no device kind '99'"),
+    ]:
         with pytest.raises(TargetError, match=message):
             nd.device(*wrong)
     with pytest.raises(TargetError, match="0 or more"):
@@ -292,7 +299,7 @@ def test_there_is_a_device_value_of_every_kind():
 
 
 def test_what_a_device_tells():
-    cpu, missing = nd.cpu(), nd.cuda()
+    cpu, missing = nd.cpu(), nd.cuda(99)
     assert cpu.device_name and cpu.multi_processor_count >= 1
     assert cpu.max_clock_rate is None or cpu.max_clock_rate > 100_000
     only_gpus = (
@@ -312,8 +319,8 @@ def test_streams_of_devices():
     cpu.free_raw_stream(stream)
     with pytest.raises(ArgumentError, match="only stream is None"):
         cpu.sync(3)
-    with pytest.raises(TargetError, match=r"cuda\(0\)\.sync\(\): this machine has no such device"):
-        nd.cuda().sync()
+    with pytest.raises(TargetError, match=r"cuda\(99\)\.sync\(\): this machine has no such device"):
+        nd.cuda(99).sync()
 
 
 def test_bfloat16_needs_a_numpy_type():

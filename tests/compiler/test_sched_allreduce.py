@@ -1,9 +1,8 @@
 """Reductions over the threads of a block: right numbers from CUDA text, or a refusal."""
 
+import emulated
 import numpy as np
 import pytest
-from c_kernels import lowered
-from cuda_on_cpu import CudaOnCpu
 from te_check import check
 
 from whet.compiler import te
@@ -35,29 +34,23 @@ def program(kind, n, m):
     return a, list(te.compute((n,), lambda i: best((k.var, a[i, k]), axis=k), name="B"))
 
 
-def agree(s, a, outs, grid, block, tmp_path, kind):
-    """The numbers of the CUDA text, forwards and backwards, and of the loops on the CPU."""
+def agree(s, a, outs, kind):
+    """The numbers in the emulator and of the loops on the CPU; the CUDA C text."""
     args = [a, *outs]
     x = RNG.standard_normal([int(d) for d in a.shape]).astype("float32")
     wanted = [x.sum(1)] if kind == "sum" else [x.argmax(1), x.max(1)]
-    kernel = CudaOnCpu(lowered(s, args, target="cuda"), tmp_path)
-    names = {"A": x}
-    for backwards in (False, True, None):
-        got = [np.full(len(x), 77, t.dtype) for t in outs]
-        if backwards is None:
-            build(s, args)(x, *got)
-        else:
-            names.update({p.name: g for p, g in zip(kernel.signature.params[1:], got)})
-            kernel(names, grid, block, backwards=backwards)
-        for g, w in zip(got, wanted):
-            np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-4)
-    return kernel.source
+    got = [np.full(len(x), 77, t.dtype) for t in outs]
+    build(s, args, "llvm")(x, *got)
+    for g, w in zip(got, wanted):
+        np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-4)
+    shapes = [((len(x),), t.dtype) for t in outs]
+    return emulated.agree(s, args, [x], shapes, wanted)
 
 
 @pytest.mark.parametrize("kind", ["sum", "argmax"])
 @pytest.mark.parametrize("scope", ["global", "shared", "local"])
 @pytest.mark.parametrize("split", [{"nparts": 32}, {"factor": 13}])
-def test_a_split_reduction_over_threads(kind, scope, split, tmp_path):
+def test_a_split_reduction_over_threads(kind, scope, split):
     n, m = 5, 131
     a, outs = program(kind, n, m)
     s = te.create_schedule(outs[0].op)
@@ -72,13 +65,15 @@ def test_a_split_reduction_over_threads(kind, scope, split, tmp_path):
     ko, ki = s[at[0]].split(s[at[0]].op.reduce_axis[0], **split)
     s[at[0]].bind(ko if "nparts" in split else ki, te.thread_axis(TX))
     threads = split.get("nparts") or split["factor"]
-    text = agree(s, a, outs, [n], [threads], tmp_path, kind)
-    assert "__shared__" in text and "__syncthreads" in text
+    text = agree(s, a, outs, kind)
+    shuffles = threads == 32
+    assert ("whet_warp_shuffle" in text) == shuffles
+    assert ("__syncthreads" in text) == (not shuffles or scope == "shared")
 
 
 @pytest.mark.parametrize("kind", ["sum", "argmax"])
 @pytest.mark.parametrize("predicate", [False, True])
-def test_the_classical_rfactor_over_threads(kind, predicate, tmp_path):
+def test_the_classical_rfactor_over_threads(kind, predicate):
     n, m = 37, 101  # tails in the rows and in the columns
     a, outs = program(kind, n, m)
     s = te.create_schedule(outs[0].op)
@@ -94,10 +89,10 @@ def test_the_classical_rfactor_over_threads(kind, predicate, tmp_path):
     s[partial].compute_at(stage, stage.op.reduce_axis[0])
     if predicate:
         stage.set_store_predicate(tx.var.equal(0))
-    agree(s, a, outs, [5], [16, 8], tmp_path, kind)
+    agree(s, a, outs, kind)
 
 
-def test_two_axes_of_threads_and_a_first_value(tmp_path):
+def test_two_axes_of_threads_and_a_first_value():
     a = te.placeholder((3, 7, 5), name="A")
     k, r = te.reduce_axis((0, 7), name="k"), te.reduce_axis((0, 5), name="r")
     ten = te.const(10.0, "float32")
@@ -107,23 +102,19 @@ def test_two_axes_of_threads_and_a_first_value(tmp_path):
     s[b].bind(k, te.thread_axis("threadIdx.y"))
     s[b].bind(r, te.thread_axis(TX))
     x = RNG.standard_normal((3, 7, 5)).astype("float32")
-    kernel = CudaOnCpu(lowered(s, [a, b], target="cuda"), tmp_path)
-    for backwards in (False, True):
-        got = np.full(3, np.nan, "float32")
-        kernel({"A": x, "B": got}, [3], [5, 7], backwards=backwards)
-        np.testing.assert_allclose(got, x.sum((1, 2)) + 10, rtol=1e-4, atol=1e-4)
+    emulated.agree(s, [a, b], [x], [((3,), "float32")], [x.sum((1, 2)) + 10])
     check(s, [a, b], rtol=1e-4)
 
 
-def test_threads_longer_than_the_axis(tmp_path):
+def test_threads_longer_than_the_axis():
     a, outs = program("sum", 4, 11)
     s = te.create_schedule(outs[0].op)
     s[outs[0]].bind(outs[0].op.axis[0], te.thread_axis("blockIdx.x"))
     s[outs[0]].bind(outs[0].op.reduce_axis[0], te.thread_axis((0, 16), TX))
-    agree(s, a, outs, [4], [16], tmp_path, "sum")
+    agree(s, a, outs, "sum")
 
 
-def test_a_broadcast_of_the_sum_to_all_threads(tmp_path):
+def test_a_broadcast_of_the_sum_to_all_threads():
     n, m = 5, 21
     a, (total,) = program("sum", n, m)
     share = te.compute((n, m), lambda i, j: a[i, j] / total[i], name="C")
@@ -134,11 +125,8 @@ def test_a_broadcast_of_the_sum_to_all_threads(tmp_path):
     s[total].set_scope("shared")
     s[total].bind(total.op.reduce_axis[0], te.thread_axis(TX))
     x = RNG.random((n, m)).astype("float32") + 1
-    kernel = CudaOnCpu(lowered(s, [a, share], target="cuda"), tmp_path)
-    for backwards in (False, True):
-        got = np.full((n, m), np.nan, "float32")
-        kernel({"A": x, "C": got}, [n], [m], backwards=backwards)
-        np.testing.assert_allclose(got, x / x.sum(1, keepdims=True), rtol=1e-5)
+    wanted = x / x.sum(1, keepdims=True)
+    emulated.agree(s, [a, share], [x], [((n, m), "float32")], [wanted], rtol=1e-5)
     check(s, [a, share], rtol=1e-4)
 
 

@@ -71,7 +71,7 @@ def test_every_primitive_is_replayed():
     from whet.compiler.te.trace_steps import ON_SCHEDULE, ON_STAGE
 
     assert used == (ON_STAGE | ON_SCHEDULE) - {"normalize"}
-    check(s, args, rtol=1e-4)
+    check(s, args, gpu=False, rtol=1e-4)
 
 
 def test_the_text_is_python_that_needs_a_schedule_and_te():

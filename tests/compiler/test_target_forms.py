@@ -26,6 +26,7 @@ from whet.compiler.target import (
     tags,
     target_or_current,
 )
+from whet.compiler.target.gpu_limits import limits_of
 
 # text
 
@@ -123,7 +124,8 @@ def test_properties():
     gpu = Target("cuda -arch=sm_80")
     assert gpu.keys == ("cuda", "gpu") and gpu.arch == "sm_80"
     assert gpu.max_num_threads == 1024 and gpu.thread_warp_size == 32
-    assert gpu.canonical().max_shared_memory_per_block == 49152
+    assert gpu.canonical().max_shared_memory_per_block == 163 * 1024
+    assert Target("cuda -max-shared-memory-per-block=49152").max_shared_memory_per_block == 49152
     assert gpu.get_target_device_type() == 2 and cpu.get_target_device_type() == 1
     assert gpu.get_kind_attr("default_host") == "llvm" and gpu.get_kind_attr("colour") is None
 
@@ -151,13 +153,43 @@ def test_the_canonical_gpu():
     assert Target("cuda -arch=sm_90").key != t.key
 
 
+@pytest.mark.parametrize(
+    ("arch", "shared_kb", "threads"),
+    [("sm_75", 64, 1024), ("sm_80", 163, 2048), ("sm_86", 99, 1536), ("sm_89", 99, 1536),
+     ("sm_90", 227, 2048), ("sm_90a", 227, 2048), ("sm_100", 227, 2048), ("sm_120", 99, 1536),
+     ("sm_52", 48, 1024)],
+)  # fmt: skip
+def test_what_an_architecture_has(arch, shared_kb, threads):
+    t = Target(f"cuda -arch={arch}").canonical()
+    assert t.max_shared_memory_per_block == shared_kb * 1024
+    assert t.attrs["registers_per_block"] == 65536 and t.max_num_threads == 1024
+    limits = limits_of(arch)
+    assert limits.shared_bytes == shared_kb * 1024 and limits.threads_multiprocessor == threads
+    assert limits.shared_bytes <= limits.shared_bytes_multiprocessor
+
+
+def test_what_is_no_architecture_has_no_limits():
+    with pytest.raises(TargetError, match=r"the limits of arch='ampere': it is no architecture"):
+        limits_of("ampere")
+
+
+def test_a_gpu_that_is_not_named_is_the_one_that_is_here(monkeypatch):
+    canonical = sys.modules["whet.compiler.target.canonical"]
+    for here, arch in (("sm_90", "sm_90"), ("", "sm_80")):
+        monkeypatch.setattr(canonical, "local_arch", lambda here=here: here)
+        canonical._canonical_gpu.cache_clear()
+        assert Target("cuda").canonical().arch == arch
+        assert Target("cuda -arch=sm_75").canonical().arch == "sm_75"
+    canonical._canonical_gpu.cache_clear()
+
+
 # tags
 
 
 def test_tags_stand_for_targets():
     a100 = Target("nvidia/nvidia-a100")
     assert (a100.kind, a100.arch, a100.tag) == ("cuda", "sm_80", "nvidia/nvidia-a100")
-    assert a100.attrs["max_shared_memory_per_block"] == 49152
+    assert a100.attrs["max_shared_memory_per_block"] == 163 * 1024
     assert a100.attrs["registers_per_block"] == 65536 and a100.thread_warp_size == 32
     assert a100.max_num_threads == 1024 and a100.export()["tag"] == a100.tag
     assert pickle.loads(pickle.dumps(a100)).tag == a100.tag and a100.with_host("llvm").tag

@@ -60,8 +60,13 @@ def test_no_barrier_where_a_thread_reads_what_it_wrote():
     assert thread_sync(body) is body
 
 
-def test_no_barrier_without_shared_memory():
-    body = kernel(seq(store(A, 1.0, T), store(B, load(A, 7 - T), T)))
+def test_a_barrier_where_a_thread_reads_what_another_stored_in_memory():
+    body = seq(store(A, 1.0, T), store(B, load(A, 7 - T), T))
+    assert text(body).count("tvm_storage_sync") == 1
+
+
+def test_no_barrier_where_nothing_that_is_read_is_written():
+    body = kernel(seq(store(B, load(A, 7 - T), T), store(B, load(A, T + 8), T)))
     assert thread_sync(body) is body
 
 
@@ -83,4 +88,62 @@ def test_a_loop_whose_length_differs_between_threads_is_refused():
     with pytest.raises(
         LowerError, match=r"a loop whose length differs between threads(.|\n)*divide"
     ):
+        thread_sync(kernel(body))
+
+
+# which accesses meet
+
+
+def barriers(write, read, size=64, loops=(("i", 4), ("j", 4))):
+    """How many barriers stand between a write and a read, in loops of their own."""
+    shared = tir.decl_buffer(size, name="S", scope="shared")
+    fill = loop(*loops[0], lambda i: store(shared, load(A, T), write(i)))
+    use = loop(*loops[1], lambda j: store(B, load(shared, read(j)), T))
+    body = tir.AttrStmt(T, "thread_extent", ops.const(8), tir.Allocate(shared, seq(fill, use)))
+    return str(PrimFunc((A, B), thread_sync(body))).count("tvm_storage_sync")
+
+
+@pytest.mark.parametrize(
+    ("write", "read", "count"),
+    [
+        # a thread's own elements, whatever the loops are called
+        (lambda i: T * 4 + i, lambda j: T * 4 + j, 0),
+        (lambda i: i * 8 + T, lambda j: j * 8 + T, 0),
+        (lambda i: i * 8 + T, lambda j: (3 - j) * 8 + T, 0),
+        (lambda i: i * 9 + T, lambda j: j * 9 + T, 0),
+        # elements of others
+        (lambda i: i * 8 + T, lambda j: T * 4 + j, 1),
+        (lambda i: i * 8 + T, lambda j: j * 7 + T, 1),
+        (lambda i: i * 4 + T, lambda j: j * 4 + T, 1),
+        (lambda i: T * 3 + i, lambda j: T * 3 + j, 1),
+        (lambda i: T * 4 + i, lambda j: T * 4 + j + 1, 1),
+        (lambda i: T * 4 + i, lambda j: 28 - T * 4 + j, 1),
+        (lambda i: T * 4 + i, lambda j: j, 1),
+        # elements that the write does not reach
+        (lambda i: T * 4 + i, lambda j: j + 32, 0),
+        (lambda i: T + 32, lambda j: 7 - T, 0),
+    ],
+)
+def test_indices_that_name_their_thread_need_no_barrier(write, read, count):
+    assert barriers(write, read) == count
+
+
+def test_an_index_of_unknown_reach_counts_as_anywhere():
+    n = tir.SizeVar("n", "int32")
+    assert barriers(lambda i: T * 4 + i, lambda j: T * 4 + j, loops=(("i", 4), ("j", n))) == 1
+    assert barriers(lambda i: i * 8 + T, lambda j: j * 8 + T, loops=(("i", n), ("j", n))) == 0
+
+
+def test_a_barrier_of_a_users_own_counts():
+    S8 = tir.decl_buffer(8, name="S", scope="shared")
+    wait = tir.Evaluate(tir.call_intrin("int32", "tir.tvm_storage_sync", "shared"))
+    body = seq(store(S8, load(A, T), T), wait, store(B, load(S8, 7 - T), T))
+    body = tir.AttrStmt(T, "thread_extent", ops.const(8), tir.Allocate(S8, body))
+    assert thread_sync(body) is body
+
+
+def test_the_error_names_what_would_have_to_wait():
+    body = tir.IfThenElse(T < 4, reversed_copy(ops.const(0)))
+    words = r"S\[threadIdx_x\] is written, and S\[7 - threadIdx_x\] is read"
+    with pytest.raises(LowerError, match=words):
         thread_sync(kernel(body))

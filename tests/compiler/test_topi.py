@@ -1,5 +1,6 @@
 """Operators against numpy under every default schedule, and the table of schedules."""
 
+import emulated
 import numpy as np
 import pytest
 
@@ -17,6 +18,7 @@ def run(schedule, inputs, output, values):
     dims = tuple(int(d) for d in output.shape)
     out = np.full(dims, True if output.dtype == "bool" else np.nan, output.dtype)
     f(*values, out)
+    emulated.too(schedule, [*inputs, output], values, out)
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import emulated
 import numpy as np
 import pytest
 
@@ -40,6 +41,7 @@ def _run(make, x, w):
     f = whet.build(te.create_schedule(C.op), [A, B, C])
     out = np.full([int(d) for d in C.shape], np.nan, np.float32)
     f(x, w, out)
+    emulated.too(te.create_schedule(C.op), [A, B, C], [x, w], out)
     return out
 
 

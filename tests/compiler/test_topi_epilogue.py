@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import emulated
 import numpy as np
 import pytest
 
@@ -35,6 +36,7 @@ def run(steps: tuple, shape: tuple, axes: object, dtype: str = "float32") -> tup
     ]
     result = np.full(shape, np.nan).astype(out.dtype)
     f(*given, result)
+    emulated.too(s, [data, *extras, out], given, result)
     return [x.astype("float64") for x in given], result
 
 

@@ -1,5 +1,6 @@
 """Operators that move elements, reduce, and make layers, against numpy; and tensors' operators."""
 
+import emulated
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ def holds(make, wanted, *arrays, exact=True, schedule=None):
     poison = True if out.dtype == "bool" else 77
     got = np.full(np.shape(wanted), poison, out.dtype)
     build(s, [*tensors, out])(*arrays, got)
+    emulated.too(s, [*tensors, out], arrays, got)
     if exact:
         np.testing.assert_array_equal(got, wanted)
     else:

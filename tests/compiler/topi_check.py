@@ -1,5 +1,6 @@
 """What the tests of operators share: an operator's numbers beside a reference in float64."""
 
+import emulated
 import numpy as np
 
 from whet.compiler import te, topi
@@ -14,8 +15,11 @@ def drawn(*shape, dtype="float32", seed=0):
     return rng.standard_normal(shape).astype(dtype)
 
 
-def holds(make, wanted, *arrays, tolerance=0.0):
-    """What an operator computes from arrays is what was wanted; outputs are poisoned before."""
+def holds(make, wanted, *arrays, tolerance=0.0, gpu=True):
+    """What an operator computes from arrays is what was wanted; outputs are poisoned before.
+
+    ``gpu=False``: its loops are written by hand, for the host.
+    """
     tensors = [te.placeholder(a.shape, str(a.dtype), name=f"x{k}") for k, a in enumerate(arrays)]
     out = make(*tensors)
     wanted = np.asarray(wanted)
@@ -26,6 +30,8 @@ def holds(make, wanted, *arrays, tolerance=0.0):
         if stage.op is not out.op and getattr(stage.op, "axis", None) and not stage.op.reduce_axis:
             stage.compute_inline()
     build(schedule, [*tensors, out])(*arrays, got)
+    if gpu:
+        emulated.too(schedule, [*tensors, out], arrays, got)
     scale = max(1.0, float(np.abs(wanted.astype("float64")).max(initial=0)))
     np.testing.assert_allclose(got.astype("float64"), wanted, rtol=0, atol=tolerance * scale)
 

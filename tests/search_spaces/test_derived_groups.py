@@ -7,6 +7,7 @@ import whet
 from whet import te
 from whet.compiler import topi
 from whet.compiler.errors import SpaceError
+from whet.compiler.target import Target
 from whet.search_spaces.derived import ComputeGraph
 from whet.search_spaces.derived.access import accesses
 from whet.search_spaces.derived.sums import way_of
@@ -162,7 +163,7 @@ def test_the_way_of_a_sum_follows_memory():
 
 def test_rules_by_group():
     def rules(outputs):
-        return [rule_of(g).name for g in ComputeGraph(outputs, outputs).groups]
+        return [rule_of(g, Target("llvm")).name for g in ComputeGraph(outputs, outputs).groups]
 
     A, B = placeholder(8, 8), placeholder(8, 8, name="B")
     empty = te.compute((0, 4), lambda i, j: te.const(1.0), name="empty")

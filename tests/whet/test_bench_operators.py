@@ -120,6 +120,13 @@ def test_inputs_are_seeded_and_outputs_spoiled():
     assert [a.shape for a in first.inputs] == [(5, 6), (300,)]
 
 
+def test_large_inputs_repeat_themselves(monkeypatch):
+    monkeypatch.setattr("whet.bench.arguments.PERIOD", 7)
+    x, y, out = arrays_of(task_of("add", ((3, 5), (1, 5)))).values
+    assert len(set(x.flat)) == 7 and (x.flat[7:14] == x.flat[:7]).all() and x.flat[14] == x.flat[0]
+    assert len(set(y.flat)) == 5 and np.isnan(out).all()
+
+
 def test_arguments_have_names_and_defaults():
     a = by_name(task_of("matmul", (2, 3, 4)))
     assert (a.N, a.M, a.transpose_a, a.dtype, a.packed) == (2, 4, False, "float32", False)

@@ -19,12 +19,14 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks" / "cpu_kernels"
 @pytest.fixture(scope="module")
 def modules():
     """The benchmark's modules, which are no package."""
-    sys.path.insert(0, str(FOLDER))
+    folders = [str(FOLDER), str(FOLDER.parent)]
+    sys.path[:0] = folders
     import reach
     import works
 
     yield works, reach
-    sys.path.remove(str(FOLDER))
+    for folder in folders:
+        sys.path.remove(folder)
 
 
 def row(ours: float, torch: float, default: float = 0.0, stream: float = 1e-9) -> Comparison:
@@ -59,12 +61,14 @@ def test_works_are_the_layers_of_the_models(modules):
 
 
 def test_names_choose_groups_and_works(modules):
+    from layers import chosen
+
     works, _ = modules
-    assert len(works.chosen([])) == sum(map(len, works.GROUPS.values()))
-    found = works.chosen(["memory", "64x64x64"])
+    assert len(chosen(works.GROUPS, [])) == sum(map(len, works.GROUPS.values()))
+    found = chosen(works.GROUPS, ["memory", "64x64x64"])
     assert [g for g, _ in found] == ["matmul", *["memory"] * 6]
     with pytest.raises(SystemExit, match="no group or work 'memry'; these are:\n  matmul: 1024x"):
-        works.chosen(["memry"])
+        chosen(works.GROUPS, ["memry"])
 
 
 def verdicts(reach, rows, defaults=False):
@@ -129,7 +133,7 @@ def test_tvm_is_compared_operator_by_operator(run, monkeypatch, capsys):
     (verdict,) = run.beside_tvm(results, run.parsed())
     assert verdict.measured == pytest.approx(2.0) and verdict.least == 1.4
     assert verdict.markdown().endswith("| 2.00 | 1.4 |")
-    rows = results.tvm["rows"]
+    rows = results.more["tvm"]["rows"]
     assert [row["name"] for row in rows] == [n for n in live.LIVE if "softmax" not in n]
     assert {row["ours_first"] for row in rows} == {True, False}
     out = capsys.readouterr().out

@@ -82,7 +82,7 @@ def test_what_a_page_refers_to_is_there(page):
     "page",
     [
         "from_tvm.md", "exporting.md", "index.md", "searching.md", "derived_spaces.md",
-        "cpu_kernels.md",
+        "cpu_kernels.md", "gpu.md",
     ],
 )  # fmt: skip
 def test_the_examples_of_a_page_run(page, tmp_path):

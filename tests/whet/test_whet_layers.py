@@ -27,7 +27,8 @@ HOMES = {
     "cloudpickle": ("search_spaces/ref.py", "search_spaces/derived/sending.py"),
     "pandas": ("autotune/dataframe.py", "autotune/result.py"),
     "pytest": ("compiler/testing.py",),
-    "torch": ("whet/bench/torch_", "compiler/contrib/"),
+    "torch": ("whet/bench/torch_", "whet/bench/gpu/", "compiler/contrib/"),
+    "triton": ("whet/bench/gpu/triton_",),
     "matplotlib": ("whet/bench/drawing.py",),
     "rich": ("autotune/progress.py", "whet/"),
     "click": ("whet/",),
@@ -38,6 +39,7 @@ AT_THE_TOP = {
     "alembic": ("db/migrations/",),
     "optuna": ("autotune/samplers/",),
     "click": ("whet/",),
+    "triton": ("whet/bench/gpu/triton_kernels.py",),
 }
 """Where it may be imported with the file, because nobody imports the file before it is needed."""
 

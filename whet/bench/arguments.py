@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from whet.compiler.errors import MeasureError
+
 if TYPE_CHECKING:
     import numpy as np
 
     from whet.autotune import Task
     from whet.compiler.runtime.module import Module
+
+PERIOD = 4_194_301
+"""Elements that are drawn at most: a prime number, so that no two rows of a table are alike."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,8 @@ def by_name(task: Task) -> SimpleNamespace:
 def arrays_of(task: Task, seed: int = 0) -> Arrays:
     """Arrays for a task's tensors: those that are computed are outputs.
 
-    They begin where lines of the caches do, as the tensors that PyTorch makes do.
+    They begin where lines of the caches do, as the tensors that PyTorch makes do. What is longer
+    than :data:`PERIOD` repeats itself: drawing would take longer than all the rest.
 
     Args:
         task: its tensors have extents that are numbers.
@@ -82,10 +88,35 @@ def arrays_of(task: Task, seed: int = 0) -> Arrays:
         shape = tuple(int(extent) for extent in tensor.shape)
         rng = np.random.default_rng([seed, index])
         op = tensor.op
-        within = op.value_range if isinstance(op, PlaceholderOp) else None
-        values.append(aligned_empty(shape, np.dtype(tensor.dtype)))
-        values[-1][...] = random_values(rng, shape, np.dtype(tensor.dtype), within)
+        array = aligned_empty(shape, np.dtype(tensor.dtype))
+        if isinstance(op, PlaceholderOp):
+            drawn = (min(array.size, PERIOD),)
+            _repeat(array, random_values(rng, drawn, array.dtype, op.value_range))
+        values.append(array)
         computed.append(not isinstance(op, PlaceholderOp))
     arrays = Arrays(tuple(values), tuple(computed))
     arrays.spoil()
     return arrays
+
+
+def _repeat(array: np.ndarray, some: np.ndarray) -> None:
+    """Fill a compact array with elements, again and again."""
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, max(some.size, 1)):
+        part = flat[start : start + some.size]
+        part[...] = some[: part.size]
+
+
+def check_work(task: Task, arrays: Arrays) -> None:
+    """Refuse a task without elements: no peer, no limit and no ratio means anything there.
+
+    Raises:
+        MeasureError: an array has no elements.
+    """
+    for place, array in enumerate(arrays.values):
+        if not array.size:
+            raise MeasureError(
+                f"comparison of {task.workload}",
+                f"tensor {place} has the shape {array.shape}: 0 elements take no time",
+                "give it extents of at least 1; kernels of size 0 are built and called as others",
+            )

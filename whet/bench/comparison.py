@@ -37,6 +37,7 @@ class Comparison:
         errors: contestant -> its largest error, as a part of the largest number; empty where the
             operator has no reference.
         left_out: peers that could not be had, and why.
+        place: the device that it ran on; "": cores of the CPU.
     """
 
     workload: str
@@ -51,6 +52,7 @@ class Comparison:
     streams: tuple[float, ...]
     errors: dict[str, float]
     left_out: tuple[str, ...]
+    place: str = ""
 
     @property
     def bytes(self) -> int:
@@ -66,7 +68,7 @@ class Comparison:
         """The fastest contestant that is not ours; None without any.
 
         Args:
-            library: ``"torch"``, ``"numpy"``; "": any.
+            library: ``"torch"``, ``"triton"``, ``"numpy"``; "": any.
         """
         names = [n for n in self.samples if n not in self.ours and n.startswith(library)]
         return min(names, key=lambda n: self.samples[n].best, default=None)
@@ -122,4 +124,5 @@ class Comparison:
             },
             "errors": self.errors,
             "left_out": list(self.left_out),
+            **({"place": self.place} if self.place else {}),
         }

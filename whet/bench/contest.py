@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from whet.bench.arguments import Arrays, arrays_of
+from whet.bench.arguments import Arrays, arrays_of, check_work
 from whet.bench.comparison import Comparison
 from whet.bench.limits import Traffic
 from whet.bench.peers import Peers, peers_of
@@ -51,7 +51,7 @@ def compare(
     """
     threads = task.target.num_threads
     arrays = arrays_of(task)
-    _check_work(task, arrays)
+    check_work(task, arrays)
     with on_cores(threads):
         say("peers")
         peers = peers_of(task, arrays.inputs, threads, compiled)
@@ -84,17 +84,6 @@ def compare(
         errors=errors,
         left_out=tuple(peers.left_out),
     )
-
-
-def _check_work(task: Task, arrays: Arrays) -> None:
-    """Refuse a task without elements: no peer, no limit and no ratio means anything there."""
-    for place, array in enumerate(arrays.values):
-        if not array.size:
-            raise MeasureError(
-                f"comparison of {task.workload}",
-                f"tensor {place} has the shape {array.shape}: 0 elements take no time",
-                "give it extents of at least 1; kernels of size 0 are built and called as others",
-            )
 
 
 def _checked(

@@ -20,9 +20,10 @@ def bound_of(found: Comparison) -> str:
     """What bounds the operator here, in a sentence."""
     rate = found.bytes / found.stream.best / 1e9
     cores = "one core" if found.threads == 1 else f"{found.threads} cores"
+    where = found.place or cores
     what = "moving its bytes" if found.memory_bound else "its arithmetic"
     return (
-        f"{found.workload} on {cores}: {found.flop / 1e9:.4g} GFLOP, {found.bytes / 1e6:.4g} MB; "
+        f"{found.workload} on {where}: {found.flop / 1e9:.4g} GFLOP, {found.bytes / 1e6:.4g} MB; "
         f"FMA peak {found.peak / 1e9:.1f} GFLOP/s, {rate:.1f} GB/s for this working set: "
         f"bound by {what}"
     )

@@ -51,7 +51,7 @@ def _ways(ways: TorchWays, x: Tensor, w: Tensor, groups: int, transposed: bool =
     """All ways of images (n, c, ...): whatever their strides, the numbers are the same."""
     import torch
 
-    last = LAST[w.ndim - 2]
+    last, on_cpu = LAST[w.ndim - 2], x.device.type == "cpu"
     layouts = {"NCHW": (x.contiguous(), w.contiguous())}
     if last is not None:
         form = {"memory_format": getattr(torch, last)}
@@ -59,9 +59,12 @@ def _ways(ways: TorchWays, x: Tensor, w: Tensor, groups: int, transposed: bool =
     for name, (image, weight) in layouts.items():
         layer = _layer(ways, weight, groups, transposed)
         ways.add(name, partial(_plain, layer, image))
-        ways.add(f"frozen {name}", partial(_frozen, layer, image), packed=True)
-        ways.compiled(layer, image, name=f"frozen {name}", packed=True)
-    if not transposed and not ways.a.epilogue and w.ndim == 4:
+        if on_cpu:
+            ways.add(f"frozen {name}", partial(_frozen, layer, image), packed=True)
+            ways.compiled(layer, image, name=f"frozen {name}", packed=True)
+        else:  # a GPU's libraries pack no weights ahead
+            ways.compiled(layer, image, name=name)
+    if on_cpu and not transposed and not ways.a.epilogue and w.ndim == 4:
         ways.add("mkldnn", lambda: _mkldnn(ways, x, w, groups), packed=True)
 
 

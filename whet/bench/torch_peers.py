@@ -101,6 +101,15 @@ class TorchWays:
         return x
 
 
+def ways_of(task: Task) -> Ways | None:
+    """What adds PyTorch's ways of a task, wherever its tensors are; None: it has none."""
+    from whet.bench.torch_convs import CONVS
+    from whet.bench.torch_matmuls import MATMULS
+    from whet.bench.torch_rows import ROWS
+
+    return {**MATMULS, **CONVS, **ROWS}.get(task.name)
+
+
 def add_torch(
     found: Peers, task: Task, inputs: Sequence[np.ndarray], threads: int, compiled: bool
 ) -> None:
@@ -115,11 +124,7 @@ def add_torch(
     """
     import torch
 
-    from whet.bench.torch_convs import CONVS
-    from whet.bench.torch_matmuls import MATMULS
-    from whet.bench.torch_rows import ROWS
-
-    add = {**MATMULS, **CONVS, **ROWS}.get(task.name)
+    add = ways_of(task)
     if add is None:
         return
     torch.set_num_threads(threads)

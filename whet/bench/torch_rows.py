@@ -70,7 +70,7 @@ def _transpose(ways: TorchWays, x: Tensor) -> None:
 
     axes = ways.a.axes or tuple(reversed(range(x.ndim)))
     turned = x.permute(axes)
-    out = torch.empty(turned.shape, dtype=x.dtype)
+    out = torch.empty(turned.shape, dtype=x.dtype, device=x.device)
     ways.plain(lambda x: x.permute(axes).contiguous(), x)
     ways.add("copy_", lambda: lambda: out.copy_(turned))
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from whet.commands.words import value
+from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
     from whet.autotune import Task
+    from whet.bench.comparison import Comparison
+    from whet.compiler.runtime.device import Device
     from whet.compiler.runtime.module import Module
+    from whet.compiler.target import Target
 
 
 class _Negative(click.Command):
@@ -29,6 +36,7 @@ class _Negative(click.Command):
 @click.option("--log", default="whet.db", show_default=True, help="Where tuned configs come from.")
 @click.option("--threads", type=click.IntRange(1), help="For each; default: the target's.")
 @click.option("--target", default="llvm", show_default=True, help="What to compile for.")
+@click.option("--device", help="A GPU, e.g. cuda:0, whose kernels are compared.")
 @click.option("--rounds", type=click.IntRange(1), default=15, show_default=True)
 @click.option("--plot", metavar="FILE", help="Draw the roofline: FILE.svg, or FILE.png.")
 @click.option("--compile/--no-compile", "compiled", default=True, help="torch.compile as a peer.")
@@ -39,6 +47,7 @@ def command(
     log: str,
     threads: int | None,
     target: str,
+    device: str | None,
     rounds: int,
     plot: str | None,
     compiled: bool,
@@ -51,22 +60,67 @@ def command(
     whet bench matmul 1024 1024 1024 --trials 100 --plot matmul.svg
 
     whet bench softmax "(1024, 1024)"
+
+    whet bench matmul 4096 4096 4096 --device cuda:0
     """
+    gpu = device is not None or target.split()[:1] == ["cuda"]
+    chosen = _on_gpu(target, device or "cuda:0") if gpu else _on_cores(target, threads)
+    from whet.autotune import create_task
+    from whet.bench.drawing import check_file
+
+    if plot:
+        check_file(plot)
+    task = create_task(op, tuple(value(word.strip()) for word in args), chosen.target)
+    kernels = _kernels(task, trials, log, chosen.device)
+    found = chosen.compare(task, kernels, rounds, compiled)
+    _show(found, plot)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What kernels are built for, where they run (None: on cores), and what compares them there."""
+
+    target: Target
+    device: Device | None
+    compare: Callable[[Task, dict[str, Module], int, bool], Comparison]
+
+
+def _on_cores(target: str, threads: int | None) -> _Place:
+    """Cores of the CPU; sets the threads of libraries, which they read when they are loaded."""
     from whet.bench.turns import library_threads
     from whet.compiler.target import Target
 
     chosen = Target(f"{target} -num_threads={threads}" if threads else target).canonical()
     library_threads(chosen.num_threads)
-    from whet.autotune import create_task
     from whet.bench.contest import compare
-    from whet.bench.drawing import check_file
+
+    return _Place(chosen, None, compare)
+
+
+def _on_gpu(target: str, device: str) -> _Place:
+    """A GPU, for whose architecture kernels are built unless the target names one."""
+    from whet.bench.gpu.contest import compare_on
+    from whet.compiler.runtime.device import device as device_of
+    from whet.compiler.runtime.gpu.driver import context_of
+    from whet.compiler.target import Target
+
+    where = device_of(device)
+    if where.type != "cuda":
+        raise ArgumentError(
+            f"whet bench --device {device}",
+            f"times of {where.type} say nothing about a GPU",
+            "--device cuda:0 is the first one; without --device the CPU is measured",
+        )
+    named = target if target.split()[:1] == ["cuda"] else "cuda"
+    if "-arch" not in named:
+        named += f" -arch={context_of(where).properties.arch}"
+    return _Place(Target(named).canonical(), where, partial(compare_on, where))
+
+
+def _show(found: Comparison, plot: str | None) -> None:
+    """The table, and the drawing if there is to be one."""
     from whet.bench.table import bound_of, table_of
 
-    if plot:
-        check_file(plot)
-    task = create_task(op, tuple(value(word.strip()) for word in args), chosen)
-    kernels = _kernels(task, trials, log)
-    found = compare(task, kernels, rounds, compiled)
     click.echo(bound_of(found))
     for line in table_of(found):
         click.echo(line)
@@ -76,33 +130,38 @@ def command(
         _draw(found, plot)
 
 
-def _kernels(task: Task, trials: int | None, log: str) -> dict[str, Module]:
-    """The default kernel, and the tuned one if the log has it."""
+def _kernels(
+    task: Task, trials: int | None, log: str, device: Device | None = None
+) -> dict[str, Module]:
+    """The default kernel, and the tuned one if the log has it; on the CPU or on a GPU."""
     from whet.autotune import tune
     from whet.autotune.deploy import build_from_log, kernel_name
     from whet.compiler import driver
     from whet.compiler.errors import LogError
+    from whet.measure import MeasureOptions
+    from whet.measure.gpu.identity import text_of
 
     if trials is not None:
-        tune(task, trials=trials, log=log)
+        options = MeasureOptions(flush_l2=device is not None)  # as they are compared
+        tune(task, trials=trials, log=log, device=device, options=options)
     schedule, tensors = task.instantiate()
     kernels = {"default": driver.build(schedule, tensors, task.target, name=kernel_name(task))}
     try:
-        kernels["tuned"] = build_from_log(task, log)
+        kernels["tuned"] = build_from_log(task, log, None if device is None else text_of(device))
     except LogError as error:
         why = str(error).splitlines()[0]
         click.echo(f"not tuned: {why}; --trials 200 tunes it now", err=True)
     return kernels
 
 
-def _draw(found: Any, path: str) -> None:
+def _draw(found: Comparison, path: str) -> None:
     from dataclasses import replace
 
     from whet.bench.drawing import draw
     from whet.bench.limits import levels
     from whet.bench.roofline import chart_of
 
-    each = levels()
+    each = () if found.place else levels()
     if found.threads > 1:  # each core has these for itself; the others they share
         own = [level for level in each if level.name in ("L1", "L2")]
         each = tuple(replace(v, bandwidth=v.bandwidth * found.threads) for v in own)

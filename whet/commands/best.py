@@ -37,7 +37,7 @@ def command(log: str, errors: bool) -> None:
     for row in rows:
         click.echo("  ".join(cell.ljust(n) for cell, n in zip(row, widths)).rstrip())
     for task, recorded in found:
-        failed = [t.result for t in recorded.searched if not t.result.ok]
+        failed = [t.result for t in recorded.searched if t.result.failed]
         if errors and failed:
             from whet.autotune.loop import nothing_works
             from whet.search_spaces.counted import counted

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import importlib.metadata
 import importlib.util
 import platform
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -107,24 +107,20 @@ def llvm() -> Finding:
 
 
 def nvrtc() -> Finding:
-    gives = _cuda("compiles CUDA kernels, no GPU needed: pip install nvidia-cuda-nvrtc-cu12")
-    for name in (ctypes.util.find_library("nvrtc"), "libnvrtc.so.13", "libnvrtc.so.12"):
-        if name is None:
-            continue
-        try:
-            library = ctypes.CDLL(name)
-        except OSError:
-            continue
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
-        return Finding("NVRTC", True, f"{major.value}.{minor.value}")
-    if importlib.util.find_spec("nvidia") and importlib.util.find_spec("nvidia.cuda_nvrtc"):
-        return Finding("NVRTC", True, "from the package nvidia-cuda-nvrtc")
-    return Finding("NVRTC", False, "no libnvrtc", gives)
+    from whet.compiler.codegen.cuda import library
+    from whet.compiler.errors import TargetError
+
+    try:
+        found = library.load()
+    except TargetError:
+        gives = f"compiles CUDA kernels, no GPU needed: {install_extra('nvrtc')}"
+        return Finding("NVRTC", False, "no libnvrtc", gives)
+    version, known = ".".join(map(str, found.version)), found.architectures
+    return Finding("NVRTC", True, f"{version}, sm_{known[0]} to sm_{known[-1]} ({found.path})")
 
 
 def cuda_device() -> Finding:
-    gives = _cuda("runs and measures CUDA kernels")
+    gives = "measures CUDA kernels, and runs them fast"
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -141,15 +137,18 @@ def cuda_device() -> Finding:
     return Finding("CUDA device", True, ", ".join(names))
 
 
-def _cuda(gives: str) -> str:
-    """What a part of CUDA gives, which depends on what this version of Whet compiles for."""
-    from whet.compiler.target import Target
+def emulator() -> Finding:
+    from whet.compiler import settings
 
-    return gives if "cuda" in Target.list_kinds() else f"{gives}, once Whet has CUDA (not yet)"
+    compiler = settings.cxx_compiler().split()[0]
+    if shutil.which(compiler) is None:
+        gives = "runs CUDA kernels where there is no GPU, and finds races: install g++"
+        return Finding("CUDA emulator", False, f"there is no C++ compiler {compiler!r}", gives)
+    return Finding("CUDA emulator", True, f'whet.device("cuda-emulator"), by {compiler}')
 
 
 def pycuda() -> Finding:
-    gives = _cuda(f"launches CUDA kernels: {install_extra('cuda')}")
+    gives = f"launches CUDA kernels: {install_extra('cuda')}, or scripts/build_pycuda"
     return _package("pycuda", "pycuda", gives)()
 
 
@@ -191,6 +190,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _package("Ray", "ray", 'many machines at once (workers="ray://..."): pip install ray'),
     _package("psycopg", "psycopg", 'logs in PostgreSQL: pip install "psycopg[binary]"'),
     nvrtc,
+    emulator,
     pycuda,
     cuda_device,
     _package("pandas", "pandas", "result.trials_dataframe(): {plots}"),

@@ -1,4 +1,4 @@
-"""`whet show`: the best program of a log as loops, LLVM IR or assembly."""
+"""`whet show`: the best program of a log as loops, LLVM IR, assembly, CUDA C or PTX."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from whet.db import RunRecord, TuningLog
     from whet.search_spaces import Workload
 
-WHAT = ("config", "loops", "ll", "asm")
+WHAT = ("config", "loops", "ll", "asm", "cuda", "ptx")
 
 
 @click.command("show", cls=ManyArgs)
@@ -23,6 +23,7 @@ WHAT = ("config", "loops", "ll", "asm")
 @click.option("--args", multiple=True, metavar="VALUE...", help="Its arguments.")
 @click.option("--module", help="FILE_OR_MODULE that defines the template, if it is not built in.")
 @click.option("--task", "where", help="FILE_OR_MODULE:TASK, for a task without a template.")
+@click.option("--device", help='Whose records: "cuda:1", "cuda-emulator"; default: this machine.')
 @click.option("--what", type=click.Choice(WHAT), default="loops", show_default=True)
 def command(
     log: str,
@@ -30,6 +31,7 @@ def command(
     args: tuple[str, ...],
     module: str | None,
     where: str | None,
+    device: str | None,
     what: str,
 ) -> None:
     """The best program that LOG (default: whet.db) has for a task of this machine.
@@ -43,15 +45,18 @@ def command(
     if module:
         load_module(module)
     with TuningLog(log, write=False) as opened:
-        task = load_task(where, (), None) if where else _task(opened, op, args, what == "config")
+        config_only = what == "config"
+        task = load_task(where, (), None) if where else _task(opened, op, args, device, config_only)
         if not isinstance(task, Task):
             click.echo(task)
             return
-        best = best_from_log(task, opened)
+        best = best_from_log(task, opened, device)
     click.echo(best if what == "config" else _program(task, best, what))
 
 
-def _task(log: TuningLog, op: str | None, args: tuple[str, ...], config_only: bool) -> Task | Trial:
+def _task(
+    log: TuningLog, op: str | None, args: tuple[str, ...], device: str | None, config_only: bool
+) -> Task | Trial:
     """The task that is meant; where a config is enough and its template is not here, its best."""
     from whet.autotune import create_task
     from whet.autotune.recorded import trial_of
@@ -60,7 +65,7 @@ def _task(log: TuningLog, op: str | None, args: tuple[str, ...], config_only: bo
     run = _choose(log, op, tuple(map(value, args)))
     if run.workload.template in list_templates():
         return create_task(run.workload.template, run.workload.args, run.target)
-    best = log.best(run.workload, run.target, None, run.fingerprint) if config_only else None
+    best = log.best(run.workload, run.target, device, run.fingerprint) if config_only else None
     if best is None:
         raise click.UsageError(_not_here(run.workload, config_only))
     return trial_of(best)

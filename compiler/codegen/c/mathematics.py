@@ -64,7 +64,7 @@ def call_text(w: Expressions, n: e.Call) -> Text | None:
 def _reinterpreted(w: Expressions, n: e.Call) -> Text:
     source, kind = dt.element(n.args[0].dtype), dt.element(n.dtype)
     for t in (source, kind):
-        if t in SHORT_FLOATS:
+        if t in SHORT_FLOATS and not w.d.native_short:
             raise CodegenError(
                 f"reinterpret {source} as {kind}",
                 f"{w.d.name} code holds a {t} as a float",

@@ -11,7 +11,7 @@ _INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long long"}
 
 
 class CudaDialect(Dialect):
-    """CUDA C, as NVRTC compiles it without headers but those of 16-bit floats.
+    """CUDA C behind the prelude, which has the 16-bit floats and the vectors.
 
     Args:
         wide: whether subscripts may need 64 bits.
@@ -21,11 +21,11 @@ class CudaDialect(Dialect):
     restrict = "__restrict__"
     function = "static __device__ __forceinline__"
     native_short = True
-    expanded_lanes = 4
+    expanded_lanes = 16
     library = {**LIBRARY, "rsqrt": "rsqrt", "exp10": "exp10"}
     memory = {
-        "float16": "half",
-        "bfloat16": "__nv_bfloat16",
+        "float16": "float16",
+        "bfloat16": "bfloat16",
         "float32": "float",
         "float64": "double",
         "bool": "bool",
@@ -70,12 +70,10 @@ class CudaDialect(Dialect):
         return text
 
     def rounded(self, text: str, dtype: str, use: Functions) -> str:
-        return f"{'__float2half' if dtype == 'float16' else '__float2bfloat16'}({text})"
+        return f"{dtype}({text})"
 
     def from_double(self, text: str, dtype: str, use: Functions) -> str:
-        return f"{'__double2half' if dtype == 'float16' else '__double2bfloat16'}({text})"
+        return f"{dtype}({text})"
 
     def as_float(self, text: str, dtype: str) -> str:
-        if dtype not in SHORT_FLOATS:
-            return text
-        return f"{'__half2float' if dtype == 'float16' else '__bfloat162float'}({text})"
+        return f"float({text})" if dtype in SHORT_FLOATS else text

@@ -1,7 +1,4 @@
-"""The generator of kind ``cuda``: the kernels of a lowered module as CUDA C text.
-
-The text is made and can be read and compiled; this build of Whet does not launch it.
-"""
+"""The generator of kind ``cuda``: the kernels of a module as CUDA C text."""
 
 from __future__ import annotations
 
@@ -11,11 +8,9 @@ from whet.compiler.codegen.c.functions import Functions
 from whet.compiler.codegen.cuda.dialect import CudaDialect
 from whet.compiler.codegen.cuda.kernel import CudaKernel
 from whet.compiler.errors import CodegenError
-from whet.compiler.passes.split_host_device import split_host_device
 from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.target import Target
-from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
@@ -23,21 +18,20 @@ from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.printer import Printer
 from whet.compiler.tir.rewrite import post_order_visit
 
-_LIMITS = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
-_HEADERS = {"float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h"}
+_HEAD = "// Made by Whet. Behind its prelude this is CUDA C: whet.compiler.codegen.cuda.prelude"
 
 
 def generate(mod: IRModule, target: Target) -> Artifact:
-    """The CUDA C text of a module's kernels, with no object code.
+    """The CUDA C text of a module's kernels, with no machine code: a device's is made for it.
 
     Raises:
-        CodegenError: a kernel holds what CUDA C cannot say, or more than the target has.
-        LowerError: something is computed outside all threads.
+        CodegenError: a kernel holds what CUDA C cannot say.
+        LowerError: something is computed outside all threads, or takes more than the target has.
     """
     target = target.canonical()
-    kernels = list(kernels_of(mod))
+    kernels = list(kernels_of(mod, target))
     signatures = tuple(_signature(k) for k in kernels)
-    return Artifact(b"", signatures, target.to_json(), _text(kernels, target))
+    return Artifact(b"", signatures, target.to_json(), _text(kernels))
 
 
 def source(mod: IRModule, target: Target | None = None) -> str:
@@ -46,31 +40,23 @@ def source(mod: IRModule, target: Target | None = None) -> str:
     Raises:
         CodegenError, LowerError: as :func:`generate`.
     """
-    return _text(list(kernels_of(mod)), (target or Target("cuda")).canonical())
+    return _text(list(kernels_of(mod, (target or Target("cuda")).canonical())))
 
 
-def kernels_of(mod: IRModule) -> Iterator[PrimFunc]:
-    """The kernels of a module, whether its functions are split into host and device or not."""
-    for func in mod.functions.values():
-        if func.attrs.get("calling_conv") == "kernel_launch":
-            yield func
-        elif not _is_host(func):
-            yield from split_host_device(func)[1]
+def kernels_of(mod: IRModule, target: Target) -> Iterator[PrimFunc]:
+    """The kernels of a module; one without kernels goes through the passes of ``build`` first."""
+    from whet.compiler.passes import run_build_passes
+
+    if not any(map(_is_kernel, mod.functions.values())):
+        mod = run_build_passes(mod, target)
+    return (f for f in mod.functions.values() if _is_kernel(f))
 
 
-def _is_host(func: PrimFunc) -> bool:
-    """Whether a function is the host's part that a split has left: all that it does is launch."""
-    launches = False
-
-    def visit(n: object) -> None:
-        nonlocal launches
-        launches = launches or (isinstance(n, e.Call) and n.op == "launch_kernel")
-
-    post_order_visit(func.body, visit)
-    return launches
+def _is_kernel(func: PrimFunc) -> bool:
+    return func.attrs.get("calling_conv") == "kernel_launch"
 
 
-def _text(kernels: list[PrimFunc], target: Target) -> str:
+def _text(kernels: list[PrimFunc]) -> str:
     if not kernels:
         raise CodegenError(
             "CUDA code",
@@ -78,27 +64,9 @@ def _text(kernels: list[PrimFunc], target: Target) -> str:
             "bind loops: s[...].bind(axis, te.thread_axis('threadIdx.x')); a call in an extern "
             'stage has no loops, and is the host\'s: build it for "llvm"',
         )
-    limits = {name: int(target.attrs.get(name, least)) for name, least in _LIMITS.items()}
     use = Functions(CudaDialect())
-    texts = [CudaKernel(use, k, limits).kernel_text() for k in kernels]
-    used = {name for k in kernels for name in _types(k)}
-    includes = [f"#include <{header}>" for name, header in _HEADERS.items() if name in used]
-    parts = ["// Made by Whet.", "\n".join(includes), use.text(), *texts]
-    return "\n\n".join(p for p in parts if p) + "\n"
-
-
-def _types(func: PrimFunc) -> set[str]:
-    """The element types that occur in a kernel."""
-    found = {dt.element(p.dtype) for p in func.params}
-
-    def visit(n: object) -> None:
-        if isinstance(n, e.PrimExpr) and not isinstance(n, (e.Var, e.IntImm)):
-            found.add(dt.element(n.dtype))
-        if isinstance(n, (s.Allocate, s.AllocateConst, s.DeclBuffer, s.BufferStore)):
-            found.add(n.buffer.dtype)
-
-    post_order_visit(func.body, visit)
-    return found
+    texts = [CudaKernel(use, k).kernel_text() for k in kernels]
+    return "\n\n".join(p for p in (_HEAD, use.text(), *texts) if p) + "\n"
 
 
 def _signature(func: PrimFunc) -> KernelSignature:

@@ -1,4 +1,4 @@
-"""Vector loads and stores: where they are aligned, and by which type they go.
+"""Vector loads and stores: how many elements go at once, and as what.
 
 CUDA moves 2, 4, 8 or 16 bytes at once where the address is a multiple of as much. Memory of the
 device, and a shared buffer, begins at such an address; an index is one where each of its terms is.
@@ -6,9 +6,11 @@ device, and a shared buffer, begins at such an address; an index is one where ea
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from whet.compiler.arith import Analyzer
+from whet.compiler.codegen.cuda.lanes import lane_form, multiple_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
@@ -17,44 +19,47 @@ from whet.compiler.tir.rewrite import TABLE
 
 #: the most bytes that one instruction moves
 MOST_BYTES = 16
-_TYPES = {
-    "float32": "float",
-    "int32": "int",
-    "uint32": "uint",
-    "float64": "double",
-    "int64": "longlong",
-    "uint64": "ulonglong",
-}
-_SHORT = {"float16": "half2", "bfloat16": "__nv_bfloat162"}
-_BY_BYTES = {2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}
 
 
-def component_type(dtype: str, lanes: int) -> str | None:
-    """The type with members x, y.. that holds ``lanes`` elements; None where there is none."""
-    if dtype in _SHORT:
-        return _SHORT[dtype] if lanes == 2 else None
-    if dtype not in _TYPES or lanes not in (2, 4) or lanes * dt.itemsize(dtype) > MOST_BYTES:
-        return None
-    return f"{_TYPES[dtype]}{lanes}"
+def vector_type(dtype: str, lanes: int) -> str:
+    """The prelude's name of a vector, e.g. ``float32x4``; lanes: 2, 4, 8 or 16."""
+    return f"{dt.element(dtype)}x{lanes}"
 
 
-def copy_type(dtype: str, lanes: int) -> str | None:
-    """A type that moves ``lanes`` elements as they are; None where there is none."""
-    return component_type(dtype, lanes) or _BY_BYTES.get(lanes * dt.itemsize(dtype))
+def piece_lanes(buffer: Buffer, index: e.PrimExpr, analyzer: Analyzer) -> int:
+    """How many consecutive elements go at once; 1 where they go one by one.
 
-
-def is_aligned(buffer: Buffer, index: e.PrimExpr, analyzer: Analyzer) -> bool:
-    """Whether a vector of consecutive elements surely stands at a multiple of its size."""
-    if not isinstance(index, e.Ramp) or index.stride != 1:
-        return False
-    size = index.lanes * dt.itemsize(buffer.dtype)
-    if size > MOST_BYTES or buffer.data_alignment % size != 0:
-        return False
+    It divides the vector's lanes.
+    """
+    form = lane_form(index)
+    if form is None or form[1] != 1:
+        return 1
     if buffer.storage_scope != "global" and not buffer.storage_scope.startswith("shared"):
-        return False  # registers have no address
-    form = analyzer.affine(index.base)
-    numbers = [form.const, *(factor for _, factor in form.terms.values())]
-    return all(n % index.lanes == 0 for n in numbers)
+        return 1  # registers have no address
+    lanes, size = dt.lanes(index.dtype), dt.itemsize(buffer.dtype)
+    for piece in (16, 8, 4, 2):
+        bytes_moved = piece * size
+        if lanes % piece or bytes_moved > MOST_BYTES or buffer.data_alignment % bytes_moved:
+            continue
+        if multiple_of(form[0], piece, analyzer) and multiple_of(
+            buffer.elem_offset, piece, analyzer
+        ):
+            return piece
+    return 1
+
+
+def block_lanes(value: e.PrimExpr, dtype: str) -> int:
+    """Lanes of a vector that are written together: the shortest type fills what moves at once."""
+    sizes = [dt.itemsize(dtype), *(dt.itemsize(x.buffer.dtype) for x in vector_loads(value))]
+    return MOST_BYTES // min(sizes)
+
+
+def vector_loads(n: e.PrimExpr) -> Iterator[e.BufferLoad]:
+    """The loads of vectors in a value."""
+    if isinstance(n, e.BufferLoad) and dt.lanes(n.dtype) > 1:
+        yield n
+    for x in TABLE[type(n)][0](n):
+        yield from vector_loads(x)
 
 
 def can_part(n: e.PrimExpr) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,23 +41,12 @@ def bind(sig: KernelSignature, args: Sequence[object]) -> Slots:
     Raises:
         ArgumentError: the kernel cannot take them; the message says which and why.
     """
-    if len(args) != len(sig.params):
-        given, takes = len(args), len(sig.params)
-        raise ArgumentError(
-            f"{sig.name}()",
-            f"{given} argument{'s' * (given != 1)} given, it takes {takes}: "
-            f"num_args should be {takes}",
-            lambda: wants_all(sig),
-        )
+    check_count(sig, len(args))
     checked: list[Any] = []
     for i, (p, arg) in enumerate(zip(sig.params, args)):
-        one = _array(sig, i, p, arg) if isinstance(p, BufferParam) else _number(sig, i, p, arg)
+        one = _array(sig, i, p, arg) if isinstance(p, BufferParam) else number(sig, i, p, arg)
         checked.append(one)
-    symbols = _symbols(sig, checked)
-    for i, p in enumerate(sig.params):
-        if isinstance(p, BufferParam):
-            _check_shape(sig, i, p, checked[i], symbols)
-            _check_strides(sig, i, p, checked[i], symbols)
+    symbols = check_together(sig, checked)
     values: list[tuple[Any, Any]] = []
     for p, one in zip(sig.params, checked):
         if isinstance(p, BufferParam):
@@ -66,6 +55,43 @@ def bind(sig: KernelSignature, args: Sequence[object]) -> Slots:
             values.append(_slot(p.dtype, one))
     values += [(ctypes.c_int64, symbols[s]) for s in sig.symbols]
     return Slots(values, checked)
+
+
+def check_count(sig: KernelSignature, given: int) -> None:
+    """Refuse another number of arguments than a kernel takes.
+
+    Raises:
+        ArgumentError: it is another.
+    """
+    takes = len(sig.params)
+    if given != takes:
+        raise ArgumentError(
+            f"{sig.name}()",
+            f"{given} argument{'s' * (given != 1)} given, it takes {takes}: "
+            f"num_args should be {takes}",
+            lambda: wants_all(sig),
+        )
+
+
+def check_together(sig: KernelSignature, checked: Sequence[Any]) -> dict[str, int]:
+    """Check shapes and strides of arguments that are right each by itself.
+
+    Args:
+        sig: the kernel's parameters.
+        checked: an array that describes itself as numpy's do, or a number, for each.
+
+    Returns:
+        The values of the symbols.
+
+    Raises:
+        ArgumentError: an extent or a stride is another than the kernel expects.
+    """
+    symbols = _symbols(sig, checked)
+    for i, p in enumerate(sig.params):
+        if isinstance(p, BufferParam):
+            _check_shape(sig, i, p, checked[i], symbols)
+            _check_strides(sig, i, p, checked[i], symbols)
+    return symbols
 
 
 class SlowCall:
@@ -83,12 +109,7 @@ class SlowCall:
         self._keep = keep
 
     def __call__(self, *args: object, **named: object) -> None:
-        if named:
-            raise ArgumentError(
-                f"{self._sig.name}({', '.join(f'{name}=...' for name in named)})",
-                "a kernel takes its arguments in order, without names",
-                lambda: wants_all(self._sig),
-            )
+        check_unnamed(self._sig, named)
         code = self._repeat(1, bind(self._sig, args).argv)
         if code:
             self.failed(code)
@@ -101,7 +122,29 @@ class SlowCall:
         raise error
 
 
-def _fail(sig: KernelSignature, i: int, why: str, passed: object) -> ArgumentError:
+def check_unnamed(sig: KernelSignature, named: Mapping[str, object]) -> None:
+    """Refuse arguments that are given by name.
+
+    Raises:
+        ArgumentError: there are some.
+    """
+    if named:
+        raise ArgumentError(
+            f"{sig.name}({', '.join(f'{name}=...' for name in named)})",
+            "a kernel takes its arguments in order, without names",
+            lambda: wants_all(sig),
+        )
+
+
+def wrong(sig: KernelSignature, i: int, why: str, passed: object) -> ArgumentError:
+    """The error that says why a kernel cannot take an argument.
+
+    Args:
+        sig: the kernel's parameters.
+        i: which argument.
+        why: why not.
+        passed: what was passed.
+    """
     p = sig.params[i]
     return ArgumentError(
         f"{sig.name}(), argument {i} ({p.name})",
@@ -123,27 +166,42 @@ def _array(sig: KernelSignature, i: int, p: BufferParam, arg: object) -> np.ndar
     array = as_numpy(arg)
     if array is None:
         why = f"a {type(arg).__name__} is not an array: expect arg[{i}] to be a pointer to one"
-        raise _fail(sig, i, why, arg)
-    wanted = abi.numpy_dtype(p.dtype)
-    if array.dtype != wanted:
-        raise _fail(sig, i, f"{p.name}.dtype is {array.dtype}, expected {p.dtype}", array)
-    if array.ndim != len(p.shape):
-        why = f"{p.name}.ndim is {array.ndim}, expected {len(p.shape)}"
-        raise _fail(sig, i, why, array)
-    if not p.strides and not array.flags.c_contiguous:
-        why = f"{p.name}.strides are not row-major, expected a compact array"
-        if p.written:
-            raise _fail(sig, i, f"{why}: the kernel writes it in place", array)
-        raise _fail(sig, i, f"{why}: pass np.ascontiguousarray(...) of it", array)
+        raise wrong(sig, i, why, arg)
+    check_alone(sig, i, p, array)
     if not array.flags.aligned:
-        why = f"its data is not aligned to {wanted.alignment} bytes: pass a copy of it"
-        raise _fail(sig, i, why, array)
-    if p.written and not array.flags.writeable:
-        raise _fail(sig, i, "the kernel writes it, but it is read-only", array)
+        alignment = abi.numpy_dtype(p.dtype).alignment
+        why = f"its data is not aligned to {alignment} bytes: pass a copy of it"
+        raise wrong(sig, i, why, array)
     return array
 
 
-def _number(sig: KernelSignature, i: int, p: ScalarParam, arg: object) -> Any:
+def check_alone(sig: KernelSignature, i: int, p: BufferParam, array: np.ndarray) -> None:
+    """Check dtype, rank, compactness and writability of an argument.
+
+    Raises:
+        ArgumentError: the kernel cannot take it.
+    """
+    wanted = abi.numpy_dtype(p.dtype)
+    if array.dtype != wanted:
+        raise wrong(sig, i, f"{p.name}.dtype is {array.dtype}, expected {p.dtype}", array)
+    if array.ndim != len(p.shape):
+        why = f"{p.name}.ndim is {array.ndim}, expected {len(p.shape)}"
+        raise wrong(sig, i, why, array)
+    if not p.strides and not array.flags.c_contiguous:
+        why = f"{p.name}.strides are not row-major, expected a compact array"
+        if p.written:
+            raise wrong(sig, i, f"{why}: the kernel writes it in place", array)
+        raise wrong(sig, i, f"{why}: pass np.ascontiguousarray(...) of it", array)
+    if p.written and not array.flags.writeable:
+        raise wrong(sig, i, "the kernel writes it, but it is read-only", array)
+
+
+def number(sig: KernelSignature, i: int, p: ScalarParam, arg: object) -> Any:
+    """An argument as the number that a kernel takes.
+
+    Raises:
+        ArgumentError: it is none, or out of the dtype's range.
+    """
     if isinstance(arg, np.ndarray) and arg.ndim == 0:
         arg = arg[()]
     if isinstance(arg, np.generic):
@@ -151,18 +209,18 @@ def _number(sig: KernelSignature, i: int, p: ScalarParam, arg: object) -> Any:
     if p.dtype == "bool":
         if isinstance(arg, bool):
             return arg
-        raise _fail(sig, i, f"it takes True or False: expect arg[{i}] to be bool", arg)
+        raise wrong(sig, i, f"it takes True or False: expect arg[{i}] to be bool", arg)
     if "int" in p.dtype:
         if not isinstance(arg, int):
             why = f"it takes a whole number ({p.dtype}): expect arg[{i}] to be int"
-            raise _fail(sig, i, why, arg)
+            raise wrong(sig, i, why, arg)
         limits = np.iinfo(p.dtype)
         if not limits.min <= arg <= limits.max:
-            raise _fail(sig, i, f"{p.dtype} reaches from {limits.min} to {limits.max}", arg)
+            raise wrong(sig, i, f"{p.dtype} reaches from {limits.min} to {limits.max}", arg)
         return int(arg)
     if isinstance(arg, int | float):
         return float(arg)
-    raise _fail(sig, i, f"it takes a number ({p.dtype}): expect arg[{i}] to be float", arg)
+    raise wrong(sig, i, f"it takes a number ({p.dtype}): expect arg[{i}] to be float", arg)
 
 
 def _slot(dtype: str, value: Any) -> tuple[Any, Any]:
@@ -199,7 +257,7 @@ def _check_strides(
             continue
         origin = _origin(step, symbols)
         why = f"{p.name}.strides[{d}] is {given} bytes, expected {wanted}{origin}"
-        raise _fail(sig, i, why, array)
+        raise wrong(sig, i, why, array)
 
 
 def _origin(dim: int | str, symbols: dict[str, int]) -> str:
@@ -219,4 +277,4 @@ def _check_shape(
             continue
         given = array.shape[d]
         why = f"{p.name}.shape[{d}] is {given}, expected {wanted}{_origin(dim, symbols)}"
-        raise _fail(sig, i, why, array)
+        raise wrong(sig, i, why, array)

@@ -80,15 +80,21 @@ class Epilogue:
         return dtype
 
     def apply(
-        self, data: Tensor, channel_axis: int | Sequence[int], name: str = "out"
+        self,
+        data: Tensor,
+        channel_axis: int | Sequence[int],
+        name: str = "out",
+        stored: str | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """``data`` after the steps, as one stage; ``data`` itself if there is none.
+        """``data`` after the steps, as one stage; ``data`` itself if there is nothing to do.
 
         Args:
             data: a tensor of floats.
             channel_axis: the axis that a bias has a number for; several, outermost first, where
                 the layout splits the channels. A bias has one dimension all the same.
             name: of the stage.
+            stored: the type of the operands and of the result where that is not ``data``'s, in
+                which the steps are computed: sums in float32 of numbers stored in float16.
 
         Returns:
             The result, and the placeholders that the steps have brought, in their order.
@@ -96,7 +102,8 @@ class Epilogue:
         Raises:
             ArgumentError: there is no such axis, or the elements are no floats.
         """
-        if not self.steps:
+        dtype = stored or data.dtype
+        if not self.steps and dtype == data.dtype:
             return data, []
         asked = f"epilogue {self.steps} of {data}"
         if not dt.is_float(data.dtype):
@@ -104,7 +111,6 @@ class Epilogue:
         given = [channel_axis] if isinstance(channel_axis, int) else list(channel_axis)
         axes = [one_axis(k, data.ndim, asked) for k in given]
         brought: list[Tensor | None] = []
-        dtype = data.dtype
         for one in self.steps:
             brought.append(_operand(one, data, axes, dtype))
             dtype = str(one[1]) if one[0] == "cast" else dtype
@@ -113,7 +119,7 @@ class Epilogue:
             x = data(*i)
             for one, operand in zip(self.steps, brought):
                 x = _applied(one, x, operand, i, axes, data)
-            return x
+            return x.astype(dtype) if x.dtype != dtype else x
 
         kind = tag.BROADCAST if "bias" in self.steps else tag.ELEMWISE
         out = te.compute(data.shape, element, name=name, tag=kind)
@@ -163,11 +169,11 @@ def _applied(
             return x.astype(step[1])
         return ops.maximum(ops.minimum(x, te.const(step[2], x.dtype)), te.const(step[1], x.dtype))
     if step == "residual":
-        return x + operand(*i)
+        return x + operand(*i).astype(x.dtype)
     channel = i[axes[0]]
     for k in axes[1:]:
         channel = channel * data.shape[k] + i[k]
-    return x + operand(channel)
+    return x + operand(channel).astype(x.dtype)
 
 
 __all__ = ["Epilogue"]

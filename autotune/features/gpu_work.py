@@ -1,0 +1,203 @@
+"""What the kernels of a batch do on a GPU, from their loops alone: the static model's input."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whet.autotune.features.arithmetic import KINDS
+from whet.autotune.features.batch import Batch
+from whet.autotune.features.counts import Counts
+from whet.autotune.features.nests import BLOCK, SERIAL, THREAD, UNROLLED, VIRTUAL
+from whet.autotune.features.program import GLOBAL, LOCAL, SHARED
+from whet.measure.gpu.counts import KEPT, L2_SHARE, OWN_REGISTERS, STEP
+from whet.measure.gpu.model import ARITHMETIC_CYCLES, WARP, Work
+from whet.measure.gpu.operations import DIVISION
+from whet.measure.gpu.specs import GpuSpec
+
+SECTOR, LINE, BANKS, WORD = 32.0, 128.0, 32.0, 4.0
+_FMA, _ADD, _MUL, _DIV, _SPECIAL = (KINDS.index(k) for k in ("fma", "add", "mul", "div", "special"))
+UNEVEN = 2.0
+"""Passes of accesses whose index is made by divisions: they seldom meet in one bank."""
+FUNCTION = 4.0
+"""Multiply-adds of a special function, beside the hardware's part of it."""
+
+
+class GpuWork:
+    """The kernels of a batch; K kernels, S statements, Q accesses.
+
+    Attributes:
+        candidate: (K,) whose kernel it is, ascending.
+        work: each field (K,).
+        local_bytes: (K,) of a thread.
+        instructions: (Q,) loads and stores of warps.
+        lane_bytes: (Q,) bytes that a thread asks for at once.
+        sectors, least_sectors: (Q,) 32-byte sectors that a warp touches with one, and would touch
+            if its lanes asked for neighbours.
+        wavefronts: (Q,) passes through shared memory.
+        is_global, is_shared: (Q,) where it goes, 1 or 0.
+    """
+
+    VIRTUAL = VIRTUAL
+
+    def __init__(self, b: Batch, c: Counts, spec: GpuSpec) -> None:
+        self._b, self._c, self._spec = b, c, spec
+        self._kernels()
+        self._accesses()
+        self._resources()
+        self.work = self._work()
+
+    def longest(self, seconds: np.ndarray) -> np.ndarray:
+        """(n,) each candidate's kernel that takes longest, the first of equals."""
+        order = np.lexsort((np.arange(len(seconds)), -seconds, self.candidate))
+        first = np.searchsorted(self.candidate[order], np.arange(self._b.n))
+        return order[first]
+
+    def _kernels(self) -> None:
+        """Number the kernels: statements of one candidate that are attached in one root."""
+        b = self._b
+        key = b.candidate * 128 + b.root
+        found, self._of = np.unique(key, return_inverse=True)
+        self.candidate = found // 128
+
+    def _total(self, of_statements: np.ndarray) -> np.ndarray:
+        return np.bincount(self._of, of_statements, len(self.candidate))
+
+    def _most(self, of_statements: np.ndarray) -> np.ndarray:
+        out = np.zeros(len(self.candidate))
+        np.maximum.at(out, self._of, of_statements)
+        return out
+
+    def _accesses(self) -> None:
+        b, c = self._b, self._c
+        of = b.statement
+        self.instructions = c.executed * b.times / WARP
+        self.is_global = (b.place == GLOBAL).astype(float)
+        self.is_shared = (b.place == SHARED).astype(float)
+        wide = np.where(c.by_vector == 1, np.minimum(c.lanes[of], c.width[of]), 1.0)
+        self.lane_bytes = b.bytes * wide
+        step, extent = self._by_lane()
+        # Lanes along x, then along y, until a warp is full.
+        nx = np.minimum(extent[:, 0], WARP)
+        ny = np.minimum(np.maximum(WARP / nx, 1.0), extent[:, 1])
+        sx, sy = step[:, 0] * b.bytes, step[:, 1] * b.bytes
+        self.sectors = _pieces(nx, sx, ny, sy, self.lane_bytes, SECTOR)
+        self.lines = _pieces(nx, sx, ny, sy, self.lane_bytes, LINE)
+        self.least_sectors = np.maximum(nx * ny * self.lane_bytes / SECTOR, 1.0)
+        self.least_sectors = np.minimum(self.least_sectors, self.sectors)
+        apart = np.where(sx > 0, nx, 1.0) * np.where(sy > 0, ny, 1.0)
+        conflict = _conflict(nx, sx / WORD, np.maximum(self.lane_bytes / WORD, 1.0))
+        conflict = np.where(self._even(step[:, 0]), conflict, np.minimum(conflict, UNEVEN))
+        passes = np.maximum(apart * self.lane_bytes / LINE, 1.0) * conflict
+        self.wavefronts = self.instructions * np.minimum(passes, WARP) * self.is_shared
+
+    def _even(self, step: np.ndarray) -> np.ndarray:
+        """(Q,) whether all steps along threadIdx.x are alike: no division is in the index."""
+        b = self._b
+        mine = b.lane[b.statement] == 1
+        far = np.where(mine[:, None, :], b.far, 0.0).sum(axis=(1, 2))
+        one = np.where(mine[:, None, :], np.abs(b.step), 0.0).sum(axis=(1, 2))
+        extent = np.where(mine, b.extent[b.statement], 1.0).prod(axis=1)
+        return far >= one * (extent - 1)
+
+    def _by_lane(self) -> tuple[np.ndarray, np.ndarray]:
+        """(Q, 2) how far a step along threadIdx.x and y moves an access, and their extents."""
+        b, c = self._b, self._c
+        lane = b.lane[b.statement]
+        step, extent = [], []
+        for axis in (1, 2):
+            mine = lane == axis
+            step.append(np.abs(np.where(mine, c.flat, 0.0)).max(axis=1))
+            extent.append(np.where(mine, b.extent[b.statement], 1.0).prod(axis=1))
+        return np.stack(step, axis=1), np.stack(extent, axis=1)
+
+    def _resources(self) -> None:
+        b = self._b
+        held = b.region.prod(axis=1) * b.itemsize
+        # Virtual threads of one thread keep what they have side by side.
+        virtual = np.where(b.kind == VIRTUAL, b.extent, 1.0).prod(axis=1)
+        self.local_bytes = self._total(np.where(b.scope == LOCAL, held * virtual, 0.0))
+        self._shared_bytes = self._total(np.where(b.scope == SHARED, held, 0.0))
+
+    def _work(self) -> Work:
+        b, c = self._b, self._c
+        root = b.root == (np.arange(len(b.candidate)) - self._first())
+        blocks = self._most(np.where(b.kind == BLOCK, b.extent, 1.0).prod(axis=1))
+        threads = self._most(np.where(b.kind == THREAD, b.extent, 1.0).prod(axis=1))
+        ops = b.operations * c.runs[:, None]
+        fma = ops[:, _FMA] + ops[:, _ADD] + ops[:, _MUL]
+        fma = fma + DIVISION * ops[:, _DIV] + FUNCTION * ops[:, _SPECIAL]
+        double = (b.itemsize >= 8) & root
+        passes = self.instructions * np.maximum(self.lines, self.sectors / 4) * self.is_global
+        l2 = self.instructions * self.sectors * SECTOR * self.is_global
+        issued = c.per_statement(self.instructions * (b.place != LOCAL))
+        issued = issued + c.loop_steps * STEP / WARP
+        inner = np.where((b.kind == SERIAL) & ~c.block, b.extent, 1.0)
+        around = np.where(b.own.astype(bool), 1.0, inner).prod(axis=1)
+        shared = b.scope == SHARED
+        phases = self._most(np.where(shared, around, 1.0))
+        per_thread = c.runs / (blocks * threads)[self._of]
+        chain = per_thread / np.minimum(np.maximum(c.accumulators, 1.0), ARITHMETIC_CYCLES)
+        in_flight = c.per_statement(self._together() * self.is_global * ~self._stores())
+        return Work(
+            blocks=blocks,
+            threads=threads,
+            registers=np.minimum(OWN_REGISTERS + self.local_bytes / 4, 255.0),
+            shared_bytes=self._shared_bytes,
+            instructions=self._total(issued + ops.sum(axis=1) / WARP),
+            fma32=self._total(np.where(double, 0.0, fma)),
+            fma64=self._total(np.where(double, fma, 0.0)),
+            special=self._total(ops[:, _SPECIAL] + ops[:, _DIV]),
+            wavefronts=self._total(c.per_statement(self.wavefronts + passes)),
+            l2_bytes=self._total(c.per_statement(l2)),
+            memory_bytes=self._total(c.per_statement(self._memory(l2))),
+            phases=phases,
+            barriers=self._total(np.where(shared, around, 0.0)),
+            chain=self._most(chain),
+            in_flight=self._most(in_flight),
+        )
+
+    def _together(self) -> np.ndarray:
+        """(Q,) bytes that a thread asks for before it waits: those of one step of its last loop."""
+        b = self._b
+        serial = (b.kind == SERIAL) & (b.extent > 1)
+        after = ~np.logical_or.accumulate(serial[:, ::-1], axis=1)[:, ::-1]
+        written = np.where(after & (b.kind == UNROLLED), b.extent, 1.0).prod(axis=1)
+        return np.minimum(written, KEPT)[b.statement] * self.lane_bytes
+
+    def _first(self) -> np.ndarray:
+        """(S,) the number of the first statement of each one's candidate."""
+        return np.searchsorted(self._b.candidate, self._b.candidate)
+
+    def _stores(self) -> np.ndarray:
+        return self._b.stores.astype(bool)
+
+    def _memory(self, l2: np.ndarray) -> np.ndarray:
+        """(Q,) bytes from and to the memory: what the L2 cache does not hold is fetched again."""
+        unique = self._c.elements[:, 0] * self._b.bytes * self.is_global
+        small = unique <= self._spec.l2_bytes * L2_SHARE
+        return np.where(small, np.minimum(unique, l2), np.minimum(l2, np.sqrt(unique * l2)))
+
+
+def _pieces(
+    nx: np.ndarray,
+    sx: np.ndarray,
+    ny: np.ndarray,
+    sy: np.ndarray,
+    nbytes: np.ndarray,
+    size: float,
+) -> np.ndarray:
+    """Pieces of memory of ``size`` bytes that a warp touches: ``nx`` lanes ``sx`` bytes apart."""
+    run = np.maximum((nx - 1) * sx + nbytes, nbytes)
+    row = np.where(sx <= size, np.maximum(run / size, 1.0), nx * np.maximum(nbytes / size, 1.0))
+    row = np.where(sx == 0, np.maximum(nbytes / size, 1.0), row)
+    whole = np.maximum(((ny - 1) * sy + run) / size, 1.0)
+    many = np.minimum(np.where(sy == 0, row, ny * row), np.where(sy == 0, row, whole * nx))
+    dense = (sy > 0) & (sy <= run)
+    return np.where(dense, np.maximum(whole, 1.0), np.maximum(many, 1.0))
+
+
+def _conflict(nx: np.ndarray, words: np.ndarray, wide: np.ndarray) -> np.ndarray:
+    """How many lanes along x, of ``wide`` words each, ask for different words of one bank."""
+    step = np.round(words / wide).astype(np.int64)
+    banks = np.maximum(np.round(BANKS / wide), 1.0).astype(np.int64)
+    return np.where(words > wide, np.minimum(np.gcd(step, banks), nx), 1.0)

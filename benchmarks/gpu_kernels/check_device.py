@@ -1,0 +1,52 @@
+"""The device that the checks run on: a GPU, the emulator, or a library in the driver's place."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import whet
+
+if TYPE_CHECKING:
+    from whet.compiler.runtime.device import Device
+
+STAND_IN = "stand-in"
+"""pycuda on a library that runs kernels in the emulator: all of the runtime but the driver."""
+
+
+def is_gpu(name: str) -> bool:
+    """Whether it is a real one, which large shapes and times are for."""
+    return name.startswith("cuda:")
+
+
+def device_of(name: str) -> Device:
+    """The device of a name, ready in this process.
+
+    Args:
+        name: ``"cuda:0"``, ``"cuda-emulator"``, ``"stand-in"``.
+
+    Raises:
+        TargetError: there is no such device.
+    """
+    if name != STAND_IN:
+        return whet.device(name)
+    from whet.compiler.emulator.compile import compile_emulated
+    from whet.compiler.runtime.gpu.driver import use_driver
+    from whet.compiler.runtime.gpu.pycuda_driver import PycudaDriver
+
+    def compiled(source: str, arch: str) -> bytes:
+        return compile_emulated(source, checks=True).read_bytes()
+
+    use_driver("cuda", PycudaDriver(compile=compiled))
+    return whet.cuda(0)
+
+
+def environment_of(name: str) -> dict[str, str]:
+    """The environment of a process that uses the device."""
+    if name != STAND_IN:
+        return dict(os.environ)
+    from whet.compiler.emulator.standin import folder
+
+    known = os.environ.get("LD_LIBRARY_PATH")
+    place = str(folder())
+    return {**os.environ, "LD_LIBRARY_PATH": f"{place}:{known}" if known else place}

@@ -1,0 +1,171 @@
+"""Checks the kernels of one template on a device against numpy; says what it found as JSON.
+
+    python benchmarks/gpu_kernels/check_kernels.py softmax --device cuda:0 --dtype float32
+
+A process of its own: a kernel that takes the device's context down takes this process, and nothing
+else. For each shape it checks the default config, and then configs at random until its time is up.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+from whet.bench.turns import library_threads
+
+library_threads(1)
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from check_cases import cases
+from check_device import device_of
+
+import whet
+from whet.bench.arguments import arrays_of
+from whet.bench.gpu.contest import on_device
+from whet.bench.gpu.right import error_of
+from whet.bench.references import expected
+from whet.compiler.errors import PrunedError, WhetError
+from whet.compiler.runtime.device import Device
+
+DRAWS = 50
+"""Configs at random that are tried for one that the device can run."""
+
+
+Check = Callable[[Any], bool]
+"""Checks a config, None for the default one; returns whether the device could run it at all."""
+
+
+@dataclass
+class Found:
+    """What was checked.
+
+    Attributes:
+        kernels: how many ran and were right.
+        worst: the largest error, as a part of the largest number.
+        pruned: configs that no device of this kind could run.
+        failed: shape, config and error of what went wrong.
+    """
+
+    kernels: int = 0
+    worst: float = 0.0
+    pruned: int = 0
+    failed: list[str] = field(default_factory=list)
+
+
+class Checker:
+    """Checks kernels on one device.
+
+    Args:
+        device: which.
+        target: what they are built for.
+        seed: of the configs that are drawn.
+    """
+
+    def __init__(self, device: Device, target: str, seed: int = 0) -> None:
+        self._device, self._target = device, target
+        self._rng = np.random.default_rng(seed)
+        self.found = Found()
+
+    def prepare(self, template: str, args: tuple[Any, ...]) -> tuple[Check, Callable[[], Any]]:
+        """Two functions: one checks a config of a task, the other draws one at random."""
+        task = whet.create_task(template, args=args, target=self._target)
+        arrays = arrays_of(task)
+        right = expected(task, arrays.inputs)
+        assert right is not None, f"{template} has no reference"
+        there = on_device(self._device, arrays)
+
+        def check(config: Any) -> bool:
+            try:
+                schedule, tensors = task.instantiate(config)
+                kernel = whet.build(schedule, tensors, task.target)
+            except PrunedError:
+                self.found.pruned += 1
+                return False
+            for value, array, computed in zip(arrays.values, there, arrays.computed):
+                if computed:
+                    array.copyfrom(value)
+            kernel(*there)
+            self._device.sync()
+            outputs = [a.numpy() for a, computed in zip(there, arrays.computed) if computed]
+            self.found.worst = max(self.found.worst, error_of(str(task.workload), outputs, right))
+            self.found.kernels += 1
+            return True
+
+        def draw() -> Any:
+            space = task.config_space
+            return space.decode(space.valid_points.sample(self._rng, 1)[0])
+
+        return check, draw
+
+    def one(self, what: str, check: Check, config: Any) -> None:
+        """Check one config; what goes wrong is kept, and the next one is checked."""
+        try:
+            check(config)
+        except WhetError as error:
+            chosen = "default config" if config is None else str(config)
+            self.found.failed.append(f"{what}, {chosen}: {error}")
+
+
+def checked(
+    template: str, dtype: str, device: Device, target: str, seconds: float, large: bool, seed: int
+) -> Found:
+    """Check a template's kernels of one dtype.
+
+    Args:
+        template: its name.
+        dtype: of the tensors.
+        device: where they run.
+        target: what they are built for.
+        seconds: after so many no further config is drawn; default configs are all checked.
+        large: whether the shapes of models are among the cases.
+        seed: of the configs that are drawn.
+    """
+    until = time.monotonic() + seconds
+    checker = Checker(device, target, seed)
+    ready = []
+    for args in cases(template, dtype, large):
+        check, draw = checker.prepare(template, args)
+        checker.one(f"{template}{args}", check, None)
+        ready.append((args, check, draw))
+    for k in range(DRAWS * len(ready)):
+        if time.monotonic() > until:
+            break
+        args, check, draw = ready[k % len(ready)]
+        checker.one(f"{template}{args}", check, draw())
+    return checker.found
+
+
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("template")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--target", default="cuda")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--large", action="store_true", help="the shapes of models, too")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Check what the command line names, and print what was found as one line of JSON."""
+    asked = parsed()
+    found = checked(
+        asked.template, asked.dtype, device_of(asked.device), asked.target, asked.seconds,
+        asked.large, asked.seed,
+    )  # fmt: skip
+    print(json.dumps(asdict(found)))
+
+
+if __name__ == "__main__":
+    main()

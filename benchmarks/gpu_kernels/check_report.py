@@ -1,0 +1,120 @@
+"""The list of what was checked: a line each, its state, its seconds, and what was found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
+SHOWN = 200
+"""Characters of a line of the report."""
+
+
+class Skipped(Exception):
+    """It cannot be checked here; the text says why."""
+
+
+class Failed(Exception):
+    """It is not as it should be; the first line says what, the rest how it came out."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that was checked.
+
+    Attributes:
+        name: what.
+        state: ``"PASS"``, ``"FAIL"`` or ``"SKIP"``.
+        seconds: how long it took.
+        said: what was found, or why not; the first line is shown.
+    """
+
+    name: str
+    state: str
+    seconds: float
+    said: str
+
+    def __str__(self) -> str:
+        first = (self.said.strip().splitlines() or [""])[0]
+        return f"{self.state}  {self.name:36s} {self.seconds:6.1f} s  {first[:SHOWN]}"
+
+
+class Report:
+    """What was checked so far.
+
+    Args:
+        minutes: after so many nothing new is begun.
+        items: what was checked before.
+        began: when it all began, as :func:`time.time`; None: now.
+    """
+
+    def __init__(
+        self, minutes: float, items: tuple[Item, ...] = (), began: float | None = None
+    ) -> None:
+        self.began = time.time() if began is None else began
+        self.until = self.began + 60 * minutes
+        self.items = list(items)
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left; 0 when the time is over."""
+        return max(self.until - time.time(), 0.0)
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything went wrong."""
+        return any(item.state == FAIL for item in self.items)
+
+    def add(self, name: str, state: str, seconds: float, said: str) -> None:
+        """Note something, and show it at once."""
+        self.items.append(Item(name, state, seconds, said))
+        print(self.items[-1], flush=True)
+
+    def run(self, name: str, check: Callable[[], str]) -> None:
+        """Check one thing; whatever it raises is a line, too, and the rest is still checked."""
+        if not self.left:
+            self.add(name, SKIP, 0.0, "no time was left")
+            return
+        start = time.time()
+        try:
+            state, said = PASS, check()
+        except Skipped as why:
+            state, said = SKIP, str(why)
+        except Failed as why:
+            state, said = FAIL, str(why)
+        except Exception as error:
+            state, said = FAIL, f"{type(error).__name__}: {error}"
+        self.add(name, state, time.time() - start, said)
+
+    def summary(self) -> list[str]:
+        """How many of each, and the whole text of what failed."""
+        count = {s: sum(item.state == s for item in self.items) for s in (PASS, FAIL, SKIP)}
+        spent = time.time() - self.began
+        lines = [
+            f"{count[PASS]} passed, {count[FAIL]} failed, {count[SKIP]} skipped; {spent:.0f} s"
+        ]
+        for item in self.items:
+            if item.state == FAIL:
+                lines += ["", f"FAILED {item.name}", *("  " + v for v in item.said.splitlines())]
+        return lines
+
+    def to_json(self) -> dict[str, object]:
+        """All of it."""
+        return {"items": [asdict(item) for item in self.items], "seconds": time.time() - self.began}
+
+
+def read_items(data: dict) -> tuple[Item, ...]:
+    """The items of :meth:`Report.to_json`."""
+    return tuple(Item(**item) for item in data["items"])
+
+
+def tail(text: str, lines: int = 40) -> str:
+    """The end of a program's output."""
+    return "\n".join(text.strip().splitlines()[-lines:])
+
+
+def here() -> Path:
+    """The folder of these checks."""
+    return Path(__file__).resolve().parent

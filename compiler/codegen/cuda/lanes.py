@@ -1,0 +1,78 @@
+"""Vectors that are one value in all lanes: conditions that hold for all lanes or for none.
+
+A vector that begins at a multiple of its length lies on one side of each such multiple, so that a
+tile's edge need not be looked at lane by lane.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from whet.compiler.arith import Analyzer
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
+from whet.compiler.tir.rewrite import TABLE
+
+_NONE = (e.Ramp, e.Var, e.Let, e.Shuffle, e.BufferLoad, e.BufferView)
+
+
+def uniform(n: e.PrimExpr, analyzer: Analyzer) -> e.PrimExpr | None:
+    """The scalar that a vector surely is in all of its lanes; None where there is none."""
+    if dt.lanes(n.dtype) == 1:
+        return n
+    if isinstance(n, e.Broadcast):
+        return n.value
+    if isinstance(n, _NONE):
+        return None
+    if isinstance(n, e.CmpOp):
+        decided = _compared(n, analyzer)
+        if decided is not None:
+            return decided
+    parts, make = TABLE[type(n)]
+    inner = [uniform(x, analyzer) for x in parts(n)]
+    if any(x is None for x in inner):
+        return None
+    return replace(make(n, tuple(inner)), dtype=dt.element(n.dtype))
+
+
+def _compared(n: e.CmpOp, analyzer: Analyzer) -> e.PrimExpr | None:
+    """``ramp(8 * x, 1, 4) < broadcast(8 * y)`` as ``8 * x < 8 * y``."""
+    if not dt.is_int(n.a.dtype):
+        return None
+    a, b = lane_form(n.a), lane_form(n.b)
+    if a is None or b is None or a[1] == b[1]:
+        return None
+    if a[1] - b[1] != 1 or not isinstance(n, (e.LT, e.LE, e.GT, e.GE)):
+        return None
+    left, right = a[0], b[0]
+    if isinstance(n, (e.LE, e.GT)):  # x <= c is x < c + 1
+        right = ops.add(right, ops.const(1, right.dtype))
+    if not multiple_of(ops.subtract(left, right), dt.lanes(n.dtype), analyzer):
+        return None
+    return ops.compare(e.LT if isinstance(n, (e.LT, e.LE)) else e.GE, left, right)
+
+
+def lane_form(n: e.PrimExpr) -> tuple[e.PrimExpr, int] | None:
+    """An integer vector as its first lane and the step from lane to lane; None if it has none."""
+    if dt.lanes(n.dtype) == 1:
+        return n, 0
+    if isinstance(n, e.Broadcast):
+        return n.value, 0
+    if isinstance(n, e.Ramp):
+        return n.base, n.stride
+    if not isinstance(n, (e.Add, e.Sub)):
+        return None
+    a, b = lane_form(n.a), lane_form(n.b)
+    if a is None or b is None:
+        return None
+    if isinstance(n, e.Add):
+        return ops.add(a[0], b[0]), a[1] + b[1]
+    return ops.subtract(a[0], b[0]), a[1] - b[1]
+
+
+def multiple_of(n: e.PrimExpr, count: int, analyzer: Analyzer) -> bool:
+    """Whether an integer is surely a multiple of ``count``: each of its terms is."""
+    form = analyzer.affine(n)
+    numbers = [form.const, *(factor for _, factor in form.terms.values())]
+    return all(k % count == 0 for k in numbers)

@@ -1,0 +1,333 @@
+"""Vectors as text: memory moves whole vectors, arithmetic goes lane by lane.
+
+A block of lanes is written together. First its loads, each as one or a few vectors in variables;
+those that run only under a condition stand in an ``if`` where it holds for all lanes or for none.
+Then the lanes, each a scalar expression; and then the store. What cannot be moved whole, an
+unaligned address or a register array, is read and written lane by lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from whet.compiler.codegen.c.dialect import Dialect
+from whet.compiler.codegen.c.functions import Functions
+from whet.compiler.codegen.c.indices import ATOM, Text
+from whet.compiler.codegen.c.statements import Statements
+from whet.compiler.codegen.cuda.dialect import CudaDialect
+from whet.compiler.codegen.cuda.lanes import lane_form, uniform
+from whet.compiler.codegen.cuda.vectors import (
+    block_lanes,
+    can_part,
+    part,
+    piece_lanes,
+    vector_loads,
+    vector_type,
+)
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.printer import expr_text
+from whet.compiler.tir.rewrite import TABLE
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A vector's value in variables, of ``piece`` lanes each; ``node`` keeps its id taken.
+
+    ``piece`` is 0 for a variable that is all lanes.
+    """
+
+    node: e.PrimExpr
+    names: tuple[str, ...]
+    piece: int
+
+    def lane(self, k: int) -> str:
+        if not self.piece:
+            return self.names[0]
+        return f"{self.names[k // self.piece]}[{k % self.piece}]"
+
+
+class VectorCode(Statements):
+    """Writes stores of vectors for CUDA."""
+
+    def __init__(self, dialect: CudaDialect, use: Functions) -> None:
+        super().__init__(dialect, use)
+        self.held: dict[int, _Held] = {}
+        self.given: list[str] = []  # conditions of branches around, and of lanes that are stored
+        self.loaded: dict[str, str] = {}  # text of a load -> the variable that holds it
+
+    def before_lanes(self) -> None:
+        self.line("#pragma unroll")
+
+    def text(self, n: e.PrimExpr) -> Text:
+        found = self.held.get(id(n))
+        if found is None or not isinstance(self.lane, int):
+            return super().text(n)
+        lane = found.lane(self.lane)
+        return (f"{lane} != 0", 9) if dt.is_bool(n.dtype) else (lane, ATOM)
+
+    # blocks of lanes
+
+    def store_vector(self, n: s.BufferStore, lanes: int) -> None:
+        block = min(lanes, block_lanes(n.value, n.buffer.dtype))
+        if block == lanes:
+            self._group(n, lanes)
+        elif lanes % block or self._overlaps(n) or not all(map(can_part, _parts(n))):
+            super().store_vector(n, lanes)
+        else:
+            for first in range(0, lanes, block):
+                value, *at = (part(x, first, block) for x in (n.value, *n.indices))
+                mask = None if n.mask is None else part(n.mask, first, block)
+                self._group(s.BufferStore(n.buffer, value, tuple(at), mask), block)
+
+    def _group(self, n: s.BufferStore, lanes: int) -> None:
+        """A store whose lanes are written together."""
+        self.begin(n.value)
+        test = self._asked(n.mask)
+        if isinstance(test, bool):
+            free = n if not test else s.BufferStore(n.buffer, n.value, n.indices)
+            self._open_group(free, lanes)
+            return
+        self.line(f"if ({self._scalar(test)}) {{")
+        with self._inside(test):
+            self._open_group(s.BufferStore(n.buffer, n.value, n.indices), lanes)
+        self.line("}")
+
+    def _open_group(self, n: s.BufferStore, lanes: int) -> None:
+        piece = 1 if n.mask is not None else self._piece(n.buffer, n.indices)
+        if piece > 1 and self._moved(n, piece):
+            return
+        with self._fresh_reads():
+            self._hold(n.value)
+            if piece > 1:
+                self._store_pieces(n, lanes, piece)
+                return
+            # where a lane reads what another one writes, lanes that are not stored are read, too
+            known = n.mask is not None and not self._overlaps(n)
+            self.given.append(expr_text(n.mask) if known else "")
+            super().store_vector(n, lanes)
+            self.given.pop()
+
+    def _moved(self, n: s.BufferStore, piece: int) -> bool:
+        """Write a mere copy; whether it was one."""
+        v = n.value
+        if not isinstance(v, e.BufferLoad) or self._asked(v.mask) is not True:
+            return False
+        lanes = dt.lanes(v.dtype)
+        if lanes != piece or self._piece(v.buffer, v.indices) != piece:
+            return False
+        self._store_piece(n, 0, piece, self._loaded(v, 0, piece))
+        return True
+
+    def _store_pieces(self, n: s.BufferStore, lanes: int, piece: int) -> None:
+        made = []
+        overlaps = lanes > piece and self._overlaps(n)
+        for first in range(0, lanes, piece):
+            name = self._whole(n.value, first, piece)
+            if overlaps:
+                made.append((first, name))
+            else:
+                self._store_piece(n, first, piece, name)
+        for first, name in made:
+            self._store_piece(n, first, piece, name)
+
+    def _whole(self, value: e.PrimExpr, first: int, piece: int) -> str:
+        """The variable that holds some lanes of a value."""
+        held = self.held.get(id(value))
+        if held is not None and held.piece == piece:
+            return held.names[first // piece]
+        name = self.names.fresh("v")
+        self.line(f"{vector_type(value.dtype, piece)} {name};")
+        self._fill(name, value, first, piece)
+        return name
+
+    def _fill(self, name: str, value: e.PrimExpr, first: int, count: int) -> None:
+        """Set the lanes of a variable."""
+        before = self.lane
+        for k in range(count):
+            self.lane = first + k
+            self.memo.clear()
+            text = self.value(value)
+            self.line(f"{name}[{k}] = {text};")
+        self.memo.clear()
+        self.lane = before
+
+    def _store_piece(self, n: s.BufferStore, first: int, piece: int, text: str) -> None:
+        kind = vector_type(n.buffer.dtype, piece)
+        at = f"{self.pointer(n.buffer)}, {self._first_index(n.buffer, n.indices, first)}"
+        self.line(f"whet_store<{kind}>({at}, {text});")
+
+    # reading
+
+    def _load(self, n: e.BufferLoad) -> Text:
+        if n.mask is not None and expr_text(n.mask) in self.given:
+            n = e.BufferLoad(n.buffer, n.indices, n.dtype)  # a lane that is stored is read
+        return super()._load(n)
+
+    def _hold(self, n: e.PrimExpr) -> None:
+        """Write what a value reads into variables, as far as it can be read as vectors."""
+        if dt.lanes(n.dtype) == 1 or id(n) in self.held or isinstance(n, (e.Let, e.Shuffle)):
+            return
+        if isinstance(n, e.BufferLoad):
+            self._hold_load(n)
+            return
+        if isinstance(n, e.Broadcast):
+            self._hold_scalar(n)
+            return
+        parts = TABLE[type(n)][0](n)
+        if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
+            if any(True for x in parts[1:] for _ in vector_loads(x)) and self._hold_choice(n):
+                return
+            if isinstance(n, e.Call):
+                parts = parts[:1]  # the others are read in lanes that take them alone
+        elif isinstance(n, (e.And, e.Or)):
+            parts = parts[:1]  # the second is asked for where the first does not decide
+        for x in parts:
+            self._hold(x)
+
+    def _hold_scalar(self, n: e.Broadcast) -> None:
+        """A value of all lanes that is worth a variable."""
+        if not any(True for _ in _loads(n.value)):
+            return
+        name = self.names.fresh("same")
+        self.line(f"const {self.d.value_type(n.dtype)} {name} = {self._scalar(n.value)};")
+        self.held[id(n)] = _Held(n, (name,), 0)
+
+    def _hold_load(self, n: e.BufferLoad) -> None:
+        piece, test = self._piece(n.buffer, n.indices), self._asked(n.mask)
+        if piece == 1 or test is False:
+            return
+        firsts = range(0, dt.lanes(n.dtype), piece)
+        if test is True:
+            names = tuple(self._read(n, first, piece) for first in firsts)
+        else:
+            names = tuple(self.names.fresh(f"{n.buffer.name}_v") for _ in firsts)
+            for name in names:
+                self.line(f"{vector_type(n.buffer.dtype, piece)} {name} = {{}};")
+            self.line(f"if ({self._scalar(test)}) {{")
+            for name, first in zip(names, firsts):
+                self.line(f"    {name} = {self._loaded(n, first, piece)};")
+            self.line("}")
+        self.held[id(n)] = _Held(n, names, piece)
+
+    def _read(self, n: e.BufferLoad, first: int, piece: int) -> str:
+        """The variable that holds a vector in memory; one for equal loads of a group."""
+        text = self._loaded(n, first, piece)
+        if text not in self.loaded:
+            name = self.loaded[text] = self.names.fresh(f"{n.buffer.name}_v")
+            self.line(f"const {vector_type(n.buffer.dtype, piece)} {name} = {text};")
+        return self.loaded[text]
+
+    def _hold_choice(self, n: e.Select | e.Call) -> bool:
+        """Write one of two vectors; False where the lanes may choose differently."""
+        condition, yes, no = TABLE[type(n)][0](n)
+        test, lanes = self._asked(condition), dt.lanes(n.dtype)
+        if isinstance(test, bool) or lanes & (lanes - 1):
+            return False
+        name = self.names.fresh("chosen")
+        self.line(f"{_variable(dt.element(n.dtype), lanes, self.d)} {name};")
+        self.line(f"if ({self._scalar(test)}) {{")
+        with self._inside(test):
+            self._take(name, yes, lanes)
+        self.line("} else {")
+        with self._inside(ops.logical_not(test)):
+            self._take(name, no, lanes)
+        self.line("}")
+        self.held[id(n)] = _Held(n, (name,), lanes)
+        return True
+
+    def _take(self, name: str, value: e.PrimExpr, lanes: int) -> None:
+        """A branch's value into the variable."""
+        with self._fresh_reads():
+            free = isinstance(value, e.BufferLoad) and self._asked(value.mask) is True
+            if free and self._piece(value.buffer, value.indices) == lanes:  # type: ignore[attr-defined]
+                self.line(f"{name} = {self._loaded(value, 0, lanes)};")  # type: ignore[arg-type]
+                return
+            self._hold(value)
+            self._fill(name, value, 0, lanes)
+
+    def _loaded(self, n: e.BufferLoad, first: int, piece: int) -> str:
+        at = f"{self.pointer(n.buffer)}, {self._first_index(n.buffer, n.indices, first)}"
+        return f"whet_load<{vector_type(n.buffer.dtype, piece)}>({at})"
+
+    # small questions
+
+    def _piece(self, buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> int:
+        """Elements that go at once; 1 where they go one by one."""
+        if len(indices) != 1 or buffer.strides:
+            return 1
+        return piece_lanes(buffer, indices[0], self.analyzer)
+
+    def _first_index(self, buffer: Buffer, indices: tuple[e.PrimExpr, ...], first: int) -> str:
+        form = lane_form(indices[0])
+        assert form is not None, "only what has a form is moved whole"
+        at: e.PrimExpr = e.Add(form[0], e.IntImm(form[0].dtype, first), form[0].dtype)
+        if not (isinstance(buffer.elem_offset, e.IntImm) and buffer.elem_offset.value == 0):
+            at = e.Add(at, buffer.elem_offset, at.dtype)
+        return self.index(self.analyzer.affine(at).to_expr("int64"))
+
+    def _scalar(self, test: e.PrimExpr) -> str:
+        before, self.lane = self.lane, None
+        self.memo.clear()
+        text = self.value(test)
+        self.lane = before
+        return text
+
+    def _asked(self, mask: e.PrimExpr | None) -> e.PrimExpr | bool:
+        """The condition of all lanes; True where it is known to hold, False where lanes differ."""
+        if mask is None:
+            return True
+        test = uniform(mask, self.analyzer)
+        if test is None:
+            return False
+        return True if self._holds(test) else test
+
+    def _holds(self, test: e.PrimExpr) -> bool:
+        """Whether a condition is known to hold here."""
+        if isinstance(test, e.And):
+            return self._holds(test.a) and self._holds(test.b)
+        if isinstance(test, e.CmpOp) and self.analyzer.compare(test) is True:
+            return True
+        return expr_text(test) in self.given
+
+    @contextmanager
+    def _inside(self, test: e.PrimExpr) -> Iterator[None]:
+        """A branch, one level deeper, in which a condition holds."""
+        self.memo.clear()
+        self.depth += 1
+        self.given.append(expr_text(test))
+        with self.analyzer.assuming(test):
+            yield
+        self.given.pop()
+        self.depth -= 1
+        self.memo.clear()
+
+    @contextmanager
+    def _fresh_reads(self) -> Iterator[None]:
+        """Variables that are written inside are not in scope after it."""
+        held, loaded = dict(self.held), dict(self.loaded)
+        yield
+        self.held, self.loaded = held, loaded
+
+
+def _parts(n: s.BufferStore) -> list[e.PrimExpr]:
+    return [n.value, *n.indices, *([] if n.mask is None else [n.mask])]
+
+
+def _loads(n: e.PrimExpr) -> Iterator[e.BufferLoad]:
+    if isinstance(n, e.BufferLoad):
+        yield n
+    for x in TABLE[type(n)][0](n):
+        yield from _loads(x)
+
+
+def _variable(dtype: str, lanes: int, dialect: Dialect) -> str:
+    """The type of a vector in registers, of any power of two of lanes."""
+    if lanes <= 16:
+        return vector_type(dtype, lanes)
+    return f"whet_vector<{dialect.memory_type(dtype)}, {lanes}>"

@@ -1,0 +1,107 @@
+"""Files kept by the digest of what they were made from: compiled code, across processes.
+
+A file is complete or not there: it is written beside its place and renamed. Several processes may
+use one folder at the same time. When the files of a kind take more bytes than they may, those that
+were not used for longest go. Where the folder cannot be written, nothing is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from whet.compiler import settings
+
+MEBIBYTE = 1 << 20
+# What was begun so long ago and is not in its place, a process left behind that was killed.
+_WRITING_SECONDS = 3600
+
+
+def digest(*parts: str | bytes) -> str:
+    """The name of what is made from these parts; their borders count."""
+    out = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        out.update(len(data).to_bytes(8, "little"))
+        out.update(data)
+    return out.hexdigest()
+
+
+class ContentCache:
+    """Files of one kind in a folder of the cache.
+
+    Args:
+        kind: the folder's name, e.g. ``"cubin"``.
+        limit_bytes: what all of its files may take together.
+    """
+
+    def __init__(self, kind: str, limit_bytes: int = 256 * MEBIBYTE) -> None:
+        self.kind = kind
+        self.limit_bytes = limit_bytes
+
+    def path(self, name: str, suffix: str = "") -> Path | None:
+        """Where the file of a digest stands or would stand; None where nothing is kept."""
+        root = settings.cache_dir()
+        return None if root is None else root / self.kind / name[:2] / (name + suffix)
+
+    def get(self, name: str, suffix: str = "") -> bytes | None:
+        """The content kept under a digest, or None; it counts as used now."""
+        path = self.path(name, suffix)
+        if path is None:
+            return None
+        try:
+            data = path.read_bytes()
+            os.utime(path)
+        except OSError:  # not there, or removed by another process meanwhile
+            return None
+        return data
+
+    def put(self, name: str, data: bytes, suffix: str = "") -> Path | None:
+        """Keep content under a digest; where it stands, or None where it could not be kept."""
+        path = self.path(name, suffix)
+        if path is None:
+            return None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._write(path, data)
+            if name[0] == "0":  # one write in sixteen looks at the size of all
+                self.prune()
+        except OSError:
+            return None
+        return path
+
+    def _write(self, path: Path, data: bytes) -> None:
+        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(beside, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+            raise
+
+    def prune(self) -> int:
+        """Remove what was not used for longest until the rest fits; the bytes that are left."""
+        root = settings.cache_dir()
+        if root is None:
+            return 0
+        found = []
+        for path in (root / self.kind).glob("*/*"):
+            with contextlib.suppress(OSError):  # another process may have removed it
+                status = path.stat()
+                if path.name.startswith(".") and time.time() - status.st_mtime < _WRITING_SECONDS:
+                    continue  # another process is writing it
+                found.append((status.st_mtime, status.st_size, path))
+        total = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if total <= self.limit_bytes:
+                break
+            with contextlib.suppress(OSError):
+                path.unlink()
+            total -= size
+        return total

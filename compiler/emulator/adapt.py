@@ -1,0 +1,186 @@
+"""CUDA C made ready for the emulator: declarations of memory become those of checked memory.
+
+Generated text declares its memory with macros (``WHET_GLOBAL``, ``WHET_SHARED_BUFFER``) already;
+for CUDA C written by hand, this is what makes them::
+
+    __global__ void f(const float *A)     __global__ void f(WHET_POINTER(const float) A)
+    __shared__ float T[8][9];             WHET_SHARED_ROWS(float, T, 8, 9);
+    extern __shared__ float s[];          WHET_SHARED_ARENA(float, s);
+    *(const float4 *)&A[4 * i]            *(WHET_POINTER(const float4))&A[4 * i]
+
+A pointer that is not recognised stays plain: what goes through it is computed, not looked at.
+Lines stay where they are.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from whet.compiler.emulator.device_code import without_host
+from whet.compiler.errors import CodegenError
+
+_WORDS = (
+    r"(?:(?:unsigned|signed)\s+)?(?:long\s+long|long|int|short|char)(?:\s+int)?|unsigned|float|double"
+    r"|bool|half|__half|__nv_bfloat16|nv_bfloat16|half2|__half2|__nv_bfloat162|float16|bfloat16"
+    r"|u?int(?:8|16|32|64)_t|size_t|(?:u?char|u?short|u?int|float|u?longlong|double)[1234]"
+    r"|(?:float|u?int)\d+x\d+"
+)
+_HEAD = re.compile(r"\b__global__\b")
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    """A kernel of a text: its name, and its parameters' names and types in order.
+
+    Of a pointer the type is what it points to, and a star: ``float *``.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    types: tuple[str, ...]
+
+
+def adapt(source: str) -> tuple[str, tuple[KernelText, ...]]:
+    """A text for the emulator's compiler, and the kernels in it.
+
+    Args:
+        source: CUDA C, generated or written by hand.
+
+    Raises:
+        CodegenError: there is no kernel in it, or one that cannot be launched by its name.
+    """
+    text = without_host(_COMMENT.sub(_blank_comment, source))
+    text = _INCLUDE.sub(_kept_system_header, text)
+    kernels = tuple(_kernels(text))
+    if not kernels:
+        raise CodegenError(
+            "compiling CUDA C for the emulator",
+            "there is no __global__ function in it",
+            'a kernel: extern "C" __global__ void name(const float *A, float *B, int n) { .. }',
+        )
+    known = f"{_WORDS}{_type_names(text)}"
+    text = _shared(text)
+    return _pointers(text, known), kernels
+
+
+def _blank_comment(found: re.Match[str]) -> str:
+    """A comment as an empty one of as many lines; strings stay."""
+    text = found.group()
+    return text if text.startswith('"') else " " + "\n" * text.count("\n")
+
+
+def _kept_system_header(found: re.Match[str]) -> str:
+    """CUDA's headers are not there; the standard's are."""
+    line = found.group()
+    name = re.search(r"[<\"]([\w./]+)[>\"]", line)
+    if name and re.fullmatch(r"(c?(stdint|stddef|math|float|limits|assert)(\.h)?)", name[1]):
+        return line
+    return ""
+
+
+def _kernels(text: str) -> list[KernelText]:
+    found = []
+    for head in _HEAD.finditer(text):
+        at = head.end()
+        start = _parameters_at(text, at)
+        if start is None:
+            continue
+        name, opened = start
+        closed = _closing(text, opened)
+        if not re.match(r"\s*\{", text[closed + 1 :]):
+            continue  # a declaration
+        if re.search(r"template\s*<[^;{}]*>\s*$", text[: head.start()]):
+            raise CodegenError(
+                f"emulating the kernel {name}",
+                "it is a template, and which of its kernels is meant is not known",
+                'write it for one type: extern "C" __global__ void ...',
+            )
+        parts = _parameters(text[opened + 1 : closed])
+        found.append(KernelText(name, tuple(n for n, _ in parts), tuple(kind for _, kind in parts)))
+    return found
+
+
+def _parameters_at(text: str, at: int) -> tuple[str, int] | None:
+    """The name of the function whose head goes on at a place, and where its parameters open."""
+    pattern = re.compile(r"(\w+)\s*\(")
+    while True:
+        found = pattern.search(text, at)
+        if found is None:
+            return None
+        if found[1] not in ("__launch_bounds__", "__align__", "__attribute__", "__maxnreg__"):
+            return found[1], found.end() - 1
+        at = _closing(text, found.end() - 1) + 1
+
+
+def _closing(text: str, opened: int) -> int:
+    """The place of the parenthesis that closes the one at a place."""
+    depth = 0
+    for k in range(opened, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[k], 0)
+        if depth == 0:
+            return k
+    raise CodegenError("compiling CUDA C for the emulator", "a parenthesis is never closed")
+
+
+def _parameters(text: str) -> list[tuple[str, str]]:
+    """Names and types."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += {"(": 1, "<": 1, ")": -1, ">": -1}.get(c, 0)
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [_parameter(p) for p in parts if p.strip() not in ("", "void")]
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    plain = re.sub(r"\bWHET_GLOBAL\s*\(([^()]*)\)", r"\1 *", text)
+    plain = re.sub(r"\[[^]]*\]", "*", plain)
+    plain = re.sub(r"\b(?:const|volatile|__restrict__|__restrict|__grid_constant__)\b", " ", plain)
+    pointer = " *" if "*" in plain else ""
+    words = re.findall(r"\w+", plain)
+    return words[-1], " ".join(words[:-1]) + pointer
+
+
+def _type_names(text: str) -> str:
+    """Types that a text makes itself, as alternatives of a pattern."""
+    names = re.findall(
+        r"\btypename\s+(\w+)|\bclass\s+(\w+)|\bstruct\s+(?:__\w+__\s*(?:\([^)]*\))?\s*)?(\w+)", text
+    )
+    names += [("", "", n) for n in re.findall(r"\btypedef\b[^;{]*?\b(\w+)\s*;", text)]
+    names += [("", "", n) for n in re.findall(r"\busing\s+(\w+)\s*=", text)]
+    return "".join(f"|{re.escape(n)}" for group in names for n in group if n)
+
+
+def _shared(text: str) -> str:
+    """Shared memory's declarations, in either order of `extern`, `__shared__` and alignment."""
+    align = r"(?:__align__\s*\(\s*\w+\s*\)\s*|alignas\s*\(\s*\w+\s*\)\s*)?"
+    kind = r"(?P<type>(?:volatile\s+)?[\w:]+(?:\s+\w+)*?)"
+    arena = rf"extern\s+{align}__shared__\s+{align}{kind}\s+{align}(?P<name>\w+)\s*\[\s*\]\s*;"
+    text = re.sub(arena, lambda m: f"WHET_SHARED_ARENA({m['type']}, {m['name']});", text)
+    head = rf"{align}(?:static\s+)?__shared__\s+{align}{kind}\s+(?P<name>\w+)\s*"
+    array = rf"{head}(?P<size>(?:\[[^\]]+\]\s*)*);"
+
+    def rows(m: re.Match[str]) -> str:
+        sizes = re.findall(r"\[([^\]]+)\]", m["size"])
+        if not sizes:  # one value that the threads share
+            return f"WHET_SHARED_ONE({m['type']}, {m['name']});"
+        return f"WHET_SHARED_ROWS({m['type']}, {m['name']}, {', '.join(sizes)});"
+
+    return re.sub(array, rows, text)
+
+
+def _pointers(text: str, known: str) -> str:
+    """Pointers in parameters, casts and declarations."""
+    kind = rf"(?P<type>(?:const\s+|volatile\s+)?(?:{known})(?:\s+const)?)"
+    restrict = r"(?:(?:const|__restrict__|__restrict|restrict)\b\s*)*"
+    pointer = rf"(?<![\w:]){kind}\s*\*\s*{restrict}(?P<name>\w+)(?=\s*[,)=;])"
+    text = re.sub(pointer, r"WHET_POINTER(\g<type>) \g<name>", text)
+    cast = rf"\(\s*{kind}\s*\*\s*\)"
+    text = re.sub(cast, r"(WHET_POINTER(\g<type>))", text)
+    named = rf"\b(?:reinterpret_cast|static_cast)\s*<\s*{kind}\s*\*\s*>\s*\("
+    return re.sub(named, r"(WHET_POINTER(\g<type>))(", text)

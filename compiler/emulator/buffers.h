@@ -1,0 +1,108 @@
+// How buffers are declared, and how vectors of their elements are moved.
+#pragma once
+#include "memory.h"
+
+#define WHET_EMULATOR_STATIC __attribute__((section("whet_shared_static"), aligned(16))) static
+
+#if WHET_EMULATOR_CHECKS
+#define WHET_GLOBAL(...) whet_emulator::Checked<__VA_ARGS__>
+#define WHET_POINTER(...) whet_emulator::Checked<__VA_ARGS__>
+#define WHET_SHARED_BUFFER(type, name, offset, count)                                              \
+    const whet_emulator::Buffer name##_buffer = whet_emulator::shared_buffer(                      \
+        #name, offset, sizeof(type) * (count));                                                    \
+    const whet_emulator::Checked<type> name(                                                       \
+        &name##_buffer, reinterpret_cast<type *>(name##_buffer.base))
+#define WHET_SHARED_ARENA(type, name)                                                              \
+    WHET_SHARED_BUFFER(type, name, 0, whet_emulator::dynamic_bytes / sizeof(type))
+#define WHET_SHARED_ROWS(type, name, ...)                                                          \
+    typedef whet_emulator::Rows<type, __VA_ARGS__> name##_rows;                                    \
+    WHET_EMULATOR_STATIC unsigned char name##_memory[name##_rows::bytes];                          \
+    __attribute__((section("whet_shared_cells"))) static whet_emulator::Cell                       \
+        name##_cells[name##_rows::bytes / WHET_EMULATOR_GRANULE + 1];                              \
+    static const whet_emulator::Buffer name##_buffer = {                                           \
+        #name, name##_memory, name##_rows::bytes, name##_cells, nullptr,                           \
+        whet_emulator::SHARED, true};                                                              \
+    const name##_rows name(&name##_buffer, reinterpret_cast<type *>(name##_memory))
+#define WHET_SHARED_ONE(type, name)                                                                \
+    WHET_SHARED_ROWS(type, name##_held, 1);                                                        \
+    const whet_emulator::Ref<type> name(&name##_held_buffer, name##_held.at)
+#define WHET_LOCAL(type, name, count) whet_emulator::Local<type, count> name(#name)
+#define WHET_EXTENT(name, count) whet_emulator::limit(name, count)
+#else
+#define WHET_GLOBAL(...) __VA_ARGS__ *__restrict
+#define WHET_POINTER(...) __VA_ARGS__ *
+#define WHET_SHARED_BUFFER(type, name, offset, count)                                              \
+    type *const name = reinterpret_cast<type *>(whet_emulator::arena + (offset))
+#define WHET_SHARED_ARENA(type, name) WHET_SHARED_BUFFER(type, name, 0, 0)
+#define WHET_SHARED_ROWS(type, name, ...)                                                          \
+    typedef whet_emulator::Rows<type, __VA_ARGS__> name##_rows;                                    \
+    WHET_EMULATOR_STATIC unsigned char name##_memory[name##_rows::bytes];                          \
+    typename name##_rows::plain *const name =                                                      \
+        reinterpret_cast<typename name##_rows::plain *>(name##_memory)
+#define WHET_SHARED_ONE(type, name) WHET_EMULATOR_STATIC type name
+#define WHET_LOCAL(type, name, count) type name[count]
+#define WHET_EXTENT(name, count)
+#endif
+
+namespace whet_emulator {
+
+inline Buffer shared_buffer(const char *name, size_t offset, size_t bytes) {
+    const size_t room = offset < dynamic_bytes ? dynamic_bytes - offset : 0;
+    return {name, arena + offset, bytes < room ? bytes : room,
+            shared_cells + offset / WHET_EMULATOR_GRANULE, nullptr, SHARED, true};
+}
+
+// A parameter's elements are those of its array, which may be a part of its allocation.
+template <class T>
+inline void limit(const Checked<T> &p, long long count) {
+    Buffer *own = const_cast<Buffer *>(p.buffer);
+    const size_t bytes = count > 0 ? size_t(count) * sizeof(T) : 0;
+    if (own->bytes > bytes) own->bytes = bytes;
+}
+
+template <class V>
+WHET_EMULATOR_INLINE inline void check_aligned(const Buffer *b, const void *at, bool write) {
+    if (b != nullptr && reinterpret_cast<uintptr_t>(at) % sizeof(V) != 0) {
+        const ptrdiff_t offset = static_cast<const unsigned char *>(at) - b->base;
+        fail_access(MISALIGNED, b->scope, b->name,
+                    {offset, int64_t(b->bytes), int(sizeof(V)), write}, WHET_EMULATOR_HERE);
+    }
+}
+
+}  // namespace whet_emulator
+
+// A vector V of elements from index on; its address is a multiple of its size.
+template <class V, class T, class I>
+inline V whet_load(const T *p, I index) {
+    V value;
+    memcpy(static_cast<void *>(&value), p + index, sizeof value);
+    return value;
+}
+template <class V, class T, class I>
+inline void whet_store(T *p, I index, V value) {
+    memcpy(static_cast<void *>(p + index), &value, sizeof value);
+}
+template <class V, class T, class I>
+WHET_EMULATOR_INLINE inline V whet_load(const whet_emulator::Checked<T> &p, I index) {
+    whet_emulator::check_read<sizeof(V)>(p.buffer, p.at + index);
+    whet_emulator::check_aligned<V>(p.buffer, p.at + index, false);
+    return whet_load<V>(static_cast<const T *>(p.at), index);
+}
+template <class V, class T, class I>
+WHET_EMULATOR_INLINE inline void whet_store(const whet_emulator::Checked<T> &p, I index, V value) {
+    whet_emulator::check_write<sizeof(V)>(p.buffer, p.at + index, &value);
+    whet_emulator::check_aligned<V>(p.buffer, p.at + index, true);
+    whet_store<V>(p.at, index, value);
+}
+template <class V, class T, size_t COUNT, class I>
+inline V whet_load(whet_emulator::Local<T, COUNT> &p, I index) {
+    V value;
+    for (int k = 0; k < int(sizeof(V) / sizeof(T)); ++k)
+        reinterpret_cast<T *>(&value)[k] = p[index + k];
+    return value;
+}
+template <class V, class T, size_t COUNT, class I>
+inline void whet_store(whet_emulator::Local<T, COUNT> &p, I index, V value) {
+    for (int k = 0; k < int(sizeof(V) / sizeof(T)); ++k)
+        p[index + k] = reinterpret_cast<const T *>(&value)[k];
+}

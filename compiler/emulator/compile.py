@@ -1,0 +1,186 @@
+"""CUDA C to a library of the host: the system's C++ compiler, kept by content."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+
+from whet.compiler import settings
+from whet.compiler.content_cache import ContentCache, digest
+from whet.compiler.emulator.adapt import KernelText, adapt
+from whet.compiler.errors import CodegenError, TargetError
+
+HEADERS = (
+    "prelude.h",
+    "fibers.h",
+    "checks.h",
+    "memory.h",
+    "buffers.h",
+    "types.h",
+    "functions.h",
+    "launch.h",
+)
+# No contraction behind the text's back; vectors are read as what they are made of.
+FLAGS = (
+    "-std=c++20",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-ffp-contract=off",
+    "-fno-strict-aliasing",
+    "-w",
+)
+# a thread's stack has 256 KiB
+_FRAME = "-Werror=frame-larger-than=229376"
+TIMEOUT_SECONDS = 300
+FILE = "kernel.cu"  # what messages call the text
+_BYTES = re.compile(r"\b(?:bool|char|u?char[234]|u?int8_t|u?int8x\d+|boolx\d+)\b")
+_SHORTS = re.compile(r"\b(?:u?short[234]?|u?int16\w*|half2?|\w*float16\w*|\w*bfloat16\w*)\b")
+_cache = ContentCache("emulated")
+
+
+def compile_emulated(source: str, checks: bool = False, quick: bool = False) -> Path:
+    """Compile CUDA C for the emulator.
+
+    Args:
+        source: the text, generated or by hand, without NVIDIA's headers and Whet's prelude.
+        checks: whether accesses of memory are looked at.
+        quick: whether compiling fast matters more than running fast: half the time to compile, five
+            times that to run.
+
+    Returns:
+        A shared library with its kernels and the function that launches them; made once for a text.
+
+    Raises:
+        TargetError: there is no C++ compiler.
+        CodegenError: it refuses the text, or there is no kernel in it.
+    """
+    text = _whole(source, checks)
+    command = _command()
+    if "clang" not in _version(command[0]):
+        command.append("-fno-gnu-unique")  # or a library would stay loaded for ever
+    options = _options(checks, quick)
+    name = digest(text, *_headers().values(), " ".join([*command, *options]), _version(command[0]))
+    kept = _cache.path(name, ".so")
+    if kept is not None and kept.exists():
+        return kept
+    try:
+        made = _compile(text, command, options)
+    except CodegenError as error:
+        # code that is not optimised puts each value on the stack
+        if not quick or "frame-larger-than" not in str(error):
+            raise
+        made = _compile(text, command, _options(checks, False))
+    put = _cache.put(name, made, ".so")
+    return put if put is not None else _own_file(name, made)
+
+
+def _whole(source: str, checks: bool) -> str:
+    """The text that the compiler reads."""
+    body, kernels = adapt(source)
+    parts = (
+        f"#define WHET_EMULATOR_CHECKS {int(checks)}",
+        f"#define WHET_EMULATOR_GRANULE {_granule(body)}",
+        '#include "prelude.h"',
+        f'#line 1 "{FILE}"',
+        body,
+        '#line 1 "kernels"',
+        _table(kernels),
+    )
+    return "\n".join(parts)
+
+
+def _granule(text: str) -> int:
+    """Bytes that are watched together: no more than the smallest elements have."""
+    text = re.sub(r"\bunsigned char whet_shared\b", "", text)
+    return 1 if _BYTES.search(text) else 2 if _SHORTS.search(text) else 4
+
+
+def _table(kernels: tuple[KernelText, ...]) -> str:
+    lines, entries = ["namespace whet_emulator {"], []
+    for k in kernels:
+        names = "".join(f'"{p}", ' for p in k.parameters)
+        lines.append(f"static const char *const {k.name}_names[] = {{{names}nullptr}};")
+        entries.append(f"    WHET_EMULATED_KERNEL({k.name}, whet_emulator::{k.name}_names),")
+    lines += ["}", 'extern "C" const whet_emulator::Kernel whet_kernels[] = {', *entries, "};"]
+    lines.append(f'extern "C" const int whet_kernel_count = {len(kernels)};')
+    return "\n".join(lines) + "\n"
+
+
+def _options(checks: bool, quick: bool) -> tuple[str, ...]:
+    return (*FLAGS, "-O0" if quick else "-O2", _FRAME, *(("-g1",) if checks else ()))
+
+
+@functools.cache
+def _headers() -> dict[str, str]:
+    folder = files("whet.compiler.emulator")
+    return {name: folder.joinpath(name).read_text() for name in HEADERS}
+
+
+@functools.cache
+def _version(program: str) -> str:
+    done = subprocess.run([program, "--version"], capture_output=True)
+    return done.stdout.decode(errors="replace")
+
+
+def _command() -> list[str]:
+    """The C++ compiler's command in words, the first of which exists."""
+    text = settings.cxx_compiler()
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise TargetError(f"compiling C++ with {text!r}", f"it cannot be read: {error}") from None
+    if shutil.which(words[0]) is None:
+        raise TargetError(
+            f"compiling for the emulator with {text!r}",
+            f"there is no {words[0]!r} on the PATH",
+            "install a C++ compiler (Debian: apt install g++), or name one in the variable CXX",
+        )
+    return words
+
+
+def _compile(text: str, command: list[str], options: tuple[str, ...]) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="whet-emulator-") as folder:
+        for name, header in _headers().items():
+            Path(folder, name).write_text(header)
+        source, out = Path(folder, "whole.cpp"), Path(folder, "kernel.so")
+        source.write_text(text)
+        words = [*command, *options, f"-I{folder}", str(source), "-o", str(out)]
+        try:
+            done = subprocess.run(words, capture_output=True, timeout=TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise CodegenError(
+                "compiling CUDA C for the emulator",
+                f"it took more than {TIMEOUT_SECONDS} seconds for {len(text.splitlines())} lines",
+                "unroll less",
+            ) from None
+        if done.returncode != 0 or not out.exists():
+            log = done.stderr.decode(errors="replace").replace(f"{folder}/", "").strip()
+            raise CodegenError(
+                "compiling CUDA C for the emulator", f"it ended with {done.returncode}", log
+            )
+        return out.read_bytes()
+
+
+@functools.cache
+def _own_folder() -> Path:
+    """Where libraries of this process stand when nothing is kept."""
+    folder = Path(tempfile.mkdtemp(prefix="whet-emulated-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _own_file(name: str, data: bytes) -> Path:
+    path = _own_folder() / f"{name}.so"
+    if not path.exists():
+        beside = path.with_suffix(".part")
+        beside.write_bytes(data)
+        beside.replace(path)
+    return path

@@ -1,0 +1,216 @@
+// CUDA's functions: between the lanes of a warp, on bytes and bits, atomic ones, and mathematics.
+#pragma once
+#include "memory.h"
+#include "types.h"
+
+namespace whet_emulator {
+
+// The value that another lane of the warp gives; all 32 lanes must come by.
+template <class T>
+inline T exchange(T value, int lane, int line, uint32_t mask = 0xffffffffu) {
+    static_assert(sizeof(T) <= 16, "at most 16 bytes move between lanes");
+    Warp *warp = current->warp;
+    memcpy(warp->slots[current->number & 31], &value, sizeof value);
+    warp_barrier(line, mask);
+    T result;
+    if (warp->alive >> (lane & 31) & 1)
+        memcpy(static_cast<void *>(&result), warp->slots[lane & 31], sizeof result);
+    else
+        memset(static_cast<void *>(&result), 0xff, sizeof result);  // a lane that is not there
+    warp_barrier(line, mask);
+    return result;
+}
+
+inline int lane() { return current->number & 31; }
+// The lane of the same group of `width` lanes; the own one where that is beyond the group.
+inline int lane_at(int own, int other, int width) {
+    return (own ^ other) & ~(width - 1) || other < 0 ? own : other;
+}
+
+template <class T>
+inline T shuffle(uint32_t mask, T value, int from, int width, int line) {
+    const int own = lane();
+    return exchange(value, (own & ~(width - 1)) | (from & (width - 1)), line, mask);
+}
+template <class T>
+inline T shuffle_to(uint32_t mask, T value, int from, int width, int line) {
+    return exchange(value, lane_at(lane(), from, width), line, mask);
+}
+inline uint32_t ballot(uint32_t mask, bool said, int line) {
+    uint32_t result = 0;
+    const int own = lane();
+    const uint32_t bit = said ? 1u << own : 0;
+    Warp *warp = current->warp;
+    memcpy(warp->slots[own], &bit, sizeof bit);
+    warp_barrier(line, mask);
+    for (int k = 0; k < 32; ++k) {
+        uint32_t held = 0;
+        if ((warp->alive & mask) >> k & 1) memcpy(&held, warp->slots[k], sizeof held);
+        result |= held;
+    }
+    warp_barrier(line, mask);
+    return result;
+}
+
+// What stands in a place in memory; other values as they are.
+template <class V>
+inline auto value_of(const V &v) {
+    if constexpr (requires { typename V::value_type; })
+        return static_cast<typename V::value_type>(v);
+    else
+        return v;
+}
+
+inline int dp4a(int a, int b, int c) {
+    for (int k = 0; k < 32; k += 8) c += int(int8_t(a >> k)) * int(int8_t(b >> k));
+    return c;
+}
+inline unsigned dp4a(unsigned a, unsigned b, unsigned c) {
+    for (int k = 0; k < 32; k += 8) c += (a >> k & 255u) * (b >> k & 255u);
+    return c;
+}
+
+// Reads, changes and writes a place in one go; other atomic operations on it are no race.
+template <class T, class F>
+inline T atomically(const Checked<T> &p, F change) {
+    check_write<sizeof(T)>(p.buffer, p.at, nullptr, true);
+    const T old = *p.at;
+    *p.at = change(old);
+    return old;
+}
+
+}  // namespace whet_emulator
+
+#define whet_warp_shuffle(value, lanes, ...)                                                       \
+    whet_emulator_shuffle(0xffffffffu, value, lanes, __LINE__ __VA_OPT__(, ) __VA_ARGS__)
+#define whet_warp_shuffle_down(value, lanes, ...)                                                  \
+    whet_emulator_shuffle_down(0xffffffffu, value, lanes, __LINE__ __VA_OPT__(, ) __VA_ARGS__)
+#define whet_warp_shuffle_up(value, lanes, ...)                                                    \
+    whet_emulator_shuffle_up(0xffffffffu, value, lanes, __LINE__ __VA_OPT__(, ) __VA_ARGS__)
+#define whet_warp_shuffle_xor(value, lanes, ...)                                                   \
+    whet_emulator_shuffle_xor(0xffffffffu, value, lanes, __LINE__ __VA_OPT__(, ) __VA_ARGS__)
+#define __shfl_sync(mask, value, lanes, ...)                                                       \
+    whet_emulator_shuffle(mask, value, lanes, __LINE__ __VA_OPT__(, ) __VA_ARGS__)
+#define __shfl_down_sync(mask, value, lanes, ...)                                                  \
+    whet_emulator_shuffle_down(mask, value, lanes, __LINE__ __VA_OPT__(, ) __VA_ARGS__)
+#define __shfl_up_sync(mask, value, lanes, ...)                                                    \
+    whet_emulator_shuffle_up(mask, value, lanes, __LINE__ __VA_OPT__(, ) __VA_ARGS__)
+#define __shfl_xor_sync(mask, value, lanes, ...)                                                   \
+    whet_emulator_shuffle_xor(mask, value, lanes, __LINE__ __VA_OPT__(, ) __VA_ARGS__)
+#define __ballot_sync(mask, said) whet_emulator::ballot(mask, bool(said), __LINE__)
+#define __any_sync(mask, said) int(whet_emulator::ballot(mask, bool(said), __LINE__) != 0)
+#define __all_sync(mask, said) int(whet_emulator::ballot(mask, !(said), __LINE__) == 0)
+#define __activemask() (whet_emulator::current->warp->alive)
+
+template <class V>
+inline auto whet_emulator_shuffle(uint32_t mask, const V &value, int lanes, int line, int width = 32) {
+    return whet_emulator::shuffle(mask, whet_emulator::value_of(value), lanes, width, line);
+}
+template <class V>
+inline auto whet_emulator_shuffle_down(uint32_t mask, const V &value, int lanes, int line, int width = 32) {
+    return whet_emulator::shuffle_to(
+        mask, whet_emulator::value_of(value), whet_emulator::lane() + lanes, width, line);
+}
+template <class V>
+inline auto whet_emulator_shuffle_up(uint32_t mask, const V &value, int lanes, int line, int width = 32) {
+    return whet_emulator::shuffle_to(
+        mask, whet_emulator::value_of(value), whet_emulator::lane() - lanes, width, line);
+}
+template <class V>
+inline auto whet_emulator_shuffle_xor(uint32_t mask, const V &value, int lanes, int line, int width = 32) {
+    return whet_emulator::shuffle_to(
+        mask, whet_emulator::value_of(value), whet_emulator::lane() ^ lanes, width, line);
+}
+
+template <class A, class B, class C>
+inline auto whet_dp4a(A a, B b, C c) { return whet_emulator::dp4a(a, b, c); }
+#define __dp4a(a, b, c) whet_emulator::dp4a(a, b, c)
+
+#define whet_trap(number, message) whet_emulator::fail_trap(message, __LINE__)
+#define __trap() whet_emulator::fail_trap("__trap()", __LINE__)
+#define assert(test) ((test) ? void(0) : whet_emulator::fail_trap("assert(" #test ")", __LINE__))
+inline void __threadfence() {}
+inline void __threadfence_block() {}
+template <class T>
+inline T __ldg(const T *p) { return *p; }
+template <class T>
+inline auto __ldg(const whet_emulator::Checked<T> &p) { return std::remove_const_t<T>(p[0]); }
+
+#define WHET_EMULATOR_ATOMIC(name, expression)                                                     \
+    template <class T, class V>                                                                    \
+    inline T name(const whet_emulator::Checked<T> &p, V given) {                                   \
+        const T value = T(given);                                                                  \
+        return whet_emulator::atomically(p, [=](T old) { return T(expression); });                 \
+    }                                                                                              \
+    template <class T, class V>                                                                    \
+    inline T name(T *p, V given) {                                                                 \
+        return name(whet_emulator::Checked<T>(p), given);                                          \
+    }
+WHET_EMULATOR_ATOMIC(atomicAdd, old + value)
+WHET_EMULATOR_ATOMIC(atomicSub, old - value)
+WHET_EMULATOR_ATOMIC(atomicMax, old < value ? value : old)
+WHET_EMULATOR_ATOMIC(atomicMin, value < old ? value : old)
+WHET_EMULATOR_ATOMIC(atomicExch, value)
+WHET_EMULATOR_ATOMIC(atomicAnd, old & value)
+WHET_EMULATOR_ATOMIC(atomicOr, old | value)
+WHET_EMULATOR_ATOMIC(atomicXor, old ^ value)
+#undef WHET_EMULATOR_ATOMIC
+template <class T, class V, class W>
+inline T atomicCAS(const whet_emulator::Checked<T> &p, V expected, W value) {
+    const T wanted = T(expected), put = T(value);
+    return whet_emulator::atomically(p, [=](T old) { return old == wanted ? put : old; });
+}
+template <class T, class V, class W>
+inline T atomicCAS(T *p, V expected, W value) {
+    return atomicCAS(whet_emulator::Checked<T>(p), expected, value);
+}
+template <class P, class I, class V>
+inline auto whet_atomic_add(P p, I index, V value) { return atomicAdd(p + index, value); }
+
+// ---- mathematics: what CUDA has beyond C's library
+
+#define WHET_EMULATOR_PICK(type)                                                                   \
+    inline type min(type a, type b) { return b < a ? b : a; }                                      \
+    inline type max(type a, type b) { return a < b ? b : a; }
+WHET_EMULATOR_PICK(int)
+WHET_EMULATOR_PICK(unsigned)
+WHET_EMULATOR_PICK(long)
+WHET_EMULATOR_PICK(unsigned long)
+WHET_EMULATOR_PICK(long long)
+WHET_EMULATOR_PICK(unsigned long long)
+#undef WHET_EMULATOR_PICK
+inline float min(float a, float b) { return fminf(a, b); }
+inline float max(float a, float b) { return fmaxf(a, b); }
+inline double min(double a, double b) { return fmin(a, b); }
+inline double max(double a, double b) { return fmax(a, b); }
+
+inline float rsqrtf(float x) { return float(1.0 / sqrt(double(x))); }
+inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+inline float rcbrtf(float x) { return 1.0f / cbrtf(x); }
+inline float __expf(float x) { return expf(x); }
+inline float __exp10f(float x) { return powf(10.0f, x); }
+inline float __logf(float x) { return logf(x); }
+inline float __log2f(float x) { return log2f(x); }
+inline float __log10f(float x) { return log10f(x); }
+inline float __sinf(float x) { return sinf(x); }
+inline float __cosf(float x) { return cosf(x); }
+inline float __tanf(float x) { return tanf(x); }
+inline float __powf(float x, float y) { return powf(x, y); }
+inline float __frcp_rn(float x) { return 1.0f / x; }
+inline float __frsqrt_rn(float x) { return rsqrtf(x); }
+inline float __fsqrt_rn(float x) { return sqrtf(x); }
+inline float __fdividef(float x, float y) { return x / y; }
+inline float fdividef(float x, float y) { return x / y; }
+inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __fmul_rn(float x, float y) { return x * y; }
+inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
+inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(unsigned(x)); }
+inline int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll((unsigned long long)x); }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __mul24(int x, int y) { return x * y; }
+inline int __float2int_rd(float x) { return int(floorf(x)); }
+inline int __float2int_rn(float x) { return int(nearbyintf(x)); }
+inline int __float2int_rz(float x) { return int(x); }

@@ -1,0 +1,131 @@
+"""A launch as in CUDA C, with arrays by their types: ``f<<<4, 256>>>(float32[1000], 2)``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from whet.compiler.emulator.run import Argument, Unwritten
+from whet.compiler.errors import ArgumentError
+
+_LAUNCH = re.compile(r"^\s*(\w+)\s*<<<(.*)>>>\s*\((.*)\)\s*;?\s*$", re.DOTALL)
+_IN_COMMENT = re.compile(
+    r"^\s*(?://|\*|/\*)\s*whet:\s*(.*?<<<.*?>>>.*?\))\s*;?\s*(?:\*/)?\s*$", re.MULTILINE
+)
+_ARRAY = re.compile(r"^(out\s+)?([a-z]+\d*)\s*\[([\d\s,*]+)\]$")
+HOW = (
+    "f<<<grid, block>>>(arguments) or f<<<grid, block, shared bytes>>>(arguments); a grid or block "
+    "is a number or (x, y, z), an argument a number, float32[64, 48] for an array of drawn values, "
+    "or out float32[64] for one that the kernel writes"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchText:
+    """A launch that was read.
+
+    Attributes:
+        kernel: its name.
+        grid, block: extents along x, y, z as far as they were given.
+        shared_bytes: dynamic shared memory of a block.
+        arguments: the texts of the arguments.
+    """
+
+    kernel: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared_bytes: int
+    arguments: tuple[str, ...]
+
+    def values(self, seed: int = 0) -> list[Argument]:
+        """The arguments: arrays filled with drawn values, numbers.
+
+        Args:
+            seed: of the values.
+
+        Raises:
+            ArgumentError: an argument is none.
+        """
+        rng = np.random.default_rng(seed)
+        return [_value(text, rng) for text in self.arguments]
+
+
+def launches_in(source: str) -> list[str]:
+    """The launches that a text names in comments: ``// whet: f<<<4, 256>>>(float32[1000])``."""
+    return _IN_COMMENT.findall(source)
+
+
+def read_launch(text: str) -> LaunchText:
+    """Read a launch.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    found = _LAUNCH.match(text)
+    if found is None:
+        raise ArgumentError(f"the launch {text!r}", "it is not one", HOW)
+    sizes = _split(found[2])
+    if not 2 <= len(sizes) <= 3:
+        raise ArgumentError(
+            f"the launch {text!r}", f"{len(sizes)} values stand between <<< and >>>", HOW
+        )
+    shared = _extents(text, sizes[2]) if len(sizes) == 3 else (0,)
+    return LaunchText(
+        found[1],
+        _extents(text, sizes[0]),
+        _extents(text, sizes[1]),
+        shared[0],
+        tuple(_split(found[3])),
+    )
+
+
+def _split(text: str) -> list[str]:
+    """Parts between commas that stand in no brackets."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(c, 0)
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [p.strip() for p in parts if p.strip()]
+
+
+def _extents(launch: str, text: str) -> tuple[int, ...]:
+    text = re.sub(r"^dim3\s*\(", "(", text)
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = None
+    value = value if isinstance(value, tuple) else (value,)
+    if not all(isinstance(n, int) for n in value):
+        raise ArgumentError(f"the launch {launch!r}", f"{text!r} is no extent", HOW)
+    return value
+
+
+def _value(text: str, rng: np.random.Generator) -> Argument:
+    array = _ARRAY.match(text)
+    if array is not None:
+        shape = tuple(int(n) for n in re.findall(r"\d+", array[3]))
+        try:
+            dtype = np.dtype(array[2])
+        except TypeError:
+            raise ArgumentError(f"the argument {text!r}", f"{array[2]} is no type", HOW) from None
+        return Unwritten(shape, array[2]) if array[1] else _drawn(rng, shape, dtype)
+    try:
+        value = ast.literal_eval(re.sub(r"(?<=[\d.])[fuUlL]+$", "", text))
+    except (ValueError, SyntaxError):
+        value = None
+    if not isinstance(value, (int, float)):
+        raise ArgumentError(f"the argument {text!r}", "it is neither a number nor an array", HOW)
+    return value
+
+
+def _drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Small values; whole numbers are drawn below 8, so that they may be indices."""
+    if dtype.kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    return rng.integers(0, 2 if dtype.kind == "b" else 8, shape).astype(dtype)

@@ -1,0 +1,199 @@
+// Pointers that know their buffer: each access is looked at, in the checked build; plain otherwise.
+#pragma once
+#include <type_traits>
+#include "checks.h"
+
+#define WHET_EMULATOR_INLINE __attribute__((always_inline))
+
+namespace whet_emulator {
+
+// The address of the code that runs; inlined, it is that of the access in the kernel.
+__attribute__((noinline)) static const void *here() { return __builtin_return_address(0); }
+#define WHET_EMULATOR_HERE whet_emulator::here()
+
+// What is done with a place in memory: reading and writing it are told apart.
+template <class Own, class T>
+struct Place {
+    typedef T value_type;
+    WHET_EMULATOR_INLINE const Own &own() const { return *static_cast<const Own *>(this); }
+    WHET_EMULATOR_INLINE operator T() const { return own().get(); }
+    // a 16-bit float as a number
+    template <class U, class = std::enable_if_t<std::is_arithmetic_v<U> && std::is_class_v<T>>>
+    WHET_EMULATOR_INLINE explicit operator U() const { return static_cast<U>(own().get()); }
+    WHET_EMULATOR_INLINE const Own &operator=(T value) const {
+        own().set(value);
+        return own();
+    }
+#define WHET_EMULATOR_CHANGE(op)                                                                   \
+    template <class V>                                                                             \
+    WHET_EMULATOR_INLINE const Own &operator op##=(const V &value) const {                         \
+        return *this = static_cast<T>(own().get() op static_cast<T>(value));                       \
+    }
+    WHET_EMULATOR_CHANGE(+)
+    WHET_EMULATOR_CHANGE(-)
+    WHET_EMULATOR_CHANGE(*)
+    WHET_EMULATOR_CHANGE(/)
+    WHET_EMULATOR_CHANGE(%)
+    WHET_EMULATOR_CHANGE(|)
+    WHET_EMULATOR_CHANGE(&)
+    WHET_EMULATOR_CHANGE(^)
+    WHET_EMULATOR_CHANGE(<<)
+    WHET_EMULATOR_CHANGE(>>)
+#undef WHET_EMULATOR_CHANGE
+    WHET_EMULATOR_INLINE const Own &operator++() const { return *this += T(1); }
+    WHET_EMULATOR_INLINE const Own &operator--() const { return *this -= T(1); }
+    WHET_EMULATOR_INLINE T operator++(int) const {
+        const T old = own().get();
+        own().set(old + T(1));
+        return old;
+    }
+    WHET_EMULATOR_INLINE T operator--(int) const {
+        const T old = own().get();
+        own().set(old - T(1));
+        return old;
+    }
+};
+
+// A place in a buffer.
+template <class T>
+struct Ref : Place<Ref<T>, T> {
+    const Buffer *buffer;
+    T *at;
+    Ref(const Buffer *buffer, T *at) : buffer(buffer), at(at) {}
+    Ref(const Ref &) = default;
+    using Place<Ref<T>, T>::operator=;
+    WHET_EMULATOR_INLINE const Ref &operator=(const Ref &other) const { return *this = other.get(); }
+    WHET_EMULATOR_INLINE T get() const {
+        check_read<sizeof(T)>(buffer, at);
+        return *at;
+    }
+    WHET_EMULATOR_INLINE void set(T value) const {
+        check_write<sizeof(T)>(buffer, at, &value);
+        *at = value;
+    }
+    auto operator&() const;
+};
+
+// A pointer that knows its buffer; null where it points to a thread's own variables.
+template <class T>
+struct Checked {
+    const Buffer *buffer;
+    T *at;
+    Checked() = default;
+    Checked(const Buffer *buffer, T *at) : buffer(buffer), at(at) {}
+    Checked(T *at) : buffer(nullptr), at(at) {}
+    template <class U, class = std::enable_if_t<std::is_same_v<const U, T> && !std::is_const_v<U>>>
+    Checked(const Checked<U> &other) : buffer(other.buffer), at(other.at) {}
+    // seen as elements of another type, e.g. float4
+    template <class U, class = std::enable_if_t<!std::is_convertible_v<U *, T *>>, class = void>
+    explicit Checked(const Checked<U> &other)
+        : buffer(other.buffer), at(reinterpret_cast<T *>(const_cast<std::remove_const_t<U> *>(other.at))) {}
+    template <class U, class = std::enable_if_t<!std::is_convertible_v<U *, T *>>>
+    explicit Checked(U *at)
+        : buffer(nullptr), at(reinterpret_cast<T *>(const_cast<std::remove_const_t<U> *>(at))) {}
+    template <class I>
+    WHET_EMULATOR_INLINE decltype(auto) operator[](I index) const {
+        if constexpr (std::is_const_v<T>) {
+            check_read<sizeof(T)>(buffer, at + index);
+            return std::remove_const_t<T>(at[index]);
+        } else {
+            return Ref<T>(buffer, at + index);
+        }
+    }
+    decltype(auto) operator*() const { return (*this)[0]; }
+    template <class I, class = std::enable_if_t<std::is_integral_v<I>>>
+    Checked operator+(I n) const { return {buffer, at + n}; }
+    template <class I, class = std::enable_if_t<std::is_integral_v<I>>>
+    Checked operator-(I n) const { return {buffer, at - n}; }
+    ptrdiff_t operator-(const Checked &other) const { return at - other.at; }
+    Checked &operator+=(long long n) { return at += n, *this; }
+    Checked &operator-=(long long n) { return at -= n, *this; }
+    Checked &operator++() { return ++at, *this; }
+    // for what takes plain pointers: unwatched from there on
+    operator T *() const { return at; }
+};
+
+template <class T>
+auto Ref<T>::operator&() const { return Checked<T>(buffer, at); }
+
+WHET_EMULATOR_INLINE inline void check_row(
+    const Buffer *buffer, long long index, long long count, int bytes) {
+    if (__builtin_expect(index < 0 || index >= count, 0))
+        fail_access(OUT_OF_BOUNDS, buffer->scope, buffer->name, {index, count, bytes, false},
+                    WHET_EMULATOR_HERE);
+}
+
+// Shared memory as it is declared in CUDA C, T name[8] or T name[8][9].
+template <class T, size_t... EXTENTS>
+struct Rows;
+template <class T, size_t COUNT>
+struct Rows<T, COUNT> : Checked<T> {
+    static constexpr size_t bytes = sizeof(T) * COUNT;
+    typedef T plain;
+    using Checked<T>::Checked;
+    template <class I>
+    WHET_EMULATOR_INLINE decltype(auto) operator[](I index) const {
+        check_row(this->buffer, static_cast<long long>(index), COUNT, sizeof(T));
+        return Checked<T>::operator[](index);
+    }
+};
+template <class T, size_t FIRST, size_t SECOND, size_t... REST>
+struct Rows<T, FIRST, SECOND, REST...> {
+    typedef Rows<T, SECOND, REST...> row;
+    typedef typename std::conditional_t<sizeof...(REST) == 0, T[SECOND], typename row::plain[SECOND]>
+        plain;
+    static constexpr size_t bytes = FIRST * row::bytes;
+    const Buffer *buffer;
+    T *at;
+    Rows(const Buffer *buffer, T *at) : buffer(buffer), at(at) {}
+    template <class I>
+    WHET_EMULATOR_INLINE row operator[](I index) const {
+        check_row(buffer, static_cast<long long>(index), FIRST, row::bytes);
+        return row(buffer, at + index * (row::bytes / sizeof(T)));
+    }
+};
+
+// A thread's own array, which forgets nothing: what was not written is not read.
+template <class T, size_t COUNT>
+struct Local {
+    const char *name;
+    T data[COUNT];
+    bool written[COUNT];
+    explicit Local(const char *name) : name(name) {
+        memset(static_cast<void *>(data), 0xff, sizeof data);
+        memset(written, 0, sizeof written);
+    }
+    struct Element : Place<Element, T> {
+        Local *array;
+        long long index;
+        Element(Local *array, long long index) : array(array), index(index) {}
+        Element(const Element &) = default;
+        using Place<Element, T>::operator=;
+        WHET_EMULATOR_INLINE const Element &operator=(const Element &other) const {
+            return *this = other.get();
+        }
+        WHET_EMULATOR_INLINE T get() const {
+            if (__builtin_expect(!array->written[index], 0))
+                fail_access(UNWRITTEN, LOCAL, array->name, {index, COUNT, sizeof(T), false},
+                            WHET_EMULATOR_HERE);
+            return array->data[index];
+        }
+        WHET_EMULATOR_INLINE void set(T value) const {
+            array->written[index] = true;
+            array->data[index] = value;
+        }
+    };
+    template <class I>
+    WHET_EMULATOR_INLINE Element operator[](I index) {
+        if (__builtin_expect(index < 0 || static_cast<long long>(index) >= static_cast<long long>(COUNT), 0))
+            fail_access(OUT_OF_BOUNDS, LOCAL, name, {static_cast<long long>(index), COUNT, sizeof(T), false},
+                        WHET_EMULATOR_HERE);
+        return {this, static_cast<long long>(index)};
+    }
+};
+
+static unsigned char *arena;  // a block's dynamic shared memory
+static size_t arena_bytes, dynamic_bytes;  // what it has room for; what this launch asked for
+static Cell *shared_cells;
+
+}  // namespace whet_emulator

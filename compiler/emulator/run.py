@@ -1,0 +1,149 @@
+"""One launch of a kernel from its text: arrays in, arrays out, everything looked at."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from whet.compiler.emulator.adapt import KernelText, adapt
+from whet.compiler.emulator.driver import EmulatedContext, EmulatorDriver
+from whet.compiler.errors import ArgumentError
+
+Extents = int | Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """An array that the kernel has to write before it reads it.
+
+    Attributes:
+        shape: its dimensions.
+        dtype: element type.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+
+Argument = np.ndarray | Unwritten | int | float
+
+# C's type -> how struct packs it
+_CODES = {
+    "bool": "?", "char": "b", "signed char": "b", "unsigned char": "B", "int8_t": "b",
+    "uint8_t": "B", "short": "h", "unsigned short": "H", "int16_t": "h", "uint16_t": "H",
+    "int": "i", "unsigned": "I", "unsigned int": "I", "int32_t": "i", "uint32_t": "I",
+    "long": "q", "unsigned long": "Q", "long long": "q", "unsigned long long": "Q",
+    "int64_t": "q", "uint64_t": "Q", "size_t": "Q", "float": "f", "double": "d",
+    "half": "e", "__half": "e", "float16": "e",
+}  # fmt: skip
+
+
+def run_kernel(
+    source: str,
+    kernel: str | None,
+    grid: Extents,
+    block: Extents,
+    arguments: Sequence[Argument],
+    shared_bytes: int = 0,
+) -> list[np.ndarray]:
+    """Launch a kernel in the emulator, by the options in force.
+
+    Args:
+        source: CUDA C.
+        kernel: its name; None: the only one in the text.
+        grid: blocks along x, y, z; a number is along x.
+        block: threads of a block along x, y, z; a number is along x.
+        arguments: an array or an :class:`Unwritten` for each pointer, a number for each other one.
+        shared_bytes: dynamic shared memory of a block.
+
+    Returns:
+        The arrays, inputs too, as the kernel left them; new ones.
+
+    Raises:
+        ArgumentError: the arguments are not what the kernel takes.
+        CodegenError: the text does not compile.
+        EmulatorError: the kernel did what it must not do.
+    """
+    found = _chosen(adapt(source)[1], kernel)
+    _check_count(found, arguments)
+    context = EmulatedContext(EmulatorDriver())
+    packed, arrays = b"", []
+    for name, kind, given in zip(found.parameters, found.types, arguments):
+        if kind.endswith("*"):
+            array, address = _placed(context, f"{found.name}'s {name}", given)
+            arrays.append((array, address))
+            packed += _padding(packed, 8) + struct.pack("<Q", address)
+        else:
+            value = _scalar(f"{found.name}'s {name}", kind, given)
+            packed += _padding(packed, len(value)) + value
+    image = context.load(source)
+    context.launch(image.kernel(found.name), _three(grid), _three(block), packed, shared_bytes)
+    for array, address in arrays:
+        context.copy_out(array, address)
+    return [array for array, _ in arrays]
+
+
+def _chosen(kernels: Sequence[KernelText], name: str | None) -> KernelText:
+    if name is None and len(kernels) == 1:
+        return kernels[0]
+    for k in kernels:
+        if k.name == name:
+            return k
+    known = ", ".join(k.name for k in kernels)
+    raise ArgumentError(
+        "emulating a kernel" if name is None else f"emulating the kernel {name!r}",
+        f"the text has {len(kernels)}: {known}",
+        "name one of them",
+    )
+
+
+def _check_count(kernel: KernelText, given: Sequence[Argument]) -> None:
+    if len(given) != len(kernel.parameters):
+        takes = ", ".join(f"{kind} {name}" for name, kind in zip(kernel.parameters, kernel.types))
+        raise ArgumentError(
+            f"{kernel.name} with {len(given)} arguments",
+            f"it takes {len(kernel.parameters)}: {takes}",
+        )
+
+
+def _placed(context: EmulatedContext, what: str, given: Argument) -> tuple[np.ndarray, int]:
+    """An array for the results, and the address of its copy on the device."""
+    if isinstance(given, Unwritten):
+        array = np.empty(given.shape, given.dtype)
+        return array, context.alloc(array.nbytes)
+    if not isinstance(given, np.ndarray):
+        raise ArgumentError(f"{given!r} for {what}", "it is a pointer", "give an array")
+    array = np.array(given, order="C")
+    address = context.alloc(array.nbytes)
+    context.copy_in(address, array)
+    return array, address
+
+
+def _scalar(what: str, kind: str, given: Argument) -> bytes:
+    code = _CODES.get(kind)
+    if code is None:
+        raise ArgumentError(f"{given!r} for {what}", f"{kind} cannot be given from outside")
+    if isinstance(given, (np.ndarray, Unwritten)):
+        raise ArgumentError(f"an array for {what}", f"it is a number, {kind}")
+    try:
+        return struct.pack(f"<{code}", float(given) if code in "efd" else given)
+    except struct.error as error:
+        raise ArgumentError(f"{given!r} for {what}, {kind}", str(error)) from None
+
+
+def _padding(packed: bytes, alignment: int) -> bytes:
+    return bytes(-len(packed) % alignment)
+
+
+def _three(extents: Extents) -> tuple[int, int, int]:
+    given = (extents,) if isinstance(extents, int) else tuple(extents)
+    if not 1 <= len(given) <= 3 or math.prod(given) < 1:
+        raise ArgumentError(
+            f"a grid or block of {extents!r}", "it has one to three extents of at least 1"
+        )
+    x, y, z = (*given, 1, 1)[:3]
+    return x, y, z

@@ -1,0 +1,1 @@
+"""GPUs: a small driver interface, pycuda behind it, arrays on a device, launches."""

@@ -1,0 +1,359 @@
+"""Arrays in a device's memory."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.errors import ArgumentError
+from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.gpu.driver import Context, context_of
+from whet.compiler.runtime.gpu.streams import current_stream
+from whet.compiler.runtime.ndarray import NDArray, elements, extents_of
+
+ALIGNMENT = 16  # bytes that vector loads of kernels may take at once
+
+_numbers = itertools.count()
+_layouts: dict[tuple, int] = {}
+_MOST_LAYOUTS = 1 << 16
+
+
+class Memory:
+    """Memory of a device, which goes when nobody refers to it any more.
+
+    Attributes:
+        address: where it starts.
+    """
+
+    __slots__ = ("_context", "address")
+
+    def __init__(self, context: Context, nbytes: int) -> None:
+        self._context = context
+        self.address = context.alloc(nbytes)
+
+    def __del__(self) -> None:
+        if hasattr(self, "address"):
+            self._context.free(self.address)
+
+
+class DeviceArray(NDArray):
+    """An array in the memory of a GPU, or of the emulator.
+
+    Args:
+        device: where it is.
+        context: of that device.
+        address: of its first element.
+        described: a numpy array with its shape, dtype, strides and writability; its elements are
+            never looked at.
+        owner: keeps the memory alive.
+    """
+
+    # Calls read `_layout`, a number that stands for all that a kernel checks, and `_address`.
+    __slots__ = ("_address", "_context", "_described", "_layout", "_owner")
+
+    def __init__(
+        self,
+        device: Device,
+        context: Context,
+        address: int,
+        described: np.ndarray,
+        owner: object,
+    ) -> None:
+        self._device = device
+        self._context = context
+        self._address = address
+        self._described = described
+        self._owner = owner
+        self._layout = _layout(described, context, address)
+
+    @property
+    def address(self) -> int:
+        """The address of the first element in the device's memory."""
+        return self._address
+
+    @property
+    def context(self) -> Context:
+        """The context that the memory belongs to."""
+        return self._context
+
+    @property
+    def described(self) -> np.ndarray:
+        """Shape, dtype, strides and writability; the elements are not there."""
+        return self._described
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all elements in bytes."""
+        return self._described.nbytes
+
+    @property
+    def span_bytes(self) -> int:
+        """Bytes from the first element's first to the last element's last."""
+        return _span(self._described) * self._described.itemsize
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the dimensions."""
+        return self._described.shape
+
+    @property
+    def dtype(self) -> str:
+        """Name of the elements' dtype."""
+        return str(self._described.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return self._described.ndim
+
+    def numpy(self) -> np.ndarray:
+        """A copy as a numpy array, after the work of the current stream."""
+        stream = current_stream(self._context)
+        if stream is not None:
+            stream.synchronize()
+        if self._described.flags.c_contiguous:
+            made = np.empty(self.shape, self._described.dtype)
+            self._context.copy_out(made, self._address)
+            return made
+        span = np.empty(_span(self._described), self._described.dtype)
+        self._context.copy_out(span, self._address)
+        strided = np.lib.stride_tricks.as_strided(span, self.shape, self._described.strides)
+        return strided.copy()
+
+    def copyfrom(self, source: object) -> DeviceArray:
+        """Copy the elements of an array-like of the same shape into this array, cast to its dtype.
+
+        From an array on the device, or in page-locked memory (``whet.device("cuda_host")``) and of
+        this dtype, the copy goes to the current stream and is not waited for.
+
+        Raises:
+            ArgumentError: the shapes differ, the elements are no numbers, or this array is
+                read-only or not compact.
+        """
+        from whet.compiler.runtime.gpu.exchange import is_shared, taken_array
+
+        self._check_writable("NDArray.copyfrom()")
+        source = taken_array(source) if is_shared(source) else source
+        if isinstance(source, DeviceArray) and self._fits(source.described):
+            self._copy_between(source)
+            return self
+        values = elements("NDArray.copyfrom()", source)
+        if values.shape != self.shape:
+            raise ArgumentError(
+                "NDArray.copyfrom()",
+                f"the source has shape {values.shape}, this array has {self.shape}",
+            )
+        stream = current_stream(self._context)
+        if _is_pinned(source) and self._fits(values):
+            self._context.copy_in(self._address, values, stream)
+            return self
+        if stream is not None:
+            stream.synchronize()
+        self._context.copy_in(self._address, self._cast(values))
+        return self
+
+    def copyto(self, target: NDArray | Device, mem_scope: str | None = None) -> NDArray:
+        """Copy the elements to another array of the same shape, or to a new array on a device.
+
+        To an array in page-locked memory of this dtype, the copy goes to the current stream and is
+        not waited for.
+
+        Raises:
+            ArgumentError: the shapes differ, or the device does not exist.
+        """
+        if type(target) is NDArray and _is_pinned(target) and self._fits(target._array):
+            self._context.copy_out(target._array, self._address, current_stream(self._context))
+            return target
+        if isinstance(target, Device):
+            return _copied(self, target, mem_scope)
+        return super().copyto(target, mem_scope)
+
+    def _fits(self, other: np.ndarray) -> bool:
+        """Whether bytes can be copied as they are."""
+        mine = self._described
+        return (
+            mine.shape == other.shape
+            and mine.dtype == other.dtype
+            and mine.flags.c_contiguous
+            and other.flags.c_contiguous
+        )
+
+    def _copy_between(self, source: DeviceArray) -> None:
+        if source.context.driver is not self._context.driver:
+            self._context.copy_in(self._address, source.numpy())
+            return
+        self._context.copy(
+            self._address,
+            source.address,
+            self.nbytes,
+            current_stream(self._context),
+            source.context,
+        )
+
+    def _cast(self, values: np.ndarray) -> np.ndarray:
+        try:
+            return np.ascontiguousarray(values, self._described.dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArgumentError(
+                "NDArray.copyfrom()", f"the source does not turn into {self.dtype}: {error}"
+            ) from None
+
+    def _check_writable(self, asked: str) -> None:
+        if not self._described.flags.writeable:
+            raise ArgumentError(
+                asked, "this array shares memory that is read-only", "copy it first"
+            )
+        if not self._described.flags.c_contiguous:
+            raise ArgumentError(
+                asked, f"this array has strides {self._described.strides} bytes", "copy it first"
+            )
+
+    def _create_view(self, shape: Sequence[int]) -> DeviceArray:
+        """The same memory with another shape of as many elements.
+
+        Raises:
+            ArgumentError: the shape has another number of elements, or the array is not compact.
+        """
+        wanted = extents_of("NDArray._create_view", shape)
+        if math.prod(wanted) != self._described.size:
+            raise ArgumentError(
+                f"NDArray._create_view({wanted})",
+                f"this array of shape {self.shape} has {self._described.size} elements",
+            )
+        if not self._described.flags.c_contiguous:
+            raise ArgumentError(
+                f"NDArray._create_view({wanted})", "this array is not compact", "copy it first"
+            )
+        read_only = not self._described.flags.writeable
+        described = describe(wanted, self._described.dtype, None, read_only)
+        return DeviceArray(self._device, self._context, self._address, described, self._owner)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        from whet.compiler.runtime.gpu.exchange import give_array
+
+        return give_array(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        from whet.compiler.runtime.gpu.exchange import check_shared
+
+        check_shared(self, "DLPack")
+        return self._device.device_type, self._device.index
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        from whet.compiler.runtime.gpu.exchange import interface_of
+
+        return interface_of(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError(f"an array on {self._device} turns into numpy's by a copy only")
+        made = self.numpy()
+        return made if dtype is None else made.astype(dtype, copy=False)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise ArgumentError("len(NDArray)", "an array of no dimensions has no length")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return bool(NDArray(self.numpy()))
+
+    def __reduce__(self) -> tuple:
+        from whet.compiler.runtime.ndarray import array
+
+        return array, (self.numpy(), self._device)
+
+    def __repr__(self) -> str:
+        head = f"<whet.nd.NDArray {self.dtype} {self.shape} on {self._device}>"
+        return f"{head}\n{self.numpy()!r}"
+
+
+def new_array(device: Device, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
+    """An array with whatever its memory holds.
+
+    Raises:
+        TargetError: the device, or what drives it, is missing.
+        OutOfMemoryError: the device has not so much memory left.
+    """
+    context, described = context_of(device), describe(shape, dtype)
+    memory = Memory(context, described.nbytes)
+    return DeviceArray(device, context, memory.address, described, memory)
+
+
+def pinned_array(shape: tuple[int, ...], dtype: np.dtype) -> NDArray:
+    """An array in page-locked memory of the host.
+
+    Raises:
+        TargetError: there is no GPU to copy to.
+    """
+    nbytes = math.prod(shape) * dtype.itemsize
+    memory = context_of(Device("cuda")).pinned(nbytes)
+    return NDArray(memory[:nbytes].view(dtype).reshape(shape), Device("cuda_host"))
+
+
+def describe(
+    shape: Sequence[int],
+    dtype: np.dtype,
+    strides: Sequence[int] | None = None,
+    read_only: bool = False,
+) -> np.ndarray:
+    """A numpy array with a shape, a dtype and strides in bytes, and no elements to look at."""
+    if strides is None:
+        steps = [dtype.itemsize] * len(shape)
+        for d in range(len(shape) - 2, -1, -1):
+            steps[d] = steps[d + 1] * max(1, shape[d + 1])
+        strides = steps
+    one = np.empty(1, dtype)
+    return np.lib.stride_tricks.as_strided(
+        one, tuple(shape), tuple(strides), writeable=not read_only
+    )
+
+
+def _span(described: np.ndarray) -> int:
+    """Elements from the first to the last one in memory."""
+    if not described.size:
+        return 0
+    steps = (s // described.itemsize for s in described.strides)
+    return 1 + sum((n - 1) * step for n, step in zip(described.shape, steps))
+
+
+def _layout(described: np.ndarray, context: Context, address: int) -> int:
+    """A number that two arrays share only where one call's checks serve for both."""
+    key = (
+        described.dtype,
+        described.shape,
+        described.strides,
+        described.flags.writeable,
+        address % ALIGNMENT,
+        context,
+    )
+    number = _layouts.get(key)
+    if number is None:
+        if len(_layouts) >= _MOST_LAYOUTS:
+            _layouts.clear()  # numbers are never used again
+        number = _layouts[key] = next(_numbers)
+    return number
+
+
+def _is_pinned(source: object) -> bool:
+    return isinstance(source, NDArray) and source.device.type == "cuda_host"
+
+
+def _copied(source: DeviceArray, device: Device, mem_scope: str | None) -> NDArray:
+    from whet.compiler.runtime.ndarray import array, empty
+
+    if device.type != source.device.type:
+        return array(source.numpy(), device, mem_scope)
+    return empty(source.shape, source.dtype, device, mem_scope).copyfrom(source)

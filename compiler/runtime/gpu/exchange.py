@@ -1,0 +1,191 @@
+"""Arrays of a GPU shared with others in this process: DLPack and `__cuda_array_interface__`.
+
+Whoever hands memory on sees to it that the work on it so far is done, or before later work, in the
+stream that the taker names (https://dmlc.github.io/dlpack, NumPy's data interchange; version 3 of
+https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html).
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.codegen.llvm.abi import SCALARS, numpy_dtype
+from whet.compiler.errors import ArgumentError, WhetError
+from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.dlpack import DL_CUDA, Taken, dtype_of, give, give_memory
+from whet.compiler.runtime.gpu.array import DeviceArray, describe
+from whet.compiler.runtime.gpu.driver import Context, context_of
+from whet.compiler.runtime.gpu.streams import current_handle, current_stream
+
+_DEFAULT = (None, 0, 1)  # what others call the default stream
+
+
+class NotShared(ArgumentError, BufferError, AttributeError):
+    """An array cannot be shared in the way that was asked for."""
+
+
+def check_shared(array: DeviceArray, how: str) -> None:
+    """Refuse to share what nobody else can reach.
+
+    Raises:
+        NotShared: the memory is the emulator's.
+    """
+    if not array.context.driver.shares_memory:
+        raise NotShared(
+            f"sharing an array on {array.device} by {how}",
+            "its memory is an emulated GPU's, and nobody else's GPU can reach it",
+            "a.numpy() copies it",
+        )
+
+
+def give_array(
+    array: DeviceArray,
+    stream: int | None,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[int, int] | None,
+    copy: bool | None,
+) -> Any:
+    """A DLPack capsule of an array; the arguments are those of ``__dlpack__``.
+
+    Raises:
+        NotShared: the memory is the emulator's.
+        BufferError: the array is on another device, and a copy is not wanted.
+    """
+    versioned = max_version is not None and max_version[0] >= 1
+    if dl_device is not None and tuple(dl_device) == (1, 0) and copy is not False:
+        return give(array.numpy(), versioned)
+    own = array.__dlpack_device__()
+    if dl_device is not None and tuple(dl_device) != own:
+        raise BufferError(f"the array is on {array.device}, not on DLPack's device {dl_device}")
+    given = array.copyto(array.device) if copy else array
+    assert isinstance(given, DeviceArray)
+    if stream != -1:
+        _hand_over(given.context, stream)
+    return give_memory(given.described, given.address, own, given, versioned)
+
+
+def _hand_over(context: Context, stream: int | None) -> None:
+    """Let a taker's stream see the work of ours."""
+    mine = current_stream(context)
+    if mine is None:
+        # Streams that do not wait for the default one by themselves are the ones to be careful of.
+        if stream not in _DEFAULT:
+            event = context.event()
+            event.record()
+            event.synchronize()
+    elif stream != mine.handle:
+        mine.synchronize()
+
+
+def interface_of(array: DeviceArray) -> dict[str, Any]:
+    """``__cuda_array_interface__`` of an array.
+
+    Raises:
+        NotShared: the memory is the emulator's, or the interface has no word for the dtype.
+    """
+    check_shared(array, "__cuda_array_interface__")
+    described = array.described
+    if array.dtype == "bfloat16":
+        raise NotShared(
+            "sharing a bfloat16 array by __cuda_array_interface__",
+            "the interface has no such dtype",
+            "use DLPack: from_dlpack(a)",
+        )
+    return {
+        "version": 3,
+        "shape": described.shape,
+        "typestr": described.dtype.str,
+        "data": (array.address, not described.flags.writeable),
+        "strides": None if described.flags.c_contiguous else described.strides,
+        "stream": current_handle(array.context),
+    }
+
+
+def is_shared(source: object) -> bool:
+    """Whether an object offers memory of an NVIDIA GPU."""
+    if isinstance(source, DeviceArray):
+        return True
+    where = getattr(source, "__dlpack_device__", None)
+    if where is not None:
+        try:
+            return where()[0] == DL_CUDA
+        except (RuntimeError, ValueError, TypeError, BufferError):
+            return False  # as_numpy() says why
+    return hasattr(source, "__cuda_array_interface__")
+
+
+def taken_array(source: Any, device: Device | None = None) -> DeviceArray:
+    """The array that shares the memory of an object on a GPU.
+
+    Args:
+        source: an array, an object with ``__dlpack__`` or ``__cuda_array_interface__``, or a
+            DLPack capsule.
+        device: where it is, for what does not tell; ``cuda(0)`` by default.
+
+    Raises:
+        ArgumentError: it cannot be shared, or kernels have no such elements.
+        TargetError: Whet cannot use the GPU.
+    """
+    if isinstance(source, DeviceArray):
+        return source
+    if type(source).__name__ == "PyCapsule":
+        return _from_capsule(source)
+    if not hasattr(source, "__dlpack__"):
+        return _from_interface(source, device or Device("cuda"))
+    where = Device("cuda", source.__dlpack_device__()[1])
+    try:
+        return _from_capsule(_capsule_of(source, current_handle(context_of(where))))
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, WhetError):
+            raise
+        raise ArgumentError(
+            f"sharing the memory of a {type(source).__name__}", str(error), "copy it"
+        ) from None
+
+
+def _capsule_of(source: Any, stream: int) -> Any:
+    try:
+        return source.__dlpack__(stream=stream, max_version=(1, 0))
+    except TypeError:  # from before DLPack 1.0
+        return source.__dlpack__(stream=stream)
+
+
+class _Owner:
+    """Keeps somebody else's memory until it goes."""
+
+    __slots__ = ("__weakref__",)
+
+
+def _from_capsule(capsule: Any) -> DeviceArray:
+    taken = Taken(capsule)
+    tensor = taken.tensor
+    name = dtype_of(tensor)
+    kind, rank = SCALARS[name], tensor.ndim
+    strides = [tensor.strides[d] * kind.bytes for d in range(rank)] if tensor.strides else None
+    shape = [tensor.shape[d] for d in range(rank)]
+    device = Device("cuda", tensor.device_id)
+    context = context_of(device)
+    described = describe(shape, numpy_dtype(name), strides, taken.read_only)
+    taken.keep()
+    owner = _Owner()
+    weakref.finalize(owner, taken.give_back).atexit = False
+    return DeviceArray(device, context, (tensor.data or 0) + tensor.byte_offset, described, owner)
+
+
+def _from_interface(source: Any, device: Device) -> DeviceArray:
+    asked = f"sharing the memory of a {type(source).__name__}"
+    told = source.__cuda_array_interface__
+    if told.get("mask") is not None:
+        raise ArgumentError(asked, "kernels have no masked arrays", "copy it")
+    dtype = np.dtype(told["typestr"])
+    if str(dtype) not in SCALARS:
+        raise ArgumentError(asked, f"kernels have no elements of dtype {dtype}", ", ".join(SCALARS))
+    address, read_only = told["data"]
+    context = context_of(device)
+    if told.get("stream") not in (None, current_handle(context)):
+        context.synchronize()  # nobody but its maker can wait for another's stream alone
+    described = describe(told["shape"], dtype, told.get("strides"), read_only)
+    return DeviceArray(device, context, address, described, source)

@@ -1,0 +1,171 @@
+"""A function whose kernels run on a device, which Python calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from whet.compiler.codegen.llvm.slowcall import check_unnamed, number, wrong
+from whet.compiler.launch import LaunchPlan
+from whet.compiler.runtime.function import Function
+from whet.compiler.runtime.gpu.arguments import as_slot, bind, context_for
+from whet.compiler.runtime.gpu.array import DeviceArray
+from whet.compiler.runtime.gpu.launching import ReadyPlan, numbers_that_matter
+from whet.compiler.runtime.gpu.streams import current_stream
+from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
+
+if TYPE_CHECKING:
+    from whet.compiler.runtime.gpu.module import CudaModule
+
+_MOST_READY = 1024  # layouts of arguments that a function remembers
+
+
+class CudaFunction(Function):
+    """A function of a module for GPUs; calling it puts its launches into the current stream.
+
+    Args:
+        signature: what it takes.
+        plan: what it does.
+        module: has its kernels.
+    """
+
+    def __init__(self, signature: KernelSignature, plan: LaunchPlan, module: CudaModule) -> None:
+        super().__init__(signature, module)
+        self.plan = plan
+        self._loader = module
+        self._ready: dict[tuple, ReadyPlan] = {}
+        matter = numbers_that_matter(plan)
+        params = list(enumerate(signature.params))
+        self._arrays = [i for i, p in params if isinstance(p, BufferParam)]
+        self._scalars = [(i, p, p.name in matter) for i, p in params if isinstance(p, ScalarParam)]
+
+    @property
+    def fast(self) -> Callable[..., None]:
+        """The function itself: there is no shorter way."""
+        return self
+
+    def __call__(self, *args: Any, **named: object) -> None:
+        """Put the function's launches into the current stream of the arguments' device.
+
+        Args:
+            args: arrays on one device (or what shares memory of a GPU: DLPack,
+                ``__cuda_array_interface__``) and numbers, in order. One that the function writes
+                must not overlap another (:meth:`check` tells).
+            named: refused; arguments have an order and no names.
+
+        Raises:
+            ArgumentError: the function cannot take them.
+            TargetError: there is no such device.
+            OutOfMemoryError: there was no memory for an intermediate array.
+            KernelError: a launch was refused, or earlier work failed.
+        """
+        if named:
+            check_unnamed(self.signature, named)
+        ready: ReadyPlan | None
+        try:
+            if self._scalars:
+                ready, slots = self._with_scalars(args)
+            else:
+                ready = self._ready[tuple([a._layout for a in args])]
+                slots = [a._address for a in args]
+        except (AttributeError, KeyError):
+            ready = None  # other layouts than before, other objects than ours, or none that fit
+        if ready is not None:
+            ready.run(slots)
+            return
+        ready, slots, keep = self._bound(args)
+        ready.run(slots)
+        del keep
+
+    def _with_scalars(self, args: tuple[Any, ...]) -> tuple[ReadyPlan, list[Any]]:
+        """The plan and the slots where arrays of these layouts were seen before."""
+        signature = self.signature
+        if len(args) != len(signature.params):
+            raise KeyError("another number of arguments")
+        slots = list(args)
+        key = [args[i]._layout for i in self._arrays]
+        for i in self._arrays:
+            slots[i] = args[i]._address
+        for i, p, matters in self._scalars:
+            value = number(signature, i, p, args[i])
+            slots[i] = as_slot(p.dtype, value)
+            if matters:
+                key.append(value)
+        return self._ready[tuple(key)], slots
+
+    def _bound(self, args: tuple[Any, ...]) -> tuple[ReadyPlan, list[Any], list[Any]]:
+        """The plan for these arguments, their slots, and what must live until the launch."""
+        values, symbols = bind(self.signature, args)
+        key = tuple([values[i]._layout for i in self._arrays])
+        key += tuple([values[i] for i, _, matters in self._scalars if matters])
+        ready = self._ready.get(key)
+        if ready is None:
+            numbers = {p.name: values[i] for i, p, matters in self._scalars if matters}
+            ready = self._loader.ready(self, context_for(values), {**symbols, **numbers})
+            if len(self._ready) >= _MOST_READY:
+                self._ready.clear()
+            self._ready[key] = ready
+        slots = [
+            v._address if isinstance(v, DeviceArray) else as_slot(p.dtype, v)
+            for p, v in zip(self.signature.params, values)
+        ]
+        return ready, slots, values
+
+    def check(self, *args: object) -> None:
+        """Check arguments without running the function: all that a call checks, and overlaps.
+
+        Raises:
+            ArgumentError: the function cannot take them, or one that it writes overlaps another.
+        """
+        values, _ = bind(self.signature, args)
+        for i, p in enumerate(self.signature.params):
+            if not isinstance(p, BufferParam) or not p.written:
+                continue
+            for k, other in enumerate(values):
+                if k == i or not isinstance(other, DeviceArray) or not _overlap(values[i], other):
+                    continue
+                why = (
+                    f"the function writes it, and it overlaps argument {k} "
+                    f"({self.signature.params[k].name}): kernels are compiled as if no two "
+                    "arguments share memory; pass a copy"
+                )
+                raise wrong(self.signature, i, why, values[i].described)
+
+    def repeater(self, args: tuple[object, ...]) -> Callable[[int], None]:
+        """A function that calls on ``args`` as often as it is told, with no checks.
+
+        It puts the launches into the current stream and waits for none.
+
+        Raises:
+            ArgumentError: the function cannot take ``args``.
+        """
+        ready, slots, keep = self._bound(args)
+
+        def run(number: int) -> None:
+            for _ in range(number):
+                ready.run(list(slots))
+            assert keep is not None  # the arrays live as long as this function
+
+        return run
+
+    def timer(self, args: tuple[object, ...]) -> Callable[[int], int]:
+        """As for every function; the time is the device's, between two events of the stream."""
+        context, run = self._bound(args)[0].context, self.repeater(args)
+        before, after = context.event(), context.event()
+
+        def spent(number: int) -> int:
+            stream = current_stream(context)
+            before.record(stream)
+            run(number)
+            after.record(stream)
+            after.synchronize()
+            return round(after.seconds_since(before) * 1e9)
+
+        return spent
+
+
+def _overlap(a: DeviceArray, b: DeviceArray) -> bool:
+    """Whether two arrays' spans of memory have bytes in common."""
+    if a.context is not b.context or not a.described.size or not b.described.size:
+        return False
+    return a.address < b.address + b.span_bytes and b.address < a.address + a.span_bytes

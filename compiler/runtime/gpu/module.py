@@ -1,0 +1,118 @@
+"""CudaModule: functions whose kernels run on GPUs or in the emulator, loaded where called."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from whet.compiler.errors import ArtifactError
+from whet.compiler.runtime.artifact import Artifact
+from whet.compiler.runtime.compose import NoCode
+from whet.compiler.runtime.function import Function
+from whet.compiler.runtime.gpu.driver import Context, Kernel
+from whet.compiler.runtime.gpu.function import CudaFunction
+from whet.compiler.runtime.gpu.launching import ReadyPlan
+from whet.compiler.runtime.module import Module
+
+
+class CudaModule(Module):
+    """Functions for GPUs. Nothing is compiled, loaded or asked of a device before the first call.
+
+    The kernels run on the device that the arguments are on. They are compiled for its architecture
+    unless the artifact holds a cubin that fits.
+
+    Args:
+        artifact: source, plans and kernels.
+
+    Raises:
+        ArtifactError: it has no plans.
+    """
+
+    def __init__(self, artifact: Artifact) -> None:
+        if not artifact.plans:
+            raise ArtifactError(
+                "loading code for a GPU",
+                "it holds kernels without the functions that launch them",
+                "build the schedule, not its kernels",
+            )
+        self.artifact = artifact
+        self._code = NoCode(
+            ArtifactError(
+                "the address of a function of a module for GPUs",
+                "there is no code of a CPU",
+                "call the function with arrays on the device",
+            )
+        )
+        plans = {plan.function: plan for plan in artifact.plans}
+        self._kernels = {k.name: k for k in artifact.kernels}
+        self._functions: dict[str, Function] = {
+            s.name: CudaFunction(s, plans[s.name], self) for s in artifact.signatures
+        }
+        self._entry = self._functions[artifact.signatures[0].name]
+        self._loaded: dict[Context, dict[str, Kernel]] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, *args: object, **named: object) -> None:
+        self._entry(*args, **named)
+
+    __call__.__doc__ = CudaFunction.__call__.__doc__
+
+    @property
+    def is_dso_exportable(self) -> bool:
+        """Never: there is no machine code of a CPU."""
+        return False
+
+    def ready(
+        self, function: CudaFunction, context: Context, values: Mapping[str, int]
+    ) -> ReadyPlan:
+        """A function's plan, ready for a device.
+
+        Args:
+            function: of this module.
+            context: of the device.
+            values: what symbols and whole scalars are.
+
+        Raises:
+            CodegenError: the kernels cannot be compiled for the device.
+            ArtifactError: the device does not take the code.
+            KernelError: a launch is beyond the device's limits.
+        """
+        loaded = self._load(context)
+
+        def kernel(name: str) -> Kernel:
+            return loaded[name]
+
+        return ReadyPlan(function.plan, function.signature, self._kernels, kernel, context, values)
+
+    def _load(self, context: Context) -> dict[str, Kernel]:
+        with self._lock:
+            found = self._loaded.get(context)
+            if found is None:
+                found = self._kernels_on(context) if self._kernels else {}
+                self._loaded[context] = found
+            return found
+
+    def _kernels_on(self, context: Context) -> dict[str, Kernel]:
+        image = context.load(self._image(context))
+        return {name: image.kernel(name) for name in self._kernels}
+
+    def _image(self, context: Context) -> bytes:
+        arch, made = context.properties.arch, str(self.artifact.target.get("arch", ""))
+        if self.artifact.object and context.driver.loads_cubins and _runs_on(made, arch):
+            return self.artifact.object
+        # sm_90a has what sm_90 has and more, and both name the same device.
+        return context.driver.compile(
+            self.artifact.source, made if _without_letter(made) == arch else arch
+        )
+
+
+def _runs_on(made: str, arch: str) -> bool:
+    """Whether a cubin runs on an architecture: of the same major, and no newer minor number."""
+    if _without_letter(made) == arch:
+        return True
+    have, runs = made.removeprefix("sm_"), arch.removeprefix("sm_")
+    return have.isdecimal() and runs.isdecimal() and have[:-1] == runs[:-1] and have < runs
+
+
+def _without_letter(arch: str) -> str:
+    return arch.rstrip("af")

@@ -1,0 +1,172 @@
+"""pycuda's images, kernels, streams, events and page-locked memory, each destroyed where it may be.
+
+pycuda destroys an object quietly or not at all in a thread where its context is not current. So
+that here an object goes with its context made current, whoever dropped it last.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whet.compiler.errors import ArtifactError
+from whet.compiler.runtime.gpu.driver import Event, Stream
+
+if TYPE_CHECKING:
+    from whet.compiler.runtime.gpu.pycuda_context import PycudaContext
+
+
+class Reporting:
+    """Makes a context current and turns pycuda's errors into ours."""
+
+    __slots__ = ("_context", "_what")
+
+    def __init__(self, context: PycudaContext, what: str) -> None:
+        self._context = context
+        self._what = what
+
+    def __enter__(self) -> None:
+        self._context.__enter__()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        context = self._context
+        context.__exit__()
+        if isinstance(error, context.drv.Error):
+            raise context.failed(f"{self._what} {context}", error) from None
+
+
+class Held:
+    """One of pycuda's objects, which must be destroyed with its context current.
+
+    Attributes:
+        held: the object.
+    """
+
+    __slots__ = ("context", "held")
+
+    def __init__(self, context: PycudaContext, held: Any) -> None:
+        self.context = context
+        self.held = held
+
+    def drop(self) -> None:
+        """Let go of pycuda's objects; the context is current."""
+        del self.held
+
+    def __del__(self) -> None:
+        if not hasattr(self, "held"):
+            return
+        if not self.context.usable:
+            immortal(self.held)
+            return
+        with self.context:
+            self.drop()
+
+
+class Pinned(Held):
+    """Page-locked memory, as numpy takes it; arrays keep this object alive."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, context: PycudaContext, held: np.ndarray, nbytes: int) -> None:
+        super().__init__(context, held)
+        self.__array_interface__ = {**held.__array_interface__, "shape": (nbytes,)}
+
+
+class PycudaImage(Held):
+    """A cubin in a context."""
+
+    __slots__ = ()
+
+    def kernel(self, name: str) -> PycudaKernel:
+        """The kernel of that name."""
+        drv = self.context.drv
+        try:
+            with self.context:
+                return PycudaKernel(self, self.held.get_function(name), name)
+        except drv.Error as error:
+            raise ArtifactError(
+                f"kernel {name!r} on {self.context}", f"its code has none: {error}"
+            ) from None
+
+
+class PycudaKernel(Held):
+    """A kernel of an image.
+
+    Attributes:
+        name: its name.
+        launch: pycuda's call: grid, block, arguments, bytes of shared memory, stream.
+        shared_bytes: of dynamic shared memory it may have as it is.
+    """
+
+    __slots__ = ("image", "launch", "name", "shared_bytes")
+
+    def __init__(self, image: PycudaImage, held: Any, name: str) -> None:
+        super().__init__(image.context, held)
+        self.image = image
+        self.name = name
+        self.launch = held._launch_kernel
+        self.shared_bytes = image.context.properties.shared_bytes
+
+    def allow(self, shared_bytes: int) -> None:
+        """Ask for more dynamic shared memory than any kernel may have; the context is current."""
+        which = self.context.drv.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self.held.set_attribute(which, shared_bytes)
+        self.shared_bytes = shared_bytes
+
+    def drop(self) -> None:
+        """Let go of pycuda's objects; the context is current."""
+        del self.launch, self.held, self.image  # pycuda's function keeps its module
+
+
+class PycudaStream(Held):
+    """Work in its order."""
+
+    __slots__ = ()
+
+    @property
+    def handle(self) -> int:
+        """The ``CUstream`` as a number."""
+        return int(self.held.handle)
+
+    def synchronize(self) -> None:
+        """Wait until all its work is done."""
+        with Reporting(self.context, "waiting for a stream of"):
+            self.held.synchronize()
+
+    def wait(self, event: Event) -> None:
+        """Let later work start after an event."""
+        with Reporting(self.context, "waiting for an event on"):
+            self.held.wait_for_event(own(event))
+
+
+class PycudaEvent(Held):
+    """A point in a stream's work."""
+
+    __slots__ = ()
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Take the point after all work that the stream has now."""
+        with Reporting(self.context, "recording an event on"):
+            self.held.record(own(stream))
+
+    def synchronize(self) -> None:
+        """Wait until the point is reached."""
+        with Reporting(self.context, "waiting for an event of"):
+            self.held.synchronize()
+
+    def seconds_since(self, earlier: Event) -> float:
+        """Seconds between two points that are both reached."""
+        with Reporting(self.context, "comparing events of"):
+            return float(self.held.time_since(own(earlier))) / 1e3
+
+
+def own(held: Any) -> Any:
+    """pycuda's object of one of ours; None: the default stream."""
+    return None if held is None else held.held
+
+
+def immortal(kept: object) -> None:
+    """Let an object live as long as its process."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))

@@ -1,0 +1,82 @@
+"""What a block and a multiprocessor have, for each architecture of NVIDIA's GPUs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from whet.compiler.errors import TargetError
+
+_KB = 1024
+_ARCH = re.compile(r"sm_(\d+)[af]?")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLimits:
+    """Limits of one architecture.
+
+    Attributes:
+        shared_bytes: shared memory of a block whose kernel asks for as much as there is.
+        shared_bytes_multiprocessor: shared memory of a multiprocessor.
+        threads_multiprocessor: threads that a multiprocessor holds.
+        blocks_multiprocessor: blocks that a multiprocessor holds.
+        threads_block: threads of a block.
+        registers_block: 32-bit registers of a block.
+        registers_multiprocessor: 32-bit registers of a multiprocessor.
+        registers_thread: the most registers of a thread.
+        warp_size: threads that run in step.
+    """
+
+    shared_bytes: int
+    shared_bytes_multiprocessor: int
+    threads_multiprocessor: int
+    blocks_multiprocessor: int
+    threads_block: int = 1024
+    registers_block: int = 65536
+    registers_multiprocessor: int = 65536
+    registers_thread: int = 255
+    warp_size: int = 32
+
+
+def _row(block_kb: int, multiprocessor_kb: int, threads: int, blocks: int) -> GpuLimits:
+    return GpuLimits(block_kb * _KB, multiprocessor_kb * _KB, threads, blocks)
+
+
+# "Technical Specifications per Compute Capability", CUDA C++ Programming Guide: shared memory of a
+# block and of a multiprocessor in KB, threads and blocks of a multiprocessor.
+_LIMITS: dict[int, GpuLimits] = {
+    60: _row(48, 64, 2048, 32),
+    61: _row(48, 96, 2048, 32),
+    62: _row(48, 64, 2048, 32),
+    70: _row(96, 96, 2048, 32),
+    72: _row(96, 96, 2048, 32),
+    75: _row(64, 64, 1024, 16),
+    80: _row(163, 164, 2048, 32),
+    86: _row(99, 100, 1536, 16),
+    87: _row(163, 164, 1536, 16),
+    89: _row(99, 100, 1536, 24),
+    90: _row(227, 228, 2048, 32),
+    100: _row(227, 228, 2048, 32),
+    103: _row(227, 228, 2048, 32),
+    110: _row(227, 228, 1536, 24),
+    120: _row(99, 100, 1536, 24),
+    121: _row(99, 100, 1536, 24),
+}
+#: what every one has: for an architecture that is not in the table
+LEAST = _row(48, 64, 1024, 16)
+
+
+def limits_of(arch: str) -> GpuLimits:
+    """The limits of ``arch``, e.g. ``"sm_80"`` or ``"sm_90a"``; the least for one not known here.
+
+    Raises:
+        TargetError: it is no name of an architecture.
+    """
+    named = _ARCH.fullmatch(arch)
+    if named is None:
+        raise TargetError(
+            f"the limits of arch={arch!r}",
+            "it is no architecture of NVIDIA's",
+            "sm_80, sm_90, ...: sm_ and the compute capability without its point",
+        )
+    return _LIMITS.get(int(named[1]), LEAST)

@@ -1,0 +1,82 @@
+"""What a builder's worker does for a GPU: a cubin, which needs none, and the model's opinion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from whet.measure.builder import Built, build_candidate
+from whet.measure.gpu.pruning import check_resources, facts_of
+from whet.measure.values import MeasureInput
+
+if TYPE_CHECKING:
+    from whet.compiler.codegen.cuda.cubin import Resources
+    from whet.compiler.ir import IRModule
+    from whet.compiler.runtime.artifact import Artifact
+    from whet.compiler.target import Target
+
+EMULATED = 3e8
+"""Instructions of threads up to which the emulator runs a candidate for its numbers: about two
+seconds, all accesses checked."""
+
+
+def build_for_gpu(inp: MeasureInput) -> Built:
+    """Build a candidate down to machine code, and refuse what cannot be launched.
+
+    Args:
+        inp: the candidate.
+    """
+    return build_candidate(inp, _to_cubin)
+
+
+def build_for_emulator(inp: MeasureInput) -> Built:
+    """Build a candidate to text, and predict its cost; a compiler, if there is one, refines that.
+
+    Args:
+        inp: the candidate.
+    """
+    return build_candidate(inp, _to_prediction)
+
+
+def _to_cubin(
+    module: IRModule, target: Target, artifact: Artifact
+) -> tuple[Artifact, dict[str, Any]]:
+    from whet.compiler.codegen.cuda.nvrtc import compile_cubin
+
+    if not artifact.kernels:  # a function whose result has no elements
+        return artifact, {}
+    compiled = compile_cubin(artifact.source, str(target.attrs["arch"]))
+    check_resources(artifact, compiled.resources)
+    return replace(artifact, object=compiled.cubin), facts_of(compiled.resources)
+
+
+def _to_prediction(
+    module: IRModule, target: Target, artifact: Artifact
+) -> tuple[Artifact, dict[str, Any]]:
+    from whet.measure.gpu.predicted import predicted
+
+    resources = _resources(artifact, target)
+    check_resources(artifact, resources)
+    model = predicted(module, target, artifact, resources)
+    facts = facts_of(resources) if resources else {}
+    facts["compiled"] = bool(resources)
+    if artifact.kernels and model["instructions"] <= EMULATED:
+        _warm(artifact)
+    return artifact, facts | {"model": model}
+
+
+def _resources(artifact: Artifact, target: Target) -> Mapping[str, Resources]:
+    """What the kernels take, where there is a compiler that says so."""
+    from whet.compiler.codegen.cuda import nvrtc
+
+    if not artifact.kernels or not nvrtc.available():
+        return {}
+    return nvrtc.compile_cubin(artifact.source, str(target.attrs["arch"])).resources
+
+
+def _warm(artifact: Artifact) -> None:
+    """Compile for the emulator here, beside others, so that the measurer finds it in the cache."""
+    from whet.compiler.emulator.compile import compile_emulated
+
+    compile_emulated(artifact.source, checks=True)

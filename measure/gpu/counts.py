@@ -1,0 +1,380 @@
+"""What a lowered kernel does: instructions, bytes, passes through shared memory, waits.
+
+One walk through the kernel's loops, however many steps they have: sampled warps say how many lanes
+are active and which addresses they ask for, loops multiply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.rewrite import TABLE
+from whet.measure.gpu import warps as w
+from whet.measure.gpu.model import ARITHMETIC_CYCLES, WARP, Work, resident_blocks
+from whet.measure.gpu.operations import FMA32, FMA64, OTHER, SPECIAL, operations
+from whet.measure.gpu.sites import Loop, Totals, Traffic, effects, loads, side_by_side
+from whet.measure.gpu.specs import GpuSpec
+
+KEPT = 64
+"""Values that the compiler keeps in registers over a loop instead of reading them again."""
+WRITTEN_OUT = 16
+"""Steps up to which the compiler writes out a loop by itself."""
+PIPELINED = 4.0
+"""Steps of a loop without barriers whose loads it asks for together."""
+STEP, ADDRESS = 2.0, 0.5
+"""Instructions of a step of a loop, and of an address."""
+OWN_REGISTERS = 24
+"""Registers of a kernel beside its local arrays, where no compiler has said how many it has."""
+L2_SHARE = 0.6
+"""The part of the L2 cache in which data is found again."""
+
+
+def work_of(
+    func: PrimFunc,
+    spec: GpuSpec,
+    registers: int | None = None,
+    spilt_bytes: int = 0,
+    sizes: Mapping[str, int] | None = None,
+) -> Work:
+    """What one launch of a kernel does.
+
+    Args:
+        func: a kernel after the build's passes, its extents numbers.
+        spec: the GPU.
+        registers: of a thread, as a compiler says; None: estimated.
+        spilt_bytes: that a thread stores and loads because its registers do not suffice.
+        sizes: of the kernel's scalar parameters, by name.
+
+    Raises:
+        MeasureError: an extent or an index depends on a size that is no number.
+    """
+    return _Walk(func, spec, sizes or {}).work(registers, spilt_bytes)
+
+
+class _Walk:
+    def __init__(self, func: PrimFunc, spec: GpuSpec, sizes: Mapping[str, int]) -> None:
+        self.func, self.spec = func, spec
+        found = func.attrs.get("thread_extent", {})
+        nothing = w.Warps({})
+        for p in func.params:
+            if isinstance(p, e.Var) and p.name in sizes:
+                nothing.values[p] = sizes[p.name]
+        self.extents = {tag: int(nothing.value(extent)) for tag, extent in found.items()}
+        self.warps = w.Warps(self.extents)
+        self.warps.values.update(nothing.values)
+        self.deps: dict[e.Var, frozenset[Any]] = {}
+        self.total = Totals()
+        self.blocks = np.prod([self.extents.get(t, 1) for t in w.TAGS[:3]], dtype=float)
+        self.threads = np.prod([self.extents.get(t, 1) for t in w.TAGS[3:]], dtype=float)
+        self.all_warps = self.blocks * self.warps.warps
+
+    def work(self, registers: int | None, spilt_bytes: int) -> Work:
+        """The kernel's totals."""
+        self._visit(self.func.body, (), self.warps.here, np.ones(w.SAMPLES))
+        t = self.total
+        shared = self.func.attrs.get("shared_bytes", t.shared_bytes)
+        shared = float(self.warps.value(shared)) if isinstance(shared, e.PrimExpr) else shared
+        registers = registers or min(255, OWN_REGISTERS + int(t.local_bytes // 4))
+        wave = self._wave(registers, shared)
+        spilt = spilt_bytes * self.blocks * self.threads
+        l2 = sum(x.loaded + x.stored for x in t.traffic.values())
+        memory = sum(self._memory(x, wave) for x in t.traffic.values())
+        issued = t.instructions + float(t.operations.sum()) / WARP + spilt / WARP / 4
+        flight = sum(t.in_flight.values()) / max(len(t.in_flight), 1)
+        return Work(
+            blocks=self.blocks,
+            threads=self.threads,
+            registers=float(registers),
+            shared_bytes=float(shared),
+            instructions=issued,
+            fma32=float(t.operations[FMA32]),
+            fma64=float(t.operations[FMA64]),
+            special=float(t.operations[SPECIAL]),
+            wavefronts=t.wavefronts,
+            l2_bytes=float(l2) + spilt * 0.25,
+            memory_bytes=float(memory),
+            phases=float(sum(t.waiting.values())),
+            barriers=t.barriers,
+            chain=t.chain,
+            in_flight=flight,
+        )
+
+    def _wave(self, registers: int, shared: float) -> float:
+        """Blocks that run at a time on the whole device."""
+        resident = float(resident_blocks(self.spec, self.threads, registers, shared))
+        return min(max(resident, 1.0) * self.spec.multiprocessors, self.blocks)
+
+    def _memory(self, x: Traffic, wave: float) -> float:
+        """Bytes from and to the memory: what blocks that run together read is fetched once."""
+        held = min(x.size, x.loaded)
+        again = x.of_wave * (self.blocks / wave)
+        small = x.size <= self.spec.l2_bytes * L2_SHARE
+        loaded = held if small else min(max(again, held), x.loaded)
+        return loaded + min(x.size, x.stored)
+
+    # --- statements -------------------------------------------------------------------------------
+
+    def _visit(self, n: Any, loops: tuple[Loop, ...], active: Any, times: np.ndarray) -> None:
+        kind = type(n)
+        if kind is s.SeqStmt:
+            for part in n.seq:
+                self._visit(part, loops, active, times)
+        elif kind is s.For:
+            self._loop(n, loops, active, times)
+        elif kind is s.IfThenElse:
+            self._branch(n, loops, active, times)
+        elif kind is s.BufferStore:
+            self._store(n, loops, active, times)
+        elif kind is s.Evaluate:
+            self._evaluate(n.value, active, times)
+        elif kind is s.AttrStmt:
+            if n.key == "thread_extent":
+                self._thread(n)
+            self._visit(n.body, loops, active, times)
+        elif kind is s.LetStmt:
+            self.warps.values[n.var] = self.warps.value(n.value)
+            self.deps[n.var] = self._depends(n.value)
+            self._visit(n.body, loops, active, times)
+        elif kind is s.Allocate:
+            self._allocate(n.buffer)
+            self._visit(n.body, loops, active, times)
+        elif hasattr(n, "body"):
+            self._visit(n.body, loops, active, times)
+
+    def _thread(self, n: s.AttrStmt) -> None:
+        var = n.node if isinstance(n.node, e.Var) else n.node.var
+        tag = n.node.thread_tag if hasattr(n.node, "thread_tag") else var.name
+        self.warps.values[var] = self.warps.ids[tag]
+        self.deps[var] = frozenset([tag])
+
+    def _allocate(self, buffer: Any) -> None:
+        size = float(np.prod([int(self.warps.value(d)) for d in buffer.shape]))
+        size *= dt.itemsize(buffer.dtype)
+        if buffer.storage_scope.startswith("shared"):
+            self.total.shared_bytes += size
+        else:
+            self.total.local_bytes += size
+
+    def _loop(self, n: s.For, loops: tuple[Loop, ...], active: Any, times: np.ndarray) -> None:
+        count = self.warps.value(n.extent)
+        mean = float(np.mean(count))
+        self.warps.values[n.var] = self.warps.step(self.warps.value(n.min), count)
+        self.deps[n.var] = frozenset([n.var])
+        stored, barrier = effects(n.body)
+        unrolled = n.kind in (s.UNROLLED, s.VECTORIZED) or (mean <= WRITTEN_OUT and not barrier)
+        loop = Loop(n.var, mean, unrolled, stored, barrier, n)
+        if not unrolled:
+            self.total.instructions += STEP * self._runs(active, times) * mean
+        self._visit(n.body, (*loops, loop), active, times * mean)
+
+    def _branch(
+        self, n: s.IfThenElse, loops: tuple[Loop, ...], active: Any, times: np.ndarray
+    ) -> None:
+        holds = w.full(self.warps.value(n.condition)).astype(bool)
+        self.total.instructions += STEP * self._runs(active, times)
+        self._visit(n.then_case, loops, active & holds, times)
+        if n.else_case is not None:
+            self._visit(n.else_case, loops, active & ~holds, times)
+
+    def _evaluate(self, value: Any, active: Any, times: np.ndarray) -> None:
+        if isinstance(value, e.Call) and str(value.op).endswith("storage_sync"):
+            self.total.barriers += float(times.mean())
+            self.total.instructions += self._runs(active, times)
+
+    def _store(
+        self, n: s.BufferStore, loops: tuple[Loop, ...], active: Any, times: np.ndarray
+    ) -> None:
+        runs = self._runs(active, times)
+        apart: list[e.PrimExpr] = []
+        done = np.array(operations(n.value, apart))
+        self.total.operations += done * runs * WARP  # inactive lanes take their slots, too
+        for part in apart:
+            often = self._often(None, self._depends(part), loops, times)
+            self.total.instructions += sum(operations(part)) * self._runs(active, often)
+        self._access(n, loops, active, times, stores=True)
+        reads = False
+        ahead = not n.buffer.storage_scope.startswith(("global", "shared"))
+        for load in loads(n.value):
+            self._access(load, loops, active, times, stores=False, ahead=ahead)
+            reads |= load.buffer is n.buffer
+        self._dependent(n, loops, times, reads, float(done[:OTHER].sum()))
+
+    def _dependent(
+        self,
+        n: s.BufferStore,
+        loops: tuple[Loop, ...],
+        times: np.ndarray,
+        reads: bool,
+        done: float,
+    ) -> None:
+        """The part of a thread's instructions that wait for the one before."""
+        moves = self._depends(*n.indices)
+        apart = float(dt.lanes(n.value.dtype))
+        for loop in reversed(loops):
+            if not loop.unrolled:
+                break
+            apart *= loop.count if loop.var in moves or not reads else 1.0
+        steps = max(done / max(dt.lanes(n.value.dtype), 1), 1.0)
+        self.total.chain += float(times.mean()) * steps / min(max(apart, 1.0), ARITHMETIC_CYCLES)
+
+    # --- accesses ---------------------------------------------------------------------------------
+
+    def _access(
+        self,
+        n: Any,
+        loops: tuple[Loop, ...],
+        active: Any,
+        times: np.ndarray,
+        stores: bool,
+        ahead: bool = False,
+    ) -> None:
+        scope = n.buffer.storage_scope
+        if scope not in ("global", "") and not scope.startswith("shared"):
+            return
+        lanes = dt.lanes(n.value.dtype if stores else n.dtype)
+        size = dt.itemsize(n.buffer.dtype)
+        if n.mask is not None:
+            active = active & w.full(self.warps.value(n.mask), lanes).astype(bool)
+        depends = self._depends(*n.indices)
+        often = self._often(n.buffer, depends, loops, times)
+        index = w.full(self.warps.value(n.indices[0]), lanes)
+        shared = scope.startswith("shared")
+        together = self._merged(n, index, loops, size) if shared and lanes == 1 else 1
+        if together > 1:  # neighbours that an unrolled loop asks for one after the other
+            index = index // together * together + np.arange(together)
+            often = often / together
+            lanes = together
+        active = np.broadcast_to(active, index.shape)
+        per_warp = often * active.any(axis=(1, 2))
+        number = max(lanes * size / 16, 1.0) if side_by_side(n, together) else lanes
+        self.total.instructions += (number + ADDRESS) * float(per_warp.mean()) * self.all_warps
+        address = index * size
+        if shared:
+            passes = w.wavefronts(address, size, active)
+        else:
+            sectors = w.touched(address, active, w.SECTOR)
+            passes = np.maximum(w.touched(address, active, w.LINE), sectors / 4)
+            self._global(n, often, sectors, depends, stores)
+            if not stores:
+                self._waits(loops, lanes * size, ahead)
+        self.total.wavefronts += float((often * passes).mean()) * self.all_warps
+
+    def _merged(self, n: Any, index: np.ndarray, loops: tuple[Loop, ...], size: int) -> int:
+        """How many neighbours the compiler reads at once: of an unrolled loop, 16 bytes at most."""
+        for loop in reversed(loops):
+            if not loop.unrolled:
+                return 1
+            if loop.var not in self._depends(*n.indices):
+                continue
+            before = self.warps.values[loop.var]
+            try:
+                self.warps.values[loop.var] = np.zeros_like(before)
+                first = w.full(self.warps.value(n.indices[0]))
+                self.warps.values[loop.var] = np.ones_like(before)
+                second = w.full(self.warps.value(n.indices[0]))
+            finally:
+                self.warps.values[loop.var] = before
+            if not (second - first == 1).all():
+                continue
+            fits = (k for k in (4, 2) if k * size <= 16 and loop.count % k == 0)
+            return next((k for k in fits if not (first % k).any()), 1)
+        return 1
+
+    def _global(
+        self,
+        n: Any,
+        often: np.ndarray,
+        touched: np.ndarray,
+        depends: frozenset[Any],
+        stores: bool,
+    ) -> None:
+        bytes_ = float((often * touched).mean()) * w.SECTOR * self.all_warps
+        if id(n.buffer.data) not in self.total.traffic:
+            extents = [float(np.max(self.warps.value(d))) for d in n.buffer.shape]
+            self.total.traffic[id(n.buffer.data)] = Traffic(
+                float(np.prod(extents)) * dt.itemsize(n.buffer.dtype)
+            )
+        x = self.total.traffic[id(n.buffer.data)]
+        if stores:
+            x.stored += bytes_
+            return
+        # Warps of a block that read the same find it in the L1 cache.
+        alike = [self.extents.get(t, 1) for t in w.TAGS[3:] if t not in depends]
+        shared_by = min(float(np.prod(alike)), float(self.warps.warps)) if alike else 1.0
+        shared_by = max(shared_by / (w.LANES if "threadIdx.x" not in depends else 1), 1.0)
+        bytes_ /= min(shared_by, float(self.warps.warps))
+        x.loaded += bytes_
+        own = [self.extents.get(t, 1) for t in w.TAGS[:3] if t in depends]
+        different = float(np.prod(own)) if own else 1.0
+        wave = min(self.spec.multiprocessors * 2.0, self.blocks)
+        together = min(self._different(depends, wave), different)
+        x.of_wave += bytes_ / self.blocks * together
+
+    def _different(self, depends: frozenset[Any], wave: float) -> float:
+        """How many different parts of an array the blocks of one wave read."""
+        found, left = 1.0, wave
+        for tag in w.TAGS[:3]:
+            inside = min(float(self.extents.get(tag, 1)), max(left, 1.0))
+            found *= inside if tag in depends else 1.0
+            left /= max(float(self.extents.get(tag, 1)), 1.0)
+        return found
+
+    def _waits(self, loops: tuple[Loop, ...], nbytes: int, ahead: bool) -> None:
+        """Loads of one loop's body are under way together; each step of the loop waits for them.
+
+        What goes into registers in a loop with barriers is asked for ahead of what needs it.
+        """
+        around = [x for x in loops if not x.unrolled]
+        inner = loops[loops.index(around[-1]) + 1 :] if around else loops
+        together = float(np.prod([x.count for x in inner])) if inner else 1.0
+        key = id(around[-1].node) if around else 0
+        steps = float(np.prod([x.count for x in around])) if around else 1.0
+        barrier = bool(around) and around[-1].barrier
+        at_once = PIPELINED if around and not barrier else 1.0
+        at_once = min(at_once, max(steps, 1.0))
+        waits = steps / (PIPELINED if barrier and ahead else at_once)
+        self.total.waiting[key] = max(waits, self.total.waiting.get(key, 0.0))
+        flight = min(together, KEPT) * nbytes * at_once
+        self.total.in_flight[key] = self.total.in_flight.get(key, 0.0) + flight
+
+    def _often(
+        self, buffer: Any, depends: frozenset[Any], loops: tuple[Loop, ...], times: np.ndarray
+    ) -> np.ndarray:
+        """How often something is executed: not again where its value is in a register.
+
+        Args:
+            buffer: what is read or stored; None: nothing.
+            depends: the loops that change it.
+            loops, times: around it.
+        """
+        held, saved = 1.0, 1.0
+        for loop in reversed(loops):
+            if loop.var in depends:
+                held *= loop.count if loop.unrolled else np.inf
+            elif held <= KEPT and (buffer is None or id(buffer.data) not in loop.stored):
+                saved *= loop.count
+        return times / saved
+
+    def _depends(self, *exprs: e.PrimExpr) -> frozenset[Any]:
+        """The loops' variables and the threads' tags that expressions are made of."""
+        found: set[Any] = set()
+        stack: list[Any] = list(exprs)
+        while stack:
+            n = stack.pop()
+            if isinstance(n, e.Var):
+                found |= self.deps.get(n, frozenset())
+            else:
+                stack += TABLE[type(n)][0](n)
+        return frozenset(found)
+
+    def _runs(self, active: Any, times: np.ndarray) -> float:
+        """Warps that execute something, of all blocks, each as often as its loops say."""
+        some = np.broadcast_to(active, (w.SAMPLES, w.LANES, active.shape[-1])).any(axis=(1, 2))
+        return float((times * some).mean()) * self.all_warps

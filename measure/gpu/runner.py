@@ -1,0 +1,241 @@
+"""What a GPU's worker does: load one artifact, check its numbers, time it by the GPU's clock."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from whet.compiler.errors import KernelError, MeasureError
+from whet.measure.answers import Expected
+from whet.measure.gpu import nvml
+from whet.measure.gpu.arguments import DeviceArguments
+from whet.measure.gpu.events import EventTimer
+from whet.measure.gpu.identity import describe, named_device
+from whet.measure.gpu.names import EMULATOR
+from whet.measure.kept import Kept
+from whet.measure.machine import environment
+from whet.measure.runner import RunReport
+from whet.measure.timing import spread, time_kernel
+from whet.measure.values import OK, MeasureOptions
+
+if TYPE_CHECKING:
+    from whet.compiler.runtime.artifact import Artifact
+    from whet.compiler.runtime.device import Device
+    from whet.compiler.runtime.gpu.driver import Context
+    from whet.compiler.signature import KernelSignature
+
+KEPT = 2 << 30
+"""Bytes of arguments, and as many of references' outputs, that a worker keeps for its next call."""
+
+_expected: Kept[tuple[list[Expected], bool]] = Kept(KEPT)
+_arguments: Kept[DeviceArguments] = Kept(KEPT)
+
+
+@dataclass(frozen=True)
+class DeviceKernel:
+    """One loaded function and where it runs.
+
+    Attributes:
+        device: where.
+        context: of that device.
+        signature: the function's parameters.
+        bind: makes of arguments a function that queues that many calls.
+    """
+
+    device: Device
+    context: Context
+    signature: KernelSignature
+    bind: Callable[[tuple], Callable[[int], None]]
+
+    @property
+    def emulated(self) -> bool:
+        """Whether it runs in the emulator, whose times mean nothing."""
+        return self.device.type == EMULATOR
+
+    @staticmethod
+    def load(artifact: Artifact, name: str) -> DeviceKernel:
+        """The entry function of an artifact, ready on a device of this process.
+
+        Raises:
+            TargetError: there is no such device here.
+        """
+        from whet.compiler.runtime import Module
+        from whet.compiler.runtime.gpu.driver import context_of
+
+        device = named_device(name)
+        if device is None:
+            raise MeasureError(f"measurement on {name!r}", "this names no device")
+        entry: Any = Module.from_artifact(artifact).entry_func
+        return DeviceKernel(device, context_of(device), entry.signature, entry.repeater)
+
+    def arguments(self, seed: int) -> DeviceArguments:
+        """Its arguments, kept for the next candidate that takes the same."""
+        key = f"{seed} {self.device} {self.signature.params}"
+        if key not in _arguments:
+            made = DeviceArguments(self.device, self.context, self.signature, seed)
+            _arguments.keep(key, made, made.nbytes)
+        return _arguments[key]
+
+
+def describe_device(name: str, target: dict[str, Any]) -> dict[str, Any]:
+    """What a device of this process is, as a log keeps it.
+
+    Args:
+        name: such as ``"cuda:0"``.
+        target: the canonical target as JSON.
+    """
+    device = named_device(name)
+    assert device is not None
+    return describe(device, target)
+
+
+def prepare_reference(
+    key: str, artifact: Artifact, options: MeasureOptions, device: str
+) -> tuple[str, ...]:
+    """Run the reference once and keep its outputs in this worker, as long as there is room.
+
+    Args:
+        key: names the reference in later calls of :func:`run_candidate`.
+        artifact: the reference's compiled kernels.
+        options: seed and tolerance.
+        device: where.
+
+    Returns:
+        The keys of all references that the worker has now.
+    """
+    return remember(key, DeviceKernel.load(artifact, device), options)
+
+
+def run_candidate(
+    artifact: Artifact,
+    options: MeasureOptions,
+    reference: str | None,
+    best_cost: float | None,
+    device: str,
+) -> RunReport:
+    """Check and time one artifact; an error that leaves the device unusable is marked.
+
+    Args:
+        artifact: the candidate's compiled kernels.
+        options: how.
+        reference: key of a prepared reference; None: the numbers are not checked.
+        best_cost: seconds per call of the best so far; a far slower candidate is timed once.
+        device: where.
+    """
+    kernel = DeviceKernel.load(artifact, device)
+    try:
+        return measure(kernel, options, reference, best_cost)
+    except MemoryError:
+        raise
+    except Exception:
+        _arguments.clear()  # nobody knows what was written
+        text = traceback.format_exc()
+        return RunReport("run_error", (), text, _facts(kernel), lost=is_lost(kernel.context))
+
+
+def is_lost(context: Context) -> bool:
+    """Whether a context is unusable: after an illegal address, every later call fails."""
+    try:
+        context.synchronize()
+        address = context.alloc(256)
+        context.fill(address, 0, 256)
+        context.synchronize()
+        context.free(address)
+    except Exception:  # whatever a poisoned driver raises
+        return True
+    return False
+
+
+def remember(key: str, kernel: DeviceKernel, options: MeasureOptions) -> tuple[str, ...]:
+    """:func:`prepare_reference` for a loaded function."""
+    arguments = kernel.arguments(options.seed)
+    run = kernel.bind(tuple(arguments.values))
+    finite = False
+    while True:
+        arguments.poison(finite)
+        # A kernel that reads what it writes, an accumulation, is refused by the emulator's checks.
+        with contextlib.suppress(*([KernelError] if kernel.emulated and not finite else [])):
+            run(1)
+            kernel.context.synchronize()
+            outputs = arguments.outputs()
+            if finite or not any(_has_nan(array) for array in outputs.values()):
+                break
+        finite = True
+    expected = [Expected(name, array, options.rtol) for name, array in outputs.items()]
+    _expected.keep(key, (expected, finite), sum(one.nbytes for one in expected))
+    return tuple(_expected)
+
+
+def measure(
+    kernel: DeviceKernel,
+    options: MeasureOptions,
+    reference: str | None = None,
+    best_cost: float | None = None,
+) -> RunReport:
+    """:func:`run_candidate` for a loaded function."""
+    arguments = kernel.arguments(options.seed)
+    expected: list[Expected] = []
+    finite = False
+    if reference is not None:
+        expected, finite = _expected[reference]
+    arguments.poison(finite)
+    run = kernel.bind(tuple(arguments.values))
+    if kernel.emulated:
+        run(1)
+        kernel.context.synchronize()
+        wrong = _what_is_wrong(arguments, expected)
+        status = "wrong_answer" if wrong else OK
+        return RunReport(status, (), wrong, _facts(kernel) | {"checked": reference is not None})
+    timer = EventTimer(kernel.context, run, options.flush_l2)
+    first = timer.first()
+    if wrong := _what_is_wrong(arguments, expected):
+        return RunReport("wrong_answer", (), wrong, _facts(kernel))
+    timing = time_kernel(timer, first, options, best_cost)
+    facts = _facts(kernel) | {
+        "cost": "measured",
+        "checked": reference is not None,
+        "flushed": options.flush_l2,
+        "number": timing.number,
+        "repeats": len(timing.costs),
+        "spread": round(spread(list(timing.costs)), 5),
+        "stopped": timing.stopped,
+    }
+    if stray := _what_is_wrong(arguments, []):
+        return RunReport("wrong_answer", (), stray, facts)
+    return RunReport(OK, timing.costs, "", facts)
+
+
+def _facts(kernel: DeviceKernel) -> dict[str, Any]:
+    """The machine, and the GPU's clocks, temperature and driver as they are now."""
+    if kernel.emulated:
+        return environment()
+    properties = kernel.context.properties
+    state = nvml.state_of(properties.pci_bus_id)
+    gpu = {"name": properties.name, "cuda": properties.driver_version, **state}
+    return environment() | {"gpu": gpu}
+
+
+def _what_is_wrong(arguments: DeviceArguments, expected: list[Expected]) -> str:
+    stray = arguments.stray_writes()
+    if stray:
+        _arguments.clear()  # the margins are spoilt: the next candidate gets new ones
+        return f"the kernel wrote {', '.join(stray)}"
+    if not expected:
+        return ""
+    outputs = arguments.outputs()
+    if {one.name for one in expected} - outputs.keys():
+        return (
+            f"the kernel writes {sorted(outputs)}, the reference schedule's "
+            f"{sorted(one.name for one in expected)}"
+        )
+    texts = (one.difference(outputs[one.name]) for one in expected)
+    return "\n".join(text for text in texts if text)
+
+
+def _has_nan(array: Any) -> bool:
+    import numpy as np
+
+    return array.dtype.kind not in "biu" and bool(np.isnan(array).any())

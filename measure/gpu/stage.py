@@ -1,0 +1,161 @@
+"""The measuring stage of one GPU, or of the emulator: a worker process that owns the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from whet.compiler import settings
+from whet.compiler.errors import MeasureError
+from whet.compiler.runtime.device import Device
+from whet.measure import machine
+from whet.measure.builder import Built
+from whet.measure.gpu.builder import EMULATED
+from whet.measure.gpu.identity import text_of
+from whet.measure.gpu.names import EMULATOR
+from whet.measure.runner import RunReport
+from whet.measure.stages import Measuring, preload, run_budget
+from whet.measure.supervisor import Outcome, Supervisor
+from whet.measure.values import OK, MeasureOptions
+
+BUILD_CUDA = "whet.measure.gpu.builder:build_for_gpu"
+BUILD_EMULATED = "whet.measure.gpu.builder:build_for_emulator"
+RUN = "whet.measure.gpu.runner:run_candidate"
+PREPARE = "whet.measure.gpu.runner:prepare_reference"
+DESCRIBE = "whet.measure.gpu.runner:describe_device"
+LOADING = 3.0
+"""Seconds in which code is loaded, and compiled once more where it is for another GPU."""
+STARTED = 60.0
+"""Seconds in which a worker makes its context."""
+
+
+class DeviceStage(Measuring):
+    """Measures candidates on a GPU, alone; or runs them in the emulator for their numbers.
+
+    After an error that leaves the device's context unusable (an illegal address, a failed launch)
+    the worker is replaced: the error costs one trial. A kernel that hangs ends with its worker.
+
+    Args:
+        options: budgets and limits.
+        device: ``Device("cuda", k)``, or the emulator.
+        function: import path of the function that runs; replaced in tests.
+        prepare: import path of the function that runs the reference.
+        path: the driver's ``sys.path``; None: this process's.
+    """
+
+    def __init__(
+        self,
+        options: MeasureOptions,
+        device: Device,
+        function: str = RUN,
+        prepare: str = PREPARE,
+        path: Sequence[str] | None = None,
+    ) -> None:
+        self.device = device
+        self._emulated = device.type == EMULATOR
+        # NVIDIA's driver maps more memory than it uses: only a limit that was asked for is set.
+        limit = options.memory_limit or (machine.memory_bytes() // 2 if self._emulated else None)
+        cpus = None if self._emulated else [machine.measuring_core()]
+        worker = Supervisor(memory_limit=limit, cpus=cpus, preload=preload(function), path=path)
+        super().__init__([worker], "" if self._emulated else lock_of(device), function, prepare)
+
+    def overlaps_builds(self) -> bool:
+        """No: a GPU's events and a model's costs do not feel what the processor does."""
+        return False
+
+    def describe(self, target: dict[str, Any]) -> dict[str, Any]:
+        """The device as a log keeps it.
+
+        Args:
+            target: the canonical target as JSON.
+
+        Raises:
+            MeasureError: the worker has no such device.
+        """
+        outcome = self._workers[0].call(DESCRIBE, text_of(self.device), target, timeout=STARTED)
+        if outcome.kind != "ok":
+            raise MeasureError(f"measurement on {text_of(self.device)}", outcome.error)
+        return outcome.value
+
+    def run(
+        self,
+        built: Built,
+        options: MeasureOptions,
+        reference: Built | None = None,
+        best_cost: float | None = None,
+    ) -> RunReport:
+        """As :meth:`Measuring.run`; what is too large for the emulator is predicted only."""
+        if not self._emulated:
+            return super().run(built, options, reference, best_cost)
+        model = built.facts.get("model")
+        why = self._why_not_run(model, options)
+        if why:
+            return predicted(model, why)
+        report = super().run(built, options, reference, None)
+        if report.status != OK:
+            return report
+        unchecked = report.environment.get("unchecked", "")
+        return predicted(model, unchecked, report)
+
+    def _why_not_run(self, model: Any, options: MeasureOptions) -> str:
+        """Why a candidate is not run in the emulator; "" where it is."""
+        if not isinstance(model, dict):
+            return ""  # another function built it: what it says is passed on
+        if not options.check:
+            return "switched off"
+        work = float(model.get("instructions", 0.0))
+        if work > EMULATED:
+            return f"too much for the emulator: {work:.2g} instructions, and {EMULATED:.2g} are"
+        return ""
+
+    def _asked(
+        self, built: Built, options: MeasureOptions, key: str | None, best_cost: float | None
+    ) -> tuple[Any, ...]:
+        return built.artifact, options, key, best_cost, text_of(self.device)
+
+    def _prepares(self, key: str, reference: Built, options: MeasureOptions) -> tuple[Any, ...]:
+        return key, reference.artifact, options, text_of(self.device)
+
+    def _budget(
+        self,
+        supervisor: Supervisor,
+        built: Built,
+        options: MeasureOptions,
+        best_cost: float | None,
+    ) -> float:
+        # A worker's first call makes the context.
+        fresh = self._prepared.get(supervisor, (0, ()))[0] != supervisor.starts
+        if fresh:
+            return options.run_timeout
+        return min(options.run_timeout, LOADING + run_budget(built, options, best_cost))
+
+    def _look_after(self, supervisor: Supervisor, outcome: Outcome) -> None:
+        lost = isinstance(outcome.value, RunReport) and outcome.value.lost
+        if lost or outcome.kind == "error":
+            supervisor.renew()
+
+
+def predicted(model: Any, unchecked: str, report: RunReport | None = None) -> RunReport:
+    """What the model says, as a report.
+
+    Args:
+        model: what building found out; None passes the report on.
+        unchecked: why the numbers were not compared; "" where they were.
+        report: of the run in the emulator, where there was one.
+    """
+    if not isinstance(model, dict):
+        assert report is not None
+        return report
+    facts = machine.environment() if report is None else report.environment
+    facts = facts | {"cost": "model", "checked": not unchecked}
+    if unchecked:
+        facts["unchecked"] = unchecked
+    seconds = 0.0 if report is None else report.seconds
+    return RunReport(OK, (float(model["seconds"]),), "", facts, seconds)
+
+
+def lock_of(device: Device) -> str:
+    """The name of a GPU's lock: the same GPU's, whatever CUDA_VISIBLE_DEVICES calls it."""
+    visible = settings.cuda_visible_devices()
+    name = visible[device.index] if device.index < len(visible) else str(device.index)
+    return "cuda-" + "".join(c if c.isalnum() else "-" for c in name)

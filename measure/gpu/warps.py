@@ -1,0 +1,178 @@
+"""Loop IR as sampled warps execute it: integers of the kernel as arrays over samples and lanes.
+
+An index or a condition is evaluated for a few warps at once, in blocks and loop steps drawn at
+random: how many lanes are active, which addresses they ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.errors import MeasureError
+from whet.compiler.tir import expr as e
+
+SAMPLES, LANES = 16, 32
+SECTOR, LINE, WORD, BANKS = 32, 128, 4, 32
+"""Bytes of a sector and a line of memory, and of a bank's word; banks of shared memory."""
+TAGS = tuple(f"{what}.{axis}" for what in ("blockIdx", "threadIdx") for axis in "xyz")
+
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    e.Add: np.add, e.Sub: np.subtract, e.Mul: np.multiply, e.FloorDiv: np.floor_divide,
+    e.FloorMod: np.remainder, e.Div: np.floor_divide, e.Mod: np.remainder,
+    e.Min: np.minimum, e.Max: np.maximum, e.EQ: np.equal, e.NE: np.not_equal, e.LT: np.less,
+    e.LE: np.less_equal, e.GT: np.greater, e.GE: np.greater_equal, e.And: np.logical_and,
+    e.Or: np.logical_or,
+}  # fmt: skip
+_CALLS: dict[str, Callable[..., Any]] = {
+    "shift_left": np.left_shift, "shift_right": np.right_shift, "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "if_then_else": np.where,
+    "abs": np.abs, "truncdiv": np.floor_divide, "truncmod": np.remainder,
+}  # fmt: skip
+
+
+class Warps:
+    """Sampled warps of one kernel, with the values of its variables in them.
+
+    Args:
+        extents: of blockIdx and threadIdx, by tag; 1 where there is none.
+        seed: of the sample.
+
+    Attributes:
+        values: variable -> int64 array that broadcasts to (samples, lanes, vector lanes).
+        here: (samples, lanes, 1) whether the lane is a thread of the block.
+        warps: of a block.
+    """
+
+    def __init__(self, extents: dict[str, int], seed: int = 0) -> None:
+        self._random = np.random.default_rng(seed)
+        self.values: dict[e.Var, Any] = {}
+        spans = [extents.get(tag, 1) for tag in TAGS]
+        threads = spans[3] * spans[4] * spans[5]
+        self.warps = -(-threads // LANES)
+        blocks = [self._random.integers(0, span, SAMPLES) for span in spans[:3]]
+        for one in blocks:
+            one[0] = 0
+        # Evenly over a block's warps: often some of them fetch for all.
+        warp = (
+            np.arange(SAMPLES) * self.warps // SAMPLES
+            if self.warps < SAMPLES
+            else (self._random.permutation(self.warps)[:SAMPLES])
+        )
+        linear = warp[:, None] * LANES + np.arange(LANES)
+        self.here = (linear < threads)[:, :, None]
+        linear = np.minimum(linear, threads - 1)
+        x, y = linear % spans[3], linear // spans[3]
+        own = [x, y % spans[4], y // spans[4]]
+        self.ids = {tag: one[:, None, None] for tag, one in zip(TAGS, blocks)}
+        self.ids |= {tag: one[:, :, None] for tag, one in zip(TAGS[3:], own)}
+
+    def step(self, first: Any, count: Any) -> Any:
+        """A step of a loop, drawn at random for each sample: the same for all lanes."""
+        place = self._random.random((SAMPLES, 1, 1))
+        return np.asarray(first) + np.floor(place * np.maximum(count, 1)).astype(np.int64)
+
+    def anything(self, below: int) -> np.ndarray:
+        """Numbers of lanes that nobody knows beforehand: data that was read."""
+        return self._random.integers(0, max(below, 1), (SAMPLES, LANES, 1))
+
+    def value(self, n: e.PrimExpr) -> Any:
+        """An integer expression or a condition in the sampled warps.
+
+        Raises:
+            MeasureError: it depends on a size that is no number.
+        """
+        kind = type(n)
+        if kind is e.IntImm:
+            return n.value  # type: ignore[attr-defined]
+        if kind is e.Var or kind is e.SizeVar:
+            return self._variable(n)  # type: ignore[arg-type]
+        if kind in _BINARY:
+            a, b = self.value(n.a), self.value(n.b)  # type: ignore[attr-defined]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return _BINARY[kind](a, b)
+        return self._other(n)
+
+    def _variable(self, n: e.Var) -> Any:
+        if n not in self.values:
+            raise MeasureError(
+                "a cost from the model",
+                f"the kernel depends on {n.name}, which is no number",
+                "give the template sizes that are numbers",
+            )
+        return self.values[n]
+
+    def _other(self, n: Any) -> Any:
+        kind = type(n)
+        if kind is e.Cast:
+            value = self.value(n.value)
+            return value if isinstance(value, int) else np.asarray(value).astype(np.int64)
+        if kind is e.Ramp:
+            return np.asarray(self.value(n.base)) + n.stride * np.arange(n.lanes)
+        if kind is e.Broadcast:
+            return self.value(n.value)
+        if kind is e.Not:
+            return np.logical_not(self.value(n.a))
+        if kind is e.Select:
+            parts = (n.condition, n.true_value, n.false_value)
+            return np.where(*map(self.value, parts))
+        if kind is e.Let:
+            self.values[n.var] = self.value(n.value)
+            return self.value(n.body)
+        if kind is e.FloatImm:
+            return n.value
+        if kind is e.Call and str(n.op) in _CALLS:
+            return _CALLS[str(n.op)](*map(self.value, n.args))
+        if kind is e.Call and str(n.op) in ("likely", "tir.likely"):
+            return self.value(n.args[0])
+        # What was read from memory: an index of a gather, a condition on data.
+        return self.anything(1 << 12)
+
+
+def full(value: Any, lanes: int = 1) -> np.ndarray:
+    """A value of :class:`Warps` with all its lanes written out."""
+    return np.broadcast_to(np.asarray(value), (SAMPLES, LANES, lanes))
+
+
+def touched(address: np.ndarray, active: np.ndarray, size: int) -> np.ndarray:
+    """Pieces of memory of ``size`` bytes that each sampled warp touches, (samples,).
+
+    Args:
+        address: (samples, lanes, n) of elements, in bytes; an element lies in one piece.
+        active: broadcasts to ``address``.
+        size: :data:`SECTOR` or :data:`LINE`.
+    """
+    keep = np.broadcast_to(active, address.shape)
+    return _distinct(np.where(keep, address // size, -1).reshape(SAMPLES, -1))[0]
+
+
+def wavefronts(address: np.ndarray, nbytes: int, active: np.ndarray) -> np.ndarray:
+    """Passes through shared memory that each sampled warp needs, (samples,).
+
+    Lanes that ask for one word share it; different words of one bank come one after the other.
+
+    Args:
+        address: (samples, lanes, n) of elements, in bytes from the start of the memory.
+        nbytes: of an element.
+        active: broadcasts to ``address``.
+    """
+    words = max(nbytes // WORD, 1)
+    rows = address[..., None] // WORD + np.arange(words)
+    keep = np.broadcast_to(active[..., None], rows.shape).reshape(SAMPLES, -1)
+    rows = np.where(keep, rows.reshape(SAMPLES, -1), -1)
+    count, ordered, new = _distinct(rows)
+    bank = np.where(new, ordered % BANKS, BANKS) + (BANKS + 1) * np.arange(SAMPLES)[:, None]
+    held = np.bincount(bank.ravel(), minlength=SAMPLES * (BANKS + 1))
+    most = held.reshape(SAMPLES, BANKS + 1)[:, :BANKS].max(axis=1)
+    return np.where(count > 0, np.maximum(most, 1), 0)
+
+
+def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How many values from 0 on each row has; the rows sorted; where a value is new."""
+    ordered = np.sort(rows, axis=1)
+    new = np.ones(ordered.shape, bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    new &= ordered >= 0
+    return new.sum(axis=1), ordered, new

@@ -1,0 +1,79 @@
+"""Loops over a GPU's blocks and threads, and copies that a block's threads make together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from whet.compiler import te
+from whet.compiler.te import Stage
+from whet.compiler.tir import IterVar
+
+MOST_BLOCKS = 65535
+"""Blocks along y and along z; along x there may be 2**31 - 1."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """The threads of a block: ``x`` of them are neighbours, ``y`` rows of these.
+
+    Attributes:
+        x, y: threads along threadIdx.x and threadIdx.y.
+    """
+
+    x: int
+    y: int = 1
+
+    @property
+    def threads(self) -> int:
+        """All threads of the block."""
+        return self.x * self.y
+
+
+def bind(stage: Stage, axis: IterVar, tag: str) -> None:
+    """Run a loop in blocks or threads."""
+    stage.bind(axis, te.thread_axis(tag))
+
+
+def bind_blocks(stage: Stage, loops: Sequence[tuple[IterVar, int]]) -> None:
+    """Run the outermost loops of a stage in blocks: the last one along x.
+
+    Args:
+        stage: its outermost loops are ``loops``, in this order.
+        loops: at most three, each with its number of steps. Where y or z would have more than a
+            GPU takes, they are one loop, along x.
+    """
+    axes = [axis for axis, _ in loops]
+    if any(count > MOST_BLOCKS for _, count in loops[:-1]):
+        bind(stage, stage.fuse(*axes), "blockIdx.x")
+        return
+    for axis, tag in zip(reversed(axes), ("blockIdx.x", "blockIdx.y", "blockIdx.z")):
+        bind(stage, axis, tag)
+
+
+def copy_together(
+    stage: Stage, axes: Sequence[IterVar], extents: Sequence[int], block: Block
+) -> tuple[IterVar, IterVar]:
+    """Share a copy among the threads of a block: neighbours take neighbours.
+
+    Args:
+        stage: attached where a block needs it; ``axes`` are its outermost loops.
+        axes, extents: the loops that are shared, outermost first, and their steps. Behind them
+            there are only loops of one thread.
+        block: the threads.
+
+    Returns:
+        The loop of a thread over its parts, and the innermost one that is bound.
+    """
+    count = prod(extents)
+    whole = stage.fuse(*axes)
+    if block.y == 1 or count <= block.x:
+        outer, x = stage.split(whole, factor=min(block.x, count))
+        bind(stage, x, "threadIdx.x")
+    else:
+        outer, inner = stage.split(whole, factor=min(block.threads, count))
+        y, x = stage.split(inner, factor=block.x)
+        bind(stage, y, "threadIdx.y")
+        bind(stage, x, "threadIdx.x")
+    return outer, x

@@ -1,0 +1,143 @@
+"""Loop features of schedules for GPUs: threads, blocks, memory, the model's estimate."""
+
+import numpy as np
+import pytest
+
+import whet
+from whet import te
+from whet.autotune.features import NAMES, LoopFeatures
+from whet.autotune.features.columns import PROGRAM, names_of
+from whet.autotune.features.gpu_columns import GPU_PROGRAM
+from whet.compiler import driver
+from whet.compiler.passes import run_build_passes
+from whet.measure.gpu.counts import work_of
+from whet.measure.gpu.model import predict
+from whet.measure.gpu.specs import spec_of
+
+SM80 = "cuda -arch=sm_80"
+
+
+@whet.template("test/features_gpu")
+def on_gpu(n: int) -> tuple:
+    """A sum of vectors, in threads."""
+    cfg = whet.get_config()
+    cfg.define_knob("threads", [32, 64, 128])
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    bx, tx = s[B].split(B.op.axis[0], factor=cfg["threads"].val)
+    s[B].bind(bx, te.thread_axis("blockIdx.x"))
+    s[B].bind(tx, te.thread_axis("threadIdx.x"))
+    return s, [A, B]
+
+
+@whet.template("test/features_gpu_tiles")
+def tiles(n: int) -> tuple:
+    """A matrix product from shared memory, its threads by rows or by columns."""
+    cfg = whet.get_config()
+    cfg.define_knob("each", [1, 2, 4])
+    cfg.define_knob("across", [False, True])
+    cfg.define_knob("step", [8, 16])
+    A, B = (te.placeholder((n, n), name=x) for x in "AB")
+    k = te.reduce_axis((0, n), name="k")
+    C = te.compute((n, n), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    shared = [s.cache_read(x, "shared", [C]) for x in (A, B)]
+    tile = s.cache_write(C, "local")
+    i, j = s[C].op.axis
+    each = cfg["each"].val
+    io, it = s[C].split(i, 16 * each)
+    it, ii = s[C].split(it, each)
+    jo, jt = s[C].split(j, 16 * each)
+    jt, ji = s[C].split(jt, each)
+    s[C].reorder(io, jo, it, jt, ii, ji)
+    x, y = (jt, it) if cfg["across"].val else (it, jt)
+    tags = {io: "blockIdx.y", jo: "blockIdx.x", y: "threadIdx.y", x: "threadIdx.x"}
+    for axis, tag in tags.items():
+        s[C].bind(axis, te.thread_axis(tag))
+    s[tile].compute_at(s[C], jt)
+    ko, ki = s[tile].split(s[tile].op.reduce_axis[0], cfg["step"].val)
+    a, b = s[tile].op.axis
+    s[tile].reorder(ko, ki, a, b)
+    s[tile].unroll(a)
+    s[tile].unroll(b)
+    for one in shared:
+        s[one].compute_at(s[tile], ko)
+        rest, x = s[one].split(s[one].fuse(*s[one].op.axis), 16)
+        _, y = s[one].split(rest, 16)
+        s[one].bind(x, te.thread_axis("threadIdx.x"))
+        s[one].bind(y, te.thread_axis("threadIdx.y"))
+    return s, [A, B, C]
+
+
+def rows_of(task, choices):
+    space = task.config_space
+    points = np.array([space.encode(space.from_choices(c)) for c in choices])
+    rows = LoopFeatures(task).of_points(points)
+    names = names_of(task.target)
+    return {name: rows[:, names.index(name)] for name in GPU_PROGRAM}
+
+
+def test_blocks_and_threads_have_columns():
+    task = whet.create_task("test/features_gpu", args=(4096,), target=SM80)
+    features = LoopFeatures(task)
+    rows = features.of_points(np.array([[0], [1], [2]]))
+    names = names_of(task.target)
+    np.testing.assert_allclose(2 ** rows[:, names.index("threads")] - 1, [32, 64, 128], rtol=1e-4)
+    np.testing.assert_allclose(2 ** rows[:, names.index("blocks")] - 1, [128, 64, 32], rtol=1e-4)
+    assert features.structures.made == 1
+
+
+def test_rows_have_one_width_and_the_estimate_comes_first():
+    task = whet.create_task("test/features_gpu", args=(4096,), target=SM80)
+    names = names_of(task.target)
+    assert len(names) == len(NAMES) == len(set(names)) and names[0] == NAMES[0] == "estimate"
+    assert len(GPU_PROGRAM) <= len(PROGRAM)  # models see so many columns
+    assert names_of(whet.Target("llvm")) == NAMES
+
+
+def test_columns_of_a_tiled_product():
+    task = whet.create_task("test/features_gpu_tiles", args=(2048,), target=SM80)
+    each = {"across": True, "step": 8}
+    found = rows_of(task, [each | {"each": k} for k in (1, 2, 4)])
+    np.testing.assert_allclose(2 ** found["threads"] - 1, 256, rtol=1e-4)
+    blocks = [(2048 // 16) ** 2, (2048 // 32) ** 2, (2048 // 64) ** 2]
+    np.testing.assert_allclose(2 ** found["blocks"] - 1, blocks, rtol=1e-4)
+    np.testing.assert_allclose(2 ** found["shared.bytes"] - 1, [1024, 2048, 4096], rtol=1e-4)
+    np.testing.assert_allclose(2 ** found["local.bytes"] - 1, [4, 16, 64], rtol=1e-4)
+    np.testing.assert_allclose(2 ** found["flop.fma"] - 1, 2048**3, rtol=1e-4)
+    assert (np.diff(found["l2.bytes"]) < -0.7).all()  # half the traffic, and half of that
+    assert (np.diff(found["estimate"]) < 0).all()
+    assert (found["coalesced"] > 0.4).all() and (found["kernels"] == 1).all()
+
+
+def test_columns_tell_coalesced_loads_from_others():
+    task = whet.create_task("matmul", args=(256, 256, 256), target=SM80)
+    space = task.config_space
+    found = rows_of(task, [space.default.as_dict()])
+    assert found["coalesced"][0] > 0.9 and found["vector.bytes"][0] > 4
+    plain = whet.create_task("test/features_gpu_tiles", args=(512,), target=SM80)
+    across = rows_of(plain, [{"each": 4, "step": 8, "across": x} for x in (True, False)])
+    stores = across["l2.bytes"]
+    assert stores[1] >= stores[0] and across["estimate"][1] >= across["estimate"][0]
+
+
+@pytest.mark.parametrize(("name", "apart"), [("matmul", 1.0), ("test/features_gpu_tiles", 2.1)])
+def test_the_estimate_is_near_the_lowered_kernels_model(name, apart):
+    """From loops alone it says nearly what the kernels say, also where shared loads are merged."""
+    args = (1024, 1024, 1024) if name == "matmul" else (1024,)
+    task = whet.create_task(name, args=args, target=SM80)
+    space, spec = task.config_space, spec_of("sm_80")
+    rng = np.random.default_rng(0)
+    points = [space.encode(space.default), *(space.encode(space.sample(rng)) for _ in range(5))]
+    rows = LoopFeatures(task).of_points(np.array(points))
+    for point, row in zip(points, rows):
+        with task.target:
+            module = run_build_passes(
+                driver.lower(*task.instantiate(space.decode(point))), task.target
+            )
+        kernels = [
+            f for f in module.functions.values() if f.attrs.get("calling_conv") == "kernel_launch"
+        ]
+        seconds = sum(float(predict(spec, work_of(f, spec)).seconds) for f in kernels)
+        assert abs(row[0] - np.log2(seconds)) < apart, space.decode(point)

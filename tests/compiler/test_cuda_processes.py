@@ -1,0 +1,228 @@
+"""CUDA and processes: what is missing is named, nothing comes early, forks and exits are clean."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from whet.compiler.runtime.gpu.pycuda_driver import _why_not_imported
+
+with_pycuda = pytest.mark.skipif(not find_spec("pycuda"), reason="pycuda is not installed")
+
+HEAD = """
+    import atexit, gc, os, sys, threading
+    import numpy as np
+    import whet
+    from device_programs import added
+"""
+STANDIN = """
+    from whet.compiler.emulator import compile_emulated
+    from whet.compiler.runtime.gpu.driver import use_driver
+    from whet.compiler.runtime.gpu.pycuda_driver import PycudaDriver
+
+    def emulated(source, arch):
+        return compile_emulated(source, True).read_bytes()
+
+    def start():
+        use_driver("cuda", PycudaDriver(compile=emulated))
+
+    def run(device=whet.cuda(0)):
+        a = whet.nd.array(np.arange(8, dtype="float32"), device)
+        c = whet.nd.empty((8,), "float32", device)
+        f = added(8)
+        f(a, a, c)
+        assert (c.numpy() == 2 * np.arange(8)).all()
+        return a, c, f
+"""
+
+
+def said(text, devices=None, rc=0, head=HEAD):
+    """What a program prints; ``devices``: how many the stand-in has, None: there is no driver."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    if devices is not None:
+        from whet.compiler.emulator.standin import folder
+
+        environment["LD_LIBRARY_PATH"] = str(folder(devices))
+        head += STANDIN
+    text = textwrap.dedent(head) + textwrap.dedent(text)
+    done = subprocess.run(
+        [sys.executable, "-c", text], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == rc, done.stderr[-3000:]
+    assert "PyCUDA" not in done.stderr, done.stderr[-3000:]
+    return done.stdout.strip() if rc == 0 else done.stderr
+
+
+CATCH = """
+    def why(ask):
+        try:
+            ask()
+        except whet.compiler.errors.TargetError as error:
+            return " | ".join(str(error).splitlines())
+        return "nothing was wrong"
+"""
+WITHOUT = """
+    f = added(8)
+    assert "__global__" in f.get_source("cuda") and not whet.cuda().exist
+    assert not whet.runtime.enabled("cuda") and whet.device("cuda_host").exist is False
+    print(why(whet.cuda().sync))
+    emulator = whet.device("cuda-emulator")
+    a, c = (whet.nd.array(np.ones(8, "float32"), emulator) for _ in range(2))
+    f(a, a, c)
+    assert (c.numpy() == 2).all()
+    from whet.compiler.runtime.gpu.driver import driver_of
+    print(why(lambda: driver_of("cuda")))
+    assert whet.runtime.cuda(1) == whet.cuda(1)  # no module has taken the function's place
+    try:
+        whet.nd.array(np.ones(8), whet.cuda())
+    except whet.compiler.errors.ArgumentError as error:
+        print(" | ".join(str(error).splitlines()))
+"""
+
+
+@with_pycuda
+def test_without_a_driver_the_error_says_so_and_the_rest_works():
+    if Path("/usr/lib/x86_64-linux-gnu/libcuda.so.1").exists():
+        pytest.skip("this machine has NVIDIA's driver")
+    lines = said(CATCH + WITHOUT).splitlines()
+    assert "there is no libcuda.so.1 on this machine" in lines[0]
+    assert lines[0].startswith("cuda(0).sync(): this machine has no such device")
+    assert lines[1].startswith("using a CUDA device: NVIDIA's driver is missing")
+    assert "install the driver" in lines[1]
+    assert "an array on cuda(0): this machine has no such device" in lines[2]
+    assert "libcuda.so.1" in lines[2]
+
+
+def test_without_pycuda_the_error_says_how_to_install_it():
+    blocked = 'import sys\nsys.modules["pycuda"] = None\n'
+    text = said(CATCH + WITHOUT, head=blocked + textwrap.dedent(HEAD))
+    assert "the Python module pycuda" in text and "pip install 'whet[cuda]'" in text
+    assert "scripts/build_pycuda" in text
+
+
+@with_pycuda
+def test_a_driver_without_a_device_is_named():
+    text = said(
+        CATCH
+        + """
+    print(why(start))
+    print(whet.cuda(0).exist, why(lambda: whet.cuda(0).sync()))
+    """,
+        devices=0,
+    )
+    first, second = text.splitlines()
+    assert "NVIDIA's driver finds no GPU" in first and "nvidia-smi should list one" in first
+    assert second.startswith("False cuda(0).sync(): this machine has no such device")
+
+
+def test_a_pycuda_for_a_newer_driver_is_named():
+    why, out = _why_not_imported("_driver.so: undefined symbol: cuCtxCreate_v4")
+    assert "built for a newer CUDA than this machine's driver has" in why
+    assert "scripts/build_pycuda" in out
+    why, _ = _why_not_imported("numpy.core.multiarray failed to import")
+    assert why == "pycuda cannot be imported: numpy.core.multiarray failed to import"
+
+
+@with_pycuda
+def test_no_context_is_made_and_no_driver_loaded_before_it_is_needed():
+    text = said(
+        """
+    f = added(8)
+    f.get_source("cuda")
+    print("pycuda" in sys.modules)
+    start()
+    from whet.compiler.runtime.gpu.driver import driver_of
+    print(whet.cuda(1).exist, whet.cuda(0).device_name, len(driver_of("cuda")._contexts))
+    run()
+    print(sorted(driver_of("cuda")._contexts))
+    """,
+        devices=2,
+    )
+    assert text.splitlines() == ["False", "True Whet stand-in 0 0", "[0]"]
+
+
+@with_pycuda
+def test_a_forked_child_has_no_context_and_ends_well():
+    text = said(
+        CATCH
+        + """
+    start()
+    kept = run()
+    stream = whet.cuda(0).create_raw_stream()
+    child = os.fork()
+    if child == 0:
+        print("child:", why(whet.cuda(0).sync))
+        print("child:", why(lambda: kept[2](kept[0], kept[0], kept[1])))
+        print("child:", why(kept[1].numpy))
+        print("child:", whet.cuda(0).exist)
+        del kept, stream
+        gc.collect()
+        sys.stdout.flush()
+        sys.exit(0)  # with all destructors, not os._exit
+    print("ended with", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    run()
+    """,
+        devices=1,
+    )
+    lines = text.splitlines()
+    assert lines[-1] == "ended with 0" and lines[3] == "child: False"
+    for line in lines[:3]:
+        assert "was forked from" in line and "forked child" in line and "spawn" in line
+
+
+@with_pycuda
+@pytest.mark.parametrize(
+    "end, rc",
+    [
+        ("pass", 0),
+        ("raise SystemExit(3)", 3),
+        ("raise ValueError('as it may happen')", 1),
+        ("threading.Thread(target=lambda: everything.append(run(whet.cuda(1)))).start()", 0),
+        ("atexit.register(lambda: print(everything[0][1].numpy().sum(), file=sys.stderr))", 0),
+    ],
+)
+def test_a_process_with_arrays_modules_and_streams_ends_well(end, rc):
+    said(
+        f"""
+    start()
+    everything = [run()]
+    everything.append(whet.cuda(0).create_raw_stream())
+    everything.append(whet.nd.array(np.ones(3), whet.device("cuda_host")))
+    everything.append(everything[0][0].context.event())
+    whet.kept_until_the_end = everything
+    {end}
+    """,
+        devices=2,
+        rc=rc,
+    )
+
+
+@with_pycuda
+def test_a_failed_kernel_is_an_error_at_the_next_wait_and_stays_one():
+    text = said(
+        """
+    from whet import te
+    from device_programs import bound
+    start()
+    A, B = te.placeholder((8,), "int32", name="A"), te.placeholder((64,), "int32", name="B")
+    C = te.compute((8,), lambda i: B[A[i]], name="C")
+    s = te.create_schedule(C.op)
+    bound(s, C)
+    f = whet.build(s, [A, B, C], "cuda -arch=sm_80", name="take")
+    places = whet.nd.array(np.full(8, 1 << 30, "int32"), whet.cuda())
+    b, c = whet.nd.array(np.ones(64, "int32"), whet.cuda()), whet.nd.empty(8, "int32", whet.cuda())
+    f(places, b, c)
+    for ask in (whet.cuda().sync, c.numpy, lambda: whet.nd.empty(8, "int8", whet.cuda())):
+        try:
+            ask()
+        except whet.compiler.errors.KernelError as error:
+            print(error)
+    """,
+        devices=1,
+    ).splitlines()
+    assert len(text) == 3 and text[0].startswith("waiting for cuda(0): cuCtxSynchronize failed")
+    assert "illegal" in text[0].lower() or "719" in text[0] or "700" in text[0], text[0]

@@ -1,0 +1,84 @@
+"""Building for GPUs without one: cubins, what they take, what is pruned, what is predicted."""
+
+import pytest
+
+from whet import te
+from whet.autotune import create_task
+from whet.compiler.codegen.cuda import nvrtc
+from whet.measure import MeasureInput
+from whet.measure.gpu.builder import build_for_emulator, build_for_gpu
+from whet.search_spaces import get_config, template
+
+SM80 = "cuda -arch=sm_80"
+needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed")
+
+
+@template("test/gpu_registers")
+def heavy(n):
+    """Sums of rows, ``each`` of them a thread, whose accumulators are all in use at once."""
+    A = te.placeholder((n, n), name="A")
+    k = te.reduce_axis((0, n), name="k")
+    B = te.compute((n, n), lambda i, j: te.sum(A[i, k] * A[k, j], axis=k), name="B")
+    cfg = get_config()
+    cfg.define_knob("each", [1, 8, 24])
+    cfg.define_knob("threads", [8, 64])
+    s = te.create_schedule(B.op)
+    tile = s.cache_write(B, "local")
+    i, j = s[B].op.axis
+    each, threads = cfg["each"].val, cfg["threads"].val
+    io, ii = s[B].split(i, each)
+    jo, ji = s[B].split(j, each)
+    jb, jt = s[B].split(jo, threads)
+    s[B].reorder(io, jb, jt, ii, ji)
+    for axis, tag in ((io, "blockIdx.y"), (jb, "blockIdx.x"), (jt, "threadIdx.x")):
+        s[B].bind(axis, te.thread_axis(tag))
+    s[tile].compute_at(s[B], jt)
+    a, b = s[tile].op.axis
+    s[tile].reorder(s[tile].op.reduce_axis[0], a, b)
+    s[tile].unroll(a)
+    s[tile].unroll(b)
+    return s, [A, B]
+
+
+def candidate(n, **choices):
+    task = create_task(heavy, args=(n,), target=SM80)
+    space = task.config_space
+    config = space.from_choices(space.default.as_dict() | choices)
+    return MeasureInput(task.workload, task.target.to_json(), config, task.template.ref())
+
+
+@needs_nvrtc
+def test_a_cubin_needs_no_gpu():
+    built = build_for_gpu(candidate(256, each=1, threads=64))
+    assert built.status == "ok" and built.artifact.object.startswith(b"\x7fELF")
+    assert 8 <= built.facts["registers"] <= 255 and built.facts["spilt_bytes"] == 0
+    assert built.artifact.plans and built.program_hash
+    assert set(built.timings) == {"lower_s", "build_s"}
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("build", [build_for_gpu, build_for_emulator])
+def test_what_spills_is_pruned(build):
+    """576 accumulators a thread: no GPU has so many registers."""
+    built = build(candidate(384, each=24, threads=8))
+    assert built.status == "pruned" and built.artifact is None
+    assert "do not fit" in built.error and "Traceback" not in built.error
+
+
+def test_the_emulators_artifact_is_text_with_a_prediction():
+    built = build_for_emulator(candidate(1024, each=8, threads=64))
+    assert built.status == "ok" and built.artifact.object == b""
+    model = built.facts["model"]
+    assert model["gpu"].startswith("NVIDIA A100") and model["version"] >= 1
+    assert 1024**3 / 10e12 < model["seconds"] < 1.0
+    assert model["instructions"] >= 1024**3 and 0 < model["occupancy"] <= 1
+    assert model["limited_by"] in ("memory", "l2", "l1", "issue", "arithmetic", "latency")
+    assert built.facts["compiled"] is nvrtc.available()
+
+
+def test_without_a_compiler_registers_are_estimated(monkeypatch):
+    known = build_for_emulator(candidate(1024, each=8, threads=64)).facts["model"]
+    monkeypatch.setattr(nvrtc, "available", lambda: False)
+    built = build_for_emulator(candidate(1024, each=8, threads=64))
+    assert built.facts["compiled"] is False and "registers" not in built.facts
+    assert built.facts["model"]["seconds"] == pytest.approx(known["seconds"], rel=0.5)

@@ -1,0 +1,188 @@
+"""The static cost model: kernels are counted as by hand, and costs are in order."""
+
+import gpu_schedules as g
+import numpy as np
+import pytest
+
+from whet import te
+from whet.compiler.errors import MeasureError, TargetError
+from whet.measure.gpu.model import LAUNCH_S, Work, predict, resident_blocks
+from whet.measure.gpu.specs import SPECS, spec_of
+
+MIB = 1 << 20
+
+
+# --- occupancy
+
+
+@pytest.mark.parametrize(
+    ("arch", "threads", "registers", "shared", "blocks"),
+    [
+        ("sm_80", 256, 32, 0, 8),  # 2048 threads
+        ("sm_80", 256, 64, 0, 4),  # 65536 registers
+        ("sm_80", 256, 128, 0, 2),
+        ("sm_80", 256, 255, 0, 1),
+        ("sm_80", 1024, 128, 0, 0),  # 131072 registers: not even one
+        ("sm_80", 256, 32, 48 << 10, 3),  # 164 KB, and 1 KB of each block's is the system's
+        ("sm_80", 256, 32, 100 << 10, 1),
+        ("sm_80", 32, 16, 0, 32),  # blocks of a multiprocessor
+        ("sm_75", 256, 32, 0, 4),  # 1024 threads
+        ("sm_75", 32, 16, 0, 16),
+        ("sm_89", 256, 32, 0, 6),  # 1536 threads
+        ("sm_80", 33, 16, 0, 32),
+    ],
+)
+def test_resident_blocks(arch, threads, registers, shared, blocks):
+    assert resident_blocks(spec_of(arch), threads, registers, shared) == blocks
+
+
+def test_what_does_not_fit_is_never_fast():
+    fits = told = g.told(lambda: g.add(threads=1024), registers=64)
+    assert np.isfinite(fits.seconds)
+    told = g.told(lambda: g.add(threads=1024), registers=128)
+    assert told.resident == 0 and np.isinf(told.seconds)
+
+
+# --- counts that can be done by hand
+
+
+@pytest.mark.parametrize(("dtype", "vector"), [("float32", 1), ("float32", 4), ("float16", 8)])
+def test_bytes_of_an_addition(dtype, vector):
+    work = g.work(lambda: g.add(MIB, 256, dtype, vector))
+    size = 4 if dtype == "float32" else 2
+    assert work.l2_bytes == work.memory_bytes == 3 * MIB * size
+    assert work.blocks == MIB / 256 / vector and work.threads == 256
+    assert work.shared_bytes == work.barriers == 0
+
+
+def test_vectors_need_fewer_instructions():
+    one, four = (g.work(lambda v=v: g.add(MIB, vector=v)) for v in (1, 4))
+    assert four.instructions < 0.6 * one.instructions
+    assert four.fma32 == one.fma32 == MIB
+
+
+def test_neighbours_that_lie_apart_touch_more_sectors():
+    together, apart = (g.work(lambda k=k: g.add(MIB, step=k)) for k in (1, 8))
+    assert together.l2_bytes == 3 * MIB * 4
+    assert apart.l2_bytes == 8 * together.l2_bytes  # a sector for each 4 bytes
+    assert apart.memory_bytes == together.memory_bytes  # the L2 cache finds them again
+    seconds = [float(g.told(lambda k=k: g.add(64 * MIB, step=k)).seconds) for k in (1, 8)]
+    assert seconds[1] > 1.5 * seconds[0]
+
+
+def test_a_tail_is_counted():
+    odd = g.work(lambda: g.add(1001, threads=256))
+    assert odd.blocks == 4
+    assert odd.l2_bytes == pytest.approx(3 * 1001 * 4, rel=0.05)  # blocks are drawn
+
+
+def test_bank_conflicts_of_a_transposition():
+    dense, padded = (g.work(lambda p=p: g.transpose(1024, pad=p)) for p in (0, 1))
+    warps = 1024 * 1024 / 32
+    # Loads and stores of memory are 2 passes a warp, the tile's store 1, its load 32 or 1.
+    assert padded.wavefronts == pytest.approx(4 * warps)
+    assert dense.wavefronts == pytest.approx(35 * warps)
+    assert padded.shared_bytes == 4 * (31 * 33 + 32) and padded.barriers >= 1
+    assert g.told(lambda: g.transpose(4096)).limited_by == "l1"
+    assert g.told(lambda: g.transpose(4096, pad=1)).limited_by == "memory"
+
+
+@pytest.mark.parametrize("each", [2, 4])
+def test_traffic_of_a_tiled_product(each):
+    n, tile = 1024, 16 * each
+    work = g.work(lambda: g.tiled_product(n, each))
+    assert work.fma32 == n**3
+    loaded = 2 * (n // tile) * n * n * 4
+    assert work.l2_bytes == pytest.approx(loaded + 4 * n * n, rel=0.15)
+    assert work.memory_bytes == 3 * 4 * n * n  # all of it fits the L2 cache
+    assert work.barriers == 2 * n / 8 and work.phases >= n / 8
+
+
+def test_half_the_bytes_of_float16():
+    wide, half = (g.work(lambda t=t: g.plain_product(512, dtype=t)) for t in ("float32", "float16"))
+    assert half.memory_bytes == wide.memory_bytes / 2
+
+
+def test_functions_and_conversions_go_through_their_own_pipe():
+    exp = g.work(lambda: g.elementwise(lambda a, i: te.exp(a[i])))
+    assert exp.special == MIB
+    doubled = g.work(lambda: g.elementwise(lambda a, i: a[i] * a[i] + 1.0, dtype="float64"))
+    assert (doubled.fma64, doubled.fma32) == (MIB, 0)
+    assert g.told(lambda: g.elementwise(lambda a, i: a[i] + te.exp(a[i]))).limited_by == "memory"
+
+
+def test_a_guard_that_holds_for_half_the_threads_halves_the_work():
+    n = 1 << 16
+
+    def half(a, i):
+        return te.if_then_else(te.all(i % 64 < 32), a[i], 0.0)
+
+    work = g.work(lambda: g.elementwise(half, n))
+    assert work.l2_bytes <= (2 * n + 0.1 * n) * 4
+
+
+# --- costs
+
+
+def test_products_in_the_order_of_what_is_known_of_them():
+    """Each step of the way from the plain product to register tiles is faster on real GPUs."""
+    makes = [
+        lambda: g.plain_product(across=False),
+        g.plain_product,
+        lambda: g.tiled_product(each=1),
+        lambda: g.tiled_product(each=2),
+        lambda: g.tiled_product(each=4),
+    ]
+    for arch in ("sm_80", "sm_90"):
+        seconds = [float(g.told(make, arch).seconds) for make in makes]
+        assert seconds == sorted(seconds, reverse=True)
+        assert seconds[0] > 3 * seconds[1] > 9 * seconds[4]
+        spec = spec_of(arch)
+        peak = spec.multiprocessors * spec.fp32 * spec.hertz
+        assert 4096**3 / peak < seconds[-1] < 4096**3 / peak * 2.5
+
+
+@pytest.mark.parametrize("arch", sorted(SPECS))
+def test_nothing_is_faster_than_memory(arch):
+    told, spec = g.told(lambda: g.add(64 * MIB, vector=4), arch), spec_of(arch)
+    least = 3 * 64 * MIB * 4 / spec.memory_bytes_s
+    assert least < told.seconds < 1.4 * least
+    assert told.limited_by == "memory"
+
+
+def test_an_empty_gpu_is_slow_and_a_launch_has_its_price():
+    few, many = (float(g.told(lambda n=n: g.add(n)).seconds) for n in (256, 1 << 14))
+    assert LAUNCH_S < few == many  # 64 blocks run at a time
+    spilt = [float(g.told(g.add, spilt_bytes=n).seconds) for n in (0, 4096)]
+    assert spilt[1] > 2 * spilt[0]
+
+
+def test_one_formula_for_one_kernel_and_for_many():
+    works = [g.work(lambda k=k: g.add(MIB, step=k)) for k in (1, 2, 8)]
+    names = Work.__dataclass_fields__
+    columns = Work(**{k: np.array([float(getattr(w, k)) for w in works]) for k in names})
+    together = predict(spec_of("sm_80"), columns)
+    for k, one in enumerate(works):
+        alone = predict(spec_of("sm_80"), one)
+        np.testing.assert_allclose(together.seconds[k], alone.seconds, rtol=1e-12)
+        assert together.resident[k] == alone.resident
+
+
+# --- what it refuses
+
+
+def test_symbolic_sizes_are_refused():
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    block, thread = s[B].split(s[B].op.axis[0], factor=64)
+    g.bind(s, B, {block: "blockIdx.x", thread: "threadIdx.x"})
+    with pytest.raises(MeasureError, match=r"(?s)depends on n.*sizes that are numbers"):
+        g.work(lambda: (s, [A, B]))
+
+
+def test_an_architecture_without_a_model():
+    with pytest.raises(TargetError, match=r"(?s)sm_61.*no GPU of that architecture.*sm_80"):
+        spec_of("sm_61")
+    assert spec_of("sm_90a") is spec_of("sm_90")

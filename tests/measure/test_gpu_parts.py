@@ -1,0 +1,259 @@
+"""The parts of measuring on GPUs: clocks, timers, names of devices, resources."""
+
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from gpu_fakes import fake_build
+
+from whet.compiler.codegen.cuda.cubin import Resources
+from whet.compiler.errors import PrunedError, TargetError
+from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.gpu.driver import DeviceProperties
+from whet.db.identity import device_key, device_name, device_of, is_device_key, names_device
+from whet.measure.gpu import identity, nvml
+from whet.measure.gpu.events import LONG_S, QUEUED, EventTimer
+from whet.measure.gpu.names import is_model
+from whet.measure.gpu.pruning import SPILLS, block_threads, check_resources, facts_of
+from whet.measure.gpu.runner import is_lost
+from whet.measure.gpu.stage import lock_of
+
+# --- names
+
+
+@pytest.mark.parametrize(
+    ("text", "device"),
+    [
+        ("cuda", Device("cuda", 0)),
+        ("cuda:3", Device("cuda", 3)),
+        ("cuda-emulator", Device("cuda-emulator", 0)),
+        ("cpu", Device("cpu", 0)),
+        ("cuda:x", None),
+        ("cuda-0123456789ab", None),
+        ("opencl", None),
+        ("mine", None),
+    ],
+)
+def test_names_of_devices(text, device):
+    assert identity.named_device(text) == device
+    assert names_device(text) == (device is not None)
+    if device is not None:
+        assert identity.named_device(identity.text_of(device)) == device
+
+
+H200 = DeviceProperties("NVIDIA H200", "sm_90", 132, memory_bytes=150_000_000_000)
+
+
+def test_two_alike_are_one_device_and_others_are_not():
+    one = identity.described(H200)
+    two = identity.described(replace(H200, pci_bus_id="0000:AA:00.0", driver_version="13.1"))
+    assert device_key(one) == device_key(two) and is_device_key(device_key(one))
+    others = [
+        replace(H200, name="X"),
+        replace(H200, multiprocessors=1),
+        replace(H200, arch="sm_80"),
+    ]
+    assert len({device_key(identity.described(p)) for p in (H200, *others)}) == 4
+    assert device_name(one).startswith("NVIDIA H200 (cuda-")
+
+
+def test_the_emulator_is_the_gpu_that_it_models():
+    emulator, sm80 = Device("cuda-emulator"), "cuda -arch=sm_80"
+    told = device_of(sm80, "cuda-emulator")
+    assert told == device_of(sm80, emulator) == device_of(sm80, told)
+    assert device_name(told).startswith("cuda-emulator (model of NVIDIA A100")
+    assert device_key(told) != device_key(device_of("cuda -arch=sm_90", emulator))
+    assert is_model(device_key(told)) and not is_model("cuda-0123456789ab")
+    assert device_of(sm80, "cuda-0123456789ab") == "cuda-0123456789ab"
+    with pytest.raises(TargetError, match="no GPU of that architecture is modelled"):
+        device_of("cuda -arch=sm_61", "cuda-emulator")
+
+
+def test_locks_are_of_the_gpu_and_not_of_its_number(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert lock_of(Device("cuda", 1)) == "cuda-1"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1, GPU-ab/c")
+    assert lock_of(Device("cuda", 0)) == "cuda-1"
+    assert lock_of(Device("cuda", 1)) == "cuda-GPU-ab-c"
+
+
+# --- resources
+
+
+def artifact():
+    from gpu_fakes import candidate
+
+    return fake_build(candidate("good")).artifact
+
+
+def test_resources_that_a_gpu_does_not_have():
+    made = artifact()
+    assert block_threads(made) == {"add_kernel0": 64}
+    check_resources(made, {"add_kernel0": Resources(255), "another": Resources(9999)})
+    check_resources(made, {"add_kernel0": Resources(64, spill_stores=SPILLS)})
+    launch = replace(made.plans[0].launches[0], block=(512, 2, 1))
+    wide = replace(made, plans=(replace(made.plans[0], launches=(launch,)),))
+    check_resources(wide, {"add_kernel0": Resources(64)})
+    with pytest.raises(PrunedError, match=r"(?s)1024 threads of 65 reg.*73728 reg.*65536.*fewer"):
+        check_resources(wide, {"add_kernel0": Resources(65)})
+    with pytest.raises(PrunedError, match=r"1028 bytes of a thread's values do not fit its 255"):
+        check_resources(made, {"add_kernel0": Resources(255, spill_stores=SPILLS + 4)})
+    assert facts_of({"a": Resources(5, 8), "b": Resources(7, 4)}) == {
+        "registers": 7,
+        "spilt_bytes": 8,
+    }
+    assert facts_of({}) == {"registers": 0, "spilt_bytes": 0}
+
+
+# --- timers
+
+
+class FakeGpu:
+    """A context whose clock runs by what is asked of it: a fill 5 us, a call ``cost``."""
+
+    properties = replace(H200, l2_bytes=48 << 20)
+
+    def __init__(self, cost, lost=False):
+        self.cost, self.now, self.said, self.lost = cost, 0.0, [], lost
+
+    def alloc(self, nbytes):
+        self.said.append(("alloc", nbytes))
+        if self.lost:
+            raise RuntimeError("an illegal memory access was encountered")
+        return 256
+
+    def free(self, address):
+        assert address == 256
+
+    def fill(self, address, byte, nbytes, stream=None):
+        self.said.append("fill")
+        self.now += 5e-6
+
+    def event(self):
+        return FakeEvent(self)
+
+    def synchronize(self):
+        self.said.append("wait")
+
+    def run(self, number):
+        self.said.append(number)
+        self.now += number * self.cost
+
+
+class FakeEvent:
+    def __init__(self, gpu):
+        self.gpu = gpu
+
+    def record(self, stream=None):
+        self.at = self.gpu.now
+
+    def synchronize(self):
+        self.gpu.said.append("wait")
+
+    def seconds_since(self, earlier):
+        return self.at - earlier.at
+
+
+def test_short_calls_get_a_head_start_and_long_ones_none():
+    short, long = FakeGpu(2e-6), FakeGpu(2 * LONG_S)
+    for gpu in (short, long):
+        timer = EventTimer(gpu, gpu.run, flush_l2=False)
+        assert gpu.said.pop(0) == ("alloc", 96 << 20)  # twice the L2 cache
+        assert timer.first() > 0
+        assert timer(1) == pytest.approx(gpu.cost)
+        gpu.said.clear()
+        assert timer(QUEUED + 50) == pytest.approx(gpu.cost)
+    assert "fill" not in long.said and long.said == [QUEUED, "wait", 50, "wait"]
+    first = short.said.index(QUEUED)
+    assert short.said[:3] == ["fill", "fill", "wait"]  # how long one takes
+    # 200 calls of 10 us to queue: as long as 256 fills of 5 us at most, and never more than that.
+    assert short.said[3:first] == ["fill"] * 256
+    assert short.said[first + 2 : -2] == ["fill"] * 100
+
+
+def test_with_flushes_each_call_has_its_own_events():
+    gpu = FakeGpu(3e-6)
+    timer = EventTimer(gpu, gpu.run, flush_l2=True)
+    gpu.said.clear()
+    assert timer(70) == pytest.approx(3e-6)  # without the flushes
+    assert gpu.said == ["fill", 1] * 64 + ["wait"] + ["fill", 1] * 6 + ["wait"]
+
+
+def test_a_context_after_an_illegal_address_is_lost():
+    assert not is_lost(FakeGpu(1.0))
+    assert is_lost(FakeGpu(1.0, lost=True))
+
+
+# --- NVML
+
+NVML = """
+#include <string.h>
+int nvmlInit_v2(void) { return 0; }
+int nvmlDeviceGetHandleByPciBusId_v2(const char *id, void **out) {
+  *out = (void *)1; return strcmp(id, "0000:3B:00.0") ? 6 : 0;
+}
+int nvmlDeviceGetClockInfo(void *d, int which, unsigned *out) {
+  *out = which == 1 ? 1755 : 2619; return 0;
+}
+int nvmlDeviceGetTemperature(void *d, int which, unsigned *out) { *out = 41; return which ? 2 : 0; }
+int nvmlDeviceGetPowerUsage(void *d, unsigned *out) { return 3; }
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *d, unsigned long long *out) {
+  *out = 0x41 | 0x4; return 0;
+}
+int nvmlSystemGetDriverVersion(char *text, unsigned size) { strcpy(text, "580.65.06"); return 0; }
+"""
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    source = tmp_path / "nvml.c"
+    source.write_text(NVML)
+    made = tmp_path / "libnvidia-ml.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", made], check=True)
+    monkeypatch.setattr(nvml, "LIBRARY", str(made))
+    forget()
+    yield made
+    forget()
+
+
+def forget():
+    nvml._library.cache_clear()
+    nvml._handle.cache_clear()
+
+
+def test_clocks_and_temperature(library):
+    assert nvml.state_of("0000:3B:00.0") == {
+        "sm_mhz": 1755,
+        "memory_mhz": 2619,
+        "celsius": 41,
+        "driver": "580.65.06",
+        "slowed": ["power cap", "hardware thermal slowdown"],
+    }  # it does not say what power it takes
+    assert nvml.state_of("0000:00:00.0") == {} == nvml.state_of("")
+
+
+def test_without_nvml_a_record_does_without(monkeypatch):
+    monkeypatch.setattr(nvml, "LIBRARY", "libno-such-nvml.so.1")
+    forget()
+    assert nvml.state_of("0000:3B:00.0") == {}
+    forget()
+
+
+def test_inputs_are_those_of_a_processor():
+    """A candidate for a GPU computes with the numbers that one for the CPU does."""
+    from whet.compiler.runtime.gpu.driver import context_of
+    from whet.measure.buffers import Arguments
+    from whet.measure.gpu.arguments import DeviceArguments
+
+    signature = artifact().signatures[0]
+    device = Device("cuda-emulator")
+    there = DeviceArguments(device, context_of(device), signature, seed=5)
+    here = Arguments(dict(enumerate(signature.params)), 5).at(range(3))
+    for buffer, array in zip(there.buffers[:2], here):
+        np.testing.assert_array_equal(buffer.read(), array)
+    assert there.stray_writes() == []
+    there.poison()
+    there.buffers[0].poison()
+    assert there.stray_writes() == ["its input A"]
+    np.testing.assert_array_equal(there.buffers[0].read(), here[0])  # as it was

@@ -1,0 +1,80 @@
+"""Convolutions for GPUs: both layouts, both algorithms, groups, dilation, depthwise, halves."""
+
+import pytest
+from gpu_checks import TARGET, check, configs_of, convolution
+
+import whet
+from whet.compiler.errors import ArgumentError
+
+_SHAPES = {
+    "pointwise": ((1, 8, 6, 6, 16, 1, 1), (), "float32"),
+    "3x3": ((2, 16, 7, 9, 24, 3, 3, 1, 1), ("bias", "relu"), "float32"),
+    "first layer": ((1, 3, 13, 11, 20, 5, 5, 2, 2), (), "float32"),
+    "groups": ((2, 8, 8, 6, 32, 3, 3, 2, 1, 1, 2), (), "float32"),
+    "odd groups": ((1, 6, 7, 6, 10, 3, 3, 1, 1, 1, 2), (), "float32"),
+    "odd halves": ((2, 3, 5, 5, 2, 2, 3, (1, 2), (0, 1, 1, 2), (2, 1)), (), "float16"),
+    "many channels": ((1, 260, 4, 4, 8, 2, 2, 1, (1, 0, 0, 0)), ("residual",), "float32"),
+    "halves": ((1, 16, 6, 8, 16, 3, 3, 1, 1), ("bias",), "float16"),
+}
+_DEPTHWISE = {
+    "3x3": ((2, 8, 13, 11, 3, 3, 1, 1), ("bias", "relu"), "float32"),
+    "odd": ((1, 5, 9, 10, 5, 3, 2, (0, 1, 2, 1)), (), "float32"),
+    "multiplier": ((1, 3, 9, 10, 3, 3, 1, 2, 2, 2), (), "float32"),
+    "halves": ((1, 8, 9, 10, 3, 3, 1, 1), (), "float16"),
+}
+CASES = {
+    f"{layout} {which}": convolution(f"conv2d_{layout}", args, epilogue, dtype)
+    for layout in ("nchw", "nhwc")
+    for which, (args, epilogue, dtype) in _SHAPES.items()
+}
+DEPTHWISE = {
+    f"{layout} {which}": convolution(f"depthwise_conv2d_{layout}", args, epilogue, dtype)
+    for layout in ("nchw", "nhwc")
+    for which, (args, epilogue, dtype) in _DEPTHWISE.items()
+}
+EVERY = {**CASES, **{f"depthwise {k}": c for k, c in DEPTHWISE.items()}}
+
+
+@pytest.mark.gpu_matrix(4)
+@pytest.mark.parametrize("which", EVERY)
+def test_in_the_emulator(which):
+    check(EVERY[which], configs_of(EVERY[which], 1)[-1])
+
+
+@pytest.mark.gpu_matrix(6)
+@pytest.mark.parametrize("which", EVERY)
+def test_step_by_step(which):
+    for config in configs_of(EVERY[which], 2):
+        check(EVERY[which], config, "cpu")
+
+
+@pytest.mark.gpu_matrix(2)
+@pytest.mark.parametrize("algorithm", ("implicit", "direct"))
+@pytest.mark.parametrize("which", ("nchw 3x3", "nhwc 3x3", "nchw groups", "nhwc many channels"))
+def test_each_algorithm_in_the_emulator(which, algorithm):
+    config = configs_of(CASES[which], 2, {"algorithm": algorithm})[-1]
+    check(CASES[which], config)
+
+
+def test_knobs_that_an_algorithm_does_not_read_have_one_choice():
+    case = CASES["nchw 3x3"]
+    for config in configs_of(case, 20, {"algorithm": "direct"}):
+        assert not config["double_buffer"].val and config["split_k"].val == 1
+    for config in configs_of(case, 20, {"algorithm": "implicit"}):
+        assert config["channels"].val == 4
+
+
+def test_what_cannot_be():
+    with pytest.raises(ArgumentError, match="2 groups do not divide 3 input"):
+        _ = whet.create_task(
+            "conv2d_nchw", args=(1, 3, 8, 8, 4, 3, 3, 1, 1, 1, 2), target=TARGET
+        ).config_space
+    packed = (1, 4, 8, 8, 3, 3, 1, 1, 1, 1, "float32", (), True)
+    with pytest.raises(ArgumentError, match="packed=True of weight for a GPU"):
+        _ = whet.create_task("depthwise_conv2d_nchw", args=packed, target=TARGET).config_space
+
+
+def test_no_pixels_and_no_channels():
+    for args in ((0, 3, 5, 5, 2, 3, 3), (1, 0, 5, 5, 2, 3, 3)):
+        empty = convolution("conv2d_nchw", args, ("bias",))
+        check(empty, configs_of(empty, 0)[0])

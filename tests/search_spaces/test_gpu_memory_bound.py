@@ -1,0 +1,72 @@
+"""Rules for GPUs: rows, reductions, element by element, transposes; and graphs without a name."""
+
+import numpy as np
+import pytest
+from gpu_checks import TARGET, Case, check, configs_of, named
+from named_cases import CASES as NAMED
+from named_cases import layer_norm, softmax
+
+import whet
+from whet import te
+from whet.compiler import topi
+
+# an extern statement's loops are its own, and int32 indices must be places
+_NOT_HERE = ("cumsum", "gather", "take")
+CASES = {which: named(which) for which in NAMED if not which.startswith(_NOT_HERE)}
+HALVES = {
+    "softmax of halves": Case("softmax", ((24, 256), -1, "float16"), lambda x: softmax(x, 1)),
+    "layer_norm of halves": Case(
+        "layer_norm", ((8, 6, 16), (1, 2), 1e-5, "float16"), layer_norm((1, 2))
+    ),
+    "sum of halves": Case("sum", ((20, 130), 1, "float16"), lambda x: x.sum(1)),
+    "transpose of halves": Case("transpose", ((45, 70), None, "float16"), lambda x: x.T),
+    "add of halves": Case("add", ((40, 6), (6,), "float16"), lambda a, b: a + b),
+    "softmax of vectors": Case("softmax", ((6, 516),), lambda x: softmax(x, 1)),
+    "softmax of three": Case("softmax", ((5, 6, 129), -1), lambda x: softmax(x, 2)),
+    "sum of many": Case("sum", ((70, 160),), lambda x: x.sum()),
+    "sum of long columns": Case("sum", ((1024, 9), 0), lambda x: x.sum(0)),
+}
+EVERY = {**CASES, **HALVES}
+
+
+@pytest.mark.gpu_matrix(6)
+@pytest.mark.parametrize("which", EVERY)
+def test_in_the_emulator(which):
+    check(EVERY[which], configs_of(EVERY[which], 1)[-1])
+
+
+@pytest.mark.gpu_matrix(14)
+@pytest.mark.parametrize("which", EVERY)
+def test_step_by_step(which):
+    for config in configs_of(EVERY[which], 2):
+        check(EVERY[which], config, "cpu")
+
+
+def test_a_row_is_read_once_and_kept_in_registers():
+    task = whet.create_task("softmax", args=((64, 1000),), target=TARGET)
+    s, args = task.instantiate()
+    text = whet.build(s, args, task.target).get_source("cuda")
+    assert text.count("whet_load<float32x4>(X") == 1
+    assert "WHET_SHARED" not in text and "__syncthreads" not in text
+
+
+def test_rows_longer_than_registers_stay_in_memory():
+    space = whet.create_task("softmax", args=((2, 1 << 18),), target=TARGET).config_space
+    drawn = space.valid_points.sample(np.random.default_rng(0), 20)
+    assert not any(space.decode(p)["keep"].val for p in drawn)
+    assert not space.default["keep"].val
+
+
+def test_a_graph_without_a_name():
+    A, b = te.placeholder((9, 130), name="A"), te.placeholder((130,), name="b")
+    out = topi.nn.relu(topi.add(topi.nn.softmax(A), b))
+    task = whet.create_task(outputs=[out], target=TARGET)
+    s, args = task.instantiate()
+    f = whet.build(s, args, task.target)
+    rng = np.random.default_rng(0)
+    a, c = rng.standard_normal((9, 130)).astype("f4"), rng.standard_normal(130).astype("f4")
+    device = whet.device("cuda-emulator")
+    held = [whet.nd.array(x, device) for x in (a, c, np.full((9, 130), 77, "f4"))]
+    f(*held)
+    right = np.maximum(softmax(a.astype("f8"), 1) + c, 0)
+    np.testing.assert_allclose(held[-1].numpy(), right, 1e-5, 1e-5)

@@ -1,0 +1,98 @@
+"""Matrix products for GPUs: odd sizes, transposes, epilogues, halves, parts of the sum."""
+
+import numpy as np
+import pytest
+from gpu_checks import TARGET, Case, check, configs_of, product
+
+import whet
+from whet.compiler.errors import ArgumentError, SpaceError
+
+CASES = {
+    "odd": product("matmul", (67, 45, 83)),
+    "vectors": product("matmul", (130, 72, 132)),
+    "size 1": product("matmul", (1, 1, 1)),
+    "a row": product("matmul", (1, 70, 36)),
+    "a column": product("matmul", (35, 40, 1)),
+    "a turned column": product("matmul", (35, 130, 1, False, True), ("bias",)),
+    "matvec": Case("matvec", (37, 133, "float32", ()), lambda a, x: a @ x),
+    "matvec of halves": Case("matvec", (24, 256, "float16", ()), lambda a, x: a @ x),
+    "both turned": product("matmul", (40, 33, 65, True, True)),
+    "left turned": product("matmul", (64, 48, 40, True), ("residual",)),
+    "epilogue": product("dense", (33, 64, 40), ("bias", "gelu")),
+    "doubles": product("dense", (20, 24, 30), (), "float64"),
+    "halves": product("matmul", (48, 40, 64), ("bias",), "float16"),
+    "odd halves": product("dense", (17, 19, 23), (), "float16"),
+    "batch": product("batch_matmul", (3, 20, 40, 35)),
+    "batch of halves": product("batch_matmul", (2, 24, 16, 40, False, True), (), "float16"),
+    "long": product("dense", (9, 1100, 20), ("relu",)),
+    "no terms": product("matmul", (3, 0, 4), ("bias",)),
+}
+
+
+@pytest.mark.gpu_matrix(4)
+@pytest.mark.parametrize("which", CASES)
+def test_in_the_emulator(which):
+    check(CASES[which], configs_of(CASES[which], 1)[-1])
+
+
+@pytest.mark.gpu_matrix(8)
+@pytest.mark.parametrize("which", CASES)
+def test_step_by_step(which):
+    for config in configs_of(CASES[which], 3):
+        check(CASES[which], config, "cpu")
+
+
+@pytest.mark.parametrize("double", (False, True))
+def test_parts_of_a_sum_are_added_by_a_second_kernel(double):
+    case = CASES["long"]
+    (config, *_) = configs_of(case, 8, {"split_k": 2, "double_buffer": double})
+    check(case, config)
+
+
+def test_no_product_at_all():
+    empty = product("matmul", (0, 3, 4))
+    check(empty, configs_of(empty, 0)[0])
+
+
+def test_the_target_says_which_schedule():
+    args = (64, 64, 64)
+    on_gpu = whet.create_task("matmul", args=args, target=TARGET)
+    on_cpu = whet.create_task("matmul", args=args, target="llvm")
+    assert on_gpu.workload == on_cpu.workload
+    assert "split_k" in on_gpu.config_space.knobs and "tile" in on_gpu.config_space.knobs
+    assert "split_k" not in on_cpu.config_space.knobs
+    assert on_gpu.config_space.fingerprint != on_cpu.config_space.fingerprint
+    assert on_gpu.flop == on_cpu.flop == 2 * 64**3
+
+
+def test_what_only_the_other_kind_can():
+    half = (8, 8, 8, False, False, "float16")
+    assert whet.create_task("matmul", args=half, target=TARGET).config_space
+    with pytest.raises(ArgumentError, match="'float16' is not one of float32, float64"):
+        _ = whet.create_task("matmul", args=half, target="llvm").config_space
+    packed = (8, 8, 8, "float32", (), True)
+    with pytest.raises(ArgumentError, match="packed=True of weight for a GPU"):
+        _ = whet.create_task("dense", args=packed, target=TARGET).config_space
+
+
+def test_a_template_without_a_schedule_for_gpus_says_so():
+    with pytest.raises(SpaceError, match="it schedules for CPUs only") as error:
+        _ = whet.create_task("conv1d_ncw", args=(1, 4, 9, 4, 3), target=TARGET).config_space
+    assert "templates for cuda alone: matmul" in str(error.value)
+
+
+def test_what_is_stored_in_halves_is_summed_up_in_float32():
+    args = (8, 4000, 8, False, False, "float16")
+    s, _ = whet.create_task("matmul", args=args, target=TARGET).instantiate()
+    kinds = {stage.op.output_dtype(0) for stage in s.stages if stage.op.name == "tile"}
+    assert kinds == {"float32"}
+
+
+def test_a_tile_fits_the_shared_memory_of_the_target():
+    space = whet.create_task("matmul", args=(512, 512, 512), target="cuda -arch=sm_75").config_space
+    most = 64 * 1024
+    for point in space.valid_points.sample(np.random.default_rng(0), 200):
+        c = space.decode(point)
+        rows, columns = c["tile"].val[:2]
+        copies = 2 if c["double_buffer"].val else 1
+        assert (rows + columns) * c["step"].val * 4 * copies <= most

@@ -1,0 +1,154 @@
+"""A contest on a device: kernels of one task and their peers, checked and timed in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from whet.bench.arguments import Arrays, arrays_of, check_work
+from whet.bench.comparison import Comparison
+from whet.bench.gpu.clock import Clock
+from whet.bench.gpu.limits import CopyProbe, PeakProbe
+from whet.bench.gpu.right import Exact, error_of, exact_of, laid_out
+from whet.bench.peers import Peers
+from whet.bench.turns import Sample
+
+if TYPE_CHECKING:
+    from whet.autotune import Task
+    from whet.compiler.runtime.device import Device
+    from whet.compiler.runtime.module import Module
+    from whet.compiler.runtime.ndarray import NDArray
+
+PEAK, COPY = "FMA peak", "copy"
+"""Contestants that are limits."""
+
+
+def compare_on(
+    device: Device,
+    task: Task,
+    kernels: Mapping[str, Module],
+    rounds: int = 15,
+    compiled: bool = True,
+    flush: bool = True,
+    say: Callable[[str], None] = lambda text: None,
+) -> Comparison:
+    """Time kernels of a task, its peers and the device's limits in turns, on the device's clock.
+
+    The limits are the rate of a kernel that only multiplies and adds in float32, and the copy
+    bandwidth: copying as many bytes within the device as the task reads and writes. The peers are
+    PyTorch, which computes float32 as float32 here (no TF32), and Triton with its autotuner.
+
+    Args:
+        device: where it all runs.
+        task: made from a named template, for ``cuda``.
+        kernels: name -> a kernel of the task; the last one is the one that counts.
+        rounds: how often each is timed.
+        compiled: whether PyTorch's compiler is a peer, too.
+        flush: whether the device's L2 cache is emptied before each call.
+        say: is told what is being done.
+
+    Raises:
+        MeasureError: a kernel's numbers are wrong, or a peer's; there is no work to time.
+        TargetError: there is no such device, or what drives it is missing.
+    """
+    from whet.compiler.runtime.gpu.driver import context_of, driver_of
+
+    context, driver = context_of(device), driver_of(device.type)
+    arrays = arrays_of(task)
+    check_work(task, arrays)
+    with ExitStack() as held:
+        say("peers")
+        peers = _peers(device, task, arrays, compiled)
+        say("reference")
+        exact = exact_of(device, task, arrays.inputs)
+        calls, errors = _checked(device, task, kernels, arrays, peers, exact)
+        say("in turns")
+        moved = sum(x.nbytes for x in arrays.values)
+        peak = held.enter_context(closing(PeakProbe(driver, context)))
+        copy = held.enter_context(closing(CopyProbe(context, moved)))
+        clock = held.enter_context(closing(Clock(context, flush)))
+        turns = clock.interleaved({**calls, PEAK: peak, COPY: copy}, rounds)
+    samples = dict(turns.samples)
+    peaks, copies = samples.pop(PEAK), samples.pop(COPY)
+    return Comparison(
+        workload=str(task.workload),
+        flop=task.flop,
+        read=sum(x.nbytes for x in arrays.inputs),
+        written=sum(x.nbytes for x in arrays.outputs),
+        threads=1,
+        samples=samples,
+        ours=tuple(kernels),
+        packed=frozenset(),
+        peaks=tuple(peak.flop / s for s in peaks.seconds),
+        streams=_scaled(copies, moved / copy.bytes),
+        errors=errors,
+        left_out=(*peers.left_out, *map(_came_late, turns.late)),
+        place=context.properties.name,
+    )
+
+
+def _scaled(sample: Sample, factor: float) -> tuple[float, ...]:
+    return tuple(s * factor for s in sample.seconds)
+
+
+def _came_late(name: str) -> str:
+    return f"{name} is compared, but its calls take the host longer than the device"
+
+
+def _peers(device: Device, task: Task, arrays: Arrays, compiled: bool) -> Peers:
+    """PyTorch and Triton where they are installed and see the device."""
+    found = Peers()
+    if find_spec("torch") is None:
+        found.left_out.append("torch: PyTorch is not installed")
+        return found
+    from whet.bench.gpu.torch_device import add_torch_on
+
+    add_torch_on(device, found, task, arrays.inputs, compiled)
+    if find_spec("triton") is None:
+        found.left_out.append("triton: Triton is not installed")
+        return found
+    from whet.bench.gpu.triton_peers import add_triton
+
+    add_triton(device, found, task, arrays.inputs)
+    return found
+
+
+def on_device(device: Device, arrays: Arrays) -> tuple[NDArray, ...]:
+    """The arrays of a call, copied to a device."""
+    from whet.compiler.runtime import nd
+
+    return tuple(nd.array(x, device) for x in arrays.values)
+
+
+def _checked(
+    device: Device,
+    task: Task,
+    kernels: Mapping[str, Module],
+    arrays: Arrays,
+    peers: Peers,
+    exact: Exact,
+) -> tuple[dict[str, Callable[[], Any]], dict[str, float]]:
+    """Calls of all contestants whose numbers are right, and how far from right they are."""
+    there = on_device(device, arrays)
+    calls: dict[str, Callable[[], Any]] = {}
+    errors: dict[str, float] = {}
+    for name, kernel in kernels.items():
+        for value, array, computed in zip(arrays.values, there, arrays.computed):
+            if computed:
+                array.copyfrom(value)  # what no kernel would write
+        calls[name] = _call(kernel, there)
+        calls[name]()
+        device.sync()
+        outputs = [a.numpy() for a, computed in zip(there, arrays.computed) if computed]
+        errors[name] = error_of(f"{task.workload}: {name}", outputs, exact)
+    for name, call in peers.calls.items():
+        found = laid_out(task, call())
+        errors[name] = error_of(f"{task.workload}: {name}", found, exact)
+        calls[name] = call
+    return calls, errors
+
+
+def _call(kernel: Module, there: tuple[NDArray, ...]) -> Callable[[], Any]:
+    return lambda: kernel(*there)

@@ -1,0 +1,133 @@
+"""`whet check-kernel`: a sanitizer for GPU kernels on a machine without a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from whet.commands.words import ManyArgs, load_module, value
+
+if TYPE_CHECKING:
+    from whet.compiler.emulator.sanitize import Checked
+
+CLEAN = "no race, no barrier that threads miss, nothing out of bounds or read before it was written"
+
+
+@click.command("check-kernel", cls=ManyArgs)
+@click.argument("where", metavar="FILE.cu|FILE.py:NAME")
+@click.option("--launch", "launches", multiple=True, metavar="LAUNCH", help="Of a .cu file.")
+@click.option("--args", multiple=True, metavar="VALUE...", help="Of the function or template.")
+@click.option("--size", "sizes", multiple=True, metavar="NAME=N", help="Of a symbolic size.")
+@click.option("--target", default="cuda", show_default=True, help="Of a schedule.")
+@click.option("--orders", type=click.IntRange(1), default=4, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the arrays' values.")
+def command(
+    where: str,
+    launches: tuple[str, ...],
+    args: tuple[str, ...],
+    sizes: tuple[str, ...],
+    target: str,
+    orders: int,
+    seed: int,
+) -> None:
+    """Run a kernel in the emulator, in several orders of its threads, and look at every access.
+
+    Found are races, barriers that some threads miss, accesses out of bounds, reads of memory that
+    nothing has written, misaligned vectors, and wrong numbers of a schedule.
+
+    NAME is a template, a task, or a function that returns a schedule and its arguments:
+
+    whet check-kernel schedules.py:matmul --args 64 64 64
+
+    A .cu file needs launches, from --launch or from comments in it; an array is its type and shape,
+    with "out" if the kernel fills it:
+
+    whet check-kernel saxpy.cu --launch "saxpy<<<4, 256>>>(float32[1000], out float32[1000], 1000)"
+
+    // whet: saxpy<<<4, 256>>>(float32[1000], out float32[1000], 1000)
+    """
+    if where.endswith((".cu", ".cuh")):
+        if args or sizes:
+            raise click.UsageError("--args and --size are for schedules; a .cu file has --launch")
+        checked = _check_file(Path(where), launches, orders, seed)
+    elif launches:
+        raise click.UsageError("--launch is for a .cu file; a schedule's launches are its own")
+    else:
+        checked = [_check_schedule(where, args, sizes, target, orders, seed)]
+    for one in checked:
+        click.echo(_said(one))
+
+
+def _check_file(path: Path, launches: tuple[str, ...], orders: int, seed: int) -> list[Checked]:
+    from whet.compiler.emulator.launch_text import HOW, launches_in
+    from whet.compiler.emulator.sanitize import check_launch
+
+    if not path.is_file():
+        raise click.UsageError(f"there is no file {path}")
+    source = path.read_text()
+    found = list(launches) or launches_in(source)
+    if not found:
+        raise click.UsageError(f"no launch is given, and none stands in {path}: --launch '{HOW}'")
+    return [check_launch(source, launch, orders, seed) for launch in found]
+
+
+def _check_schedule(
+    where: str,
+    args: tuple[str, ...],
+    sizes: tuple[str, ...],
+    target: str,
+    orders: int,
+    seed: int,
+) -> Checked:
+    from whet.compiler.emulator.sanitize import check_schedule
+    from whet.compiler.target import Target
+
+    chosen = Target(target)
+    if str(chosen.kind) != "cuda":
+        raise click.UsageError(f"--target {target}: the emulator runs kernels of kind cuda")
+    with chosen:
+        schedule, arguments, name = _schedule(where, tuple(map(value, args)), chosen)
+    return check_schedule(schedule, arguments, chosen, orders, seed, _sizes(sizes), name)
+
+
+def _schedule(where: str, args: tuple[Any, ...], target: Any) -> tuple[Any, list[Any], str]:
+    """The schedule that ``FILE.py:NAME`` names, its arguments and its name."""
+    from whet.autotune import Task, create_task
+    from whet.search_spaces import Template
+
+    place, colon, name = where.rpartition(":")
+    if not colon or not place or not name:
+        raise click.UsageError(f"{where!r} is neither FILE.cu nor FILE.py:NAME")
+    found: Any = getattr(load_module(place), name, None)
+    if isinstance(found, Template):
+        found = create_task(found, args, target)
+    if isinstance(found, Task):
+        return *found.instantiate(), name
+    if not callable(found):
+        raise click.UsageError(f"{place} has no template, task or function {name!r}")
+    made = found(*args)
+    if isinstance(made, Task):
+        return *made.instantiate(), name
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise click.UsageError(
+            f"{name} returns {type(made).__name__}: not a schedule and arguments"
+        )
+    return made[0], list(made[1]), name
+
+
+def _sizes(given: tuple[str, ...]) -> dict[str, int]:
+    sizes = {}
+    for text in given:
+        name, equals, number = text.partition("=")
+        if not equals or not number.strip().isdigit():
+            raise click.UsageError(f"--size {text}: write NAME=N, e.g. n=37")
+        sizes[name.strip()] = int(number)
+    return sizes
+
+
+def _said(checked: Checked) -> str:
+    many = len(checked.orders)
+    compared = ", numbers as without threads" if checked.compared else ""
+    return f"{checked.kernel}: {many} order{'s' * (many != 1)} of threads: {CLEAN}{compared}"
