@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from whet.bench.turns import Sample
@@ -37,6 +38,7 @@ class Comparison:
         errors: contestant -> its largest error, as a part of the largest number; empty where the
             operator has no reference.
         left_out: peers that could not be had, and why.
+        environment: of the machine when it began (``whet.measure.machine.environment``).
     """
 
     workload: str
@@ -51,6 +53,7 @@ class Comparison:
     streams: tuple[float, ...]
     errors: dict[str, float]
     left_out: tuple[str, ...]
+    environment: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:

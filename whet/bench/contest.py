@@ -13,6 +13,7 @@ from whet.bench.references import expected
 from whet.bench.turns import interleaved, on_cores
 from whet.compiler.errors import MeasureError
 from whet.compiler.target import host
+from whet.measure.machine import environment
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,9 +50,10 @@ def compare(
     Raises:
         MeasureError: a kernel's numbers are wrong, or a peer's; there is no work to time.
     """
+    check_work(task)
     threads = task.target.num_threads
+    facts = environment()
     arrays = arrays_of(task)
-    _check_work(task, arrays)
     with on_cores(threads):
         say("peers")
         peers = peers_of(task, arrays.inputs, threads, compiled)
@@ -83,16 +85,22 @@ def compare(
         streams=tuple(streams[warmed:]),
         errors=errors,
         left_out=tuple(peers.left_out),
+        environment=facts,
     )
 
 
-def _check_work(task: Task, arrays: Arrays) -> None:
-    """Refuse a task without elements: no peer, no limit and no ratio means anything there."""
-    for place, array in enumerate(arrays.values):
-        if not array.size:
+def check_work(task: Task) -> None:
+    """Refuse a task without elements: no peer, no limit and no ratio means anything there.
+
+    Raises:
+        MeasureError: a tensor of it has none.
+    """
+    for place, tensor in enumerate(task.instantiate()[1]):
+        shape = tuple(int(extent) for extent in tensor.shape)
+        if 0 in shape:
             raise MeasureError(
                 f"comparison of {task.workload}",
-                f"tensor {place} has the shape {array.shape}: 0 elements take no time",
+                f"tensor {place} has the shape {shape}: 0 elements take no time",
                 "give it extents of at least 1; kernels of size 0 are built and called as others",
             )
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from whet.compiler.runtime.module import Module
 
 
+DEFAULT_LOG = "whet.db"
+
+
 class _Negative(click.Command):
     """A command whose arguments may be negative numbers: ``-1`` is an axis, not an option."""
 
@@ -26,7 +29,7 @@ class _Negative(click.Command):
 @click.argument("op")
 @click.argument("args", nargs=-1, metavar="[VALUE]...")
 @click.option("--trials", type=int, help="Tune first, until the log has so many trials.")
-@click.option("--log", default="whet.db", show_default=True, help="Where tuned configs come from.")
+@click.option("--log", show_default=DEFAULT_LOG, help="Where tuned configs come from.")
 @click.option("--threads", type=click.IntRange(1), help="For each; default: the target's.")
 @click.option("--target", default="llvm", show_default=True, help="What to compile for.")
 @click.option("--rounds", type=click.IntRange(1), default=15, show_default=True)
@@ -36,7 +39,7 @@ def command(
     op: str,
     args: tuple[str, ...],
     trials: int | None,
-    log: str,
+    log: str | None,
     threads: int | None,
     target: str,
     rounds: int,
@@ -58,33 +61,47 @@ def command(
     chosen = Target(f"{target} -num_threads={threads}" if threads else target).canonical()
     library_threads(chosen.num_threads)
     from whet.autotune import create_task
-    from whet.bench.contest import compare
+    from whet.bench.contest import check_work, compare
     from whet.bench.drawing import check_file
-    from whet.bench.table import bound_of, table_of
+    from whet.bench.table import bound_of, notes_of, table_of
+    from whet.commands.usage import check_arguments
 
-    if plot:
+    if plot is not None:
         check_file(plot)
-    task = create_task(op, tuple(value(word.strip()) for word in args), chosen)
+    values = tuple(value(word.strip()) for word in args)
+    check_arguments(op, values)
+    task = create_task(op, values, chosen)
+    check_work(task)
     kernels = _kernels(task, trials, log)
     found = compare(task, kernels, rounds, compiled)
     click.echo(bound_of(found))
     for line in table_of(found):
         click.echo(line)
+    for note in notes_of(found):
+        click.echo(f"note: {note}")
     for said in found.left_out:
         click.echo(f"not compared: {said}")
-    if plot:
+    if plot is not None:
         _draw(found, plot)
 
 
-def _kernels(task: Task, trials: int | None, log: str) -> dict[str, Module]:
-    """The default kernel, and the tuned one if the log has it."""
+def _kernels(task: Task, trials: int | None, named: str | None) -> dict[str, Module]:
+    """The default kernel, and the tuned one if the log has it.
+
+    Raises:
+        LogError: a log that was named cannot be opened; the default one need not be there.
+    """
     from whet.autotune import tune
     from whet.autotune.deploy import build_from_log, kernel_name
     from whet.compiler import driver
     from whet.compiler.errors import LogError
+    from whet.db import TuningLog
 
+    log = DEFAULT_LOG if named is None else named
     if trials is not None:
         tune(task, trials=trials, log=log)
+    elif named is not None:
+        TuningLog(named, write=False).close()
     schedule, tensors = task.instantiate()
     kernels = {"default": driver.build(schedule, tensors, task.target, name=kernel_name(task))}
     try:
