@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from whet.measure.timing import spread
+from whet.measure.load import busy_words
 from whet.measure.values import OK, PRUNED
 from whet.search_spaces.counted import counted
 
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
     from whet.autotune.task import Task
     from whet.measure.values import MeasureResult
     from whet.search_spaces import Config
-
-BUSY, BUSY_AND_SHAKEN = 2.0, 1.0
-"""Load a core from which others must be using the machine: twice what a search makes; and where
-the rounds of the last measurement differ as well."""
-ROUNDS, SHAKEN = 6, 0.1
-"""Rounds differ where at least so many have this relative spread (interquartile over median)."""
 
 FINISHED = "finished"
 INTERRUPTED = "interrupted"
@@ -128,19 +122,9 @@ class TuneResult:
 
     @property
     def busy(self) -> str:
-        """That others used the machine, with the load that says so; "" where nothing does.
-
-        What a search itself runs is a load of about 1 a core, also when it ended just before.
-        """
+        """That others used the machine, with the load that says so; "" where nothing does."""
         first = self.trials[0].result.environment if self.trials else {}
-        load, cpus = first.get("load"), first.get("cpus")
-        if not isinstance(load, int | float) or not isinstance(cpus, int) or cpus < 1:
-            return ""
-        rounds = list(self.best.result.costs) if self.best and self.compared else []
-        shaken = len(rounds) >= ROUNDS and spread(rounds) >= SHAKEN
-        if load < (BUSY_AND_SHAKEN if shaken else BUSY) * cpus:
-            return ""
-        return f"the machine was busy (load {load:.1f} on {counted(cpus, 'core')})"
+        return busy_words(first, self.best.result.costs if self.best and self.compared else ())
 
     @cached_property
     def study(self) -> optuna.Study:
@@ -188,6 +172,11 @@ class TuneResult:
             lines.append(f"  note     costs are predicted by a model of {model}: none was measured")
         elif self.busy:
             lines.append(f"  note     {self.busy}: measured times are upper bounds")
+            if self.compared and self.best is not None:
+                lines.append(
+                    "           default and best were measured once more, in turns: their times "
+                    "may be above those of the search"
+                )
         if self.log:
             lines.append(f"  log      {self.log}")
         return "\n".join(lines)
@@ -205,11 +194,15 @@ class TuneResult:
         text = f"{self.speedup:.2f}x over the default config"
         if self.predicted:
             return text + " (predicted)"
+        if self.busy:
+            text += ", uncertain: the machine was busy"
         if not self.compared:
             return text + " (as measured during the search)"
         if self.speedup_interval is None:
             return text
         low, high = self.speedup_interval
+        if self.busy:
+            return f"{text}; with 95 % confidence the true one is from {low:.2f}x to {high:.2f}x"
         return f"{text}  (95 %: {low:.2f}x to {high:.2f}x)"
 
     def _line(self, trial: Trial) -> str:

@@ -144,8 +144,8 @@ def create_task(
         if isinstance(args, str | bytes) or not isinstance(args, Sequence):
             raise ArgumentError(
                 f"create_task({name!r}, args={args!r})",
-                f"args is a {type(args).__name__}; it must be a tuple of the template's arguments",
-                "one argument is written (x,)",
+                f"args is {args!r}, no tuple of the template's arguments",
+                f"one argument is written ({args!r},)",
             )
         template = get_template(name) if isinstance(name, str) else name
         workload = template.workload(*args)

@@ -15,20 +15,71 @@ from whet.search_spaces.source import code_facts, source_text
 
 _CACHED = type(functools.cache(str))
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial, _CACHED)
+# These, and objects without one of their own, show an address.
+_PLAIN_REPRS = (
+    object.__repr__,
+    *(kind.__repr__ for kind in (*_FUNCTIONS, types.BuiltinFunctionType)),
+)
 _PLAIN = (int, float, str, bytes, bool, type(None))
 # Functions that a constraint calls are a part of its meaning, down to this depth.
 _DEPTH = 3
+# Characters of a constraint's words.
+_LONGEST = 160
 
 
 def described(function: Callable[..., Any]) -> str:
-    """A constraint's text on one line, at most 160 characters, with its file and line."""
+    """A constraint's :func:`words`, with the file and the line where it is one of Python's own."""
     code = getattr(function, "__code__", None)
     if code is None:
-        return repr(function)[:160]
-    written = _lambda_text(code) if code.co_name == "<lambda>" else None
-    text = written or str(getattr(function, "__qualname__", repr(function)))
-    shown = text if len(text) <= 160 else text[:157] + "..."
-    return f"{shown} ({code.co_filename}:{code.co_firstlineno})"
+        return words(function)
+    return f"{words(function)} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def words(function: Callable[..., Any]) -> str:
+    """A constraint's text on one line, at most 160 characters, without addresses or paths.
+
+    A ``__repr__`` of its own is its text. Else a lambda is shown as it is written; a function, also
+    as a ``functools.partial``, by its name, the arguments that are bound, and the first line of its
+    docstring.
+    """
+    text = " ".join(_text(function).split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def _text(function: Any) -> str:
+    if not _is_plain(function):
+        return repr(function)
+    bound: list[str] = []
+    if isinstance(function, functools.partial):
+        named = (f"{k}={_name(v)}" for k, v in function.keywords.items())
+        bound = [*map(_name, function.args), *named]
+        function = function.func
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_name == "<lambda>":
+        written = _lambda_text(code) or f"lambda of line {code.co_firstlineno}"
+        return f"{written}, with {', '.join(bound)}" if bound else written
+    name = _name(function)
+    if bound:
+        name += f"({', '.join(bound)})"
+    said = _first_line(function) if _is_plain(function) else ""
+    return f"{name}: {said}" if said else name
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether its ``repr`` would be an address."""
+    return type(value).__repr__ in _PLAIN_REPRS
+
+
+def _name(value: Any) -> str:
+    if not _is_plain(value):
+        return repr(value)
+    return str(getattr(value, "__name__", type(value).__name__)).removeprefix("_")
+
+
+def _first_line(function: Any) -> str:
+    """What a function's docstring begins with, as a part of a sentence."""
+    line = (getattr(function, "__doc__", None) or "").strip().partition("\n")[0].rstrip(".")
+    return line if line[1:2].isupper() else line[:1].lower() + line[1:]
 
 
 def meaning_of(function: Callable[..., Any], by_source: bool) -> str:

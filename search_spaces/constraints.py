@@ -12,7 +12,7 @@ import numpy as np
 
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.canonical import said
-from whet.search_spaces.constraint_source import described, meaning_of
+from whet.search_spaces.constraint_source import described, meaning_of, words
 
 if TYPE_CHECKING:
     from whet.search_spaces.knobs import Knob
@@ -113,6 +113,11 @@ class KnobConstraint:
 
     def __str__(self) -> str:
         return described(self.function)
+
+    @property
+    def text(self) -> str:
+        """What it says, in a line without the place in the code; see :func:`words`."""
+        return words(self.function)
 
     def meaning(self, by_source: bool) -> str:
         """What a fingerprint holds of it; see :func:`meaning_of`."""

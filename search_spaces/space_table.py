@@ -28,7 +28,7 @@ def table(space: ConfigSpace) -> str:
         f"  {name:<{widths[0]}}  {kind:<{widths[1]}}  {count:>{widths[2]}}  {default}"
         for name, kind, count, default in rows
     ]
-    for constraint, count in Counter(map(str, space.constraints)).items():
+    for constraint, count in Counter(c.text for c in space.constraints).items():
         lines.append(f"  where {constraint}" + (f", {count} times" if count > 1 else ""))
     head = f"{title}: {counted(len(space.knobs), 'knob')}, {_total(space)}"
     return "\n".join([head, *lines, *_how(space)])

@@ -364,7 +364,9 @@ def _positional_signature(name: str, func: Callable[..., Any]) -> inspect.Signat
             f"@template({name!r})",
             f"a template's arguments are positional; these are not: {', '.join(refused)}",
         )
-    return signature
+    # How it is called is shown to people: names and defaults.
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return inspect.Signature(bare)
 
 
 def _is_new_edition(old: Template, new: Template) -> bool:

@@ -106,7 +106,7 @@ def _loaded(artifact: Artifact) -> Module:
                 "it was made as source, with no machine code",
                 'read it: module.get_source(); or build for "llvm" to run here',
             )
-        check_loadable(artifact)
+        check_loadable(artifact, is_new=True)
     except ArtifactError as why:
         return UnloadedModule(artifact, why)
     return Module.from_artifact(artifact)

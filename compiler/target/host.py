@@ -48,6 +48,17 @@ def features() -> frozenset[str]:
     They are what the CPU reports, less what the operating system does not list: a feature that
     either source denies would end a kernel with an illegal instruction.
     """
+    have = _reported()
+    return closed(have & X86_NEEDS.keys()) if architecture() == "x86_64" else have
+
+
+@functools.cache
+def all_features() -> frozenset[str]:
+    """:func:`features`, and what no target here is made of unless a user names it: aes, sse2."""
+    return features() | (_reported() - X86_NEEDS.keys())
+
+
+def _reported() -> frozenset[str]:
     from whet.compiler.codegen.llvm import jit
 
     have = {name for name, on in jit.llvm().get_host_cpu_features().items() if on}
@@ -56,7 +67,7 @@ def features() -> frozenset[str]:
     listed = set(_cpuinfo("flags").split())
     if listed:
         have = {f for f in have if _CPUINFO_NAMES.get(f, "") in listed or f not in _CPUINFO_NAMES}
-    return closed(have & X86_NEEDS.keys())
+    return frozenset(have)
 
 
 def mcpu() -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from whet.compiler.errors import TargetError
 from whet.compiler.target import host
+from whet.compiler.target.features import parse_mattr
 from whet.compiler.target.kinds import TargetKind, find_kind, kinds_text, nearest
 from whet.compiler.target.processors import ARCHITECTURES, X86_64, architecture_of
 
@@ -148,6 +149,8 @@ def _check_processor(asked: str, attrs: dict[str, Any]) -> None:
             nearest(arch, list(ARCHITECTURES)) + f"architectures: {', '.join(ARCHITECTURES)}",
         )
     name = attrs.get("mcpu") or "native"
+    if arch == "x86_64":
+        _check_sse2(asked, str(attrs.get("mattr", "")))
     if name == "native" or arch != "x86_64" or name in X86_64:
         return
     raise TargetError(
@@ -155,6 +158,19 @@ def _check_processor(asked: str, attrs: dict[str, Any]) -> None:
         f"there is no 64-bit x86 processor {name!r}",
         nearest(name, sorted(X86_64)) + "mcpu=native is this machine; x86-64-v3 has AVX2 and FMA",
     )
+
+
+def _check_sse2(asked: str, mattr: str) -> None:
+    """Refuse x86-64 without the registers that its calls pass floats in."""
+    last = {name: on for on, name in parse_mattr(mattr)}
+    off = [name for name in ("sse", "sse2") if not last.get(name, True)]
+    if off:
+        raise TargetError(
+            asked,
+            f"without {' and '.join(off)} there is no code for floats on x86-64, and kernels have "
+            "some: floats are passed in SSE registers",
+            f"leave {', '.join('-' + name for name in off)} out of mattr",
+        )
 
 
 def _typed(asked: str, name: str, value: Any, wanted: type[Any]) -> Any:

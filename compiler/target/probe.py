@@ -1,8 +1,8 @@
 """Whether LLVM takes a processor and its features, asked in a process that may die of it.
 
-LLVM ends the process for some wrong combinations (a 32-bit processor for a 64-bit triple, x86-64
-without SSE2), and only warns of a name that it does not know. A child process is asked first, once
-for each combination; what is known to be safe needs no child.
+LLVM ends the process for some wrong combinations (a 32-bit processor for a 64-bit triple), and only
+warns of a name that it does not know. A child process is asked first, once for each combination;
+what is known to be safe needs no child.
 """
 
 from __future__ import annotations

@@ -59,7 +59,12 @@ def resize2d(
     sizes = [static(data.shape[y + k], asked) for k in (0, 1)]
     wanted = [static(d, asked) for d in size]
     if 0 in sizes and 0 not in wanted:
-        raise ArgumentError(asked, "the image has no pixel to take", "size=(0, 0)")
+        raise ArgumentError(
+            asked,
+            f"images of {sizes[0]}x{sizes[1]} have no pixel that {wanted[0]}x{wanted[1]} could be "
+            "made of",
+            "give images of at least one pixel; of none, only a size with a 0 can be made",
+        )
     at = [_fraction(mode, n, m) for n, m in zip(sizes, wanted)]
     out = data
     for k in (0, 1):  # rows first: they are read in order, and the columns of one row at a time

@@ -78,12 +78,21 @@ def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
     """
     asked = f"layout_transform({array}, {src_layout!r}, {dst_layout!r})"
     src, dst = Layout.of(src_layout, asked), Layout.of(dst_layout, asked)
-    if src.letters != dst.letters:
-        raise ArgumentError(
-            asked, f"{''.join(sorted(src.letters ^ dst.letters))} stands in one of them only"
-        )
+    for one, other in ((src, dst), (dst, src)):
+        lacking = [x for x, block in other.parts if not block and x not in one.letters]
+        if lacking:
+            here, there = (src_layout, dst_layout) if one is src else (dst_layout, src_layout)
+            raise ArgumentError(
+                asked,
+                f"the layout {here!r} lacks {', '.join(lacking)}, which {there!r} has",
+                "name the same dimensions in both, e.g. 'NCHW' and 'NCHW8c'",
+            )
     if len(src.parts) != array.ndim:
-        raise ArgumentError(asked, f"{src_layout} has {len(src.parts)} dimensions")
+        raise ArgumentError(
+            asked,
+            f"{src_layout!r} has {len(src.parts)} dimensions, the tensor {array.ndim}",
+            "a letter, or a block, for each dimension of the tensor",
+        )
     extents: dict[str, int] = dict.fromkeys(src.letters, 1)
     for (x, block), d in zip(src.parts, array.shape):
         n = static(d, asked)

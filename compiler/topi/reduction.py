@@ -9,8 +9,8 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
+from whet.compiler.tir import IntImm, ops
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import ops
 from whet.compiler.topi import tag
 
 Axis = int | Sequence[int] | None
@@ -29,9 +29,11 @@ def _axes(data: Tensor, axis: Axis, asked: str) -> list[int]:
     return sorted(found)
 
 
-def _reduction(name: str, combine: Callable[..., Any]) -> Callable[..., Tensor]:
+def _reduction(name: str, combine: Callable[..., Any], nothing: str) -> Callable[..., Tensor]:
     def operator(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
         axes = _axes(data, axis, f"{name}({data}, axis={axis})")
+        if not axes:
+            return _as_it_is(data)
         inner = {a: te.reduce_axis((0, data.shape[a]), name=f"k{a}") for a in axes}
         shape = [ops.const(1) if d in inner else x for d, x in enumerate(data.shape)]
         if not keepdims:
@@ -49,17 +51,26 @@ def _reduction(name: str, combine: Callable[..., Any]) -> Callable[..., Tensor]:
 
     operator.__name__ = name
     operator.__doc__ = (
-        f"The {name} over ``axis`` (all axes for None); with ``keepdims`` its extents become 1."
+        f"The {name} over ``axis`` (all axes for None); with ``keepdims`` its extents become 1.\n\n"
+        f"    Over no axis, ``()``, it is ``data`` as it is; of no elements, {nothing}.\n    "
     )
     return operator
 
 
-sum = _reduction("sum", te.sum)
-max = _reduction("max", te.max)
-min = _reduction("min", te.min)
-prod = _reduction("prod", te.comm_reducer(ops.multiply, lambda t: ops.const(1, t), name="prod"))
-all = _reduction("all", te.comm_reducer(ops.logical_and, lambda t: ops.const(True), name="all"))
-any = _reduction("any", te.comm_reducer(ops.logical_or, lambda t: ops.const(False), name="any"))
+def _as_it_is(data: Tensor) -> Tensor:
+    return te.compute(data.shape, lambda *i: data(*i), name=f"{data.op.name}_red", tag=tag.ELEMWISE)
+
+
+_product = te.comm_reducer(ops.multiply, lambda t: ops.const(1, t), name="prod")
+_every = te.comm_reducer(ops.logical_and, lambda t: ops.const(True), name="all")
+_some = te.comm_reducer(ops.logical_or, lambda t: ops.const(False), name="any")
+
+sum = _reduction("sum", te.sum, "0")
+max = _reduction("max", te.max, "the least value of the type (numpy refuses), -inf of floats")
+min = _reduction("min", te.min, "the largest value of the type (numpy refuses), inf of floats")
+prod = _reduction("prod", _product, "1")
+all = _reduction("all", _every, "True")
+any = _reduction("any", _some, "False")
 
 
 def _better(name: str) -> Callable[..., Any]:
@@ -84,7 +95,9 @@ def _position(name: str) -> Callable[..., Tensor]:
     reducer = _better(name)
 
     def operator(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-        axes = _axes(data, axis, f"{name}({data}, axis={axis})")
+        asked = f"{name}({data}, axis={axis})"
+        axes = _axes(data, axis, asked)
+        _check_places(data, axes, asked)
         inner = {a: te.reduce_axis((0, data.shape[a]), name=f"k{a}") for a in axes}
         kept = [x for d, x in enumerate(data.shape) if d not in inner]
 
@@ -110,9 +123,25 @@ def _position(name: str) -> Callable[..., Tensor]:
     operator.__name__ = name
     operator.__doc__ = (
         f"Where the {name[3:]} over ``axis`` is, the first one of equals, as int32; over several "
-        "axes, its number in their row-major order."
+        "axes, its number in their row-major order.\n\n"
+        "    Raises:\n        ArgumentError: an axis has no elements, or there is no axis.\n    "
     )
     return operator
+
+
+def _check_places(data: Tensor, axes: list[int], asked: str) -> None:
+    """Refuse to look for a place where there is none; symbolic extents are taken to be some."""
+    if not axes:
+        dimensions = f"{data.ndim} dimension{'' if data.ndim == 1 else 's'}"
+        raise ArgumentError(asked, f"no axis is named of {dimensions}", "name one, e.g. axis=0")
+    for a in axes:
+        extent = data.shape[a]
+        if isinstance(extent, IntImm) and extent.value == 0:
+            raise ArgumentError(
+                asked,
+                f"axis {a} has 0 elements, and none of them is at any place",
+                "leave the call out where there is no data",
+            )
 
 
 argmax = _position("argmax")

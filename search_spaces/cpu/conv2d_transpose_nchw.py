@@ -9,7 +9,8 @@ ceil(K / s), and all phases together are one, with s * s times the channels:
     result[o, Y, X] = sums[phase(Y, X) * CO + o, (Y + ph) // s, (X + pw) // s]
 
 The zeros that a dilated image would hold are never multiplied; a window that s does not divide is
-filled up with zero weights.
+filled up with zero weights. Padding from the window's size on cuts off all that the first and the
+last pixels add to: the image is read without them.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def conv2d_transpose_nchw(
         packed: pack the weights ahead of the kernel's calls (``Module.pack_weights``).
 
     Raises:
-        ArgumentError: negative padding, padding as large as the window, output padding as large as
+        ArgumentError: negative padding, padding that leaves no result, output padding as large as
             the strides, another dtype, an unknown epilogue.
     """
     asked = (
@@ -73,14 +74,10 @@ def conv2d_transpose_nchw(
     s = each(asked, "strides", strides, 2, 1)
     p = each(asked, "padding", padding, 2, 0)
     more = each(asked, "output_padding", output_padding, 2, 0)
-    for k, stride, cut, extra in zip((KH, KW), s, p, more):
+    for stride, extra in zip(s, more):
         if extra >= stride:
             raise ArgumentError(
                 asked, f"output padding {extra} is not below the stride {stride}", "lower it"
-            )
-        if cut >= k:
-            raise ArgumentError(
-                asked, f"padding {cut} cuts off the whole window of {k}", "pad by less than that"
             )
     sizes = tuple(
         (n - 1) * t - 2 * c + k + e for n, t, c, k, e in zip((H, W), s, p, (KH, KW), more)
@@ -90,11 +87,14 @@ def conv2d_transpose_nchw(
     window = tuple(-(-k // t) for k, t in zip((KH, KW), s))
     first = tuple(c // t for c, t in zip(p, s))
     rows = tuple((n - 1 + c) // t - f + 1 for n, c, t, f in zip(sizes, p, s, first))
-    before = tuple(k - 1 - f for k, f in zip(window, first))
+    before = tuple(max(0, k - 1 - f) for k, f in zip(window, first))
     after = tuple(max(0, r + f - n) for r, f, n in zip(rows, first, (H, W)))
+    # the pixels that the result is made of
+    begin = tuple(max(0, f + 1 - k) for k, f in zip(window, first))
+    image = tuple(min(n, r + f) - b for n, r, f, b in zip((H, W), rows, first, begin))
     phases = s[0] * s[1]
     shape = ConvShape.of(
-        "conv2d_transpose_nchw", "NCHW", N, CI, (H, W), phases * CO, window, 1, (*before, *after),
+        "conv2d_transpose_nchw", "NCHW", N, CI, image, phases * CO, window, 1, (*before, *after),
         1, 1, dtype, asked,
     )  # fmt: skip
     cfg = get_config()
@@ -124,4 +124,11 @@ def conv2d_transpose_nchw(
 
         return te.compute((N, CO, *sizes), element, name="result")
 
-    return conv_planes.schedule(cfg, shape, data, weight, epilogue, packed, at, finish)
+    if image == (H, W):
+        return conv_planes.schedule(cfg, shape, data, weight, epilogue, packed, at, finish)
+    seen = te.compute(
+        shape.data_shape, lambda b, c, y, x: data(b, c, y + begin[0], x + begin[1]), name="seen"
+    )
+    schedule, args = conv_planes.schedule(cfg, shape, seen, weight, epilogue, packed, at, finish)
+    schedule[seen].compute_inline()
+    return schedule, [data, *args[1:]]

@@ -50,7 +50,7 @@ class KnobsOf:
         """As a config's; where the default algorithm does not read it, the default is the first."""
         values = list(candidates)
         self._cfg.define_knob(name, values, default if self._in_default else values[0])
-        pinned = partial(_pinned, name=name, first=values[0], readers=self._readers)
+        pinned = _Pinned(_pinned, name=name, first=values[0], readers=self._readers)
         self._cfg.multi_filter(pinned)
 
     def multi_filter(self, filter: Callable[[Any], Any]) -> None:
@@ -109,6 +109,14 @@ def _ways(shape: ConvShape) -> Mapping[tuple[str, ...], Define]:
     if shape.is_pointwise or shape.co >= _COPIED:
         return {**columns, **direct}
     return {**direct, **columns}
+
+
+class _Pinned(partial[bool]):
+    """A partial ``_pinned`` that says what it means."""
+
+    def __repr__(self) -> str:
+        name, readers = (self.keywords[key] for key in ("name", "readers"))
+        return f"{name} varies only with algorithm={' or '.join(readers)}"
 
 
 def _pinned(c: Any, name: str, first: Any, readers: tuple[str, ...]) -> bool:

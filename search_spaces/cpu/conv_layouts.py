@@ -65,7 +65,7 @@ class Steps:
         s = self.shape
         (oh, ow), (sh, sw), (dh, dw) = s.out, s.strides, s.dilation
         *before, ry, rx, r = steps
-        group = o // s.co_group if s.groups > 1 else 0
+        group = s.group_of(o) if s.groups > 1 else 0
         width = max(1, self.block if self.is_blocked else s.ci)
         y = p // ow % oh * sh + ry * dh
         i = (p % ow * sw + rx * dw) * width + r

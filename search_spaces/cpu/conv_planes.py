@@ -75,7 +75,7 @@ def schedule(
 
     def product(b: Any, o: Any, *place: Any) -> Any:
         rc, *window = steps
-        channel = rc if shape.groups == 1 else o // shape.co_group * shape.ci_group + rc
+        channel = rc if shape.groups == 1 else shape.group_of(o) * shape.ci_group + rc
         one = read(b, channel, place, window)
         return te.sum(one * weights(o // cr, *steps, o % cr), axis=steps)
 

@@ -122,6 +122,10 @@ class ConvShape:
         """Output channels of a group."""
         return self.co // self.groups
 
+    def group_of(self, o: Any) -> Any:
+        """The group of output channel ``o``; without output channels, nothing asks for it."""
+        return o // max(1, self.co_group)
+
     @property
     def is_padded(self) -> bool:
         """Whether there is any padding."""

@@ -6,7 +6,7 @@ from whet.compiler import te, topi
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.search_spaces.derived.named import graph_template
-from whet.search_spaces.derived.spelling import DTYPE, SHAPE
+from whet.search_spaces.derived.spelling import DTYPE, FLOAT, SHAPE
 from whet.search_spaces.derived.widened import stored, widened
 
 Parts = tuple[list[Tensor], list[Tensor]]
@@ -20,7 +20,7 @@ def add(shape: tuple, other: tuple, dtype: str = "float32") -> Parts:
     return [A, B], [topi.add(A, B)]
 
 
-@graph_template("bias_gelu", SHAPE, DTYPE)
+@graph_template("bias_gelu", SHAPE, FLOAT)
 def bias_gelu(shape: tuple, dtype: str = "float32") -> Parts:
     """``gelu(X + b)``, one number of ``b`` for each element of the last axis."""
     if not shape:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from whet.compiler import te, topi
 from whet.compiler.te import Tensor
 from whet.search_spaces.derived.named import graph_template
-from whet.search_spaces.derived.spelling import DTYPE, FLAG, IMAGES, PAIR
+from whet.search_spaces.derived.spelling import DTYPE, FLAG, IMAGES, PAIR, SIZES
 
 Parts = tuple[list[Tensor], list[Tensor]]
 
 
-@graph_template("max_pool2d", IMAGES, PAIR, PAIR, PAIR, PAIR, DTYPE)
+@graph_template("max_pool2d", IMAGES, SIZES, SIZES, PAIR, SIZES, DTYPE)
 def max_pool2d(
     shape: tuple,
     kernel: tuple,
@@ -24,7 +24,7 @@ def max_pool2d(
     return [X], [topi.nn.pool2d(X, kernel, strides, dilation, padding, "max")]
 
 
-@graph_template("avg_pool2d", IMAGES, PAIR, PAIR, PAIR, FLAG, DTYPE)
+@graph_template("avg_pool2d", IMAGES, SIZES, SIZES, PAIR, FLAG, DTYPE)
 def avg_pool2d(
     shape: tuple,
     kernel: tuple,
@@ -48,7 +48,7 @@ def global_avg_pool2d(shape: tuple, dtype: str = "float32") -> Parts:
     return [X], [topi.nn.global_pool(X, "avg")]
 
 
-@graph_template("adaptive_avg_pool2d", IMAGES, PAIR, DTYPE)
+@graph_template("adaptive_avg_pool2d", IMAGES, SIZES, DTYPE)
 def adaptive_avg_pool2d(shape: tuple, output_size: tuple, dtype: str = "float32") -> Parts:
     """The averages of so many windows, which cover the image."""
     X = te.placeholder(shape, dtype, name="X")

@@ -7,7 +7,7 @@ from math import prod
 from whet.compiler import te, topi
 from whet.compiler.te import Tensor
 from whet.search_spaces.derived.named import graph_template
-from whet.search_spaces.derived.spelling import AXES, AXIS, DTYPE, SHAPE
+from whet.search_spaces.derived.spelling import AXES, AXIS, DTYPE, FLOAT, SHAPE
 from whet.search_spaces.derived.widened import stored, widened
 
 Parts = tuple[list[Tensor], list[Tensor]]
@@ -15,14 +15,14 @@ Parts = tuple[list[Tensor], list[Tensor]]
 
 @graph_template("sum", SHAPE, AXES, DTYPE)
 def sum_(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Parts:
-    """The sum over axes; None: over all."""
+    """The sum over axes; None: over all; (): X as it is."""
     X = te.placeholder(shape, dtype, name="X")
     return [X], [stored(topi.sum(widened(X), axes), dtype)]
 
 
-@graph_template("mean", SHAPE, AXES, DTYPE)
+@graph_template("mean", SHAPE, AXES, FLOAT)
 def mean(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Parts:
-    """The mean over axes; None: over all."""
+    """The mean over axes; None: over all; (): X as it is. Of no elements it is NaN, as numpy's."""
     X = te.placeholder(shape, dtype, name="X")
     many = prod(shape[k] for k in axes or ())
     total = topi.sum(widened(X), axes)
@@ -31,14 +31,20 @@ def mean(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Par
 
 @graph_template("max", SHAPE, AXES, DTYPE)
 def max_(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Parts:
-    """The maximum over axes; None: over all."""
+    """The maximum over axes; None: over all; (): X as it is.
+
+    Of no elements it is the least value of the type, -inf of floats, where numpy refuses.
+    """
     X = te.placeholder(shape, dtype, name="X")
     return [X], [topi.max(X, axes)]
 
 
 @graph_template("min", SHAPE, AXES, DTYPE)
 def min_(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Parts:
-    """The minimum over axes; None: over all."""
+    """The minimum over axes; None: over all; (): X as it is.
+
+    Of no elements it is the largest value of the type, inf of floats, where numpy refuses.
+    """
     X = te.placeholder(shape, dtype, name="X")
     return [X], [topi.min(X, axes)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from whet.compiler import te, topi
 from whet.compiler.te import Tensor
 from whet.search_spaces.derived.named import graph_template
-from whet.search_spaces.derived.spelling import AXES, AXIS, DTYPE, REAL, SHAPE
+from whet.search_spaces.derived.spelling import AXES_IN_ORDER, AXIS, DTYPE, FLOAT, REAL, SHAPE
 from whet.search_spaces.derived.widened import stored, widened
 
 Parts = tuple[list[Tensor], list[Tensor]]
@@ -25,11 +25,14 @@ def log_softmax(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
     return [X], [stored(topi.nn.log_softmax(widened(X), axis), dtype)]
 
 
-@graph_template("layer_norm", SHAPE, AXES, REAL, DTYPE)
+@graph_template("layer_norm", SHAPE, AXES_IN_ORDER, REAL, FLOAT)
 def layer_norm(
     shape: tuple, axes: tuple = (-1,), epsilon: float = 1e-5, dtype: str = "float32"
 ) -> Parts:
-    """``(X - mean) / sqrt(variance + epsilon) * gamma + beta`` over axes."""
+    """``(X - mean) / sqrt(variance + epsilon) * gamma + beta`` over axes.
+
+    The axes are in ascending order, and ``gamma`` and ``beta`` have the shape of them.
+    """
     X = te.placeholder(shape, dtype, name="X")
     own = tuple(shape[k] for k in axes)
     gamma, beta = (te.placeholder(own, dtype, name=name) for name in ("gamma", "beta"))
@@ -37,18 +40,21 @@ def layer_norm(
     return [X, gamma, beta], [stored(made, dtype)]
 
 
-@graph_template("rms_norm", SHAPE, AXES, REAL, DTYPE)
+@graph_template("rms_norm", SHAPE, AXES_IN_ORDER, REAL, FLOAT)
 def rms_norm(
     shape: tuple, axes: tuple = (-1,), epsilon: float = 1e-5, dtype: str = "float32"
 ) -> Parts:
-    """``X / sqrt(mean(X * X) + epsilon) * gamma`` over axes."""
+    """``X / sqrt(mean(X * X) + epsilon) * gamma`` over axes.
+
+    The axes are in ascending order, and ``gamma`` has the shape of them.
+    """
     X = te.placeholder(shape, dtype, name="X")
     gamma = te.placeholder(tuple(shape[k] for k in axes), dtype, name="gamma")
     made = topi.nn.rms_norm(widened(X), widened(gamma), axes, epsilon)
     return [X, gamma], [stored(made, dtype)]
 
 
-@graph_template("batch_norm", SHAPE, AXIS, REAL, DTYPE)
+@graph_template("batch_norm", SHAPE, AXIS, REAL, FLOAT)
 def batch_norm(shape: tuple, axis: int = 1, epsilon: float = 1e-5, dtype: str = "float32") -> Parts:
     """``(X - mean) / sqrt(variance + epsilon) * gamma + beta``, four numbers a channel."""
     X = te.placeholder(shape, dtype, name="X")

@@ -12,6 +12,7 @@ name and its arguments say all.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -98,7 +99,8 @@ def graph_template(name: str, *kinds: Kind, version: int = 1) -> Callable[[Make]
     """
 
     def decorate(make: Make) -> Template:
-        made = template(name, version=version + _VERSIONS * VERSION, canonical=spelled(name, kinds))
+        canonical = spelled(name, list(inspect.signature(make).parameters), kinds)
+        made = template(name, version=version + _VERSIONS * VERSION, canonical=canonical)
         return made(NamedGraph(make))
 
     return decorate

@@ -110,7 +110,7 @@ def test_tasks_that_cannot_be_made():
         create_task("test/smal", (64,))
     with pytest.raises(SpaceError, match="arguments were given"):
         create_task("test/small", (64, 65))
-    with pytest.raises(ArgumentError, match=r"(?s)args is a int.*\(x,\)"):
+    with pytest.raises(ArgumentError, match=r"(?s)args is 64, no tuple.*\(64,\)"):
         create_task("test/small", 64)
     with pytest.raises(TargetError, match="llvm"):
         create_task("test/small", (64,), target="llwm")

@@ -169,6 +169,23 @@ def test_a_busy_machine_is_said(small):
     assert "busy" not in str(result_of(small, None)) + str(result_of(small, 9.0, cpus=None))
 
 
+def test_a_speed_up_of_a_busy_machine_is_uncertain(small):
+    def said(load, **more):
+        quick = result_of(small, load)
+        slow = replace(quick.best, result=MeasureResult("ok", (2.84e-3,)))
+        found = replace(quick, default=slow, speedup_interval=(1.22, 21.08), **more)
+        return next(line for line in str(found).splitlines() if "speed-up" in line)
+
+    assert said(0.5) == "  speed-up 2.84x over the default config  (95 %: 1.22x to 21.08x)"
+    assert said(5.4) == (
+        "  speed-up 2.84x over the default config, uncertain: the machine was busy; "
+        "with 95 % confidence the true one is from 1.22x to 21.08x"
+    )
+    assert said(5.4, compared=False).endswith("busy (as measured during the search)")
+    again = "default and best were measured once more, in turns"
+    assert again in str(result_of(small, 5.4)) and again not in str(result_of(small, 0.5))
+
+
 def test_one_trial_is_one_trial(small, tmp_path, capsys):
     found = tuned(small, tmp_path / "a.db", 1)
     assert ": 1 trial, finished" in str(found)

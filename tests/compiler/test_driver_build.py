@@ -331,6 +331,24 @@ def test_code_for_another_processor_cannot_be_called():
             call(*arrays)
 
 
+@pytest.mark.skipif(host.architecture() != "x86_64", reason="names features of x86-64")
+def test_features_that_this_processor_lacks_are_named_when_the_kernel_is_called(tmp_path):
+    s, args = scaled()
+    lacking = next(f for f in ("avx512f", "amx-tile", "avxifma") if f not in host.features())
+    f = build(s, args, target=f"llvm -mcpu=x86-64 -mattr=+{lacking}", name="f")
+    said = rf"^calling f: its target asks for {lacking}, which .*\n  get_source\(\) and save\(\)"
+    with pytest.raises(ArtifactError, match=said):
+        f(np.zeros(9, "float32"), np.zeros(9, "float32"))
+    assert f.get_source("asm")
+    f.save(tmp_path / "f.o")
+    assert (tmp_path / "f.o").stat().st_size > 0
+
+
+@pytest.mark.skipif(host.architecture() != "x86_64", reason="names features of x86-64")
+def test_features_that_every_processor_has_may_be_named():
+    check(build(*scaled(), target="llvm -mcpu=x86-64 -mattr=+sse2"))
+
+
 OTHER_SYSTEMS = (
     *("x86_64-pc-windows-msvc", "x86_64-unknown-uefi", "x86_64-apple-macos", "x86_64-freebsd"),
     *("x86_64-linux-gnux32", "x86_64-linux-musl", "x86_64-unknown-none-elf"),

@@ -59,6 +59,11 @@ def test_bare_flags_are_bools_and_words_may_be_apart():
         ("llvm -mfloat-abi=hot", "it is soft or hard"),
         ("llvm -mtriple=pdp11-linux-gnu", "no code is made for the architecture of 'pdp11"),
         ("llvm -mtriple=x86_64-linux-gnu -mcpu=i386", "there is no 64-bit x86 processor 'i386'"),
+        (
+            "llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64 -mattr=-sse2",
+            "without sse2 there is no code for floats on x86-64",
+        ),
+        ("llvm -mtriple=x86_64-linux-gnu -mattr=-sse,+avx2", "leave -sse out of mattr"),
         ("cuda -mattr=+avx2", "target kind 'cuda' has no option 'mattr'"),
         ("nvidia/nvidia-a1000", "there is no target kind 'nvidia/nvidia-a1000'"),
         ('{"kind": "llvm", "host": {"kind": "lvm"}}', "there is no target kind 'lvm'"),

@@ -140,6 +140,8 @@ def test_large_outputs_use_threads_and_vectors():
         (lambda x: topi.add(x, te.placeholder((4, 5))), "dimensions of 7 and 5 do not go together"),
         (lambda x: topi.sum(x, axis=2), "there is no axis 2 in 2 dimensions"),
         (lambda x: topi.sum(x, axis=(0, -2)), "an axis stands there twice"),
+        (lambda x: topi.argmax(x, axis=()), "no axis is named of 2 dimensions\n  name one"),
+        (lambda x: topi.argmin(te.placeholder((0, 3)), 0), "axis 0 has 0 elements"),
         (lambda x: topi.transpose(x, (0, 0)), "the axes are no order of 2 dimensions"),
         (lambda x: topi.broadcast_to(x, (7,)), "more dimensions than were asked for"),
         (lambda x: topi.add(x, te.placeholder((te.var("n"),))), "not known to be equal"),

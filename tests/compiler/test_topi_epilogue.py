@@ -21,6 +21,8 @@ STEPS = {
     "silu": lambda x: x / (1 + np.exp(-x)),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     ("clip", -0.5, 0.75): lambda x: np.clip(x, -0.5, 0.75),
+    ("clip", None, 0.25): lambda x: np.minimum(x, 0.25),
+    ("clip", 0.25, None): lambda x: np.maximum(x, 0.25),
 }
 
 
@@ -97,13 +99,17 @@ def test_several_spellings_have_one_form() -> None:
     wanted = ("bias", ("clip", 0.0, 6.0), ("cast", "float32"))
     given = Epilogue.of(["bias", ["clip", 0, 6], ("cast", "float")])
     assert given.steps == wanted and Epilogue.of(given) is given
+    assert Epilogue.of("gelu").steps == ("gelu",)
     assert Epilogue.of(given.steps) == given and bool(given)
+    one_end = Epilogue.of([("clip", 0, math.inf), ("clip", -math.inf, 1)]).steps
+    assert one_end == (("clip", 0.0, None), ("clip", None, 1.0))
 
 
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        ("relu", r"a tuple of steps\n  one step: \('relu',\)"),
+        ("(bias,relu)", r"a tuple of steps\n  write .*\"\('bias','relu'\)\"\n  steps: bias, res"),
+        ("clip", "an epilogue is a tuple of steps"),
         (("swish",), "'swish' is no step\n  steps: bias, residual, relu"),
         ((3,), "3 is no step"),
         (((),), r"\(\) is no step"),
@@ -111,6 +117,8 @@ def test_several_spellings_have_one_form() -> None:
         (("clip", 0, 6), "'clip' is not complete"),
         ((("clip", 6, 0),), "6.0 is above 0.0"),
         ((("clip", "a", 1),), "bounds are numbers"),
+        ((("clip", math.nan, 1),), "bounds are numbers, or None"),
+        ((("clip", None, math.inf),), "both ends are open\n  leave the step out"),
         ((("cast", "int8"),), "int8 holds no floats"),
         ((("cast",),), "is not complete"),
         ((("cast", "float31"),), "float31"),

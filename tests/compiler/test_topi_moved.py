@@ -157,7 +157,7 @@ def test_what_does_not_fit():
         (lambda: topi.gather_nd(x, i), "4 indices for 2 dimensions"),
         (lambda: topi.layout_transform(x, "NCHW", "NHWC"), "has 4 dimensions"),
         (lambda: topi.layout_transform(image, "NCHW", "NCHW2c"), "no number of blocks 2c"),
-        (lambda: topi.layout_transform(image, "NCHW", "NCWD"), "stands in one of them only"),
+        (lambda: topi.layout_transform(image, "NCHW", "NCWD"), "lacks D, which 'NCWD' has"),
         (lambda: topi.layout_transform(image, "NCHW", "NCHw"), "is no layout"),
         (lambda: topi.layout_transform(image, "NCHW", "NHW4c"), "does not have C once"),
         (lambda: topi.pad(x, (3, 0), mode="reflect"), "dimension 0 of 3 elements has no 3"),

@@ -22,6 +22,14 @@ def test_nchw_algorithms():
         check("conv2d_nchw", case, algorithm=algorithm, count=1)
 
 
+def test_knobs_of_other_algorithms_are_said_in_words():
+    case = (1, 20, 9, 9, 24, 3, 3, 1, 1)
+    said = str(whet.create_task("conv2d_nchw", args=case, target="llvm").config_space)
+    assert "\n  where tile varies only with algorithm=direct\n" in said
+    assert "\n  where winograd.tile varies only with algorithm=winograd2 or winograd4\n" in said
+    assert "functools" not in said and " at 0x" not in said and ".py" not in said
+
+
 def test_nchw_strides_of_both_ways():
     check("conv2d_nchw", (1, 3, 15, 40, 6, 3, 3, (1, 2), 1), packed=True, count=6)
     check("conv2d_nchw", (1, 2, 9, 50, 4, 3, 5, 3, (1, 0), (1, 2)), packed=True, count=4)
@@ -91,6 +99,9 @@ def _transposed(x, w, strides, padding, more):
         ((1, 8, 7, 7, 16, 5, 5), (1, 1), (2, 2), (0, 0)),
         ((1, 3, 6, 5, 9, 2, 3), (3, 3), (0, 0), (2, 2)),
         ((1, 2, 4, 4, 3, 5, 5), (2, 2), (4, 4), (0, 0)),
+        ((1, 4, 8, 8, 4, 1, 1), (1, 1), (1, 1), (0, 0)),
+        ((1, 2, 9, 7, 3, 3, 2), (2, 1), (5, 3), (1, 0)),
+        ((1, 2, 6, 8, 5, 2, 4), (3, 2), (4, 1), (2, 1)),
     ],
     ids=str,
 )
@@ -127,3 +138,22 @@ def test_nothing_to_sum_gives_zeros(shapes, args):
     x, w, y = (np.full(s, v, np.float32) for s, v in zip(shapes, (1, 1, np.nan)))
     f(x, w, y)
     np.testing.assert_array_equal(y, np.zeros_like(y))
+
+
+@pytest.mark.parametrize(
+    ("operator", "args"),
+    [
+        ("conv2d_nchw", (1, 6, 8, 8, 0, 3, 3, 1, 1, 1, 2)),
+        ("conv2d_nhwc", (1, 6, 8, 8, 0, 3, 3, 1, 1, 1, 2)),
+        ("conv2d_nchwc", (1, 6, 8, 8, 0, 3, 3, 1, 1, 1, 2, "float32", (), False, 3)),
+        ("conv1d_ncw", (1, 4, 6, 0, 3, 1, 1, 1, 2)),
+        ("conv3d_ncdhw", (1, 4, 5, 9, 6, 0, 4, 4, 1, 1, (0, 1, 0), 1, 2, "float32", (), True)),
+    ],
+)
+def test_groups_without_output_channels_give_an_empty_result(operator, args):
+    task = whet.create_task(operator, args=args, target="llvm -num-threads=1")
+    for config in drawn(task, 3):
+        f, tensors = built(task, config)
+        x, w, y = (np.ones([int(d) for d in t.shape], np.float32) for t in tensors)
+        f(x, f.pack_weights(w) if args[-1] is True else w, y)
+        assert y.size == 0 and task.flop == 0

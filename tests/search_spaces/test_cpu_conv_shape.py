@@ -67,7 +67,6 @@ def test_blocks_must_divide_the_channels():
         ((1, 4, 8, 8, 6, 3, 3, 1, (1, 1, 1, 1)), r"padding has 4 numbers\n  give one, or 2"),
         ((1, 4, 8, 8, 6, 3, 3, 1, 0, 0, "int8"), r"dtype 'int8' is not one of float32, float64"),
         ((1, 4, 8, 8, 6, 3, 3, 1, 0, 0, "float32", (), 3), r"packed is 3; it must be True"),
-        ((1, 4, 8, 8, 6, 3, 3, 2, 3), r"padding 3 cuts off the whole window of 3"),
         ((1, 4, 8, 8, 6, 3, 3, 2, 1, 2), r"output padding 2 is not below the stride 2"),
         ((1, 4, 1, 1, 6, 3, 3, 2, 2), r"the result would be -1x-1"),
     ],
@@ -93,7 +92,7 @@ def test_each_argument_is_refused_by_its_name(operator):
         good[k] = {"dtype": "float32", "epilogue": ()}.get(name, 1 if name.islower() else 16)
     template.workload(*good)
     for k, name in enumerate(names):
-        wrong = {"dtype": "int8", "epilogue": "relu"}.get(name, "yes")
+        wrong = {"dtype": "int8", "epilogue": "swish"}.get(name, "yes")
         with pytest.raises(ArgumentError, match=rf"{name} is 'yes'|dtype 'int8' is|an epilogue is"):
             template.workload(*good[:k], wrong, *good[k + 1 :])
 

@@ -73,6 +73,7 @@ def test_a_prime_k_is_blocked_with_a_shorter_last_block() -> None:
         ("residual", "silu"),
         ("sigmoid",),
         ("bias", "residual", ("clip", -1, 2), ("cast", "float16")),
+        (("clip", -1, None), "bias", ("clip", None, 2)),
     ],
     ids=str,
 )
@@ -157,7 +158,7 @@ def test_several_spellings_are_one_workload() -> None:
         ((8, 8, 8, False, False, "int8"), "dtype 'int8' is not one of float32, float64.*\n  cast"),
         ((8, 8, 8, False, False, "float16"), "dtype 'float16' is not one of float32, float64"),
         ((8, 8, 8, False, False, "float33"), "no such data type"),
-        ((8, 8, 8, False, False, "float32", "relu"), "an epilogue is a tuple of steps"),
+        ((8, 8, 8, False, False, "float32", "swish"), "an epilogue is a tuple of steps"),
         ((8, 8, 8, False, False, "float32", ("swish",)), "'swish' is no step"),
     ],
 )

@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import whet
@@ -55,7 +56,56 @@ def test_several_spellings_are_one_workload():
         ("avg_pool2d", ((1, 2, 8, 8), 3, 1, 0, 1), "neither True nor False"),
         ("concatenate", ((4, 8), 0), "no list of shapes"),
         ("concatenate", (((4, 8), (3, 8)), 1), "has the extents"),
-        ("pad", ((4, 8), (1,)), "1 numbers for 2 dimensions"),
+        ("pad", ((4, 8), (1,)), r"before \(1,\) has 1 number for 2 dim.*\n  .*\(1, 0\)"),
+        ("pad", ((2, 3), (1, 1), (-1, 0)), r"after \(-1, 0\) has a negative number\n  0 or more"),
+        ("pad", ((2, 3), "rows"), r"before 'rows' is no tuple of ints\n  \(1, 1\)"),
+        (
+            "softmax",
+            (128, 256),
+            r'no axis 256 in 1 dimension\n  axis from -1 to 0; .*"\(128, 256\)"',
+        ),
+        ("transpose", (128, 256), r'no order of 1 dimension\n  .*"\(128, 256\)" on a command line'),
+        ("softmax", ((),), "no axis -1 in 0 dimensions\n  a shape of at least one dimension"),
+        (
+            "layer_norm",
+            ((4, 4), (1, 0)),
+            r"axes \(1, 0\) are not in ascending .*\n  write \(0, 1\)",
+        ),
+        ("rms_norm", ((65, 4, 5), (1, 2, 0)), r"write \(0, 1, 2\), with .* of shape \(65, 4, 5\)"),
+        ("layer_norm", ((4, 4), ()), r"axes \(\) names no axis\n  one or more"),
+        ("batch_norm", ((4, 5), 1, 1e-5, "int32"), r"batch_norm\(.*: dtype 'int32' holds whole"),
+        ("bias_gelu", ((4, 5), "int32"), r"dtype 'int32' holds whole .*\n  dtype \"float32\""),
+        ("mean", ((4, 5), 0, "int32"), r"mean\(.*: dtype 'int32' holds whole numbers"),
+        ("layer_norm", ((4, 5), -1, 1e-5, "int8"), "dtype 'int8' holds whole numbers"),
+        ("rms_norm", ((4, 5), -1, 1e-5, "int8"), "dtype 'int8' holds whole numbers"),
+        ("adaptive_avg_pool2d", ((1, 2, 3, 3), (0, 5)), r"output_size \(0, 5\) has a 0\n  1 or"),
+        ("adaptive_avg_pool2d", ((1, 2, 0, 3), 2), "images of 0x3 have no pixels for 2x2 windows"),
+        ("max_pool2d", ((1, 2, 8, 8), 0), "kernel 0 has a 0"),
+        ("resize2d", ((1, 1, 0, 4), (2, 3)), r"of 0x4 have no pixel that 2x3 .*\n  .*at least one"),
+        (
+            "layout_transform",
+            ((1, 2, 3, 4), "NCHW", ""),
+            "layout '' lacks N, C, H, W, which 'NCHW'",
+        ),
+        (
+            "layout_transform",
+            ((1, 2, 3, 4), "NCHW", "NHWDC"),
+            "layout 'NCHW' lacks D, which 'NHWDC'",
+        ),
+        ("layout_transform", ((1, 2, 3), "NCHW", "NHWC"), "'NCHW' has 4 dimensions, the tensor 3"),
+        ("argmax", ((0,),), r"argmax\(.*: axis 0 has 0 elements"),
+        ("argmin", ((4, 0), 1), r"argmin\(.*: axis 1 has 0 elements"),
+        (
+            "dense",
+            (2, 3, 4, "float32", (("clip", 0, float("inf")),)),
+            r"inf in \('clip', .*\n.*None",
+        ),
+        ("dense", (2, 3, 4, "float32", (("clip", None, None),)), "both ends are open\n  leave"),
+        (
+            "layer_norm",
+            ((2, 3), -1, float("inf")),
+            "is inf, which JSON cannot hold\n  give a finite",
+        ),
         ("pad", ((4, 8), (1, 1), (1, 1), 3), "is no word"),
         ("gather", ((4, 8), (4,)), "1 dimensions of indices for 2"),
     ],
@@ -63,6 +113,40 @@ def test_several_spellings_are_one_workload():
 def test_what_cannot_be(name, args, text):
     with pytest.raises((ArgumentError, SpaceError), match=text):
         whet.create_task(name, args=args, target=TARGET)
+
+
+def test_axes_that_gamma_has_may_be_spelt_from_the_end():
+    assert workload("layer_norm", (4, 5, 6), (-2, -1)) == workload("layer_norm", (4, 5, 6), (1, 2))
+    assert workload("rms_norm", (4, 5), None) == workload("rms_norm", (4, 5), (0, -1))
+    assert workload("sum", (4, 5), (1, 0)) == workload("sum", (4, 5), (0, 1))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.dtype("float64"), np.dtype("float64").type])
+def test_element_types_of_numpy_stand_for_their_names(dtype):
+    assert workload("softmax", (4, 8), -1, dtype) == workload("softmax", (4, 8), -1, "float64")
+    assert workload("dense", 2, 3, 4, dtype) == workload("dense", 2, 3, 4, "float64")
+    half = (("cast", np.float16),)
+    assert workload("dense", 2, 3, 4, dtype, half).args[4] == (("cast", "float16"),)
+    with pytest.raises(SpaceError, match=r"argument 3 is a type, .*\n  .*'float32', or numpy's"):
+        workload("dense", 2, 3, 4, float)
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "min", "mean"])
+@pytest.mark.parametrize(("shape", "axes"), [((4, 5), ()), ((), None), ((), ())], ids=str)
+def test_reductions_over_no_axis_are_what_they_are_of(name, shape, axes):
+    task = whet.create_task(name, args=(shape, axes), target=TARGET)
+    kernel = whet.build(*task.instantiate(), target=task.target)
+    x = np.random.default_rng(0).standard_normal(shape).astype("float32")
+    x, out = np.asarray(x), np.full(shape, np.nan, "float32")
+    kernel(x, out)
+    np.testing.assert_array_equal(out, getattr(x, name)(axis=axes))
+
+
+def test_places_where_there_are_no_rows():
+    task = whet.create_task("argmax", args=((0, 4), 1), target=TARGET)
+    out = np.empty(0, "int32")
+    whet.build(*task.instantiate(), target=task.target)(np.empty((0, 4), "float32"), out)
+    assert task.flop == 0
 
 
 def test_the_rules_version_is_a_part_of_the_templates():
@@ -86,10 +170,10 @@ def test_flop_are_counted():
 
 
 def test_empty_and_single_axes():
-    import numpy as np
-
     for name, shape, axis, wanted in (
         ("sum", (0, 5), 0, np.zeros(5)),
+        ("max", (0, 5), 0, np.full(5, -np.inf)),
+        ("min", (4, 0), 1, np.full(4, np.inf)),
         ("sum", (4, 1), 1, None),
         ("max", (1, 5), 0, None),
     ):

@@ -144,6 +144,13 @@ def test_a_peer_that_fails_is_noted_and_no_contestant():
     assert found.left_out == ["a: no such backend", "b: no such backend"]
 
 
+def test_without_pytorch_it_is_said_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(peers_module, "find_spec", lambda name: None)
+    task = task_of("matmul", (5, 7, 9))
+    (said,) = [w for w in peers_of(task, arrays_of(task).inputs).left_out if "torch" in w]
+    assert said.startswith("torch: PyTorch is not installed: pip install ") and "[bench]" in said
+
+
 def test_wrong_numbers_are_refused():
     right = (np.array([1.0, 2.0]),)
     assert _check("k", (np.array([1.0, 2.0001], np.float32),), right) == pytest.approx(
@@ -167,7 +174,7 @@ def test_every_named_template_has_a_reference():
     ("name", "args", "shape"),
     [
         ("max", ((0, 5), (0,)), r"\(0, 5\)"),
-        ("argmax", ((0, 5), 0), r"\(0, 5\)"),
+        ("argmax", ((0, 5), 1), r"\(0, 5\)"),
         ("max_pool2d", ((0, 3, 8, 8), 2, 2), r"\(0, 3, 8, 8\)"),
         ("softmax", ((0, 5),), r"\(0, 5\)"),
     ],
@@ -192,5 +199,6 @@ def test_a_contest_has_everyone_in_it(monkeypatch):
     assert min(len(found.peaks), len(found.streams)) >= 3 and min(found.peaks) > 1e8
     assert (found.flop, found.read, found.written) == (960, 4 * (30 + 80), 4 * 96)
     assert found.errors["tuned"] < 1e-5 and found.threads == 1
+    assert found.environment["cpus"] >= 1 and found.environment["load"] >= 0
     if "torch" in sys.modules:
         assert found.packed <= set(found.samples)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 
 import whet
 from whet.bench import drawing, limits
 from whet.bench.comparison import Comparison
-from whet.bench.drawing import APART, check_file, draw, svg
+from whet.bench.drawing import APART, check_file, draw, figure, svg, title_lines
 from whet.bench.limits import Level
 from whet.bench.roofline import chart_of
-from whet.bench.table import bound_of, table_of
+from whet.bench.table import bound_of, notes_of, table_of
 from whet.bench.turns import Sample, interleaved
 
 NS = "{http://www.w3.org/2000/svg}"
@@ -72,6 +72,14 @@ def test_a_table_has_the_limit_and_all_in_order(found):
     assert "bound by moving its bytes" in bound_of(replace(found, streams=(1.0,)))
 
 
+def test_what_makes_times_doubtful_is_noted(found):
+    assert notes_of(replace(found, samples={**found.samples, "tuned": sample(1e-3, 1.2e-3)})) == []
+    (slow,) = notes_of(found)  # 1.6 ms in the median, 1.25 at best; the default: 5 and 4
+    assert slow.startswith("tuned took 1.28 times as long in the median as in its quickest round")
+    busy, _ = notes_of(replace(found, environment={"load": 5.4, "cpus": 2}))
+    assert busy == "the machine was busy (load 5.4 on 2 cores): measured times are upper bounds"
+
+
 def test_a_roofline_has_roofs_that_meet_the_peak(found):
     chart = chart_of(found, LEVELS)
     l1, memory, own, peak = chart.lines
@@ -125,11 +133,47 @@ def test_a_png_is_drawn_by_matplotlib(found, tmp_path):
     assert ET.fromstring((tmp_path / "a.SVG").read_text()).tag == f"{NS}svg"
 
 
+@pytest.mark.parametrize("flop", [0, 56448, 10**8])
+def test_words_of_a_png_do_not_run_into_each_other(found, flop):
+    pytest.importorskip("matplotlib")
+    near = (*LEVELS, Level("L2", 1 << 19, 150e9), Level("L3", 1 << 24, 31e9))
+    many = replace(found, workload="conv2d_nchw(" + ", ".join(["(1, 1)"] * 40) + ")", flop=flop)
+    drawn = figure(chart_of(many, near))
+    drawn.canvas.draw()
+    (axes,) = drawn.axes
+    boxes = [words.get_window_extent() for words in axes.texts]
+    assert len(boxes) == len(chart_of(many, near).lines) + 5
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+    frame = axes.get_window_extent()
+    assert all(frame.x0 < b.x0 and b.x1 < frame.x1 for b in boxes)
+    assert all(frame.y0 < b.y0 and b.y1 < frame.y1 for b in boxes)
+    title = axes.title.get_window_extent()
+    assert title.x0 > 20 and title.x1 < drawn.bbox.x1 - 20 and title.y1 < drawn.bbox.y1
+    assert all(
+        a.x1 < b.x0 for a, b in pairwise(t.get_window_extent() for t in axes.get_xticklabels())
+    )
+
+
+def test_a_long_title_has_lines_of_its_own(found):
+    chart = chart_of(replace(found, workload="f(" + ", ".join(map(str, range(60))) + ")"), LEVELS)
+    root = ET.fromstring(svg(chart))
+    lines = [t for t in root.iter(f"{NS}text") if (t.text or "").strip() in title_lines(chart)]
+    assert len(lines) == len(title_lines(chart)) == 3
+    assert " ".join(str(t.text) for t in lines) == chart.title
+    heights = [float(t.attrib["y"]) for t in lines]
+    highest = min(float(c.attrib["cy"]) for c in root.iter(f"{NS}circle"))
+    assert heights == sorted(set(heights)) and heights[-1] + 10 < highest
+
+
 def test_a_file_that_cannot_be_drawn_is_refused(tmp_path, monkeypatch):
-    with pytest.raises(whet.ArgumentError, match=r"\.pdf is not drawn\n  name it \.svg or \.png"):
+    with pytest.raises(whet.ArgumentError, match=r"\.pdf is not a format .*\n  name it \.svg or"):
         check_file("a.pdf")
-    with pytest.raises(whet.ArgumentError, match="no ending is not drawn"):
+    with pytest.raises(whet.ArgumentError, match=r"a': its name has no ending\n  name it \.svg or"):
         check_file(str(tmp_path / "a"))
+    with pytest.raises(whet.ArgumentError, match="it is a folder\n  name a file that ends in"):
+        check_file(str(tmp_path))
+    with pytest.raises(whet.ArgumentError, match="a drawing in '': that is no name of a file"):
+        check_file("")
     with pytest.raises(whet.ArgumentError, match="there is no such folder"):
         check_file(str(tmp_path / "none" / "a.svg"))
     monkeypatch.setattr(drawing, "find_spec", lambda name: None)

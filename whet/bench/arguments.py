@@ -107,16 +107,17 @@ def _repeat(array: np.ndarray, some: np.ndarray) -> None:
         part[...] = some[: part.size]
 
 
-def check_work(task: Task, arrays: Arrays) -> None:
+def check_work(task: Task) -> None:
     """Refuse a task without elements: no peer, no limit and no ratio means anything there.
 
     Raises:
-        MeasureError: an array has no elements.
+        MeasureError: a tensor of it has none.
     """
-    for place, array in enumerate(arrays.values):
-        if not array.size:
+    for place, tensor in enumerate(task.instantiate()[1]):
+        shape = tuple(int(extent) for extent in tensor.shape)
+        if 0 in shape:
             raise MeasureError(
                 f"comparison of {task.workload}",
-                f"tensor {place} has the shape {array.shape}: 0 elements take no time",
+                f"tensor {place} has the shape {shape}: 0 elements take no time",
                 "give it extents of at least 1; kernels of size 0 are built and called as others",
             )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from whet.bench.turns import Sample
@@ -38,6 +39,7 @@ class Comparison:
             operator has no reference.
         left_out: peers that could not be had, and why.
         place: the device that it ran on; "": cores of the CPU.
+        environment: of the machine when it began (``whet.measure.machine.environment``).
     """
 
     workload: str
@@ -53,6 +55,7 @@ class Comparison:
     errors: dict[str, float]
     left_out: tuple[str, ...]
     place: str = ""
+    environment: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:

@@ -13,6 +13,7 @@ from whet.bench.references import expected
 from whet.bench.turns import interleaved, on_cores
 from whet.compiler.errors import MeasureError
 from whet.compiler.target import host
+from whet.measure.machine import environment
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,9 +50,10 @@ def compare(
     Raises:
         MeasureError: a kernel's numbers are wrong, or a peer's; there is no work to time.
     """
+    check_work(task)
     threads = task.target.num_threads
+    facts = environment()
     arrays = arrays_of(task)
-    check_work(task, arrays)
     with on_cores(threads):
         say("peers")
         peers = peers_of(task, arrays.inputs, threads, compiled)
@@ -83,6 +85,7 @@ def compare(
         streams=tuple(streams[warmed:]),
         errors=errors,
         left_out=tuple(peers.left_out),
+        environment=facts,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from whet.autotune.extras import install_extra
 from whet.bench.turns import numpy_threads
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def peers_of(
     else:
         found.left_out.append(f"numpy: its library was not started with threads={threads}")
     if find_spec("torch") is None:
-        found.left_out.append("torch: PyTorch is not installed")
+        found.left_out.append(f"torch: PyTorch is not installed: {install_extra('bench')}")
     else:
         from whet.bench.torch_peers import add_torch
 

@@ -17,6 +17,9 @@ from whet.bench.limits import Level
 
 Point = tuple[float, float]
 
+BESIDE, ABOVE, BELOW = 0.35, 0.04, 0.1
+"""Room for words beside the marks, above and below, as a part of the logarithmic axis."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -67,15 +70,17 @@ class Chart:
 
     @property
     def x_range(self) -> Point:
-        """The least and the largest x."""
+        """The least and the largest x, with room for words on the right of each mark."""
         xs = [x for line in self.lines for x, _ in line.points] + [m.at[0] for m in self.marks]
-        return min(xs), max(xs)
+        low, marked = min(xs), max((m.at[0] for m in self.marks), default=min(xs))
+        return low, max(*xs, marked * (marked / low) ** BESIDE)
 
     @property
     def y_range(self) -> Point:
-        """The least and the largest y."""
+        """The least and the largest y, with room for words above and below."""
         ys = [y for line in self.lines for _, y in line.points] + [m.at[1] for m in self.marks]
-        return min(ys), max(ys)
+        range_ = max(ys) / min(ys)
+        return min(ys) / range_**BELOW, max(ys) * range_**ABOVE
 
 
 def chart_of(found: Comparison, levels: Sequence[Level], peers: int = 3) -> Chart:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from whet.autotune.result import duration
 from whet.bench.comparison import Comparison
+from whet.measure.load import busy_words
 
 HEAD = ("", "time", "median", "GFLOP/s", "of peak", "GB/s", "of bandwidth", "ours is")
+
+UNSTEADY = 1.25
+"""A median so many times the quickest round says that something disturbed the others."""
 
 
 def table_of(found: Comparison) -> list[str]:
@@ -27,6 +31,20 @@ def bound_of(found: Comparison) -> str:
         f"FMA peak {found.peak / 1e9:.1f} GFLOP/s, {rate:.1f} GB/s for this working set: "
         f"bound by {what}"
     )
+
+
+def notes_of(found: Comparison) -> list[str]:
+    """What makes the times doubtful: others on the machine, rounds that differ."""
+    busy = busy_words(found.environment, found.samples[found.best].seconds)
+    notes = [f"{busy}: measured times are upper bounds"] if busy else []
+    for name in found.ours:
+        times = found.samples[name]
+        if times.median > UNSTEADY * times.best:
+            notes.append(
+                f"{name} took {times.median / times.best:.2f} times as long in the median as in "
+                "its quickest round: something disturbed it; measure again, or more --rounds"
+            )
+    return notes
 
 
 def _limit(found: Comparison) -> tuple[str, ...]:

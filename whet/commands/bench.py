@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from whet.compiler.target import Target
 
 
+DEFAULT_LOG = "whet.db"
+
+
 class _Negative(click.Command):
     """A command whose arguments may be negative numbers: ``-1`` is an axis, not an option."""
 
@@ -33,7 +36,7 @@ class _Negative(click.Command):
 @click.argument("op")
 @click.argument("args", nargs=-1, metavar="[VALUE]...")
 @click.option("--trials", type=int, help="Tune first, until the log has so many trials.")
-@click.option("--log", default="whet.db", show_default=True, help="Where tuned configs come from.")
+@click.option("--log", show_default=DEFAULT_LOG, help="Where tuned configs come from.")
 @click.option("--threads", type=click.IntRange(1), help="For each; default: the target's.")
 @click.option("--target", default="llvm", show_default=True, help="What to compile for.")
 @click.option("--device", help="A GPU, e.g. cuda:0, whose kernels are compared.")
@@ -44,7 +47,7 @@ def command(
     op: str,
     args: tuple[str, ...],
     trials: int | None,
-    log: str,
+    log: str | None,
     threads: int | None,
     target: str,
     device: str | None,
@@ -66,11 +69,16 @@ def command(
     gpu = device is not None or target.split()[:1] == ["cuda"]
     chosen = _on_gpu(target, device or "cuda:0") if gpu else _on_cores(target, threads)
     from whet.autotune import create_task
+    from whet.bench.arguments import check_work
     from whet.bench.drawing import check_file
+    from whet.commands.usage import check_arguments
 
-    if plot:
+    if plot is not None:
         check_file(plot)
-    task = create_task(op, tuple(value(word.strip()) for word in args), chosen.target)
+    values = tuple(value(word.strip()) for word in args)
+    check_arguments(op, values)
+    task = create_task(op, values, chosen.target)
+    check_work(task)
     kernels = _kernels(task, trials, log, chosen.device)
     found = chosen.compare(task, kernels, rounds, compiled)
     _show(found, plot)
@@ -119,31 +127,41 @@ def _on_gpu(target: str, device: str) -> _Place:
 
 def _show(found: Comparison, plot: str | None) -> None:
     """The table, and the drawing if there is to be one."""
-    from whet.bench.table import bound_of, table_of
+    from whet.bench.table import bound_of, notes_of, table_of
 
     click.echo(bound_of(found))
     for line in table_of(found):
         click.echo(line)
+    for note in notes_of(found):
+        click.echo(f"note: {note}")
     for said in found.left_out:
         click.echo(f"not compared: {said}")
-    if plot:
+    if plot is not None:
         _draw(found, plot)
 
 
 def _kernels(
-    task: Task, trials: int | None, log: str, device: Device | None = None
+    task: Task, trials: int | None, named: str | None, device: Device | None = None
 ) -> dict[str, Module]:
-    """The default kernel, and the tuned one if the log has it; on the CPU or on a GPU."""
+    """The default kernel, and the tuned one if the log has it; on the CPU or on a GPU.
+
+    Raises:
+        LogError: a log that was named cannot be opened; the default one need not be there.
+    """
     from whet.autotune import tune
     from whet.autotune.deploy import build_from_log, kernel_name
     from whet.compiler import driver
     from whet.compiler.errors import LogError
+    from whet.db import TuningLog
     from whet.measure import MeasureOptions
     from whet.measure.gpu.identity import text_of
 
+    log = DEFAULT_LOG if named is None else named
     if trials is not None:
         options = MeasureOptions(flush_l2=device is not None)  # as they are compared
         tune(task, trials=trials, log=log, device=device, options=options)
+    elif named is not None:
+        TuningLog(named, write=False).close()
     schedule, tensors = task.instantiate()
     kernels = {"default": driver.build(schedule, tensors, task.target, name=kernel_name(task))}
     try:

@@ -43,7 +43,9 @@ def spread(words: list[str]) -> list[str]:
 
 
 def value(word: str) -> Any:
-    """A template's argument from its text: a Python literal, else the text itself."""
+    """A template's argument from its text: a Python literal, true or false, else the text."""
+    if word in ("true", "false"):
+        return word == "true"
     try:
         return ast.literal_eval(word)
     except (ValueError, SyntaxError):

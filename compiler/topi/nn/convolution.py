@@ -98,7 +98,7 @@ def transposed_convolution(
         data: (N, C, spatial ...).
         weight: (C, O, window ...).
         strides: how far the windows of neighbours are apart.
-        padding: what is cut off on each side, less than the window.
+        padding: what is cut off on each side.
         output_padding: what is added behind, less than the strides.
         out_dtype, operator, name: as of :func:`convolution`.
 

@@ -6,6 +6,7 @@ of the input in registers and apply the whole chain as it stores the tile.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,8 +31,9 @@ _ELEMENTWISE: dict[str, Callable[[Any], Any]] = {
     "sigmoid": m.sigmoid,
 }
 _WITH_TENSOR = ("bias", "residual")
-_WITH_NUMBERS = {"clip": '("clip", low, high)', "cast": '("cast", dtype)'}
-_FORMS = ", ".join([*_WITH_TENSOR, *_ELEMENTWISE, *_WITH_NUMBERS.values()])
+_WORDS = (*_WITH_TENSOR, *_ELEMENTWISE)
+_WITH_NUMBERS = {"clip": '("clip", low, high), None for an open end', "cast": '("cast", dtype)'}
+_FORMS = ", ".join([*_WORDS, *_WITH_NUMBERS.values()])
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,18 @@ class Epilogue:
     def of(given: Any) -> Epilogue:
         """The epilogue of a tuple of steps; of None, or of an empty tuple, one that does nothing.
 
+        A step that is a word may stand by itself: ``"bias"`` is ``("bias",)``.
+
         Args:
             given: ``"bias"`` (adds one number a channel, a tensor of the kernel), ``"residual"``
                 (adds a tensor of the result's shape), ``"relu"``, ``"gelu"`` (exact), ``"silu"``,
-                ``"sigmoid"``, ``("clip", low, high)``, ``("cast", dtype)``.
+                ``"sigmoid"``, ``("clip", low, high)`` (one of them may be None: no bound),
+                ``("cast", dtype)``.
 
         >>> Epilogue.of(["bias", ("clip", 0, 6)]).steps
         ('bias', ('clip', 0.0, 6.0))
+        >>> Epilogue.of([("clip", 0, float("inf"))]).steps
+        (('clip', 0.0, None),)
 
         Raises:
             ArgumentError: there is no such step, or its numbers do not fit.
@@ -64,9 +71,14 @@ class Epilogue:
         if given is None:
             return Epilogue()
         asked = f"epilogue={given!r}"
+        if isinstance(given, str) and given in _WORDS:
+            given = (given,)
         if not isinstance(given, (tuple, list)):
             raise ArgumentError(
-                asked, "an epilogue is a tuple of steps", f"one step: ({given!r},); {_FORMS}"
+                asked,
+                "an epilogue is a tuple of steps",
+                f"write ('bias', 'relu'), on a command line in quotes: \"('bias','relu')\"\n"
+                f"steps: {_FORMS}",
             )
         return Epilogue(tuple(_step(one, asked) for one in given))
 
@@ -128,7 +140,7 @@ class Epilogue:
 
 def _step(given: Any, asked: str) -> Step:
     """One step in canonical form."""
-    if isinstance(given, str) and given in (*_WITH_TENSOR, *_ELEMENTWISE):
+    if isinstance(given, str) and given in _WORDS:
         return given
     name = given[0] if isinstance(given, (tuple, list)) and given else given
     if not isinstance(name, str) or name not in _WITH_NUMBERS:
@@ -143,12 +155,23 @@ def _step(given: Any, asked: str) -> Step:
                 asked, f"{given!r}: {dtype} holds no floats", "cast to float16, bfloat16, ..."
             )
         return "cast", dtype
-    if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in rest):
-        raise ArgumentError(asked, f"{given!r}: bounds are numbers", "write ('clip', 0.0, 6.0)")
-    low, high = (float(v) for v in rest)
-    if not low <= high:
+    low, high = _bound(rest[0], -math.inf, given, asked), _bound(rest[1], math.inf, given, asked)
+    if low is None and high is None:
+        raise ArgumentError(asked, f"{given!r}: both ends are open", "leave the step out")
+    if low is not None and high is not None and low > high:
         raise ArgumentError(asked, f"{given!r}: {low} is above {high}", "give the lower one first")
     return "clip", low, high
+
+
+def _bound(value: Any, unbounded: float, given: Any, asked: str) -> float | None:
+    """A bound of a clip; None where it bounds nothing."""
+    if value is None or value == unbounded:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+        raise ArgumentError(
+            asked, f"{given!r}: bounds are numbers, or None", "write ('clip', 0.0, 6.0)"
+        )
+    return float(value)
 
 
 def _operand(step: Step, data: Tensor, axes: list[int], dtype: str) -> Tensor | None:
@@ -167,7 +190,8 @@ def _applied(
             return _ELEMENTWISE[step](x)
         if step[0] == "cast":
             return x.astype(step[1])
-        return ops.maximum(ops.minimum(x, te.const(step[2], x.dtype)), te.const(step[1], x.dtype))
+        x = x if step[2] is None else ops.minimum(x, te.const(step[2], x.dtype))
+        return x if step[1] is None else ops.maximum(x, te.const(step[1], x.dtype))
     if step == "residual":
         return x + operand(*i).astype(x.dtype)
     channel = i[axes[0]]

@@ -129,8 +129,14 @@ def adaptive_pool(
     wanted = pair(output_size, "output_size")
     n, c, *sizes = data.shape
     have = [static(d, asked) for d in sizes]
-    if min(*wanted, *have) < 1:
-        raise ArgumentError(asked, f"{have} pixels are not {list(wanted)} windows of some")
+    if min(wanted) < 1:
+        raise ArgumentError(asked, f"output_size {wanted} has a number below 1", "1 or more")
+    if min(have) < 1:
+        raise ArgumentError(
+            asked,
+            f"images of {have[0]}x{have[1]} have no pixels for {wanted[0]}x{wanted[1]} windows",
+            "give images of at least one pixel",
+        )
     # All windows are as long as the longest; what is beyond a shorter one does not count.
     longest = [_longest(h, o) for h, o in zip(have, wanted)]
     axes = [te.reduce_axis((0, k), name="rv") for k in longest]

@@ -55,9 +55,9 @@ def compare_on(
     """
     from whet.compiler.runtime.gpu.driver import context_of, driver_of
 
+    check_work(task)
     context, driver = context_of(device), driver_of(device.type)
     arrays = arrays_of(task)
-    check_work(task, arrays)
     with ExitStack() as held:
         say("peers")
         peers = _peers(device, task, arrays, compiled)
