@@ -52,9 +52,10 @@ def place_of(asked: Any, tasks: Sequence[Task], workers: Any, stack: ExitStack) 
     """
     named = _named(asked)
     on_gpu = _on_gpu(tasks)
-    if named is not None and (named.type != CPU) != on_gpu:
+    kind = _kind_of(named, asked)
+    if kind and (kind != CPU) != on_gpu:
         raise ArgumentError(
-            f"tune({tasks[0].workload}, device={text_of(named)!r})",
+            f"tune({tasks[0].workload}, device={text_of(named) if named else asked!r})",
             f"it does not run code for target {str(tasks[0].target.kind)!r}",
             "create_task(..., target='cuda') is for GPUs and their emulator, 'llvm' for the CPU",
         )
@@ -92,6 +93,16 @@ def _named(asked: Any) -> RuntimeDevice | None:
     raise ArgumentError(
         f"tune(device={asked!r})", f"a {type(asked).__name__} does not name a machine", _WAYS
     )
+
+
+def _kind_of(named: RuntimeDevice | None, asked: Any) -> str:
+    """``"cpu"``, ``"cuda"``, ...: how a device's name or key begins; "" where neither says."""
+    from whet.db.identity import device_key
+
+    if named is not None or asked is None:
+        return named.type if named is not None else ""
+    kind = device_key(asked).partition("-")[0]
+    return kind if kind in (CPU, CUDA) else ""
 
 
 def _on_gpu(tasks: Sequence[Task]) -> bool:

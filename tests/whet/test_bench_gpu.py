@@ -178,7 +178,7 @@ def test_a_contest_has_everyone_in_it(quick):
     if find_spec("torch") is not None:
         assert {"torch", "torch out="} <= set(found.samples)
     if find_spec("triton") is None:
-        assert "triton: Triton is not installed" in found.left_out
+        assert any(said.startswith("triton: Triton is not installed") for said in found.left_out)
 
 
 def test_wrong_numbers_are_refused(quick):

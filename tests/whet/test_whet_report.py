@@ -171,7 +171,7 @@ def test_the_options_of_a_search_reach_it(capsys, kernels, monkeypatch):
     assert given == {
         "trials": 500, "log": "whet.db", "sampler": "genetic", "seed": 0, "workers": 3,
         "progress": False, "timeout": 600.0, "target_cost": 5e-4, "early_stop": 50,
-        "transfer": False, "weights": [2.0, 1.0],
+        "transfer": False, "weights": [2.0, 1.0], "device": None,
     }  # fmt: skip
     words = ["tune", f"{kernels}:kernel", "--args", "16", "--space", "quick", "--early-stop"]
     assert main(words) == 0

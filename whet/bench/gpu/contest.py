@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from whet.autotune.extras import install_extra
 from whet.bench.arguments import Arrays, arrays_of, check_work
 from whet.bench.comparison import Comparison
 from whet.bench.gpu.clock import Clock
@@ -100,14 +101,16 @@ def _came_late(name: str) -> str:
 def _peers(device: Device, task: Task, arrays: Arrays, compiled: bool) -> Peers:
     """PyTorch and Triton where they are installed and see the device."""
     found = Peers()
-    if find_spec("torch") is None:
-        found.left_out.append("torch: PyTorch is not installed")
+    missing = [name for name in ("torch", "triton") if find_spec(name) is None]
+    for name in missing:
+        title = {"torch": "PyTorch", "triton": "Triton"}[name]
+        found.left_out.append(f"{name}: {title} is not installed: {install_extra('bench')}")
+    if "torch" in missing:
         return found
     from whet.bench.gpu.torch_device import add_torch_on
 
     add_torch_on(device, found, task, arrays.inputs, compiled)
-    if find_spec("triton") is None:
-        found.left_out.append("triton: Triton is not installed")
+    if "triton" in missing:
         return found
     from whet.bench.gpu.triton_peers import add_triton
 
