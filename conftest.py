@@ -67,6 +67,12 @@ def draws(request: pytest.FixtureRequest) -> Callable[[int], int]:
     return lambda n: n if asked is None else asked
 
 
+@pytest.fixture
+def gpu_full(request: pytest.FixtureRequest) -> bool:
+    """Whether ``--gpu-full`` asks for all cases of tests for GPUs, not a sample."""
+    return bool(request.config.getoption("--gpu-full"))
+
+
 @pytest.fixture(autouse=True)
 def examples(request: pytest.FixtureRequest) -> Iterator[None]:
     """For doctests: ``np``, ``whet``, ``te``, ``tir`` and ``lower``, and a target with AVX2."""

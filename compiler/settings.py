@@ -85,3 +85,8 @@ def cuda_visible_devices() -> tuple[str, ...]:
     """``CUDA_VISIBLE_DEVICES`` as a tuple of numbers or UUIDs; empty where it is not set."""
     text = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return tuple(x.strip() for x in text.split(",") if x.strip())
+
+
+def hides_cuda_devices() -> bool:
+    """Whether ``CUDA_VISIBLE_DEVICES`` is set and names no GPU."""
+    return "CUDA_VISIBLE_DEVICES" in os.environ and not cuda_visible_devices()

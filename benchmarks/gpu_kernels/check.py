@@ -24,13 +24,13 @@ from functools import partial
 
 from check_cases import DTYPES, SMALL
 from check_device import environment_of, is_gpu
-from check_report import SKIP, Failed, Report, Skipped, here, read_items, tail
+from check_report import SKIP, UNDONE, Failed, Report, Short, Skipped, here, read_items, tail
 from check_runtime import CHECKS, SKIPPED
 
 SHARE = 0.35
 """Of the time that is left, for the kernels of all templates."""
-ALONE = ("launches",)
-"""Checks of the runtime that time something: nothing else runs beside them."""
+ALONE = ("launches", "hung")
+"""Checks of the runtime that time something, or keep the device: nothing else runs beside them."""
 
 
 def command(script: str, *arguments: str, device: str, seconds: float) -> str:
@@ -75,6 +75,8 @@ def kernels(template: str, dtype: str, device: str, seconds: float) -> str:
         said += f"; {found['pruned']} configs pruned"
     if found["failed"]:
         raise Failed("\n".join([f"{len(found['failed'])} wrong; {said}", *found["failed"][:10]]))
+    if not found["kernels"]:
+        raise Failed(f"no kernel ran; {said}")
     return said
 
 
@@ -89,14 +91,36 @@ def figures(device: str, minutes: float) -> str:
         raise Skipped("the emulator's times say nothing")
     words = ["--short", "--trials", "0", "--rounds", "10", "--minutes", f"{minutes:.2f}"]
     out = command("run.py", *words, device=device, seconds=60 * minutes + 90)
-    lines = out.splitlines()
-    reached = sum(line.strip().startswith("reached") for line in lines)
-    short = sum(line.strip().startswith("NOT REACHED") for line in lines)
-    failed = sum(line.strip().startswith("FAILED  ") for line in lines)
-    print("\n".join("      " + line for line in lines), flush=True)
-    if failed or not reached + short:
-        raise Failed(f"{failed} works failed, {reached + short} were judged\n{tail(out)}")
-    return f"{reached} of {reached + short} goals reached with default configs"
+    print("\n".join("      " + line for line in out.splitlines()), flush=True)
+    return judged(out)
+
+
+def judged(out: str) -> str:
+    """What the figures come to.
+
+    Args:
+        out: what ``run.py`` has said.
+
+    Raises:
+        Failed: a work failed, or there are no goals at all.
+        Short: a goal was not reached, or could not be judged.
+    """
+    lines = [line.strip() for line in out.splitlines()]
+    count = {
+        word: sum(line.startswith(word) for line in lines)
+        for word in ("reached ", "NOT REACHED ", "not judged ", "FAILED  ", "no time for ")
+    }
+    reached, missed, unjudged, failed, late = count.values()
+    goals = reached + missed + unjudged
+    said = f"{reached} of {goals} goals reached, by default configs (not tuned)"
+    said += f"; {missed} not reached" if missed else ""
+    said += f"; {unjudged} not judged" if unjudged else ""
+    said += f"; no time for {late} works" if late else ""
+    if failed or not goals:
+        raise Failed(f"{failed} works failed; {said}\n{tail(out)}")
+    if reached < goals:
+        raise Short(said)
+    return said
 
 
 def side_by_side(report: Report, jobs: list[tuple[str, Callable[[], str]]], count: int) -> None:
@@ -119,7 +143,7 @@ def everything(report: Report, device: str, at_once: int, only: list[str]) -> No
         return not only or any(name.startswith(word) for word in only)
 
     report.run("device", lambda: runtime("device", device))
-    if report.items[-1].state != "PASS":
+    if not report.passed("device"):
         return
     promised = [name for name in CHECKS if name != "device" and wanted(f"runtime {name}")]
     for name in promised:
@@ -144,6 +168,14 @@ def everything(report: Report, device: str, at_once: int, only: list[str]) -> No
         report.add("figures", SKIP, 0.0, "not asked for")
 
 
+NAMES = (
+    *("install", "device", "figures"),
+    *(f"runtime {name}" for name in CHECKS),
+    *(f"kernels {template}" for template in SMALL),
+)
+"""What ``--only`` can name."""
+
+
 def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -153,11 +185,15 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 8))
     parser.add_argument("--out", type=Path, help="the report as JSON")
     parser.add_argument("--before", type=Path, help="a report that this one continues")
-    return parser.parse_args(arguments)
+    asked = parser.parse_args(arguments)
+    strange = [word for word in asked.only if not any(name.startswith(word) for name in NAMES)]
+    if strange:
+        parser.error(f"--only {strange[0]!r}: no check begins so; these do: {', '.join(NAMES)}")
+    return asked
 
 
 def main() -> int:
-    """Check, and say what passed; 1 if something did not."""
+    """Check, and say what passed; :attr:`Report.status`, and never 0 if nothing was checked."""
     asked = parsed()
     before = json.loads(asked.before.read_text()) if asked.before else {"items": []}
     report = Report(asked.minutes, read_items(before), before.get("began"))
@@ -165,7 +201,7 @@ def main() -> int:
     print("\n" + "\n".join(report.summary()))
     if asked.out:
         asked.out.write_text(json.dumps(report.to_json(), indent=1) + "\n")
-    return 1 if report.failed else 0
+    return report.status or (0 if report.passed("device") else UNDONE)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import struct
+from typing import TYPE_CHECKING, Any
 
 import whet
 
@@ -39,6 +40,36 @@ def device_of(name: str) -> Device:
 
     use_driver("cuda", PycudaDriver(compile=compiled))
     return whet.cuda(0)
+
+
+def name_of(device: Device) -> str:
+    """The name that :func:`device_of` makes such a device of, in another process."""
+    from whet.compiler.runtime.gpu.driver import driver_of
+
+    if device.type == "cuda" and not driver_of("cuda").loads_cubins:
+        return STAND_IN
+    return device.type if device.type != "cuda" else f"cuda:{device.index}"
+
+
+def launched(device: Device, source: str, threads: int, *arguments: Any) -> None:
+    """Compile CUDA C with one kernel, ``check``, run one block of it, and wait for its end.
+
+    Args:
+        device: where.
+        source: the text, in front of which the prelude goes.
+        threads: of the block.
+        arguments: arrays on the device, and int32 numbers.
+    """
+    from whet.compiler.runtime.gpu.driver import context_of
+
+    context = context_of(device)
+    image = context.load(context.driver.compile(source, context.properties.arch))
+    letters = "".join("i" if isinstance(x, int) else "P" for x in arguments)
+    packed = struct.pack(
+        f"@{letters}", *(x if isinstance(x, int) else x.address for x in arguments)
+    )
+    context.launch(image.kernel("check"), (1, 1, 1), (threads, 1, 1), packed)
+    device.sync()
 
 
 def environment_of(name: str) -> dict[str, str]:

@@ -108,10 +108,11 @@ class Checker:
 
     def one(self, what: str, check: Check, config: Any) -> None:
         """Check one config; what goes wrong is kept, and the next one is checked."""
+        chosen = "default config" if config is None else str(config)
         try:
-            check(config)
+            if not check(config) and config is None:
+                self.found.failed.append(f"{what}, {chosen}: no device of this kind could run it")
         except WhetError as error:
-            chosen = "default config" if config is None else str(config)
             self.found.failed.append(f"{what}, {chosen}: {error}")
 
 

@@ -8,8 +8,24 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
+SHORT, LATE = "SHORT", "LATE"
+"""What works and misses a goal; what was asked for when the time was over."""
+STATES = {
+    PASS: "passed",
+    FAIL: "failed",
+    SHORT: "short of goals",
+    LATE: "too late",
+    SKIP: "skipped",
+}
+"""A state -> what the summary calls it."""
+WRONG, UNDONE = 1, 2
+"""How a process ends: something failed; nothing did, but not all that was asked for was reached."""
 SHOWN = 200
 """Characters of a line of the report."""
+
+
+class Short(Exception):
+    """It works, and goals are not reached or could not be judged; the text says which."""
 
 
 class Skipped(Exception):
@@ -26,7 +42,7 @@ class Item:
 
     Attributes:
         name: what.
-        state: ``"PASS"``, ``"FAIL"`` or ``"SKIP"``.
+        state: one of ``STATES``.
         seconds: how long it took.
         said: what was found, or why not; the first line is shown.
     """
@@ -38,7 +54,7 @@ class Item:
 
     def __str__(self) -> str:
         first = (self.said.strip().splitlines() or [""])[0]
-        return f"{self.state}  {self.name:36s} {self.seconds:6.1f} s  {first[:SHOWN]}"
+        return f"{self.state:5s} {self.name:36s} {self.seconds:6.1f} s  {first[:SHOWN]}"
 
 
 class Report:
@@ -62,10 +78,17 @@ class Report:
         """Seconds that are left; 0 when the time is over."""
         return max(self.until - time.time(), 0.0)
 
+    def passed(self, name: str) -> bool:
+        """Whether that was checked, and is as it should be."""
+        return any(item.name == name and item.state == PASS for item in self.items)
+
     @property
-    def failed(self) -> bool:
-        """Whether anything went wrong."""
-        return any(item.state == FAIL for item in self.items)
+    def status(self) -> int:
+        """What the process ends with: ``WRONG``, ``UNDONE``, or 0 if all is as it should be."""
+        states = {item.state for item in self.items}
+        if FAIL in states:
+            return WRONG
+        return UNDONE if {SHORT, LATE} & states or PASS not in states else 0
 
     def add(self, name: str, state: str, seconds: float, said: str) -> None:
         """Note something, and show it at once."""
@@ -75,13 +98,15 @@ class Report:
     def run(self, name: str, check: Callable[[], str]) -> None:
         """Check one thing; whatever it raises is a line, too, and the rest is still checked."""
         if not self.left:
-            self.add(name, SKIP, 0.0, "no time was left")
+            self.add(name, LATE, 0.0, "no time was left")
             return
         start = time.time()
         try:
             state, said = PASS, check()
         except Skipped as why:
             state, said = SKIP, str(why)
+        except Short as why:
+            state, said = SHORT, str(why)
         except Failed as why:
             state, said = FAIL, str(why)
         except Exception as error:
@@ -90,11 +115,9 @@ class Report:
 
     def summary(self) -> list[str]:
         """How many of each, and the whole text of what failed."""
-        count = {s: sum(item.state == s for item in self.items) for s in (PASS, FAIL, SKIP)}
-        spent = time.time() - self.began
-        lines = [
-            f"{count[PASS]} passed, {count[FAIL]} failed, {count[SKIP]} skipped; {spent:.0f} s"
-        ]
+        count = {s: sum(item.state == s for item in self.items) for s in STATES}
+        said = (f"{count[s]} {word}" for s, word in STATES.items())
+        lines = [f"{', '.join(said)}; {time.time() - self.began:.0f} s"]
         for item in self.items:
             if item.state == FAIL:
                 lines += ["", f"FAILED {item.name}", *("  " + v for v in item.said.splitlines())]

@@ -14,7 +14,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import argparse
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,7 +21,9 @@ from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import numpy as np
-from check_device import STAND_IN, device_of
+from check_device import STAND_IN, device_of, is_gpu, name_of
+from check_prelude import prelude
+from check_processes import ending, forked, hung
 
 import whet
 from whet import te
@@ -88,16 +89,26 @@ def launches(device: Device) -> str:
     f(a, b, c)
     device.sync()
     best = float("inf")
+    name = name_of(device)
+    count = 1000 if is_gpu(name) else 100
     for _ in range(5):
         start = time.perf_counter()
-        for _ in range(1000):
+        for _ in range(count):
             f(a, b, c)
-        best = min(best, (time.perf_counter() - start) / 1000 * 1e6)
+        best = min(best, (time.perf_counter() - start) / count * 1e6)
         device.sync()
-    if device.type == "cuda":
+    if is_gpu(name):
         assert best <= LAUNCH, f"{best:.1f} us a launch, more than {LAUNCH:g}"
+    if device.type == "cuda":
         return f"{best:.2f} us a launch with three arrays"
-    return "the kernel ran 5000 times; the emulator's times say nothing"
+    return f"the kernel ran {5 * count} times; the emulator's times say nothing"
+
+
+def in_a_fork(device: Device) -> str:
+    """A forked child gets an error that says so."""
+    if device.type != "cuda":
+        skip("the emulator has no driver that a fork could spoil")
+    return forked(device)
 
 
 def dtypes(device: Device) -> str:
@@ -221,21 +232,6 @@ def misuse(device: Device) -> str:
     raise AssertionError("a kernel of the device took arrays of the host")
 
 
-def ending(device: Device) -> str:
-    """A process that has used the device ends as it should, after an error, too."""
-    name = f"{device.type}:{device.index}"
-    text = (
-        "import numpy as np, whet; x = whet.nd.array(np.ones(8, 'float32'), "
-        f"whet.device({name!r}));"
-    )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
-    assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-500:]}"
-    done = subprocess.run([sys.executable, "-c", text + " 1 / 0"], capture_output=True, text=True)
-    assert done.returncode == 1, f"after an error it ended with {done.returncode}"
-    assert "ZeroDivisionError" in done.stderr, done.stderr[-500:]
-    return "ends with 0, and with 1 after an error"
-
-
 def faults(device: Device) -> str:
     """A candidate that reads where there is no memory costs one trial, and no more."""
     from check_templates import CONFIGS
@@ -278,6 +274,7 @@ def search(device: Device) -> str:
 CHECKS: dict[str, Callable[[Device], str]] = {
     "device": told,
     "launches": launches,
+    "prelude": prelude,
     "dtypes": dtypes,
     "symbols": symbols,
     "several": several,
@@ -286,6 +283,8 @@ CHECKS: dict[str, Callable[[Device], str]] = {
     "both": both,
     "misuse": misuse,
     "ending": ending,
+    "hung": hung,
+    "forked": in_a_fork,
     "faults": faults,
     "search": search,
 }

@@ -106,6 +106,16 @@ def measure_all(results: Results, device: Device, asked: argparse.Namespace) -> 
         results.measure(group, work, measured, device, asked)
 
 
+def absent(results: Results) -> dict[str, dict[str, str]]:
+    """Works without figures, by group, and why."""
+    found: dict[str, dict[str, str]] = {}
+    for why, names in (("it failed", results.failed), ("no time was left", results.skipped)):
+        for text in names:
+            group, _, name = text.partition(": ")
+            found.setdefault(group, {})[name] = why
+    return found
+
+
 def main() -> None:
     """Measure what the command line names, then say what was reached."""
     asked = parsed()
@@ -114,7 +124,7 @@ def main() -> None:
     results = Results()
     measure_all(results, device, asked)
     results.averages()
-    results.verdicts = judge(results.rows)
+    results.verdicts = judge(results.rows, absent(results))
     results.lines += ["", *(str(v) for v in results.verdicts)]
     results.lines += [f"FAILED      {name}" for name in results.failed]
     results.lines += [f"no time for {name}" for name in results.skipped]

@@ -7,8 +7,10 @@ for CUDA C written by hand, this is what makes them::
     __shared__ float T[8][9];             WHET_SHARED_ROWS(float, T, 8, 9);
     extern __shared__ float s[];          WHET_SHARED_ARENA(float, s);
     *(const float4 *)&A[4 * i]            *(WHET_POINTER(const float4))&A[4 * i]
+    float acc[4];                         WHET_LOCAL(float, acc, 4);
 
-A pointer that is not recognised stays plain: what goes through it is computed, not looked at.
+A pointer that is not recognised stays plain: what goes through it is computed, not looked at
+(`unwatched.py` tells which).
 Lines stay where they are.
 """
 
@@ -18,6 +20,7 @@ import re
 from dataclasses import dataclass
 
 from whet.compiler.emulator.device_code import without_host
+from whet.compiler.emulator.local_arrays import watched_arrays
 from whet.compiler.errors import CodegenError
 
 _WORDS = (
@@ -62,7 +65,7 @@ def adapt(source: str) -> tuple[str, tuple[KernelText, ...]]:
             'a kernel: extern "C" __global__ void name(const float *A, float *B, int n) { .. }',
         )
     known = f"{_WORDS}{_type_names(text)}"
-    text = _shared(text)
+    text = watched_arrays(_shared(text))
     return _pointers(text, known), kernels
 
 

@@ -13,7 +13,9 @@
     const whet_emulator::Checked<type> name(                                                       \
         &name##_buffer, reinterpret_cast<type *>(name##_buffer.base))
 #define WHET_SHARED_ARENA(type, name)                                                              \
-    WHET_SHARED_BUFFER(type, name, 0, whet_emulator::dynamic_bytes / sizeof(type))
+    const whet_emulator::Buffer name##_buffer = whet_emulator::shared_arena(#name, sizeof(type));  \
+    const whet_emulator::Checked<type> name(                                                       \
+        &name##_buffer, reinterpret_cast<type *>(name##_buffer.base))
 #define WHET_SHARED_ROWS(type, name, ...)                                                          \
     typedef whet_emulator::Rows<type, __VA_ARGS__> name##_rows;                                    \
     WHET_EMULATOR_STATIC unsigned char name##_memory[name##_rows::bytes];                          \
@@ -49,7 +51,13 @@ namespace whet_emulator {
 inline Buffer shared_buffer(const char *name, size_t offset, size_t bytes) {
     const size_t room = offset < dynamic_bytes ? dynamic_bytes - offset : 0;
     return {name, arena + offset, bytes < room ? bytes : room,
-            shared_cells + offset / WHET_EMULATOR_GRANULE, nullptr, SHARED, true};
+            shared_cells + offset / WHET_EMULATOR_GRANULE, nullptr, SHARED, true,
+            uint32_t(name - __ehdr_start)};
+}
+
+// All dynamic shared memory, which functions may know by several names.
+inline Buffer shared_arena(const char *name, size_t element) {
+    return {name, arena, dynamic_bytes / element * element, shared_cells, nullptr, SHARED, true};
 }
 
 // A parameter's elements are those of its array, which may be a part of its allocation.
@@ -58,15 +66,6 @@ inline void limit(const Checked<T> &p, long long count) {
     Buffer *own = const_cast<Buffer *>(p.buffer);
     const size_t bytes = count > 0 ? size_t(count) * sizeof(T) : 0;
     if (own->bytes > bytes) own->bytes = bytes;
-}
-
-template <class V>
-WHET_EMULATOR_INLINE inline void check_aligned(const Buffer *b, const void *at, bool write) {
-    if (b != nullptr && reinterpret_cast<uintptr_t>(at) % sizeof(V) != 0) {
-        const ptrdiff_t offset = static_cast<const unsigned char *>(at) - b->base;
-        fail_access(MISALIGNED, b->scope, b->name,
-                    {offset, int64_t(b->bytes), int(sizeof(V)), write}, WHET_EMULATOR_HERE);
-    }
 }
 
 }  // namespace whet_emulator
@@ -84,14 +83,12 @@ inline void whet_store(T *p, I index, V value) {
 }
 template <class V, class T, class I>
 WHET_EMULATOR_INLINE inline V whet_load(const whet_emulator::Checked<T> &p, I index) {
-    whet_emulator::check_read<sizeof(V)>(p.buffer, p.at + index);
-    whet_emulator::check_aligned<V>(p.buffer, p.at + index, false);
+    whet_emulator::check_read<sizeof(V), sizeof(V)>(p.buffer, p.at + index);
     return whet_load<V>(static_cast<const T *>(p.at), index);
 }
 template <class V, class T, class I>
 WHET_EMULATOR_INLINE inline void whet_store(const whet_emulator::Checked<T> &p, I index, V value) {
-    whet_emulator::check_write<sizeof(V)>(p.buffer, p.at + index, &value);
-    whet_emulator::check_aligned<V>(p.buffer, p.at + index, true);
+    whet_emulator::check_write<sizeof(V), sizeof(V)>(p.buffer, p.at + index, &value);
     whet_store<V>(p.at, index, value);
 }
 template <class V, class T, size_t COUNT, class I>

@@ -13,8 +13,11 @@ enum Scope : int { GLOBAL, SHARED, LOCAL };
 // older than a launch, or than a block, needs no clearing.
 struct Cell {
     uint32_t written, read;  // the interval; 0: never
-    uint32_t foreign;        // an interval in which a thread of an earlier block read
-    uint16_t writer, writer_epoch;  // a thread's number + 1, and its warp's count of barriers
+    union {
+        uint32_t foreign;  // of global memory: an interval in which a thread of an earlier block read
+        uint32_t owner;    // of shared memory: the buffer that wrote, of those that take turns there
+    };
+    uint16_t writer, writer_epoch;  // a thread's number + 1, and its count of its warp's barriers
     uint16_t reader, reader_epoch;
     uint16_t second, second_epoch;  // another reader of the same interval
 };
@@ -35,6 +38,7 @@ struct Buffer {
     unsigned char *defined;
     Scope scope;
     bool watched;  // whether any parameter of the kernel may write it
+    uint32_t owner = 0;  // of shared memory: tells buffers apart that lie at one place in turns
 };
 
 // What went wrong first; plain data that the caller puts into words.
@@ -161,11 +165,17 @@ inline void put_access(
 #define WHET_EMULATOR_GRANULE 4
 #endif
 
+inline uint16_t own_epoch() {
+    const int lane = current->number & 31;
+    return current->warp->seen[lane][lane];
+}
+
 // Whether what a thread did in this interval surely came before what the current thread does now.
 inline bool ordered(uint16_t who, uint16_t epoch) {
     const int own = current->number;
     if (who == own + 1) return true;
-    return who != ATOMIC && (who - 1) / 32 == own / 32 && epoch < uint16_t(current->warp->epoch);
+    return who != ATOMIC && (who - 1) / 32 == own / 32 &&
+           epoch < current->warp->seen[own & 31][(who - 1) & 31];
 }
 
 inline bool in_another_block(uint32_t when) { return when >= launch_first && when < block_first; }
@@ -194,7 +204,7 @@ inline Conflict conflict_with_reads(const Cell &cell, Scope scope) {
 }
 
 inline void note_read(Cell &cell, Scope scope) {
-    const uint16_t own = uint16_t(current->number + 1), epoch = uint16_t(current->warp->epoch);
+    const uint16_t own = uint16_t(current->number + 1), epoch = own_epoch();
     if (cell.read != interval) {
         if (scope == GLOBAL && in_another_block(cell.read)) cell.foreign = cell.read;
         cell.read = interval;
@@ -211,10 +221,16 @@ inline void note_read(Cell &cell, Scope scope) {
     cell.reader_epoch = epoch;
 }
 
-inline void note_write(Cell &cell, bool atomic) {
+inline void note_write(Cell &cell, const Buffer *b, bool atomic) {
     cell.written = interval;
     cell.writer = atomic ? ATOMIC : uint16_t(current->number + 1);
-    cell.writer_epoch = uint16_t(current->warp->epoch);
+    cell.writer_epoch = own_epoch();
+    if (b->scope == SHARED) cell.owner = b->owner;
+}
+
+// Whether a buffer's place in shared memory holds nothing, or what another buffer has left there.
+inline bool is_unwritten(const Cell &cell, const Buffer *b) {
+    return b->scope == SHARED && (cell.written < block_first || cell.owner != b->owner);
 }
 
 template <int BYTES>
@@ -241,6 +257,9 @@ struct Look {
     [[noreturn]] void fail(Fault fault) const {
         fail_access(fault, buffer->scope, buffer->name, access(), place);
     }
+    [[noreturn]] void misaligned(int alignment) const {
+        fail_access(MISALIGNED, buffer->scope, buffer->name, {offset, alignment, bytes, write}, place);
+    }
     void unwritten() const {
         if (pending.fault == NONE)
             put_access(&pending, UNWRITTEN, buffer->scope, buffer->name, access(), place);
@@ -255,18 +274,19 @@ struct Look {
     }
 };
 
-template <int BYTES>
+template <int BYTES, int ALIGNMENT>
 __attribute__((noinline)) static void check_read(const Buffer *b, const void *p) {
     if (b == nullptr) return;
     const ptrdiff_t offset = static_cast<const unsigned char *>(p) - b->base;
     const Look look = {b, offset, BYTES, false, __builtin_return_address(0)};
     if (look.outside()) look.fail(OUT_OF_BOUNDS);
+    if (reinterpret_cast<uintptr_t>(p) % ALIGNMENT != 0) look.misaligned(ALIGNMENT);
     if (b->defined != nullptr && !all_set<BYTES>(b->defined + offset)) look.unwritten();
     if (!b->watched) return;
     const ptrdiff_t last = (offset + BYTES - 1) / WHET_EMULATOR_GRANULE;
     for (ptrdiff_t k = offset / WHET_EMULATOR_GRANULE; k <= last; ++k) {
         Cell &cell = b->cells[k];
-        if (b->scope == SHARED && cell.written < block_first) look.unwritten();
+        if (is_unwritten(cell, b)) look.unwritten();
         const Conflict found = conflict_with_write(cell, b->scope);
         if (found.found) look.race(found, true);
         note_read(cell, b->scope);
@@ -274,26 +294,27 @@ __attribute__((noinline)) static void check_read(const Buffer *b, const void *p)
 }
 
 // value: what is about to be written; two threads that write the same are no race.
-template <int BYTES>
+template <int BYTES, int ALIGNMENT>
 __attribute__((noinline)) static void check_write(
     const Buffer *b, void *p, const void *value, bool atomic = false) {
     if (b == nullptr) return;
     const ptrdiff_t offset = static_cast<unsigned char *>(p) - b->base;
     const Look look = {b, offset, BYTES, true, __builtin_return_address(0)};
     if (look.outside()) look.fail(OUT_OF_BOUNDS);
+    if (reinterpret_cast<uintptr_t>(p) % ALIGNMENT != 0) look.misaligned(ALIGNMENT);
     if (atomic && b->defined != nullptr && !all_set<BYTES>(b->defined + offset)) look.unwritten();
     if (b->defined != nullptr) memset(b->defined + offset, 1, BYTES);
     if (b->cells == nullptr) return;
     const ptrdiff_t last = (offset + BYTES - 1) / WHET_EMULATOR_GRANULE;
     for (ptrdiff_t k = offset / WHET_EMULATOR_GRANULE; k <= last; ++k) {
         Cell &cell = b->cells[k];
-        if (atomic && b->scope == SHARED && cell.written < block_first) look.unwritten();
+        if (atomic && is_unwritten(cell, b)) look.unwritten();
         const Conflict wrote = conflict_with_write(cell, b->scope);
         const bool same = atomic ? wrote.who == ATOMIC : memcmp(p, value, BYTES) == 0;
         const Conflict read = conflict_with_reads(cell, b->scope);
         if (wrote.found && !same) look.race(wrote, true);
         else if (read.found) look.race(read, false);
-        note_write(cell, atomic);
+        note_write(cell, b, atomic);
     }
 }
 

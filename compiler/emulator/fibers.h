@@ -114,7 +114,9 @@ enum State : unsigned char { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, ENDED };
 
 struct Warp {
     uint32_t alive, arrived;  // a bit a lane
-    uint32_t epoch;           // counts the warp's barriers
+    // Of each lane, how many barriers of each lane of the warp it has seen behind it: its own so far,
+    // and of another one those up to where a barrier joined the two.
+    uint16_t seen[32][32];
     alignas(16) unsigned char slots[32][16];  // what the lanes give each other
 };
 
@@ -124,6 +126,7 @@ struct Thread {
     int number;  // in the block
     int line;    // of the barrier at which it waits
     uint32_t mask;  // of the lanes it waits for
+    bool orders;    // whether the warp's barrier at which it waits orders memory
     State state;
     Warp *warp;
 };
@@ -184,10 +187,9 @@ inline void leave() {
     whet_emulator_switch(&from->stack, to->stack);
 }
 
-inline void wait(State why, int line, uint32_t mask = 0) {
+inline void wait(State why, int line) {
     current->state = why;
     current->line = line;
-    current->mask = mask;
     --block.ready;
     leave();
 }
@@ -209,11 +211,26 @@ __attribute__((noinline)) static void block_barrier(int line) {
     block.ready = block.count;
 }
 
+// What the lanes of a mask did so far comes before what they do from here on.
+inline void join_lanes(Warp *warp, uint32_t mask) {
+    uint16_t joined[32] = {};
+    for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+        const int lane = __builtin_ctz(rest);
+        ++warp->seen[lane][lane];
+        for (int k = 0; k < 32; ++k)
+            if (joined[k] < warp->seen[lane][k]) joined[k] = warp->seen[lane][k];
+    }
+    for (uint32_t rest = mask; rest != 0; rest &= rest - 1)
+        memcpy(warp->seen[__builtin_ctz(rest)], joined, sizeof joined);
+}
+
 // Releases a warp's lanes where all of a mask that still run have come.
-inline bool release(Warp *warp, uint32_t mask) {
+inline bool release(Warp *warp, uint32_t mask, bool orders) {
     const uint32_t awaited = mask & warp->alive;
     if ((warp->arrived & awaited) != awaited) return false;
     Thread *lanes = &block.threads[(warp - block.warps) * 32];
+    for (uint32_t rest = awaited; rest != 0; rest &= rest - 1)  // one may wait for other lanes
+        if ((lanes[__builtin_ctz(rest)].mask & warp->alive) != awaited) return false;
     for (uint32_t rest = warp->arrived & mask; rest != 0; rest &= rest - 1) {
         Thread *t = &lanes[__builtin_ctz(rest)];
         if (t->state == AT_WARP_BARRIER) {
@@ -222,14 +239,18 @@ inline bool release(Warp *warp, uint32_t mask) {
         }
     }
     warp->arrived &= ~mask;
-    ++warp->epoch;
+    if (orders) join_lanes(warp, mask);
     return true;
 }
 
-__attribute__((noinline)) static void warp_barrier(int line, uint32_t mask = 0xffffffffu) {
+// orders: whether it is a barrier of memory, too, as __syncwarp() is and no shuffle is.
+__attribute__((noinline)) static void warp_barrier(
+    int line, uint32_t mask = 0xffffffffu, bool orders = true) {
     Warp *warp = current->warp;
     warp->arrived |= lane_bit(current);
-    if (!release(warp, mask)) wait(AT_WARP_BARRIER, line, mask);
+    current->mask = mask;
+    current->orders = orders;
+    if (!release(warp, mask, orders)) wait(AT_WARP_BARRIER, line);
 }
 
 static void (*thread_body)();
@@ -240,9 +261,11 @@ static void fiber_main() {
     own->state = ENDED;
     --block.ready;
     own->warp->alive &= ~lane_bit(own);
-    if (own->warp->arrived != 0) {
-        Thread *lanes = &block.threads[own->number & ~31];
-        release(own->warp, lanes[__builtin_ctz(own->warp->arrived)].mask);
+    const Thread *lanes = &block.threads[own->number & ~31];
+    for (uint32_t rest = own->warp->arrived; rest != 0; rest &= rest - 1) {
+        const int lane = __builtin_ctz(rest);
+        if (own->warp->arrived >> lane & 1)
+            release(own->warp, lanes[lane].mask, lanes[lane].orders);
     }
     leave();
     abort();  // an ended thread never runs again
@@ -270,7 +293,7 @@ inline void make_threads() {
         const int lanes = block.count - 32 * w < 32 ? block.count - 32 * w : 32;
         block.warps[w].alive = lanes == 32 ? 0xffffffffu : (1u << lanes) - 1;
         block.warps[w].arrived = 0;
-        block.warps[w].epoch = 0;
+        memset(block.warps[w].seen, 0, sizeof block.warps[w].seen);
     }
     for (int k = 0; k < block.count; ++k) {
         Thread *t = &block.threads[k];

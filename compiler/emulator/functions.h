@@ -11,13 +11,13 @@ inline T exchange(T value, int lane, int line, uint32_t mask = 0xffffffffu) {
     static_assert(sizeof(T) <= 16, "at most 16 bytes move between lanes");
     Warp *warp = current->warp;
     memcpy(warp->slots[current->number & 31], &value, sizeof value);
-    warp_barrier(line, mask);
+    warp_barrier(line, mask, false);
     T result;
     if (warp->alive >> (lane & 31) & 1)
         memcpy(static_cast<void *>(&result), warp->slots[lane & 31], sizeof result);
     else
         memset(static_cast<void *>(&result), 0xff, sizeof result);  // a lane that is not there
-    warp_barrier(line, mask);
+    warp_barrier(line, mask, false);
     return result;
 }
 
@@ -42,13 +42,13 @@ inline uint32_t ballot(uint32_t mask, bool said, int line) {
     const uint32_t bit = said ? 1u << own : 0;
     Warp *warp = current->warp;
     memcpy(warp->slots[own], &bit, sizeof bit);
-    warp_barrier(line, mask);
+    warp_barrier(line, mask, false);
     for (int k = 0; k < 32; ++k) {
         uint32_t held = 0;
         if ((warp->alive & mask) >> k & 1) memcpy(&held, warp->slots[k], sizeof held);
         result |= held;
     }
-    warp_barrier(line, mask);
+    warp_barrier(line, mask, false);
     return result;
 }
 
@@ -73,7 +73,7 @@ inline unsigned dp4a(unsigned a, unsigned b, unsigned c) {
 // Reads, changes and writes a place in one go; other atomic operations on it are no race.
 template <class T, class F>
 inline T atomically(const Checked<T> &p, F change) {
-    check_write<sizeof(T)>(p.buffer, p.at, nullptr, true);
+    check_write<sizeof(T), alignof(T)>(p.buffer, p.at, nullptr, true);
     const T old = *p.at;
     *p.at = change(old);
     return old;

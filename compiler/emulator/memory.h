@@ -64,11 +64,11 @@ struct Ref : Place<Ref<T>, T> {
     using Place<Ref<T>, T>::operator=;
     WHET_EMULATOR_INLINE const Ref &operator=(const Ref &other) const { return *this = other.get(); }
     WHET_EMULATOR_INLINE T get() const {
-        check_read<sizeof(T)>(buffer, at);
+        check_read<sizeof(T), alignof(T)>(buffer, at);
         return *at;
     }
     WHET_EMULATOR_INLINE void set(T value) const {
-        check_write<sizeof(T)>(buffer, at, &value);
+        check_write<sizeof(T), alignof(T)>(buffer, at, &value);
         *at = value;
     }
     auto operator&() const;
@@ -94,7 +94,7 @@ struct Checked {
     template <class I>
     WHET_EMULATOR_INLINE decltype(auto) operator[](I index) const {
         if constexpr (std::is_const_v<T>) {
-            check_read<sizeof(T)>(buffer, at + index);
+            check_read<sizeof(T), alignof(T)>(buffer, at + index);
             return std::remove_const_t<T>(at[index]);
         } else {
             return Ref<T>(buffer, at + index);

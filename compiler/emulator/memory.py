@@ -108,10 +108,11 @@ class EmulatedMemory:
 
     def described(self, checks: bool) -> ctypes.Array:
         """All allocations, for a launch."""
-        pieces = [self._pieces[a].described(checks) for a in self._addresses]
+        # A copy: what is allocated here may let the garbage collector free others.
+        pieces = [piece.described(checks) for piece in tuple(self._pieces.values())]
         return (Allocation * len(pieces))(*pieces)
 
     def all_written(self) -> None:
         """Take all memory as written: an unchecked kernel may have done so."""
-        for piece in self._pieces.values():
+        for piece in tuple(self._pieces.values()):
             piece.whole = True

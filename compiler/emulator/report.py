@@ -122,7 +122,7 @@ def _why(r: Report, lines: list[str]) -> tuple[str, str]:
     if fault == "misaligned":
         return (
             f"it {does} {r.element} bytes of {scope} {r.buffer.decode(errors='replace')} at byte "
-            f"{r.index}, which is no multiple of {r.element}",
+            f"{r.index}, whose address is no multiple of {r.count}",
             "move vectors from aligned indices only",
         )
     if fault == "race":

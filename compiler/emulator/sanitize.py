@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from whet.compiler.codegen.llvm.abi import numpy_dtype
 from whet.compiler.emulator.launch_text import read_launch
 from whet.compiler.emulator.options import emulator_options
 from whet.compiler.emulator.run import run_kernel
+from whet.compiler.emulator.unwatched import unwatched
 from whet.compiler.errors import ArgumentError, KernelError
 from whet.compiler.target import Target
 
-_CLOSE = {2: 2e-2, 4: 1e-3, 8: 1e-9}  # bytes of a float -> how far results may be apart
+# Bytes of a float -> how far results may be apart: of each, and of what is usual among them.
+_CLOSE = {2: (2e-2, 2e-2), 4: (1e-3, 1e-4), 8: (1e-9, 1e-11)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +28,13 @@ class Checked:
         kernel: its name.
         orders: the orders of threads.
         compared: how many arrays were compared with a computation without GPU.
+        unwatched: memory of the text whose accesses were computed and not looked at.
     """
 
     kernel: str
     orders: tuple[str | int, ...]
     compared: int = 0
+    unwatched: tuple[str, ...] = ()
 
 
 def orders_of(count: int) -> tuple[str | int, ...]:
@@ -67,7 +72,7 @@ def check_launch(source: str, launch: str, orders: int = 4, seed: int = 0) -> Ch
                 "forwards",
                 "a result may not depend on which thread runs first",
             )
-    return Checked(read.kernel, orders_of(orders))
+    return Checked(read.kernel, orders_of(orders), unwatched=unwatched(source))
 
 
 def check_schedule(
@@ -99,7 +104,7 @@ def check_schedule(
     from whet.compiler.runtime import nd
 
     kernel = driver.build(s, list(args), target, name=name)
-    values = _values(args, dict(sizes or {}), seed)
+    values = values_for(args, dict(sizes or {}), seed, [stage.op for stage in s.stages])
     outputs = [k for k, a in enumerate(args) if _is_output(a)]
     device = nd.device("cuda-emulator")
     results = []
@@ -129,13 +134,47 @@ def _is_output(arg: Any) -> bool:
     return isinstance(arg, te.Tensor) and not isinstance(arg.op, te.PlaceholderOp)
 
 
-def _values(args: Sequence[Any], sizes: dict[str, int], seed: int) -> list[Any]:
-    """An array for each tensor, a number for each variable."""
+def values_for(
+    args: Sequence[Any], sizes: dict[str, int], seed: int, ops: Sequence[Any]
+) -> list[Any]:
+    """An array for each tensor, a number for each variable.
+
+    Args:
+        args: of the schedule.
+        sizes: the values of symbols.
+        seed: of the values.
+        ops: what is computed: whole numbers that may be indices are not negative.
+    """
     rng = np.random.default_rng(seed)
-    return [_of(a, sizes, rng) for a in args]
+    lowest = -8 if all(map(_takes_negative, ops)) else 0
+    return [_of(a, sizes, rng, lowest) for a in args]
 
 
-def _of(arg: Any, sizes: dict[str, int], rng: np.random.Generator) -> Any:
+def _takes_negative(op: Any) -> bool:
+    """Whether an operation neither indexes nor shifts by what it reads."""
+    from whet.compiler import te
+    from whet.compiler.tir import expr as e
+    from whet.compiler.tir.rewrite import post_order_visit
+
+    if isinstance(op, te.PlaceholderOp):
+        return True
+    if not isinstance(op, te.ComputeOp):
+        return False
+    seen: list[Any] = []
+    for body in op.body:
+        post_order_visit(body, seen.append)
+    for n in seen:
+        if isinstance(n, e.Call) and "shift" in str(n.op):
+            return False
+        inner: list[Any] = []
+        for index in n.indices if isinstance(n, e.ProducerLoad) else ():
+            post_order_visit(index, inner.append)
+        if any(isinstance(x, e.ProducerLoad) for x in inner):
+            return False
+    return True
+
+
+def _of(arg: Any, sizes: dict[str, int], rng: np.random.Generator, lowest: int) -> Any:
     from whet.compiler import tir
     from whet.compiler.arith import Analyzer
 
@@ -145,10 +184,18 @@ def _of(arg: Any, sizes: dict[str, int], rng: np.random.Generator) -> Any:
     for extent in arg.shape:
         values = {v: tir.const(_size(v.name, sizes), v.dtype) for v in tir.variables(extent)}
         shape.append(int(Analyzer().simplify(tir.substitute(extent, values))))
-    dtype = np.dtype("uint16" if arg.dtype == "bfloat16" else arg.dtype)
-    if dtype.kind == "f":
-        return rng.standard_normal(shape).astype(dtype)
-    return rng.integers(0, 2 if dtype.kind == "b" else 8, shape).astype(dtype)
+    dtype, limits = numpy_dtype(arg.dtype), getattr(arg.op, "value_range", None)
+    if "float" in arg.dtype:
+        drawn = (
+            rng.standard_normal(shape)
+            if limits is None
+            else rng.uniform(limits[0], limits[1], shape)
+        )
+        return drawn.astype(dtype)
+    low, high = (lowest if dtype.kind == "i" else 0, 1 if dtype.kind == "b" else 7)
+    if limits is not None:
+        low, high = int(limits[0]), int(limits[1])
+    return rng.integers(low, high, shape, endpoint=True).astype(dtype)
 
 
 def _size(name: str, sizes: dict[str, int]) -> int:
@@ -160,11 +207,13 @@ def _size(name: str, sizes: dict[str, int]) -> int:
 
 
 def _close(found: np.ndarray, wanted: np.ndarray) -> bool:
-    if found.dtype.kind != "f":
+    if found.dtype.kind in "iub":
         return bool(np.array_equal(found, wanted))
-    near = _CLOSE[found.dtype.itemsize]
-    scale = float(np.max(np.abs(wanted), initial=1.0, where=np.isfinite(wanted)))
-    return bool(np.allclose(found, wanted, rtol=near, atol=near * scale, equal_nan=True))
+    near, usual = _CLOSE[found.dtype.itemsize]
+    a, b = found.astype("float64"), wanted.astype("float64")
+    sizes = np.abs(b[np.isfinite(b) & (b != 0)])
+    scale = float(np.median(sizes)) if sizes.size else 1.0
+    return bool(np.allclose(a, b, rtol=near, atol=usual * scale, equal_nan=True))
 
 
 def _wrong(name: str, found: np.ndarray, wanted: np.ndarray, order: str | int) -> KernelError:

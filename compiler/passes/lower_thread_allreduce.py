@@ -130,7 +130,7 @@ class _Lowering(Rewriter):
         return self._under(n, n.min, n.extent)
 
     def _under(self, n: s.Stmt, *tests: e.PrimExpr) -> s.Stmt:
-        self.tests.append(set().union(*map(variables, tests)))
+        self.tests.append(set().union(*map(_read_by, tests)))
         out = self.children(n)
         self.tests.pop()
         return out
@@ -166,13 +166,19 @@ class _Lowering(Rewriter):
         stores: list[s.BufferStore] = []
         loads: list[e.BufferLoad] = []
 
+        repeats = False
+
         def visit(n: object) -> None:
+            nonlocal repeats
+            repeats = repeats or isinstance(n, s.For)
             if isinstance(n, s.BufferStore):
                 stores.append(n)
             elif isinstance(n, e.BufferLoad):
                 loads.append(n)
 
         post_order_visit(combine, visit)
+        if repeats:  # virtual threads, each with parts of its own
+            return None
         affine = self.analyzer.affine
         buffers = tuple(dict.fromkeys(x.buffer for x in stores))
         own = affine(stores[0].indices[0])
@@ -187,6 +193,18 @@ class _Lowering(Rewriter):
         if any(x % count for x in parts) or variables(row.to_expr()) & {thread}:
             return None
         return _Tree(thread, count, combine, buffers, own, there, _is_symmetric(combine))
+
+
+def _read_by(test: e.PrimExpr) -> set[e.Var]:
+    """The variables of a condition, and the addresses of what it loads."""
+    found = variables(test)
+
+    def visit(n: object) -> None:
+        if isinstance(n, e.BufferLoad):
+            found.add(n.buffer.data)
+
+    post_order_visit(test, visit)
+    return found
 
 
 def _is_symmetric(combine: s.Stmt) -> bool:

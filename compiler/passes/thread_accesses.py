@@ -39,6 +39,7 @@ class Access:
         text: the index as it is written.
         digits: the index in mixed radix, None where it is none.
         half: the loop for whose next step it stores, where it does.
+        alone: the threads of which only one comes here, and which.
     """
 
     buffer: Buffer
@@ -48,6 +49,7 @@ class Access:
     text: str
     digits: Digits | None
     half: e.Var | None
+    alone: frozenset[tuple[e.Var, int]] = frozenset()
 
     def each_time(self, var: e.Var | None) -> Access:
         """The access in all steps of a loop over ``var``, None for a ``while``."""
@@ -95,6 +97,7 @@ class Accesses:
         self.block: dict[e.Var, int | None] = {}  # variables that tell threads apart -> how many
         self.loops: dict[e.Var, tuple[int, int | None]] = {}  # variable -> begin, steps
         self.varying: set[e.Var] = set()  # other variables that the body defines
+        self.alone: frozenset[tuple[e.Var, int]] = frozenset()  # as an Access has it
         self.offsets: dict[e.Var, int] = {}
         self.half: e.Var | None = None
         self._met: dict[tuple[int, int], bool] = {}
@@ -109,7 +112,8 @@ class Accesses:
                 self.block[n.node] = count
             self.analyzer.bind_loop(n.node, e.IntImm("int32", 0), n.value)
         elif isinstance(n, s.AttrStmt) and n.key == OFFSET and isinstance(n.value, e.IntImm):
-            self.offsets[n.node.data] = n.value.value
+            if _size(n.node) is not None:  # others stand behind all buffers of constant size
+                self.offsets[n.node.data] = n.value.value
         elif isinstance(n, s.AttrStmt) and n.key == SECOND_HALF:
             assert isinstance(n.value, e.Var)
             self.half = n.value
@@ -162,7 +166,8 @@ class Accesses:
         index = at if self.block.keys() <= used else _ANY
         write = isinstance(n, s.BufferStore)
         digits = self._digits(n.indices[0]) if len(n.indices) == 1 else None
-        return Access(n.buffer, index, used, write, at, digits, self.half if write else None)
+        half = self.half if write else None
+        return Access(n.buffer, index, used, write, at, digits, half, self.alone)
 
     # whether two accesses meet
 
@@ -176,8 +181,10 @@ class Accesses:
             return False  # the halves of a double buffer
         if a.write and b.write and a.text == b.text:
             return False  # a stage's steps write an element each
-        if a.buffer.storage_scope == "global" and (a.text == b.text or (a.write and b.write)):
-            return False  # as above; and all who write an element write the same
+        if a.buffer.storage_scope == "global" and a.write and b.write:
+            return False  # all who write an element write the same
+        if a.buffer.storage_scope == "global" and a.text == b.text and self._by_one(a, b):
+            return False
         if a.index == b.index and a.index != _ANY:
             return False
         key = id(a), id(b)
@@ -186,12 +193,17 @@ class Accesses:
             self._kept += [a, b]  # an id is a name while its object lives
         return self._met[key]
 
+    def _by_one(self, a: Access, b: Access) -> bool:
+        """Whether one thread does both, of two accesses at indices that are written the same."""
+        named = (a.used & b.used) | {v for v, _ in a.alone & b.alone}
+        return self.block.keys() <= named
+
     def _overlap(self, a: Buffer, b: Buffer) -> bool:
         """Whether two shared buffers have bytes in common."""
         if a.data not in self.offsets or b.data not in self.offsets:
             return False
         first, second = self.offsets[a.data], self.offsets[b.data]
-        return first < second + _size(b) and second < first + _size(a)
+        return first < second + (_size(b) or 0) and second < first + (_size(a) or 0)
 
     def _one_thread(self, a: Digits | None, b: Digits | None) -> bool:
         """Whether equal indices mean the same thread, or no two indices are equal."""
@@ -278,10 +290,10 @@ def _written(body: s.Stmt) -> set[e.Var]:
     return found
 
 
-def _size(b: Buffer) -> int:
+def _size(b: Buffer) -> int | None:
+    """Its bytes, None where an argument gives them."""
     (count,) = b.get_flattened_buffer().shape
-    assert isinstance(count, e.IntImm)
-    return dt.itemsize(b.dtype) * count.value
+    return dt.itemsize(b.dtype) * count.value if isinstance(count, e.IntImm) else None
 
 
 def _apart(a: Digits, b: Digits) -> bool:

@@ -25,12 +25,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.errors import LowerError
+from whet.compiler.passes.facts import pinned
 from whet.compiler.passes.thread_accesses import Access, Accesses
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import IRModule
-from whet.compiler.tir.rewrite import variables
+from whet.compiler.tir.rewrite import post_order_visit, variables
 
 
 def sync_module(mod: IRModule, target: Target) -> IRModule:
@@ -81,6 +82,7 @@ class _Sync:
     def __init__(self, body: s.Stmt) -> None:
         self.accesses = Accesses(body)
         self.threads: set[e.Var] = set()  # what differs between the threads of a block
+        self.private: set[e.Var] = set()  # memory that each thread has of its own
         self.divergent: list[str] = []
 
     def visit(self, n: s.Stmt) -> _Part:
@@ -95,6 +97,8 @@ class _Sync:
         self.accesses.enter(n)
         if isinstance(n, s.AttrStmt) and n.key == "thread_extent" and "threadIdx" in n.node.name:
             self.threads.add(n.node)
+        if isinstance(n, s.Allocate) and not n.buffer.storage_scope.startswith("shared"):
+            self.private.add(n.buffer.data)
         if isinstance(n, s.LetStmt) and self._differs(n.value):
             self.threads.add(n.var)
         if not hasattr(n, "body"):
@@ -133,8 +137,8 @@ class _Sync:
         body = self.visit(n.body)
         self.accesses.leave(n)
         var = n.var if isinstance(n, s.For) else None
-        begin = [a.each_time(var) for a in body.before]
-        end = [a.each_time(var) for a in body.after]
+        each = {id(a): a.each_time(var) for a in (*body.before, *body.after)}
+        begin, end = [each[id(a)] for a in body.before], [each[id(a)] for a in body.after]
         stmt = body.stmt
         if self._conflict(end, begin):  # the next step meets what this one left
             stmt, body = s.seq(stmt, barrier()), replace(body, barrier=True)
@@ -142,14 +146,20 @@ class _Sync:
         if with_name:
             self.divergent.pop()
         new = n if stmt is n.body else replace(n, body=stmt)
-        return _Part(new, span + begin, span + (end if body.barrier else begin), body.barrier)
+        before, after = span + begin, span + (end if body.barrier else _both(begin, end))
+        # a barrier in a loop counts for nothing where the loop may have no steps
+        return _Part(new, before, after, body.barrier and self._has_steps(n))
 
     def _if(self, n: s.IfThenElse) -> _Part:
         test = self.accesses.of(n, skip=n)
         differs = self._differs(n.condition)
         if differs:
             self.divergent.append(f"`if {self.accesses.printer.expr(n.condition)}`")
+        everyone = self.accesses.alone
+        one = pinned(n.condition, self.accesses.block)
+        self.accesses.alone = everyone | frozenset(one.items())
         then = self.visit(n.then_case)
+        self.accesses.alone = everyone
         other = None if n.else_case is None else self.visit(n.else_case)
         if differs:
             self.divergent.pop()
@@ -160,7 +170,8 @@ class _Sync:
             stmt = s.IfThenElse(n.condition, then.stmt, otherwise, n.likely)
         found = test + [a for c in cases for a in c.before]
         # a barrier in one branch counts for nothing: the other may have been taken
-        return _Part(stmt, found, test + [a for c in cases for a in (*c.before, *c.after)])
+        left = [a for c in cases for a in (c.after if c.barrier else _both(c.before, c.after))]
+        return _Part(stmt, found, test + left)
 
     def _joined(self, parts: list[_Part], stmt: s.Stmt) -> _Part:
         before: list[Access] = []
@@ -186,4 +197,23 @@ class _Sync:
         return found is not None
 
     def _differs(self, node: e.PrimExpr) -> bool:
-        return bool(self.threads & variables(node))
+        """Whether a value may be another one in each thread of a block."""
+        found = bool(self.threads & variables(node))
+
+        def visit(n: object) -> None:
+            nonlocal found
+            found = found or (isinstance(n, e.BufferLoad) and n.buffer.data in self.private)
+
+        if self.private and not found:
+            post_order_visit(node, visit)
+        return found
+
+    def _has_steps(self, n: s.For | s.While) -> bool:
+        """Whether a loop surely has at least one step."""
+        known = self.accesses.analyzer
+        return isinstance(n, s.For) and known.positive(known.affine(n.extent))
+
+
+def _both(first: list[Access], second: list[Access]) -> list[Access]:
+    """The accesses of two lists, each once."""
+    return list({id(a): a for a in (*first, *second)}.values())

@@ -24,13 +24,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError
+from whet.compiler.passes.facts import pinned
+from whet.compiler.passes.thread_overlap import overlapping
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.printer import Printer
-from whet.compiler.tir.rewrite import Rewriter, post_order_visit, replace_buffers, variables
+from whet.compiler.tir.rewrite import TABLE, Rewriter, post_order_visit, replace_buffers, variables
 
 HARDWARE = (
     *("blockIdx.x", "blockIdx.y", "blockIdx.z"),
@@ -99,7 +102,7 @@ def _threads_of(region: s.Stmt) -> Threads:
     for tag in HARDWARE:
         if tag in found:
             threads.variables[tag] = e.Var(tag)
-            threads.extents[tag] = _largest(tag, found[tag])
+            threads.extents[tag] = _at_least_one(region, tag, _largest(tag, found[tag]))
     return threads
 
 
@@ -125,6 +128,21 @@ def _largest(tag: str, extents: list[e.PrimExpr]) -> e.PrimExpr:
     return largest
 
 
+def _at_least_one(region: s.Stmt, tag: str, extent: e.PrimExpr) -> e.PrimExpr:
+    """How many threads there are: a block without any would leave out the work beside its loops."""
+    known = Analyzer()
+    if not tag.startswith("threadIdx") or known.positive(known.affine(extent)):
+        return extent
+    stack: list[s.Stmt] = [region]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, s.BufferStore):
+            return ops.maximum(extent, 1)
+        if not (isinstance(n, s.For) and n.thread == tag):
+            stack.extend(x for x in TABLE[type(n)][0](n) if isinstance(x, s.Stmt))
+    return extent
+
+
 class _Unifier(Rewriter):
     """Replaces loops by threads; keeps book of which threads run the statement at hand."""
 
@@ -136,6 +154,7 @@ class _Unifier(Rewriter):
         self.depth: dict[int, int] = {}  # local buffer -> how many loops stood around it
         #: variable or local buffer -> the variables and the buffers that its value is made of
         self.origin: dict[e.Var | int, set[e.Var | int]] = {}
+        self.spans: dict[e.Var, int | None] = {}  # threads and loops -> how many, where known
         self.chosen: set[e.Var] = set()  # threads of which one was chosen: `if threadIdx.x == 0`
         super().__init__(
             {
@@ -153,20 +172,28 @@ class _Unifier(Rewriter):
         return self.values.get(v, v)
 
     def _loop(self, n: s.For) -> s.Stmt:
-        if n.kind != s.THREAD_BINDING:
-            return self.children(n)
-        if n.thread not in HARDWARE:  # virtual threads that nobody has interleaved
-            return replace(self.children(n), kind=s.UNROLLED, thread="")
+        if not is_thread_loop(n):
+            self.spans[n.var] = _number(n.extent)
+            n = self.children(n)
+            # virtual threads that nobody has interleaved
+            virtual = n.kind == s.THREAD_BINDING
+            return replace(n, kind=s.UNROLLED, thread="") if virtual else n
         _check_reduction(n)
         thread = self.threads.variables[n.thread]
         first = self(n.min)
         self.values[n.var] = ops.add(first, thread)
         extent, body = self(n.extent), n.body
-        if self.text(extent) != self.text(self.threads.extents[n.thread]):
-            body = _guarded(body, ops.compare(e.LT, thread, extent), n.thread)
+        there = self.text(self.threads.extents[n.thread])
+        if self.text(extent) != there:
+            # of `max(n, 1)` threads all have a step, or n is 0: a condition that they share
+            shared = self.text(ops.maximum(extent, 1)) == there
+            body = _guarded(body, ops.compare(e.LT, 0 if shared else thread, extent), n.thread)
+        before = self.spans.get(thread)
+        self.spans[thread] = _number(extent)
         self.active.append(n.thread)
         body = self(body)
         self.active.pop()
+        self.spans[thread] = before
         return body
 
     def _allocate(self, n: s.Allocate) -> s.Stmt:
@@ -212,6 +239,25 @@ class _Unifier(Rewriter):
                 raise _no_order(
                     f"a kernel in which all threads of {tag} write one element of {old.buffer.name}"
                 )
+        if id(new.buffer) in self._sources(new.value) and len(new.indices) == 1:
+            self._check_overlap(new)
+
+    def _check_overlap(self, n: s.BufferStore) -> None:
+        """Refuse threads whose sums have elements in common."""
+        tags = self._sharing(n.buffer, dict.fromkeys(self.active))
+        threads = {self.threads.variables[t] for t in tags if not self._single(t)} - self.chosen
+        index = n.indices[0].base if isinstance(n.indices[0], e.Ramp) else n.indices[0]
+        found = overlapping(index, self.spans, threads)
+        if found is not None:
+            name = n.buffer.name
+            raise LowerError(
+                f"a kernel in which each step of the loop bound to {found.name} sums into its part "
+                f"of {name}",
+                f"the parts overlap: at {name}[{self.text(index)}] several threads would add to "
+                "one element at the same time",
+                f"leave {name} out of the arguments, so that each has its own; compute it at the "
+                f'root; or sum into s.cache_write({name}, "local"), which is stored once',
+            )
 
     def _let(self, n: s.LetStmt) -> s.Stmt:
         value = self(n.value)
@@ -222,26 +268,25 @@ class _Unifier(Rewriter):
     def _if(self, n: s.IfThenElse) -> s.Stmt:
         condition = self(n.condition)
         before = self.chosen
-        self.chosen = before | self._pinned(condition)
+        spans = dict(self.spans)
+        self.chosen = before | pinned(condition, set(self.threads.variables.values())).keys()
+        self._narrow(condition)
         then = self(n.then_case)
-        self.chosen = before
+        self.chosen, self.spans = before, spans
         other = None if n.else_case is None else self(n.else_case)
         if condition is n.condition and then is n.then_case and other is n.else_case:
             return n
         return s.IfThenElse(condition, then, other, n.likely)
 
-    def _pinned(self, condition: e.PrimExpr) -> set[e.Var]:
-        """The threads of which a condition lets one through."""
+    def _narrow(self, condition: e.PrimExpr) -> None:
+        """Learn of ``threadIdx.x < 11`` how many threads come further."""
         if isinstance(condition, e.And):
-            return self._pinned(condition.a) | self._pinned(condition.b)
-        threads = set(self.threads.variables.values())
-        if isinstance(condition, e.LT) and _is(condition.b, 1) and condition.a in threads:
-            return {condition.a}  # type: ignore[arg-type]
-        if isinstance(condition, e.EQ):
-            for one, other in ((condition.a, condition.b), (condition.b, condition.a)):
-                if isinstance(one, e.Var) and one in threads and isinstance(other, e.IntImm):
-                    return {one}
-        return set()
+            self._narrow(condition.a)
+            self._narrow(condition.b)
+        elif isinstance(condition, e.LT) and condition.a in self.spans:
+            known, least = self.spans[condition.a], _number(condition.b)  # type: ignore[index]
+            if least is not None:
+                self.spans[condition.a] = least if known is None else min(known, least)  # type: ignore[index]
 
     def _sources(self, value: e.PrimExpr) -> set[e.Var | int]:
         """The variables and the buffers that a value is made of, by way of others, too."""
@@ -297,6 +342,10 @@ def check_reductions(body: s.Stmt) -> None:
 def _check_reduction(n: s.For) -> None:
     if n.annotations.get("reduction") and not _is(n.extent, 1):
         raise _no_order(f"a kernel in which {n.var.name}, a reduction axis, is bound to {n.thread}")
+
+
+def _number(n: e.PrimExpr) -> int | None:
+    return n.value if isinstance(n, e.IntImm) else None
 
 
 def _is(n: e.PrimExpr, value: int) -> bool:

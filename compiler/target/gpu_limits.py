@@ -62,6 +62,8 @@ _LIMITS: dict[int, GpuLimits] = {
     120: _row(99, 100, 1536, 24),
     121: _row(99, 100, 1536, 24),
 }
+#: the most shared memory that a block has on any of them
+MOST_SHARED_BYTES = max(x.shared_bytes for x in _LIMITS.values())
 #: what every one has: for an architecture that is not in the table
 LEAST = _row(48, 64, 1024, 16)
 

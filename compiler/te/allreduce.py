@@ -92,7 +92,7 @@ def parts(bounds: Bounds, stage: Stage, first_reduce: int) -> Parts | None:
     loops = []
     for leaf, tag in bound:
         extent = b.lengths.get(leaf) or b.extents[leaf]
-        if not extent.is_const:
+        if not extent.is_const or extent.const == 0:
             return None
         loops.append((leaf, tag, extent.const))
     outer = _outer(bounds, stage, stage.leaf_iter_vars[:first_reduce], tag_of)

@@ -4,6 +4,7 @@ import copy
 import pickle
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,9 +12,12 @@ from device_programs import SM_80, added, bound, doubled_twice, scaled
 
 import whet
 from whet import te
+from whet.compiler.emulator.driver import EmulatedStream
 from whet.compiler.errors import ArgumentError, ArtifactError, KernelError
 from whet.compiler.runtime.artifact import Artifact
+from whet.compiler.runtime.gpu.exchange import taken_array
 from whet.compiler.runtime.gpu.module import CudaModule
+from whet.compiler.runtime.gpu.pycuda_objects import PycudaKernel
 from whet.compiler.runtime.gpu.workspace import Workspace, workspace_of
 from whet.compiler.runtime.module import Module
 
@@ -85,6 +89,21 @@ def test_symbols_follow_the_arrays_of_each_call():
         np.testing.assert_array_equal(c.numpy(), doubled[::-1] + doubled)
     with pytest.raises(ArgumentError, match=r"C\.shape\[0\] is 6, expected 7 \(n, where n = 7\)"):
         f(on_device(numbers(0, 7)), poisoned(6))
+
+
+def test_a_number_that_only_shapes_name_is_checked_in_each_call():
+    n = te.var("n")
+    A, r = te.placeholder((n, 64), name="A"), te.reduce_axis((0, n), name="r")
+    B = te.compute((64,), lambda j: te.sum(A[r, j], axis=r), name="B")
+    s = te.create_schedule(B.op)
+    bound(s, B)
+    f, a, b = whet.build(s, [n, A, B], SM_80), numbers(0, (10, 64)), poisoned(64)
+    for _ in range(2):
+        f(10, on_device(a), b)
+        np.testing.assert_array_equal(b.numpy(), a.sum(axis=0))
+    for wrong in (1000, 9):
+        with pytest.raises(ArgumentError, match=rf"A\.shape\[0\] is 10, expected {wrong}"):
+            f(wrong, on_device(a), b)
 
 
 def test_nothing_is_launched_for_no_elements():
@@ -321,15 +340,58 @@ class Few:
 def test_a_workspace_reuses_blocks_of_a_stream_and_frees_idle_ones():
     context = Few()
     workspace = Workspace(context)
-    first = workspace.take(100, 7)
-    workspace.give_back(first, 100, 7)
-    assert workspace.take(100, 8) != first  # another stream may still be reading
-    assert workspace.take(100, 7) == first and context.discarded == [(first, 100)]
+    one, other = EmulatedStream(context), EmulatedStream(context)
+    assert one.handle == other.handle  # as of a stream that took the place of one that went
+    first = workspace.take(100, one)
+    workspace.give_back(first, 100, one)
+    assert workspace.take(100, other) != first  # another stream may still be reading
+    assert workspace.take(100, one) == first and context.discarded == [(first, 100)]
     for address in sorted(context.held):
-        workspace.give_back(address, 100, 7)
-    more = workspace.take(300, 7)  # there is room only after the idle ones are freed
+        workspace.give_back(address, 100, one)
+    more = workspace.take(300, one)  # there is room only after the idle ones are freed
     assert context.held == {more}
-    workspace.give_back(more, 300, 7)
+    workspace.give_back(more, 300, one)
     assert context.held == {more}
-    workspace.give_back(workspace.take(10, 7), 10, 7)
+    workspace.give_back(workspace.take(10, one), 10, one)
     assert more not in context.held and len(context.held) == 1  # 310 bytes are too many
+
+
+class Interface:
+    """Somebody's array, its strides in bytes."""
+
+    def __init__(self, shape, strides):
+        data = (1 << 20, False)
+        self.__cuda_array_interface__ = {
+            "shape": shape, "typestr": "<f4", "data": data, "strides": strides, "version": 3
+        }  # fmt: skip
+
+
+def test_elements_before_the_first_one_are_refused():
+    with pytest.raises(ArgumentError, match=r"strides of \(16, -4\) bytes\s+copy it"):
+        taken_array(Interface((3, 4), (16, -4)), DEVICE)
+    assert taken_array(Interface((3, 1), (16, -4)), DEVICE).span_bytes == 36
+
+
+def test_a_kernel_keeps_the_most_shared_memory_that_was_asked_for():
+    """Launches of several threads ask for it one after the other, in any order."""
+
+    class Function:
+        def __init__(self):
+            self.asked = []
+
+        def _launch_kernel(self, *given):
+            raise NotImplementedError
+
+        def set_attribute(self, which, value):
+            self.asked.append(value)
+
+    attributes = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
+    context = SimpleNamespace(
+        drv=SimpleNamespace(function_attribute=attributes),
+        properties=SimpleNamespace(shared_bytes=49152),
+        usable=False,
+    )
+    kernel = PycudaKernel(SimpleNamespace(context=context), Function(), "f")
+    for nbytes in (100000, 60000, 120000):
+        kernel.allow(nbytes)
+    assert kernel.held.asked == [100000, 120000] and kernel.shared_bytes == 120000

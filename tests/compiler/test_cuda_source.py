@@ -250,6 +250,40 @@ def test_indices_of_large_arrays_have_64_bits():
     assert "WHET_EXTENT(A, 4294967296LL);" in lines
 
 
+@pytest.mark.parametrize(
+    ("n", "split", "kind"),
+    [
+        (2**31 - 2**19, 256, "long long"),  # a last tile may go beyond
+        (2**30, 256, "int"),
+        (2**30 + 2**29, 5 * 2**28, "long long"),  # two tiles are more than 2**31
+    ],
+)
+def test_indices_of_a_last_tile_that_goes_beyond_have_64_bits(n, split, kind):
+    A = te.placeholder((n,), "int8", name="A")
+    B = te.compute((n,), lambda i: A[i], name="B")
+    s = te.create_schedule(B.op)
+    o, i = s[B].split(B.op.axis[0], split)
+    s[B].bind(o, axis("blockIdx.y"))
+    o, i = s[B].split(i, 128)
+    s[B].bind(o, axis("blockIdx.x"))
+    s[B].bind(i, axis("threadIdx.x"))
+    if split == 256:
+        s = te.create_schedule(B.op)
+        o, i = s[B].split(B.op.axis[0], split)
+        s[B].bind(o, axis("blockIdx.x"))
+        s[B].bind(i, axis("threadIdx.x"))
+    assert f"const {kind} bx = blockIdx.x;" in text(s, [A, B])
+
+
+def test_constant_arrays_are_aligned_for_vectors():
+    K, B = tir.decl_buffer((8,), name="K"), tir.decl_buffer((8,), name="B")
+    v = tir.Var("v")
+    wide = tir.BufferStore(B, tir.BufferLoad(K, (v,), "float32"), (v,))
+    loop = tir.For(v, ops.const(0), ops.const(8), "thread_binding", wide, {}, "threadIdx.x")
+    func = tir.PrimFunc((B,), tir.AllocateConst(K, np.arange(8, dtype="float32"), loop))
+    assert "const __align__(16) float " in whet.build(func, target="cuda").get_source("cuda")
+
+
 def test_what_generate_hands_over():
     artifact = generate(cuda(*elementwise()), Target("cuda"))
     assert artifact.object == b""

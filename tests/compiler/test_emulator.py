@@ -362,8 +362,13 @@ def test_a_launch_that_no_device_takes():
     text = body("B[0] = 0;", "float *B")
     with pytest.raises(KernelError, match="2048 threads in a block, at most 1024"):
         run(text, 1, (64, 32), np.zeros(4, "f4"))
-    with pytest.raises(KernelError, match="200000 bytes of shared memory"):
-        run(text, 1, 1, np.zeros(4, "f4"), shared=200000)
+    with pytest.raises(KernelError, match="250000 bytes of shared memory"):
+        run(text, 1, 1, np.zeros(4, "f4"), shared=250000)
+
+
+def test_a_block_has_the_shared_memory_of_the_largest_architecture():
+    text = body("WHET_SHARED_BUFFER(float, S, 232444, 1); S[0] = 3; B[0] = S[0];", "float *B")
+    assert run(text, 1, 1, np.zeros(1, "f4"), shared=227 * 1024)[0][0] == 3
 
 
 def test_an_order_that_is_none():

@@ -8,6 +8,7 @@ from whet.compiler import te
 from whet.compiler.codegen.cuda.prelude import NAMES
 from whet.compiler.emulator import EmulatorError, emulator_options
 from whet.compiler.emulator.driver import PROPERTIES, driver
+from whet.compiler.emulator.memory import EmulatedMemory, _Piece
 from whet.compiler.emulator.run import Unwritten, run_kernel
 from whet.compiler.errors import (
     ArgumentError,
@@ -145,6 +146,21 @@ def test_the_emulator_has_all_names_of_the_prelude():
             given = [np.ones(32, "f2"), Unwritten((32, 2)), 32]
             _, b = run_kernel(text, "f", 1, 32, given, 64)
         np.testing.assert_array_equal(b, np.repeat([[5, 1]], 32, axis=0))
+
+
+def test_memory_that_is_freed_while_a_launch_is_described(monkeypatch):
+    """As the garbage collector does, whenever something is allocated."""
+    memory = EmulatedMemory(1 << 20)
+    held = [memory.alloc(64) for _ in range(3)]
+    described = _Piece.described
+
+    def described_and_freed(piece, checks):
+        if held[0] in memory._pieces:
+            memory.free(held[0])
+        return described(piece, checks)
+
+    monkeypatch.setattr(_Piece, "described", described_and_freed)
+    assert {a.address for a in memory.described(True)} >= set(held[1:])
 
 
 # schedules

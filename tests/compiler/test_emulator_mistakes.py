@@ -214,3 +214,91 @@ def test_threads_that_wait_for_lanes_that_never_come():
     with pytest.raises(EmulatorError, match="waits at the warp's barrier at line 3") as caught:
         run_kernel(text, None, 1, 32, [Unwritten((32,))])
     assert caught.value.fault == "missing threads at a barrier"
+
+
+SHUFFLE = """
+extern "C" __global__ void f(WHET_GLOBAL(float) B) {
+    WHET_SHARED_BUFFER(float, S, 0, 32);
+    const int tx = threadIdx.x;
+    S[tx] = tx;
+    BARRIER
+    B[tx] = S[tx ^ 1];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "barrier, fine",
+    [
+        ("float y = __shfl_xor_sync(~0u, S[tx], 1);", False),
+        ("int y = __ballot_sync(~0u, tx < 5);", False),
+        ("float y = __shfl_xor_sync(~0u, S[tx], 1); __syncwarp();", True),
+        ("__syncwarp(3u << (tx & ~1));", True),  # each pair by itself
+        ("__syncwarp(0x55555555u << (tx & 1));", False),  # the even lanes, and the odd ones
+        ("__syncwarp(1u << tx | 1u << (tx ^ 3));", False),
+        # by way of a third lane
+        ("__syncwarp(1u << tx | 1u << (tx ^ 2)); __syncwarp(1u << tx | 1u << (tx ^ 3));", True),
+    ],
+)
+@pytest.mark.parametrize("order", ["forwards", "backwards", 3])
+def test_what_orders_the_lanes_of_a_warp(barrier, fine, order):
+    text = SHUFFLE.replace("BARRIER", barrier)
+    with emulator_options(order=order):
+        if fine:
+            (b,) = run_kernel(text, None, 1, 32, [Unwritten((32,))], 128)
+            np.testing.assert_array_equal(b, np.arange(32) ^ 1)
+            return
+        with pytest.raises(EmulatorError, match=r"a race: it (reads|writes) shared S"):
+            run_kernel(text, None, 1, 32, [Unwritten((32,))], 128)
+
+
+def test_what_another_buffer_left_in_the_arena_counts_as_unwritten():
+    text = """
+    extern "C" __global__ void f(WHET_GLOBAL(float) B) {
+        WHET_SHARED_BUFFER(float, S, 0, 32);
+        WHET_SHARED_BUFFER(float, U, 0, 32);
+        S[threadIdx.x] = 1.0f;
+        __syncthreads();
+        if (threadIdx.x < FIRST) U[threadIdx.x] = 2.0f;
+        __syncthreads();
+        B[threadIdx.x] = U[31 - threadIdx.x];
+    }
+    """
+    (b,) = run_kernel(text.replace("FIRST", "32"), None, 1, 32, [Unwritten((32,))], 128)
+    assert (b == 2).all()
+    with pytest.raises(EmulatorError, match=r"reads shared U\[31\], which nothing has written"):
+        run_kernel(text.replace("FIRST", "31"), None, 1, 32, [Unwritten((32,))], 128)
+
+
+def test_one_arena_by_two_names_is_one_buffer():
+    text = """
+    __device__ float last(int n) {
+        extern __shared__ float t[];
+        return t[n - 1];
+    }
+    __global__ void f(float *B) {
+        extern __shared__ float s[];
+        s[threadIdx.x] = threadIdx.x;
+        __syncthreads();
+        B[threadIdx.x] = last(32);
+    }
+    """
+    (b,) = run_kernel(text, None, 1, 32, [Unwritten((32,))], 128)
+    assert (b == 31).all()
+
+
+@pytest.mark.parametrize(
+    "line, does",
+    [
+        ("float4 v = *(const float4 *)(A + 1); B[0] = v.x;", "reads 16 bytes of global A"),
+        ("*reinterpret_cast<float2 *>(B + 1) = make_float2(1, 2);", "writes 8 bytes of global B"),
+        ("atomicAdd((unsigned long long *)(B + 1), 1ull);", "writes 8 bytes of global B"),
+    ],
+)
+def test_a_misaligned_vector_by_a_cast(line, does):
+    text = f"__global__ void f(const float *A, float *B) {{ {line} }}"
+    given = [np.zeros(16, "f4"), np.zeros(16, "f4")]
+    with pytest.raises(EmulatorError, match=does + " at byte 4, whose address is no") as caught:
+        run_kernel(text, None, 1, 1, given)
+    assert caught.value.fault == "misaligned"
+    run_kernel(text.replace(" + 1)", " + 4)"), None, 1, 1, given)

@@ -147,3 +147,85 @@ def test_the_error_names_what_would_have_to_wait():
     words = r"S\[threadIdx_x\] is written, and S\[7 - threadIdx_x\] is read"
     with pytest.raises(LowerError, match=words):
         thread_sync(kernel(body))
+
+
+# what one thread stores for all
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "count"),
+    [
+        (lambda x: tir.IfThenElse(T.equal(0), x), lambda x: x, 1),
+        (lambda x: tir.IfThenElse(T.equal(0), x), lambda x: tir.IfThenElse(T < 1, x), 0),
+        (lambda x: x, lambda x: x, 1),
+    ],
+)
+def test_a_thread_that_reads_an_element_of_all_threads_waits_for_who_wrote_it(first, second, count):
+    body = seq(first(store(A, 1.0, 3)), second(store(B, load(A, 3), T)))
+    assert text(body).count("tvm_storage_sync") == count
+
+
+def test_one_of_several_threads_that_store_does_not_wait_for_another():
+    one = tir.IfThenElse(T.equal(0), store(A, 1.0, 3))
+    other = tir.IfThenElse(T.equal(1), store(B, load(A, 3), 0))
+    with pytest.raises(LowerError, match="not all threads come by"):
+        thread_sync(kernel(tir.IfThenElse(T < 4, seq(one, other))))
+
+
+# loops and conditions that leave barriers out
+
+
+def exchange():
+    """T and U are what S is, turned around twice."""
+    other, last = (tir.decl_buffer(8, name=x, scope="shared") for x in "TU")
+    turned = seq(
+        store(S, load(A, T), T), store(other, load(S, 7 - T), T), store(last, load(other, 7 - T), T)
+    )
+    return other, last, turned
+
+
+def test_what_a_condition_in_a_loop_leaves_behind_its_barriers_is_waited_for():
+    other, last, turned = exchange()
+    inside = loop("k", 4, lambda k: tir.IfThenElse(k.equal(3), turned))
+    body = seq(inside, store(B, load(last, 7 - T), T))
+    lines = text(tir.Allocate(other, tir.Allocate(last, body)))
+    after = lines[lines.index("U[threadIdx_x] =") :]
+    assert "tvm_storage_sync" in after[: after.index("B[threadIdx_x] =")]
+
+
+@pytest.mark.parametrize(("steps", "count"), [(4, 2), (tir.SizeVar("n", "int32"), 3)])
+def test_a_loop_that_may_have_no_steps_is_no_barrier(steps, count):
+    other = tir.decl_buffer(8, name="T", scope="shared")
+    body = seq(
+        store(other, load(A, T), T),
+        loop("k", steps, reversed_copy),
+        store(B, load(other, 7 - T), T),
+    )
+    assert text(tir.Allocate(other, body)).count("tvm_storage_sync") == count
+
+
+@pytest.mark.parametrize("kind", ["if", "while"])
+def test_a_condition_on_a_threads_own_memory_differs_between_threads(kind):
+    own = tir.decl_buffer(1, name="own", scope="local")
+    condition = load(own, 0) > 0.0
+    inside = reversed_copy(ops.const(0))
+    if kind == "if":
+        body = tir.IfThenElse(condition, inside)
+    else:
+        body = tir.While(condition, inside)
+    body = tir.Allocate(own, seq(store(own, load(A, T), 0), body))
+    with pytest.raises(LowerError, match="not all threads come by"):
+        thread_sync(kernel(body))
+    # what lies in shared memory is the same for all
+    shared = tir.decl_buffer(1, name="shared", scope="shared")
+    body = tir.Allocate(shared, tir.IfThenElse(load(shared, 0) > 0.0, inside))
+    assert text(body).count("tvm_storage_sync") == 1
+
+
+def test_a_buffer_of_symbolic_size_shares_bytes_with_none():
+    other = tir.decl_buffer(tir.SizeVar("n", "int32"), name="V", scope="shared")
+    body = seq(store(S, load(A, T), T), store(other, load(B, T), T))
+    for b, offset in ((other, 32), (S, 0)):
+        body = tir.AttrStmt(b, "shared_offset", ops.const(offset), tir.Allocate(b, body))
+    body = tir.AttrStmt(T, "thread_extent", ops.const(8), body)
+    assert thread_sync(body) is body

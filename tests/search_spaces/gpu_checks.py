@@ -13,12 +13,16 @@ from cpu_gemm_checks import after
 from named_cases import CASES
 
 import whet
+from whet.compiler.codegen.cuda import nvrtc
 from whet.compiler.emulator import emulator_options
 from whet.search_spaces.cpu.arguments import each
 from whet.search_spaces.template import instantiate
 from whet.search_spaces.values import Config
 
 TARGET = "cuda -arch=sm_90"
+ARCHITECTURES = ("sm_80", "sm_90")
+COMPILED = 3
+"""Of so many kernels, NVIDIA's compiler compiles one, by its text; --gpu-full: all."""
 _NEAR = {"float16": 4e-3, "float32": 2e-5, "float64": 1e-10, "int32": 0}
 
 
@@ -88,12 +92,27 @@ def configs_of(case: Case, count: int, only: dict[str, Any] | None = None) -> li
     return found[: count + 1]
 
 
-def check(case: Case, config: Config, device: str = "cuda-emulator") -> None:
-    """Compare a kernel with numpy; outputs are poisoned.
+def compiles(source: str, full: bool) -> bool:
+    """Let NVIDIA's compiler, where it is installed, compile a text; whether it did.
+
+    Args:
+        full: every text, not a sample by their contents.
+    """
+    chosen = full or zlib.crc32(source.encode()) % COMPILED == 0
+    if not chosen or not nvrtc.available():
+        return False
+    for arch in ARCHITECTURES:
+        assert len(nvrtc.compile_cubin(source, arch).resources) == source.count("__global__")
+    return True
+
+
+def check(case: Case, config: Config, device: str = "cuda-emulator", full: bool = False) -> None:
+    """Compare a kernel with numpy, outputs poisoned; for a GPU, it compiles, too.
 
     Args:
         device: where it runs; ``"cpu"``: its threads one after the other, which any schedule with
             right indices survives.
+        full: whether NVIDIA's compiler gets the text in any case.
     """
     task = whet.create_task(case.name, args=case.args, target=TARGET)
     with task.target:
@@ -106,6 +125,7 @@ def check(case: Case, config: Config, device: str = "cuda-emulator") -> None:
     if device == "cpu":
         f(*given, out)
     else:
+        compiles(f.get_source("cuda"), full)
         where = whet.device(device)
         held = [whet.nd.array(x, where) for x in (*given, out)]
         with emulator_options(checks=True, order="backwards"):

@@ -37,8 +37,9 @@ EVERY = {**CASES, **{f"depthwise {k}": c for k, c in DEPTHWISE.items()}}
 
 @pytest.mark.gpu_matrix(4)
 @pytest.mark.parametrize("which", EVERY)
-def test_in_the_emulator(which):
-    check(EVERY[which], configs_of(EVERY[which], 1)[-1])
+def test_in_the_emulator(which, gpu_full):
+    for config in configs_of(EVERY[which], 1):
+        check(EVERY[which], config, full=gpu_full)
 
 
 @pytest.mark.gpu_matrix(6)
@@ -51,9 +52,9 @@ def test_step_by_step(which):
 @pytest.mark.gpu_matrix(2)
 @pytest.mark.parametrize("algorithm", ("implicit", "direct"))
 @pytest.mark.parametrize("which", ("nchw 3x3", "nhwc 3x3", "nchw groups", "nhwc many channels"))
-def test_each_algorithm_in_the_emulator(which, algorithm):
+def test_each_algorithm_in_the_emulator(which, algorithm, gpu_full):
     config = configs_of(CASES[which], 2, {"algorithm": algorithm})[-1]
-    check(CASES[which], config)
+    check(CASES[which], config, full=gpu_full)
 
 
 def test_knobs_that_an_algorithm_does_not_read_have_one_choice():

@@ -31,8 +31,9 @@ EVERY = {**CASES, **HALVES}
 
 @pytest.mark.gpu_matrix(6)
 @pytest.mark.parametrize("which", EVERY)
-def test_in_the_emulator(which):
-    check(EVERY[which], configs_of(EVERY[which], 1)[-1])
+def test_in_the_emulator(which, gpu_full):
+    for config in configs_of(EVERY[which], 1):
+        check(EVERY[which], config, full=gpu_full)
 
 
 @pytest.mark.gpu_matrix(14)

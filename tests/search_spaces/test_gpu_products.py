@@ -31,8 +31,9 @@ CASES = {
 
 @pytest.mark.gpu_matrix(4)
 @pytest.mark.parametrize("which", CASES)
-def test_in_the_emulator(which):
-    check(CASES[which], configs_of(CASES[which], 1)[-1])
+def test_in_the_emulator(which, gpu_full):
+    for config in configs_of(CASES[which], 1):
+        check(CASES[which], config, full=gpu_full)
 
 
 @pytest.mark.gpu_matrix(8)
@@ -43,10 +44,10 @@ def test_step_by_step(which):
 
 
 @pytest.mark.parametrize("double", (False, True))
-def test_parts_of_a_sum_are_added_by_a_second_kernel(double):
+def test_parts_of_a_sum_are_added_by_a_second_kernel(double, gpu_full):
     case = CASES["long"]
     (config, *_) = configs_of(case, 8, {"split_k": 2, "double_buffer": double})
-    check(case, config)
+    check(case, config, full=gpu_full)
 
 
 def test_no_product_at_all():

@@ -1,5 +1,6 @@
 """Default configs of templates for GPUs: NVIDIA's compiler gives them registers without spills."""
 
+import gpu_checks
 import pytest
 
 import whet
@@ -36,3 +37,13 @@ def test_no_spills(which, arch):
     text = whet.build(s, tensors, task.target).get_source("cuda")
     for kernel, used in nvrtc.compile_cubin(text, arch).resources.items():
         assert used.spill_stores == used.spill_loads == 0, (kernel, used)
+
+
+def test_what_the_compiler_refuses_fails_a_check(monkeypatch):
+    with pytest.raises(nvrtc.NvrtcError, match="stray"):
+        gpu_checks.compiles("stray", full=True)
+    good = 'extern "C" __global__ void k(WHET_GLOBAL(int) A) { A[0] = 1; }'
+    monkeypatch.setattr(gpu_checks, "COMPILED", 1 << 40)
+    assert gpu_checks.compiles(good, full=True) and not gpu_checks.compiles(good, full=False)
+    monkeypatch.setattr(gpu_checks, "COMPILED", 1)
+    assert gpu_checks.compiles(good, full=False)

@@ -1,11 +1,10 @@
-"""`benchmarks/gpu_kernels` and `scripts/gpu_check`: works, goals, checks, and what they say."""
+"""`benchmarks/gpu_kernels` for a GPU: its works, its goals, and what they come to."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
+import re
 import sys
 from pathlib import Path
 
@@ -40,14 +39,21 @@ def run(folders):
     return module
 
 
-def row(ours: float, torch: float = 0.0, triton: float = 0.0, stream: float = 1e-9) -> Comparison:
+def row(
+    ours: float,
+    torch: float = 0.0,
+    triton: float = 0.0,
+    stream: float = 1e-9,
+    left_out: tuple[str, ...] = (),
+) -> Comparison:
     """A work on a GPU."""
     samples = {"tuned": Sample((ours,))}
     samples |= {"torch NCHW": Sample((torch,))} if torch else {}
     samples |= {"triton": Sample((triton,))} if triton else {}
     return Comparison(
-        "w", 100, 1, 1, 1, samples, ("tuned",), frozenset(), (100.0,), (stream,), {}, (), "GPU"
-    )
+        "w", 100, 1, 1, 1, samples, ("tuned",), frozenset(), (100.0,), (stream,), {}, left_out,
+        "GPU",
+    )  # fmt: skip
 
 
 def test_works_are_what_they_say():
@@ -85,10 +91,11 @@ def test_cases_are_arguments_of_templates():
     assert cases("cumsum", "float32", large=True) == []
 
 
-def verdicts(rows):
+def verdicts(rows, absent=None):
     from goals import judge
 
-    return {v.what: (round(v.measured, 3), v.least, v.reached) for v in judge(rows)}
+    return {v.what: (v.measured and round(v.measured, 3), v.least, v.reached)
+            for v in judge(rows, absent)}  # fmt: skip
 
 
 def test_goals_follow_the_figures():
@@ -98,14 +105,73 @@ def test_goals_follow_the_figures():
     assert list(verdicts({"resnet50": some}).values()) == [
         (0.982, 0.8, True), (0.7, 0.8, False), (19, 20, False),
     ]  # fmt: skip
-    found = verdicts({"memory": {"softmax": row(2.0, 5.0, 1.9, stream=1.9), "sum": row(4.0)}})
+    found = verdicts({"memory": {"softmax": row(2.0, 5.0, 1.9, stream=1.9)}})
     assert found == {
         "softmax: share of the copy bandwidth": (0.95, 0.9, True),
         "softmax: against Triton": (0.95, 1.0, False),
-        "sum: share of the copy bandwidth": (0.0, 0.9, False),
     }
-    assert verdicts({"matmul": {"4096x4096x4096": row(1.0)}, "resnet50": {"c": row(1.0)}}) == {}
     assert verdicts({"mobilenet_v2": {"d": row(1.0, 9.0)}}) == {}
+
+
+def test_a_goal_without_its_peer_is_not_judged():
+    from goals import judge
+
+    missing = ("torch: PyTorch is not installed: pip install it",)
+    rows = {
+        "matmul": {"4096x4096x4096": row(1.0, left_out=missing)},
+        "resnet50": {f"c{k}": row(1.0, left_out=missing) for k in range(20)},
+        "memory": {"sum": row(4.0), "add": row(1.0, stream=1.0)},
+    }
+    goals = judge(rows)
+    assert len(goals) == 8 and sum(v.reached for v in goals) == 1
+    assert {v.what: v.measured for v in goals if v.measured is not None} == {
+        "sum: share of the copy bandwidth": pytest.approx(0, abs=1e-6),
+        "add: share of the copy bandwidth": 1.0,
+    }
+    text = [str(v) for v in goals]
+    assert re.match(r"not judged .*cuBLAS: torch: PyTorch is not installed", text[0])
+    assert "0 of 20 convolutions timed beside cuDNN; torch: PyTorch is not installed" in text[1]
+    assert "sum: against Triton: triton was no peer" in text[5]
+    assert "| not judged: torch: PyTorch is not" in goals[0].markdown()
+    assert json.loads(json.dumps([v.measured for v in goals]))[0] is None
+
+
+def test_works_without_figures_show_in_the_goals():
+    from goals import judge
+
+    late = dict.fromkeys((f"c{k}" for k in range(3, 20)), "no time was left")
+    fast = {f"c{k}": row(1.0, 1.0) for k in range(3)}
+    goals = judge({"resnet50": fast}, {"resnet50": late})
+    assert [v.measured for v in goals] == [None] * 3 and not any(v.reached for v in goals)
+    assert all("3 of 20 convolutions timed beside cuDNN" in str(v) for v in goals)
+    assert "theirs is 1.000" in str(goals[0])
+    slow = judge({"resnet50": {**fast, "c0": row(1.0, 0.5)}}, {"resnet50": late})
+    assert [v.measured for v in slow] == [None, 0.5, 2] and not any(v.reached for v in slow)
+    absent = {"matmul": {"4096x4096x4096": "it failed"}, "memory": {"sum": "no time was left"}}
+    assert [str(v).split(": ", 1)[1] for v in judge({}, absent)] == [
+        "against cuBLAS: it failed",
+        "share of the copy bandwidth: no time was left",
+        "against Triton: no time was left",
+    ]
+
+
+def test_short_of_a_goal_is_no_pass():
+    from check import judged
+    from check_report import Failed, Short
+    from goals import judge
+
+    rows = {"matmul": {"4096x4096x4096": row(1.0, 0.9)}, "memory": {"sum": row(1.0, stream=0.5)}}
+    lines = [f"  {v}" for v in judge(rows)]
+    assert judged(lines[0]) == "1 of 1 goals reached, by default configs (not tuned)"
+    said = r"1 of 3 goals reached, by default configs \(not tuned\); 1 not reached; 1 not judged"
+    with pytest.raises(Short, match=said + "; no time for 2 works$"):
+        judged("\n".join([*lines, "no time for memory: add", "  no time for memory: max"]))
+    with pytest.raises(Short, match=r"0 of 1 goals reached.*; 1 not judged"):
+        judged(lines[2])
+    with pytest.raises(Failed, match="1 works failed; 1 of 3"):
+        judged("\n".join([*lines, "  FAILED      memory: max"]))
+    with pytest.raises(Failed, match="0 of 0 goals"):
+        judged("nothing")
 
 
 def test_a_failed_work_is_a_line_and_time_runs_out(run, monkeypatch, capsys):
@@ -122,9 +188,13 @@ def test_a_failed_work_is_a_line_and_time_runs_out(run, monkeypatch, capsys):
     assert "FAILED: sum: it is wrong" in capsys.readouterr().out
     results.averages()
     assert "memory: geomean 0.900 x triton's fastest way" in results.lines
+    assert run.absent(results) == {"memory": dict.fromkeys(
+        ("sum 16384x8192 axis 1", "sum 16384x8192 axis 0"), "it failed")}  # fmt: skip
     late = run.Results()
     run.measure_all(late, whet.cpu(0), run.parsed(["--short", "--minutes", "-1"]))
     assert not late.rows and len(late.skipped) == 28 and late.to_json()["skipped"] == late.skipped
+    goals = run.judge(late.rows, run.absent(late))
+    assert len(goals) == 18 and not any(v.reached or v.measured is not None for v in goals)
 
 
 def test_one_work_from_end_to_end(run, monkeypatch, capsys):
@@ -139,118 +209,9 @@ def test_one_work_from_end_to_end(run, monkeypatch, capsys):
     device, results = whet.device("cuda-emulator"), run.Results()
     results.measure("memory", Work("add", "add", ((5, 33), (5, 33))), run.measured, device, asked)
     assert results.failed == [] and results.rows["memory"]["add"].ours == ("default",)
-    assert "of bandwidth" in capsys.readouterr().out
+    # which of the limits is nearer depends on the machine: the emulator's times are the host's
+    assert re.search(r"add .* of (bandwidth|peak) \d", capsys.readouterr().out)
     assert run.facts_of(device)["name"] == "cuda-emulator"
-
-
-def test_a_report_says_what_passed(capsys):
-    from check_report import Failed, Report, Skipped, read_items
-
-    report = Report(1.0)
-
-    def failing():
-        raise Failed("two wrong\nthe first\nthe second")
-
-    def skipped():
-        raise Skipped("no GPU")
-
-    report.run("fine", lambda: "all\nright")
-    report.run("bad", failing)
-    report.run("none", skipped)
-    report.run("broken", lambda: 1 // 0)
-    out = capsys.readouterr().out.splitlines()
-    assert [line[:12].split() for line in out] == [
-        ["PASS", "fine"], ["FAIL", "bad"], ["SKIP", "none"], ["FAIL", "broken"],
-    ]  # fmt: skip
-    assert out[0].endswith("all") and out[1].endswith("two wrong")
-    assert report.failed and report.summary()[0].startswith("1 passed, 2 failed, 1 skipped; ")
-    text = "\n".join(report.summary())
-    assert "FAILED bad\n  two wrong\n  the first\n" in text and "ZeroDivisionError" in text
-    again = Report(0.0, read_items(json.loads(json.dumps(report.to_json()))), report.began)
-    assert again.items == report.items and again.left == 0
-    again.run("late", lambda: "never")
-    assert (again.items[-1].state, again.items[-1].said) == ("SKIP", "no time was left")
-
-
-def checked(*words: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, str(FOLDER / words[0]), *words[1:]],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-    )  # fmt: skip
-
-
-def test_kernels_are_checked_by_default_and_at_random(monkeypatch):
-    import check_kernels
-
-    monkeypatch.setattr(check_kernels, "DRAWS", 1)
-    found = check_kernels.checked(
-        "add", "float32", whet.device("cuda-emulator"), "cuda", 60.0, False, 0
-    )
-    assert found.kernels + found.pruned == 2 * len(check_kernels.cases("add", "float32", False))
-    assert found.kernels >= 3 and found.failed == [] and found.worst < 1e-6
-
-
-def test_wrong_kernels_are_found(monkeypatch):
-    import check_kernels
-    import numpy as np
-
-    right = check_kernels.expected
-
-    def planted(task, inputs):
-        (out,) = right(task, inputs)
-        return (out + (out == out.max()) * np.abs(out).max(),)
-
-    monkeypatch.setattr(check_kernels, "expected", planted)
-    found = check_kernels.checked(
-        "add", "float32", whet.device("cuda-emulator"), "cuda", 0.0, False, 0
-    )
-    assert found.kernels == 0 and len(found.failed) == 3
-    assert "default config: add" in found.failed[0] and "is wrong by" in found.failed[0]
-
-
-def test_all_of_it_on_the_emulator(tmp_path):
-    out = tmp_path / "report.json"
-    done = checked(
-        "check.py", "--device", "cuda-emulator", "--minutes", "0.3", "--jobs", "2",
-        "--only", "kernels transpose", "runtime misuse", "runtime torch", "figures",
-        "--out", str(out),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    states = {i["name"]: i["state"] for i in json.loads(out.read_text())["items"]}
-    assert states == {
-        "device": "PASS", "kernels transpose float32": "PASS", "kernels transpose float16": "PASS",
-        "runtime misuse": "PASS", "runtime torch": "SKIP", "figures": "SKIP",
-    }  # fmt: skip
-    assert "4 passed, 0 failed, 2 skipped" in done.stdout
-
-
-def test_without_the_device_the_report_says_so():
-    if whet.cuda(0).exist:
-        pytest.skip("there is a GPU")
-    done = checked("check.py", "--device", "cuda:0", "--minutes", "1")
-    assert done.returncode == 1 and done.stdout.startswith("FAIL  device")
-    assert "TargetError" in done.stdout and "Traceback" not in done.stderr
-
-
-def test_the_script_installs_what_is_missing(tmp_path):
-    """Nothing is missing here, so that no network is needed."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "gpu_check"), "--device", "cuda-emulator",
-         "--only", "none", "--folder", str(tmp_path / "env"), "--out", str(tmp_path / "out.json")],
-        capture_output=True, text=True, cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    states = {
-        i["name"]: i["state"] for i in json.loads((tmp_path / "out.json").read_text())["items"]
-    }
-    assert states == {
-        "install environment": "PASS", "install packages": "PASS", "install pycuda": "SKIP",
-        "device": "PASS", "figures": "SKIP",
-    }  # fmt: skip
-    asked = "import sys, whet; print(whet.__file__, sys.prefix)"
-    python = str(tmp_path / "env" / "bin" / "python")
-    said = subprocess.run([python, "-c", asked], capture_output=True, text=True, cwd=tmp_path)
-    assert said.stdout.split() == [str(ROOT / "whet" / "__init__.py"), str(tmp_path / "env")]
 
 
 def test_works_are_compiled_without_a_gpu():

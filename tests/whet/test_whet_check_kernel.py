@@ -163,3 +163,38 @@ def test_a_file_without_a_launch(files, capsys):
     (files / "kernels.cu").write_text(FILE.replace("whet:", "what:"))
     code, text = said(capsys, "kernels.cu")
     assert code == 2 and "no launch is given, and none stands in kernels.cu" in text
+
+
+LOCAL = """
+// whet: f<<<1, 32>>>(float32[128], out float32[32])
+__device__ float first(const float p[]) { return p[0]; }
+__device__ float table[4];
+__global__ void f(const float *x, float *y) {
+    float acc[4];
+    float whole[2] = {0.0f, 1.0f};
+    float tile[2][2];
+    for (int k = 0; k < 4; ++k) acc[k] = x[threadIdx.x * 4 + k];
+    tile[0][0] = acc[3] > acc[2] ? acc[0] : acc[1];
+    y[threadIdx.x] = fmaxf(acc[0], acc[1]) + whole[1] + tile[0][0] + table[0] + first(x);
+}
+"""
+
+
+def test_arrays_of_a_thread_are_looked_at(files, capsys):
+    (files / "kernels.cu").write_text(LOCAL.replace("k < 4", "k < 3"))
+    code, text = said(capsys, "kernels.cu")
+    assert code == 1 and "it reads local acc[3], which nothing has written" in text
+    (files / "kernels.cu").write_text(LOCAL.replace("k < 4", "k < 5"))
+    code, text = said(capsys, "kernels.cu")
+    assert code == 1 and "local acc[4], out of bounds: there are 4 elements" in text
+
+
+def test_what_is_not_looked_at_is_said(files, capsys):
+    (files / "kernels.cu").write_text(LOCAL)
+    code, text = said(capsys, "kernels.cu", "--orders", "2")
+    assert code == 0
+    assert text.splitlines() == [
+        f"f: 2 orders of threads: {CLEAN}",
+        "  as far as memory is looked at; not looked at: the pointer p, the device's array table, "
+        "the local array whole, the local array tile",
+    ]

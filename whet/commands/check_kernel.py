@@ -130,4 +130,7 @@ def _sizes(given: tuple[str, ...]) -> dict[str, int]:
 def _said(checked: Checked) -> str:
     many = len(checked.orders)
     compared = ", numbers as without threads" if checked.compared else ""
-    return f"{checked.kernel}: {many} order{'s' * (many != 1)} of threads: {CLEAN}{compared}"
+    said = f"{checked.kernel}: {many} order{'s' * (many != 1)} of threads: {CLEAN}{compared}"
+    if not checked.unwatched:
+        return said
+    return f"{said}\n  as far as memory is looked at; not looked at: {', '.join(checked.unwatched)}"

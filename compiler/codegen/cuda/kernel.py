@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.indices import Text
 from whet.compiler.codegen.c.kernel import comment_text
@@ -247,7 +248,7 @@ class CudaKernel(VectorCode):
         rows = [", ".join(items[k : k + 8]) for k in range(0, len(items), 8)] or ["0"]
         body = ",\n".join(f"    {row}" for row in rows)
         self.globals.append(
-            f"static __device__ const {'unsigned short' if short else kind} "
+            f"static __device__ const __align__(16) {'unsigned short' if short else kind} "
             f"{name}[{max(len(items), 1)}] = {{\n{body}\n}};"
         )
         return f"((const {kind} *){name})" if short else name
@@ -268,7 +269,8 @@ def _written(body: s.Stmt) -> set[int]:
 
 
 def _needs_long(func: PrimFunc) -> bool:
-    """Whether a subscript may not fit into 32 bits."""
+    """Whether a subscript or what guards it may not fit into 32 bits."""
+    largest = 0
     for p in func.params:
         if isinstance(p, Buffer):
             count = 1
@@ -276,6 +278,34 @@ def _needs_long(func: PrimFunc) -> bool:
                 if not isinstance(d, e.IntImm):
                     return True
                 count *= d.value
-            if count >= 1 << 31:
-                return True
+            largest = max(largest, count)
+    # tiles go beyond an array, if by far less than its own size
+    return largest >= (1 << 31) - (1 << 20) or (largest >= 1 << 27 and _goes_beyond(func.body))
+
+
+def _goes_beyond(body: s.Stmt) -> bool:
+    """Whether the padded extents of loops and threads make a number of more than 32 bits."""
+    ends: dict[e.PrimExpr, e.PrimExpr] = {}
+    numbers: list[e.PrimExpr] = []
+
+    def visit(n: object) -> None:
+        if isinstance(n, s.AttrStmt) and n.key == "thread_extent":
+            ends[n.node] = n.value
+        elif isinstance(n, s.For):
+            ends[n.var] = ops.add(n.min, n.extent)
+        elif isinstance(n, (e.BufferLoad, s.BufferStore)):
+            numbers.extend(i.base if isinstance(i, e.Ramp) else i for i in n.indices)
+        elif isinstance(n, e.CmpOp) and n.a.dtype in ("int32", "int64"):
+            numbers.extend((n.a, n.b))
+
+    post_order_visit(body, visit)
+    affine = Analyzer().affine
+    for form in map(affine, numbers):
+        high = form.const
+        for atom, factor in form.terms.values():
+            end = ends.get(atom)
+            if factor > 0 and isinstance(end, e.IntImm):
+                high += factor * (end.value - 1)
+        if high >= 1 << 31:
+            return True
     return False

@@ -8,6 +8,7 @@ https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html).
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -168,11 +169,18 @@ def _from_capsule(capsule: Any) -> DeviceArray:
     shape = [tensor.shape[d] for d in range(rank)]
     device = Device("cuda", tensor.device_id)
     context = context_of(device)
+    _check_strides("sharing memory by DLPack", shape, strides)
     described = describe(shape, numpy_dtype(name), strides, taken.read_only)
     taken.keep()
     owner = _Owner()
     weakref.finalize(owner, taken.give_back).atexit = False
     return DeviceArray(device, context, (tensor.data or 0) + tensor.byte_offset, described, owner)
+
+
+def _check_strides(asked: str, shape: Sequence[int], strides: Sequence[int] | None) -> None:
+    """Refuse elements that lie before the first one: an array's memory begins with that."""
+    if strides is not None and any(n > 1 and step < 0 for n, step in zip(shape, strides)):
+        raise ArgumentError(asked, f"it has strides of {tuple(strides)} bytes", "copy it")
 
 
 def _from_interface(source: Any, device: Device) -> DeviceArray:
@@ -187,5 +195,6 @@ def _from_interface(source: Any, device: Device) -> DeviceArray:
     context = context_of(device)
     if told.get("stream") not in (None, current_handle(context)):
         context.synchronize()  # nobody but its maker can wait for another's stream alone
+    _check_strides(asked, told["shape"], told.get("strides"))
     described = describe(told["shape"], dtype, told.get("strides"), read_only)
     return DeviceArray(device, context, address, described, source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler.codegen.llvm.shape_text import names
 from whet.compiler.codegen.llvm.slowcall import check_unnamed, number, wrong
 from whet.compiler.launch import LaunchPlan
 from whet.compiler.runtime.function import Function
@@ -34,7 +35,7 @@ class CudaFunction(Function):
         self.plan = plan
         self._loader = module
         self._ready: dict[tuple, ReadyPlan] = {}
-        matter = numbers_that_matter(plan)
+        matter = numbers_that_matter(plan) | _in_shapes(signature)
         params = list(enumerate(signature.params))
         self._arrays = [i for i, p in params if isinstance(p, BufferParam)]
         self._scalars = [(i, p, p.name in matter) for i, p in params if isinstance(p, ScalarParam)]
@@ -162,6 +163,12 @@ class CudaFunction(Function):
             return round(after.seconds_since(before) * 1e9)
 
         return spent
+
+
+def _in_shapes(signature: KernelSignature) -> set[str]:
+    """The names in the arrays' shapes and strides, by which a call checks them."""
+    buffers = [p for p in signature.params if isinstance(p, BufferParam)]
+    return set().union(*(names(n) for p in buffers for n in (*p.shape, *p.strides)))
 
 
 def _overlap(a: DeviceArray, b: DeviceArray) -> bool:

@@ -88,18 +88,17 @@ class ReadyPlan:
     def _run_between(self, slots: list[Any]) -> None:
         """As :meth:`run`, with temporaries."""
         stream = current_stream(self.context)
-        handle = 0 if stream is None else stream.handle
         workspace = workspace_of(self.context)
         taken: list[tuple[int, int]] = []
         try:
             for nbytes in self._sizes:
-                taken.append((workspace.take(nbytes, handle), nbytes))
+                taken.append((workspace.take(nbytes, stream), nbytes))
             slots += [address for address, _ in taken]
             for kernel, grid, block, pack, pick, shared in self._launches:
                 self._launch(kernel, grid, block, pack(*pick(slots)), shared, stream)
         finally:
             for address, nbytes in taken:
-                workspace.give_back(address, nbytes, handle)
+                workspace.give_back(address, nbytes, stream)
 
     def _number(self, extent: Extent) -> int:
         return evaluate(extent, self._values)

@@ -7,6 +7,7 @@ that here an object goes with its context made current, whoever dropped it last.
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from whet.compiler.runtime.gpu.driver import Event, Stream
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.gpu.pycuda_context import PycudaContext
+
+
+_allowing = threading.Lock()
 
 
 class Reporting:
@@ -112,8 +116,10 @@ class PycudaKernel(Held):
     def allow(self, shared_bytes: int) -> None:
         """Ask for more dynamic shared memory than any kernel may have; the context is current."""
         which = self.context.drv.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-        self.held.set_attribute(which, shared_bytes)
-        self.shared_bytes = shared_bytes
+        with _allowing:  # another thread may have asked for more in between
+            if shared_bytes > self.shared_bytes:
+                self.held.set_attribute(which, shared_bytes)
+                self.shared_bytes = shared_bytes
 
     def drop(self) -> None:
         """Let go of pycuda's objects; the context is current."""

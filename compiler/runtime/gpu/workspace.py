@@ -7,7 +7,7 @@ import weakref
 from collections import OrderedDict
 
 from whet.compiler.errors import OutOfMemoryError
-from whet.compiler.runtime.gpu.driver import Context
+from whet.compiler.runtime.gpu.driver import Context, Stream
 
 _KEPT_PARTS = 8  # an eighth of the device's memory may lie idle here
 
@@ -24,17 +24,18 @@ class Workspace:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._idle: OrderedDict[tuple[int, int], list[int]] = OrderedDict()
+        # By the stream itself, which lives as long as its blocks: handles are used again.
+        self._idle: OrderedDict[tuple[int, Stream | None], list[int]] = OrderedDict()
         self._bytes = 0
         self._most = context.memory()[1] // _KEPT_PARTS
         self._lock = threading.Lock()
 
-    def take(self, nbytes: int, stream: int) -> int:
+    def take(self, nbytes: int, stream: Stream | None) -> int:
         """The address of a block, whose contents are undefined.
 
         Args:
             nbytes: its exact size.
-            stream: the handle of the stream that uses it.
+            stream: the one that uses it; None: the default stream.
 
         Raises:
             OutOfMemoryError: the device has not so much memory left, nothing of it idle.
@@ -52,7 +53,7 @@ class Workspace:
             self.shrink(0)
             return self._context.alloc(nbytes)
 
-    def give_back(self, address: int, nbytes: int, stream: int) -> None:
+    def give_back(self, address: int, nbytes: int, stream: Stream | None) -> None:
         """Give a block back after all its work was put into the stream."""
         with self._lock:
             self._idle.setdefault((nbytes, stream), []).append(address)
