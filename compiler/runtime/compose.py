@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 from whet.compiler.errors import ArtifactError, TargetError, WhetError
 from whet.compiler.runtime import source
 from whet.compiler.runtime.artifact import Artifact
-from whet.compiler.runtime.module import Function, Module, check_loadable
+from whet.compiler.runtime.loadable import check_loadable
+from whet.compiler.runtime.module import Function, Module
 from whet.compiler.signature import KernelSignature
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule
