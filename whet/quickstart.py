@@ -28,6 +28,7 @@ MATMUL = ("matmul", (1024, 1024, 1024))
 CONVOLUTION = ("conv2d_nchw", (1, 64, 56, 56, 64, 3, 3, 1, 1))
 """A layer of ResNet-50: 64 channels in and out, 56x56 pixels, a 3x3 window, stride 1, padding 1."""
 
+ONE_THREAD = "llvm -num_threads=1"
 ROUNDS = 25
 """Rounds of the comparison; each runs everything once, so that a slow moment strikes all alike."""
 ROUND_SECONDS = 0.02
@@ -74,7 +75,7 @@ def command(trials: int, log: str) -> None:
 
     contenders: list[Contender] = []
     for name, args in (MATMUL, CONVOLUTION):
-        task = whet.create_task(name, args=args, target="llvm")
+        task = whet.create_task(name, args=args, target=ONE_THREAD)
         click.echo(f"{task.workload}: {task.config_space.size} programs to choose from")
         click.echo(whet.tune(task, trials=trials, log=log))
         contenders += candidates(task, whet.build(task), whet.build(task, log=log))
