@@ -5,7 +5,7 @@
 A kernel's time on rows that are in the cache, times the number of rows, is what its instructions
 take; a stream of its bytes is what memory takes. Neither can be beaten, and where a processor
 cannot do both at once, not the longer one either. `--assembly` prints the innermost loops, and
-how many instructions of which kind one vector of results takes.
+how many instructions of which kind each has.
 """
 
 from __future__ import annotations
