@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from whet.autotune.result import pruned_words
 from whet.autotune.turns import Turns
 from whet.compiler.errors import LogError, MeasureError
 from whet.measure.values import is_time
@@ -205,7 +206,8 @@ def _all_failed(failures: list[MeasureResult], commonest: int, status: str) -> s
     failed = len(failures) - pruned
     if not failed:
         which = "the only candidate was" if pruned == 1 else f"all {pruned} candidates were"
-        return f"{which} pruned: the target has no room for them"
+        why = pruned_words(failures)
+        return f"{which} pruned: the target has no room for them" + (f" ({why})" if why else "")
     apart = f", and {pruned} were pruned" if pruned else ""
     if failed == 1:
         return f"the only candidate failed with {status}" + apart.replace("were", "besides were")

@@ -9,17 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError, TargetError
 from whet.compiler.runtime.device import Device as RuntimeDevice
-from whet.measure.gpu.identity import describe, named_device, text_of
-from whet.measure.gpu.names import CPU, CUDA, EMULATOR, is_model
+from whet.measure.gpu.identity import (
+    check_alike,
+    describe,
+    every_gpu,
+    measured_devices,
+    named_device,
+    text_of,
+)
+from whet.measure.gpu.names import CPU, CUDA, EMULATOR, EVERY_GPU, is_model
 
 if TYPE_CHECKING:
     from whet.autotune.task import Task
     from whet.db.identity import Device
 
 _WAYS = (
-    "None is this machine's device for the target; whet.cuda(1) or 'cuda:1' another GPU of it; "
-    "'cuda-emulator' a model of one; another machine is named by what host.fingerprint() says "
-    "there, e.g. 'cpu-0123456789ab'"
+    "None is this machine's device for the target; whet.cuda(1) or 'cuda:1' another GPU of it, "
+    "['cuda:0', 'cuda:1'] several, 'cuda:*' all; 'cuda-emulator' a model of one; another machine "
+    "is named by what host.fingerprint() says there, e.g. 'cpu-0123456789ab'"
 )
 
 
@@ -29,7 +36,8 @@ class Place:
 
     Attributes:
         identity: what the log calls the device; None: this machine's processor.
-        device: what a pool is opened for: ``"cpu"``, ``"cuda:0"``, ``"cuda-emulator"``.
+        device: what a pool is opened for: ``"cpu"``, ``"cuda:0"``, ``"cuda:0,cuda:1"``,
+            ``"cuda-emulator"``.
     """
 
     identity: Device | None = None
@@ -48,46 +56,53 @@ def place_of(asked: Any, tasks: Sequence[Task], workers: Any, stack: ExitStack) 
     Raises:
         ArgumentError: there is no such device, or it does not run code of the tasks' targets.
         TargetError: this machine has no such GPU, or none of the architecture is modelled.
-        MeasureError: Ray has no GPU.
+        MeasureError: Ray has no GPU, or several GPUs are of different kinds.
     """
+    if isinstance(asked, list | tuple) and len(asked) == 1:
+        (asked,) = asked
     named = _named(asked)
     on_gpu = _on_gpu(tasks)
     kind = _kind_of(named, asked)
     if kind and (kind != CPU) != on_gpu:
         raise ArgumentError(
-            f"tune({tasks[0].workload}, device={text_of(named) if named else asked!r})",
+            f"tune({tasks[0].workload}, device={_text(named) if named else asked!r})",
             f"it does not run code for target {str(tasks[0].target.kind)!r}",
             "create_task(..., target='cuda') is for GPUs and their emulator, 'llvm' for the CPU",
         )
     if not on_gpu:
-        return Place(None if named is not None else asked)
-    if named is None and asked is not None:
+        return Place(None if named else asked)
+    if not named and asked is not None:
         return Place(asked, _device_of_key(asked))
     ours = isinstance(workers, int | str | None)
-    remote = isinstance(workers, str) and workers != "local"
-    if ours and named is None and not remote:
-        named = _gpu_here(tasks)
-    if named is not None and named.type == EMULATOR:
-        return Place(_alike(named, tasks), EMULATOR)
-    if remote:
+    if named and named[0].type == EMULATOR:
+        return Place(_alike(named[0], tasks), EMULATOR)
+    if isinstance(workers, str) and workers != "local":
+        _check_remote(named, workers)
         return Place(_remote(workers, stack), CUDA)
-    return Place(_described(named, tasks), text_of(named or RuntimeDevice(CUDA)))
+    if asked == EVERY_GPU or (ours and not named):
+        found = _gpus_here(tasks)
+        named = found if asked == EVERY_GPU else found[:1]
+    return Place(_described(named, tasks), _text(named or (RuntimeDevice(CUDA),)))
 
 
-def _named(asked: Any) -> RuntimeDevice | None:
-    """The device that was named; None where a fingerprint, or nothing, was given."""
+def _named(asked: Any) -> tuple[RuntimeDevice, ...]:
+    """The devices that were named; none where a fingerprint, or nothing, was given."""
     if asked is None:
-        return None
+        return ()
+    if asked == EVERY_GPU:
+        return (RuntimeDevice(CUDA),)  # which they are is asked once it is known whose
+    if isinstance(asked, list | tuple) or (isinstance(asked, str) and "," in asked):
+        return _several(asked)
     if isinstance(asked, str) and (named := named_device(asked)) is not None:
         asked = named
     if isinstance(asked, RuntimeDevice):
         known = asked.type in (CUDA, EMULATOR)
         if known or asked == RuntimeDevice(CPU):
-            return asked
+            return (asked,)
     from whet.db.identity import device_key, is_device_key
 
     if isinstance(asked, str | dict) and is_device_key(device_key(asked)):
-        return None
+        return ()
     if isinstance(asked, str | dict | RuntimeDevice):
         raise ArgumentError(f"tune(device={asked!r})", "there is no such device", _WAYS)
     raise ArgumentError(
@@ -95,12 +110,25 @@ def _named(asked: Any) -> RuntimeDevice | None:
     )
 
 
-def _kind_of(named: RuntimeDevice | None, asked: Any) -> str:
+def _several(asked: Any) -> tuple[RuntimeDevice, ...]:
+    """Several GPUs: their names, one after the other or in one text, or devices."""
+    each = [asked] if isinstance(asked, str) else asked
+    if not each:
+        raise ArgumentError(f"tune(device={asked!r})", "it names no device", _WAYS)
+    names = [text_of(one) if isinstance(one, RuntimeDevice) else str(one) for one in each]
+    return measured_devices(",".join(names))
+
+
+def _text(named: Sequence[RuntimeDevice]) -> str:
+    return ",".join(text_of(one) for one in named)
+
+
+def _kind_of(named: Sequence[RuntimeDevice], asked: Any) -> str:
     """``"cpu"``, ``"cuda"``, ...: how a device's name or key begins; "" where neither says."""
     from whet.db.identity import device_key
 
-    if named is not None or asked is None:
-        return named.type if named is not None else ""
+    if named or asked is None:
+        return named[0].type if named else ""
     kind = device_key(asked).partition("-")[0]
     return kind if kind in (CPU, CUDA) else ""
 
@@ -123,17 +151,15 @@ def _device_of_key(asked: Device) -> str:
     return EMULATOR if is_model(device_key(asked)) else f"{CUDA}:0"
 
 
-def _gpu_here(tasks: Sequence[Task]) -> RuntimeDevice:
-    """This machine's first GPU.
+def _gpus_here(tasks: Sequence[Task]) -> tuple[RuntimeDevice, ...]:
+    """This machine's GPUs.
 
     Raises:
         TargetError: it has none; the text says what is missing, and what can be done without.
     """
-    from whet.compiler.runtime.gpu.driver import driver_of
-
     try:
-        if driver_of(CUDA).device_count():
-            return RuntimeDevice(CUDA)
+        if found := every_gpu():
+            return found
         why = "this machine has no GPU"
     except TargetError as error:
         why = f"no GPU can be used here: {error}"
@@ -169,7 +195,25 @@ def _remote(workers: str, stack: ExitStack) -> Device:
     return describe_remote_gpu(stack.enter_context(ray_cluster.connected(address)))
 
 
-def _described(named: RuntimeDevice | None, tasks: Sequence[Task]) -> Device:
+def _check_remote(named: Sequence[RuntimeDevice], workers: str) -> None:
+    if len(named) > 1:
+        raise ArgumentError(
+            f"tune(device={_text(named)!r}, workers={workers!r})",
+            "the GPUs of a cluster have no numbers here",
+            "leave device out: every GPU that the cluster offers and nobody holds measures",
+        )
+
+
+def _described(named: Sequence[RuntimeDevice], tasks: Sequence[Task]) -> Device:
+    """What a search's devices are: those of one kind are one device for the log."""
     from whet.db.identity import device_of
 
-    return device_of(tasks[0].target, named)
+    if len(named) < 2:
+        return device_of(tasks[0].target, named[0] if named else None)
+    found = [describe(one, tasks[0].target.to_json()) for one in named]
+    check_alike(
+        f"tune(device={_text(named)!r})",
+        found,
+        "name those of one kind; the others have searches of their own, in the same log",
+    )
+    return found[0]

@@ -158,7 +158,9 @@ class TuneResult:
         if failed:
             lines.append("  failed   " + ", ".join(f"{n} {k}" for k, n in failed.items()))
         if PRUNED in outcomes:
-            lines.append(f"  pruned   {outcomes[PRUNED]}, refused by a static check, never run")
+            why = pruned_words(t.result for t in self.trials)
+            said = f"  pruned   {outcomes[PRUNED]}, refused by a static check, never run"
+            lines.append(f"{said}: {why}" if why else said)
         if self.default is not None:
             lines.append(f"  default  {self._line(self.default)}")
         if self.best is None:
@@ -224,6 +226,13 @@ class TuneResults(tuple[TuneResult, ...]):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self))
+
+
+def pruned_words(results: Iterable[MeasureResult]) -> str:
+    """How many static checks refused for what, e.g. ``"7 registers, 2 alignment"``; "" where no
+    record says."""
+    found = Counter(r.pruned_for for r in results if r.pruned_for)
+    return ", ".join(f"{n} {why}" for why, n in found.most_common())
 
 
 def duration(seconds: float) -> str:

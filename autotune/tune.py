@@ -39,7 +39,7 @@ def tune(
     log: TuningLog | str | os.PathLike[str] = ...,
     sampler: str | optuna.samplers.BaseSampler = ...,
     workers: int | str | Pool | None = ...,
-    device: Device | RuntimeDevice | str | None = ...,
+    device: Device | RuntimeDevice | str | Sequence[RuntimeDevice | str] | None = ...,
     seed: int = ...,
     progress: bool = ...,
     options: MeasureOptions | None = ...,
@@ -59,7 +59,7 @@ def tune(
     log: TuningLog | str | os.PathLike[str] = ...,
     sampler: str | optuna.samplers.BaseSampler = ...,
     workers: int | str | Pool | None = ...,
-    device: Device | RuntimeDevice | str | None = ...,
+    device: Device | RuntimeDevice | str | Sequence[RuntimeDevice | str] | None = ...,
     seed: int = ...,
     progress: bool = ...,
     options: MeasureOptions | None = ...,
@@ -78,7 +78,7 @@ def tune(
     log: TuningLog | str | os.PathLike[str] = "whet.db",
     sampler: str | optuna.samplers.BaseSampler = "xgb",
     workers: int | str | Pool | None = None,
-    device: Device | RuntimeDevice | str | None = None,
+    device: Device | RuntimeDevice | str | Sequence[RuntimeDevice | str] | None = None,
     seed: int = 0,
     progress: bool = True,
     options: MeasureOptions | None = None,
@@ -103,9 +103,11 @@ def tune(
             a pool.
         device: what candidates are measured on; None: this machine's device for the target, its
             processor or its first GPU (on Ray, every free GPU of the cluster). ``whet.cuda(1)`` or
-            ``"cuda:1"`` is another GPU. ``"cuda-emulator"`` needs none: candidates run there for
-            their numbers, and costs are predicted by a model, on record as such and as another
-            device's. Or the fingerprint of another machine, for its records.
+            ``"cuda:1"`` is another GPU; ``["cuda:0", "cuda:1"]`` or ``"cuda:0,cuda:1"`` are
+            several of one kind, ``"cuda:*"`` all of this machine's: each has a worker and takes
+            the next candidate. ``"cuda-emulator"`` needs none: candidates run there for their
+            numbers, and costs are predicted by a model, on record as such and as another device's.
+            Or the fingerprint of another machine, for its records.
         seed: same seed and same costs: same proposals, whoever finishes first, and also when the
             search was stopped and resumed in between (an Optuna sampler that you made excepted).
         progress: show a progress line on standard error.

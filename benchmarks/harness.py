@@ -20,7 +20,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Sample", "interleaved", "machine", "pin", "report"]
+__all__ = ["Sample", "interleaved", "keep", "machine", "path_of", "pin", "report"]
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -76,8 +76,6 @@ def report(
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
     options, _ = parser.parse_known_args(sys.argv[1:])
     facts = machine()
-    if device is not None:
-        facts["device"] = device
     on = "" if device is None else f"{device['name']}; "
     head = (
         f"{name}: {on}{facts['cpu']}, {8 * facts['vector_bytes']}-bit vectors, {threads}, "
@@ -86,8 +84,35 @@ def report(
     )
     print("\n".join([head, *("  " + line for line in lines)]), flush=True)
     if options.save:
-        cpu = f"{facts['cpu']} {8 * facts['vector_bytes']}bit"
-        slug = re.sub(r"[^a-z0-9]+", "-", (device["name"] if device else cpu).lower())
-        RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"{name}.{slug.strip('-')}.json"
-        path.write_text(json.dumps({"machine": facts, "lines": lines, **data}, indent=1) + "\n")
+        keep(path_of(name, device), lines, data, device)
+
+
+def path_of(name: str, device: dict[str, Any] | None = None) -> Path:
+    """Where ``--save`` keeps a benchmark's figures of this machine.
+
+    Args:
+        name: the benchmark's.
+        device: facts of the device that ran it; None: the CPU did.
+    """
+    facts = machine()
+    cpu = f"{facts['cpu']} {8 * facts['vector_bytes']}bit"
+    slug = re.sub(r"[^a-z0-9]+", "-", (device["name"] if device else cpu).lower())
+    return RESULTS / f"{name}.{slug.strip('-')}.json"
+
+
+def keep(
+    path: Path, lines: list[str], data: dict[str, Any], device: dict[str, Any] | None = None
+) -> None:
+    """Write a benchmark's figures into a file, which has all of them or those of before.
+
+    Args:
+        path: the file.
+        lines: what the benchmark says.
+        data: the figures.
+        device: facts of the device that ran it; None: the CPU did.
+    """
+    facts = machine() | ({} if device is None else {"device": device})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(json.dumps({"machine": facts, "lines": lines, **data}, indent=1) + "\n")
+    beside.replace(path)

@@ -67,6 +67,7 @@ class Results:
             row = how(work, *asked)
         except whet.WhetError as error:
             self.failed.append(f"{group}: {work.name}")
+            self.more.setdefault("errors", {})[f"{group}: {work.name}"] = str(error)
             self.say(f"  {work.name:30s} FAILED: {str(error).splitlines()[0]}")
             return
         self.rows[group][work.name] = row

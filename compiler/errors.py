@@ -53,7 +53,20 @@ class LowerError(WhetError):
 
 
 class PrunedError(LowerError):
-    """A candidate exceeds what the target has, known before its code is compiled or run."""
+    """A candidate exceeds what the target has, known before its code is compiled or run.
+
+    Args:
+        asked, why, state: as of every error.
+        reason: the word by which a search counts it, e.g. ``"registers"``.
+    """
+
+    def __init__(self, asked: Text, why: Text = "", state: Text = "", reason: str = "") -> None:
+        super().__init__(asked, why, state)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple:
+        kind, texts = super().__reduce__()
+        return kind, (*texts, self.reason)
 
 
 class CodegenError(WhetError):
@@ -70,6 +83,10 @@ class SpaceError(WhetError):
 
 class MeasureError(WhetError):
     """Building or measuring candidates failed as a whole (one failed candidate is a result)."""
+
+
+class DeviceLostError(MeasureError):
+    """A device that measured does not answer any more, in a new process neither."""
 
 
 class LogError(WhetError):

@@ -10,6 +10,8 @@ Nothing else looks at the environment.
 | ``WHET_CACHE_DIR`` | ``~/.cache/whet`` | folder of compiled GPU code; empty text: none is kept |
 | ``XDG_CACHE_HOME`` | ``~/.cache`` | where ``whet`` is, if ``WHET_CACHE_DIR`` is not set |
 | ``CUDA_VISIBLE_DEVICES`` | all | GPUs that programs see; names the lock of the one that measures |
+| ``CUDA_DEVICE_ORDER`` | ``FASTEST_FIRST`` | how CUDA numbers GPUs; or ``PCI_BUS_ID`` |
+| ``CUDA_HOME`` | ``/usr/local/cuda`` | the CUDA toolkit, for its disassembler |
 | ``WHET_TUTORIAL_EXEC_PATTERN`` | all | lessons that building the documentation executes |
 """
 
@@ -85,6 +87,16 @@ def cuda_visible_devices() -> tuple[str, ...]:
     """``CUDA_VISIBLE_DEVICES`` as a tuple of numbers or UUIDs; empty where it is not set."""
     text = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return tuple(x.strip() for x in text.split(",") if x.strip())
+
+
+def orders_cuda_devices_by_bus() -> bool:
+    """Whether ``CUDA_DEVICE_ORDER`` is ``PCI_BUS_ID``: CUDA numbers GPUs by their places."""
+    return os.environ.get("CUDA_DEVICE_ORDER", "").strip() == "PCI_BUS_ID"
+
+
+def cuda_home() -> str:
+    """``CUDA_HOME``: the folder of the CUDA toolkit; empty where it is not set."""
+    return os.environ.get("CUDA_HOME", "").strip()
 
 
 def hides_cuda_devices() -> bool:

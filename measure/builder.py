@@ -66,6 +66,8 @@ def build_candidate(inp: MeasureInput, finish: Finish | None = None) -> Built:
 
     begin = time.perf_counter()
     target = Target(inp.target)
+    artifact: Artifact | None = None
+    facts: dict[str, Any] = {}
     try:
         # The very template that was sent: another one of its name may have been registered since.
         template = resolve(inp.template)
@@ -77,11 +79,9 @@ def build_candidate(inp: MeasureInput, finish: Finish | None = None) -> Built:
         raise
     except Exception as failure:
         timings = {"lower_s": time.perf_counter() - begin}
-        status, error = _refused(failure, "lower_error")
-        return Built(status, error=error, timings=timings)
+        status, error, facts = _refused(failure, "lower_error")
+        return Built(status, error=error, timings=timings, facts=facts)
     lowered = time.perf_counter()
-    artifact: Artifact | None = None
-    facts: dict[str, Any] = {}
     try:
         artifact = driver.compile_module(module, target)
         if finish is not None:
@@ -90,16 +90,16 @@ def build_candidate(inp: MeasureInput, finish: Finish | None = None) -> Built:
     except MemoryError:
         raise
     except Exception as failure:
-        artifact, (status, error) = None, _refused(failure, "build_error")
+        artifact, (status, error, facts) = None, _refused(failure, "build_error")
     timings = {"lower_s": lowered - begin, "build_s": time.perf_counter() - lowered}
     return Built(status, artifact, program_hash, error, timings, facts)
 
 
-def _refused(failure: Exception, status: str) -> tuple[str, str]:
-    """The status and the text of an exception; of a static check's, its own text says it all."""
+def _refused(failure: Exception, status: str) -> tuple[str, str, dict[str, Any]]:
+    """Status, text and facts of an exception; of a static check's, its own text says it all."""
     if isinstance(failure, PrunedError):
-        return PRUNED, str(failure)
-    return status, traceback.format_exc()
+        return PRUNED, str(failure), {PRUNED: failure.reason}
+    return status, traceback.format_exc(), {}
 
 
 def hash_program(module_hash: str, target: dict[str, Any]) -> str:

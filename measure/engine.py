@@ -11,17 +11,19 @@ import queue
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
-from whet.compiler.errors import MeasureError, WhetError
+from whet.compiler.errors import DeviceLostError, MeasureError, WhetError
 from whet.measure.builder import Built
 from whet.measure.busy import Busy
 from whet.measure.gate import Gate
 from whet.measure.outcome import result_of, reused
 from whet.measure.pool import Known, Rounds
+from whet.measure.roles import Builder, Measurer
 from whet.measure.runner import RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions, MeasureResult
 
@@ -29,29 +31,6 @@ T = TypeVar("T")
 # Results that would come out the same again: the program is at fault, not the moment.
 REPEATABLE = {OK, "wrong_answer", "run_error", "run_crash"}
 TRIES = 3  # attempts at one stage when a worker or a machine is lost
-
-
-class Builder(Protocol):
-    """A build stage, here or elsewhere."""
-
-    def start(self) -> str: ...
-    def build(self, inp: MeasureInput) -> Built: ...
-    def close(self) -> None: ...
-
-
-class Measurer(Protocol):
-    """A run stage, here or elsewhere."""
-
-    def start(self) -> str: ...
-    def overlaps_builds(self) -> bool: ...
-    def run(
-        self,
-        built: Built,
-        options: MeasureOptions,
-        reference: Built | None = None,
-        best_cost: float | None = None,
-    ) -> RunReport: ...
-    def close(self) -> None: ...
 
 
 @dataclass
@@ -77,7 +56,8 @@ class StagedPool:
 
     Args:
         builders: at least one.
-        measurers: at least one; each has a device of its own.
+        measurers: at least one; each has a device of its own. One whose device is lost is left
+            out from then on; with the last one :meth:`collect` raises.
         options: how to measure.
         reference: what to :meth:`compare_with` from the start; None: nothing yet.
         known: asked with a program's hash between build and run, from the pool's threads.
@@ -96,6 +76,7 @@ class StagedPool:
         self.best_costs: dict[str, float] = {}
         self.options = options
         self._builders, self._measurers = list(builders), list(measurers)
+        self._working = list(self._measurers)
         self._busy = Busy()
         self._known = known
         self._references: dict[str, _Reference] = {}
@@ -151,7 +132,7 @@ class StagedPool:
                 lambda: self._done or not self._in_flight or self._failure or self._closed, timeout
             )
             self._check_open("collect")
-            if self._failure is not None:
+            if self._failure is not None and not self._done:
                 raise self._failure
             done, self._done = self._done, []
             return done
@@ -161,10 +142,28 @@ class StagedPool:
         with self._changed:
             self._check_open("remeasure")
         begin = time.perf_counter()
-        builder, measurer = self._builders[0], self._measurers[0]
+        builder = self._builders[0]
         for inp in inputs:
             self._build_reference(builder, inp)
         built = [self._build(builder, inp) for inp in inputs]
+        while True:
+            measurer = self._one_that_works()
+            try:
+                found = self._in_turns(measurer, inputs, built, rounds)
+            except DeviceLostError as lost:
+                self._leave_out(measurer, lost)
+                continue
+            spent = time.perf_counter() - begin
+            return [result_of(one, report, spent) for one, report in zip(built, found)]
+
+    def _in_turns(
+        self,
+        measurer: Measurer,
+        inputs: list[MeasureInput],
+        built: list[Built],
+        rounds: int | Rounds,
+    ) -> list[RunReport | None]:
+        """The reports of candidates that one device measures in turns."""
         options = replace(self.options, repeat=1, min_repeats=1)
         last: list[RunReport | None] = [None] * len(inputs)
         costs: list[list[float]] = [[] for _ in inputs]
@@ -177,12 +176,10 @@ class StagedPool:
                     costs[i] += report.costs
             options = replace(options, check=False)  # the first round has checked the numbers
             turn += 1
-        results = []
-        for job_built, report, own in zip(built, last, costs):
+        for i, report in enumerate(last):
             if report is not None and report.status == OK:
-                report = replace(report, costs=tuple(own))
-            results.append(result_of(job_built, report, time.perf_counter() - begin))
-        return results
+                last[i] = replace(report, costs=tuple(costs[i]))
+        return last
 
     def close(self) -> None:
         """End all workers at once; what is in flight is dropped. May be called again."""
@@ -247,7 +244,12 @@ class StagedPool:
         with contextlib.suppress(WhetError):
             stage.start()
         while (job := self._to_run.get()) is not None and not self._closed:
-            self._run_job(stage, job)
+            try:
+                self._run_job(stage, job)
+            except DeviceLostError as lost:
+                self._leave_out(stage, lost)
+                self._to_run.put(job)
+                return
 
     def _run_job(self, stage: Measurer, job: _Job) -> None:
         built = job.built
@@ -259,6 +261,27 @@ class StagedPool:
             lambda text: RunReport("infra_error", error=text),
         )
         self._finish(job, result_of(built, report, time.perf_counter() - job.begin))
+
+    def _leave_out(self, stage: Measurer, lost: DeviceLostError) -> None:
+        """Go on without a measurer whose device is lost; without any, that is the pool's end."""
+        with self._changed:
+            if self._closed or stage not in self._working:
+                return
+            self._working.remove(stage)
+            left = len(self._working)
+            if not left:
+                self._failure = lost
+                self._changed.notify_all()
+        if left:
+            warnings.warn(f"{lost}\n{left} other devices measure on", RuntimeWarning, stacklevel=1)
+
+    def _one_that_works(self) -> Measurer:
+        with self._changed:
+            self._check_open("remeasure")
+            if not self._working:
+                assert self._failure is not None
+                raise self._failure
+            return self._working[0]
 
     def _dispatch(self, job: _Job) -> None:
         """Send a built candidate on: to the measurer, or home if its program is known already."""
@@ -358,6 +381,8 @@ class StagedPool:
     def _guarded(self, act: Callable[[], T], failed: Callable[[str], T]) -> T:
         try:
             return act()
+        except DeviceLostError:
+            raise  # another device measures the candidate
         except Exception:  # a thread that dies would lose a candidate and hang collect()
             return failed(traceback.format_exc())
 

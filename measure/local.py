@@ -1,16 +1,18 @@
-"""The pool of one machine: killable builders, and one measurer on a core or a GPU of its own."""
+"""The pool of one machine: killable builders, one measurer on its own core, or one for each GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from whet.compiler.errors import MeasureError
 from whet.compiler.runtime.device import Device
 from whet.measure import machine, stages
-from whet.measure.engine import Measurer, StagedPool
-from whet.measure.gpu.identity import measured_device
+from whet.measure.engine import StagedPool
+from whet.measure.gpu.identity import check_alike, measured_devices
 from whet.measure.gpu.names import CPU, CUDA
 from whet.measure.pool import Known
+from whet.measure.roles import Measurer
 from whet.measure.values import MeasureInput, MeasureOptions
 
 
@@ -18,19 +20,22 @@ class LocalPool(StagedPool):
     """Builds on all cores but the last, measures on the last; or on a GPU, or in the emulator.
 
     Args:
-        workers: number of builders; None: one for each core that they may use, at most 8.
+        workers: number of builders; None: one for each core that they may use, at most 8 for each
+            device.
         options: how to measure.
         reference: a default config, whose numbers are taken for right; see
             :meth:`~whet.measure.pool.Pool.compare_with`.
         known: asked with a program's hash between build and run, from the pool's threads.
         device: what candidates are measured on: ``"cpu"``, ``"cuda:0"``, ``"cuda-emulator"``;
-            another word is a processor's, too, with a lock of that name.
+            several GPUs of one kind, ``"cuda:0,cuda:1"``, or all, ``"cuda:*"``, each by a worker of
+            its own; another word is a processor's, too, with a lock of that name.
         build_function: import path of the function that builds; replaced in tests.
         run_function: import path of the function that runs; replaced in tests.
         prepare_function: import path of the function that runs the reference.
 
     Raises:
-        MeasureError: ``workers`` is below 1.
+        MeasureError: ``workers`` is below 1, or the GPUs are of different kinds.
+        TargetError: ``"cuda:*"``, and there is no GPU.
     """
 
     def __init__(
@@ -45,19 +50,42 @@ class LocalPool(StagedPool):
         run_function: str | None = None,
         prepare_function: str | None = None,
     ) -> None:
-        count = min(len(machine.builder_cores()), 8) if workers is None else workers
-        if count < 1:
+        if workers is not None and workers < 1:
             raise MeasureError(f"workers={workers}", "at least one builder is needed")
         chosen = options or MeasureOptions()
-        on = measured_device(device)
-        build = build_function or build_function_of(on)
+        on = measured_devices(device)
+        many = len(on)
+        count = workers or min(len(machine.builder_cores(many)), 8 * many)
+        build = build_function or build_function_of(on[0])
+        functions = run_function, prepare_function
+        measurers = [
+            measurer_of(one, device, chosen, *functions, place=k) for k, one in enumerate(on)
+        ]
+        if many > 1:
+            _check_alike(device, measurers)
         super().__init__(
-            [stages.BuildStage(chosen, build) for _ in range(count)],
-            [measurer_of(on, device, chosen, run_function, prepare_function)],
+            [stages.BuildStage(chosen, build, measurers=many) for _ in range(count)],
+            measurers,
             chosen,
             reference,
             known,
         )
+
+
+def _check_alike(asked: str, measurers: Sequence[Any]) -> None:
+    """Refuse GPUs of different kinds, and close what was opened for them."""
+    try:
+        for one in measurers:
+            one.start()
+        check_alike(
+            f"measurement on {asked!r}",
+            [one.describe({}) for one in measurers],
+            "name those of one kind; the others have searches of their own, in the same log",
+        )
+    except BaseException:
+        for one in measurers:
+            one.close()
+        raise
 
 
 def build_function_of(device: Device) -> str:
@@ -76,6 +104,7 @@ def measurer_of(
     run_function: str | None = None,
     prepare_function: str | None = None,
     path: Sequence[str] | None = None,
+    place: int = 0,
 ) -> Measurer:
     """A measuring stage.
 
@@ -86,6 +115,7 @@ def measurer_of(
         run_function: replaced in tests, as is the next.
         prepare_function: import path of the function that runs the reference.
         path: the driver's ``sys.path``; None: this process's.
+        place: which of several measurers of this machine it is.
     """
     if device.type == CPU:
         run, prepare = run_function or stages.RUN, prepare_function or stages.PREPARE
@@ -93,4 +123,4 @@ def measurer_of(
     from whet.measure.gpu import stage
 
     run, prepare = run_function or stage.RUN, prepare_function or stage.PREPARE
-    return stage.DeviceStage(options, device, run, prepare, path)
+    return stage.DeviceStage(options, device, run, prepare, path, place)

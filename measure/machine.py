@@ -19,18 +19,26 @@ from whet.compiler.errors import MeasureError
 CPU_FOLDER = Path("/sys/devices/system/cpu")
 
 
-def measuring_core() -> int:
-    """The core that single-threaded kernels are measured on: the last that this process may use."""
-    return max(os.sched_getaffinity(0))
+def measuring_core(place: int = 0) -> int:
+    """The core that single-threaded kernels are measured on: the last that this process may use.
+
+    Args:
+        place: of several measurers, which: each has a core of its own, where there are enough.
+    """
+    allowed = sorted(os.sched_getaffinity(0), reverse=True)
+    return allowed[place % len(allowed)]
 
 
-def builder_cores() -> list[int]:
-    """The cores that builders use: all but the measuring core and its hyper-thread siblings.
+def builder_cores(measurers: int = 1) -> list[int]:
+    """The cores that builders use: all but the measuring ones and their hyper-thread siblings.
 
     Where nothing is left (one core), builders share the measuring core and take turns with it.
+
+    Args:
+        measurers: how many measure at a time.
     """
-    core = measuring_core()
-    taken = {core} | _siblings(core)
+    cores = {measuring_core(place) for place in range(measurers)}
+    taken = cores.union(*map(_siblings, cores))
     allowed = os.sched_getaffinity(0)
     return sorted(allowed - taken) or sorted(allowed)
 

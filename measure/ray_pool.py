@@ -12,8 +12,8 @@ from whet.compiler.runtime.device import Device
 from whet.measure import ray_cluster, stages
 from whet.measure.builder import Built
 from whet.measure.engine import StagedPool
-from whet.measure.gpu.identity import measured_device
-from whet.measure.gpu.names import CPU, CUDA
+from whet.measure.gpu.identity import check_alike, measured_device
+from whet.measure.gpu.names import CPU, CUDA, EVERY_GPU
 from whet.measure.local import build_function_of
 from whet.measure.pool import Known
 from whet.measure.runner import RunReport
@@ -63,11 +63,12 @@ class RayPool(StagedPool):
     ) -> None:
         if workers is not None and workers < 1:
             raise MeasureError(f"workers={workers}", "at least one builder is needed")
+        check_one(device)
         chosen = options or MeasureOptions()
         self._ray = ray_cluster.connect(address)
         self._connected = True
         try:
-            on = measured_device(device)
+            on = measured_device(CUDA if device == EVERY_GPU else device)
             count = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)) - 1)
             path = list(sys.path)
             build = [
@@ -123,17 +124,25 @@ def _measurers(
     count = ray_cluster.free_gpus(ray)
     found = [_RemoteMeasurer(ray, stage.DeviceStage, _GPU, here, budget) for _ in range(count)]
     if count > 1:
-        _check_alike([one.describe({}) for one in found])
+        check_alike(
+            'workers="ray", device="cuda"',
+            [one.describe({}) for one in found],
+            "a search measures on GPUs of one kind: join a cluster, or start one, with these only",
+        )
     return found
 
 
-def _check_alike(devices: list[dict[str, Any]]) -> None:
-    names = sorted({str(one.get("name")) for one in devices})
-    if len({one.get("fingerprint") for one in devices}) > 1:
+def check_one(device: str) -> None:
+    """Refuse several GPUs by their numbers.
+
+    Raises:
+        MeasureError: so it is.
+    """
+    if "," in device:
         raise MeasureError(
-            'workers="ray", device="cuda"',
-            f"the cluster offers different GPUs: {', '.join(names)}",
-            "a search measures on GPUs of one kind: join a cluster, or start one, with these only",
+            f'workers="ray", device={device!r}',
+            "the GPUs of a cluster have no numbers here",
+            '"cuda" is every GPU that the cluster offers and nobody holds',
         )
 
 

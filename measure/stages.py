@@ -40,6 +40,7 @@ class BuildStage:
         options: budgets and limits.
         function: import path of the function that builds; replaced in tests.
         path: the driver's ``sys.path``; None: this process's.
+        measurers: how many measure beside it, on cores of their own.
     """
 
     def __init__(
@@ -47,12 +48,13 @@ class BuildStage:
         options: MeasureOptions,
         function: str = BUILD,
         path: Sequence[str] | None = None,
+        measurers: int = 1,
     ) -> None:
         self._options = options
         self._function = function
         self._supervisor = Supervisor(
             memory_limit=options.memory_limit or machine.memory_bytes() // 2,
-            cpus=machine.builder_cores(),
+            cpus=machine.builder_cores(measurers),
             preload=preload(function),
             max_calls=RECYCLE,
             path=path,
@@ -129,15 +131,18 @@ class Measuring:
 
         Raises:
             MeasureError: no worker can be had, or the stage is closed.
+            DeviceLostError: the stage's device does not answer.
         """
         supervisor = self._worker_for(built)
         with self._one_at_a_time, self._alone():
+            self._wake(supervisor)
             key, why_not = None, "switched off"
             if reference is not None and options.check:
                 key, why_not = self._reference(supervisor, reference, options)
             budget = self._budget(supervisor, built, options, best_cost)
+            more = 0.0 if key is not None else inputs_s(built)
             outcome = supervisor.call(
-                self._function, *self._asked(built, options, key, best_cost), timeout=budget
+                self._function, *self._asked(built, options, key, best_cost), timeout=budget + more
             )
             self._look_after(supervisor, outcome)
         if outcome.kind != "ok":
@@ -178,6 +183,9 @@ class Measuring:
     ) -> float:
         return run_budget(built, options, best_cost)
 
+    def _wake(self, supervisor: Supervisor) -> None:
+        """Let a fresh worker make ready what no candidate's time shall hold."""
+
     def _look_after(self, supervisor: Supervisor, outcome: Outcome) -> None:
         """Replace a worker that answers, and is of no more use."""
 
@@ -201,7 +209,7 @@ class Measuring:
             outcome = supervisor.call(
                 self._prepare,
                 *self._prepares(key, reference, options),
-                timeout=options.run_timeout,
+                timeout=options.run_timeout + inputs_s(reference),
             )
             self._look_after(supervisor, outcome)
             if outcome.kind != "ok":
@@ -256,10 +264,16 @@ def run_budget(built: Built, options: MeasureOptions, best_cost: float | None) -
     """
     if best_cost is None or built.artifact is None:
         return options.run_timeout
-    params = [p for s in built.artifact.signatures for p in s.params]  # weights are packed, too
-    fresh_inputs = sum(map(_bytes, params)) / SLOWEST_FILL
     own = options.max_measure_s + options.hopeless_factor * best_cost
-    return min(options.run_timeout, ALLOWANCE + fresh_inputs + own)
+    return min(options.run_timeout, ALLOWANCE + inputs_s(built) + own)
+
+
+def inputs_s(built: Built) -> float:
+    """Seconds in which a worker has made and compared a kernel's arrays, if it has none yet."""
+    if built.artifact is None:
+        return 0.0
+    params = [p for s in built.artifact.signatures for p in s.params]  # weights are packed, too
+    return sum(map(_bytes, params)) / SLOWEST_FILL
 
 
 def _bytes(param: BufferParam | ScalarParam) -> int:

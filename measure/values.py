@@ -106,6 +106,13 @@ class MeasureResult:
         return self.status == PRUNED
 
     @property
+    def pruned_for(self) -> str:
+        """Which limit a static check refused it for: ``"threads"``, ``"shared memory"``,
+        ``"local memory"``, ``"registers"``, ``"spills"``, ``"statements"``, ``"alignment"``; "" for
+        what was not pruned, or is of a log that says nothing of it."""
+        return str(self.environment.get(PRUNED, "")) if self.pruned else ""
+
+    @property
     def failed(self) -> bool:
         """Whether something went wrong: neither ok nor pruned."""
         return not self.ok and not self.pruned

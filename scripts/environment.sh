@@ -14,9 +14,10 @@ interpreter() {
   return 1
 }
 
-# environment FOLDER [EXTRA]: makes FOLDER, or does nothing when it fits this checkout already.
+# environment FOLDER [EXTRA [COMMAND]]: makes FOLDER, or does nothing when it fits this checkout already.
+# COMMAND is called before the packages are installed, when FOLDER has a Python and its pip.
 environment() {
-  local folder=$1 extra=${2:-} python stamp
+  local folder=$1 extra=${2:-} command=${3:-:} python stamp
   python=$(interpreter)
   # What an environment depends on: where it stands, which Python, and what is installed.
   stamp=$(printf '%s\n' "$PWD" "$python" && "$python" --version && cat pyproject.toml)
@@ -30,6 +31,7 @@ environment() {
     return 1
   fi
   "$folder/bin/python" -m pip install -qq --disable-pip-version-check --upgrade pip
+  "$command"
   "$folder/bin/python" -m pip install -qq --disable-pip-version-check \
     --editable ".${extra:+[$extra]}"
   printf '%s\n' "$stamp" >"$folder/stamp"

@@ -54,6 +54,10 @@ OF_KIND: dict[str, dict[str, str]] = {
         "batch_matmul": "whet.search_spaces.gpu.matmul:batch_matmul",
         "conv2d_nchw": "whet.search_spaces.gpu.conv2d:conv2d_nchw",
         "conv2d_nhwc": "whet.search_spaces.gpu.conv2d:conv2d_nhwc",
+        "conv1d_ncw": "whet.search_spaces.gpu.conv_graph:conv1d_ncw",
+        "conv3d_ncdhw": "whet.search_spaces.gpu.conv_graph:conv3d_ncdhw",
+        "conv2d_nchwc": "whet.search_spaces.gpu.conv_graph:conv2d_nchwc",
+        "conv2d_transpose_nchw": "whet.search_spaces.gpu.conv_graph:conv2d_transpose_nchw",
         "depthwise_conv2d_nchw": "whet.search_spaces.gpu.depthwise:depthwise_conv2d_nchw",
         "depthwise_conv2d_nhwc": "whet.search_spaces.gpu.depthwise:depthwise_conv2d_nhwc",
     }

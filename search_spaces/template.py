@@ -196,15 +196,7 @@ class Template:
         """What is run for the target in force: its kind's function of :data:`OF_KIND`, or ours."""
         target = Target.current(allow_none=True)
         kind = "" if target is None else str(target.kind)
-        places = OF_KIND.get(kind, {})
-        place = places.get(self.name, "")
-        if self.name in BUILTIN and places and not place and not self.for_all_kinds:
-            raise SpaceError(
-                f"template {self.name!r} for {target}",
-                "it schedules for CPUs only",
-                "create_task(outputs=[...]) derives a space from what topi or te computes\n"
-                f"templates for {kind} alone: {', '.join(places)}",
-            )
+        place = OF_KIND.get(kind, {}).get(self.name, "")
         if not place:
             return self.func
         module, _, attribute = place.partition(":")

@@ -135,11 +135,14 @@ def _rejoin(terms: dict[Any, Size], remainder: Remainder) -> None:
     """``c * (x // c) + x % c`` is ``x``."""
     division = remainder.of
     scale, other = terms[remainder], terms.get(division.quotient)
-    if other is None or not same(other, scale * division.by) or division.rest.const != 0:
+    if other is None or division.rest.const != 0 or not agree(other, scale * division.by):
         return
     del terms[remainder], terms[division.quotient]
     for atom, c in division.rest.terms.items():
         terms[atom] = terms.get(atom, 0) + scale * c
+    for atom in division.rest.terms:
+        if type(atom) is Remainder and atom in terms:  # of a division within the other
+            _rejoin(terms, atom)
 
 
 def same(a: Size, b: Size) -> bool:
@@ -147,6 +150,19 @@ def same(a: Size, b: Size) -> bool:
     if type(a) is TracedInt or type(b) is TracedInt:
         return type(a) is type(b) and a.node == b.node
     return bool(a == b)
+
+
+def agree(a: Size, b: Size) -> bool:
+    """Whether two sizes are equal; of traced ones that is asked where they are in this run.
+
+    A tile that divides an image is found whole; the others are no reason for structures.
+    """
+    return same(a, b) or (_now(a) == _now(b) and bool(a == b))
+
+
+def _now(a: Size) -> int:
+    """A size in this run; nothing is asked of it."""
+    return a.tape.values[a.node] if type(a) is TracedInt else a
 
 
 def loops_of(atom: Any) -> set[Loop]:

@@ -9,16 +9,17 @@ from whet.autotune.features.batch import Batch
 from whet.autotune.features.counts import Counts
 from whet.autotune.features.nests import BLOCK, SERIAL, THREAD, UNROLLED, VIRTUAL
 from whet.autotune.features.program import GLOBAL, LOCAL, SHARED
-from whet.measure.gpu.counts import KEPT, L2_SHARE, OWN_REGISTERS, STEP
+from whet.measure.gpu.counts import L2_SHARE, OWN_REGISTERS, STEP
 from whet.measure.gpu.model import ARITHMETIC_CYCLES, WARP, Work
 from whet.measure.gpu.operations import DIVISION
 from whet.measure.gpu.specs import GpuSpec
+from whet.measure.gpu.steps import KEPT
 
 SECTOR, LINE, BANKS, WORD = 32.0, 128.0, 32.0, 4.0
 _FMA, _ADD, _MUL, _DIV, _SPECIAL = (KINDS.index(k) for k in ("fma", "add", "mul", "div", "special"))
 UNEVEN = 2.0
 """Passes of accesses whose index is made by divisions: they seldom meet in one bank."""
-FUNCTION = 4.0
+FUNCTION = 8.0
 """Multiply-adds of a special function, beside the hardware's part of it."""
 
 

@@ -216,7 +216,7 @@ class _Flattened:
         if held is None:
             lengths: list[Size] = [constant(d) for d in of.op.output_shape(0)]
         else:
-            lengths = [held.extents[a] for a in of.op.axis]
+            lengths = _with_pads(of, [held.extents[a] for a in of.op.axis])
         far: list[list[Place]] = []
         step: list[list[Place]] = []
         for form, length in zip(forms, lengths):
@@ -241,6 +241,17 @@ class _Flattened:
             "bytes": max(dt.bits(dtype) // 8, 1), "role": self._role(of), "place": self._scope(of),
             "lengths": [self.tape.place(x) for x in lengths], "asks": asks,
         })  # fmt: skip
+
+
+def _with_pads(stage: Stage, lengths: list[Size]) -> list[Size]:
+    """The lengths of a stage's dimensions, its rows as far apart as ``storage_align`` says."""
+    if len(lengths) < 2:
+        return lengths
+    attr = stage.iter_var_attrs.get(stage.op.axis[-2])
+    if attr is None or not attr.dim_align_factor:
+        return lengths
+    pad = (attr.dim_align_offset - lengths[-1]) % attr.dim_align_factor
+    return [*lengths[:-1], lengths[-1] + pad]
 
 
 def _once_by_tag(loops: list[Loop]) -> list[Loop]:

@@ -14,7 +14,7 @@ from whet.autotune.report.markup import Markup, tag
 from whet.autotune.report.model import FEWEST, Predictions, cross_validate
 from whet.autotune.report.times import MEANS, STAGES, times
 from whet.autotune.report.words import figure, folded, table
-from whet.autotune.result import duration
+from whet.autotune.result import duration, pruned_words
 from whet.measure.timing import spread
 from whet.measure.values import PRUNED
 from whet.search_spaces.counted import counted
@@ -130,7 +130,9 @@ def failed(data: TaskTrials) -> list[Markup]:
         found.append(tag("p", "None."))
     found += [_kind(kind) for kind in kinds]
     for kind in pruned:
-        said = f"{counted(kind.count, 'candidate')} refused by a static check, never run."
+        why = pruned_words(t.result for t in data.searched)
+        said = f"{counted(kind.count, 'candidate')} refused by a static check, never run"
+        said += f": {why}." if why else "."
         found += [tag("h3", "Pruned"), tag("p", said), _kind(kind)]
     return found
 

@@ -17,89 +17,154 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 import argparse
 import json
 import os
-import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from check_cases import DTYPES, SMALL
+from check_command import Ended, ended
 from check_device import environment_of, is_gpu
-from check_report import SKIP, UNDONE, Failed, Report, Short, Skipped, here, read_items, tail
-from check_runtime import CHECKS, SKIPPED
+from check_report import (
+    SKIP, UNDONE, Failed, Late, Report, Short, Skipped, here, read_items, tail,
+)  # fmt: skip
+from check_programs import SKIPPED
+from check_runtime import CHECKS
 
 SHARE = 0.35
 """Of the time that is left, for the kernels of all templates."""
-ALONE = ("launches", "hung")
+ALONE = ("launches", "tensors", "hung")
 """Checks of the runtime that time something, or keep the device: nothing else runs beside them."""
+GRACE = 10.0
+"""Seconds that what was begun may take when the time is over."""
+ROOM = 45.0
+"""Seconds that the figures leave for the last of them, and for what they come to."""
 
 
-def command(script: str, *arguments: str, device: str, seconds: float) -> str:
-    """Run one of the scripts beside this one; its output.
+def command(
+    script: str,
+    *arguments: str,
+    device: str,
+    seconds: float,
+    show: Callable[[str], object] = lambda line: None,
+) -> Ended:
+    """Run one of the scripts beside this one.
 
     Args:
         script: its file.
         arguments: its command line, but for the device.
         device: which it uses.
         seconds: that it may take.
+        show: is given each line that it writes, as it comes.
+    """
+    words = [sys.executable, str(here() / script), *arguments, "--device", device]
+    return ended(words, seconds, environment_of(device), show)
+
+
+def right(done: Ended, seconds: float, late: bool, before: str = "") -> str:
+    """What a script has written that ended well.
+
+    Args:
+        done: how it ended.
+        seconds: that it was given.
+        late: whether these were all that was left of the time.
+        before: how far it came.
 
     Raises:
+        Late: it was not done when the time was over.
         Failed: it ended badly, or took too long.
         Skipped: it says that there is nothing to check.
     """
-    words = [sys.executable, str(here() / script), *arguments, "--device", device]
-    environment = environment_of(device)
-    try:
-        done = subprocess.run(
-            words, env=environment, capture_output=True, text=True, timeout=seconds
-        )
-    except subprocess.TimeoutExpired as late:
-        said = tail((late.stderr or b"").decode(errors="replace"))
-        raise Failed(f"not done after {seconds:.0f} s\n{said}") from None
-    if done.returncode == SKIPPED:
-        raise Skipped(tail(done.stdout))
-    if done.returncode:
-        said = tail(done.stderr)
-        last = (said.splitlines() or [""])[-1]
-        raise Failed(f"ended with {done.returncode}: {last}\n{said}")
-    return done.stdout.strip()
+    so_far = f"; {before}" if before else ""
+    if done.code is None:
+        kind = Late if late else Failed
+        raise kind(f"not done after {seconds:.0f} s{so_far}\n{tail(done.err)}")
+    if done.code == SKIPPED:
+        raise Skipped(tail(done.out))
+    if done.code:
+        raise Failed(f"ended with {done.code}: {tail(done.err, 1)}{so_far}\n{tail(done.err)}")
+    return done.out.strip()
 
 
-def kernels(template: str, dtype: str, device: str, seconds: float) -> str:
-    """The kernels of one template and dtype."""
+def kernels(
+    template: str, dtype: str, device: str, seconds: float, left: float, draws: int | None = None
+) -> str:
+    """The kernels of one template and dtype.
+
+    Args:
+        template: its name.
+        dtype: of the tensors.
+        device: where they run.
+        seconds: for configs at random.
+        left: seconds of all of the time.
+        draws: configs at random of a shape at most; None: as many as there is time for.
+    """
     words = [template, "--dtype", dtype, "--seconds", f"{seconds:.1f}"]
     words += ["--large"] if is_gpu(device) else []
-    out = command("check_kernels.py", *words, device=device, seconds=4 * seconds + 120)
-    found = json.loads(out.splitlines()[-1])
+    words += ["--draws", str(draws)] if draws is not None else []
+    least = 4 * seconds + 120
+    given = min(least, left + GRACE)
+    done = command("check_kernels.py", *words, device=device, seconds=given)
+    found = last_of(done.out)
     said = f"{found['kernels']} kernels right, largest error {found['worst']:.1e}"
     if found["pruned"]:
         said += f"; {found['pruned']} configs pruned"
     if found["failed"]:
+        said += "; then the device was lost" if found["lost"] else ""
         raise Failed("\n".join([f"{len(found['failed'])} wrong; {said}", *found["failed"][:10]]))
+    right(done, given, given < least, said)
     if not found["kernels"]:
         raise Failed(f"no kernel ran; {said}")
     return said
 
 
-def runtime(name: str, device: str) -> str:
+def last_of(out: str) -> dict:
+    """The last line of JSON that ``check_kernels.py`` has written; zeros where there is none."""
+    nothing = {"kernels": 0, "worst": 0.0, "pruned": 0, "failed": [], "lost": False}
+    lines = [line for line in out.splitlines() if line.startswith("{") and line.endswith("}")]
+    return nothing | (json.loads(lines[-1]) if lines else {})
+
+
+def runtime(name: str, device: str, left: float) -> str:
     """One thing that the runtime promises."""
-    return command("check_runtime.py", name, device=device, seconds=180)
+    given = min(180.0, left + GRACE)
+    return right(
+        command("check_runtime.py", name, device=device, seconds=given), given, given < 180
+    )
 
 
-def figures(device: str, minutes: float) -> str:
-    """The works that have goals, each figure beside what is to be reached."""
+def figures(device: str, left: float, tuning: float, kept: Mapping[str, Path]) -> str:
+    """The works that have goals, each figure beside what is to be reached.
+
+    Args:
+        device: which GPU.
+        left: seconds of all of the time.
+        tuning: minutes of them for a search; 0: default configs.
+        kept: files for ``"--out"``, the figures, and ``"--log"``, the search.
+    """
     if not is_gpu(device):
         raise Skipped("the emulator's times say nothing")
-    words = ["--short", "--trials", "0", "--rounds", "10", "--minutes", f"{minutes:.2f}"]
-    out = command("run.py", *words, device=device, seconds=60 * minutes + 90)
-    print("\n".join("      " + line for line in out.splitlines()), flush=True)
-    return judged(out)
+    minutes = max(left - ROOM, 1) / 60
+    words = ["--short", "--rounds", "10", "--minutes", f"{minutes:.2f}"]
+    words += ["--defaults", "--tuning", f"{tuning:g}"] if tuning else ["--trials", "0"]
+    words += [str(word) for pair in kept.items() for word in pair]
+    given = 60 * minutes + ROOM + GRACE
+    done = command(
+        "run.py", *words, device=device, seconds=given,
+        show=lambda line: print("      " + line, flush=True),
+    )  # fmt: skip
+    how = f"{tuning:g} minutes of search" if tuning else "default configs (not tuned)"
+    if done.code or done.code is None:
+        print(tail(done.err), file=sys.stderr, flush=True)
+    # Its lines say what was reached, unless it came to an end before.
+    return judged(done.out, how) if done.code == 0 else right(done, given, late=True)
 
 
-def judged(out: str) -> str:
+def judged(out: str, how: str = "default configs (not tuned)") -> str:
     """What the figures come to.
 
     Args:
         out: what ``run.py`` has said.
+        how: whose figures they are.
 
     Raises:
         Failed: a work failed, or there are no goals at all.
@@ -112,7 +177,7 @@ def judged(out: str) -> str:
     }
     reached, missed, unjudged, failed, late = count.values()
     goals = reached + missed + unjudged
-    said = f"{reached} of {goals} goals reached, by default configs (not tuned)"
+    said = f"{reached} of {goals} goals reached, by {how}"
     said += f"; {missed} not reached" if missed else ""
     said += f"; {unjudged} not judged" if unjudged else ""
     said += f"; no time for {late} works" if late else ""
@@ -129,43 +194,58 @@ def side_by_side(report: Report, jobs: list[tuple[str, Callable[[], str]]], coun
         list(pool.map(lambda job: report.run(*job), jobs))
 
 
-def everything(report: Report, device: str, at_once: int, only: list[str]) -> None:
+def everything(report: Report, asked: argparse.Namespace) -> None:
     """All checks, in order.
 
     Args:
         report: what is added to.
-        device: which, as a text.
-        at_once: how many checks run side by side.
-        only: beginnings of the names of those that are wanted; empty: all.
+        asked: the command line.
     """
+    device, at_once, only = asked.device, asked.jobs, asked.only
 
     def wanted(name: str) -> bool:
         return not only or any(name.startswith(word) for word in only)
 
-    report.run("device", lambda: runtime("device", device))
+    def promise(name: str) -> str:
+        return runtime(name, device, report.left)
+
+    report.run("device", lambda: promise("device"))
     if not report.passed("device"):
         return
     promised = [name for name in CHECKS if name != "device" and wanted(f"runtime {name}")]
     for name in promised:
         if name in ALONE:
-            report.run(f"runtime {name}", partial(runtime, name, device))
+            report.run(f"runtime {name}", partial(promise, name))
     side_by_side(
         report,
-        [(f"runtime {n}", partial(runtime, n, device)) for n in promised if n not in ALONE],
+        [(f"runtime {n}", partial(promise, n)) for n in promised if n not in ALONE],
         min(at_once, 4),
     )
     jobs = [(t, d) for t in SMALL for d in DTYPES if wanted(f"kernels {t}")]
     rounds = -(-len(jobs) // at_once) or 1
-    seconds = SHARE * report.left / rounds
+    seconds = SHARE * max(report.left - 60 * asked.tune, 0) / rounds
     side_by_side(
         report,
-        [(f"kernels {t} {d}", partial(kernels, t, d, device, seconds)) for t, d in jobs],
+        [
+            (
+                f"kernels {t} {d}",
+                lambda t=t, d=d: kernels(t, d, device, seconds, report.left, asked.draws),
+            )
+            for t, d in jobs
+        ],
         at_once,
     )
     if wanted("figures"):
-        report.run("figures", lambda: figures(device, max(report.left - 30, 30) / 60))
+        kept = files_of(asked)
+        report.run("figures", lambda: figures(device, report.left, asked.tune, kept))
     else:
         report.add("figures", SKIP, 0.0, "not asked for")
+
+
+def files_of(asked: argparse.Namespace) -> dict[str, Path]:
+    """Where the figures and the search are kept, as ``run.py`` is told."""
+    found = {"--log": asked.log} if asked.log else {}
+    return found | ({"--out": asked.out.with_suffix(".figures.json")} if asked.out else {})
 
 
 NAMES = (
@@ -183,7 +263,10 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=8.0, help="for all of it")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="kernels, runtime ..")
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 8))
-    parser.add_argument("--out", type=Path, help="the report as JSON")
+    parser.add_argument("--draws", type=int, help="configs at random of a shape, at most")
+    parser.add_argument("--out", type=Path, help="the report as JSON, the figures beside it")
+    parser.add_argument("--tune", type=float, default=0.0, metavar="MINUTES", help="of a search")
+    parser.add_argument("--log", type=Path, help="keeps the search, to go on with")
     parser.add_argument("--before", type=Path, help="a report that this one continues")
     asked = parser.parse_args(arguments)
     strange = [word for word in asked.only if not any(name.startswith(word) for name in NAMES)]
@@ -196,11 +279,9 @@ def main() -> int:
     """Check, and say what passed; :attr:`Report.status`, and never 0 if nothing was checked."""
     asked = parsed()
     before = json.loads(asked.before.read_text()) if asked.before else {"items": []}
-    report = Report(asked.minutes, read_items(before), before.get("began"))
-    everything(report, asked.device, asked.jobs, asked.only)
-    print("\n" + "\n".join(report.summary()))
-    if asked.out:
-        asked.out.write_text(json.dumps(report.to_json(), indent=1) + "\n")
+    report = Report(asked.minutes, read_items(before), before.get("began"), asked.out)
+    everything(report, asked)
+    print("\n" + "\n".join(report.summary()), flush=True)
     return report.status or (0 if report.passed("device") else UNDONE)
 
 

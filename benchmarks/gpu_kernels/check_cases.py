@@ -56,6 +56,24 @@ def _large_depthwise(t: str) -> Cases:
     return [(4, 96, 112, 112, 3, 3, 2, 1, 1, 1, t), (4, 960, 7, 7, 3, 3, 1, 1, 1, 1, t)]
 
 
+# in the order of each template's arguments
+def _signals(t: str) -> Cases:
+    return [(1, 6, 33, 9, 3, 2, 1, 1, 1, t), (2, 16, 40, 64, 5, 1, (2, 1), 1, 2, t, ("bias",))]
+
+
+def _volumes(t: str) -> Cases:
+    return [(1, 3, 5, 6, 7, 8, 3, 2, 3, 1, 1, 1, 1, t), (1, 8, 4, 4, 5, 16, 1, 1, 1, 1, 0, 1, 1, t)]
+
+
+def _blocks(t: str) -> Cases:
+    both = (t, ("bias", "relu"), False, 8)
+    return [(2, 16, 7, 9, 24, 3, 3, 2, 1, 1, 1, *both), (1, 8, 5, 5, 16, 1, 1, 1, 0, 1, 1, *both)]
+
+
+def _transposed(t: str) -> Cases:
+    return [(1, 3, 5, 6, 4, 3, 3, 2, 1, 1, t), (1, 8, 7, 7, 16, 4, 4, 2, 1, 0, t, ("bias",))]
+
+
 ROWS = ((3, 33), (1, 1), (7, 257), (5, 4, 64), (2, 1000))
 LARGE_ROWS = ((4096, 1024), (300, 8192), (65, 20001))
 
@@ -85,6 +103,10 @@ SMALL: dict[str, Callable[[str], Cases]] = {
     "conv2d_nhwc": _convs,
     "depthwise_conv2d_nchw": _depthwise,
     "depthwise_conv2d_nhwc": _depthwise,
+    "conv1d_ncw": _signals,
+    "conv3d_ncdhw": _volumes,
+    "conv2d_nchwc": _blocks,
+    "conv2d_transpose_nchw": _transposed,
     "softmax": _rows(-1),
     "log_softmax": _rows(-1),
     "layer_norm": _rows((-1,), 1e-5),
@@ -93,6 +115,7 @@ SMALL: dict[str, Callable[[str], Cases]] = {
     "mean": _reductions,
     "max": _reductions,
     "min": _reductions,
+    "cumsum": lambda t: [((5, 133), 1, t), ((3, 700, 5), 1, t)],
     "add": lambda t: [((5, 33), (5, 33), t), ((5, 33), (1, 33), t), ((1,), (1,), t)],
     "bias_gelu": _rows(),
     "transpose": lambda t: [((5, 33), None, t), ((65, 64), None, t), ((3, 4, 5), (2, 0, 1), t)],
@@ -107,6 +130,10 @@ LARGE: dict[str, Callable[[str], Cases]] = {
     "conv2d_nhwc": _large_convs,
     "depthwise_conv2d_nchw": _large_depthwise,
     "depthwise_conv2d_nhwc": _large_depthwise,
+    "conv1d_ncw": lambda t: [(8, 256, 2048, 256, 5, 1, 2, 1, 1, t)],
+    "conv3d_ncdhw": lambda t: [(1, 32, 16, 28, 28, 64, 3, 3, 3, 1, 1, 1, 1, t)],
+    "conv2d_nchwc": lambda t: [(2, 64, 56, 56, 64, 3, 3, 1, 1, 1, 1, t, (), False, 16)],
+    "conv2d_transpose_nchw": lambda t: [(2, 128, 28, 28, 64, 4, 4, 2, 1, 0, t)],
     "softmax": _large_rows(-1),
     "log_softmax": _large_rows(-1),
     "layer_norm": _large_rows((-1,), 1e-5),
@@ -115,6 +142,7 @@ LARGE: dict[str, Callable[[str], Cases]] = {
     "mean": _large_reductions,
     "max": _large_reductions,
     "min": _large_reductions,
+    "cumsum": lambda t: [((2, 1 << 18), 1, t), ((1024, 1000), 0, t)],
     "add": lambda t: [((4096, 4096), (4096, 4096), t), ((1001, 4099), (1, 4099), t)],
     "bias_gelu": lambda t: [((1024, 1000), t)],
     "transpose": lambda t: [((4096, 4096), None, t), ((1001, 4099), None, t)],

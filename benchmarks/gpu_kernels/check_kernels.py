@@ -1,4 +1,4 @@
-"""Checks the kernels of one template on a device against numpy; says what it found as JSON.
+"""Checks the kernels of one template on a device against numpy; says as JSON what it found.
 
     python benchmarks/gpu_kernels/check_kernels.py softmax --device cuda:0 --dtype float32
 
@@ -33,11 +33,13 @@ from whet.bench.arguments import arrays_of
 from whet.bench.gpu.contest import on_device
 from whet.bench.gpu.right import error_of
 from whet.bench.references import expected
-from whet.compiler.errors import PrunedError, WhetError
+from whet.compiler.errors import PrunedError
 from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.gpu.driver import context_of
+from whet.measure.gpu.runner import is_lost
 
 DRAWS = 50
-"""Configs at random that are tried for one that the device can run."""
+"""Configs at random of a shape that are checked at most."""
 
 
 Check = Callable[[Any], bool]
@@ -53,12 +55,14 @@ class Found:
         worst: the largest error, as a part of the largest number.
         pruned: configs that no device of this kind could run.
         failed: shape, config and error of what went wrong.
+        lost: whether the device can be used no more in this process, so that nothing followed.
     """
 
     kernels: int = 0
     worst: float = 0.0
     pruned: int = 0
     failed: list[str] = field(default_factory=list)
+    lost: bool = False
 
 
 class Checker:
@@ -112,12 +116,21 @@ class Checker:
         try:
             if not check(config) and config is None:
                 self.found.failed.append(f"{what}, {chosen}: no device of this kind could run it")
-        except WhetError as error:
-            self.found.failed.append(f"{what}, {chosen}: {error}")
+        except Exception as error:  # the driver's, too
+            self.found.failed.append(f"{what}, {chosen}: {type(error).__name__}: {error}")
+            self.found.lost = is_lost(context_of(self._device))
 
 
 def checked(
-    template: str, dtype: str, device: Device, target: str, seconds: float, large: bool, seed: int
+    template: str,
+    dtype: str,
+    device: Device,
+    target: str,
+    seconds: float,
+    large: bool,
+    seed: int,
+    say: Callable[[Found], object] = lambda found: None,
+    draws: int = DRAWS,
 ) -> Found:
     """Check a template's kernels of one dtype.
 
@@ -129,6 +142,8 @@ def checked(
         seconds: after so many no further config is drawn; default configs are all checked.
         large: whether the shapes of models are among the cases.
         seed: of the configs that are drawn.
+        say: is told after each kernel what was found so far.
+        draws: configs of each shape at most.
     """
     until = time.monotonic() + seconds
     checker = Checker(device, target, seed)
@@ -136,12 +151,16 @@ def checked(
     for args in cases(template, dtype, large):
         check, draw = checker.prepare(template, args)
         checker.one(f"{template}{args}", check, None)
+        say(checker.found)
+        if checker.found.lost:
+            return checker.found
         ready.append((args, check, draw))
-    for k in range(DRAWS * len(ready)):
-        if time.monotonic() > until:
+    for k in range(draws * len(ready)):
+        if time.monotonic() > until or checker.found.lost:
             break
         args, check, draw = ready[k % len(ready)]
         checker.one(f"{template}{args}", check, draw())
+        say(checker.found)
     return checker.found
 
 
@@ -153,19 +172,25 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--draws", type=int, default=DRAWS, help="configs at random of a shape")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--large", action="store_true", help="the shapes of models, too")
     return parser.parse_args(arguments)
 
 
 def main() -> None:
-    """Check what the command line names, and print what was found as one line of JSON."""
+    """Check what the command line names; what was found so far is a line of JSON each time."""
     asked = parsed()
     found = checked(
         asked.template, asked.dtype, device_of(asked.device), asked.target, asked.seconds,
-        asked.large, asked.seed,
+        asked.large, asked.seed, say, asked.draws,
     )  # fmt: skip
-    print(json.dumps(asdict(found)))
+    say(found)
+
+
+def say(found: Found) -> None:
+    """Print what was found: who reads it has it even if this process is lost."""
+    print(json.dumps(asdict(found)), flush=True)
 
 
 if __name__ == "__main__":

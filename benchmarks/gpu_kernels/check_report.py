@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Lock
 
 PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
 SHORT, LATE = "SHORT", "LATE"
@@ -30,6 +33,10 @@ class Short(Exception):
 
 class Skipped(Exception):
     """It cannot be checked here; the text says why."""
+
+
+class Late(Exception):
+    """The time was over before it was done; the text says how far it came."""
 
 
 class Failed(Exception):
@@ -64,11 +71,17 @@ class Report:
         minutes: after so many nothing new is begun.
         items: what was checked before.
         began: when it all began, as :func:`time.time`; None: now.
+        kept: a file that has all of it as JSON after each item, whatever comes then.
     """
 
     def __init__(
-        self, minutes: float, items: tuple[Item, ...] = (), began: float | None = None
+        self,
+        minutes: float,
+        items: tuple[Item, ...] = (),
+        began: float | None = None,
+        kept: Path | None = None,
     ) -> None:
+        self._kept, self._lock = kept, Lock()
         self.began = time.time() if began is None else began
         self.until = self.began + 60 * minutes
         self.items = list(items)
@@ -91,9 +104,13 @@ class Report:
         return UNDONE if {SHORT, LATE} & states or PASS not in states else 0
 
     def add(self, name: str, state: str, seconds: float, said: str) -> None:
-        """Note something, and show it at once."""
-        self.items.append(Item(name, state, seconds, said))
-        print(self.items[-1], flush=True)
+        """Note something, show it at once, and keep it."""
+        item = Item(name, state, seconds, said)
+        with self._lock:
+            self.items.append(item)
+            print(item, flush=True)
+            if self._kept is not None:
+                replaced(self._kept, json.dumps(self.to_json(), indent=1) + "\n")
 
     def run(self, name: str, check: Callable[[], str]) -> None:
         """Check one thing; whatever it raises is a line, too, and the rest is still checked."""
@@ -107,6 +124,8 @@ class Report:
             state, said = SKIP, str(why)
         except Short as why:
             state, said = SHORT, str(why)
+        except Late as why:
+            state, said = LATE, str(why)
         except Failed as why:
             state, said = FAIL, str(why)
         except Exception as error:
@@ -131,6 +150,16 @@ class Report:
 def read_items(data: dict) -> tuple[Item, ...]:
     """The items of :meth:`Report.to_json`."""
     return tuple(Item(**item) for item in data["items"])
+
+
+def replaced(path: Path, text: str) -> None:
+    """Give a file other contents, so that it never has half of them; what fails is said only."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text)
+        beside.replace(path)
+    except OSError as error:
+        print(f"{path} cannot be written: {error}", flush=True)
 
 
 def tail(text: str, lines: int = 40) -> str:

@@ -17,31 +17,23 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
-from typing import Any, NoReturn
 
 import numpy as np
 from check_device import STAND_IN, device_of, is_gpu, name_of
+from check_exchange import both, cupy, library, peers, tensors, torch
 from check_prelude import prelude
 from check_processes import ending, forked, hung
+from check_programs import adding, call_us, numbers, on, skip
 
 import whet
 from whet import te
 from whet.compiler.runtime.device import Device
 
-SKIPPED = 77
-"""The exit code of what cannot be checked here."""
 LAUNCH = 10.0
 """Microseconds that a launch from Python may take."""
 
 PATIENT = whet.MeasureOptions(build_timeout=60.0)
 """For workers, beside which others compile, too."""
-
-
-def skip(why: str) -> NoReturn:
-    """End: there is nothing here to check."""
-    print(why)
-    sys.exit(SKIPPED)
 
 
 def told(device: Device) -> str:
@@ -60,48 +52,15 @@ def told(device: Device) -> str:
     )
 
 
-def adding(n: Any = 1000, dtype: str = "float32") -> Any:
-    """A kernel for ``cuda`` that adds two arrays."""
-    A, B = te.placeholder((n,), dtype, name="A"), te.placeholder((n,), dtype, name="B")
-    C = te.compute((n,), lambda i: A[i] + B[i], name="C")
-    s = te.create_schedule(C.op)
-    block, thread = s[C].split(C.op.axis[0], factor=128)
-    s[C].bind(block, te.thread_axis("blockIdx.x"))
-    s[C].bind(thread, te.thread_axis("threadIdx.x"))
-    return whet.build(s, [A, B, C], "cuda")
-
-
-def on(device: Device, *arrays: np.ndarray) -> list[Any]:
-    """Copies on the device."""
-    return [whet.nd.array(x, device) for x in arrays]
-
-
-def numbers(n: int = 1000, dtype: str = "float32", seed: int = 0) -> list[np.ndarray]:
-    """Two inputs, and an output that no kernel has written."""
-    rng = np.random.default_rng(seed)
-    a, b = (rng.integers(-50, 50, n).astype(dtype) for _ in range(2))
-    return [a, b, np.full(n, 77, dtype)]
-
-
 def launches(device: Device) -> str:
     """A launch from Python takes no more than ten microseconds."""
-    f, (a, b, c) = adding(), on(device, *numbers())
-    f(a, b, c)
-    device.sync()
-    best = float("inf")
     name = name_of(device)
-    count = 1000 if is_gpu(name) else 100
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(count):
-            f(a, b, c)
-        best = min(best, (time.perf_counter() - start) / count * 1e6)
-        device.sync()
+    best = call_us(adding(), on(device, *numbers()), device, 1000 if is_gpu(name) else 100)
     if is_gpu(name):
         assert best <= LAUNCH, f"{best:.1f} us a launch, more than {LAUNCH:g}"
     if device.type == "cuda":
         return f"{best:.2f} us a launch with three arrays"
-    return f"the kernel ran {5 * count} times; the emulator's times say nothing"
+    return "the kernel ran 501 times; the emulator's times say nothing"
 
 
 def in_a_fork(device: Device) -> str:
@@ -177,50 +136,6 @@ def streams(device: Device) -> str:
     return "two streams"
 
 
-def torch(device: Device) -> str:
-    """Arrays are shared with PyTorch in both directions, without a copy."""
-    if device.type != "cuda" or find_spec("torch") is None:
-        skip("needs PyTorch and a GPU")
-    import torch
-
-    if not torch.cuda.is_available():
-        skip(f"PyTorch {torch.__version__} sees no GPU")
-    host = numbers()
-    theirs = [torch.from_numpy(x).to(f"cuda:{device.index}") for x in host]
-    ours = [whet.nd.from_dlpack(x) for x in theirs]
-    adding()(*ours)
-    device.sync()
-    assert torch.equal(theirs[2].cpu(), torch.from_numpy(host[0] + host[1]))
-    back = torch.from_dlpack(ours[0])
-    assert back.data_ptr() == theirs[0].data_ptr(), "DLPack made a copy"
-    again = torch.as_tensor(ours[0], device=theirs[0].device)
-    assert again.data_ptr() == theirs[0].data_ptr(), "__cuda_array_interface__ made a copy"
-    return "DLPack in both directions, __cuda_array_interface__"
-
-
-def both(device: Device) -> str:
-    """One module, stored as one library, has functions for the CPU and for the device."""
-    A = te.placeholder((te.var("n"),), name="A")
-    C = te.compute(A.shape, lambda i: A[i] * 3 + 1, name="C")
-    gpu, cpu = te.create_schedule(C.op), te.create_schedule(C.op)
-    block, thread = gpu[C].split(C.op.axis[0], factor=64)
-    gpu[C].bind(block, te.thread_axis("blockIdx.x"))
-    gpu[C].bind(thread, te.thread_axis("threadIdx.x"))
-    parts = {"cuda": whet.lower(gpu, [A, C], name="g"), "llvm": whet.lower(cpu, [A, C], name="c")}
-    x = np.arange(100, dtype="float32")
-    a, c = on(device, x, np.full_like(x, np.nan))
-    here = np.full_like(x, np.nan)
-    with tempfile.TemporaryDirectory(prefix="whet-gpu-") as folder:
-        path = str(Path(folder) / "both.so")
-        whet.build(parts).export_library(path)
-        f = whet.runtime.load_module(path)
-        f["g"](a, c)
-        f["c"](x, here)
-    np.testing.assert_array_equal(c.numpy(), 3 * x + 1)
-    np.testing.assert_array_equal(here, 3 * x + 1)
-    return "exported and loaded"
-
-
 def misuse(device: Device) -> str:
     """Arrays of the host are refused with the way out."""
     try:
@@ -280,7 +195,11 @@ CHECKS: dict[str, Callable[[Device], str]] = {
     "several": several,
     "streams": streams,
     "torch": torch,
+    "tensors": tensors,
+    "cupy": cupy,
+    "peers": peers,
     "both": both,
+    "library": library,
     "misuse": misuse,
     "ending": ending,
     "hung": hung,

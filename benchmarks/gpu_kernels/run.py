@@ -1,13 +1,17 @@
 """GPU kernels beside cuBLAS, cuDNN, Triton and the device's limits: every figure, in one command.
 
     python benchmarks/gpu_kernels/run.py [--only GROUP_OR_WORK ...] [--trials 200] [--log FILE]
-        [--device cuda:0] [--defaults] [--warm] [--short] [--markdown] [--save]
+        [--device cuda:0] [--tuning MINUTES] [--defaults] [--warm] [--short] [--markdown] [--save]
 
 Each work is tuned, built and checked; then our kernel, PyTorch in each of its ways (cuBLAS, cuDNN
 and its own kernels, float32 in true float32), Triton with its autotuner, and probes of the FMA peak
 and of the copy bandwidth take turns on the device, timed by its events, the L2 cache flushed before
 each call. `--log` keeps the searches: a run that was stopped goes on. `--trials 0` measures the
-default configs alone, `--defaults` both; `--short` takes the works that have goals.
+default configs alone, `--defaults` both; `--short` takes the works that have goals. `--tuning 30`
+searches for so long first, all works together, each as long as it promises to gain.
+
+A work that crashes or hangs is a line, and the next one is measured. `--save` and `--out FILE`
+write what there is after each work.
 """
 
 from __future__ import annotations
@@ -22,47 +26,58 @@ import harness
 import argparse
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from goals import judge
+from gpu_contest import Contests, How, OutOfTime, target_of
 from gpu_works import GROUPS, SHORT
 from layers import Work, chosen
 from measured import Results
 
 import whet
 from whet.bench.comparison import Comparison
-from whet.bench.gpu.contest import compare_on
-from whet.compiler.runtime.gpu.driver import context_of, driver_of
+from whet.compiler.runtime.gpu.driver import driver_of
 from whet.compiler.runtime.device import Device
 
 
-def tuned(work: Work, device: Device, asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """The task of a work, and its kernels: the default config's, and the best of the log."""
-    target = f"cuda -arch={context_of(device).properties.arch}"
-    task = whet.create_task(work.template, args=work.args, target=target)
-    kernels = {}
-    if asked.defaults or not asked.trials:
-        kernels["default"] = whet.build(task)
-    if asked.trials:
-        options = whet.MeasureOptions(flush_l2=not asked.warm)
-        whet.tune(
-            task, asked.trials, asked.log, device=device, options=options, seed=0, progress=False
-        )
-        kernels["tuned"] = whet.build(task, log=asked.log, device=device)
-    return task, kernels
+PATIENCE = 60.0
+"""Seconds for a candidate: half a gigabyte is drawn, copied and compared on the host."""
 
 
-def measured(work: Work, device: Device, asked: argparse.Namespace) -> Comparison:
-    """One work on the device."""
-    task, kernels = tuned(work, device, asked)
-    return compare_on(
-        device, task, kernels, asked.rounds, compiled=asked.compile, flush=not asked.warm
+def task_of(work: Work, device: Device) -> Any:
+    """A work's task for a device."""
+    return whet.create_task(work.template, args=work.args, target=target_of(device))
+
+
+def searched(
+    works: list[Work], device: Device, asked: argparse.Namespace, seconds: float | None
+) -> None:
+    """Search works together, into the log.
+
+    Args:
+        works: which; those that promise more get more of the trials.
+        device: where.
+        asked: the command line.
+        seconds: that it may take; None: as long as the trials last.
+    """
+    tasks = [task_of(work, device) for work in works]
+    whet.tune(
+        tasks,
+        asked.trials * len(tasks),
+        asked.log,
+        device=device,
+        options=whet.MeasureOptions(run_timeout=PATIENCE, flush_l2=not asked.warm),
+        seed=0,
+        progress=False,
+        timeout=seconds,
     )
 
 
 def facts_of(device: Device) -> dict[str, Any]:
     """What the device is, for the head of a result."""
-    properties = context_of(device).properties
+    properties = driver_of(device.type).properties(device.index)
     return {
         "name": properties.name,
         "arch": properties.arch,
@@ -82,28 +97,59 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="the works that have goals")
     parser.add_argument("--device", default="cuda:0", help="which GPU")
     parser.add_argument("--trials", type=int, default=200, help="0: default configs alone")
+    parser.add_argument("--tuning", type=float, metavar="MINUTES", help="all works together first")
     parser.add_argument("--log", help="keeps the searches, to go on with")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--minutes", type=float, help="start no further work after so long")
+    parser.add_argument("--patience", type=float, default=300.0, help="seconds for one comparison")
     parser.add_argument("--defaults", action="store_true", help="default configs, too")
     parser.add_argument("--warm", action="store_true", help="do not flush the L2 cache")
     parser.add_argument("--compile", action="store_true", help="torch.compile as a peer, too")
     parser.add_argument("--markdown", action="store_true", help="the verdicts as a table")
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
+    parser.add_argument("--out", type=Path, help="write the figures into this file")
     asked = parser.parse_args(arguments)
     asked.log = asked.log or str(Path(tempfile.mkdtemp(prefix="whet-gpu-")) / "bench.db")
     return asked
 
 
-def measure_all(results: Results, device: Device, asked: argparse.Namespace) -> None:
-    """Measure what the command line names, as far as the minutes last."""
-    names = list(asked.only or (SHORT if asked.short else ()))
-    until = time.monotonic() + 60 * asked.minutes if asked.minutes else float("inf")
-    for group, work in chosen(GROUPS, names):
+def how_of(asked: argparse.Namespace) -> How:
+    """How the works are compared."""
+    return How(
+        asked.device,
+        asked.log if asked.trials else "",
+        asked.defaults,
+        asked.rounds,
+        asked.compile,
+        not asked.warm,
+    )
+
+
+def measure_all(
+    results: Results,
+    works: list[tuple[str, Work]],
+    measured: Callable[[Work], Comparison],
+    until: float = float("inf"),
+    keep: Callable[[], object] = lambda: None,
+) -> None:
+    """Measure works as far as the time lasts.
+
+    Args:
+        results: what is added to.
+        works: each with its group.
+        measured: measures one.
+        until: ``time.monotonic()`` after which none is begun.
+        keep: is called after each.
+    """
+    for group, work in works:
         if time.monotonic() > until:
             results.skipped.append(f"{group}: {work.name}")
             continue
-        results.measure(group, work, measured, device, asked)
+        try:
+            results.measure(group, work, measured)
+        except OutOfTime:
+            results.skipped.append(f"{group}: {work.name}")
+        keep()
 
 
 def absent(results: Results) -> dict[str, dict[str, str]]:
@@ -116,15 +162,45 @@ def absent(results: Results) -> dict[str, dict[str, str]]:
     return found
 
 
+def measure(results: Results, asked: argparse.Namespace, facts: dict[str, Any]) -> None:
+    """Search and measure what the command line names; what there is is kept after each work."""
+    device = whet.device(asked.device)
+    until = time.monotonic() + 60 * asked.minutes if asked.minutes else float("inf")
+    names = list(asked.only or (SHORT if asked.short else ()))
+    works = chosen(GROUPS, names)
+    paths = [asked.out] if asked.out else []
+    paths += [harness.path_of("gpu_kernels", facts)] if asked.save else []
+
+    def keep() -> None:
+        for path in paths:
+            harness.keep(path, results.lines, results.to_json(), facts)
+
+    if asked.tuning and asked.trials:
+        try:
+            seconds = min(60 * asked.tuning, until - time.monotonic())
+            searched([work for _, work in works], device, asked, seconds)
+        except whet.WhetError as error:
+            results.say(f"FAILED      search of all works: {error}")
+    with closing(Contests(how_of(asked), asked.patience, until)) as contests:
+
+        def measured(work: Work) -> Comparison:
+            if asked.trials and not asked.tuning:
+                left = max(until - time.monotonic(), 1.0)
+                searched([work], device, asked, left if asked.minutes else None)
+            return contests.measured(work)
+
+        measure_all(results, works, measured, until, keep)
+    results.averages()
+    results.verdicts = judge(results.rows, absent(results))
+    keep()
+
+
 def main() -> None:
     """Measure what the command line names, then say what was reached."""
     asked = parsed()
-    device = whet.device(asked.device)
-    facts = facts_of(device)
+    facts = facts_of(whet.device(asked.device))
     results = Results()
-    measure_all(results, device, asked)
-    results.averages()
-    results.verdicts = judge(results.rows, absent(results))
+    measure(results, asked, facts)
     results.lines += ["", *(str(v) for v in results.verdicts)]
     results.lines += [f"FAILED      {name}" for name in results.failed]
     results.lines += [f"no time for {name}" for name in results.skipped]

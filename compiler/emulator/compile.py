@@ -15,6 +15,7 @@ from pathlib import Path
 from whet.compiler import settings
 from whet.compiler.content_cache import ContentCache, digest
 from whet.compiler.emulator.adapt import KernelText, adapt
+from whet.compiler.emulator.precompiled import link_precompiled
 from whet.compiler.errors import CodegenError, TargetError
 
 HEADERS = (
@@ -43,6 +44,8 @@ TIMEOUT_SECONDS = 300
 FILE = "kernel.cu"  # what messages call the text
 _BYTES = re.compile(r"\b(?:bool|char|u?char[234]|u?int8_t|u?int8x\d+|boolx\d+)\b")
 _SHORTS = re.compile(r"\b(?:u?short[234]?|u?int16\w*|half2?|\w*float16\w*|\w*bfloat16\w*)\b")
+# of texts, and of headers that were read before
+_FOLDERS = re.compile(r"\S*/whet-emulator-\w+/")
 _cache = ContentCache("emulated")
 
 
@@ -62,8 +65,9 @@ def compile_emulated(source: str, checks: bool = False, quick: bool = False) -> 
         TargetError: there is no C++ compiler.
         CodegenError: it refuses the text, or there is no kernel in it.
     """
-    text = _whole(source, checks)
-    command = _command()
+    text, granule = _whole(source)
+    command = [*_command(), f"-DWHET_EMULATOR_CHECKS={int(checks)}"]
+    command.append(f"-DWHET_EMULATOR_GRANULE={granule}")
     if "clang" not in _version(command[0]):
         command.append("-fno-gnu-unique")  # or a library would stay loaded for ever
     options = _options(checks, quick)
@@ -72,29 +76,21 @@ def compile_emulated(source: str, checks: bool = False, quick: bool = False) -> 
     if kept is not None and kept.exists():
         return kept
     try:
-        made = _compile(text, command, options)
+        made = _compile(text, command, options, quick)
     except CodegenError as error:
         # code that is not optimised puts each value on the stack
         if not quick or "frame-larger-than" not in str(error):
             raise
-        made = _compile(text, command, _options(checks, False))
+        made = _compile(text, command, _options(checks, False), False)
     put = _cache.put(name, made, ".so")
     return put if put is not None else _own_file(name, made)
 
 
-def _whole(source: str, checks: bool) -> str:
-    """The text that the compiler reads."""
+def _whole(source: str) -> tuple[str, int]:
+    """The text that the compiler reads, and how many bytes are watched together."""
     body, kernels = adapt(source)
-    parts = (
-        f"#define WHET_EMULATOR_CHECKS {int(checks)}",
-        f"#define WHET_EMULATOR_GRANULE {_granule(body)}",
-        '#include "prelude.h"',
-        f'#line 1 "{FILE}"',
-        body,
-        '#line 1 "kernels"',
-        _table(kernels),
-    )
-    return "\n".join(parts)
+    head = f'#include "{HEADERS[0]}"\n#line 1 "{FILE}"'
+    return "\n".join((head, body, '#line 1 "kernels"', _table(kernels))), _granule(body)
 
 
 def _granule(text: str) -> int:
@@ -146,12 +142,15 @@ def _command() -> list[str]:
     return words
 
 
-def _compile(text: str, command: list[str], options: tuple[str, ...]) -> bytes:
+def _compile(text: str, command: list[str], options: tuple[str, ...], quick: bool) -> bytes:
     with tempfile.TemporaryDirectory(prefix="whet-emulator-") as folder:
         for name, header in _headers().items():
             Path(folder, name).write_text(header)
         source, out = Path(folder, "whole.cpp"), Path(folder, "kernel.so")
         source.write_text(text)
+        if quick:
+            words = [*command, *options]
+            link_precompiled(Path(folder), HEADERS[0], _headers(), words, _version(command[0]))
         words = [*command, *options, f"-I{folder}", str(source), "-o", str(out)]
         try:
             done = subprocess.run(words, capture_output=True, timeout=TIMEOUT_SECONDS)
@@ -162,7 +161,7 @@ def _compile(text: str, command: list[str], options: tuple[str, ...]) -> bytes:
                 "unroll less",
             ) from None
         if done.returncode != 0 or not out.exists():
-            log = done.stderr.decode(errors="replace").replace(f"{folder}/", "").strip()
+            log = _FOLDERS.sub("", done.stderr.decode(errors="replace")).strip()
             raise CodegenError(
                 "compiling CUDA C for the emulator", f"it ended with {done.returncode}", log
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -16,15 +16,14 @@ from whet.compiler.emulator.library import (
 )
 from whet.compiler.emulator.memory import EmulatedMemory
 from whet.compiler.emulator.options import current_options
-from whet.compiler.errors import ArtifactError, KernelError, TargetError
+from whet.compiler.errors import ArgumentError, ArtifactError, KernelError, TargetError
 from whet.compiler.runtime.gpu.driver import (
     Context,
-    DeviceProperties,
     Event,
-    Extents,
     Kernel,
     Stream,
 )
+from whet.compiler.runtime.gpu.properties import DeviceProperties, Extents
 from whet.compiler.target.gpu_limits import MOST_SHARED_BYTES
 
 PROPERTIES = DeviceProperties(
@@ -72,6 +71,10 @@ class EmulatedEvent:
 
     def synchronize(self) -> None:
         """Nothing: it is reached."""
+
+    def reached(self) -> bool:
+        """Yes."""
+        return True
 
     def seconds_since(self, earlier: Any) -> float:
         """Seconds of the host between two points."""
@@ -268,6 +271,21 @@ class EmulatedContext:
         """A stream."""
         return EmulatedStream(self)
 
+    def borrowed(self, handle: int, owner: object) -> NoReturn:
+        """Refused: what others compute is not in the emulator.
+
+        Raises:
+            ArgumentError: always.
+        """
+        raise ArgumentError(
+            f"working in the stream of a {type(owner).__name__} on the emulator",
+            "it is a GPU's",
+            "the emulator's calls return when they are done: leave the stream out",
+        )
+
+    def order(self, earlier: int, later: int, source: Context | None = None) -> None:
+        """Nothing: all is done."""
+
     def event(self) -> EmulatedEvent:
         """An event."""
         return EmulatedEvent()
@@ -307,6 +325,10 @@ class EmulatorDriver:
             if self._context is None:
                 self._context = EmulatedContext(self)
             return self._context
+
+    def device_of(self, address: int) -> int:
+        """0: there is one."""
+        return 0
 
     def compile(self, source: str, arch: str) -> bytes:
         """The text itself, which is what :meth:`EmulatedContext.load` takes."""

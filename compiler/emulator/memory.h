@@ -54,6 +54,9 @@ struct Place {
     }
 };
 
+template <class T>
+struct OwnedRef;
+
 // A place in a buffer.
 template <class T>
 struct Ref : Place<Ref<T>, T> {
@@ -63,6 +66,9 @@ struct Ref : Place<Ref<T>, T> {
     Ref(const Ref &) = default;
     using Place<Ref<T>, T>::operator=;
     WHET_EMULATOR_INLINE const Ref &operator=(const Ref &other) const { return *this = other.get(); }
+    WHET_EMULATOR_INLINE const Ref &operator=(const OwnedRef<T> &other) const {
+        return *this = other.get();
+    }
     WHET_EMULATOR_INLINE T get() const {
         check_read<sizeof(T), alignof(T)>(buffer, at);
         return *at;
@@ -154,40 +160,51 @@ struct Rows<T, FIRST, SECOND, REST...> {
 };
 
 // A thread's own array, which forgets nothing: what was not written is not read.
-template <class T, size_t COUNT>
-struct Local {
+template <class T>
+struct Owned {
     const char *name;
-    T data[COUNT];
-    bool written[COUNT];
-    explicit Local(const char *name) : name(name) {
-        memset(static_cast<void *>(data), 0xff, sizeof data);
-        memset(written, 0, sizeof written);
+    T *data;
+    bool *written;
+    long long count;
+};
+
+// A place in one. Where a condition chooses between it and a place elsewhere, it is read.
+template <class T>
+struct OwnedRef : Place<OwnedRef<T>, T> {
+    const Owned<T> *array;
+    long long index;
+    OwnedRef(const Owned<T> *array, long long index) : array(array), index(index) {}
+    OwnedRef(const OwnedRef &) = default;
+    using Place<OwnedRef<T>, T>::operator=;
+    WHET_EMULATOR_INLINE const OwnedRef &operator=(const OwnedRef &other) const {
+        return *this = other.get();
     }
-    struct Element : Place<Element, T> {
-        Local *array;
-        long long index;
-        Element(Local *array, long long index) : array(array), index(index) {}
-        Element(const Element &) = default;
-        using Place<Element, T>::operator=;
-        WHET_EMULATOR_INLINE const Element &operator=(const Element &other) const {
-            return *this = other.get();
-        }
-        WHET_EMULATOR_INLINE T get() const {
-            if (__builtin_expect(!array->written[index], 0))
-                fail_access(UNWRITTEN, LOCAL, array->name, {index, COUNT, sizeof(T), false},
-                            WHET_EMULATOR_HERE);
-            return array->data[index];
-        }
-        WHET_EMULATOR_INLINE void set(T value) const {
-            array->written[index] = true;
-            array->data[index] = value;
-        }
-    };
-    template <class I>
-    WHET_EMULATOR_INLINE Element operator[](I index) {
-        if (__builtin_expect(index < 0 || static_cast<long long>(index) >= static_cast<long long>(COUNT), 0))
-            fail_access(OUT_OF_BOUNDS, LOCAL, name, {static_cast<long long>(index), COUNT, sizeof(T), false},
+    operator Ref<T>() const { return get(), Ref<T>(nullptr, array->data + index); }
+    WHET_EMULATOR_INLINE T get() const {
+        if (__builtin_expect(!array->written[index], 0))
+            fail_access(UNWRITTEN, LOCAL, array->name, {index, array->count, sizeof(T), false},
                         WHET_EMULATOR_HERE);
+        return array->data[index];
+    }
+    WHET_EMULATOR_INLINE void set(T value) const {
+        array->written[index] = true;
+        array->data[index] = value;
+    }
+};
+
+template <class T, size_t COUNT>
+struct Local : Owned<T> {
+    T values[COUNT];
+    bool known[COUNT];
+    explicit Local(const char *name) : Owned<T>{name, values, known, COUNT} {
+        memset(static_cast<void *>(values), 0xff, sizeof values);
+        memset(known, 0, sizeof known);
+    }
+    template <class I>
+    WHET_EMULATOR_INLINE OwnedRef<T> operator[](I index) {
+        if (__builtin_expect(index < 0 || static_cast<long long>(index) >= static_cast<long long>(COUNT), 0))
+            fail_access(OUT_OF_BOUNDS, LOCAL, this->name,
+                        {static_cast<long long>(index), COUNT, sizeof(T), false}, WHET_EMULATOR_HERE);
         return {this, static_cast<long long>(index)};
     }
 };

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from whet.compiler.passes.context import PassConfig
 from whet.compiler.target import Target
+from whet.compiler.te.allreduce import ALLREDUCE
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
@@ -125,8 +126,14 @@ class _Injector:
             return self._around(n)
         if any(isinstance(p, s.Stmt) for p in parts):
             new = tuple(self.visit(p) if isinstance(p, s.Stmt) else p for p in parts)
-            return TABLE[type(n)][1](n, new)
+            return self._about(TABLE[type(n)][1](n, new))
         return n
+
+    def _about(self, n: s.Stmt) -> s.Stmt:
+        """The statement, which says something about a thread's own buffer where it did."""
+        if not isinstance(n, s.AttrStmt) or n.node not in self.repeated:
+            return n
+        return replace(n, node=self.repeated[n.node])
 
     def _separate(self, n: s.Stmt, parts: tuple) -> bool:
         """Whether each thread must run a statement by itself."""
@@ -135,7 +142,32 @@ class _Injector:
             return True
         if isinstance(n, s.BufferStore):
             return n.buffer in self.touched.buffers
+        if isinstance(n, s.AttrStmt) and n.key == ALLREDUCE:
+            # a tree as a whole: what its steps share are barriers and shuffles of one sum
+            return n.node in self.touched.buffers
+        if isinstance(n, s.For) and self._is_step_of_tree(n):
+            return True
         return isinstance(n, s.Evaluate) and not is_pure(n.value)
+
+    def _is_step_of_tree(self, n: s.Stmt) -> bool:
+        """Whether some threads of a block add what others have to their own: barriers around it."""
+        while isinstance(n, s.For) and n.thread.startswith("threadIdx"):
+            n = n.body
+        if not isinstance(n, s.IfThenElse) or n.else_case is not None:
+            return False
+        found: set[object] = set()
+
+        def visit(x: object) -> None:
+            found.add(type(x))
+            if isinstance(x, s.BufferStore) and x.buffer in self.touched.buffers:
+                found.add((s.BufferStore, x.buffer))
+            elif isinstance(x, e.BufferLoad):
+                found.add((e.BufferLoad, x.buffer))
+
+        post_order_visit(n.then_case, visit)
+        shared = [b for b in self.touched.buffers if b.storage_scope.startswith("shared")]
+        sums = any({(s.BufferStore, b), (e.BufferLoad, b)} <= found for b in shared)
+        return sums and not found & {s.For, s.Allocate, s.While}
 
     def _allocate(self, n: s.Allocate) -> s.Stmt:
         b = n.buffer
@@ -185,6 +217,7 @@ class _Injector:
                 e.BufferLoad: load,
                 e.BufferView: view,
                 s.BufferStore: store,
+                s.AttrStmt: lambda n: self._about(rewrite.children(n)),
             }
         )
         assert isinstance(thread.extent, e.IntImm)

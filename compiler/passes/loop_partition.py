@@ -133,6 +133,9 @@ class _Partition:
         self.keep_single = options["no_unroll_loop_with_extent_one"]
         self.unroll_hinted = options["unroll_loop_with_partition_hint_no_interval"]
         self.analyzer = Analyzer()
+        self.threads: set[e.Var] = set()  # loops over a block's threads around the statement
+        # those that wait for each other in the loop at hand, whose parts are to be alike for them
+        self.waiting: set[e.Var] = set()
 
     def visit(self, n: s.Stmt) -> tuple[s.Stmt, bool]:
         """The statement with one loop split, innermost first, and whether one was."""
@@ -148,6 +151,8 @@ class _Partition:
         if not isinstance(n, s.For) or any(n is x for x in self.tails):
             return n, False
         self.analyzer.bind_loop(n.var, n.min, n.extent)
+        if _is_of_block(n):
+            self.threads.add(n.var)
         try:
             body, done = self.visit(n.body)
             if done:
@@ -155,6 +160,7 @@ class _Partition:
             return self._split(n) if self._may_split(n) else (n, False)
         finally:
             del self.analyzer.ranges[n.var]
+            self.threads.discard(n.var)
 
     def _may_split(self, n: s.For) -> bool:
         """Whether a loop is one that is split, if it has guards."""
@@ -170,6 +176,7 @@ class _Partition:
         for n in loops:
             inner[n.var] = n.kind
             self.analyzer.bind_loop(n.var, n.min, n.extent)
+        self.waiting = self.threads if any(map(_is_shared, _inside(loop.body))) else set()
         try:
             return self._split_with(loop, inner)
         finally:
@@ -262,7 +269,7 @@ class _Partition:
         With ``sign`` -1: up to where it holds for any inner step. None for a guard that this loop
         cannot get rid of.
         """
-        if not isinstance(c, (e.LT, e.LE, e.GT, e.GE)):
+        if not isinstance(c, (e.LT, e.LE, e.GT, e.GE)) or variables(c) & self.waiting:
             return None
         lanes = any(inner.get(v) == s.VECTORIZED for v in variables(c))
         if lanes and not self.masks:
@@ -321,6 +328,17 @@ class _Partition:
         if not effect(loop.body, None) or not ends:
             return None
         return list({f.key: f for f in ends}.values())
+
+
+def _is_of_block(n: s.Stmt) -> bool:
+    """Whether a statement is a loop over threads of a block."""
+    return isinstance(n, s.For) and n.kind == s.THREAD_BINDING and n.thread.startswith("threadIdx")
+
+
+def _is_shared(n: s.Stmt) -> bool:
+    """Whether the threads of a block have a statement's memory, or its work, together."""
+    kept = isinstance(n, s.Allocate) and n.buffer.storage_scope.startswith("shared")
+    return kept or _is_of_block(n)
 
 
 def _inside(body: s.Stmt) -> Iterator[s.Stmt]:

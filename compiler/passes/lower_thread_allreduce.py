@@ -38,6 +38,7 @@ from typing import Any
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.target import Target
 from whet.compiler.te.allreduce import ALLREDUCE
+from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
@@ -162,6 +163,12 @@ class _Lowering(Rewriter):
             differ = {t for t in differ if t.name == "threadIdx.x"}
         return not inside & differ
 
+    def _rows(self) -> set[e.Var]:
+        """The other threads of the block: without parts of their own they have none at all."""
+        other = {n: v for n, v in self.threads.items() if n in ("threadIdx.y", "threadIdx.z")}
+        extents = {n: self.extents.get(n) for n in other}
+        return {v for n, v in other.items() if getattr(extents[n], "value", 0) != 1}
+
     def _read(self, combine: s.Stmt, thread: e.Var, count: int) -> _Tree | None:
         stores: list[s.BufferStore] = []
         loads: list[e.BufferLoad] = []
@@ -190,7 +197,8 @@ class _Lowering(Rewriter):
                 return None
         row = own - affine(thread)
         parts = [row.const, *(factor for _, factor in row.terms.values())]
-        if any(x % count for x in parts) or variables(row.to_expr()) & {thread}:
+        rest = variables(row.to_expr())
+        if any(x % count for x in parts) or thread in rest or not self._rows() <= rest:
             return None
         return _Tree(thread, count, combine, buffers, own, there, _is_symmetric(combine))
 
@@ -211,6 +219,8 @@ def _is_symmetric(combine: s.Stmt) -> bool:
     if not isinstance(combine, s.BufferStore):
         return False
     v = combine.value
+    if isinstance(v, (e.Min, e.Max)) and dt.is_float(v.dtype) and dt.bits(v.dtype) == 16:
+        return False  # where one is NaN, it is the second one
     plain = isinstance(v, (e.Add, e.Mul, e.Min, e.Max))
     return plain and isinstance(v.a, e.BufferLoad) and isinstance(v.b, e.BufferLoad)  # type: ignore[attr-defined]
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from whet.compiler.arith import Analyzer
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -153,6 +154,8 @@ class _Lives:
 
 def _size(b: Buffer) -> e.PrimExpr:
     (count,) = b.get_flattened_buffer().shape
+    if not isinstance(count, e.IntImm) and Analyzer().affine(count).const < 0:
+        count = ops.maximum(count, 0)  # of no rows: the last one's padding is taken off
     return ops.multiply(count, dt.itemsize(b.dtype))
 
 

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from whet.compiler.errors import LowerError
 from whet.compiler.passes.facts import negated
-from whet.compiler.passes.unify_threads import HARDWARE, Wrap, is_thread_loop, unify_threads
+from whet.compiler.passes.thread_guards import HARDWARE, is_thread_loop
+from whet.compiler.passes.unify_threads import Wrap, unify_threads
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops

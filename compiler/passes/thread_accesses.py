@@ -163,7 +163,7 @@ class Accesses:
     def _access(self, n: e.BufferLoad | s.BufferStore) -> Access:
         used = frozenset(v for i in n.indices for v in variables(i))
         at = self._text(n)
-        index = at if self.block.keys() <= used else _ANY
+        index = at if self.block.keys() <= used | {v for v, _ in self.alone} else _ANY
         write = isinstance(n, s.BufferStore)
         digits = self._digits(n.indices[0]) if len(n.indices) == 1 else None
         half = self.half if write else None
@@ -185,11 +185,11 @@ class Accesses:
             return False  # all who write an element write the same
         if a.buffer.storage_scope == "global" and a.text == b.text and self._by_one(a, b):
             return False
-        if a.index == b.index and a.index != _ANY:
+        if a.index == b.index and a.index != _ANY and self._by_one(a, b):
             return False
         key = id(a), id(b)
         if key not in self._met:
-            self._met[key] = not self._one_thread(a.digits, b.digits)
+            self._met[key] = not self._one_thread(a.digits, b.digits, a.alone & b.alone)
             self._kept += [a, b]  # an id is a name while its object lives
         return self._met[key]
 
@@ -205,7 +205,9 @@ class Accesses:
         first, second = self.offsets[a.data], self.offsets[b.data]
         return first < second + (_size(b) or 0) and second < first + (_size(a) or 0)
 
-    def _one_thread(self, a: Digits | None, b: Digits | None) -> bool:
+    def _one_thread(
+        self, a: Digits | None, b: Digits | None, alone: frozenset[tuple[e.Var, int]]
+    ) -> bool:
         """Whether equal indices mean the same thread, or no two indices are equal."""
         if a is None or b is None or a.symbols.key != b.symbols.key:
             return False
@@ -221,7 +223,7 @@ class Accesses:
             most = None if known is None or count is None else max(known, count)
             merged[factor] = most, whose
         both = [{w[0] for _, _, w in x.digits if w is not None} for x in (a, b)]
-        if any(not self.block.keys() <= found for found in both):
+        if any(not self.block.keys() <= found | {v for v, _ in alone} for found in both):
             return False
         return _is_radix(merged)
 

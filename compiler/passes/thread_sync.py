@@ -155,11 +155,12 @@ class _Sync:
         differs = self._differs(n.condition)
         if differs:
             self.divergent.append(f"`if {self.accesses.printer.expr(n.condition)}`")
-        everyone = self.accesses.alone
-        one = pinned(n.condition, self.accesses.block)
+        everyone, block = self.accesses.alone, self.accesses.block
+        one = pinned(n.condition, block)
         self.accesses.alone = everyone | frozenset(one.items())
+        self.accesses.block = _narrowed(n.condition, block)
         then = self.visit(n.then_case)
-        self.accesses.alone = everyone
+        self.accesses.alone, self.accesses.block = everyone, block
         other = None if n.else_case is None else self.visit(n.else_case)
         if differs:
             self.divergent.pop()
@@ -212,6 +213,18 @@ class _Sync:
         """Whether a loop surely has at least one step."""
         known = self.accesses.analyzer
         return isinstance(n, s.For) and known.positive(known.affine(n.extent))
+
+
+def _narrowed(condition: e.PrimExpr, block: dict[e.Var, int | None]) -> dict[e.Var, int | None]:
+    """How many threads come further: of ``threadIdx.x < 11`` eleven."""
+    if isinstance(condition, e.And):
+        return _narrowed(condition.b, _narrowed(condition.a, block))
+    if not isinstance(condition, e.LT) or condition.a not in block:
+        return block
+    known, most = block[condition.a], condition.b  # type: ignore[index]
+    if not isinstance(most, e.IntImm) or (known is not None and known <= most.value):
+        return block
+    return {**block, condition.a: most.value}  # type: ignore[dict-item]
 
 
 def _both(first: list[Access], second: list[Access]) -> list[Access]:

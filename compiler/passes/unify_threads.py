@@ -26,7 +26,15 @@ from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.facts import pinned
+from whet.compiler.passes.facts import negated, pinned
+from whet.compiler.passes.thread_guards import (
+    HARDWARE,
+    ByOne,
+    guarded,
+    is_thread_loop,
+    region_of_one,
+    without_condition,
+)
 from whet.compiler.passes.thread_overlap import overlapping
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
@@ -34,12 +42,6 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.printer import Printer
 from whet.compiler.tir.rewrite import TABLE, Rewriter, post_order_visit, replace_buffers, variables
-
-HARDWARE = (
-    *("blockIdx.x", "blockIdx.y", "blockIdx.z"),
-    *("threadIdx.x", "threadIdx.y", "threadIdx.z"),
-)
-"""Tags that the hardware counts, in the order of a kernel's prologue; others stay loops."""
 
 # "Technical Specifications per Compute Capability", CUDA C++ Programming Guide. How many threads a
 # block has in all is the target's to say.
@@ -57,11 +59,6 @@ class Threads:
 
     variables: dict[str, e.Var] = field(default_factory=dict)
     extents: dict[str, e.PrimExpr] = field(default_factory=dict)
-
-
-def is_thread_loop(node: object) -> bool:
-    """Whether a statement is a loop over threads that the hardware counts."""
-    return isinstance(node, s.For) and node.kind == s.THREAD_BINDING and node.thread in HARDWARE
 
 
 Wrap = Callable[[s.Stmt], s.Stmt]
@@ -156,6 +153,9 @@ class _Unifier(Rewriter):
         self.origin: dict[e.Var | int, set[e.Var | int]] = {}
         self.spans: dict[e.Var, int | None] = {}  # threads and loops -> how many, where known
         self.chosen: set[e.Var] = set()  # threads of which one was chosen: `if threadIdx.x == 0`
+        self.conditions: list[e.PrimExpr] = []  # what holds at the statement at hand
+        #: statements that one thread runs alone -> the tags whose threads could have
+        self.by_one: ByOne = {}
         super().__init__(
             {
                 e.Var: self._var,
@@ -173,11 +173,7 @@ class _Unifier(Rewriter):
 
     def _loop(self, n: s.For) -> s.Stmt:
         if not is_thread_loop(n):
-            self.spans[n.var] = _number(n.extent)
-            n = self.children(n)
-            # virtual threads that nobody has interleaved
-            virtual = n.kind == s.THREAD_BINDING
-            return replace(n, kind=s.UNROLLED, thread="") if virtual else n
+            return self._plain_loop(n)
         _check_reduction(n)
         thread = self.threads.variables[n.thread]
         first = self(n.min)
@@ -187,14 +183,36 @@ class _Unifier(Rewriter):
         if self.text(extent) != there:
             # of `max(n, 1)` threads all have a step, or n is 0: a condition that they share
             shared = self.text(ops.maximum(extent, 1)) == there
-            body = _guarded(body, ops.compare(e.LT, 0 if shared else thread, extent), n.thread)
+            whole = n.var if isinstance(extent, e.IntImm) and extent.value > 0 else None
+            test = ops.compare(e.LT, 0 if shared else thread, extent)
+            body = guarded(body, test, n.thread, whole)
         before = self.spans.get(thread)
         self.spans[thread] = _number(extent)
         self.active.append(n.thread)
-        body = self(body)
+        body = self._within(ops.compare(e.LT, thread, extent), body)
         self.active.pop()
         self.spans[thread] = before
         return body
+
+    def _plain_loop(self, n: s.For) -> s.Stmt:
+        begin, extent = self(n.min), self(n.extent)
+        if _is(begin, 0):
+            self.spans[n.var] = _number(extent)
+        else:
+            self.origin[n.var] = self._sources(begin)
+        body = self._within(ops.compare(e.LT, n.var, extent), n.body)
+        if n.kind == s.THREAD_BINDING:  # virtual threads that nobody has interleaved
+            return replace(n, min=begin, extent=extent, body=body, kind=s.UNROLLED, thread="")
+        if begin is n.min and extent is n.extent and body is n.body:
+            return n
+        return replace(n, min=begin, extent=extent, body=body)
+
+    def _within(self, condition: e.PrimExpr, n: s.Stmt) -> s.Stmt:
+        """A statement where a condition holds."""
+        self.conditions.append(condition)
+        out = self(n)
+        self.conditions.pop()
+        return out
 
     def _allocate(self, n: s.Allocate) -> s.Stmt:
         b = n.buffer
@@ -205,6 +223,12 @@ class _Unifier(Rewriter):
         if b.storage_scope == "local":
             self.depth[id(b)] = len(self.active)
         body = self(n.body)
+        chosen = None if b.storage_scope != "local" else region_of_one(n.body, body, self.by_one)
+        if chosen is not None:
+            condition, tags, work = chosen
+            out = s.IfThenElse(condition, s.Allocate(b, work))
+            self.by_one[id(out)] = out, tags
+            return out
         return s.Allocate(b, body) if body is not n.body else n
 
     def _store(self, n: s.BufferStore) -> s.Stmt:
@@ -247,7 +271,9 @@ class _Unifier(Rewriter):
         tags = self._sharing(n.buffer, dict.fromkeys(self.active))
         threads = {self.threads.variables[t] for t in tags if not self._single(t)} - self.chosen
         index = n.indices[0].base if isinstance(n.indices[0], e.Ramp) else n.indices[0]
-        found = overlapping(index, self.spans, threads)
+        derived = [v for v in self.origin if isinstance(v, e.Var)]
+        shared = [self.threads.variables[t] for t in self.active if t not in tags]
+        found = overlapping(index, self.spans, threads, self.conditions, derived, shared)
         if found is not None:
             name = n.buffer.name
             raise LowerError(
@@ -263,30 +289,29 @@ class _Unifier(Rewriter):
         value = self(n.value)
         self.origin[n.var] = self._sources(value)
         body = self(n.body)
+        chosen = self._chosen_thread(body)
+        if chosen is not None:  # others would read while it stores
+            out = s.IfThenElse(chosen.condition, s.LetStmt(n.var, value, without_condition(body)))
+            self.by_one[id(out)] = out, self.by_one[id(chosen)][1]
+            return out
         return n if value is n.value and body is n.body else s.LetStmt(n.var, value, body)
+
+    def _chosen_thread(self, n: s.Stmt) -> s.IfThenElse | None:
+        """The first of statements all of which the same one thread runs."""
+        found = [self.by_one.get(id(x)) for x in (n.seq if isinstance(n, s.SeqStmt) else (n,))]
+        tags = {None if x is None else x[1] for x in found}
+        return None if None in tags or len(tags) > 1 else found[0][0]  # type: ignore[index]
 
     def _if(self, n: s.IfThenElse) -> s.Stmt:
         condition = self(n.condition)
         before = self.chosen
-        spans = dict(self.spans)
         self.chosen = before | pinned(condition, set(self.threads.variables.values())).keys()
-        self._narrow(condition)
-        then = self(n.then_case)
-        self.chosen, self.spans = before, spans
-        other = None if n.else_case is None else self(n.else_case)
+        then = self._within(condition, n.then_case)
+        self.chosen = before
+        other = None if n.else_case is None else self._within(negated(condition), n.else_case)
         if condition is n.condition and then is n.then_case and other is n.else_case:
             return n
         return s.IfThenElse(condition, then, other, n.likely)
-
-    def _narrow(self, condition: e.PrimExpr) -> None:
-        """Learn of ``threadIdx.x < 11`` how many threads come further."""
-        if isinstance(condition, e.And):
-            self._narrow(condition.a)
-            self._narrow(condition.b)
-        elif isinstance(condition, e.LT) and condition.a in self.spans:
-            known, least = self.spans[condition.a], _number(condition.b)  # type: ignore[index]
-            if least is not None:
-                self.spans[condition.a] = least if known is None else min(known, least)  # type: ignore[index]
 
     def _sources(self, value: e.PrimExpr) -> set[e.Var | int]:
         """The variables and the buffers that a value is made of, by way of others, too."""
@@ -306,10 +331,13 @@ class _Unifier(Rewriter):
         """A store outside the loops of some tag happens once: the first thread does it."""
         missing = [t for t in self.threads.variables if t not in self.active]
         missing = self._sharing(store.buffer, missing)
-        tests = [
-            ops.compare(e.EQ, self.threads.variables[t], 0) for t in missing if not self._single(t)
-        ]
-        return s.IfThenElse(ops.all_of(*tests), store) if tests else store
+        missing = [t for t in missing if not self._single(t)]
+        if not missing:
+            return store
+        tests = [ops.compare(e.EQ, self.threads.variables[t], 0) for t in missing]
+        out = s.IfThenElse(ops.all_of(*tests), store)
+        self.by_one[id(out)] = out, tuple(missing)
+        return out
 
     def _sharing(self, buffer: Buffer, tags: Iterable[str]) -> list[str]:
         """Those of ``tags`` whose threads see the same ``buffer``: a block has shared memory."""
@@ -359,32 +387,3 @@ def _no_order(asked: str) -> LowerError:
         "bind a reduction axis of constant extent to threadIdx, inside all axes of the data; or "
         "rfactor the reduction and sum the parts in an unbound loop",
     )
-
-
-def _guarded(n: s.Stmt, condition: e.PrimExpr, tag: str) -> s.Stmt:
-    """A loop's body for some of its threads.
-
-    A loop of the same tag within is for its own threads, which fill memory that all of them read:
-    the guard goes around what stands beside it.
-    """
-    if isinstance(n, s.For) and n.thread == tag:
-        return n
-    if not _has_loop(n, tag):
-        return s.IfThenElse(condition, n)
-    if isinstance(n, s.SeqStmt):
-        return s.SeqStmt(tuple(_guarded(x, condition, tag) for x in n.seq))
-    if isinstance(n, s.IfThenElse):
-        other = None if n.else_case is None else _guarded(n.else_case, condition, tag)
-        return s.IfThenElse(n.condition, _guarded(n.then_case, condition, tag), other, n.likely)
-    return replace(n, body=_guarded(n.body, condition, tag))  # type: ignore[type-var,attr-defined]
-
-
-def _has_loop(node: s.Stmt, tag: str) -> bool:
-    found = False
-
-    def visit(n: object) -> None:
-        nonlocal found
-        found = found or (isinstance(n, s.For) and n.thread == tag)
-
-    post_order_visit(node, visit)
-    return found

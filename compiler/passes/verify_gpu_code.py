@@ -55,6 +55,7 @@ def verify_gpu_code(func: PrimFunc, target: Target) -> None:
             asked,
             f"a block would have {shared.value} bytes of shared memory, and the target has {most}",
             "share smaller tiles, or compute the shared stages further in",
+            "shared memory",
         )
     use = _Use()
     use.visit(func.body, 1)
@@ -63,6 +64,7 @@ def verify_gpu_code(func: PrimFunc, target: Target) -> None:
             asked,
             f"a thread would have {use.most} bytes of local memory, and there are {_LOCAL_BYTES}",
             "compute its stages further in, or in smaller tiles",
+            "local memory",
         )
     if use.statements > MOST_STATEMENTS:
         raise PrunedError(
@@ -70,6 +72,7 @@ def verify_gpu_code(func: PrimFunc, target: Target) -> None:
             f"its unrolled loops would make {use.statements} stores, and a compiler that takes "
             f"more than {MOST_STATEMENTS} takes minutes",
             "unroll fewer or shorter loops, or have fewer virtual threads",
+            "statements",
         )
 
 
@@ -83,14 +86,12 @@ def _check_threads(asked: str, func: PrimFunc, target: Target) -> None:
     for tag, count in extents.items():
         most = int(target.attrs.get(f"max_block_size_{tag[-1]}", _MOST_THREADS[tag]))
         if count > most:
-            raise PrunedError(
-                asked, f"a block would have {count} threads along {tag}, and at most {most} go", out
-            )
+            why = f"a block would have {count} threads along {tag}, and at most {most} go"
+            raise PrunedError(asked, why, out, "threads")
     count, most = math.prod(extents.values()), target.max_num_threads
     if count > most:
-        raise PrunedError(
-            asked, f"a block would have {count} threads, and the target has at most {most}", out
-        )
+        why = f"a block would have {count} threads, and the target has at most {most}"
+        raise PrunedError(asked, why, out, "threads")
 
 
 class _Use:

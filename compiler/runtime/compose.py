@@ -1,69 +1,21 @@
-"""One module of what ``build()`` made for several targets, and modules that cannot be run here."""
+"""One module of what ``build()`` made for several targets."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
-from whet.compiler.errors import ArtifactError, TargetError, WhetError
+from whet.compiler.errors import ArtifactError, TargetError
 from whet.compiler.runtime import source
 from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.runtime.loadable import check_loadable
-from whet.compiler.runtime.module import Function, Module
+from whet.compiler.runtime.module import Module
+from whet.compiler.runtime.unloaded import HostPart, UnloadedModule
 from whet.compiler.signature import KernelSignature
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule
 
 Part = tuple[Target, IRModule, Artifact]
-
-
-class NoCode:
-    """Stands for machine code that is not in this process; asking for an address says why."""
-
-    def __init__(self, why: WhetError) -> None:
-        self.why = why
-
-    def address_of(self, symbol: str) -> NoReturn:
-        """Refused."""
-        raise self.why
-
-
-class UnloadedModule(Module):
-    """Code that this process cannot run: it can be read and saved, and calling it says why.
-
-    Args:
-        artifact: the code.
-        why: raised when one of its functions is called.
-        text: what :meth:`get_source` gives without a format, instead of the artifact's.
-    """
-
-    def __init__(self, artifact: Artifact, why: WhetError, text: str = "") -> None:
-        self.artifact = artifact
-        self._code = NoCode(why)
-        self._text = text
-        self._functions = {s.name: Function(s, self) for s in artifact.signatures}
-        self._entry = self._functions[artifact.signatures[0].name]
-
-    def get_source(self, fmt: str = "") -> str:
-        """As for every module; the loops of a host's part, which only launches."""
-        return self._text if self._text and not fmt else super().get_source(fmt)
-
-    def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
-        """As for every module; an object is written as it is, without a C compiler."""
-        path = source.path_of(f"save({file_name!r})", file_name)
-        kind = fmt or path.suffix.lstrip(".") or self.format
-        alone = not any(m.artifact.object for m in self._all()[1:])
-        if kind in ("o", "obj") and self.artifact.object and alone:
-            source.write(path, self.artifact.object)
-            return
-        super().save(file_name, fmt)
-
-    def _why_no_text(self) -> str:
-        if not self._imported:
-            return super()._why_no_text()
-        kinds = ", ".join(dict.fromkeys(m.type_key for m in self._imported))
-        return f"the host's part of a module for {kinds} only launches: it has loops, and no code"
 
 
 def compose(parts: Sequence[Part], host: Target, name: str) -> Module:
@@ -132,7 +84,7 @@ def _not_launched(target: Target, artifact: Artifact) -> TargetError:
     )
 
 
-def _host_part(mod: IRModule, host: Target, device: Module) -> UnloadedModule:
+def _host_part(mod: IRModule, host: Target, device: Module) -> HostPart:
     """The functions that launch a GPU's kernels: no code of their own, but plans."""
     signatures: list[Any] = [
         f.attrs["signature"]
@@ -140,8 +92,6 @@ def _host_part(mod: IRModule, host: Target, device: Module) -> UnloadedModule:
         if isinstance(f.attrs.get("signature"), KernelSignature)
     ]
     artifact = Artifact(b"", tuple(signatures), host.canonical().to_json(), "")
-    part = UnloadedModule(artifact, device._code.why, mod.script())
-    if not isinstance(device, UnloadedModule):
-        part._functions.update(device._functions)
-        part._entry = part._functions[artifact.signatures[0].name]
+    part = HostPart(artifact, device._code.why, mod.script())
+    part.launch_with([device])
     return part

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import ArgumentError, TargetError
 
 if TYPE_CHECKING:
-    from whet.compiler.runtime.gpu.driver import Context, DeviceProperties, Stream
+    from whet.compiler.runtime.gpu.driver import Context, Stream
+    from whet.compiler.runtime.gpu.properties import DeviceProperties
 
 # name -> DLPack's device type (TVM's from 12 on).
 DEVICE_TYPES = {
@@ -205,31 +206,38 @@ class Device:
             TargetError: the device does not exist.
             ArgumentError: the stream is none of this device's.
         """
-        context = self._check_stream("free_raw_stream", stream)
-        if context is None or stream is None:
+        context = self._needed("free_raw_stream")
+        if stream is None:
             return
+        if getattr(stream, "context", self) is not context:
+            raise self._no_stream("free_raw_stream", stream)
+        assert context is not None
         from whet.compiler.runtime.gpu.streams import current_stream, set_stream
 
         stream.synchronize()
         if current_stream(context) is stream:
             set_stream(context, None)
 
-    def set_raw_stream(self, stream: Stream | None) -> None:
-        """Let this thread's later work on the device go to a stream; None: to the default one.
+    def set_raw_stream(self, stream: Any) -> None:
+        """Let this thread's later work on the device go to a stream.
+
+        Args:
+            stream: of :meth:`create_raw_stream`; or somebody else's, of PyTorch, CuPy, cuda-python
+                or pycuda, or its number, a ``CUstream``. None: the default one.
 
         Raises:
             TargetError: the device does not exist.
             ArgumentError: the stream is none of this device's.
         """
-        context = self._check_stream("set_raw_stream", stream)
+        context, own = self._own_stream("set_raw_stream", stream)
         if context is None:
             return
         from whet.compiler.runtime.gpu.streams import set_stream
 
-        set_stream(context, stream)
+        set_stream(context, own)
 
-    def sync(self, stream: Stream | None = None) -> None:
-        """Wait for all work on the device, or of one stream.
+    def sync(self, stream: Any = None) -> None:
+        """Wait for all work on the device, or of one stream, ours or somebody else's.
 
         On the CPU a call returns when it is done.
 
@@ -238,25 +246,36 @@ class Device:
             ArgumentError: the stream is none of this device's.
             KernelError: a kernel failed.
         """
-        context = self._check_stream("sync", stream)
-        if stream is not None:
-            stream.synchronize()
+        context, own = self._own_stream("sync", stream)
+        if own is not None:
+            own.synchronize()
         elif context is not None:
             context.synchronize()
 
-    def _check_stream(self, method: str, stream: Stream | None) -> Context | None:
+    def _own_stream(self, method: str, stream: Any) -> tuple[Context | None, Stream | None]:
+        """The device's context, and a stream of anybody's as one of ours."""
         context = self._needed(method)
         if stream is None:
-            return context
-        if context is None:
-            raise ArgumentError(f"{self}.{method}({stream!r})", "the CPU's only stream is None")
-        if getattr(stream, "context", None) is not context:
-            raise ArgumentError(
-                f"{self}.{method}({stream!r})",
-                "it is no stream of this device",
-                f"make one: {self}.create_raw_stream()",
-            )
-        return context
+            return context, None
+        theirs = getattr(stream, "context", None)
+        if context is not None and theirs is context:
+            return context, stream
+        if context is None or hasattr(theirs, "driver"):  # ours, of another device
+            raise self._no_stream(method, stream)
+        from whet.compiler.runtime.gpu.streams import DEFAULT, handle_of, number_of_device
+
+        handle = handle_of(stream)
+        if handle is None or number_of_device(stream) not in (None, self.index):
+            raise self._no_stream(method, stream)
+        return context, None if handle == DEFAULT else context.borrowed(handle, stream)
+
+    def _no_stream(self, method: str, stream: object) -> ArgumentError:
+        asked = f"{self}.{method}({stream!r})"
+        if self.type == "cpu":
+            return ArgumentError(asked, "the CPU's only stream is None")
+        return ArgumentError(
+            asked, "it is no stream of this device", f"make one: {self}.create_raw_stream()"
+        )
 
     def _needed(self, method: str) -> Context | None:
         """The context of a GPU, None for the CPU; an error where the device does not exist."""

@@ -1,7 +1,8 @@
 """Exporting a module: a shared library, an object or an archive that needs no Python to be called.
 
 The file holds the kernels, the thread pool if one of them is parallel, the way to packed functions,
-and the signatures as JSON, which are read as data and never evaluated.
+and the signatures as JSON, which are read as data and never evaluated. A GPU's code is in the JSON,
+too; where there is no other, an archive is nothing but that.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler import settings
 from whet.compiler.errors import ArgumentError, ArtifactError
+from whet.compiler.runtime.gpu.exported import code_as_data
 from whet.compiler.runtime.source import path_of
+from whet.compiler.runtime.unloaded import HostPart
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.module import Module
 
 FORMAT = 2
 HEADER = "whet/runtime.h"
+METADATA = "metadata.json"  # of an archive with nothing to link
 LINKED = (".so", ".o", ".tar")
 
 
@@ -46,16 +50,19 @@ def export_library(
     path = path_of(f"export_library({file_name!r})", file_name)
     suffix = f".{fmt}" if fmt else path.suffix
     asked = f"export_library({str(path)!r})"
-    if not module.is_dso_exportable:
+    if not any(m.is_dso_exportable or m.artifact.plans for m in module._all()):
         raise ArtifactError(asked, *module._why_not_linked())
     _check_options(asked, suffix, fcompile, kwargs)
     check_place(asked, path)
-    if fcompile is None and suffix != ".tar":
-        _check_compiler(module, asked, kwargs.get("cc"))
     parts = linked_modules(asked, module)
+    if fcompile is None and suffix != ".tar":
+        _check_compiler(parts, asked, kwargs.get("cc"))
     with tempfile.TemporaryDirectory(prefix="whet") as made:
         folder = _made_folder(asked, workspace_dir) if workspace_dir else Path(made)
-        files = [*write_parts(module, parts, folder), *map(str, addons or ())]
+        if suffix == ".tar" and not (parts or addons or fcompile):
+            files = [write_metadata(module, folder)]
+        else:
+            files = [*write_parts(module, parts, folder), *map(str, addons or ())]
         # A library in use is replaced, not overwritten: what is loaded of it stays as it is.
         new = path.with_name(f".{path.name}.{os.getpid()}{suffix}")
         try:
@@ -92,11 +99,12 @@ def _make(
         compile_files(output, files, options, **kwargs)
 
 
-def _check_compiler(module: Module, asked: str, cc: str | None) -> None:
+def _check_compiler(parts: Sequence[Module], asked: str, cc: str | None) -> None:
     """Refuse to link code for another processor with this machine's compiler."""
     from whet.compiler.target import host
 
-    made_for = str(module.artifact.target.get("mtriple", host.triple())).split("-")[0]
+    target = parts[0].artifact.target if parts else {}
+    made_for = str(target.get("mtriple", host.triple())).split("-")[0]
     if cc is None and not os.environ.get("CC") and made_for != host.architecture():
         raise ArtifactError(
             asked,
@@ -152,7 +160,7 @@ def _made_folder(asked: str, workspace_dir: str) -> Path:
 
 
 def linked_modules(asked: str, module: Module) -> list[Module]:
-    """A module and what it imports, as far as there is machine code: what one library holds.
+    """A module and what it imports, as far as there is a CPU's machine code.
 
     Raises:
         ArtifactError: they are for several processors, two of them have a function of one name, or
@@ -162,7 +170,7 @@ def linked_modules(asked: str, module: Module) -> list[Module]:
     names: set[str] = set()
     for one in dict.fromkeys(module._all()):
         made, own = one.artifact, [s.name for s in one.artifact.signatures]
-        if not made.object and not made.source:
+        if not made.object and not made.source and not isinstance(one, HostPart):
             raise ArtifactError(
                 asked,
                 f"the imported module of {', '.join(own)} holds no code that can be linked",
@@ -170,12 +178,14 @@ def linked_modules(asked: str, module: Module) -> list[Module]:
             )
         if not one.is_dso_exportable:
             continue
-        if _processor(made.object) != _processor(module.artifact.object):
+        first = found[0].artifact if found else made
+        if _processor(made.object) != _processor(first.object):
+            which = "the module itself" if found[0] is module else "another one"
             raise ArtifactError(
                 asked,
                 f"a library is for one processor: the imported module of {', '.join(own)} was made "
-                f"for {made.target.get('mtriple', 'this machine')}, the module itself for "
-                f"{module.artifact.target.get('mtriple', 'this machine')}",
+                f"for {made.target.get('mtriple', 'this machine')}, {which} for "
+                f"{first.target.get('mtriple', 'this machine')}",
                 "export each of module.imported_modules to a file of its own",
             )
         twice = [name for name in own if name in names]
@@ -225,6 +235,13 @@ def write_parts(module: Module, parts: Sequence[Module], folder: Path) -> list[s
     return [*files, str(library)]
 
 
+def write_metadata(module: Module, folder: Path) -> str:
+    """Write what an archive holds of a module without a CPU's code; the file."""
+    file = folder / METADATA
+    file.write_text(metadata(module))
+    return str(file)
+
+
 def _pool_object(target: dict) -> bytes:
     from whet.compiler.codegen.llvm import jit, parallel
     from whet.compiler.target import Target, host
@@ -248,9 +265,10 @@ def _described(module: Module) -> dict[str, Any]:
         "target": artifact.target,
         "linked": linked,
         "source": "" if linked else artifact.source,
-        # of code for a GPU: how its functions launch its kernels, and what these take
+        # of code for a GPU: how its functions launch its kernels, what these take, and the code
         "plans": [plan.to_json() for plan in artifact.plans],
         "kernels": [k.to_json() for k in artifact.kernels],
+        **code_as_data(artifact),
         # functions that it has beside its own: those of its imports, and what launches kernels
         "others": [f.signature.to_json() for n, f in module._functions.items() if n not in own],
         "imports": [_described(m) for m in module.imported_modules],
@@ -271,7 +289,8 @@ def pack(output: str, files: Iterable[str], folder: Path) -> None:
     with tarfile.open(output, "w") as archive:
         for file in files:
             archive.add(file, Path(file).name)
-        archive.add(folder / HEADER, HEADER)
+        if (folder / HEADER).exists():
+            archive.add(folder / HEADER, HEADER)
 
 
 def compile_files(

@@ -1,7 +1,8 @@
 """Loading what a module was exported to: a library, an object or an archive.
 
-This needs numpy and, for objects and archives, a C compiler: nothing of the language, the compiler
-or the search is imported. A library's code runs as soon as it is loaded: load only what you trust.
+This needs numpy and, for objects and archives with a CPU's code, a C compiler: nothing of the
+language, the compiler or the search is imported. A library's code runs as soon as it is loaded:
+load only what you trust.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from whet.compiler import settings
 from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
 from whet.compiler.launch import LaunchPlan
 from whet.compiler.runtime.artifact import Artifact
-from whet.compiler.runtime.export import FORMAT, HEADER, compile_files
+from whet.compiler.runtime.export import FORMAT, HEADER, METADATA, compile_files
+from whet.compiler.runtime.gpu.exported import with_code
 from whet.compiler.runtime.module import Function, Module
 from whet.compiler.runtime.source import path_of
+from whet.compiler.runtime.unloaded import HostPart, code_of_a_gpu
 from whet.compiler.signature import KernelSignature
 
 # LLVM's names of features, where /proc/cpuinfo has other ones.
@@ -119,7 +122,8 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     """Load what :meth:`Module.export_library` wrote.
 
     Args:
-        path: a ``.so``, or an ``.o`` or a ``.tar``, which are linked first.
+        path: a ``.so``, or an ``.o`` or a ``.tar``, which are linked first, but for an archive
+            with nothing but a GPU's code.
         fmt: the format, where the name does not end in it.
 
     Raises:
@@ -145,6 +149,8 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
             shutil.copyfile(file, library)
         else:
             parts = [str(file)] if kind == "o" else _unpacked(asked, file, Path(folder))
+            if [Path(part).name for part in parts] == [METADATA]:
+                return _module(asked, _parsed(asked, Path(parts[0]).read_bytes()), None)
             compile_files(library, parts)
         return _loaded(asked, library)  # once it is mapped, its file may go
 
@@ -171,7 +177,8 @@ def _unpacked(asked: str, file: Path, folder: Path) -> list[str]:
                     continue
                 part.parent.mkdir(exist_ok=True)
                 part.write_bytes(content.read())
-                parts += [str(part)] if part.suffix in (".o", ".c") else []
+                if part.suffix in (".o", ".c") or part.name == METADATA:
+                    parts.append(str(part))
     except (tarfile.TarError, OSError) as error:
         raise ArtifactError(asked, f"it is no archive of a library: {error}") from None
     if not parts:
@@ -182,31 +189,45 @@ def _unpacked(asked: str, file: Path, folder: Path) -> list[str]:
 def _loaded(asked: str, path: str) -> Module:
     code = LibraryCode(path)
     try:
-        data = json.loads(ctypes.string_at(code.address_of("whet_metadata")))
+        text = ctypes.string_at(code.address_of("whet_metadata"))
+    except ArtifactError:
+        text = b""
+    module = _module(asked, _parsed(asked, text), code)
+    _give_caller(code)
+    return module
+
+
+def _parsed(asked: str, text: bytes) -> dict[str, Any]:
+    """What a file tells about itself."""
+    try:
+        data = json.loads(text)
         known = data["whet"]
-    except (ArtifactError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         raise ArtifactError(
             asked, "it holds no kernels of Whet", "Module.export_library() writes such a file"
         ) from None
     if known != FORMAT:
         raise ArtifactError(asked, f"it is of format {known}, known is {FORMAT}", "export it again")
-    module = _module(asked, data, code)
-    _give_caller(code)
-    return module
+    return data
 
 
-def _module(asked: str, data: dict[str, Any], code: LibraryCode) -> Module:
+def _module(asked: str, data: dict[str, Any], code: LibraryCode | None) -> Module:
     """One of a library's modules, with those that it imports."""
     artifact = _artifact(data)
+    imports = [_module(asked, part, code) for part in data["imports"]]
+    module: Module
     if data["linked"]:
         _check_processor(asked, data["target"])
         module = Module(artifact, code)
     elif artifact.plans:
         module = Module.from_artifact(artifact)
+    elif imports and not artifact.source:
+        module = host = HostPart(artifact, code_of_a_gpu().why)
+        host.launch_with(imports)
     else:
         module = SourceModule(artifact)
-    for part in data["imports"]:
-        module.import_module(_module(asked, part, code))
+    for part in imports:
+        module.import_module(part)
     for other in data["others"]:
         signature = KernelSignature.from_json(other)
         module._functions[signature.name] = _function_of_imports(module, signature)
@@ -231,7 +252,7 @@ def _artifact(data: dict[str, Any]) -> Artifact:
     )
     plans = tuple(LaunchPlan.from_json(plan) for plan in data.get("plans", ()))
     source = data.get("source", "")
-    return Artifact(b"", signatures, data["target"], source, plans, kernels)
+    return with_code(Artifact(b"", signatures, data["target"], source, plans, kernels), data)
 
 
 def _give_caller(code: LibraryCode) -> None:

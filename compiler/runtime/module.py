@@ -186,8 +186,9 @@ class Module(Answering):
             weights: arrays, in the order in which the schedule's arguments have them.
 
         Returns:
-            The packed array, a new numpy array aligned to 64 bytes; a tuple of them where there
-            are several. It stands in a call where the weights stood.
+            The packed array, a new numpy array aligned to 64 bytes, or on the GPU that the weights
+            are on; a tuple of them where there are several. It stands in a call where the weights
+            stood.
 
         Raises:
             ArgumentError: the kernel takes its weights as they are, or these do not fit.
@@ -199,12 +200,12 @@ class Module(Answering):
 
         Args:
             fmt: of ``llvm``: ``"ll"`` for LLVM's text, ``"asm"`` or ``"s"`` for assembly; of ``c``:
-                ``"c"``; of ``cuda``: ``"cu"`` or ``"cuda"``, and ``"ptx"``, for which NVRTC is
-                asked; ``""``: the first of these.
+                ``"c"``; of ``cuda``: ``"cu"`` or ``"cuda"``, ``"ptx"``, for which NVRTC is asked,
+                and ``"sass"``, for which NVIDIA's disassembler is, too; ``""``: the first of these.
 
         Raises:
             ArgumentError: the format is none of these, or the module was loaded from a file.
-            TargetError: for ``"ptx"``: there is no NVRTC here.
+            TargetError: for ``"ptx"`` and ``"sass"``: there is no NVRTC here; or no disassembler.
         """
         if not isinstance(fmt, str):
             raise ArgumentError(f"get_source({fmt!r})", "a format is a str")
@@ -280,11 +281,13 @@ class Module(Answering):
         """Write a library that C programs, and :func:`whet.runtime.load_module`, can use.
 
         It needs no Python when it is called from C (``#include <whet/runtime.h>``, which is in
-        ``whet.runtime.include_dir()``).
+        ``whet.runtime.include_dir()``). Code for a GPU, which Python alone launches, is written
+        with machine code of its architecture and PTX for later ones, where NVRTC is there.
 
         Args:
             file_name: in ``.so``: a shared library; in ``.o``: an object to link; in ``.tar``: the
-                parts, to be linked where they are loaded.
+                parts, to be linked where they are loaded; of code for GPUs alone nothing is
+                linked, and no C compiler asked.
             fcompile: ``fcompile(file_name, files, **kwargs)`` links instead of the C compiler.
             addons: more files to link.
             workspace_dir: a folder to keep the parts in.
@@ -294,9 +297,10 @@ class Module(Answering):
             The name of the file.
 
         Raises:
-            ArtifactError: the module has no code of a CPU, or it cannot be linked: with what it
+            ArtifactError: the module has no code that runs, or it cannot be linked: with what it
                 imports, a library is for one processor and has one function of a name.
             ArgumentError: the format or an option is not known.
+            CodegenError: NVRTC refuses the text of a GPU's kernels.
         """
         from whet.compiler.runtime.export import export_library
 

@@ -39,19 +39,24 @@ class NDArray:
         self._device = cpu(0) if device is None else device
 
     @property
+    def described(self) -> np.ndarray:
+        """A numpy array with the shape, dtype, strides and writability; of the CPU's the array."""
+        return self._array
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Extents of the dimensions."""
-        return self._array.shape
+        return self.described.shape
 
     @property
     def dtype(self) -> str:
         """Name of the elements' dtype."""
-        return str(self._array.dtype)
+        return str(self.described.dtype)
 
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return self._array.ndim
+        return self.described.ndim
 
     @property
     def device(self) -> Device:
@@ -76,23 +81,27 @@ class NDArray:
             ArgumentError: the shapes differ, the elements are no numbers, or this array is
                 read-only.
         """
-        values = elements("NDArray.copyfrom()", source)
+        asked = "NDArray.copyfrom()"
+        values = elements(asked, source)
         if values.shape != self.shape:
             raise ArgumentError(
-                "NDArray.copyfrom()",
-                f"the source has shape {values.shape}, this array has {self.shape}",
+                asked, f"the source has shape {values.shape}, this array has {self.shape}"
             )
-        if not self._array.flags.writeable:
+        if not self.described.flags.writeable:
             raise ArgumentError(
-                "NDArray.copyfrom()", "this array shares memory that is read-only", "copy it first"
+                asked, "this array shares memory that is read-only", "copy it first"
             )
         try:
-            self._array[...] = values
+            self._store(source, values)
         except (TypeError, ValueError, OverflowError) as error:
             raise ArgumentError(
-                "NDArray.copyfrom()", f"the source does not turn into {self.dtype}: {error}"
+                asked, f"the source does not turn into {self.dtype}: {error}"
             ) from None
         return self
+
+    def _store(self, source: object, values: np.ndarray) -> None:
+        """Take the elements of a source, ``values``, which has this array's shape."""
+        self._array[...] = values
 
     def copyto(self, target: NDArray | Device, mem_scope: str | None = None) -> NDArray:
         """Copy the elements to another array of the same shape, or to a new array on a device.
@@ -104,7 +113,7 @@ class NDArray:
             ArgumentError: the shapes differ, or the device does not exist.
         """
         if isinstance(target, Device):
-            return array(self._array, target, mem_scope)
+            return array(self, target, mem_scope)
         if not isinstance(target, NDArray):
             raise ArgumentError(
                 f"NDArray.copyto({type(target).__name__})", "the target is an NDArray or a Device"
@@ -122,16 +131,20 @@ class NDArray:
             ArgumentError: the shape has another number of elements, or the array is not compact.
         """
         wanted = extents_of("NDArray._create_view", shape)
-        if math.prod(wanted) != self._array.size:
+        if math.prod(wanted) != self.described.size:
             raise ArgumentError(
                 f"NDArray._create_view({wanted})",
-                f"this array of shape {self.shape} has {self._array.size} elements",
+                f"this array of shape {self.shape} has {self.described.size} elements",
             )
-        if not self._array.flags.c_contiguous:
+        if not self.described.flags.c_contiguous:
             raise ArgumentError(
                 f"NDArray._create_view({wanted})", "this array is not compact", "copy it first"
             )
-        return NDArray(self._array.reshape(wanted), self._device)
+        return self._viewed(wanted)
+
+    def _viewed(self, shape: tuple[int, ...]) -> NDArray:
+        """The same memory with a shape that fits."""
+        return NDArray(self._array.reshape(shape), self._device)
 
     def __setitem__(self, where: object, value: object) -> None:
         if where is not ... and not (isinstance(where, slice) and where == slice(None)):
@@ -168,24 +181,25 @@ class NDArray:
         return np.asarray(self._array, dtype=dtype)
 
     def __len__(self) -> int:
-        if not self._array.ndim:
+        if not self.ndim:
             raise ArgumentError("len(NDArray)", "an array of no dimensions has no length")
-        return len(self._array)
+        return self.shape[0]
 
     def __bool__(self) -> bool:
-        if self._array.size != 1:
+        if self.described.size != 1:
             raise ArgumentError(
                 "bool(NDArray)",
                 f"an array of shape {self.shape} is neither true nor false",
                 "a.numpy().any(), a.numpy().all(), or `a is not None`",
             )
-        return bool(self._array.reshape(-1)[0])
+        return bool(self.numpy().reshape(-1)[0])
 
     def __reduce__(self) -> tuple:
         return NDArray, (self._array, self._device)
 
     def __repr__(self) -> str:
-        return f"<whet.nd.NDArray {self.dtype} {self.shape} on {self._device}>\n{self._array!r}"
+        held = self.numpy()
+        return f"<whet.nd.NDArray {self.dtype} {self.shape} on {self._device}>\n{held!r}"
 
 
 def array(
@@ -209,10 +223,12 @@ def array(
             source's dtype, or its lists are not of one length.
     """
     device = device_or_ctx("nd.array", device, ctx)
-    held = elements("nd.array(...)", source)
+    shared = _on_gpu(source)
+    held = elements("nd.array(...)", source) if shared is None else shared.described
     native = held.dtype.newbyteorder("=")
     _check_dtype(native)
-    return _made(held.shape, native, checked_device(device, mem_scope)).copyfrom(held)
+    made = _made(held.shape, native, checked_device(device, mem_scope))
+    return made.copyfrom(held if shared is None else source)
 
 
 def empty(
@@ -319,15 +335,6 @@ def as_numpy(value: object) -> np.ndarray | None:
         ) from None
 
 
-def overlap(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays have bytes in common; where that is hard to say, whether they might."""
-    exactly: Any = np.shares_memory  # some releases' stubs know two values of max_work only
-    try:
-        return bool(exactly(a, b, max_work=10_000))
-    except np.exceptions.TooHardError:
-        return np.may_share_memory(a, b)
-
-
 def elements(asked: str, source: object) -> np.ndarray:
     """The numpy array of an array-like; of one on a GPU a copy.
 
@@ -338,11 +345,9 @@ def elements(asked: str, source: object) -> np.ndarray:
     Raises:
         ArgumentError: numpy makes no array of it.
     """
-    if not isinstance(source, np.ndarray) and type(source) is not NDArray:
-        from whet.compiler.runtime.gpu.exchange import is_shared, taken_array
-
-        if is_shared(source):
-            return taken_array(source).numpy()
+    shared = _on_gpu(source)
+    if shared is not None:
+        return shared.numpy()
     held = as_numpy(source)
     if held is not None:
         return held
@@ -350,6 +355,15 @@ def elements(asked: str, source: object) -> np.ndarray:
         return np.asarray(source)
     except (TypeError, ValueError, OverflowError) as error:
         raise ArgumentError(asked, f"numpy makes no array of it: {error}") from None
+
+
+def _on_gpu(source: object) -> NDArray | None:
+    """The array that shares the memory of an object on a GPU; None of what is elsewhere."""
+    if isinstance(source, np.ndarray) or type(source) is NDArray:
+        return None
+    from whet.compiler.runtime.gpu.exchange import is_shared, taken_array
+
+    return taken_array(source) if is_shared(source) else None
 
 
 def extents_of(asked: str, shape: object) -> tuple[int, ...]:

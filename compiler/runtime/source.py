@@ -34,7 +34,15 @@ def _ptx(artifact: Artifact) -> str:
     return compile_ptx(artifact.source, str(artifact.target["arch"]))
 
 
+def _sass(artifact: Artifact) -> str:
+    from whet.compiler.codegen.cuda.disassembly import disassembled
+
+    return disassembled(_cubin(artifact))
+
+
 def _cubin(artifact: Artifact) -> bytes:
+    if artifact.object:
+        return artifact.object
     from whet.compiler.codegen.cuda.nvrtc import compile_cubin
 
     return compile_cubin(artifact.source, str(artifact.target["arch"])).cubin
@@ -49,7 +57,7 @@ Text = Callable[[Artifact], str]
 TEXTS: dict[str, dict[str, Text]] = {
     "llvm": {"ll": _as_it_is, "asm": _assembly, "s": _assembly},
     "c": {"c": _as_it_is},
-    "cuda": {"cu": _as_it_is, "cuda": _as_it_is, "ptx": _ptx},
+    "cuda": {"cu": _as_it_is, "cuda": _as_it_is, "ptx": _ptx, "sass": _sass},
 }
 # (kind of target, format of a file that is no text) -> how.
 BYTES: dict[tuple[str, str], Callable[[Artifact], bytes]] = {

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.aligned import aligned_empty
-from whet.compiler.runtime.ndarray import as_numpy
+from whet.compiler.runtime.ndarray import NDArray, as_numpy, empty, from_dlpack
 from whet.compiler.signature import BufferParam, KernelSignature
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from whet.compiler.runtime.device import Device
     from whet.compiler.runtime.function import Function
 
 
@@ -24,7 +25,8 @@ def pack(kernel: Function, packs: Function | None, weights: tuple[object, ...]) 
         weights: an array each, as the function takes them.
 
     Returns:
-        The packed array; a tuple of them where there are several.
+        The packed array, on the device that the weights are on; a tuple of them where there are
+        several.
 
     Raises:
         ArgumentError: nothing is computed ahead of this kernel, or the weights do not fit.
@@ -45,8 +47,10 @@ def pack(kernel: Function, packs: Function | None, weights: tuple[object, ...]) 
             f"{len(weights)} arrays given, it takes {wanted}",
             f"pack_weights({names})",
         )
+    weights = tuple(map(_taken, weights))
     symbols = _symbols(signature, weights)
-    outputs = [_empty(p, symbols) for p in made if isinstance(p, BufferParam)]
+    device = next((w.device for w in weights if isinstance(w, NDArray)), None)
+    outputs = [_empty(p, symbols, device) for p in made if isinstance(p, BufferParam)]
     # once: the quick call, 20 ms to make, would not pay
     packs.repeater((*weights, *outputs))(1)
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -64,16 +68,34 @@ def _symbols(signature: KernelSignature, weights: tuple[object, ...]) -> dict[st
                 f"the shape of {signature.params[k].name} needs {name}, which no weight gives",
                 f'make that array, and call module["{signature.name}"] with the weights and it',
             )
-        array = as_numpy(weights[k])
+        array = _described(weights[k])
         steps = () if array is None else [s // array.itemsize for s in array.strides]
         sizes = () if array is None else (*array.shape, *steps)
         found[name] = int(sizes[d]) if d < len(sizes) else 0
     return found
 
 
-def _empty(p: BufferParam, symbols: dict[str, int]) -> np.ndarray:
+def _taken(weight: object) -> object:
+    """An array of another library's on a GPU as one of Whet's; anything else as it is."""
+    from whet.compiler.runtime.gpu.exchange import is_shared
+
+    foreign = not isinstance(weight, NDArray) and is_shared(weight)
+    return from_dlpack(weight) if foreign else weight
+
+
+def _described(weight: object) -> np.ndarray | None:
+    """Something with the shape and the strides of an array; on a GPU, without its elements."""
+    from whet.compiler.runtime.gpu.array import DeviceArray
+
+    return weight.described if isinstance(weight, DeviceArray) else as_numpy(weight)
+
+
+def _empty(p: BufferParam, symbols: dict[str, int], device: Device | None) -> object:
+    """The array that is packed into, where the weights are; on a CPU numpy's, aligned."""
     from whet.compiler.codegen.llvm.abi import numpy_dtype
     from whet.compiler.codegen.llvm.shape_text import evaluate
 
     shape = tuple(evaluate(d, symbols) for d in p.shape)
+    if device is not None and device.type != "cpu":
+        return empty(shape, p.dtype, device)
     return aligned_empty(shape, numpy_dtype(p.dtype))

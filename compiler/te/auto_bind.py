@@ -7,6 +7,7 @@ them. Nothing here is clever: it makes a program that runs, and says how it did 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.target import Target
@@ -15,13 +16,16 @@ from whet.compiler.te.extents import axis_extents
 from whet.compiler.te.relations import AHEAD, AT, ROOT, IterVarAttr
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.stage import Stage
-from whet.compiler.te.tensor import ComputeOp
+from whet.compiler.te.tensor import ComputeOp, ExternOp
 from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.rewrite import post_order_visit
 
 THREADS = 256
 """Threads of a block: enough to hide latencies, few enough for any kernel's registers."""
 
 _OUTER = (e.UNROLLED, e.VECTORIZED)
+_HOST_CALLS = ("call_packed", "call_extern")
 
 
 class AutoBindWarning(UserWarning):
@@ -32,13 +36,14 @@ def bound_schedule(schedule: Schedule, target: Target) -> Schedule:
     """``schedule`` itself if a stage of it is bound; else a copy in which all are, with a warning.
 
     An element-wise stage's loops are fused and split into blocks of 256 threads; of a stage with a
-    reduction, the outer loops over data are; a stage without any is run by one thread.
+    reduction, the outer loops over data are; a stage without any, and an extern statement of plain
+    loops, is run by one thread.
     """
     if any(_is_bound(stage) for stage in schedule.stages):
         return schedule
     new = schedule.copy()
     threads = max(1, min(THREADS, target.max_num_threads))
-    said = [_bind(s, threads) for s in new.stages if _is_computed_alone(s)]
+    said = [_bind(x, threads) for x in new.stages if _is_computed_alone(x)]
     if said:
         warnings.warn(
             f"no loop of the schedule is bound to the threads of {target.kind}; bound "
@@ -56,11 +61,30 @@ def _is_bound(stage: Stage) -> bool:
 
 
 def _is_computed_alone(stage: Stage) -> bool:
-    return isinstance(stage.op, ComputeOp) and stage.attach_type in (ROOT, AHEAD)
+    if isinstance(stage.op, ExternOp) and not _is_plain(stage.op):
+        return False
+    return isinstance(stage.op, ComputeOp | ExternOp) and stage.attach_type in (ROOT, AHEAD)
+
+
+def _is_plain(op: ExternOp) -> bool:
+    """Whether a statement has neither threads of its own nor calls that the host makes."""
+    found = True
+
+    def look(n: Any) -> None:
+        nonlocal found
+        bound = isinstance(n, s.For) and n.kind == s.THREAD_BINDING
+        called = isinstance(n, e.Call) and n.op.removeprefix("tir.") in _HOST_CALLS
+        found = found and not bound and not called
+
+    post_order_visit(op.body, look)
+    return found
 
 
 def _bind(stage: Stage, threads: int) -> str:
     """Bind a stage's loops; what was done, in words."""
+    if isinstance(stage.op, ExternOp):
+        stage.env_threads(thread_axis((0, 1), "threadIdx.x"))
+        return f"{stage.op.name}: one thread"
     loops = _data_loops(stage)
     if not loops:
         one = stage.fuse()

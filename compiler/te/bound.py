@@ -202,6 +202,7 @@ class Bounds:
                 or hidden & {a.var for a in stage.leaf_iter_vars}
                 or self._has_fixed_length(stage, last)
                 or form.terms[last.var][1] < 0
+                or (self.threads and threads.waits_inside(self, stage, last, form.terms))
             ):
                 kept.append((value, extent))
                 continue

@@ -120,19 +120,18 @@ class Guards:
             if isinstance(n, (e.Div, e.Mod)) and not n.dtype.startswith("float"):
                 found.add("unsafe")
             if isinstance(n, e.ProducerLoad):
-                read = self.schedule.stage_map[n.producer.op]
-                b = self.bounds.stages.get(read)
-                whole = b is None or b.whole or read in self.in_place
-                for i, d in zip(n.indices, n.producer.shape):
+                kept = parts[n.producer.op]
+                for k, (i, d) in enumerate(zip(n.indices, n.producer.shape)):
                     if axis.var not in variables(i):
                         continue
-                    if not whole:
+                    if kept[k] != "whole":
                         found.add("region")
-                    elif not self._in_range(substitute(i, values), d):
+                    if kept[k] != "region" and not self._in_range(substitute(i, values), d):
                         found.add("unsafe")
             for part in TABLE[type(n)][0](n):
                 visit(part, seen)
 
+        parts = {n.producer.op: self._kept(read) for read, n in self.bounds.reads(stage)}
         seen: set[int] = set()
         for body in self.bounds.bodies[stage]:
             visit(body, seen)
@@ -142,6 +141,28 @@ class Guards:
         assert axis.dom is not None
         may_be_empty = not self.analyzer.positive(self.analyzer.affine(axis.dom.extent))
         return "attached" if "region" in found or may_be_empty else "unsafe"
+
+    def _kept(self, stage: Stage) -> list[str]:
+        """What there is of a stage that is read, along each dimension.
+
+        ``"whole"``: its tensor. ``"region"``: all that its readers read, be it outside the tensor.
+        ``"inside"``: of a region what lies inside the tensor; nothing has written the rest.
+        """
+        b = self.bounds.stages.get(stage)
+        op = stage.op
+        if b is None or b.whole or stage in self.in_place:
+            return ["whole"] * len(stage.op.output_shape(0))
+        assert isinstance(op, ComputeOp)
+        out = []
+        for a in op.axis:
+            assert a.dom is not None
+            first = self.analyzer.affine(a.dom.min).key == b.mins[a].key
+            if first and self.analyzer.affine(a.dom.extent).key == b.extents[a].key:
+                out.append("whole")
+            else:
+                guarded = any(self._outside(stage, a)) and self._reads(stage, a) == "attached"
+                out.append("inside" if guarded else "region")
+        return out
 
     def _in_range(self, index: e.PrimExpr, extent: e.PrimExpr) -> bool:
         form = self.analyzer.affine(index)

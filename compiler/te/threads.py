@@ -7,7 +7,7 @@ share, holds what all of them read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from whet.compiler.arith import Affine
@@ -105,6 +105,50 @@ def relaxed(bounds: Bounds, stage: Stage) -> set[e.Var]:
         for tag, leaf in around(bounds, stage)
         if leaf.iter_type != e.THREAD_INDEX and is_shared(scope, tag)
     }
+
+
+def waits_inside(
+    bounds: Bounds, stage: Stage, loop: e.IterVar, limits: Collection[Hashable]
+) -> bool:
+    """Whether threads have to wait for each other inside a loop that some of them would leave.
+
+    They do for what they fill together, and for sums over them: such a loop keeps its length, and
+    a guard is inside it.
+
+    Args:
+        bounds: of the schedule.
+        stage: whose loop it is.
+        loop: the loop.
+        limits: what its length would depend on.
+    """
+    if not any(leaf.var in limits for _, leaf in _of_block(bounds.schedule.stages)):
+        return False
+    inside = stage.leaf_iter_vars[stage.leaf_iter_vars.index(loop) :]
+    if any(leaf in inside and leaf.iter_type == e.COMM_REDUCE for _, leaf in _of_block([stage])):
+        return True
+    below = [x for x in bounds.schedule.stages if _is_below(x, stage, inside)]
+    return any(scope_of(bounds, x).startswith("shared") for x in below) or any(
+        leaf.iter_type == e.COMM_REDUCE for _, leaf in _of_block(below)
+    )
+
+
+def _of_block(stages: Iterable[Stage]) -> Iterator[tuple[Stage, e.IterVar]]:
+    """The loops of stages that are bound to the threads of a block."""
+    for stage in stages:
+        for leaf, attr in stage.iter_var_attrs.items():
+            thread = attr.bind_thread
+            if thread is not None and thread.thread_tag.startswith("threadIdx"):
+                yield stage, leaf
+
+
+def _is_below(stage: Stage, parent: Stage, loops: Collection[e.IterVar]) -> bool:
+    """Whether a stage is computed inside some loops of another one."""
+    at: Stage | None = stage
+    while at is not None and at.attach_type == AT:
+        if at.attach_stage is parent:
+            return any(at.attach_ivar is x for x in loops)
+        at = at.attach_stage
+    return False
 
 
 def _check_shared(bounds: Bounds, stage: Stage, leaf: e.IterVar, tag: str) -> None:

@@ -10,6 +10,7 @@ from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.compiler.tir import Buffer, Stmt, ir_builder, ops
+from whet.compiler.topi import tag
 from whet.compiler.topi.shapes import one_axis, static
 
 # Steps whose sums do not wait for the ones before: only the last of them does.
@@ -74,7 +75,10 @@ def _scan(
             _across(ib, given, made, sizes, kind, exclusive, combine, first)
         return ib.get()
 
-    return te.extern(tuple(shape), [data], body, name=f"T_{name}", dtype=kind)
+    said = {"sizes": sizes, "exclusive": exclusive, "operation": combine.__name__}
+    return te.extern(
+        tuple(shape), [data], body, name=f"T_{name}", dtype=kind, tag=tag.SCAN, attrs=said
+    )
 
 
 def _along(

@@ -6,6 +6,7 @@ ELEMWISE = "elemwise"
 BROADCAST = "broadcast"
 INJECTIVE = "injective"
 COMM_REDUCE = "comm_reduce"
+SCAN = "scan"
 
 
 def is_injective(tag: str) -> bool:

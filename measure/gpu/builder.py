@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whet.measure.builder import Built, build_candidate
+from whet.measure.gpu.alignment import check_alignment
 from whet.measure.gpu.pruning import check_resources, facts_of
 from whet.measure.values import MeasureInput
 
@@ -27,7 +29,7 @@ def build_for_gpu(inp: MeasureInput) -> Built:
     Args:
         inp: the candidate.
     """
-    return build_candidate(inp, _to_cubin)
+    return build_candidate(inp, functools.partial(_to_cubin, inp))
 
 
 def build_for_emulator(inp: MeasureInput) -> Built:
@@ -36,26 +38,28 @@ def build_for_emulator(inp: MeasureInput) -> Built:
     Args:
         inp: the candidate.
     """
-    return build_candidate(inp, _to_prediction)
+    return build_candidate(inp, functools.partial(_to_prediction, inp))
 
 
 def _to_cubin(
-    module: IRModule, target: Target, artifact: Artifact
+    inp: MeasureInput, module: IRModule, target: Target, artifact: Artifact
 ) -> tuple[Artifact, dict[str, Any]]:
     from whet.compiler.codegen.cuda.nvrtc import compile_cubin
 
     if not artifact.kernels:  # a function whose result has no elements
         return artifact, {}
+    check_alignment(inp, artifact)
     compiled = compile_cubin(artifact.source, str(target.attrs["arch"]))
     check_resources(artifact, compiled.resources)
     return replace(artifact, object=compiled.cubin), facts_of(compiled.resources)
 
 
 def _to_prediction(
-    module: IRModule, target: Target, artifact: Artifact
+    inp: MeasureInput, module: IRModule, target: Target, artifact: Artifact
 ) -> tuple[Artifact, dict[str, Any]]:
     from whet.measure.gpu.predicted import predicted
 
+    check_alignment(inp, artifact)
     resources = _resources(artifact, target)
     check_resources(artifact, resources)
     model = predicted(module, target, artifact, resources)
@@ -79,4 +83,4 @@ def _warm(artifact: Artifact) -> None:
     """Compile for the emulator here, beside others, so that the measurer finds it in the cache."""
     from whet.compiler.emulator.compile import compile_emulated
 
-    compile_emulated(artifact.source, checks=True)
+    compile_emulated(artifact.source, checks=True, quick=True)  # as a first launch wants it

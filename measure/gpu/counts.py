@@ -15,21 +15,22 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.rewrite import TABLE
 from whet.measure.gpu import warps as w
+from whet.measure.gpu.evaluated import evaluated
 from whet.measure.gpu.model import ARITHMETIC_CYCLES, WARP, Work, resident_blocks
 from whet.measure.gpu.operations import FMA32, FMA64, OTHER, SPECIAL, operations
-from whet.measure.gpu.sites import Loop, Totals, Traffic, effects, loads, side_by_side
+from whet.measure.gpu.sites import Loop, Traffic, effects, side_by_side
 from whet.measure.gpu.specs import GpuSpec
+from whet.measure.gpu.steps import KEPT, Steps
 
-KEPT = 64
-"""Values that the compiler keeps in registers over a loop instead of reading them again."""
 WRITTEN_OUT = 16
 """Steps up to which the compiler writes out a loop by itself."""
 PIPELINED = 4.0
 """Steps of a loop without barriers whose loads it asks for together."""
-STEP, ADDRESS = 2.0, 0.5
-"""Instructions of a step of a loop, and of an address."""
+STEP = 2.0
+"""Instructions of a step of a loop, or of a branch."""
+PROLOGUE = 6.0
+"""Instructions of a thread to find out who it is, and to end."""
 OWN_REGISTERS = 24
 """Registers of a kernel beside its local arrays, where no compiler has said how many it has."""
 L2_SHARE = 0.6
@@ -58,27 +59,16 @@ def work_of(
     return _Walk(func, spec, sizes or {}).work(registers, spilt_bytes)
 
 
-class _Walk:
+class _Walk(Steps):
     def __init__(self, func: PrimFunc, spec: GpuSpec, sizes: Mapping[str, int]) -> None:
+        super().__init__(func, sizes)
         self.func, self.spec = func, spec
-        found = func.attrs.get("thread_extent", {})
-        nothing = w.Warps({})
-        for p in func.params:
-            if isinstance(p, e.Var) and p.name in sizes:
-                nothing.values[p] = sizes[p.name]
-        self.extents = {tag: int(nothing.value(extent)) for tag, extent in found.items()}
-        self.warps = w.Warps(self.extents)
-        self.warps.values.update(nothing.values)
-        self.deps: dict[e.Var, frozenset[Any]] = {}
-        self.total = Totals()
-        self.blocks = np.prod([self.extents.get(t, 1) for t in w.TAGS[:3]], dtype=float)
-        self.threads = np.prod([self.extents.get(t, 1) for t in w.TAGS[3:]], dtype=float)
-        self.all_warps = self.blocks * self.warps.warps
 
     def work(self, registers: int | None, spilt_bytes: int) -> Work:
         """The kernel's totals."""
         self._visit(self.func.body, (), self.warps.here, np.ones(w.SAMPLES))
         t = self.total
+        t.instructions += PROLOGUE * self.all_warps
         shared = self.func.attrs.get("shared_bytes", t.shared_bytes)
         shared = float(self.warps.value(shared)) if isinstance(shared, e.PrimExpr) else shared
         registers = registers or min(255, OWN_REGISTERS + int(t.local_bytes // 4))
@@ -179,6 +169,7 @@ class _Walk:
     ) -> None:
         holds = w.full(self.warps.value(n.condition)).astype(bool)
         self.total.instructions += STEP * self._runs(active, times)
+        self._whole_numbers(n.condition, loops, active, times)
         self._visit(n.then_case, loops, active & holds, times)
         if n.else_case is not None:
             self._visit(n.else_case, loops, active & ~holds, times)
@@ -192,17 +183,16 @@ class _Walk:
         self, n: s.BufferStore, loops: tuple[Loop, ...], active: Any, times: np.ndarray
     ) -> None:
         runs = self._runs(active, times)
-        apart: list[e.PrimExpr] = []
-        done = np.array(operations(n.value, apart))
+        value = evaluated(n.value, self._decided(loops))
+        done = np.array(operations(value.nodes))
         self.total.operations += done * runs * WARP  # inactive lanes take their slots, too
-        for part in apart:
-            often = self._often(None, self._depends(part), loops, times)
-            self.total.instructions += sum(operations(part)) * self._runs(active, often)
+        for part in value.apart:
+            self._whole_numbers(part, loops, active, times)
         self._access(n, loops, active, times, stores=True)
         reads = False
         ahead = not n.buffer.storage_scope.startswith(("global", "shared"))
-        for load in loads(n.value):
-            self._access(load, loops, active, times, stores=False, ahead=ahead)
+        for load, share in value.loads:
+            self._access(load, loops, active, times * share, stores=False, ahead=ahead)
             reads |= load.buffer is n.buffer
         self._dependent(n, loops, times, reads, float(done[:OTHER].sum()))
 
@@ -254,7 +244,8 @@ class _Walk:
         active = np.broadcast_to(active, index.shape)
         per_warp = often * active.any(axis=(1, 2))
         number = max(lanes * size / 16, 1.0) if side_by_side(n, together) else lanes
-        self.total.instructions += (number + ADDRESS) * float(per_warp.mean()) * self.all_warps
+        self.total.instructions += number * float(per_warp.mean()) * self.all_warps
+        self._address(n, loops, active.any(axis=2, keepdims=True), times)
         address = index * size
         if shared:
             passes = w.wavefronts(address, size, active)
@@ -343,38 +334,3 @@ class _Walk:
         self.total.waiting[key] = max(waits, self.total.waiting.get(key, 0.0))
         flight = min(together, KEPT) * nbytes * at_once
         self.total.in_flight[key] = self.total.in_flight.get(key, 0.0) + flight
-
-    def _often(
-        self, buffer: Any, depends: frozenset[Any], loops: tuple[Loop, ...], times: np.ndarray
-    ) -> np.ndarray:
-        """How often something is executed: not again where its value is in a register.
-
-        Args:
-            buffer: what is read or stored; None: nothing.
-            depends: the loops that change it.
-            loops, times: around it.
-        """
-        held, saved = 1.0, 1.0
-        for loop in reversed(loops):
-            if loop.var in depends:
-                held *= loop.count if loop.unrolled else np.inf
-            elif held <= KEPT and (buffer is None or id(buffer.data) not in loop.stored):
-                saved *= loop.count
-        return times / saved
-
-    def _depends(self, *exprs: e.PrimExpr) -> frozenset[Any]:
-        """The loops' variables and the threads' tags that expressions are made of."""
-        found: set[Any] = set()
-        stack: list[Any] = list(exprs)
-        while stack:
-            n = stack.pop()
-            if isinstance(n, e.Var):
-                found |= self.deps.get(n, frozenset())
-            else:
-                stack += TABLE[type(n)][0](n)
-        return frozenset(found)
-
-    def _runs(self, active: Any, times: np.ndarray) -> float:
-        """Warps that execute something, of all blocks, each as often as its loops say."""
-        some = np.broadcast_to(active, (w.SAMPLES, w.LANES, active.shape[-1])).any(axis=(1, 2))
-        return float((times * some).mean()) * self.all_warps

@@ -1,46 +1,174 @@
 """Seconds of calls on a GPU by its own clock; the L2 cache as it is, or overwritten before each.
 
-A GPU that is faster than the host can ask it to work would be measured waiting: before short
-kernels it gets something else to do, long enough for the host to queue them all.
+A GPU that is faster than the host can ask it to work would be measured waiting. So before timed
+calls it gets something else to do, filling memory, until the host has queued them; the same fills
+flush the L2 cache. Whether they last long enough is looked at, and not believed: the event in front
+of the calls must not be reached yet when the one behind them is queued. Where it is, the fills
+become more, and the calls are timed again.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from whet.compiler.runtime.gpu.array import Memory
 from whet.compiler.runtime.gpu.driver import Context
+
+Queue = Callable[[int], None]
+"""Puts that many calls into the default stream."""
 
 QUEUED = 200
 """Calls between two waits: the driver queues about a thousand launches, a call may have several."""
 PAIRS = 64
 """Calls between two waits where each has its own pair of events."""
-ASKING_S = 10e-6
-"""Seconds that the host takes to queue one call, at most."""
-LONG_S = 50e-6
-"""Calls that take longer wait for nothing: the host is far ahead of them."""
+FLUSHES = 4
+"""The filled bytes are so many times the L2 cache: it keeps what it likes."""
 LEAST_BYTES = 64 << 20
-MOST_FILLS = 256
+MOST_FILLS, MOST_LEAD_S = 256, {False: 5e-3, True: 0.5e-3}
+"""Before one event: the most fills, and about the longest time of them, of each call if flushed."""
+AGAIN = 4
+"""How often calls are timed again because the host came late."""
+ROOM = 1.25
+"""So much longer than the host took last time are the fills that it is given."""
+BUSY = 0.9
+"""A host that takes so much of the time of calls without gaps keeps the GPU waiting."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What calls took.
+
+    Attributes:
+        seconds: of a call on the device: one figure each where they are timed apart, else the mean.
+        ahead: whether the host was ahead of the device, so that none of its time is in them.
+    """
+
+    seconds: tuple[float, ...]
+    ahead: bool
+
+
+class DeviceClock:
+    """Times calls that put work into a device's default stream.
+
+    Args:
+        context: the device's.
+        flush: whether the L2 cache is overwritten before each call. Otherwise it holds what the
+            call before has left, and calls follow each other without a gap.
+    """
+
+    def __init__(self, context: Context, flush: bool) -> None:
+        self._context, self._flush = context, flush
+        wanted = max(FLUSHES * context.properties.l2_bytes, LEAST_BYTES)
+        self._bytes = max(min(wanted, context.memory()[0] // 8), 1)
+        self._scratch: Memory | None = Memory(context, self._bytes)
+        self._pairs = [(context.event(), context.event()) for _ in range(PAIRS if flush else 1)]
+        self._lead_s = 0.0  # that the host needs, as far as it came late before
+        self._fill_s = 0.0
+
+    @property
+    def most(self) -> int:
+        """Calls that one :meth:`timed` takes."""
+        return PAIRS if self._flush else QUEUED
+
+    def close(self) -> None:
+        """Give the filled memory back."""
+        self._context.synchronize()
+        self._scratch = None
+
+    def timed(self, run: Queue, count: int) -> Timed:
+        """Time calls; once more, with a longer lead, where the host came late.
+
+        Args:
+            run: queues them.
+            count: how many, at most :attr:`most`.
+        """
+        for _ in range(AGAIN):
+            fills = self._fills()
+            found, needed = (self._apart if self._flush else self._together)(run, count, fills)
+            if found.ahead:
+                break
+            self._lead_s = max(self._lead_s, ROOM * needed)
+            if self._fills() <= fills:
+                break  # as much as there may be
+        return found
+
+    def _together(self, run: Queue, count: int, fills: int) -> tuple[Timed, float]:
+        """Calls between one pair of events; the lead that they need."""
+        begin, end = self._pairs[0]
+        self._fill(fills)
+        start = time.perf_counter()
+        begin.record()
+        run(1)
+        one, waited = time.perf_counter() - start, not begin.reached()
+        run(count - 1)
+        end.record()
+        every, waits = time.perf_counter() - start, not begin.reached()
+        end.synchronize()
+        total = end.seconds_since(begin)
+        # After the first, calls that take longer than queueing them keep the device busy.
+        busy = every < BUSY * total
+        return Timed((total / count,), waits or (waited and busy)), one if busy else every
+
+    def _apart(self, run: Queue, count: int, fills: int) -> tuple[Timed, float]:
+        """Each call behind its own fills; the lead that one of those needs that came late."""
+        pairs, late = self._pairs[:count], {}
+        for k, (begin, end) in enumerate(pairs):
+            self._fill(fills)
+            start = time.perf_counter()
+            begin.record()
+            run(1)
+            end.record()
+            if begin.reached():
+                late[k] = time.perf_counter() - start
+        pairs[-1][1].synchronize()
+        ahead = 2 * len(late) < count
+        kept = [pair for k, pair in enumerate(pairs) if not (ahead and k in late)]
+        seconds = tuple(end.seconds_since(begin) for begin, end in kept)
+        return Timed(seconds, ahead), statistics.median(late.values()) if late else 0.0
+
+    def _fills(self) -> int:
+        """Fills before an event: as long as the host needs to queue what stands behind it."""
+        if not self._lead_s:
+            return 1
+        self._fill_s = self._fill_s or self._timed_fill()
+        most = max(min(MOST_FILLS, int(MOST_LEAD_S[self._flush] / self._fill_s)), 1)
+        return min(math.ceil(self._lead_s / self._fill_s), most)
+
+    def _fill(self, times: int) -> None:
+        assert self._scratch is not None, "the clock was closed"
+        for _ in range(times):
+            self._context.fill(self._scratch.address, 0, self._bytes)
+
+    def _timed_fill(self) -> float:
+        begin, end = self._pairs[0]
+        self._fill(1)
+        begin.record()
+        self._fill(1)
+        end.record()
+        end.synchronize()
+        return max(end.seconds_since(begin), 1e-6)
 
 
 class EventTimer:
-    """Times calls of one function.
+    """Times calls of one function for a search.
 
     Args:
         context: of the GPU.
         run: queues that many calls on the default stream.
         flush_l2: whether each call finds none of its inputs in the L2 cache.
+
+    Attributes:
+        late: whether the host came late for the calls that were timed last.
     """
 
-    def __init__(self, context: Context, run: Callable[[int], None], flush_l2: bool) -> None:
-        self._context, self._run, self._flush = context, run, flush_l2
-        self._bytes = max(2 * context.properties.l2_bytes, LEAST_BYTES)
-        self._scratch = Memory(context, self._bytes)
-        self._pairs = [(context.event(), context.event()) for _ in range(PAIRS if flush_l2 else 1)]
-        self._cost = 0.0
-        self._fill_s = 0.0
+    def __init__(self, context: Context, run: Queue, flush_l2: bool) -> None:
+        self._context, self._run = context, run
+        self._clock = DeviceClock(context, flush_l2)
+        self.late = False
 
     def first(self) -> float:
         """Seconds of one call by the host's clock, all that comes with a first call included."""
@@ -51,50 +179,12 @@ class EventTimer:
 
     def __call__(self, number: int) -> float:
         """Seconds per call of ``number`` calls."""
-        left, total = number, 0.0
+        left, total, late = number, 0.0, False
         while left:
-            count = min(left, len(self._pairs) if self._flush else QUEUED)
-            total += self._apart(count) if self._flush else self._together(count)
+            count = min(left, self._clock.most)
+            found = self._clock.timed(self._run, count)
+            total += count * statistics.fmean(found.seconds)
+            late |= not found.ahead
             left -= count
-        self._cost = total / number
-        return self._cost
-
-    def _together(self, count: int) -> float:
-        begin, end = self._pairs[0]
-        for _ in range(self._head_start(count)):
-            self._fill()
-        begin.record()
-        self._run(count)
-        end.record()
-        end.synchronize()
-        return end.seconds_since(begin)
-
-    def _apart(self, count: int) -> float:
-        pairs = self._pairs[:count]
-        for begin, end in pairs:
-            self._fill()
-            begin.record()
-            self._run(1)
-            end.record()
-        pairs[-1][1].synchronize()
-        return sum(end.seconds_since(begin) for begin, end in pairs)
-
-    def _fill(self) -> None:
-        self._context.fill(self._scratch.address, 0, self._bytes)
-
-    def _head_start(self, count: int) -> int:
-        """Fills that keep the GPU busy while the host queues so many calls."""
-        if self._cost >= LONG_S or not self._cost:
-            return 0
-        if not self._fill_s:
-            self._fill_s = self._timed_fill()
-        return min(math.ceil(count * ASKING_S / self._fill_s), MOST_FILLS)
-
-    def _timed_fill(self) -> float:
-        begin, end = self._pairs[0]
-        self._fill()
-        begin.record()
-        self._fill()
-        end.record()
-        end.synchronize()
-        return max(end.seconds_since(begin), 1e-6)
+        self.late = late
+        return total / number

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.errors import TargetError
+from whet.compiler.errors import MeasureError, TargetError
 from whet.compiler.runtime.device import Device
 from whet.measure.gpu.model import VERSION
-from whet.measure.gpu.names import CPU, CUDA, EMULATOR, MODEL, parsed
+from whet.measure.gpu.names import CPU, CUDA, EMULATOR, EVERY_GPU, MODEL, parsed
 from whet.measure.gpu.specs import spec_of
 
 if TYPE_CHECKING:
-    from whet.compiler.runtime.gpu.driver import DeviceProperties
+    from whet.compiler.runtime.gpu.properties import DeviceProperties
 
 
 def named_device(name: str) -> Device | None:
@@ -33,6 +34,69 @@ def measured_device(name: str) -> Device:
         name: as for :func:`named_device`, or any word, which names a processor's lock.
     """
     return named_device(name) or Device(CPU)
+
+
+def measured_devices(names: str) -> tuple[Device, ...]:
+    """The devices of this machine that a pool measures on, each by a worker of its own.
+
+    Args:
+        names: as for :func:`measured_device`; or several GPUs, ``"cuda:0,cuda:1"``, or all that
+            this process may use, ``"cuda:*"``.
+
+    Raises:
+        MeasureError: what is named several times, or beside others, is no GPU of its own.
+        TargetError: there is no GPU.
+    """
+    if names == EVERY_GPU:
+        return every_gpu()
+    words = [word.strip() for word in names.split(",")]
+    if len(words) == 1:
+        return (measured_device(names),)
+    found = [named_device(word) for word in words]
+    strange = [w for w, one in zip(words, found) if one is None or one.type != CUDA]
+    twice = [w for k, w in enumerate(words) if found[k] in found[:k]]
+    if strange or twice:
+        why = f"{strange[0]!r} is no GPU" if strange else f"{twice[0]!r} is named twice"
+        raise MeasureError(
+            f"measurement on {names!r}",
+            why,
+            "several devices are GPUs, each named once: 'cuda:0,cuda:1'; 'cuda:*' is all of them",
+        )
+    return tuple(one for one in found if one is not None)
+
+
+def every_gpu() -> tuple[Device, ...]:
+    """The GPUs that this process may use.
+
+    Raises:
+        TargetError: there is none, or nothing to drive it with.
+    """
+    from whet.compiler.runtime.gpu.driver import driver_of
+
+    return tuple(Device(CUDA, index) for index in range(driver_of(CUDA).device_count()))
+
+
+def check_alike(asked: str, devices: Sequence[dict[str, Any]], way_out: str) -> None:
+    """Refuse GPUs of different kinds for one search: the times of one say nothing of the other.
+
+    Args:
+        asked: what was asked for.
+        devices: descriptions, by :func:`describe`.
+        way_out: what to do instead.
+
+    Raises:
+        MeasureError: they are of different kinds.
+    """
+    if len({one["fingerprint"] for one in devices}) < 2:
+        return
+    kinds = sorted({_kind_text(one) for one in devices})
+    raise MeasureError(asked, f"these are different GPUs: {', '.join(kinds)}", way_out)
+
+
+def _kind_text(one: dict[str, Any]) -> str:
+    """What tells a GPU's kind: two of one name may differ in what they have."""
+    facts = ("arch", "multiprocessors", "memory_gib")
+    return " ".join(str(one[k]) for k in ("name", *facts) if k in one)
 
 
 def text_of(device: Device) -> str:
@@ -77,9 +141,7 @@ def described(properties: DeviceProperties) -> dict[str, Any]:
 
 def first_gpu() -> Device | None:
     """This machine's first GPU; None where it has none, or nothing to drive it with."""
-    from whet.compiler.runtime.gpu.driver import driver_of
-
     try:
-        return Device(CUDA) if driver_of(CUDA).device_count() else None
+        return next(iter(every_gpu()), None)
     except TargetError:
         return None

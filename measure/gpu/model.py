@@ -13,7 +13,7 @@ import numpy as np
 
 from whet.measure.gpu.specs import GpuSpec
 
-VERSION = 1
+VERSION = 2
 """Costs of different versions are different devices' in a log."""
 
 Number = Any

@@ -11,6 +11,8 @@ import re
 CPU, CUDA, EMULATOR = "cpu", "cuda", "cuda-emulator"
 MODEL = "model"
 """What a record says of a cost that nobody measured."""
+EVERY_GPU = "cuda:*"
+"""All GPUs that this process may use."""
 NO_GPU = "cuda-none"
 """The key of a GPU that is not there: no record has it."""
 

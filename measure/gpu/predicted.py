@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import PrunedError
 from whet.compiler.passes import run_build_passes
 from whet.measure.gpu.counts import work_of
-from whet.measure.gpu.model import LAUNCH_S, VERSION, predict
-from whet.measure.gpu.specs import spec_of
+from whet.measure.gpu.model import LAUNCH_S, VERSION, Work, predict, resident_blocks
+from whet.measure.gpu.specs import GpuSpec, spec_of
 
 if TYPE_CHECKING:
     from whet.compiler.codegen.cuda.cubin import Resources
@@ -58,6 +58,7 @@ def predicted(
                 f"not one block of {int(work.threads)} threads, {int(work.registers)} registers "
                 f"each and {int(work.shared_bytes)} bytes of shared memory fits a multiprocessor",
                 "fewer threads, smaller tiles",
+                _tightest(spec, work),
             )
         seconds += float(one.seconds)
         instructions += float(work.instructions) * 32
@@ -75,6 +76,13 @@ def predicted(
         "instructions": instructions,
         **said,
     }
+
+
+def _tightest(spec: GpuSpec, work: Work) -> str:
+    """What keeps a kernel's block off a multiprocessor."""
+    if resident_blocks(spec, work.threads, 0, work.shared_bytes):
+        return "registers"
+    return "shared memory" if resident_blocks(spec, work.threads, 0, 0) else "threads"
 
 
 def launched(artifact: Artifact) -> list[str]:

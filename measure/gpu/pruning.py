@@ -41,6 +41,7 @@ def check_resources(artifact: Artifact, resources: Mapping[str, Resources]) -> N
                 f"launch of {kernel} with {threads} threads of {used.registers} registers",
                 f"a block would take {taken} registers, and there are {most}",
                 "fewer threads, or smaller tiles a thread",
+                "registers",
             )
         if used.spill_stores > SPILLS:
             raise PrunedError(
@@ -48,6 +49,7 @@ def check_resources(artifact: Artifact, resources: Mapping[str, Resources]) -> N
                 f"{used.spill_stores} bytes of a thread's values do not fit its "
                 f"{used.registers} registers; {SPILLS} are the limit",
                 "smaller tiles a thread, or fewer threads",
+                "spills",
             )
 
 

@@ -92,6 +92,23 @@ def describe_device(name: str, target: dict[str, Any]) -> dict[str, Any]:
     return describe(device, target)
 
 
+def wake(device: str) -> None:
+    """Make the context of a device, and use it: a GPU that fell from its bus says so here.
+
+    Args:
+        device: where.
+
+    Raises:
+        TargetError: there is no such device, or its context cannot be made.
+        KernelError: it does not work.
+    """
+    from whet.compiler.runtime.gpu.driver import context_of
+
+    named = named_device(device)
+    assert named is not None
+    _use(context_of(named))
+
+
 def prepare_reference(
     key: str, artifact: Artifact, options: MeasureOptions, device: str
 ) -> tuple[str, ...]:
@@ -140,13 +157,18 @@ def is_lost(context: Context) -> bool:
     """Whether a context is unusable: after an illegal address, every later call fails."""
     try:
         context.synchronize()
-        address = context.alloc(256)
-        context.fill(address, 0, 256)
-        context.synchronize()
-        context.free(address)
+        _use(context)
     except Exception:  # whatever a poisoned driver raises
         return True
     return False
+
+
+def _use(context: Context) -> None:
+    """Let the device write a little memory."""
+    address = context.alloc(256)
+    context.fill(address, 0, 256)
+    context.synchronize()
+    context.free(address)
 
 
 def remember(key: str, kernel: DeviceKernel, options: MeasureOptions) -> tuple[str, ...]:
@@ -203,6 +225,8 @@ def measure(
         "spread": round(spread(list(timing.costs)), 5),
         "stopped": timing.stopped,
     }
+    if timer.late:
+        facts["late"] = True  # the host's time is in the costs
     if stray := _what_is_wrong(arguments, []):
         return RunReport("wrong_answer", (), stray, facts)
     return RunReport(OK, timing.costs, "", facts)

@@ -84,22 +84,6 @@ def side_by_side(n: Any, together: int) -> bool:
     return together > 1 or (isinstance(index, e.Ramp) and index.stride == 1)
 
 
-def loads(value: e.PrimExpr) -> list[e.BufferLoad]:
-    """All loads of an expression, those of indices too; what occurs twice once."""
-    found: dict[int, e.BufferLoad] = {}
-    stack: list[Any] = [value]
-    seen: set[int] = set()
-    while stack:
-        n = stack.pop()
-        if id(n) in seen:
-            continue
-        seen.add(id(n))
-        if isinstance(n, e.BufferLoad):
-            found[id(n)] = n
-        stack += TABLE[type(n)][0](n)
-    return list(found.values())
-
-
 def effects(root: Any) -> tuple[frozenset[int], bool]:
     """Ids of the memory that statements store to; whether there is a barrier."""
     stored: set[int] = set()

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from whet.compiler import settings
-from whet.compiler.errors import MeasureError
+from whet.compiler.errors import DeviceLostError, MeasureError
 from whet.compiler.runtime.device import Device
+from whet.compiler.target.local_gpu import local_uuid
 from whet.measure import machine
 from whet.measure.builder import Built
 from whet.measure.gpu.builder import EMULATED
@@ -23,6 +24,7 @@ BUILD_EMULATED = "whet.measure.gpu.builder:build_for_emulator"
 RUN = "whet.measure.gpu.runner:run_candidate"
 PREPARE = "whet.measure.gpu.runner:prepare_reference"
 DESCRIBE = "whet.measure.gpu.runner:describe_device"
+WAKE = "whet.measure.gpu.runner:wake"
 LOADING = 3.0
 """Seconds in which code is loaded, and compiled once more where it is for another GPU."""
 STARTED = 60.0
@@ -33,7 +35,8 @@ class DeviceStage(Measuring):
     """Measures candidates on a GPU, alone; or runs them in the emulator for their numbers.
 
     After an error that leaves the device's context unusable (an illegal address, a failed launch)
-    the worker is replaced: the error costs one trial. A kernel that hangs ends with its worker.
+    the worker is replaced: the error costs one trial. A kernel that hangs ends with its worker. A
+    device that a new worker cannot use either is lost: a :class:`DeviceLostError`.
 
     Args:
         options: budgets and limits.
@@ -41,6 +44,7 @@ class DeviceStage(Measuring):
         function: import path of the function that runs; replaced in tests.
         prepare: import path of the function that runs the reference.
         path: the driver's ``sys.path``; None: this process's.
+        place: which of several measurers of this machine it is; each has a core of its own.
     """
 
     def __init__(
@@ -50,12 +54,14 @@ class DeviceStage(Measuring):
         function: str = RUN,
         prepare: str = PREPARE,
         path: Sequence[str] | None = None,
+        place: int = 0,
     ) -> None:
         self.device = device
         self._emulated = device.type == EMULATOR
+        self._awake = 0  # the start of the worker that has made its context
         # NVIDIA's driver maps more memory than it uses: only a limit that was asked for is set.
         limit = options.memory_limit or (machine.memory_bytes() // 2 if self._emulated else None)
-        cpus = None if self._emulated else [machine.measuring_core()]
+        cpus = None if self._emulated else [machine.measuring_core(place)]
         worker = Supervisor(memory_limit=limit, cpus=cpus, preload=preload(function), path=path)
         super().__init__([worker], "" if self._emulated else lock_of(device), function, prepare)
 
@@ -123,11 +129,21 @@ class DeviceStage(Measuring):
         options: MeasureOptions,
         best_cost: float | None,
     ) -> float:
-        # A worker's first call makes the context.
-        fresh = self._prepared.get(supervisor, (0, ()))[0] != supervisor.starts
-        if fresh:
-            return options.run_timeout
         return min(options.run_timeout, LOADING + run_budget(built, options, best_cost))
+
+    def _wake(self, supervisor: Supervisor) -> None:
+        supervisor.start()
+        if self._emulated or self._awake == supervisor.starts:
+            return
+        outcome = supervisor.call(WAKE, text_of(self.device), timeout=STARTED)
+        self._look_after(supervisor, outcome)
+        if outcome.kind != "ok":
+            raise DeviceLostError(
+                f"measurement on {text_of(self.device)}",
+                "a new process cannot use the device",
+                outcome.error,
+            )
+        self._awake = supervisor.starts
 
     def _look_after(self, supervisor: Supervisor, outcome: Outcome) -> None:
         lost = isinstance(outcome.value, RunReport) and outcome.value.lost
@@ -157,5 +173,6 @@ def predicted(model: Any, unchecked: str, report: RunReport | None = None) -> Ru
 def lock_of(device: Device) -> str:
     """The name of a GPU's lock: the same GPU's, whatever CUDA_VISIBLE_DEVICES calls it."""
     visible = settings.cuda_visible_devices()
-    name = visible[device.index] if device.index < len(visible) else str(device.index)
+    named = visible[device.index] if device.index < len(visible) else str(device.index)
+    name = local_uuid(device.index) or named
     return "cuda-" + "".join(c if c.isalnum() else "-" for c in name)

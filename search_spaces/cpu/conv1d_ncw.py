@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler.te import Schedule, Tensor
-from whet.search_spaces.cpu.arguments import canonical_arguments
+from whet.search_spaces.cpu.arguments import canonical_arguments, stored_dtype
 from whet.search_spaces.cpu.conv_algorithms import convolution
 from whet.search_spaces.cpu.conv_shape import ConvShape
 from whet.search_spaces.template import template
@@ -13,7 +13,11 @@ from whet.search_spaces.template import template
 _ARGUMENTS = "N CI W CO KW strides padding dilation groups dtype epilogue packed"
 
 
-@template("conv1d_ncw", version=1, canonical=canonical_arguments("conv1d_ncw", _ARGUMENTS, rank=1))
+@template(
+    "conv1d_ncw",
+    version=1,
+    canonical=canonical_arguments("conv1d_ncw", _ARGUMENTS, rank=1, dtype=stored_dtype),
+)
 def conv1d_ncw(
     N: int,
     CI: int,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.cpu import conv_pixels
-from whet.search_spaces.cpu.arguments import canonical_arguments
-from whet.search_spaces.cpu.conv_shape import ConvShape
+from whet.search_spaces.cpu.arguments import canonical_arguments, stored_dtype, summed_dtype
+from whet.search_spaces.cpu.conv_shape import ConvShape, checked_blocks
 from whet.search_spaces.cpu.gemm_plan import define_threads
 from whet.search_spaces.template import template
 
@@ -19,7 +18,9 @@ _ARGUMENTS = "N CI H W CO KH KW strides padding dilation groups dtype epilogue p
 
 
 @template(
-    "conv2d_nchwc", version=1, canonical=canonical_arguments("conv2d_nchwc", _ARGUMENTS, rank=2)
+    "conv2d_nchwc",
+    version=1,
+    canonical=canonical_arguments("conv2d_nchwc", _ARGUMENTS, rank=2, dtype=stored_dtype),
 )
 def conv2d_nchwc(
     N: int,
@@ -59,13 +60,8 @@ def conv2d_nchwc(
         "conv2d_nchwc", "NCHWc", N, CI, (H, W), CO, (KH, KW), strides, padding, dilation, groups,
         dtype,
     )  # fmt: skip
-    if shape.ci_group % block or shape.co_group % block:
-        raise ArgumentError(
-            shape.asked,
-            f"blocks of {block} channels do not divide the {shape.ci_group} input and "
-            f"{shape.co_group} output channels of a group",
-            "give block a common divisor, or use conv2d_nhwc",
-        )
+    checked_blocks(shape, block)
+    summed_dtype(shape.asked, dtype)
     cfg = get_config()
     target = Target.current() or Target("llvm")
     cfg.add_flop(shape.flop)

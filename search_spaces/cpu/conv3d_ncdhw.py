@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler.te import Schedule, Tensor
-from whet.search_spaces.cpu.arguments import canonical_arguments
+from whet.search_spaces.cpu.arguments import canonical_arguments, stored_dtype
 from whet.search_spaces.cpu.conv_algorithms import convolution
 from whet.search_spaces.cpu.conv_shape import ConvShape
 from whet.search_spaces.template import template
@@ -14,7 +14,9 @@ _ARGUMENTS = "N CI D H W CO KD KH KW strides padding dilation groups dtype epilo
 
 
 @template(
-    "conv3d_ncdhw", version=1, canonical=canonical_arguments("conv3d_ncdhw", _ARGUMENTS, rank=3)
+    "conv3d_ncdhw",
+    version=1,
+    canonical=canonical_arguments("conv3d_ncdhw", _ARGUMENTS, rank=3, dtype=stored_dtype),
 )
 def conv3d_ncdhw(
     N: int,

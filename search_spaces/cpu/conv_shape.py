@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +98,23 @@ class ConvShape:
             )
         return shape
 
+    @staticmethod
+    def of_arguments(
+        operator: str, layout: str, args: Sequence[Any]
+    ) -> tuple[ConvShape, Any, bool]:
+        """The shape, the epilogue and ``packed`` of a template's arguments, all of them given.
+
+        Args:
+            operator, layout: as for :meth:`of`.
+            args: N, CI, the image, CO, the window, strides, padding, dilation, groups, dtype,
+                epilogue, packed.
+        """
+        rank = len(layout.removesuffix("c")) - 2
+        batch, ci, *rest = args
+        image, co, window = tuple(rest[:rank]), rest[rank], tuple(rest[rank + 1 : 2 * rank + 1])
+        *how, epilogue, packed = rest[2 * rank + 1 :]
+        return ConvShape.of(operator, layout, batch, ci, image, co, window, *how), epilogue, packed
+
     @property
     def reach(self) -> tuple[int, ...]:
         """How many pixels a window spans, dilation included."""
@@ -179,6 +197,21 @@ class ConvShape:
         if self.channels_last:
             return (self.batch, *spatial, channels)
         return (self.batch, channels, *spatial)
+
+
+def checked_blocks(shape: ConvShape, block: int) -> None:
+    """Refuse blocks that do not divide both channels of a group.
+
+    Raises:
+        ArgumentError: they do not.
+    """
+    if shape.ci_group % block or shape.co_group % block:
+        raise ArgumentError(
+            shape.asked,
+            f"blocks of {block} channels do not divide the {shape.ci_group} input and "
+            f"{shape.co_group} output channels of a group",
+            "give block a common divisor, or use conv2d_nhwc",
+        )
 
 
 def _times(sizes: tuple[int, ...]) -> str:

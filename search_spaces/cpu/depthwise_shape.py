@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from whet.compiler import te
@@ -38,6 +39,22 @@ def depthwise_shape(
         operator, layout, batch, channels, image, channels * multiplier, window,
         strides, padding, dilation, max(channels, 1), dtype, asked,
     )  # fmt: skip
+
+
+def depthwise_arguments(
+    operator: str, layout: str, args: Sequence[Any]
+) -> tuple[ConvShape, int, Any, bool]:
+    """The convolution, the multiplier, the epilogue and ``packed`` of a template's arguments.
+
+    Args:
+        operator, layout: as for :func:`depthwise_shape`.
+        args: :data:`ARGUMENTS`, all of them given.
+    """
+    N, C, H, W, KH, KW, strides, padding, dilation, multiplier, dtype, epilogue, packed = args
+    shape = depthwise_shape(
+        operator, layout, N, C, (H, W), (KH, KW), strides, padding, dilation, multiplier, dtype
+    )
+    return shape, multiplier, epilogue, packed
 
 
 def taps(shape: ConvShape, weight: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
-"""Convolutions of images on a GPU, channels first or last: implicit products and the direct way."""
+"""Convolutions of images on a GPU: implicit products, Winograd's algorithm, the direct way."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from whet.compiler import te
@@ -11,66 +12,31 @@ from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.cpu.conv_algorithms import KnobsOf
 from whet.search_spaces.cpu.conv_shape import ConvShape
-from whet.search_spaces.gpu.conv_direct import define_direct, direct_convolution
+from whet.search_spaces.gpu.conv_direct import direct_convolution
 from whet.search_spaces.gpu.conv_implicit import (
-    define_implicit,
+    define_steps,
+    implicit_of,
     implicit_product,
     implicit_tiles,
 )
+from whet.search_spaces.gpu.conv_rectangle import cheapest_rectangle, define_direct
+from whet.search_spaces.gpu.conv_winograd import Winograd, winograd_product, winograds
 from whet.search_spaces.gpu.matmul import refuse_packed
+from whet.search_spaces.gpu.product_plan import Product, cheapest, plan_of
 from whet.search_spaces.gpu.unreduced import without_terms
 
-_ALGORITHMS = ("implicit", "direct")
 # Fewer output channels than this (a group's) leave most of a product's tile empty.
 _FEW = 16
 
 
-def conv2d_nchw(
-    N: int,
-    CI: int,
-    H: int,
-    W: int,
-    CO: int,
-    KH: int,
-    KW: int,
-    strides: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    dtype: str = "float32",
-    epilogue: tuple = (),
-    packed: bool = False,
-) -> tuple[Schedule, list[Tensor]]:
+def conv2d_nchw(*args: Any) -> tuple[Schedule, list[Tensor]]:
     """A convolution, channels first; arguments as the CPU's template of this name takes them."""
-    image, window = (H, W), (KH, KW)
-    shape = ConvShape.of(
-        "conv2d_nchw", "NCHW", N, CI, image, CO, window, strides, padding, dilation, groups, dtype
-    )
-    return convolution(shape, epilogue, packed)
+    return convolution(*ConvShape.of_arguments("conv2d_nchw", "NCHW", args))
 
 
-def conv2d_nhwc(
-    N: int,
-    CI: int,
-    H: int,
-    W: int,
-    CO: int,
-    KH: int,
-    KW: int,
-    strides: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    dtype: str = "float32",
-    epilogue: tuple = (),
-    packed: bool = False,
-) -> tuple[Schedule, list[Tensor]]:
+def conv2d_nhwc(*args: Any) -> tuple[Schedule, list[Tensor]]:
     """A convolution, channels last; arguments as the CPU's template of this name takes them."""
-    image, window = (H, W), (KH, KW)
-    shape = ConvShape.of(
-        "conv2d_nhwc", "NHWC", N, CI, image, CO, window, strides, padding, dilation, groups, dtype
-    )
-    return convolution(shape, epilogue, packed)
+    return convolution(*ConvShape.of_arguments("conv2d_nhwc", "NHWC", args))
 
 
 def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> tuple[Schedule, list[Tensor]]:
@@ -92,11 +58,39 @@ def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> tuple[Schedule
         cfg.define_knob("algorithm", ["direct"])
         window = define_direct(cfg, cfg, shape, target)
         return direct_convolution(shape, window, data, weight, steps)
-    default = "direct" if shape.co_group < _FEW else "implicit"
-    cfg.define_knob("algorithm", list(_ALGORITHMS), default=default)
-    implicit, direct = (KnobsOf(cfg, (name,), default) for name in _ALGORITHMS)
-    plan, order = define_implicit(cfg, implicit, shape, target)
-    window = define_direct(cfg, direct, shape, target)
-    if cfg["algorithm"].val == "implicit":
+    transformed = {w.name: w for w in winograds(shape)}
+    products = {"implicit": implicit_of(shape), **{n: w.product for n, w in transformed.items()}}
+    names = ["implicit", "direct", *transformed]
+    default = _default(shape, products, transformed, target)
+    cfg.define_knob("algorithm", names, default=default)
+    chosen = cfg["algorithm"].val
+    plan = plan_of(
+        cfg, target, products["implicit"], KnobsOf(cfg, tuple(products), default),
+        implicit_tiles(shape), products.get(default),
+    )  # fmt: skip
+    order = define_steps(cfg, KnobsOf(cfg, ("implicit",), default), shape)
+    window = define_direct(cfg, KnobsOf(cfg, ("direct",), default), shape, target)
+    if chosen == "direct":
+        return direct_convolution(shape, window, data, weight, steps)
+    if chosen == "implicit":
         return implicit_product(plan, order, data, weight, steps)
-    return direct_convolution(shape, window, data, weight, steps)
+    plan = replace(plan, others=products[chosen].others)
+    return winograd_product(transformed[chosen], plan, data, weight, steps)
+
+
+def _default(
+    shape: ConvShape, products: dict[str, Product], transformed: dict[str, Winograd], target: Target
+) -> str:
+    """The algorithm that takes the least time, roughly."""
+    if shape.co_group < _FEW:
+        return "direct"
+
+    def cycles(name: str) -> float:
+        if name == "direct":
+            return cheapest_rectangle(shape, target)[0]
+        product = products[name]
+        tiles = product.tiles(implicit_tiles(shape))
+        found, _, _ = cheapest(product, target, tiles, product.parts)
+        return found + (transformed[name].transforms(target) if name in transformed else 0)
+
+    return min((*products, "direct"), key=cycles)

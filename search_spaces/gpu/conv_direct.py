@@ -2,118 +2,34 @@
 
     bind block:  # some channels of the result, a rectangle of its pixels
         for ko:  # some channels of the data
-            P[c, y, x] = data[...] or 0
+            P[c, y, x % sw, x / sw] = data[...] or 0
             W[c, ry, rx, o] = weight[...]
-            for c, ry, rx: T[o, y, x] += P[c, y * sh + ry * dh, x * sw + rx * dw] * W[c, ry, rx, o]
+            for c, rx:
+                Q[y] = P[c, y, ...]  # a column of the patch, in registers, for all ry
+                for ry: T[o, y, x] += Q[y * sh + ry * dh] * W[c, ry, rx, o]
 
 Channels first, neighbouring threads have neighbouring pixels of a row; channels last, channels.
+Columns that a stride keeps apart stand apart in shared memory, so that neighbours are on different
+banks.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
-from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.cpu.conv_shape import ConvShape
-from whet.search_spaces.gpu.device import shared_bytes
+from whet.search_spaces.gpu.conv_rectangle import Rectangle
 from whet.search_spaces.gpu.lanes import summed_in
 from whet.search_spaces.gpu.product import covered
 from whet.search_spaces.gpu.threads import Block, bind, bind_blocks, copy_together
 
-# pixels of a block along a row, its groups of channels, rows and channels of a thread
-_TILES = (
-    (32, 8, 4, 8),
-    (32, 4, 4, 8),
-    (32, 4, 2, 8),
-    (16, 8, 7, 8),
-    (16, 8, 4, 8),
-    (16, 16, 4, 4),
-    (16, 8, 2, 8),
-    (8, 16, 7, 4),
-    (8, 16, 4, 4),
-    (8, 8, 2, 8),
-    (32, 4, 4, 4),
-    (32, 4, 2, 4),
-    (16, 8, 1, 4),
-    (64, 2, 2, 4),
-    (32, 2, 2, 2),
-    (32, 1, 4, 1),
-)
-_CHANNELS = (4, 2, 8, 16)
 # Windows of so many places are written out.
 _WRITTEN = 9
-
-
-@dataclass(frozen=True)
-class Rectangle:
-    """What a config says of a direct convolution.
-
-    Attributes:
-        x, groups: pixels of a row, and groups of channels, that a block's threads have one each of.
-        own_rows, own_channels: of a thread.
-        channels: of the data in shared memory at a time.
-    """
-
-    x: int
-    groups: int
-    own_rows: int
-    own_channels: int
-    channels: int
-
-
-@dataclass(frozen=True)
-class _Fits:
-    """A constraint: the shared memory of a block is at most what it may have."""
-
-    bytes: int
-    shape: ConvShape
-
-    def __call__(self, view: Any) -> bool:
-        x, groups, rows, own = view["rectangle"].val
-        (sh, sw), (rh, rw) = self.shape.strides, self.shape.reach
-        patch = ((rows - 1) * sh + rh) * ((x - 1) * sw + rw)
-        weights = (groups * own + 4) * prod(self.shape.window)
-        size = dt.itemsize(summed_in(self.shape.dtype))
-        return (patch + weights) * view["channels"].val * size <= self.bytes
-
-    def __repr__(self) -> str:
-        return f"a patch of the image and its weights have at most {self.bytes} bytes"
-
-
-def define_direct(cfg: Any, define: Any, shape: ConvShape, target: Target) -> Rectangle:
-    """Define the knobs of the direct way, and read them.
-
-    Args:
-        cfg: what the template talks to.
-        define: what the knobs are defined through.
-    """
-    oh, ow = shape.out
-
-    def waste(tile: tuple[int, int, int, int]) -> float:
-        x, groups, rows, own = tile
-        covered = 1.0
-        for extent, size in ((ow, x), (oh, rows), (shape.co_group, groups * own)):
-            covered *= -(-extent // size) * size / extent
-        return covered
-
-    # what hangs over the channels of a group would be the next group's
-    tiles = [t for t in _TILES if shape.groups == 1 or shape.co_group % (t[1] * t[3]) == 0]
-    limit = min(waste(t) for t in tiles) * 2
-    tiles = [t for t in tiles if waste(t) <= limit]
-    default = min(tiles, key=lambda t: (waste(t) * (1 / t[2] + 4 / t[3]), -t[0] * t[1]))
-    channels = [c for c in _CHANNELS if c < 2 * shape.ci_group] or [1]
-    define.define_knob("rectangle", tiles, default=default)
-    define.define_knob("channels", channels, default=channels[0])
-    define.multi_filter(_Fits(min(shared_bytes(target), 96 * 1024), shape))
-    x, groups, rows, own = cfg["rectangle"].val
-    return Rectangle(x, groups, rows, own, cfg["channels"].val)
 
 
 def direct_convolution(
@@ -134,16 +50,22 @@ def direct_convolution(
     s[sums].compute_at(s[out], thread)
     c, ry, rx = s[sums].op.reduce_axis
     outer, inner = s[sums].split(c, factor=r.channels)
-    s[sums].reorder(outer, inner, ry, rx, *s[sums].op.axis)
+    s[sums].reorder(outer, inner, rx, ry, *s[sums].op.axis)
     for axis in s[sums].op.axis:
         s[sums].unroll(axis)
     if prod(shape.window) <= _WRITTEN:
-        s[sums].unroll(ry)
         s[sums].unroll(rx)
+        s[sums].unroll(ry)
     if r.own_channels > 1:
         read = s.cache_read(own, "local", [sums])
-        s[read].compute_at(s[sums], rx)
+        s[read].compute_at(s[sums], ry)
         s[read].vectorize(s[read].op.axis[-1])
+    if r.keeps_columns(shape):
+        s[sums].unroll(ry)
+        column = s.cache_read(patch, "local", [sums])
+        s[column].compute_at(s[sums], rx)
+        for axis in s[column].op.axis:
+            s[column].unroll(axis)
     block = Block(r.groups, r.x) if shape.channels_last else Block(r.x, r.groups)
     for stage in (patch, own):
         s[stage].set_scope("shared")
@@ -158,11 +80,11 @@ def _patch(shape: ConvShape, r: Rectangle, data: Tensor, channels: int) -> Tenso
     (top, left), (h, w), (sh, sw) = shape.before, shape.image, shape.strides
     (oh, ow), per = shape.out, shape.ci_group
     rows = (covered(oh, r.own_rows) - 1) * sh + shape.reach[0]
-    columns = (covered(ow, r.x) - 1) * sw + shape.reach[1]
+    columns = covered(ow, r.x) + (shape.reach[1] - 1) // sw
     kind = summed_in(shape.dtype)
 
-    def element(n: Any, g: Any, c: Any, y: Any, x: Any) -> Any:
-        row, column = y - top, x - left
+    def element(n: Any, g: Any, c: Any, y: Any, apart: Any, x: Any) -> Any:
+        row, column = y - top, x * sw + apart - left
         channel = g * per + c if shape.groups > 1 else c
         index = (row, column, channel) if shape.channels_last else (channel, row, column)
         tests = [row >= 0, row < h, column >= 0, column < w]
@@ -171,7 +93,8 @@ def _patch(shape: ConvShape, r: Rectangle, data: Tensor, channels: int) -> Tenso
         value = data(n, *index).astype(kind)
         return te.if_then_else(te.all(*tests), value, te.const(0, kind))
 
-    return te.compute((shape.batch, shape.groups, channels, rows, columns), element, name="patch")
+    dims = (shape.batch, shape.groups, channels, rows, sw, columns)
+    return te.compute(dims, element, name="patch")
 
 
 def _weights(shape: ConvShape, r: Rectangle, weight: Tensor, channels: int) -> Tensor:
@@ -202,7 +125,8 @@ def _sums(shape: ConvShape, r: Rectangle, patch: Tensor, own: Tensor) -> Tensor:
 
     def element(n: Any, g: Any, *index: Any) -> Any:
         y, x, o = index if shape.channels_last else (*index[1:], index[0])
-        pixel = patch(n, g, c, y * sh + ry * dh, x * sw + rx * dw)
+        column = rx * dw
+        pixel = patch(n, g, c, y * sh + ry * dh, column % sw, x + column // sw)
         return te.sum(pixel * own(g, c, ry, rx, o), [c, ry, rx])
 
     plane = (covered(oh, r.own_rows), covered(ow, r.x))
@@ -259,10 +183,10 @@ def _store(stage: Stage, shape: ConvShape, r: Rectangle) -> IterVar:
 
 def _share(stage: Stage, shape: ConvShape, r: Rectangle, block: Block) -> None:
     """Copy a patch in the order in which it lies in memory."""
-    _, _, c, y, x = stage.op.axis
-    (sh, sw), (rh, rw) = shape.strides, shape.reach
-    extents = {c: r.channels, y: (r.own_rows - 1) * sh + rh, x: (r.x - 1) * sw + rw}
-    order = (y, x, c) if shape.channels_last else (c, y, x)
+    _, _, c, y, apart, x = stage.op.axis
+    extents = {c: r.channels, y: r.rows_read(shape)}
+    extents |= dict(zip((apart, x), r.columns_read(shape), strict=True))
+    order = (y, x, apart, c) if shape.channels_last else (c, y, x, apart)
     stage.reorder(*stage.op.axis[:2], *order)
     copy_together(stage, order, [extents[a] for a in order], block)
 

@@ -15,7 +15,6 @@ from math import prod
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
@@ -25,13 +24,14 @@ from whet.search_spaces.gpu.lanes import lanes_of, summed_in
 from whet.search_spaces.gpu.matmul import store_rows
 from whet.search_spaces.gpu.product import Factor, added, sums_of
 from whet.search_spaces.gpu.product_loops import Result, schedule_parts, schedule_sums
-from whet.search_spaces.gpu.product_plan import STEPS, TILES, Plan, plan_of
+from whet.search_spaces.gpu.product_plan import STEPS, TILES, Plan, Product, Tile
 
 # With fewer channels than this, blocks of steps would be mostly zeros.
 _FEW = 6
 # Registers for addresses, and what a copy costs in multiply-adds: of pixels as they lie in memory,
-# and of windows, whose places and edges are worked out for each copy.
-_PLAIN, _WINDOWS = (30, 5.6), (42, 9.0)
+# of windows, whose places and edges are worked out for each copy, and of those whose steps are
+# counted through the window, too.
+_PLAIN, _WINDOWS, _COUNTED = (30, 5.6), (42, 9.0), (42, 24.0)
 
 
 @dataclass(frozen=True)
@@ -73,30 +73,39 @@ class Steps:
         return k // (kh * kw), k // kw % kh, k % kw
 
 
-def define_implicit(cfg: Any, define: Any, shape: ConvShape, target: Target) -> tuple[Plan, Steps]:
-    """Define the knobs of the product, and read them.
+def implicit_steps(shape: ConvShape) -> Steps:
+    """The steps that a plan cuts: channels, or with few of them channels and places together."""
+    return Steps(shape, shape.ci_group < _FEW and prod(shape.window) > 1)
+
+
+def implicit_of(shape: ConvShape) -> Product:
+    """A convolution as a product."""
+    steps = implicit_steps(shape)
+    sides = (shape.co_group, shape.batch * prod(shape.out))
+    rows, columns = reversed(sides) if shape.channels_last else sides
+    windows = _COUNTED if steps.together else _WINDOWS
+    others, copying = _PLAIN if shape.is_pointwise else windows
+    outer = prod(extent for _, extent in steps.outer)
+    size = dt.itemsize(summed_in(shape.dtype))
+    return Product(shape.groups, rows, columns, steps.count, outer, size, others, copying)
+
+
+def define_steps(cfg: Any, define: Any, shape: ConvShape) -> Steps:
+    """Define the knob that says how steps are counted, where there is a choice, and read it.
 
     Args:
         cfg: what the template talks to.
-        define: what the knobs are defined through.
+        define: what the knob is defined through.
     """
-    steps = Steps(shape, shape.ci_group < _FEW and prod(shape.window) > 1)
-    sides = (shape.co_group, shape.batch * prod(shape.out))
-    rows, columns = reversed(sides) if shape.channels_last else sides
-    others, copying = _PLAIN if shape.is_pointwise else _WINDOWS
-    plan = plan_of(
-        cfg, target, shape.groups, rows, columns, steps.count,
-        prod(extent for _, extent in steps.outer), dt.itemsize(summed_in(shape.dtype)),
-        others, define, implicit_tiles(shape), copying,
-    )  # fmt: skip
-    if steps.outer:
-        order = "steps" if shape.channels_last else "loops"
-        define.define_knob("window", ["loops", "steps"], default=order)
-        steps = Steps(shape, cfg["window"].val == "steps")
-    return plan, steps
+    steps = implicit_steps(shape)
+    if not steps.outer:
+        return steps
+    order = "steps" if shape.channels_last else "loops"
+    define.define_knob("window", ["loops", "steps"], default=order)
+    return Steps(shape, cfg["window"].val == "steps")
 
 
-def implicit_tiles(shape: ConvShape) -> list[tuple[int, int, int, int]]:
+def implicit_tiles(shape: ConvShape) -> list[Tile]:
     """Tiles of blocks and threads; those of a group's channels are whole: others hang over into
     the next group."""
     along = 1 if shape.channels_last else 0

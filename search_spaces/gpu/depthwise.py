@@ -19,7 +19,7 @@ from whet.compiler.tir import IterVar
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.cpu.conv_shape import ConvShape
-from whet.search_spaces.cpu.depthwise_shape import depthwise_shape, place_taps, taps
+from whet.search_spaces.cpu.depthwise_shape import depthwise_arguments, place_taps, taps
 from whet.search_spaces.gpu.lanes import lanes_of, summed_in
 from whet.search_spaces.gpu.matmul import refuse_packed
 from whet.search_spaces.gpu.threads import bind
@@ -31,51 +31,17 @@ _THREADS = (64, 128, 256)
 _PATCH, _WIDE_PATCH = 96, 144
 
 
-def depthwise_conv2d_nchw(
-    N: int,
-    C: int,
-    H: int,
-    W: int,
-    KH: int,
-    KW: int,
-    strides: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    multiplier: int = 1,
-    dtype: str = "float32",
-    epilogue: Any = (),
-    packed: bool = False,
-) -> tuple[Schedule, list[Tensor]]:
+def depthwise_conv2d_nchw(*args: Any) -> tuple[Schedule, list[Tensor]]:
     """Channels first; arguments as the CPU's template of this name takes them."""
-    shape = depthwise_shape(
-        "depthwise_conv2d_nchw", "NCHW", N, C, (H, W), (KH, KW), strides, padding, dilation,
-        multiplier, dtype,
-    )  # fmt: skip
-    weight = te.placeholder((C, multiplier, KH, KW), dtype, name="weight")
+    shape, multiplier, epilogue, packed = depthwise_arguments("depthwise_conv2d_nchw", "NCHW", args)
+    weight = te.placeholder((shape.ci, multiplier, *shape.window), shape.dtype, name="weight")
     return _depthwise(shape, weight, multiplier, epilogue, packed)
 
 
-def depthwise_conv2d_nhwc(
-    N: int,
-    C: int,
-    H: int,
-    W: int,
-    KH: int,
-    KW: int,
-    strides: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    multiplier: int = 1,
-    dtype: str = "float32",
-    epilogue: Any = (),
-    packed: bool = False,
-) -> tuple[Schedule, list[Tensor]]:
+def depthwise_conv2d_nhwc(*args: Any) -> tuple[Schedule, list[Tensor]]:
     """Channels last; arguments as the CPU's template of this name takes them."""
-    shape = depthwise_shape(
-        "depthwise_conv2d_nhwc", "NHWC", N, C, (H, W), (KH, KW), strides, padding, dilation,
-        multiplier, dtype,
-    )  # fmt: skip
-    weight = te.placeholder((KH, KW, C, multiplier), dtype, name="weight")
+    shape, multiplier, epilogue, packed = depthwise_arguments("depthwise_conv2d_nhwc", "NHWC", args)
+    weight = te.placeholder((*shape.window, shape.ci, multiplier), shape.dtype, name="weight")
     return _depthwise(shape, weight, multiplier, epilogue, packed)
 
 

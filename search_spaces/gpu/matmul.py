@@ -17,7 +17,7 @@ from whet.search_spaces.gpu.lanes import lanes_of, summed_in
 from whet.search_spaces.gpu.matvec import vector_product
 from whet.search_spaces.gpu.product import Factor, Sums, added, sums_of
 from whet.search_spaces.gpu.product_loops import Result, schedule_parts, schedule_sums
-from whet.search_spaces.gpu.product_plan import STEPS, Plan, plan_of
+from whet.search_spaces.gpu.product_plan import STEPS, Plan, Product, plan_of
 from whet.search_spaces.gpu.unreduced import without_terms
 
 
@@ -74,7 +74,8 @@ def gemm(g: Gemm) -> tuple[Schedule, list]:
         return _with_a_vector(g, a, b)
     target = Target.current() or Target("cuda")
     batch = g.batch or 1
-    plan = plan_of(cfg, target, batch, g.N, g.M, g.K, itemsize=dt.itemsize(summed))
+    product = Product(batch, g.N, g.M, g.K, itemsize=dt.itemsize(summed))
+    plan = plan_of(cfg, target, product)
     left = _factor(a, g.N, g.K, not g.transpose_a)
     right = _factor(b, g.M, g.K, g.transpose_b)
     sums = sums_of(left, right, g.lead, (), g.K, plan, summed)
@@ -84,12 +85,7 @@ def gemm(g: Gemm) -> tuple[Schedule, list]:
     s = te.create_schedule(out.op)
     if out.op is not plain.op:
         s[plain].compute_inline()
-    if sums.partial is None:
-        store_rows(s, sums, plan, out)
-    else:
-        store_rows(s, sums, plan, sums.partial)
-        j, lanes = _columns(s[out], plan, g.M)
-        schedule_parts(s, total, s[out], (*s[out].op.axis[:-1], j), lanes)
+    store_product(s, sums, plan, total, out)
     return s, [a, b, *extras, out]
 
 
@@ -130,6 +126,16 @@ def _columns(stage: Stage, plan: Plan, columns: int) -> tuple[IterVar, IterVar |
         whole, lanes = stage.split(stage.op.axis[-1], factor=plan.column_run)
         return whole, lanes
     return stage.op.axis[-1], None
+
+
+def store_product(s: Schedule, sums: Sums, plan: Plan, total: Tensor, out: Tensor) -> None:
+    """Store what ``total`` has of the sums in ``out``, ``[*lead, rows, columns]``."""
+    if sums.partial is None:
+        store_rows(s, sums, plan, out)
+        return
+    store_rows(s, sums, plan, sums.partial)
+    j, lanes = _columns(s[out], plan, int(out.shape[-1]))
+    schedule_parts(s, total, s[out], (*s[out].op.axis[:-1], j), lanes)
 
 
 def store_rows(s: Schedule, sums: Sums, plan: Plan, out: Tensor) -> None:

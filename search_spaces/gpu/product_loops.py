@@ -12,8 +12,9 @@ from whet.search_spaces.gpu.product import Factor, Sums
 from whet.search_spaces.gpu.product_plan import Plan
 from whet.search_spaces.gpu.threads import bind, bind_blocks, copy_together
 
-# Steps of the sum that are written out: enough to load the next factors while these are used.
-_WRITTEN = 8
+# Steps of the sum that are written out, and products of a thread: enough to load the next factors
+# while these are used, and to forget what a step of a loop costs.
+_WRITTEN, _PRODUCTS = 8, 512
 # Rows of shared memory that are written step by step begin in other banks.
 _BANKS, _SHIFT = 32, 4
 _THREADS = 256
@@ -53,7 +54,7 @@ def schedule_sums(s: Schedule, sums: Sums, plan: Plan, result: Result) -> None:
     k, *others = tile.op.reduce_axis
     i, j = tile.op.axis[-2:]
     block, step = tile.split(k, factor=plan.step)
-    written = min(plan.step, _WRITTEN)
+    written = min(plan.step, max(_WRITTEN, _PRODUCTS // (plan.own_rows * plan.own_columns)))
     loops = [step] if written == plan.step else list(tile.split(step, factor=written))
     tile.reorder(*tile.op.axis[:-2], block, *others, *loops, i, j)
     for axis in (loops[-1], i, j):
@@ -75,17 +76,20 @@ def _store(result: Result, plan: Plan) -> IterVar:
     """Blocks and threads of the result; returns the loop of a thread."""
     stage, block = result.stage, plan.block
     by, rows = stage.split(result.rows, factor=plan.rows)
-    vy, rows = stage.split(rows, factor=block.y * plan.row_run)
+    vy, rows = stage.split(rows, factor=plan.down * plan.row_run)
     ty, own_rows = stage.split(rows, factor=plan.row_run)
     unit = plan.column_run if result.lanes is not None else 1
     bx, columns = stage.split(result.columns, factor=plan.columns // unit)
-    vx, columns = stage.split(columns, factor=block.x * plan.column_run // unit)
+    vx, columns = stage.split(columns, factor=plan.across * plan.column_run // unit)
     tx, own = stage.split(columns, factor=plan.column_run // unit)
     lanes = [] if result.lanes is None else [result.lanes]
     lead = [axis for axis, _ in result.lead]
-    stage.reorder(*lead, by, bx, vy, vx, ty, tx, own_rows, own, *lanes)
+    tz, tx = stage.split(tx, factor=block.x)
+    stage.reorder(*lead, by, bx, vy, vx, tz, ty, tx, own_rows, own, *lanes)
     bind(stage, vy, "vthread")
     bind(stage, vx, "vthread")
+    if block.z > 1:
+        bind(stage, tz, "threadIdx.z")
     bind(stage, ty, "threadIdx.y")
     bind(stage, tx, "threadIdx.x")
     for axis in (own_rows, own):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from whet.compiler.target import Target
 from whet.search_spaces.gpu.device import MOST_THREADS, REGISTERS, processors, shared_bytes
 from whet.search_spaces.gpu.threads import Block
 
-# rows and columns of a block's tile, rows and columns of a thread's part
-TILES: tuple[tuple[int, int, int, int], ...] = (
+Tile = tuple[int, int, int, int]
+"""Rows and columns of a block's tile, rows and columns of a thread's part."""
+
+TILES: tuple[Tile, ...] = (
     (128, 128, 8, 8),
     (128, 64, 8, 8),
     (64, 128, 8, 8),
@@ -20,9 +21,18 @@ TILES: tuple[tuple[int, int, int, int], ...] = (
     (256, 128, 16, 8),
     (128, 128, 8, 16),
     (128, 128, 16, 8),
+    (192, 64, 8, 8),
+    (64, 192, 8, 8),
     (64, 64, 8, 8),
+    (128, 96, 8, 4),
+    (96, 128, 4, 8),
     (64, 64, 8, 4),
     (64, 64, 4, 4),
+    (112, 64, 4, 4),
+    (96, 64, 4, 4),
+    (64, 96, 4, 4),
+    (48, 128, 4, 4),
+    (48, 64, 4, 4),
     (128, 32, 8, 4),
     (32, 128, 4, 8),
     (64, 32, 4, 4),
@@ -38,13 +48,23 @@ TILES: tuple[tuple[int, int, int, int], ...] = (
 STEPS = (8, 16, 32)
 _PARTS = (1, 2, 4, 8, 16)
 _LONG = 256  # steps of a part of the sum that is worth a kernel of its own
+WARP = 32
+# Lanes that read vectors side by side from shared memory: as many as one pass through it serves.
+_ACROSS = 8
 # Registers that a thread needs beside its sums and two steps' factors: addresses, counters, copies;
 # and how many of them should hold the next steps' factors at most.
 _OTHERS, _COPIED = 30, 12
+KERNEL = 4000
+"""Cycles from one kernel to the next."""
+# Bytes of the device's memory that a multiprocessor gets in a cycle.
+_BYTES = 25
 # Adding parts of sums up must gain more than the estimate errs.
 _DOUBT = 1.08
-# What it costs to fetch a number for shared memory, in multiply-adds of a thread.
-_COPYING = 5.6
+# What it costs to fetch a number for shared memory, and to read up to four numbers from there, in
+# multiply-adds of a thread.
+_COPYING, _READING = 5.6, 1.2
+# Multiply-adds in the time of a pass through the L1 cache.
+_PASSES = 4.4
 
 
 @dataclass(frozen=True)
@@ -54,7 +74,7 @@ class Plan:
     Attributes:
         rows, columns: of a block's tile.
         own_rows, own_columns: of a thread's part of it, in groups of up to four that stand
-            ``block.y`` (``block.x``) groups apart.
+            ``down`` (``across``) groups apart.
         step: steps of the sum that shared memory holds at a time.
         split_k: parts of the sum that different blocks add up.
         double_buffer: whether the next steps are fetched before the present ones are used.
@@ -71,14 +91,25 @@ class Plan:
     others: int = _OTHERS
 
     @property
+    def down(self) -> int:
+        """Threads along the rows of a block's tile."""
+        return self.rows // self.own_rows
+
+    @property
+    def across(self) -> int:
+        """Threads along its columns."""
+        return self.columns // self.own_columns
+
+    @property
     def block(self) -> Block:
-        """The threads of a block."""
-        return Block(self.columns // self.own_columns, self.rows // self.own_rows)
+        """The threads of a block, so that a warp's read few numbers: 8 columns side by side."""
+        x = min(self.across, _ACROSS)
+        return Block(x, self.down, self.across // x)
 
     @property
     def resident(self) -> int:
         """Blocks that should fit a multiprocessor at once."""
-        return _held(self.block.threads, self.own_rows, self.own_columns, self.others)
+        return held(self.block.threads, _registers(self.own_rows, self.own_columns, self.others))
 
     @property
     def row_run(self) -> int:
@@ -122,102 +153,140 @@ class _Shared:
         return f"each part of {self.steps} steps has two blocks of them at least"
 
 
+@dataclass(frozen=True)
+class Product:
+    """What a plan is made for.
+
+    Attributes:
+        lead: products of the batch.
+        rows, columns: of the result.
+        steps: of the sum; those that are cut.
+        outer: how often they are run through.
+        itemsize: bytes of a number in shared memory.
+        others: registers that a thread needs beside its sums and factors.
+        copying: what it costs to fetch a number for shared memory, in multiply-adds of a thread.
+    """
+
+    lead: int
+    rows: int
+    columns: int
+    steps: int
+    outer: int = 1
+    itemsize: int = 4
+    others: int = _OTHERS
+    copying: float = _COPYING
+
+    def tiles(self, tiles: Sequence[Tile]) -> list[Tile]:
+        """Those of which not too much hangs over the result, at least one."""
+        return [t for t in tiles if _worth(t, self.rows, self.columns)] or [tiles[-1]]
+
+    @property
+    def parts(self) -> list[int]:
+        """Into how many parts the sum may be cut."""
+        whole = self.steps * self.outer
+        return [p for p in _PARTS if p == 1 or (self.steps // p >= 8 and whole // p >= _LONG)]
+
+
 def plan_of(
     cfg: Any,
     target: Target,
-    lead: int,
-    rows: int,
-    columns: int,
-    steps: int,
-    outer: int = 1,
-    itemsize: int = 4,
-    others: int = _OTHERS,
+    product: Product,
     define: Any = None,
-    tiles: Sequence[tuple[int, int, int, int]] = TILES,
-    copying: float = _COPYING,
+    tiles: Sequence[Tile] = TILES,
+    best: Product | None = None,
 ) -> Plan:
     """Define the knobs and read them.
 
     Args:
         cfg: what the template talks to.
         target: the GPU.
-        lead: products of the batch.
-        rows, columns: of the result.
-        steps, outer: of the sum: those that are cut, and how often they are run through.
-        itemsize: bytes of a number in shared memory.
-        others: registers that a thread needs beside its sums and factors.
+        product: what is to be computed.
         define: what the knobs are defined through, where that is not ``cfg``.
         tiles: to choose from.
-        copying: what it costs to fetch a number, in multiply-adds of a thread.
+        best: the product that the defaults are for, where several share the knobs.
     """
     define = define or cfg
-    tiles = [t for t in tiles if _worth(t, rows, columns)] or [tiles[-1]]
-    parts = [p for p in _PARTS if p == 1 or (steps // p >= 8 and steps * outer // p >= _LONG)]
-    whole = (lead, rows, columns, steps * outer)
-    many = processors(target)
-    default = min(
-        ((t, p) for t in tiles for p in parts),
-        key=lambda c: _time(c[0], c[1], many, *whole, others, copying),
-    )
-    sizes = [k for k in STEPS if k == STEPS[0] or k < 2 * steps]
-    define.define_knob("tile", tiles, default=default[0])
-    define.define_knob("step", sizes, default=_step(default[0], sizes))
-    define.define_knob("split_k", parts, default=default[1])
+    found = product.tiles(tiles)
+    _, tile, split = cheapest(best or product, target, found, product.parts)
+    sizes = [k for k in STEPS if k == STEPS[0] or k < 2 * product.steps]
+    define.define_knob("tile", found, default=tile)
+    define.define_knob("step", sizes, default=_step(tile, sizes))
+    define.define_knob("split_k", product.parts, default=split)
     define.define_knob("double_buffer", [False, True], default=True)
-    define.multi_filter(_Fits(shared_bytes(target), itemsize))
-    if len(parts) > 1:
-        define.multi_filter(_Shared(steps))
-    height, width, own_rows, own_columns = cfg["tile"].val
+    define.multi_filter(_Fits(shared_bytes(target), product.itemsize))
+    if len(product.parts) > 1:
+        define.multi_filter(_Shared(product.steps))
     step, split_k, double = (cfg[name].val for name in ("step", "split_k", "double_buffer"))
-    return Plan(height, width, own_rows, own_columns, step, split_k, double, others)
+    rows, columns, own_rows, own_columns = cfg["tile"].val
+    return Plan(rows, columns, own_rows, own_columns, step, split_k, double, product.others)
 
 
-def _step(tile: tuple[int, int, int, int], sizes: list[int]) -> int:
+def cheapest(
+    product: Product, target: Target, tiles: Sequence[Tile], parts: Sequence[int]
+) -> tuple[float, Tile, int]:
+    """The tile and the parts of the sum that take the least time, and how many cycles, roughly."""
+    many = processors(target)
+    every = ((_time(product, t, p, many), t, p) for t in tiles for p in parts)
+    return min(every, key=lambda found: found[0])
+
+
+def _step(tile: Tile, sizes: list[int]) -> int:
     """The steps of a block that a thread has registers to copy the factors of."""
     threads = tile[0] // tile[2] * (tile[1] // tile[3])
     return max(k for k in sizes if k == sizes[0] or (tile[0] + tile[1]) * k <= _COPIED * threads)
 
 
-def _worth(tile: tuple[int, int, int, int], rows: int, columns: int) -> bool:
+def _worth(tile: Tile, rows: int, columns: int) -> bool:
     """Whether not more than half of a tile, in each direction, hangs over the result."""
     return (tile[0] < 2 * rows or tile[0] <= 16) and (tile[1] < 2 * columns or tile[1] <= 32)
 
 
-def _held(threads: int, own_rows: int, own_columns: int, others: int) -> int:
-    """Blocks that a multiprocessor has registers for; each quarter of it has its own warps."""
-    registers = own_rows * own_columns + 2 * (own_rows + own_columns) + others
-    warps = 4 * (REGISTERS // 4 // (32 * (-(-registers // 8) * 8)))
-    return max(1, min(32 * warps // threads, MOST_THREADS // threads, 16))
+def _registers(own_rows: int, own_columns: int, others: int) -> int:
+    return own_rows * own_columns + 2 * (own_rows + own_columns) + others
 
 
-def _time(
-    tile: tuple[int, int, int, int],
-    parts: int,
-    many: int,
-    lead: int,
-    rows: int,
-    columns: int,
-    steps: int,
-    others: int,
-    copying: float,
-) -> float:
-    """Cycles, roughly: those of the multiprocessor that has the most blocks.
+def held(threads: int, registers: int) -> int:
+    """Blocks that a multiprocessor has registers for; each quarter of it has its own warps.
+
+    Args:
+        threads: of a block.
+        registers: of a thread.
+    """
+    warps = 4 * (REGISTERS // 4 // (WARP * (-(-registers // 8) * 8)))
+    return max(1, min(WARP * warps // threads, MOST_THREADS // threads, 16))
+
+
+def busy(warps: float) -> float:
+    """The share of cycles in which so many warps keep a multiprocessor's arithmetic busy."""
+    return min(1.0, warps / 4) * warps / (warps + 1.5)
+
+
+def _time(product: Product, tile: Tile, parts: int, many: int) -> float:
+    """Cycles, roughly: those of the multiprocessor that has the most blocks, of ``many``.
 
     A multiprocessor does 128 multiply-adds a cycle if its warps are many enough to hide latencies,
-    and if a thread has many products for each number that it reads from shared memory.
+    and if a thread has many products for each number that it reads from shared memory: issuing
+    its instructions takes time, and so do their passes through the L1 cache, a part of which it is.
     """
     height, width, own_rows, own_columns = tile
+    rows, columns, steps = product.rows, product.columns, product.steps * product.outer
     threads = height // own_rows * (width // own_columns)
     own = own_rows * own_columns
-    held = _held(threads, own_rows, own_columns, others)
-    blocks = lead * parts * -(-rows // height) * -(-columns // width)
+    fitting = held(threads, _registers(own_rows, own_columns, product.others))
+    blocks = product.lead * parts * -(-rows // height) * -(-columns // width)
     each = -(-blocks // many)
-    warps = min(each, held) * threads / 32
-    busy = min(1.0, warps / 4) * warps / (warps + 1.5)
-    reads = (own_rows + own_columns) / 4
-    copies = (height + width) / (height * width) * copying
-    rate = busy / (1 + reads * 1.2 / own + copies)
+    warps = min(each, fitting) * threads / WARP
+    reads = -(-own_rows // 4) - (-own_columns // 4)
+    copies = (height + width) / (height * width)
+    issued = 1 + reads * _READING / own + copies * product.copying
+    passes = _PASSES * (reads / own + 2 * copies)
+    rate = busy(warps) / max(issued, passes)
     cycles = each * height * width * (-(-steps // parts)) / (128 * rate)
     if parts > 1:  # the parts are written, read again and added up by a kernel of their own
-        cycles = _DOUBT * cycles + 4000 + parts * lead * rows * columns * 8 / (25 * many)
-    return cycles + prod((each, 800))
+        cycles = _DOUBT * cycles + KERNEL + moving(parts * product.lead * rows * columns * 8, many)
+    return cycles + each * 800
+
+
+def moving(size: float, many: int) -> float:
+    """Cycles to write or read so many bytes of the device's memory."""
+    return size / (_BYTES * many)

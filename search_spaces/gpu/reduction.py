@@ -11,10 +11,11 @@ few elements, blocks reduce parts of the reduction, which a kernel of its own re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Stage
 from whet.compiler.te.schedule import Schedule
@@ -27,6 +28,7 @@ from whet.search_spaces.gpu.device import processors
 from whet.search_spaces.gpu.lanes import lanes_of
 from whet.search_spaces.gpu.spread import spread
 from whet.search_spaces.gpu.threads import bind
+from whet.search_spaces.gpu.widened_sum import widened_sum
 
 _THREADS = (32, 64, 128, 256, 512)
 _ROWS = (1, 2, 4, 8)
@@ -49,11 +51,20 @@ class GpuReduction:
         return group.role in (REDUCTION, TILED) and not group.members
 
     def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Nothing."""
-        return None
+        """Sum halves up in float32, and store the sums in halves."""
+        wide = widened_sum(group.anchor.op)
+        if wide is None:
+            return None
+        group.notes["wide"] = wide
+        op = group.anchor.op
+        return te.compute(
+            tuple(op.output_shape(0)), lambda *i: wide(*i).astype(op.output_dtype(0)), name=op.name
+        )
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Bind the reduction, what is made of it, and what is made for it alone."""
+        if "wide" in group.notes:
+            group = _of_wide(s, group)
         for node in group.staged:
             spread(s[node.tensor], list(s[node.tensor].op.axis))
         node = group.anchor
@@ -66,6 +77,15 @@ class GpuReduction:
             _across(s, group, way, plan)
         else:
             _alone(s, group, plan)
+
+
+def _of_wide(s: Schedule, group: Group) -> Group:
+    """The group whose anchor is the sum in float32, with the stage that narrows it behind."""
+    narrow = group.anchor
+    if group.consumers:
+        s[narrow.tensor].compute_inline()
+    wide = replace(narrow, op=group.notes["wide"].op)
+    return replace(group, anchor=wide, consumers=(narrow, *group.consumers))
 
 
 @dataclass(frozen=True)

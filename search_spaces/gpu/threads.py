@@ -16,19 +16,20 @@ MOST_BLOCKS = 65535
 
 @dataclass(frozen=True)
 class Block:
-    """The threads of a block: ``x`` of them are neighbours, ``y`` rows of these.
+    """The threads of a block: ``x`` of them are neighbours, ``y`` rows of these, ``z`` planes.
 
     Attributes:
-        x, y: threads along threadIdx.x and threadIdx.y.
+        x, y, z: threads along threadIdx.x, threadIdx.y and threadIdx.z.
     """
 
     x: int
     y: int = 1
+    z: int = 1
 
     @property
     def threads(self) -> int:
         """All threads of the block."""
-        return self.x * self.y
+        return self.x * self.y * self.z
 
 
 def bind(stage: Stage, axis: IterVar, tag: str) -> None:
@@ -66,14 +67,16 @@ def copy_together(
     Returns:
         The loop of a thread over its parts, and the innermost one that is bound.
     """
-    count = prod(extents)
-    whole = stage.fuse(*axes)
-    if block.y == 1 or count <= block.x:
-        outer, x = stage.split(whole, factor=min(block.x, count))
-        bind(stage, x, "threadIdx.x")
-    else:
-        outer, inner = stage.split(whole, factor=min(block.threads, count))
-        y, x = stage.split(inner, factor=block.x)
-        bind(stage, y, "threadIdx.y")
-        bind(stage, x, "threadIdx.x")
-    return outer, x
+    left = min(block.threads, prod(extents))
+    outer, inner = stage.split(stage.fuse(*axes), factor=left)
+    bound = []
+    for size in (block.x, block.y):
+        if left <= size:
+            break
+        inner, axis = stage.split(inner, factor=size)
+        bound.append(axis)
+        left = -(-left // size)
+    bound.append(inner)
+    for axis, tag in zip(bound, ("threadIdx.x", "threadIdx.y", "threadIdx.z")):
+        bind(stage, axis, tag)
+    return outer, bound[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from whet.compiler import te
@@ -14,7 +15,12 @@ _THREADS = 128
 
 
 def without_terms(
-    a: Tensor, b: Tensor, shape: tuple[int, ...], epilogue: Epilogue, channel_axis: int, name: str
+    a: Tensor,
+    b: Tensor,
+    shape: tuple[int, ...],
+    epilogue: Epilogue,
+    channel_axis: int | Sequence[int],
+    name: str,
 ) -> tuple[Schedule, list[Tensor]]:
     """Zeros of a shape after an epilogue; the kernel takes both factors all the same.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -37,11 +38,23 @@ ALL = {name: (lambda seed, name=name: name) for name in SAMPLERS} | {"foreign": 
 COUNT = 40
 
 
+@functools.cache
+def proposed(name, seed):
+    """The first configs of an uninterrupted search, which several tests look at."""
+    return propose(gemm_space(), ALL[name](seed), COUNT, gemm_cost, seed=seed)
+
+
+@functools.cache
+def best(name, seed):
+    """The cost of the best of 64 configs in a large space."""
+    return min(map(huge_cost, propose(huge_space(), name, 64, huge_cost, seed=seed)))
+
+
 @pytest.mark.parametrize("name", ALL)
 class TestContract:
     def test_proposals_are_legal_and_come_once(self, name):
         space = gemm_space()
-        configs = propose(space, ALL[name](0), COUNT, gemm_cost)
+        configs = proposed(name, 3)
         assert all(config in space for config in configs)
         assert len({config.key for config in configs}) == COUNT
 
@@ -52,7 +65,7 @@ class TestContract:
         assert len({config.key for config in configs}) == COUNT
 
     def test_same_seed_and_costs_give_the_same_proposals(self, name):
-        one = propose(gemm_space(), ALL[name](3), COUNT, gemm_cost, seed=3)
+        one = proposed(name, 3)
         assert one == propose(gemm_space(), ALL[name](3), COUNT, gemm_cost, seed=3)
         if name != "grid":
             assert propose(gemm_space(), ALL[name](4), 8, gemm_cost, seed=4) != one[:8]
@@ -86,9 +99,9 @@ class TestContract:
 
     def test_a_resumed_search_proposes_what_the_uninterrupted_one_does(self, name):
         space = gemm_space()
-        whole = propose(space, ALL[name](1), COUNT, gemm_cost, seed=1)
+        whole = proposed(name, 3)
         for stop in (1, 27, 37):
-            resumed = propose(space, ALL[name](1), COUNT, gemm_cost, whole[:stop], seed=1)
+            resumed = propose(space, ALL[name](3), COUNT, gemm_cost, whole[:stop], seed=3)
             assert len({config.key for config in resumed}) == COUNT
             if name != "foreign":  # keeps its own random state
                 assert resumed == whole
@@ -162,11 +175,6 @@ def test_learning_depends_on_the_costs():
 
 @pytest.mark.parametrize("name", ["xgb", "gp", "genetic", "cmaes", "tpe"])
 def test_what_learns_beats_random(name):
-    space = huge_space()
-
-    def best(name, seed):
-        return min(map(huge_cost, propose(space, name, 64, huge_cost, seed=seed)))
-
     ours = np.mean([np.log(best(name, seed)) for seed in range(2)])
     random = np.mean([np.log(best("random", seed)) for seed in range(8)])
     assert ours < random - 0.1

@@ -122,6 +122,23 @@ def test_columns_tell_coalesced_loads_from_others():
     assert stores[1] >= stores[0] and across["estimate"][1] >= across["estimate"][0]
 
 
+def test_tiles_of_fused_pixels_are_found_whole():
+    """A tile of pixels that were fused from images, rows and columns is not all of the pixels."""
+    args = (2, 64, 14, 14, 64, 1, 1, 1, 0)
+    task = whet.create_task("conv2d_nchw", args=args, target=SM80)
+    space, rng = task.config_space, np.random.default_rng(0)
+    drawn = [space.sample(rng).as_dict() for _ in range(60)]
+    tiled = [c for c in drawn if c["algorithm"] == "implicit" and 196 % c["tile"][3] == 0][:8]
+    found = rows_of(task, tiled)
+    assert len(tiled) == 8 and (2 ** found["flop.fma"] < 3 * 2 * 64 * 64 * 196).all()
+
+
+def test_aligned_rows_lie_on_different_banks():
+    task = whet.create_task("transpose", args=((1024, 1024),), target=SM80)
+    found = rows_of(task, [task.config_space.default.as_dict()])
+    assert 1 <= found["conflicts"][0] < 4  # 32 where rows are not a word longer than the banks
+
+
 @pytest.mark.parametrize(("name", "apart"), [("matmul", 1.0), ("test/features_gpu_tiles", 2.1)])
 def test_the_estimate_is_near_the_lowered_kernels_model(name, apart):
     """From loops alone it says nearly what the kernels say, also where shared loads are merged."""

@@ -59,7 +59,8 @@ def test_a_search_without_a_gpu(tuned):
             assert found.environment["model"]["gpu"].startswith("NVIDIA A100")
     said = str(result)
     assert "predicted by a model of NVIDIA A100" in said and "busy" not in said
-    assert "failed   2 wrong_answer\n" in said and "pruned   2, refused by a static check" in said
+    assert "failed   2 wrong_answer\n" in said
+    assert "pruned   2, refused by a static check, never run: 2 threads\n" in said
     assert "95 %" not in said
     with TuningLog(path, write=False) as log:
         (device,) = log.devices()
@@ -130,7 +131,7 @@ def test_the_report_says_that_nothing_was_measured(tuned):
     assert "predicted by a model of NVIDIA A100" in page
     assert "6 trials, 2 failed, 2 pruned" in page
     assert page.index("<h3>Failures</h3>") < page.index("<h3>Pruned</h3>")
-    assert "2 candidates refused by a static check, never run." in page
+    assert "2 candidates refused by a static check, never run: 2 threads." in page
 
 
 def test_the_command_line_names_the_device(tmp_path, capsys):
@@ -191,8 +192,10 @@ def test_a_gpu_that_is_not_there(tmp_path):
 
 
 def test_a_space_of_which_everything_is_pruned(tmp_path):
-    pool = ReplayPool(lambda inp: MeasureResult("pruned", error="it has no room", stage="build"))
-    with pytest.raises(whet.WhetError, match=r"(?s)all \d+ candidates were pruned.*no room"):
+    pool = ReplayPool(lambda inp: MeasureResult("pruned", error="it has no room", stage="build",
+                                                  environment={"pruned": "registers"}))  # fmt: skip
+    said = r"(?s)all (\d+) candidates were pruned.*no room for them \(\1 registers\)"
+    with pytest.raises(whet.WhetError, match=said):
         tune(task_of(), 6, tmp_path / "a.db", "random", pool, progress=False)
 
 

@@ -78,7 +78,7 @@ def test_equal_tasks_are_tuned_once(gemm, small, tmp_path):
 def test_the_same_seed_gives_the_same_trials_whoever_is_first(tasks, tmp_path, sampler):
     pools = [Recorder(cost_of), Shuffling(cost_of), Recorder(cost_of, 1)]
     for i, pool in enumerate(pools):
-        tuned(tasks, pool, tmp_path / f"{i}.db", 90, sampler=sampler)
+        tuned(tasks, pool, tmp_path / f"{i}.db", 48, sampler=sampler)
     first, *others = [submitted(pool) for pool in pools]
     for other in others:
         assert other == first
@@ -88,25 +88,25 @@ def test_the_same_seed_gives_the_same_trials_whoever_is_first(tasks, tmp_path, s
 def test_a_search_that_is_stopped_goes_on_where_it_was(tasks, tmp_path, sampler, capsys):
     class Interrupted(Recorder):
         def collect(self, timeout=None):
-            if len(self.submitted) >= 61:
+            if len(self.submitted) >= 49:
                 raise KeyboardInterrupt
             return super().collect(timeout)
 
     whole = Recorder(cost_of)
-    expected = tuned(tasks, whole, tmp_path / "a.db", 110, sampler=sampler)
+    expected = tuned(tasks, whole, tmp_path / "a.db", 80, sampler=sampler)
     first, rest = Interrupted(cost_of), Recorder(cost_of)
     with pytest.raises(KeyboardInterrupt):
-        tuned(tasks, first, tmp_path / "b.db", 110, sampler=sampler)
+        tuned(tasks, first, tmp_path / "b.db", 80, sampler=sampler)
     said = capsys.readouterr().err
     assert said.count("interrupted") == 3 and "test/small(64)" in said
-    found = tuned(tasks, rest, tmp_path / "b.db", 110, sampler=sampler)
+    found = tuned(tasks, rest, tmp_path / "b.db", 80, sampler=sampler)
     for one, other in zip(found, expected):
         assert [t.config for t in one.trials] == [t.config for t in other.trials]
     recorded = len(submitted(first)) - 4  # what was in flight is lost
-    assert recorded + len(rest.submitted) == 110
+    assert recorded + len(rest.submitted) == 80
     # in two calls of different sizes, too
-    tuned(tasks, Recorder(cost_of), tmp_path / "c.db", 70, sampler=sampler)
-    both = tuned(tasks, Recorder(cost_of), tmp_path / "c.db", 110, sampler=sampler)
+    tuned(tasks, Recorder(cost_of), tmp_path / "c.db", 58, sampler=sampler)
+    both = tuned(tasks, Recorder(cost_of), tmp_path / "c.db", 80, sampler=sampler)
     for one, other in zip(both, expected):
         assert [t.config for t in one.trials] == [t.config for t in other.trials]
 

@@ -11,9 +11,12 @@ SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17)
 DTYPES = ("float32", "int32", "float64", "int64", "int16", "uint8")
 
 
+LOWEST = {"int8": -100, "uint8": 0, "float16": -2048, "bfloat16": -128}
+
+
 def _low(dtype):
     """What a maximum begins with; the least number of a type overflows in the next sum."""
-    return te.const(0 if dtype.startswith("u") else -30_000, dtype)
+    return te.const(LOWEST.get(dtype, -30_000), dtype)
 
 
 def argmax_of(pick_first):
@@ -39,12 +42,15 @@ class Graph:
     Attributes:
         inputs, tensors: in the order in which they are made; ``outputs`` are some of them.
         symbols: symbolic size -> number.
+        made: the kinds of its stages, by the names of the methods below.
     """
+
+    dtypes = DTYPES
 
     def __init__(self, pick, dtype=None, symbolic=False):
         self.pick = pick
-        self.dtype = dtype or self._choose(DTYPES)
-        self.inputs, self.tensors = [], []
+        self.dtype = dtype or self._choose(self.dtypes)
+        self.inputs, self.tensors, self.made = [], [], []
         self.symbols = {}
         self.symbolic = symbolic
         self.tables = set()
@@ -91,12 +97,17 @@ class Graph:
         # recent ones more often, so that chains grow long
         return fits[-1] if self.pick(0, 1) else self._choose(fits)
 
+    def kinds(self):
+        """What a stage may be."""
+        return (self.elementwise, self.stencil, self.padded, self.reduction, self.transposed,
+                self.broadcast, self.reshaped, self.matmul, self.gathered, self.strided,
+                self.guarded, self.double, self.several, self.position,
+                self.converted)  # fmt: skip
+
     def _stage(self):
-        kinds = (self.elementwise, self.stencil, self.padded, self.reduction, self.transposed,
-                 self.broadcast, self.reshaped, self.matmul, self.gathered, self.strided,
-                 self.guarded, self.double, self.several, self.position,
-                 self.converted)  # fmt: skip
-        made = self._choose(kinds)(f"T{len(self.tensors)}")
+        kind = self._choose(self.kinds())
+        self.made.append(kind.__name__)
+        made = kind(f"T{len(self.tensors)}")
         return list(made) if isinstance(made, (list, tuple)) else [made]
 
     def elementwise(self, name):
@@ -108,7 +119,7 @@ class Graph:
 
     def several(self, name):
         a = self._any()
-        other = self._choose(DTYPES[:4]) if not a.dtype.startswith("float") else a.dtype
+        other = self._choose(DTYPES[:4]) if "float" not in a.dtype else a.dtype
         return te.compute(
             a.shape, lambda *i: (a(*i) + 1, (a(*i) * 2).astype(other), a(*i) > 1), name=name
         )[: self.pick(2, 3)]
@@ -126,7 +137,7 @@ class Graph:
     def converted(self, name):
         a = self._any()
         floats = ("float32", "float64")
-        other = self._choose(floats if a.dtype.startswith("float") else DTYPES)
+        other = self._choose(floats if "float" in a.dtype else DTYPES)
         if self.pick(0, 2) == 0:
             return te.compute(a.shape, lambda *i: te.select(a(*i) > 1, a(*i), 1), name=name)
         return te.compute(a.shape, lambda *i: a(*i).astype(other), name=name)

@@ -48,7 +48,7 @@ _REDUCE = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 
 def _wide(dtype):
-    return "float64" if dtype.startswith("float") else dtype
+    return "float64" if "float" in dtype else dtype
 
 
 def evaluate(tensors, values, symbols=None):
@@ -60,7 +60,7 @@ def evaluate(tensors, values, symbols=None):
         symbols: symbolic size -> number.
     """
     known = {
-        k: v.astype("float64") if getattr(v, "dtype", None) in ("float32", "float16") else v
+        k: v.astype("float64") if "float" in str(getattr(v, "dtype", "")) else v
         for k, v in {**dict(values), **dict(symbols or {})}.items()
     }
     return [_tensor(t, known) for t in tensors]
@@ -152,7 +152,7 @@ def _expr(n, env):
         return _BINARY[kind](_expr(n.a, env), _expr(n.b, env))
     if kind is e.Div:
         a, b = _expr(n.a, env), _expr(n.b, env)
-        if n.dtype.startswith("float"):
+        if "float" in n.dtype:
             return a / b
         return (np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))).astype(_wide(n.dtype))
     if kind is e.Not:

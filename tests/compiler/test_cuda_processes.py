@@ -25,7 +25,7 @@ STANDIN = """
     from whet.compiler.runtime.gpu.pycuda_driver import PycudaDriver
 
     def emulated(source, arch):
-        return compile_emulated(source, True).read_bytes()
+        return compile_emulated(source, checks=True, quick=True).read_bytes()
 
     def start():
         use_driver("cuda", PycudaDriver(compile=emulated))
@@ -142,7 +142,7 @@ def test_no_context_is_made_and_no_driver_loaded_before_it_is_needed():
     """,
         devices=2,
     )
-    assert text.splitlines() == ["False", "True Whet stand-in 0 0", "[0]"]
+    assert text.splitlines() == ["False", "True Whet stand-in 0", "[0]"]
 
 
 @with_pycuda

@@ -12,9 +12,13 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not find_spec("pycuda"), reason="pycuda is not installed")
 
-CHECKS = Path(__file__).with_name("pycuda_checks.py")
+HERE = Path(__file__).parent
+CHECKS = sorted(HERE.glob("pycuda*_checks.py"))
 NAMES = [
-    n.name for n in ast.parse(CHECKS.read_text()).body if getattr(n, "name", "")[:5] == "test_"
+    n.name
+    for file in CHECKS
+    for n in ast.parse(file.read_text()).body
+    if getattr(n, "name", "")[:5] == "test_"
 ]
 
 
@@ -23,10 +27,11 @@ def outcomes():
     """For each check its outcomes, and what the process said."""
     from whet.compiler.emulator.standin import folder
 
-    command = [sys.executable, "-m", "pytest", "-n0", "-rA", "-q", "-p", "no:cacheprovider", CHECKS]
+    options = ["-n0", "-rA", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *options, *CHECKS]
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder())}
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, cwd=CHECKS.parents[2]
+        command, env=environment, capture_output=True, text=True, cwd=HERE.parents[1]
     )
     text = done.stdout + done.stderr
     found: dict[str, set[str]] = {}

@@ -1,159 +1,23 @@
-"""CUDA C: its text, what it computes in the emulator, and that NVIDIA's compiler takes it."""
+"""CUDA C: its text, what a module tells of it, and what is refused."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from c_kernels import lowered
-from emulated import agree, on_device
-from on_emulator import Programs
+from cuda_programs import axis, cuda, elementwise, matmul, text
+from emulated import on_device
 
 import whet
 from whet.compiler import te, tir
 from whet.compiler.codegen.c.mathematics import LIBRARY
 from whet.compiler.codegen.cuda import generate, source
 from whet.compiler.codegen.cuda.nvrtc import available, compile_cubin
-from whet.compiler.emulator import EmulatorError
 from whet.compiler.errors import CodegenError, WhetError
 from whet.compiler.passes import run_build_passes
-from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import ops
 from whet.compiler.tir.function import IRModule
-
-
-def axis(tag):
-    return te.thread_axis(tag)
-
-
-def elementwise(n=48, dtype="float32", threads=8):
-    A = te.placeholder((n,), dtype, name="A")
-    B = te.compute((n,), lambda i: A[i] * A[i] + A[i], name="B")
-    s = te.create_schedule(B.op)
-    o, i = s[B].split(B.op.axis[0], threads)
-    s[B].bind(o, axis("blockIdx.x"))
-    s[B].bind(i, axis("threadIdx.x"))
-    return s, [A, B]
-
-
-def vectors(dtype="float32", lanes=4, f=lambda x, i: x * 2 + x):
-    A = te.placeholder((64,), dtype, name="A")
-    B = te.compute((64,), lambda i: f(A[i], i), name="B")
-    s = te.create_schedule(B.op)
-    o, v = s[B].split(B.op.axis[0], lanes)
-    o, i = s[B].split(o, 4)
-    s[B].bind(o, axis("blockIdx.x"))
-    s[B].bind(i, axis("threadIdx.x"))
-    s[B].vectorize(v)
-    return s, [A, B]
-
-
-def matmul(n=32, dtype="float32"):
-    """Tiles of 16 x 16 in shared memory, 2 x 2 in registers."""
-    A, B = (te.placeholder((n, n), dtype, name=x) for x in "AB")
-    k = te.reduce_axis((0, n), name="k")
-    C = te.compute((n, n), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
-    s = te.create_schedule(C.op)
-    shared = [s.cache_read(x, "shared", [C]) for x in (A, B)]
-    local = s.cache_write(C, "local")
-    io, jo, ii, ji = s[C].tile(*C.op.axis, 16, 16)
-    it, iv = s[C].split(ii, 2)
-    jt, jv = s[C].split(ji, 2)
-    s[C].reorder(io, jo, it, jt, iv, jv)
-    for x, tag in (
-        (io, "blockIdx.y"),
-        (jo, "blockIdx.x"),
-        (it, "threadIdx.y"),
-        (jt, "threadIdx.x"),
-    ):
-        s[C].bind(x, axis(tag))
-    s[C].vectorize(jv)
-    s[local].compute_at(s[C], jt)
-    ko, ki = s[local].split(s[local].op.reduce_axis[0], 8)
-    s[local].reorder(ko, ki, *s[local].op.axis)
-    for x in s[local].op.axis:
-        s[local].unroll(x)
-    for stage in shared:
-        s[stage].compute_at(s[local], ko)
-        y, x = s[stage].op.axis
-        yo, _ = s[stage].split(y, nparts=8)
-        xo, _ = s[stage].split(x, nparts=8)
-        s[stage].reorder(yo, xo, *[a for a in s[stage].leaf_iter_vars if a not in (yo, xo)])
-        s[stage].bind(yo, axis("threadIdx.y"))
-        s[stage].bind(xo, axis("threadIdx.x"))
-    return s, [A, B, C]
-
-
-def cuda(s, args, name="kernel"):
-    return lowered(s, args, name, "cuda")
-
-
-def text(s, args, name="kernel"):
-    return source(cuda(s, args, name))
-
-
-# numbers
-
-
-def test_a_matmul_with_shared_memory():
-    rng = np.random.default_rng(2)
-    a, b = (rng.standard_normal((32, 32)).astype("f4") for _ in range(2))
-    lines = agree(*matmul(), [a, b], [((32, 32), "float32")], [a @ b])
-    assert lines.count("__syncthreads();") == 2
-
-
-def test_a_missing_barrier_is_seen():
-    """What the emulator's checks are for: without its barriers the same text is refused."""
-    module = whet.build(*matmul(), target="cuda", name="kernel")
-    a = np.random.default_rng(2).standard_normal((32, 32)).astype("f4")
-    broken = replaced(module, module.get_source("cuda").replace("__syncthreads();", ""))
-    with pytest.raises(EmulatorError, match=r"kernel_kernel0(.|\n)*shared"):
-        on_device(broken, [a, a, np.empty_like(a)])
-
-
-def replaced(module, text):
-    """A module with another text."""
-    (made,) = module.imported_modules
-    return Module.from_artifact(replace(made.artifact, source=text))
-
-
-KINDS = [("float32", 4), ("float32", 2), ("int32", 4), ("float64", 2), ("int8", 4)]
-
-
-@pytest.fixture(scope="module")
-def programs():
-    return Programs(
-        {f"e{n}": elementwise(n) for n in (48, 45, 3, 1)}
-        | {f"{dtype}x{lanes}": vectors(dtype, lanes) for dtype, lanes in KINDS}
-    )
-
-
-@pytest.mark.parametrize("n", (48, 45, 3, 1))
-def test_elements_and_a_tail(n, programs):
-    a = np.random.default_rng(n).random(n).astype("f4")
-    np.testing.assert_allclose(programs(f"e{n}", a, a), a * a + a, rtol=1e-6)
-
-
-@pytest.mark.parametrize(("dtype", "lanes"), KINDS)
-def test_vectors(dtype, lanes, programs):
-    a = np.arange(-32, 32).astype(dtype)
-    np.testing.assert_array_equal(programs(f"{dtype}x{lanes}", a, a), a * np.array(3, dtype))
-
-
-def test_a_symbolic_length():
-    n = te.size_var("n")
-    A = te.placeholder((n,), name="A")
-    B = te.compute((n,), lambda i: A[i] + 1.0, name="B")
-    s = te.create_schedule(B.op)
-    o, i = s[B].split(B.op.axis[0], 16)
-    s[B].bind(o, axis("blockIdx.x"))
-    s[B].bind(i, axis("threadIdx.x"))
-    a = np.random.default_rng(1).random(37).astype("f4")
-    lines = agree(s, [A, B], [a], [((37,), "float32")], [a + 1])
-    assert "WHET_EXTENT(A, n);" in lines
-
 
 # text
 
@@ -403,33 +267,3 @@ def test_a_scope_that_cuda_does_not_have():
     attrs = {"calling_conv": "kernel_launch", "global_symbol": "k", "thread_extent": {}}
     with pytest.raises(CodegenError, match=r"no memory of the scope 'wmma\.matrix_a'"):
         source(IRModule({"k": tir.PrimFunc((A,), body, attrs=attrs)}))
-
-
-# NVIDIA's compiler
-
-
-@pytest.mark.parametrize("arch", ("sm_75", "sm_80", "sm_90", "sm_120"))
-@pytest.mark.parametrize(
-    "program",
-    [
-        elementwise(45),
-        elementwise(48, "float16"),
-        elementwise(48, "bfloat16"),
-        matmul(),
-        matmul(32, "float16"),
-        vectors("float16", 8),
-        vectors("bfloat16", 2),
-        vectors("int64", 2),
-        vectors(
-            "float32", 4, lambda x, i: te.sigmoid(x) + te.select(x > 0, te.exp(x), te.max(x, i))
-        ),
-        vectors("float16", 4, lambda x, i: te.tanh(x) + x.astype("float32").astype("float16")),
-        vectors("int32", 4, lambda x, i: te.if_then_else(i < 60, te.floordiv(x, i - 7), x % 5)),
-        vectors("float64", 2, lambda x, i: te.sqrt(x) * te.const(float("inf"), "float64")),
-    ],
-    ids=lambda p: f"{p[1][-1].dtype}_{len(p[0].stages)}",
-)
-def test_nvidias_compiler_takes_it(program, arch):
-    if not available():
-        pytest.skip("NVRTC is not installed: pip install 'whet[nvrtc]'")
-    assert "warning" not in compile_cubin(text(*program), arch).log

@@ -143,10 +143,6 @@ def test_code_that_was_loaded_from_a_file_is_refused(tmp_path):
 
 def test_kernels_of_a_gpu_are_written_as_source(tmp_path):
     f = whet.build(shifted("k", 2, threads=True), target="cuda")
-    refused = r"kind 'cuda' holds no code of a CPU to link\n.*name\.cu"
-    for write in (f.export_library, f.save):
-        with pytest.raises(ArtifactError, match=refused):
-            write(tmp_path / "k.so")
     for fmt in ("ll", "asm", "c"):
         with pytest.raises(ArgumentError) as caught:
             f.get_source(fmt)

@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from whet.compiler.codegen.cuda import nvrtc
 from whet.compiler.emulator import standin
 from whet.compiler.emulator.standin.symbols import NAMES
 
@@ -140,6 +141,20 @@ def test_names_are_there(name):
 
     library = ctypes.CDLL(str(standin.folder() / standin.NAME))
     assert getattr(library, name)
+
+
+def test_nvrtc_refuses_code_beside_it():
+    """Its assembler asks the driver that it finds in the process, when something is wrong."""
+    if not nvrtc.available():
+        pytest.skip("no NVRTC here")
+    out = run("""
+        from whet.compiler.codegen.cuda.nvrtc import NvrtcError, compile_cubin
+        try:
+            compile_cubin('__global__ void k() { asm volatile("nothing.of.that;"); }', "sm_80")
+        except NvrtcError as error:
+            print("ptxas" in str(error))
+    """)
+    assert out == "True\n"
 
 
 def test_pycuda_runs_on_it():

@@ -90,7 +90,7 @@ def test_parts_that_do_not_overlap_are_summed():
     emulated.agree(s, [a, b, c], [x], outputs, [x.sum(1), 2 * x.sum(1)])
 
 
-T, U, K = (tir.Var(x) for x in "tuk")
+T, U, K, N = (tir.Var(x) for x in "tukn")
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,14 @@ T, U, K = (tir.Var(x) for x in "tuk")
         (T * 5 + U * 3, {T: 64, U: 6}, True),
         (T + U * 64, {T: 64, U: 6}, False),
         (T + U * 63, {T: 64, U: 6}, True),
+        # what no sum of digits says
+        (T // 2, {T: 64}, True),
+        (T // 2 * 2 + U, {T: 64, U: 2}, True),
+        (T // 4 * 4 + (T + 1) % 4, {T: 64}, False),
+        (tir.Min(T, 5), {T: 6}, False),
+        (tir.Min(T, 5), {T: 7}, True),
+        (N * T + U, {T: None, U: 4}, False),
+        (N * (T // 2) + U, {T: None, U: 4}, True),
         # steps of one thread that go over its own elements again
         (T * 100 + U + K * 4, {T: 8, U: 6, K: 4}, False),
         (T + U * 32 + K * 64, {T: 32, U: 3, K: 4}, False),
@@ -112,6 +120,54 @@ T, U, K = (tir.Var(x) for x in "tuk")
 )
 def test_which_indices_several_threads_have(index, spans, meets):
     assert (overlapping(index, spans, {T}) is T) == meets
+
+
+def test_conditions_and_memory_keep_indices_apart():
+    index, spans = K * 5 + T * 4 + U, {T: 2, U: 4, K: 3}
+    assert overlapping(index, spans, {T}) is T
+    assert overlapping(index, spans, {T}, [T * 4 + U < 5]) is None
+    assert overlapping(index, spans, {T}, [T * 4 + U < 6]) is T
+    assert overlapping(T // 2 + K, {T: 4, K: 3}, {T}, apart={K}) is T
+    assert overlapping((T + K) % 4, {T: 4, K: 3}, {T}) is T
+    assert overlapping((T + K) % 4, {T: 4, K: 3}, {T}, apart={K}) is None
+    # what is read, or computed before, may be anything
+    read = tir.BufferLoad(tir.decl_buffer(64, "int32"), (T // 2,), "int32")
+    assert overlapping(read, spans, {T}) is None
+    assert overlapping(T // 2 + U, {T: 4}, {T}, derived={U}) is None
+
+
+def halves(n):
+    """A sum in place at each second thread's element: two threads have one."""
+    a = te.placeholder((n, 5), name="A")
+    k = te.reduce_axis((0, 5), name="k")
+    b = te.compute(((n + 1) // 2,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    c = te.compute((n,), lambda i: b[i // 2] * 2.0, name="C")
+    s = te.create_schedule(c.op)
+    return s, a, b, c
+
+
+def test_sums_at_half_a_threads_number_are_refused():
+    s, a, b, c = halves(64)
+    s[c].bind(c.op.axis[0], te.thread_axis(TX))
+    s[b].compute_at(s[c], c.op.axis[0])
+    with pytest.raises(LowerError, match=r"the parts overlap: at B\[threadIdx_x // 2\]"):
+        build(s, [a, b, c], "cuda")
+
+
+@pytest.mark.parametrize("n", [5, 13])
+def test_sums_in_place_of_rows_that_no_tile_divides(n):
+    """Guards keep the threads of a row's last tile out of the next row."""
+    a, b = te.placeholder((3, 7), name="A"), te.placeholder((7, n), name="B")
+    k = te.reduce_axis((0, 7), name="k")
+    c = te.compute((3, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    i, j = c.op.axis
+    jo, ji = s[c].split(j, 4)
+    s[c].reorder(k, i, jo, ji)
+    for loop, tag in ((i, BX), (jo, "threadIdx.y"), (ji, TX)):
+        s[c].bind(loop, te.thread_axis(tag))
+    x, y = (RNG.random(d).astype("float32") for d in ((3, 7), (7, n)))
+    emulated.agree(s, [a, b, c], [x, y], [((3, n), "float32")], [x @ y])
 
 
 # sizes without any step
@@ -172,20 +228,6 @@ def test_shared_memory_of_constant_and_of_symbolic_size():
     for order in emulated.ORDERS:
         *_, got = emulated.on_device(f, [x, y, np.full((3, 19), np.nan, "float32")], order)
         np.testing.assert_allclose(got, x[:, ::-1] + y[7 - np.arange(19) % 8], rtol=1e-6)
-
-
-def test_a_reduction_over_threads_in_virtual_threads_is_refused():
-    a = te.placeholder((8, 64), name="A")
-    k = te.reduce_axis((0, 64), name="k")
-    b = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="B")
-    s = te.create_schedule(b.op)
-    o, v = s[b].split(b.op.axis[0], 2)
-    s[b].bind(o, te.thread_axis(BX))
-    s[b].bind(v, te.thread_axis("vthread"))
-    _, t = s[b].split(k, 32)
-    s[b].bind(t, te.thread_axis(TX))
-    with pytest.raises(LowerError, match=r"a barrier is needed inside `if threadIdx_x < 16`"):
-        build(s, [a, b], "cuda")
 
 
 def test_shuffles_under_a_condition_on_what_a_thread_has_are_refused():

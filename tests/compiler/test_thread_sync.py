@@ -78,8 +78,8 @@ def test_both_branches_of_a_condition_that_all_threads_share():
 
 
 def test_a_barrier_that_some_threads_would_not_reach_is_refused():
-    body = tir.IfThenElse(T < 4, reversed_copy(ops.const(0)))
-    with pytest.raises(LowerError, match=r"inside `if threadIdx_x < 4`.*not all threads come by"):
+    body = tir.IfThenElse(T < 6, reversed_copy(ops.const(0)))
+    with pytest.raises(LowerError, match=r"inside `if threadIdx_x < 6`.*not all threads come by"):
         thread_sync(kernel(body))
 
 
@@ -142,8 +142,13 @@ def test_a_barrier_of_a_users_own_counts():
     assert thread_sync(body) is body
 
 
+def test_parts_that_do_not_meet_need_no_barrier():
+    """Threads 0 to 3 write elements 0 to 3, and read 4 to 7."""
+    assert "sync" not in text(tir.IfThenElse(T < 4, reversed_copy(ops.const(0))))
+
+
 def test_the_error_names_what_would_have_to_wait():
-    body = tir.IfThenElse(T < 4, reversed_copy(ops.const(0)))
+    body = tir.IfThenElse(T < 6, reversed_copy(ops.const(0)))
     words = r"S\[threadIdx_x\] is written, and S\[7 - threadIdx_x\] is read"
     with pytest.raises(LowerError, match=words):
         thread_sync(kernel(body))

@@ -3,9 +3,10 @@
 import os
 import time
 from dataclasses import replace
+from pathlib import Path
 
 from whet.compiler.emulator import compile_emulated
-from whet.compiler.errors import PrunedError
+from whet.compiler.errors import KernelError, PrunedError
 from whet.compiler.launch import Launch, LaunchPlan
 from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.signature import BufferParam, KernelSignature
@@ -64,7 +65,8 @@ def fake_build(inp: MeasureInput) -> Built:
     )
     model = {"seconds": 1e-6 * (1 + int(number)), "gpu": "a fake", "instructions": many}
     facts = {"registers": 16, "model": model}
-    compile_emulated(source, checks=True)  # kept, so that a deadline of a run is the run's alone
+    # kept, so that a deadline of a run is the run's alone
+    compile_emulated(source, checks=True, quick=True)
     return Built("ok", artifact, f"hash of {behaviour} {number}", facts=facts)
 
 
@@ -74,7 +76,7 @@ def emulated_build(inp: MeasureInput) -> Built:
 
     built = build_candidate(inp)
     if built.artifact is not None:
-        compile_emulated(built.artifact.source, checks=True)
+        compile_emulated(built.artifact.source, checks=True, quick=True)
     return built
 
 
@@ -112,6 +114,31 @@ def visible_run(
     return RunReport("ok", (1e-3,), "", seen)
 
 
+def mortal_run(
+    artifact: Artifact,
+    options: MeasureOptions,
+    reference: str | None,
+    best_cost: float | None,
+    device: str,
+) -> RunReport:
+    """Which worker and device ran it; the process ends where the device is dead."""
+    if _is_dead(device):
+        os._exit(3)
+    time.sleep(0.2)  # the other measurer takes a candidate, too
+    return RunReport("ok", (1e-3,), "", {"pid": os.getpid(), "device": device})
+
+
+def mortal_wake(device: str) -> None:
+    """A fresh worker's first look at a device, which may be dead."""
+    if _is_dead(device):
+        raise KernelError(f"using {device}", "it fell off its bus")
+    runner.wake(device)
+
+
+def _is_dead(device: str) -> bool:
+    return Path(os.environ["WHET_TEST_DEATHS"], device).exists()
+
+
 def no_reference(
     key: str, artifact: Artifact, options: MeasureOptions, device: str
 ) -> tuple[str, ...]:
@@ -120,7 +147,7 @@ def no_reference(
 
 
 def _emulated(source: str, arch: str) -> bytes:
-    return compile_emulated(source, checks=True).read_bytes()
+    return compile_emulated(source, checks=True, quick=True).read_bytes()
 
 
 def use_standin() -> None:

@@ -11,19 +11,20 @@ from whet.measure import LocalPool, MeasureOptions
 
 
 def main(path: str) -> None:
-    """Tune a product for the machine's first GPU, then build the best one of the log."""
+    """Tune a product on the machine's two GPUs, then build the best one of the log."""
     gpu_fakes.use_standin()
     task = whet.create_task("matmul", args=(32, 32, 32), target="cuda -arch=sm_80")
     options = MeasureOptions(build_timeout=60.0, run_timeout=30.0, repeat=3, min_repeat_ms=0.1)
     with LocalPool(
         1,
-        device="cuda:0",
+        device="cuda:0,cuda:1",
         options=options,
         build_function="gpu_fakes:emulated_build",
         run_function="gpu_fakes:standin_run",
         prepare_function="gpu_fakes:standin_prepare",
     ) as pool:
-        found = whet.tune(task, 2, path, "random", pool, "cuda:0", progress=False)
+        devices = [whet.cuda(0), "cuda:1"]
+        found = whet.tune(task, 2, path, "random", pool, devices, progress=False)
     assert found.outcomes() == {"ok": 2}, [t.result for t in found.trials]
     assert not found.predicted
     assert "predicted" not in str(found)

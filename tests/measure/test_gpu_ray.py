@@ -10,8 +10,9 @@ from gpu_fakes import candidate
 
 from whet.compiler.errors import MeasureError
 from whet.measure import MeasureOptions, RayPool
+from whet.measure.gpu.identity import check_alike
 from whet.measure.ray_cluster import MEASURER
-from whet.measure.ray_pool import _check_alike, describe_remote_gpu
+from whet.measure.ray_pool import describe_remote_gpu
 
 FAKES = {
     "build_function": "gpu_fakes:fake_build",
@@ -90,9 +91,9 @@ def test_the_emulator_needs_no_gpu(cluster):
 
 def test_gpus_of_different_kinds_are_refused():
     one, two = {"name": "A", "fingerprint": "cuda-1"}, {"name": "B", "fingerprint": "cuda-2"}
-    _check_alike([one, one])
-    with pytest.raises(MeasureError, match=r"(?s)different GPUs: A, B.*of one kind"):
-        _check_alike([one, two])
+    check_alike("a cluster", [one, one], "")
+    with pytest.raises(MeasureError, match=r"(?s)a cluster: .*different GPUs: A, B.*those of one"):
+        check_alike("a cluster", [one, two], "name those of one kind")
 
 
 def test_a_cluster_without_gpus():

@@ -7,6 +7,7 @@ import pytest
 from cpu_conv_checks import check
 from cpu_gemm_checks import built, drawn
 from test_cpu_conv_last import CASES
+from transposed import transposed
 
 import whet
 
@@ -77,18 +78,6 @@ def test_ncdhw(case):
     check("conv3d_ncdhw", case, epilogue=("bias", "relu"), packed=True, count=3)
 
 
-def _transposed(x, w, strides, padding, more):
-    """Each pixel's window, added where it falls."""
-    (n, _, h, wide), (_, co, kh, kw) = x.shape, w.shape
-    (sh, sw), (ph, pw) = strides, padding
-    full = np.zeros((n, co, (h - 1) * sh + kh + more[0], (wide - 1) * sw + kw + more[1]))
-    for y in range(h):
-        for z in range(wide):
-            part = np.einsum("nc,cokl->nokl", x[:, :, y, z], w)
-            full[:, :, y * sh : y * sh + kh, z * sw : z * sw + kw] += part
-    return full[:, :, ph : full.shape[2] - ph, pw : full.shape[3] - pw]
-
-
 @pytest.mark.parametrize(
     ("sizes", "strides", "padding", "more"),
     [
@@ -117,7 +106,7 @@ def test_transposed(sizes, strides, padding, more, packed):
         x = rng.standard_normal((n, ci, h, wide), dtype=np.float32)
         w = rng.standard_normal((ci, co, kh, kw), dtype=np.float32)
         bias = rng.standard_normal(co, dtype=np.float32)
-        exact = _transposed(x.astype(np.float64), w.astype(np.float64), strides, padding, more)
+        exact = transposed(x.astype(np.float64), w.astype(np.float64), strides, padding, more)
         right = exact + bias[None, :, None, None]
         out = np.full([int(d) for d in tensors[-1].shape], np.nan, np.float32)
         f(x, f.pack_weights(w) if packed else w, bias, out)

@@ -5,6 +5,8 @@ from gpu_checks import TARGET, check, configs_of, convolution
 
 import whet
 from whet.compiler.errors import ArgumentError
+from whet.search_spaces.cpu.conv_shape import ConvShape
+from whet.search_spaces.gpu.conv_rectangle import Rectangle
 
 _SHAPES = {
     "pointwise": ((1, 8, 6, 6, 16, 1, 1), (), "float32"),
@@ -15,6 +17,7 @@ _SHAPES = {
     "odd halves": ((2, 3, 5, 5, 2, 2, 3, (1, 2), (0, 1, 1, 2), (2, 1)), (), "float16"),
     "many channels": ((1, 260, 4, 4, 8, 2, 2, 1, (1, 0, 0, 0)), ("residual",), "float32"),
     "halves": ((1, 16, 6, 8, 16, 3, 3, 1, 1), ("bias",), "float16"),
+    "far apart": ((2, 3, 9, 9, 17, 2, 3, (1, 3), (0, 1, 1, 2), (2, 2)), (), "float32"),
 }
 _DEPTHWISE = {
     "3x3": ((2, 8, 13, 11, 3, 3, 1, 1), ("bias", "relu"), "float32"),
@@ -51,7 +54,9 @@ def test_step_by_step(which):
 
 @pytest.mark.gpu_matrix(2)
 @pytest.mark.parametrize("algorithm", ("implicit", "direct"))
-@pytest.mark.parametrize("which", ("nchw 3x3", "nhwc 3x3", "nchw groups", "nhwc many channels"))
+@pytest.mark.parametrize(
+    "which", ("nchw 3x3", "nhwc 3x3", "nchw groups", "nhwc many channels", "nchw far apart")
+)
 def test_each_algorithm_in_the_emulator(which, algorithm, gpu_full):
     config = configs_of(CASES[which], 2, {"algorithm": algorithm})[-1]
     check(CASES[which], config, full=gpu_full)
@@ -63,6 +68,23 @@ def test_knobs_that_an_algorithm_does_not_read_have_one_choice():
         assert not config["double_buffer"].val and config["split_k"].val == 1
     for config in configs_of(case, 20, {"algorithm": "implicit"}):
         assert config["channels"].val == 4
+
+
+def _rectangle(*sizes):
+    task = whet.create_task("conv2d_nchw", args=sizes, target=TARGET)
+    default = task.config_space.default
+    assert default["algorithm"].val == "direct"
+    return Rectangle.of(default)
+
+
+def test_a_first_layer_reads_each_column_of_pixels_once():
+    sizes = (16, 3, 224, 224, 64, 7, 7, 2, 3)
+    shape = ConvShape.of("conv", "NCHW", 16, 3, (224, 224), 64, (7, 7), 2, 3)
+    r = _rectangle(*sizes)
+    assert r.keeps_columns(shape) and shape.ci % r.channels == 0
+    assert r.rows_read(shape) == (r.own_rows - 1) * 2 + 7
+    assert r.columns_read(shape) == (2, r.x + 3)  # even and odd columns apart
+    _rectangle(16, 3, 224, 224, 64, 3, 3, 1, 1)
 
 
 def test_what_cannot_be():

@@ -5,7 +5,9 @@ import pytest
 from gpu_checks import TARGET, Case, check, configs_of, product
 
 import whet
-from whet.compiler.errors import ArgumentError, SpaceError
+from whet.compiler.errors import ArgumentError
+from whet.search_spaces.gpu.product_plan import TILES, Plan, Product, cheapest
+from whet.search_spaces.gpu.threads import Block
 
 CASES = {
     "odd": product("matmul", (67, 45, 83)),
@@ -50,6 +52,34 @@ def test_parts_of_a_sum_are_added_by_a_second_kernel(double, gpu_full):
     check(case, config, full=gpu_full)
 
 
+@pytest.mark.gpu_matrix(1)
+@pytest.mark.parametrize("tile", ((96, 64, 4, 4), (112, 64, 4, 4), (48, 128, 4, 4)))
+def test_tiles_whose_copies_no_number_of_threads_divides(tile, gpu_full):
+    case = CASES["vectors"]
+    check(case, configs_of(case, 2, {"tile": tile})[0], full=gpu_full)
+
+
+def test_a_warp_is_eight_columns_wide():
+    def block(*tile):
+        return Plan(*tile, step=8, split_k=1, double_buffer=True).block
+
+    assert block(128, 128, 8, 8) == Block(8, 16, 2)
+    assert block(64, 64, 8, 8) == Block(8, 8)
+    assert block(32, 64, 4, 2) == Block(8, 8, 4)
+    for tile in TILES:
+        assert block(*tile).y % 4 == 0 and block(*tile).x == 8, tile
+
+
+def test_products_with_one_rule_have_one_default():
+    sizes = Product(1, 4096, 4096, 4096)
+    target = whet.create_task("matmul", args=(8, 8, 8), target=TARGET).target
+    assert cheapest(sizes, target, TILES, sizes.parts)[1:] == ((128, 128, 8, 8), 1)
+    small = Product(1, 512, 16 * 49, 2048)
+    _, tile, parts = cheapest(small, target, TILES, small.parts)
+    blocks = parts * -(-512 // tile[0]) * -(-16 * 49 // tile[1])
+    assert blocks >= 132, "as many as there are multiprocessors"
+
+
 def test_no_product_at_all():
     empty = product("matmul", (0, 3, 4))
     check(empty, configs_of(empty, 0)[0])
@@ -74,12 +104,6 @@ def test_what_only_the_other_kind_can():
     packed = (8, 8, 8, "float32", (), True)
     with pytest.raises(ArgumentError, match="packed=True of weight for a GPU"):
         _ = whet.create_task("dense", args=packed, target=TARGET).config_space
-
-
-def test_a_template_without_a_schedule_for_gpus_says_so():
-    with pytest.raises(SpaceError, match="it schedules for CPUs only") as error:
-        _ = whet.create_task("conv1d_ncw", args=(1, 4, 9, 4, 3), target=TARGET).config_space
-    assert "templates for cuda alone: matmul" in str(error.value)
 
 
 def test_what_is_stored_in_halves_is_summed_up_in_float32():

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
 import json
 import os
-import re
 import subprocess
 import sys
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
@@ -28,19 +24,6 @@ def folders():
     yield
     for folder in added:
         sys.path.remove(folder)
-
-
-@pytest.fixture(scope="module")
-def script(folders):
-    """`scripts/gpu_check`."""
-    loader = SourceFileLoader("gpu_check", str(ROOT / "scripts" / "gpu_check"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
-    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = written
-    return module
 
 
 def test_a_report_says_what_passed(capsys):
@@ -93,12 +76,11 @@ def checked(*words: str) -> subprocess.CompletedProcess:
     )  # fmt: skip
 
 
-def test_kernels_are_checked_by_default_and_at_random(monkeypatch):
+def test_kernels_are_checked_by_default_and_at_random():
     import check_kernels
 
-    monkeypatch.setattr(check_kernels, "DRAWS", 1)
     found = check_kernels.checked(
-        "add", "float32", whet.device("cuda-emulator"), "cuda", 60.0, False, 0
+        "add", "float32", whet.device("cuda-emulator"), "cuda", 600.0, False, 0, draws=1
     )
     assert found.kernels + found.pruned == 2 * len(check_kernels.cases("add", "float32", False))
     assert found.kernels >= 3 and found.failed == [] and found.worst < 1e-6
@@ -115,17 +97,34 @@ def test_wrong_kernels_are_found(monkeypatch):
         return (out + (out == out.max()) * np.abs(out).max(),)
 
     monkeypatch.setattr(check_kernels, "expected", planted)
+    said = []
     found = check_kernels.checked(
-        "add", "float32", whet.device("cuda-emulator"), "cuda", 0.0, False, 0
+        "add", "float32", whet.device("cuda-emulator"), "cuda", 0.0, False, 0,
+        lambda found: said.append(len(found.failed)),
+    )  # fmt: skip
+    assert found.kernels == 0 and len(found.failed) == 3 and not found.lost
+    assert "default config: MeasureError: add" in found.failed[0]
+    assert "is wrong by" in found.failed[0] and said == [1, 2, 3]
+
+
+def test_a_lost_device_ends_the_kernels_of_a_process(monkeypatch):
+    import check_kernels
+
+    def poisoned(*given):
+        raise OSError("an illegal memory access was encountered")
+
+    monkeypatch.setattr(check_kernels.whet, "build", poisoned)
+    monkeypatch.setattr(check_kernels, "is_lost", lambda context: True)
+    found = check_kernels.checked(
+        "add", "float32", whet.device("cuda-emulator"), "cuda", 9.0, False, 0
     )
-    assert found.kernels == 0 and len(found.failed) == 3
-    assert "default config: add" in found.failed[0] and "is wrong by" in found.failed[0]
+    assert found.lost and len(found.failed) == 1 and "OSError: an illegal" in found.failed[0]
 
 
 def test_all_of_it_on_the_emulator(tmp_path):
     out = tmp_path / "report.json"
     done = checked(
-        "check.py", "--device", "cuda-emulator", "--minutes", "0.3", "--jobs", "2",
+        "check.py", "--device", "cuda-emulator", "--minutes", "20", "--jobs", "2", "--draws", "1",
         "--only", "kernels transpose", "runtime misuse", "runtime torch", "figures",
         "--out", str(out),
     )  # fmt: skip
@@ -162,18 +161,73 @@ def test_kernels_that_are_all_pruned_are_no_success(monkeypatch, which):
     assert all("default config: no device of this kind could run it" in x for x in found.failed)
     failed = found.failed if which == "default config" else []
     told = json.dumps({"kernels": 0, "worst": 0.0, "pruned": 9, "failed": failed})
-    monkeypatch.setattr(check, "command", lambda *given, **more: told)
+    monkeypatch.setattr(check, "command", lambda *given, **more: check.Ended(0, told, ""))
     with pytest.raises(Failed, match="3 wrong" if failed else "no kernel ran; .*9 configs pruned"):
-        check.kernels("add", "float32", "cuda-emulator", 1.0)
+        check.kernels("add", "float32", "cuda-emulator", 1.0, 60.0)
+
+
+def test_figures_come_by_default_configs_or_after_a_search(monkeypatch, tmp_path, capsys):
+    import check
+    from check_report import Failed, Late, Short
+
+    asked, answers = [], []
+
+    def command(script, *words, device, seconds, show):
+        asked.append((script, words, round(seconds)))
+        show("a line")
+        return answers.pop()
+
+    monkeypatch.setattr(check, "command", command)
+    reached = "  reached      0.900 (at least 0.85)  matmul"
+    answers[:] = [check.Ended(0, reached, "")]
+    assert check.figures("cuda:0", 165.0, 0.0, {}) == (
+        "1 of 1 goals reached, by default configs (not tuned)"
+    )
+    assert capsys.readouterr().out == "      a line\n"  # as it comes
+    words = check.parsed(["--out", str(tmp_path / "r.json"), "--log", "a.db", "--tune", "4"])
+    kept = check.files_of(words)
+    unjudged = "not judged  (at least 1)  add: no time was left"
+    answers[:] = [check.Ended(0, f"{reached}\n{unjudged}\nno time for memory: add", "")]
+    with pytest.raises(Short, match=r"1 of 2 .*, by 4 minutes of search; 1 not judged; no time"):
+        check.figures("cuda:0", 645.0, words.tune, kept)
+    answers[:] = [check.Ended(None, reached, ""), check.Ended(1, reached, "Traceback\nit broke")]
+    with pytest.raises(Failed, match="ended with 1: it broke"):
+        check.figures("cuda:0", 645.0, 0.0, {})
+    with pytest.raises(Late, match="not done after 655 s"):
+        check.figures("cuda:0", 645.0, 0.0, {})
+    short = ("--short", "--rounds", "10", "--minutes")
+    assert asked[0] == ("run.py", (*short, "2.00", "--trials", "0"), 175)
+    assert asked[1][1] == (
+        *short, "10.00", "--defaults", "--tuning", "4", "--log", "a.db",
+        "--out", str(tmp_path / "r.figures.json"),
+    )  # fmt: skip
+
+
+def test_what_a_lost_process_had_found_is_told(monkeypatch):
+    import check
+    from check_report import Failed, Late
+
+    lines = "\n".join(json.dumps({"kernels": k, "worst": 1e-7, "pruned": 0}) for k in (1, 2))
+    for code, left, kind, said in (
+        (-11, 60.0, Failed, r"ended with -11: it broke; 2 kernels right"),
+        (None, 1.0, Late, r"not done after 11 s; 2 kernels right"),
+        (None, 900.0, Failed, r"not done after 124 s; 2 kernels right"),
+    ):
+        ended = check.Ended(code, lines + '\n{"kernels": 3', "Traceback\nit broke")
+        monkeypatch.setattr(check, "command", lambda *given, ended=ended, **more: ended)
+        with pytest.raises(kind, match=said):
+            check.kernels("add", "float32", "cuda-emulator", 1.0, left)
 
 
 def test_the_stand_in(tmp_path):
     """By pycuda, on a library in the driver's place."""
     pytest.importorskip("pycuda")
     out = tmp_path / "report.json"
-    names = ("launches", "prelude", "streams", "misuse", "ending", "hung", "forked")
+    names = (
+        "launches", "prelude", "streams", "misuse", "ending", "hung", "forked", "peers", "library",
+    )  # fmt: skip
     done = checked(
-        "check.py", "--device", "stand-in", "--minutes", "3", "--jobs", "2",
+        "check.py", "--device", "stand-in", "--minutes", "20", "--jobs", "2",
         "--only", *(f"runtime {name}" for name in names), "--out", str(out),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -231,46 +285,3 @@ def test_the_script_installs_what_is_missing(tmp_path):
     python = str(tmp_path / "env" / "bin" / "python")
     said = subprocess.run([python, "-c", asked], capture_output=True, text=True, cwd=tmp_path)
     assert said.stdout.split() == [str(ROOT / "whet" / "__init__.py"), str(tmp_path / "env")]
-
-
-def gone(code, out="", err=""):
-    return subprocess.CompletedProcess([], code, out, err)
-
-
-@pytest.mark.parametrize(
-    "there, cuda, words",
-    [
-        (gone(1, "", "ModuleNotFoundError: No module named 'torch'"), 13, []),
-        (gone(1, "", "ModuleNotFoundError: No module named 'triton'"), 12, ["torch<2.9"]),
-        (gone(1, "", "PyTorch 2.9.0+cpu sees no GPU"), 13, ["--ignore-installed"]),
-    ],
-)
-def test_the_script_installs_peers(script, monkeypatch, there, cuda, words):
-    answers, asked = [there, gone(0, "PyTorch 2.9.0, Triton 3.5.0\n")], []
-    monkeypatch.setattr(script, "seen", lambda options: answers.pop(0))
-    monkeypatch.setattr(script, "run", lambda words: f"| CUDA Version: {cuda}.4     |")
-    monkeypatch.setattr(script, "pip", lambda options, *more, **limit: asked.append((more, limit)))
-    options = argparse.Namespace(device="cuda:0", only=[], wheels=None)
-    assert script.peers(options, 99.0) == "PyTorch 2.9.0, Triton 3.5.0"
-    ((given, limits),) = asked
-    assert list(given[:-2]) == words and limits == {"seconds": 99.0}
-    assert [re.match("[a-z]+", x)[0] for x in given[-2:]] == ["torch", "triton"]
-
-
-def test_peers_that_cannot_be_had_are_named(script, monkeypatch, tmp_path):
-    def refuses(options, *words, seconds):
-        (tmp_path / "torch").mkdir()
-        raise script.Failed("pip ended with 1")
-
-    options = argparse.Namespace(device="cuda:0", only=[], wheels=tmp_path)
-    monkeypatch.setattr(script, "seen", lambda options: gone(1, "", "No module named 'torch'"))
-    monkeypatch.setattr(script, "own", lambda options: tmp_path)
-    monkeypatch.setattr(script, "pip", refuses)
-    with pytest.raises(script.Skipped, match="goals beside peers are not judged: pip ended with 1"):
-        script.peers(options, 9.0)
-    assert not (tmp_path / "torch").exists()  # half of it would be found, and could not be imported
-    options.only = ["kernels", "runtime misuse"]
-    with pytest.raises(script.Skipped, match="nothing that was asked for needs them"):
-        script.peers(options, 9.0)
-    with pytest.raises(script.Failed, match="was not done after 0 s"):
-        script.run([sys.executable, "-c", "import time; time.sleep(60)"], timeout=0.2)

@@ -6,6 +6,8 @@ import importlib.util
 import json
 import re
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -88,7 +90,7 @@ def test_cases_are_arguments_of_templates():
             assert len(found) > len(cases(name, dtype, large=False)) > 1
             for args in found:
                 assert whet.create_task(name, args=args, target="cuda").dtype == dtype
-    assert cases("cumsum", "float32", large=True) == []
+    assert cases("resize2d", "float32", large=True) == []
 
 
 def verdicts(rows, absent=None):
@@ -174,44 +176,137 @@ def test_short_of_a_goal_is_no_pass():
         judged("nothing")
 
 
-def test_a_failed_work_is_a_line_and_time_runs_out(run, monkeypatch, capsys):
-    def measured(work, device, asked):
+def works_of(run, *words):
+    """The command line, and the works that it names."""
+    asked = run.parsed(list(words))
+    return run.chosen(run.GROUPS, list(asked.only or (run.SHORT if asked.short else ())))
+
+
+def test_a_failed_work_is_a_line_and_time_runs_out(run, capsys):
+    def measured(work):
         if work.name.startswith("sum"):
             raise whet.MeasureError("sum", "it is wrong")
+        if work.name.startswith("max"):
+            raise run.OutOfTime(work.name)
         return row(1.0, 0.5, 0.9)
 
-    monkeypatch.setattr(run, "measured", measured)
-    asked = run.parsed(["--only", "memory", "--trials", "0"])
-    results = run.Results()
-    run.measure_all(results, whet.cpu(0), asked)
-    assert len(results.failed) == 2 and len(results.rows["memory"]) == 8
+    results, kept = run.Results(), []
+    works = works_of(run, "--only", "memory")
+    run.measure_all(results, works, measured, keep=lambda: kept.append(len(results.lines)))
+    assert len(results.failed) == 2 and len(results.rows["memory"]) == 7
+    assert kept == sorted(kept) and len(kept) == len(works) == 10  # after each, whatever it came to
     assert "FAILED: sum: it is wrong" in capsys.readouterr().out
+    assert set(results.to_json()["errors"]) == set(results.failed)
     results.averages()
     assert "memory: geomean 0.900 x triton's fastest way" in results.lines
-    assert run.absent(results) == {"memory": dict.fromkeys(
-        ("sum 16384x8192 axis 1", "sum 16384x8192 axis 0"), "it failed")}  # fmt: skip
+    assert run.absent(results) == {"memory": {
+        "sum 16384x8192 axis 1": "it failed", "sum 16384x8192 axis 0": "it failed",
+        "max 16384x8192 axis 1": "no time was left",
+    }}  # fmt: skip
     late = run.Results()
-    run.measure_all(late, whet.cpu(0), run.parsed(["--short", "--minutes", "-1"]))
+    run.measure_all(late, works_of(run, "--short"), measured, until=0.0)
     assert not late.rows and len(late.skipped) == 28 and late.to_json()["skipped"] == late.skipped
     goals = run.judge(late.rows, run.absent(late))
     assert len(goals) == 18 and not any(v.reached or v.measured is not None for v in goals)
 
 
-def test_one_work_from_end_to_end(run, monkeypatch, capsys):
+@pytest.fixture
+def contests(monkeypatch):
+    """Works that do what their template's name says, in real processes."""
+    import gpu_contest
+
+    monkeypatch.setattr(gpu_contest, "COMPARED", "gpu_contest_fakes:compared")
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    with closing(gpu_contest.Contests(gpu_contest.How("cuda-emulator"), 2.0)) as made:
+        yield made
+
+
+def test_a_work_that_takes_its_process_with_it_costs_itself_alone(contests):
+    from gpu_contest import OutOfTime
     from layers import Work
 
-    from whet.bench.gpu import clock, contest
-    from whet.bench.gpu.limits import PeakProbe
+    def pid_of(row):
+        return row.environment["pid"]
 
-    monkeypatch.setattr(clock, "FLUSHED", 1 << 12)
+    first = contests.measured(Work("a", "right", ()))
+    assert contests.measured(Work("b", "right", ())).environment == first.environment
+    for does, said in (
+        ("raises", "c: ValueError: it is wrong"),
+        ("spoils", "c: RuntimeError: CUDA error: an illegal memory access was encountered"),
+        ("crashes", r"c: crash: the worker died of SIGSEGV"),
+        ("hangs", "c: timeout: killed after 2 s"),
+    ):
+        with pytest.raises(whet.MeasureError) as caught:
+            contests.measured(Work("c", does, ()))
+        assert re.match(said, str(caught.value).splitlines()[0]), str(caught.value)
+        after = contests.measured(Work("d", "right", ()))
+        # A process goes on being used only while its device can be.
+        assert (pid_of(after) == pid_of(first)) == (does == "raises")
+        first = after
+    contests._until = time.monotonic() + 0.2
+    with pytest.raises(OutOfTime):
+        contests.measured(Work("e", "hangs", ()))
+
+
+def test_a_search_of_all_works_comes_before_the_figures(run, monkeypatch, tmp_path):
+    """Where it fails, default configs are measured, and that is said; results are kept."""
+    searches, hows = [], []
+
+    class Contests:
+        def __init__(self, how, seconds, until):
+            hows.append((how, seconds))
+
+        def measured(self, work):
+            return row(1.0, 2.0)
+
+        def close(self):
+            pass
+
+    def tune(tasks, trials, log, **more):
+        searches.append((len(tasks), trials, log, more["timeout"], str(more["device"])))
+        raise whet.MeasureError("tune([2 tasks])", "every candidate failed")
+
+    monkeypatch.setattr(run, "Contests", Contests)
+    monkeypatch.setattr(run.whet, "tune", tune)
+    out, log = tmp_path / "sub" / "out.json", str(tmp_path / "a.db")
+    asked = run.parsed(
+        ["--only", "1000x1000x1000", "1024x1024x1024", "--tuning", "2", "--trials", "50", "--log",
+         log, "--device", "cuda-emulator", "--out", str(out), "--defaults", "--minutes", "900"]
+    )  # fmt: skip
+    results = run.Results()
+    run.measure(results, asked, {"name": "A GPU"})
+    assert searches == [(2, 100, log, 120.0, "cuda-emulator(0)")]
+    assert hows == [(run.How("cuda-emulator", log, True), 300.0)]
+    kept = json.loads(out.read_text())
+    assert list(kept["rows"]["matmul"]) == ["1024x1024x1024", "1000x1000x1000"]
+    assert kept["machine"]["device"] == {"name": "A GPU"}
+    assert any("every candidate failed" in line for line in kept["lines"])
+    assert run.how_of(run.parsed(["--trials", "0", "--log", log])).log == ""
+
+
+def test_one_work_from_end_to_end(run, monkeypatch, capsys, tmp_path):
+    import gpu_contest
+    from layers import Work
+
+    from whet.bench.gpu import contest
+    from whet.bench.gpu.limits import PeakProbe
+    from whet.measure.gpu import events
+
+    monkeypatch.setattr(events, "LEAST_BYTES", 1 << 12)
     monkeypatch.setattr(contest, "PeakProbe", lambda driver, context: PeakProbe(driver, context, 1))
-    asked = run.parsed(["--trials", "0", "--rounds", "2"])
-    device, results = whet.device("cuda-emulator"), run.Results()
-    results.measure("memory", Work("add", "add", ((5, 33), (5, 33))), run.measured, device, asked)
+    add = Work("add", "add", ((5, 33), (5, 33)))
+    how = gpu_contest.How("cuda-emulator", str(tmp_path / "none.db"), False, 2)
+    results = run.Results()
+    results.measure("memory", add, gpu_contest.compared, how)
     assert results.failed == [] and results.rows["memory"]["add"].ours == ("default",)
     # which of the limits is nearer depends on the machine: the emulator's times are the host's
-    assert re.search(r"add .* of (bandwidth|peak) \d", capsys.readouterr().out)
-    assert run.facts_of(device)["name"] == "cuda-emulator"
+    said = capsys.readouterr().out
+    assert re.search(r"add .* of (bandwidth|peak) \d", said)
+    assert "tuned: " in said  # the log has none: the default config is measured
+    assert run.facts_of(whet.device("cuda-emulator"))["name"] == "cuda-emulator"
+    failed = gpu_contest.compared(Work("add", "add", ((0,), (0,))), how)
+    assert isinstance(failed, gpu_contest.Failure) and not failed.lost
+    assert "Traceback" in failed.text
 
 
 def test_works_are_compiled_without_a_gpu():

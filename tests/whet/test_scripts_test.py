@@ -1,4 +1,4 @@
-"""`scripts/test`: what it does where pycuda cannot be built."""
+"""`scripts/test`: where pycuda cannot be built, and what goes on beside other steps."""
 
 import os
 import shutil
@@ -10,9 +10,9 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "test"
 
 
-def program(path: Path, code: int) -> None:
+def program(path: Path, code: int, text: str = "") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\nexit {code}\n")
+    path.write_text(f"#!/bin/sh\n{text}\nexit {code}\n")
     path.chmod(0o755)
 
 
@@ -28,13 +28,13 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def said(checkout, **environment):
+def said(checkout, code=1, **environment):
     known = {k: v for k, v in os.environ.items() if k != "CI"}
     done = subprocess.run(
         [str(checkout / "scripts" / "test")], env={**known, **environment},
         capture_output=True, text=True,
     )  # fmt: skip
-    assert done.returncode == 1
+    assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 
 
@@ -43,3 +43,23 @@ def test_without_pycuda_tests_are_skipped_here_and_refused_in_ci(checkout):
     assert "pycuda could not be built: its tests are skipped" in here and "== pytest" in here
     there = said(checkout, CI="true")
     assert "FAILED: pycuda could not be built" in there and "== pytest" not in there
+
+
+PYTHON = """
+echo "$@" >>asked
+case "$*" in
+  *"import pycuda"*) exit 1 ;;
+  *sphinx*) sleep 0.3 && echo "page.md: a warning" && exit $DOCS ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("docs", [0, 1])
+def test_what_goes_on_beside_other_steps_is_waited_for(checkout, docs):
+    program(checkout / "scripts" / "build_pycuda", 0, "sleep 0.3; echo /made/pycuda.whl; echo >&2")
+    program(checkout / ".venv-test" / "bin" / "python", 0, PYTHON)
+    text = said(checkout, docs, DOCS=str(docs))
+    asked = (checkout / "asked").read_text().splitlines()
+    first = {word: k for k, line in enumerate(asked) for word in line.split()}
+    assert first["/made/pycuda.whl"] < first["pytest"]
+    assert ("page.md: a warning" in text) == ("FAILED: docs" in text) == (docs == 1)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from whet.db import RunRecord, TuningLog
     from whet.search_spaces import Workload
 
-WHAT = ("config", "loops", "ll", "asm", "cuda", "ptx")
+WHAT = ("config", "loops", "ll", "asm", "cuda", "ptx", "sass")
 
 
 @click.command("show", cls=ManyArgs)

@@ -34,7 +34,11 @@ LEVELS = ("full", "quick")
 @click.option("--no-transfer", is_flag=True, help="Learn nothing from the log's other tasks.")
 @click.option("--weight", type=float, multiple=True, help="Of each of several tasks, in order.")
 @click.option("--workers", help='Builders on this machine, "ray" or "ray://host:port".')
-@click.option("--device", help='What measures: "cuda:1", "cuda-emulator"; default: by the target.')
+@click.option(
+    "--device",
+    help='What measures: "cuda:1", "cuda:0,cuda:1", "cuda:*" for all GPUs, "cuda-emulator"; '
+    "default: by the target.",
+)
 @click.option("--quiet", is_flag=True, help="No progress line.")
 def command(
     tasks: tuple[str, ...],

@@ -29,6 +29,7 @@ class Dialect:
         function: how a small function begins.
         library: op -> function of floats.
         native_short: whether 16-bit floats have arithmetic of their own.
+        own: (small function, dtype) -> the language's own function that does the same.
         expanded_lanes: vectors of at most so many lanes are written lane by lane.
     """
 
@@ -40,6 +41,7 @@ class Dialect:
     function = "static inline"
     library = LIBRARY
     native_short = False
+    own: dict[tuple[str, str], str] = {}
     expanded_lanes = 0
     memory = {
         "float16": "uint16_t",

@@ -130,6 +130,8 @@ class Functions:
     def get(self, op: str, dtype: str) -> str:
         """The name of ``op`` for a type; its definition goes into the text."""
         dtype = dt.element(dtype)
+        if (op, dtype) in self.dialect.own:
+            return self.dialect.own[op, dtype]
         name = f"whet_{op}_{_suffix(dtype)}"
         if name not in self.texts:
             self.texts[name] = self._define(op, dtype, name)

@@ -21,6 +21,12 @@ class CudaDialect(Dialect):
     restrict = "__restrict__"
     function = "static __device__ __forceinline__"
     native_short = True
+    # One instruction, whose result does not depend on the operands' order where one is NaN: lanes
+    # that exchange their parts of a maximum agree on it.
+    own = {
+        ("min", "float32"): "fminf", ("max", "float32"): "fmaxf",
+        ("min", "float64"): "fmin", ("max", "float64"): "fmax",
+    }  # fmt: skip
     expanded_lanes = 16
     library = {**LIBRARY, "rsqrt": "rsqrt", "exp10": "exp10"}
     memory = {

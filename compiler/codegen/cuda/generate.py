@@ -31,7 +31,8 @@ def generate(mod: IRModule, target: Target) -> Artifact:
     target = target.canonical()
     kernels = list(kernels_of(mod, target))
     signatures = tuple(_signature(k) for k in kernels)
-    return Artifact(b"", signatures, target.to_json(), _text(kernels))
+    text, scattered = _text(kernels)
+    return Artifact(b"", signatures, target.to_json(), text, scattered=scattered)
 
 
 def source(mod: IRModule, target: Target | None = None) -> str:
@@ -40,7 +41,7 @@ def source(mod: IRModule, target: Target | None = None) -> str:
     Raises:
         CodegenError, LowerError: as :func:`generate`.
     """
-    return _text(list(kernels_of(mod, (target or Target("cuda")).canonical())))
+    return _text(list(kernels_of(mod, (target or Target("cuda")).canonical())))[0]
 
 
 def kernels_of(mod: IRModule, target: Target) -> Iterator[PrimFunc]:
@@ -56,7 +57,8 @@ def _is_kernel(func: PrimFunc) -> bool:
     return func.attrs.get("calling_conv") == "kernel_launch"
 
 
-def _text(kernels: list[PrimFunc]) -> str:
+def _text(kernels: list[PrimFunc]) -> tuple[str, tuple[str, ...]]:
+    """The kernels' text, and what their vectors take one by one."""
     if not kernels:
         raise CodegenError(
             "CUDA code",
@@ -65,8 +67,11 @@ def _text(kernels: list[PrimFunc]) -> str:
             'stage has no loops, and is the host\'s: build it for "llvm"',
         )
     use = Functions(CudaDialect())
-    texts = [CudaKernel(use, k).kernel_text() for k in kernels]
-    return "\n\n".join(p for p in (_HEAD, use.text(), *texts) if p) + "\n"
+    writers = [CudaKernel(use, k) for k in kernels]
+    texts = [writer.kernel_text() for writer in writers]
+    found = set().union(*(writer.scattered for writer in writers))
+    text = "\n\n".join(p for p in (_HEAD, use.text(), *texts) if p) + "\n"
+    return text, tuple(sorted(found))
 
 
 def _signature(func: PrimFunc) -> KernelSignature:

@@ -23,6 +23,7 @@ from whet.compiler.codegen.cuda.vectors import (
     can_part,
     part,
     piece_lanes,
+    scattered,
     vector_loads,
     vector_type,
 )
@@ -59,7 +60,9 @@ class VectorCode(Statements):
         super().__init__(dialect, use)
         self.held: dict[int, _Held] = {}
         self.given: list[str] = []  # conditions of branches around, and of lanes that are stored
+        self.by_lanes = False  # whether each lane that is stored reads for itself
         self.loaded: dict[str, str] = {}  # text of a load -> the variable that holds it
+        self.scattered: set[str] = set()  # what goes one by one
 
     def before_lanes(self) -> None:
         self.line("#pragma unroll")
@@ -99,16 +102,19 @@ class VectorCode(Statements):
         self.line("}")
 
     def _open_group(self, n: s.BufferStore, lanes: int) -> None:
+        self.scattered.update(scattered(n, self.analyzer))
         piece = 1 if n.mask is not None else self._piece(n.buffer, n.indices)
         if piece > 1 and self._moved(n, piece):
             return
+        # where a lane reads what another one writes, lanes that are not stored are read, too
+        known = n.mask is not None and not self._overlaps(n)
         with self._fresh_reads():
+            self.by_lanes = known
             self._hold(n.value)
+            self.by_lanes = False
             if piece > 1:
                 self._store_pieces(n, lanes, piece)
                 return
-            # where a lane reads what another one writes, lanes that are not stored are read, too
-            known = n.mask is not None and not self._overlaps(n)
             self.given.append(expr_text(n.mask) if known else "")
             super().store_vector(n, lanes)
             self.given.pop()
@@ -202,6 +208,8 @@ class VectorCode(Statements):
         piece, test = self._piece(n.buffer, n.indices), self._asked(n.mask)
         if piece == 1 or test is False:
             return
+        if self.by_lanes and n.mask is None and n.buffer.storage_scope != "global":
+            return  # nothing may have written the lanes that are not stored
         firsts = range(0, dt.lanes(n.dtype), piece)
         if test is True:
             names = tuple(self._read(n, first, piece) for first in firsts)

@@ -6,7 +6,7 @@ device, and a shared buffer, begins at such an address; an index is one where ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from whet.compiler.arith import Analyzer
@@ -14,6 +14,7 @@ from whet.compiler.codegen.cuda.lanes import lane_form, multiple_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
+from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.rewrite import TABLE
 
@@ -34,8 +35,8 @@ def piece_lanes(buffer: Buffer, index: e.PrimExpr, analyzer: Analyzer) -> int:
     form = lane_form(index)
     if form is None or form[1] != 1:
         return 1
-    if buffer.storage_scope != "global" and not buffer.storage_scope.startswith("shared"):
-        return 1  # registers have no address
+    if not _has_address(buffer):
+        return 1  # registers have none
     lanes, size = dt.lanes(index.dtype), dt.itemsize(buffer.dtype)
     for piece in (16, 8, 4, 2):
         bytes_moved = piece * size
@@ -46,6 +47,52 @@ def piece_lanes(buffer: Buffer, index: e.PrimExpr, analyzer: Analyzer) -> int:
         ):
             return piece
     return 1
+
+
+def scattered(n: s.BufferStore, analyzer: Analyzer) -> list[str]:
+    """What a statement over several lanes stores, or copies, one by one for want of alignment:
+    neighbours in memory whose address is a multiple of nothing, e.g. ``"stores to C"``.
+
+    What arithmetic reads is left out: of ``A[i - 1] + A[i + 1]`` no vector is aligned however wide
+    it is, and a store of its results is worth it all the same.
+
+    Args:
+        n: a store of a vector.
+        analyzer: knows the loops around it.
+    """
+    if n.mask is not None:
+        return []  # a tile's edge
+    found = []
+    if _is_apart(n.buffer, n.indices, analyzer):
+        found.append(f"stores to {n.buffer.name}")
+    value = _copied(n.value)
+    if value is not None and _is_apart(value.buffer, value.indices, analyzer):
+        found.append(f"copies from {value.buffer.name}")
+    return found
+
+
+def _is_apart(buffer: Buffer, indices: Sequence[e.PrimExpr], analyzer: Analyzer) -> bool:
+    """Whether neighbours of memory that has addresses go one by one."""
+    if len(indices) != 1 or not _has_address(buffer):
+        return False
+    form = lane_form(indices[0])
+    if form is None or form[1] != 1:
+        return False
+    return piece_lanes(buffer, indices[0], analyzer) == 1
+
+
+def _copied(n: e.PrimExpr) -> e.BufferLoad | None:
+    """The vector that a value is, whatever its type, inside the array's bounds."""
+    while isinstance(n, e.Cast):
+        n = n.value
+    if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
+        return _copied(TABLE[type(n)][0](n)[1])
+    return n if isinstance(n, e.BufferLoad) and n.mask is None and dt.lanes(n.dtype) > 1 else None
+
+
+def _has_address(buffer: Buffer) -> bool:
+    scope = buffer.storage_scope
+    return scope == "global" or scope.startswith("shared")
 
 
 def block_lanes(value: e.PrimExpr, dtype: str) -> int:

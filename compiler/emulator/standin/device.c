@@ -118,6 +118,11 @@ EXPORT Result cuInit(unsigned flags) {
     for (int k = 0; k < STANDIN_DEVICES; ++k) primary[k].device = k, primary[k].primary = 1;
     return STANDIN_DEVICES == 0 ? NO_DEVICE : SUCCESS;
 }
+/* NVRTC asks, when the assembler in it finds an error */
+EXPORT Result cuGetExportTable(const void **table, const void *id) {
+    (void)id;
+    return *table = NULL, NOT_FOUND;
+}
 EXPORT Result cuDriverGetVersion(int *version) { return *version = 13000, SUCCESS; }
 
 static const struct { Result error; const char *name, *text; } errors[] = {
@@ -167,7 +172,7 @@ EXPORT Result cuDeviceGet(int *device, int ordinal) {
 }
 EXPORT Result cuDeviceGetName(char *name, int room, int device) {
     if (!known(device)) return INVALID_DEVICE;
-    snprintf(name, (size_t)room, "Whet stand-in %d", device);
+    snprintf(name, (size_t)room, "Whet stand-in");
     return SUCCESS;
 }
 EXPORT Result cuDeviceTotalMem_v2(size_t *bytes, int device) {

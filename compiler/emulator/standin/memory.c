@@ -168,13 +168,38 @@ EXPORT Result cuMemcpyDtoH_v2(void *to, Address from, size_t bytes) {
 EXPORT Result cuMemcpyDtoD_v2(Address to, Address from, size_t bytes) {
     return cuMemcpyDtoDAsync_v2(to, from, bytes, NULL);  /* within the device it does not wait */
 }
+/* the number of the device whose memory it is, or -1 */
+static int owner_of(Address address) {
+    pthread_mutex_lock(&lock);
+    const int k = find(pieces, piece_count, address), device = k < 0 ? -1 : owners[k];
+    pthread_mutex_unlock(&lock);
+    return device;
+}
+EXPORT Result cuPointerGetAttribute(void *value, int which, Address address) {
+    const int device = owner_of(address);
+    if (which != 9 || device < 0) return INVALID_VALUE;
+    return *(int *)value = device, SUCCESS;
+}
+EXPORT unsigned standin_peer_copies;  /* how many there were */
 EXPORT Result cuMemcpyPeerAsync(
-    Address to, void *to_context, Address from, void *from_context, size_t bytes, void *stream) {
-    (void)to_context, (void)from_context;
+    Address to, struct Context *to_context, Address from, struct Context *from_context, size_t bytes,
+    void *stream) {
+    READY(1);
+    if (to_context == NULL || from_context == NULL) return INVALID_CONTEXT;
+    if (owner_of(to) != to_context->device || owner_of(from) != from_context->device) return INVALID_VALUE;
+    ++standin_peer_copies;
     return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
 }
-EXPORT Result cuMemcpyPeer(Address to, void *to_context, Address from, void *from_context, size_t bytes) {
+EXPORT Result cuMemcpyPeer(
+    Address to, struct Context *to_context, Address from, struct Context *from_context, size_t bytes) {
     return cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, NULL);
+}
+EXPORT Result cuCtxEnablePeerAccess(struct Context *peer, unsigned flags) {
+    static char reached[64][64];
+    READY(1);
+    const int own = standin_context()->device, other = peer == NULL ? own : peer->device;
+    if (flags != 0 || other == own || own >= 64 || other >= 64) return INVALID_VALUE;
+    return reached[own][other]++ == 0 ? SUCCESS : PEER_ACCESS_ALREADY_ENABLED;
 }
 
 static void act_fill8(struct Work *w) { memset(w->to, (int)w->value, w->bytes); }
@@ -214,31 +239,49 @@ EXPORT Result cuMemsetD32_v2(Address to, unsigned value, size_t count) {
 
 /* ---- streams and events: all work stands in one order, which every stream's order is part of */
 
-EXPORT Result cuStreamCreate(void **stream, unsigned flags) {
-    (void)flags;
-    READY(1);
-    *stream = malloc(16);
-    return *stream == NULL ? OUT_OF_MEMORY : SUCCESS;
+struct Stream { uint64_t mark; struct Context *context; };
+#define IS_STREAM 0x77686574u
+
+/* 0, 1 and 2 are the default streams of whichever context is current */
+static int is_stream(const struct Stream *stream) {
+    return (uintptr_t)stream <= 2 || stream->mark == IS_STREAM;
 }
-EXPORT Result cuStreamDestroy_v2(void *stream) {
+EXPORT Result cuStreamCreate(struct Stream **stream, unsigned flags) {
     READY(1);
+    if (flags > 1) return INVALID_VALUE;
+    *stream = calloc(1, sizeof **stream);
+    if (*stream == NULL) return OUT_OF_MEMORY;
+    **stream = (struct Stream){IS_STREAM, standin_context()};
+    return SUCCESS;
+}
+EXPORT Result cuStreamDestroy_v2(struct Stream *stream) {
+    READY(1);
+    if (!is_stream(stream)) return INVALID_HANDLE;
+    stream->mark = 0;
     free(stream);
     return SUCCESS;
 }
-EXPORT Result cuStreamSynchronize(void *stream) {
-    (void)stream;
+EXPORT Result cuStreamSynchronize(struct Stream *stream) {
     READY(1);
-    return standin_drain();
+    return is_stream(stream) ? standin_drain() : INVALID_HANDLE;
 }
 EXPORT Result cuStreamQuery(void *stream) {
     (void)stream;
     READY(1);
     return standin_done() == standin_asked() ? SUCCESS : NOT_READY;
 }
-EXPORT Result cuStreamWaitEvent(void *stream, struct Event *event, unsigned flags) {
-    (void)stream, (void)flags;
+/* which stream was made to wait for which, as the handles came: a ring that tests read */
+#define KEPT_WAITS 64
+EXPORT struct { void *earlier, *later; } standin_waits[KEPT_WAITS];
+EXPORT unsigned standin_wait_count;
+
+EXPORT Result cuStreamWaitEvent(struct Stream *stream, struct Event *event, unsigned flags) {
+    (void)flags;
     READY(1);
-    return event == NULL ? INVALID_HANDLE : SUCCESS;
+    if (event == NULL || !is_stream(stream)) return INVALID_HANDLE;
+    standin_waits[standin_wait_count % KEPT_WAITS].earlier = event->stream;
+    standin_waits[standin_wait_count++ % KEPT_WAITS].later = stream;
+    return SUCCESS;
 }
 
 EXPORT Result cuEventCreate(struct Event **event, unsigned flags) {
@@ -258,11 +301,13 @@ static void act_record(struct Work *w) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     w->event->at = (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
-EXPORT Result cuEventRecord(struct Event *event, void *stream) {
-    (void)stream;
+EXPORT Result cuEventRecord(struct Event *event, struct Stream *stream) {
     READY(1);
+    if (event == NULL || !is_stream(stream)) return INVALID_HANDLE;
+    if ((uintptr_t)stream > 2 && stream->context != standin_context()) return INVALID_HANDLE;
+    event->stream = stream;
     struct Work work = {.act = act_record, .event = event};
-    return event == NULL ? INVALID_HANDLE : standin_put(work);
+    return standin_put(work);
 }
 EXPORT Result cuEventSynchronize(struct Event *event) {
     READY(1);

@@ -23,7 +23,8 @@ typedef unsigned long long Address;
 enum {
     SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, DEINITIALIZED = 4,
     NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200, INVALID_CONTEXT = 201,
-    INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, ASSERT = 710,
+    INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
+    PEER_ACCESS_ALREADY_ENABLED = 704, ASSERT = 710,
     MISALIGNED = 716, LAUNCH_FAILED = 719, NOT_SUPPORTED = 801,
 };
 
@@ -41,7 +42,7 @@ struct Work {
     struct Event *event;
     struct Work *next;
 };
-struct Event { uint64_t asked, reached; double at; };
+struct Event { uint64_t asked, reached; double at; void *stream; };
 
 extern int standin_devices(void);
 extern struct Context *standin_context(void);  /* the thread's current one */

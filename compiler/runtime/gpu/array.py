@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -12,8 +13,8 @@ import numpy as np
 from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.gpu.driver import Context, context_of
-from whet.compiler.runtime.gpu.streams import current_stream
-from whet.compiler.runtime.ndarray import NDArray, elements, extents_of
+from whet.compiler.runtime.gpu.streams import current_handle, current_stream
+from whet.compiler.runtime.ndarray import NDArray
 
 ALIGNMENT = 16  # bytes that vector loads of kernels may take at once
 
@@ -95,21 +96,6 @@ class DeviceArray(NDArray):
         """Bytes from the first element's first to the last element's last."""
         return _span(self._described) * self._described.itemsize
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents of the dimensions."""
-        return self._described.shape
-
-    @property
-    def dtype(self) -> str:
-        """Name of the elements' dtype."""
-        return str(self._described.dtype)
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return self._described.ndim
-
     def numpy(self) -> np.ndarray:
         """A copy as a numpy array, after the work of the current stream."""
         stream = current_stream(self._context)
@@ -124,10 +110,10 @@ class DeviceArray(NDArray):
         strided = np.lib.stride_tricks.as_strided(span, self.shape, self._described.strides)
         return strided.copy()
 
-    def copyfrom(self, source: object) -> DeviceArray:
+    def copyfrom(self, source: object) -> NDArray:
         """Copy the elements of an array-like of the same shape into this array, cast to its dtype.
 
-        From an array on the device, or in page-locked memory (``whet.device("cuda_host")``) and of
+        From an array on a device, or in page-locked memory (``whet.device("cuda_host")``) and of
         this dtype, the copy goes to the current stream and is not waited for.
 
         Raises:
@@ -136,25 +122,25 @@ class DeviceArray(NDArray):
         """
         from whet.compiler.runtime.gpu.exchange import is_shared, taken_array
 
-        self._check_writable("NDArray.copyfrom()")
-        source = taken_array(source) if is_shared(source) else source
-        if isinstance(source, DeviceArray) and self._fits(source.described):
-            self._copy_between(source)
-            return self
-        values = elements("NDArray.copyfrom()", source)
-        if values.shape != self.shape:
-            raise ArgumentError(
-                "NDArray.copyfrom()",
-                f"the source has shape {values.shape}, this array has {self.shape}",
-            )
-        stream = current_stream(self._context)
-        if _is_pinned(source) and self._fits(values):
-            self._context.copy_in(self._address, values, stream)
-            return self
-        if stream is not None:
-            stream.synchronize()
-        self._context.copy_in(self._address, self._cast(values))
+        if not self._described.flags.c_contiguous:
+            strides = f"this array has strides {self._described.strides} bytes"
+            raise ArgumentError("NDArray.copyfrom()", strides, "copy it first")
+        taken = taken_array(source) if is_shared(source) else source
+        if not isinstance(taken, DeviceArray) or not self._takes(taken):
+            return super().copyfrom(taken)
+        self._copy_between(taken)
+        if taken is not source:
+            from whet.compiler.runtime.gpu.foreign import let_owner_wait
+
+            let_owner_wait(source, taken, self._context)
         return self
+
+    def _store(self, source: object, values: np.ndarray) -> None:
+        stream, fits = current_stream(self._context), self._fits(values)
+        held = values if fits else np.ascontiguousarray(values, self._described.dtype)
+        self._context.copy_in(self._address, held, stream)
+        if stream is not None and not (fits and _is_pinned(source)):
+            stream.synchronize()
 
     def copyto(self, target: NDArray | Device, mem_scope: str | None = None) -> NDArray:
         """Copy the elements to another array of the same shape, or to a new array on a device.
@@ -168,8 +154,6 @@ class DeviceArray(NDArray):
         if type(target) is NDArray and _is_pinned(target) and self._fits(target._array):
             self._context.copy_out(target._array, self._address, current_stream(self._context))
             return target
-        if isinstance(target, Device):
-            return _copied(self, target, mem_scope)
         return super().copyto(target, mem_scope)
 
     def _fits(self, other: np.ndarray) -> bool:
@@ -182,54 +166,29 @@ class DeviceArray(NDArray):
             and other.flags.c_contiguous
         )
 
-    def _copy_between(self, source: DeviceArray) -> None:
-        if source.context.driver is not self._context.driver:
-            self._context.copy_in(self._address, source.numpy())
-            return
-        self._context.copy(
-            self._address,
-            source.address,
-            self.nbytes,
-            current_stream(self._context),
-            source.context,
+    def _takes(self, source: DeviceArray) -> bool:
+        """Whether another array's bytes can be copied without the host."""
+        drivers = source.context.driver, self._context.driver
+        return (
+            drivers[0] is drivers[1]
+            and self._fits(source.described)
+            and self._described.flags.writeable
         )
 
-    def _cast(self, values: np.ndarray) -> np.ndarray:
-        try:
-            return np.ascontiguousarray(values, self._described.dtype)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ArgumentError(
-                "NDArray.copyfrom()", f"the source does not turn into {self.dtype}: {error}"
-            ) from None
+    def _copy_between(self, source: DeviceArray) -> None:
+        own, other = self._context, source.context
+        stream = current_stream(own)
+        if other is own:
+            own.copy(self._address, source.address, self.nbytes, stream)
+            return
+        mine, theirs = current_handle(own), current_handle(other)
+        own.order(theirs, mine, other)
+        own.copy(self._address, source.address, self.nbytes, stream, other)
+        other.order(mine, theirs, own)
 
-    def _check_writable(self, asked: str) -> None:
-        if not self._described.flags.writeable:
-            raise ArgumentError(
-                asked, "this array shares memory that is read-only", "copy it first"
-            )
-        if not self._described.flags.c_contiguous:
-            raise ArgumentError(
-                asked, f"this array has strides {self._described.strides} bytes", "copy it first"
-            )
-
-    def _create_view(self, shape: Sequence[int]) -> DeviceArray:
-        """The same memory with another shape of as many elements.
-
-        Raises:
-            ArgumentError: the shape has another number of elements, or the array is not compact.
-        """
-        wanted = extents_of("NDArray._create_view", shape)
-        if math.prod(wanted) != self._described.size:
-            raise ArgumentError(
-                f"NDArray._create_view({wanted})",
-                f"this array of shape {self.shape} has {self._described.size} elements",
-            )
-        if not self._described.flags.c_contiguous:
-            raise ArgumentError(
-                f"NDArray._create_view({wanted})", "this array is not compact", "copy it first"
-            )
+    def _viewed(self, shape: tuple[int, ...]) -> DeviceArray:
         read_only = not self._described.flags.writeable
-        described = describe(wanted, self._described.dtype, None, read_only)
+        described = describe(shape, self._described.dtype, None, read_only)
         return DeviceArray(self._device, self._context, self._address, described, self._owner)
 
     def __dlpack__(
@@ -262,22 +221,10 @@ class DeviceArray(NDArray):
         made = self.numpy()
         return made if dtype is None else made.astype(dtype, copy=False)
 
-    def __len__(self) -> int:
-        if not self.ndim:
-            raise ArgumentError("len(NDArray)", "an array of no dimensions has no length")
-        return self.shape[0]
-
-    def __bool__(self) -> bool:
-        return bool(NDArray(self.numpy()))
-
     def __reduce__(self) -> tuple:
         from whet.compiler.runtime.ndarray import array
 
         return array, (self.numpy(), self._device)
-
-    def __repr__(self) -> str:
-        head = f"<whet.nd.NDArray {self.dtype} {self.shape} on {self._device}>"
-        return f"{head}\n{self.numpy()!r}"
 
 
 def new_array(device: Device, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
@@ -310,15 +257,20 @@ def describe(
     read_only: bool = False,
 ) -> np.ndarray:
     """A numpy array with a shape, a dtype and strides in bytes, and no elements to look at."""
+    return _described(tuple(shape), dtype, None if strides is None else tuple(strides), read_only)
+
+
+@functools.lru_cache(maxsize=4096)
+def _described(
+    shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...] | None, read_only: bool
+) -> np.ndarray:
     if strides is None:
         steps = [dtype.itemsize] * len(shape)
         for d in range(len(shape) - 2, -1, -1):
             steps[d] = steps[d + 1] * max(1, shape[d + 1])
-        strides = steps
+        strides = tuple(steps)
     one = np.empty(1, dtype)
-    return np.lib.stride_tricks.as_strided(
-        one, tuple(shape), tuple(strides), writeable=not read_only
-    )
+    return np.lib.stride_tricks.as_strided(one, shape, strides, writeable=not read_only)
 
 
 def _span(described: np.ndarray) -> int:
@@ -349,11 +301,3 @@ def _layout(described: np.ndarray, context: Context, address: int) -> int:
 
 def _is_pinned(source: object) -> bool:
     return isinstance(source, NDArray) and source.device.type == "cuda_host"
-
-
-def _copied(source: DeviceArray, device: Device, mem_scope: str | None) -> NDArray:
-    from whet.compiler.runtime.ndarray import array, empty
-
-    if device.type != source.device.type:
-        return array(source.numpy(), device, mem_scope)
-    return empty(source.shape, source.dtype, device, mem_scope).copyfrom(source)

@@ -18,10 +18,8 @@ from whet.compiler.errors import ArgumentError, WhetError
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.dlpack import DL_CUDA, Taken, dtype_of, give, give_memory
 from whet.compiler.runtime.gpu.array import DeviceArray, describe
-from whet.compiler.runtime.gpu.driver import Context, context_of
-from whet.compiler.runtime.gpu.streams import current_handle, current_stream
-
-_DEFAULT = (None, 0, 1)  # what others call the default stream
+from whet.compiler.runtime.gpu.driver import context_of, driver_of
+from whet.compiler.runtime.gpu.streams import DEFAULT, current_handle
 
 
 class NotShared(ArgumentError, BufferError, AttributeError):
@@ -63,22 +61,10 @@ def give_array(
         raise BufferError(f"the array is on {array.device}, not on DLPack's device {dl_device}")
     given = array.copyto(array.device) if copy else array
     assert isinstance(given, DeviceArray)
-    if stream != -1:
-        _hand_over(given.context, stream)
+    mine, theirs = current_handle(given.context), stream or DEFAULT
+    if theirs not in (-1, mine):  # -1: the taker sees to it
+        given.context.order(mine, theirs)
     return give_memory(given.described, given.address, own, given, versioned)
-
-
-def _hand_over(context: Context, stream: int | None) -> None:
-    """Let a taker's stream see the work of ours."""
-    mine = current_stream(context)
-    if mine is None:
-        # Streams that do not wait for the default one by themselves are the ones to be careful of.
-        if stream not in _DEFAULT:
-            event = context.event()
-            event.record()
-            event.synchronize()
-    elif stream != mine.handle:
-        mine.synchronize()
 
 
 def interface_of(array: DeviceArray) -> dict[str, Any]:
@@ -89,7 +75,7 @@ def interface_of(array: DeviceArray) -> dict[str, Any]:
     """
     check_shared(array, "__cuda_array_interface__")
     described = array.described
-    if array.dtype == "bfloat16":
+    if described.dtype.kind == "V":
         raise NotShared(
             "sharing a bfloat16 array by __cuda_array_interface__",
             "the interface has no such dtype",
@@ -124,7 +110,7 @@ def taken_array(source: Any, device: Device | None = None) -> DeviceArray:
     Args:
         source: an array, an object with ``__dlpack__`` or ``__cuda_array_interface__``, or a
             DLPack capsule.
-        device: where it is, for what does not tell; ``cuda(0)`` by default.
+        device: where it is, for what does not tell; by default the driver is asked.
 
     Raises:
         ArgumentError: it cannot be shared, or kernels have no such elements.
@@ -135,7 +121,7 @@ def taken_array(source: Any, device: Device | None = None) -> DeviceArray:
     if type(source).__name__ == "PyCapsule":
         return _from_capsule(source)
     if not hasattr(source, "__dlpack__"):
-        return _from_interface(source, device or Device("cuda"))
+        return _from_interface(source, device)
     where = Device("cuda", source.__dlpack_device__()[1])
     try:
         return _from_capsule(_capsule_of(source, current_handle(context_of(where))))
@@ -183,7 +169,7 @@ def _check_strides(asked: str, shape: Sequence[int], strides: Sequence[int] | No
         raise ArgumentError(asked, f"it has strides of {tuple(strides)} bytes", "copy it")
 
 
-def _from_interface(source: Any, device: Device) -> DeviceArray:
+def _from_interface(source: Any, device: Device | None) -> DeviceArray:
     asked = f"sharing the memory of a {type(source).__name__}"
     told = source.__cuda_array_interface__
     if told.get("mask") is not None:
@@ -192,9 +178,11 @@ def _from_interface(source: Any, device: Device) -> DeviceArray:
     if str(dtype) not in SCALARS:
         raise ArgumentError(asked, f"kernels have no elements of dtype {dtype}", ", ".join(SCALARS))
     address, read_only = told["data"]
+    device = device or Device("cuda", driver_of("cuda").device_of(address))
     context = context_of(device)
-    if told.get("stream") not in (None, current_handle(context)):
-        context.synchronize()  # nobody but its maker can wait for another's stream alone
+    theirs, mine = told.get("stream"), current_handle(context)
+    if theirs not in (None, mine):
+        context.order(theirs, mine)
     _check_strides(asked, told["shape"], told.get("strides"))
     described = describe(told["shape"], dtype, told.get("strides"), read_only)
     return DeviceArray(device, context, address, described, source)

@@ -11,6 +11,7 @@ from whet.compiler.launch import LaunchPlan
 from whet.compiler.runtime.function import Function
 from whet.compiler.runtime.gpu.arguments import as_slot, bind, context_for
 from whet.compiler.runtime.gpu.array import DeviceArray
+from whet.compiler.runtime.gpu.foreign import NOT_TOLD, known, remember, run_in_order
 from whet.compiler.runtime.gpu.launching import ReadyPlan, numbers_that_matter
 from whet.compiler.runtime.gpu.streams import current_stream
 from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
@@ -62,37 +63,60 @@ class CudaFunction(Function):
         """
         if named:
             check_unnamed(self.signature, named)
-        ready: ReadyPlan | None
-        try:
-            if self._scalars:
-                ready, slots = self._with_scalars(args)
-            else:
+        if not self._scalars:
+            ready: ReadyPlan | None
+            try:
                 ready = self._ready[tuple([a._layout for a in args])]
                 slots = [a._address for a in args]
-        except (AttributeError, KeyError):
-            ready = None  # other layouts than before, other objects than ours, or none that fit
-        if ready is not None:
-            ready.run(slots)
-            return
+            except (AttributeError, KeyError):
+                ready = None  # other layouts than before, other objects than ours, or none that fit
+            if ready is not None:
+                ready.run(slots)
+                return
+        found = self._looked_up(args)
+        if found is None:
+            self._run_bound(args)
+        elif found[2]:
+            run_in_order(*found)
+        else:
+            found[0].run(found[1])
+
+    def _run_bound(self, args: tuple[Any, ...]) -> None:
+        """Check the arguments, and run."""
         ready, slots, keep = self._bound(args)
-        ready.run(slots)
+        others = [i for i in self._arrays if not isinstance(args[i], DeviceArray)]
+        run_in_order(ready, slots, [remember(args[i], keep[i]) for i in others])
         del keep
 
-    def _with_scalars(self, args: tuple[Any, ...]) -> tuple[ReadyPlan, list[Any]]:
-        """The plan and the slots where arrays of these layouts were seen before."""
+    def _looked_up(self, args: tuple[Any, ...]) -> tuple[ReadyPlan, list[Any], list[Any]] | None:
+        """The plan, the slots and others' streams, where arrays of these layouts were seen before.
+
+        None: there are new ones, or what fits nowhere.
+        """
         signature = self.signature
         if len(args) != len(signature.params):
-            raise KeyError("another number of arguments")
-        slots = list(args)
-        key = [args[i]._layout for i in self._arrays]
-        for i in self._arrays:
-            slots[i] = args[i]._address
+            return None
+        slots, streams = list(args), []
+        try:
+            key = []
+            for i in self._arrays:
+                array = args[i]
+                if type(array) is DeviceArray:
+                    key.append(array._layout)
+                    slots[i] = array._address
+                    continue
+                layout, slots[i], stream = known(array)
+                key.append(layout)
+                streams.append(stream)
+        except NOT_TOLD:
+            return None
         for i, p, matters in self._scalars:
             value = number(signature, i, p, args[i])
             slots[i] = as_slot(p.dtype, value)
             if matters:
                 key.append(value)
-        return self._ready[tuple(key)], slots
+        ready = self._ready.get(tuple(key))
+        return None if ready is None else (ready, slots, streams)
 
     def _bound(self, args: tuple[Any, ...]) -> tuple[ReadyPlan, list[Any], list[Any]]:
         """The plan for these arguments, their slots, and what must live until the launch."""

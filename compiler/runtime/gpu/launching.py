@@ -19,7 +19,8 @@ from whet.compiler.codegen.llvm.shape_text import evaluate, names
 from whet.compiler.errors import ArtifactError, KernelError
 from whet.compiler.launch import Extent, Launch, LaunchPlan
 from whet.compiler.runtime.gpu.arguments import LETTERS, as_slot
-from whet.compiler.runtime.gpu.driver import Context, Extents, Kernel
+from whet.compiler.runtime.gpu.driver import Context, Kernel
+from whet.compiler.runtime.gpu.properties import Extents
 from whet.compiler.runtime.gpu.streams import current_stream
 from whet.compiler.runtime.gpu.workspace import workspace_of
 from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam

@@ -5,21 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from whet.compiler.errors import ArtifactError
+from whet.compiler.errors import ArtifactError, TargetError
 from whet.compiler.runtime.artifact import Artifact
-from whet.compiler.runtime.compose import NoCode
 from whet.compiler.runtime.function import Function
 from whet.compiler.runtime.gpu.driver import Context, Kernel
 from whet.compiler.runtime.gpu.function import CudaFunction
 from whet.compiler.runtime.gpu.launching import ReadyPlan
 from whet.compiler.runtime.module import Module
+from whet.compiler.runtime.unloaded import code_of_a_gpu
 
 
 class CudaModule(Module):
     """Functions for GPUs. Nothing is compiled, loaded or asked of a device before the first call.
 
     The kernels run on the device that the arguments are on. They are compiled for its architecture
-    unless the artifact holds a cubin that fits.
+    unless the artifact holds a cubin that fits; where nothing can compile them, a later GPU's
+    driver takes the artifact's PTX.
 
     Args:
         artifact: source, plans and kernels.
@@ -36,13 +37,7 @@ class CudaModule(Module):
                 "build the schedule, not its kernels",
             )
         self.artifact = artifact
-        self._code = NoCode(
-            ArtifactError(
-                "the address of a function of a module for GPUs",
-                "there is no code of a CPU",
-                "call the function with arrays on the device",
-            )
-        )
+        self._code = code_of_a_gpu()
         plans = {plan.function: plan for plan in artifact.plans}
         self._kernels = {k.name: k for k in artifact.kernels}
         self._functions: dict[str, Function] = {
@@ -97,13 +92,18 @@ class CudaModule(Module):
         return {name: image.kernel(name) for name in self._kernels}
 
     def _image(self, context: Context) -> bytes:
-        arch, made = context.properties.arch, str(self.artifact.target.get("arch", ""))
-        if self.artifact.object and context.driver.loads_cubins and _runs_on(made, arch):
-            return self.artifact.object
+        artifact, driver = self.artifact, context.driver
+        arch, made = context.properties.arch, str(artifact.target.get("arch", ""))
+        if artifact.object and driver.loads_cubins and _runs_on(made, arch):
+            return artifact.object
         # sm_90a has what sm_90 has and more, and both name the same device.
-        return context.driver.compile(
-            self.artifact.source, made if _without_letter(made) == arch else arch
-        )
+        wanted = made if _without_letter(made) == arch else arch
+        try:
+            return driver.compile(artifact.source, wanted)
+        except TargetError:  # there is no compiler here
+            if not (artifact.ptx and driver.loads_cubins and _is_later(arch, made)):
+                raise
+            return artifact.ptx.encode() + b"\0"
 
 
 def _runs_on(made: str, arch: str) -> bool:
@@ -116,3 +116,9 @@ def _runs_on(made: str, arch: str) -> bool:
 
 def _without_letter(arch: str) -> str:
     return arch.rstrip("af")
+
+
+def _is_later(arch: str, made: str) -> bool:
+    """Whether the driver of an architecture takes PTX that was made for another."""
+    runs, have = (_without_letter(x).removeprefix("sm_") for x in (arch, made))
+    return runs.isdecimal() and have.isdecimal() and int(runs) >= int(have)

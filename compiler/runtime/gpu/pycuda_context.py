@@ -8,7 +8,9 @@ included; and nothing at all is destroyed in a forked child or after the interpr
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
+import threading
 import weakref
 from typing import Any
 
@@ -23,12 +25,13 @@ from whet.compiler.errors import (
 )
 from whet.compiler.runtime.gpu.driver import (
     Context,
-    DeviceProperties,
     Driver,
-    Extents,
     Stream,
 )
+from whet.compiler.runtime.gpu.libcuda import Libcuda
+from whet.compiler.runtime.gpu.properties import DeviceProperties, Extents
 from whet.compiler.runtime.gpu.pycuda_objects import (
+    BorrowedStream,
     Pinned,
     PycudaEvent,
     PycudaImage,
@@ -38,7 +41,7 @@ from whet.compiler.runtime.gpu.pycuda_objects import (
     own,
 )
 
-_STAGED_BYTES = 1 << 24  # of the host's memory, for copies between GPUs
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 
 
 class PycudaContext:
@@ -65,12 +68,20 @@ class PycudaContext:
     ) -> None:
         self.driver = driver
         self.drv = drv
+        self.library = Libcuda()
+        self.device = device
         self._properties = properties
         self._index = index
         self._context = device.retain_primary_context()
         self._push = self._context.push
         self._pop = drv.Context.pop
         self._allocations: dict[int, Any] = {}
+        self._peers: set[int] = set()
+        self._followers: dict[int, Any] = {}  # pycuda's streams, by the handles of others'
+        self._borrowed: weakref.WeakValueDictionary[int, BorrowedStream]
+        self._borrowed = weakref.WeakValueDictionary()
+        self._event = 0
+        self._ordering = threading.Lock()
         self.usable = True
         _contexts.add(self)
 
@@ -83,6 +94,11 @@ class PycudaContext:
     def index(self) -> int:
         """The device's number."""
         return self._index
+
+    @property
+    def handle(self) -> int:
+        """The ``CUcontext`` as a number."""
+        return int(self._context.handle)
 
     def __enter__(self) -> None:
         self._push()
@@ -151,9 +167,12 @@ class PycudaContext:
         if not source.nbytes:
             return
         held = _bytes(source)
-        with Reporting(self, "copying to"):
+        with Reporting(self, "copying to", stream):
             if stream is None:
                 self.drv.memcpy_htod(address, held)
+                # It returns when the host's memory is read, which may be before the device's is
+                # written; somebody's stream that waits for no other could come in between.
+                self.library.synchronize(0)
             else:
                 self.drv.memcpy_htod_async(address, held, own(stream))
 
@@ -162,7 +181,7 @@ class PycudaContext:
         if not target.nbytes:
             return
         held = _bytes(target)
-        with Reporting(self, "copying from"):
+        with Reporting(self, "copying from", stream):
             if stream is None:
                 self.drv.memcpy_dtoh(held, address)
             else:
@@ -176,32 +195,39 @@ class PycudaContext:
         stream: Stream | None = None,
         source_context: Context | None = None,
     ) -> None:
-        """Copy within the device; from another one by way of the host, done on return."""
+        """Copy within the device, or from another one, without the host's waiting."""
         if not nbytes:
             return
-        if source_context is not None and source_context is not self:
-            self._copy_staged(to, source, nbytes, stream, source_context)
+        if isinstance(source_context, PycudaContext) and source_context is not self:
+            self._copy_from_peer(to, source, nbytes, stream, source_context)
             return
-        with Reporting(self, "copying within"):
+        with Reporting(self, "copying within", stream):
             self.drv.memcpy_dtod_async(to, source, nbytes, own(stream))
 
-    def _copy_staged(
-        self, to: int, source: int, nbytes: int, stream: Stream | None, other: Context
+    def _copy_from_peer(
+        self, to: int, source: int, nbytes: int, stream: Stream | None, other: PycudaContext
     ) -> None:
         # pycuda's memcpy_peer takes the current context for both sides.
-        other.synchronize()
-        staged = np.empty(min(nbytes, _STAGED_BYTES), np.uint8)
-        for start in range(0, nbytes, _STAGED_BYTES):
-            part = staged[: nbytes - start]
-            other.copy_out(part, source + start)
-            self.copy_in(to + start, part, stream)
-            if stream is not None:
-                stream.synchronize()
+        self._reach(other)
+        with Reporting(self, "copying from another device to", stream):
+            handle = 0 if stream is None else own(stream).handle
+            self.library.copy_peer(to, self.handle, source, other.handle, nbytes, handle)
+
+    def _reach(self, other: PycudaContext) -> None:
+        """Let copies go straight from another device where they can; else the driver stages."""
+        if other.index in self._peers:
+            return
+        self._peers.add(other.index)
+        if not self.device.can_access_peer(other.device):
+            return
+        # another library of this process may have done so before
+        with self, contextlib.suppress(self.drv.Error):
+            self.drv.Context.enable_peer_access(other._context)
 
     def fill(self, address: int, byte: int, nbytes: int, stream: Stream | None = None) -> None:
         """Set bytes of the device's memory."""
         if nbytes:
-            with Reporting(self, "filling memory of"):
+            with Reporting(self, "filling memory of", stream):
                 self.drv.memset_d8_async(address, byte, nbytes, own(stream))
 
     def load(self, image: bytes) -> PycudaImage:
@@ -231,7 +257,12 @@ class PycudaContext:
         try:
             if shared_bytes > kernel.shared_bytes:
                 kernel.allow(shared_bytes)
+            if stream is None or not stream.is_borrowed:
+                kernel.launch(grid, block, arguments, shared_bytes, held)
+                return
+            stream.follow()
             kernel.launch(grid, block, arguments, shared_bytes, held)
+            stream.lead()
         except self.drv.Error as error:
             raise self.failed(
                 f"launching {kernel.name} on {self}, grid {grid}, block {block}, "
@@ -245,6 +276,42 @@ class PycudaContext:
         """A new stream."""
         with Reporting(self, "making a stream on"):
             return PycudaStream(self, self.drv.Stream())
+
+    def borrowed(self, handle: int, owner: object) -> BorrowedStream:
+        """Somebody else's stream of this device."""
+        found = self._borrowed.get(handle)  # the same one: idle memory is kept for it
+        if found is not None:
+            found.owner = owner
+            return found
+        held = self._followers.get(handle)
+        if held is None:
+            with Reporting(self, "making a stream on"):
+                held = self._followers[handle] = self.drv.Stream(_NON_BLOCKING)
+        made = self._borrowed[handle] = BorrowedStream(self, held, handle, owner)
+        return made
+
+    def order(self, earlier: int, later: int, source: Context | None = None) -> None:
+        """Let what comes into a stream later start after what another stream has now."""
+        if source is None or source is self:
+            with Reporting(self, "ordering streams of"):
+                self.order_here(earlier, later)
+            return
+        assert isinstance(source, PycudaContext)
+        with source._ordering:
+            with Reporting(source, "recording an event on"):
+                event = source._event or source._new_event()
+                self.library.record(event, earlier)
+            with Reporting(self, "waiting for an event on"):
+                self.library.wait(later, event)
+
+    def order_here(self, earlier: int, later: int) -> None:
+        """As :meth:`order` within this context, which is current."""
+        with self._ordering:  # the event is one for all
+            self.library.order(self._event or self._new_event(), earlier, later)
+
+    def _new_event(self) -> int:
+        self._event = self.library.event()
+        return self._event
 
     def event(self) -> PycudaEvent:
         """A new event, with a time."""

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.errors import TargetError
-from whet.compiler.runtime.gpu.driver import DeviceProperties
+from whet.compiler.runtime.gpu.libcuda import Libcuda
+from whet.compiler.runtime.gpu.properties import DeviceProperties
 from whet.compiler.runtime.gpu.pycuda_context import PycudaContext
 
 ASKED = "using a CUDA device"
@@ -66,6 +67,7 @@ class PycudaDriver:
 
     def __init__(self, compile: Callable[[str, str], bytes] | None = None) -> None:
         self._drv, self._count = _started()
+        self._library = Libcuda()
         self._compile = compile or _compile
         self.loads_cubins = compile is None
         self._process = os.getpid()
@@ -147,6 +149,10 @@ class PycudaDriver:
                 f"its context cannot be made: {error}",
                 "nvidia-smi tells who uses the GPU, and in which compute mode it is",
             ) from None
+
+    def device_of(self, address: int) -> int:
+        """The number of the GPU whose memory an address is in."""
+        return 0 if self._count == 1 else self._library.device_of(address)
 
     def compile(self, source: str, arch: str) -> bytes:
         """A cubin of CUDA C.

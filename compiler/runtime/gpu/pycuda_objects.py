@@ -23,20 +23,38 @@ _allowing = threading.Lock()
 
 
 class Reporting:
-    """Makes a context current and turns pycuda's errors into ours."""
+    """Makes a context current and turns pycuda's errors into ours.
 
-    __slots__ = ("_context", "_what")
+    Args:
+        context: the context.
+        what: is done, for an error.
+        stream: where work is put meanwhile; None: the default stream, or none.
+    """
 
-    def __init__(self, context: PycudaContext, what: str) -> None:
+    __slots__ = ("_borrowed", "_context", "_what")
+
+    def __init__(self, context: PycudaContext, what: str, stream: Stream | None = None) -> None:
         self._context = context
         self._what = what
+        self._borrowed = stream if isinstance(stream, BorrowedStream) else None
 
     def __enter__(self) -> None:
         self._context.__enter__()
+        if self._borrowed is None:
+            return
+        try:
+            self._borrowed.follow()
+        except BaseException:
+            self._context.__exit__()
+            raise
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         context = self._context
-        context.__exit__()
+        try:
+            if self._borrowed is not None and error is None:
+                self._borrowed.lead()
+        finally:
+            context.__exit__()
         if isinstance(error, context.drv.Error):
             raise context.failed(f"{self._what} {context}", error) from None
 
@@ -130,6 +148,7 @@ class PycudaStream(Held):
     """Work in its order."""
 
     __slots__ = ()
+    is_borrowed = False
 
     @property
     def handle(self) -> int:
@@ -147,6 +166,49 @@ class PycudaStream(Held):
             self.held.wait_for_event(own(event))
 
 
+class BorrowedStream:
+    """Somebody else's stream.
+
+    pycuda puts work into streams of its own making only. So that work goes to one of these, after
+    what their stream has (:meth:`follow`), and what comes into theirs later waits for it
+    (:meth:`lead`): as if it had been put there.
+
+    Args:
+        context: of the device.
+        held: pycuda's stream.
+        handle: theirs, a ``CUstream`` as a number.
+        owner: is kept alive.
+    """
+
+    __slots__ = ("__weakref__", "_own", "context", "handle", "held", "owner")
+    is_borrowed = True
+
+    def __init__(self, context: PycudaContext, held: Any, handle: int, owner: object) -> None:
+        self.context = context
+        self.held = held
+        self.handle = handle
+        self.owner = owner
+        self._own = int(held.handle)
+
+    def follow(self) -> None:
+        """Let work come after what their stream has now; the context is current."""
+        self.context.order_here(self.handle, self._own)
+
+    def lead(self) -> None:
+        """Let what comes into their stream wait for the work; the context is current."""
+        self.context.order_here(self._own, self.handle)
+
+    def synchronize(self) -> None:
+        """Wait until all its work is done."""
+        with Reporting(self.context, "waiting for a stream of"):
+            self.context.library.synchronize(self.handle)
+
+    def wait(self, event: Event) -> None:
+        """Let later work start after an event."""
+        with Reporting(self.context, "waiting for an event on", self):
+            self.held.wait_for_event(own(event))
+
+
 class PycudaEvent(Held):
     """A point in a stream's work."""
 
@@ -154,13 +216,18 @@ class PycudaEvent(Held):
 
     def record(self, stream: Stream | None = None) -> None:
         """Take the point after all work that the stream has now."""
-        with Reporting(self.context, "recording an event on"):
+        with Reporting(self.context, "recording an event on", stream):
             self.held.record(own(stream))
 
     def synchronize(self) -> None:
         """Wait until the point is reached."""
         with Reporting(self.context, "waiting for an event of"):
             self.held.synchronize()
+
+    def reached(self) -> bool:
+        """Whether the point is reached now."""
+        with Reporting(self.context, "looking at an event of"):
+            return bool(self.held.query())
 
     def seconds_since(self, earlier: Event) -> float:
         """Seconds between two points that are both reached."""

@@ -1,10 +1,14 @@
-"""Which stream a thread's work on a device goes to."""
+"""Which stream a thread's work on a device goes to, and what somebody else's stream is."""
 
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from whet.compiler.runtime.gpu.driver import Context, Stream
+
+DEFAULT = 1
+"""The handle of the default stream, by which DLPack, others and the driver know it; 0 is, too."""
 
 
 class _Current(threading.local):
@@ -33,4 +37,33 @@ def set_stream(context: Context, stream: Stream | None) -> None:
 def current_handle(context: Context) -> int:
     """The current stream's handle as DLPack and others count: 1 is the default stream."""
     stream = current_stream(context)
-    return 1 if stream is None else stream.handle
+    return DEFAULT if stream is None else stream.handle
+
+
+def handle_of(stream: Any) -> int | None:
+    """The ``CUstream`` of a stream of PyTorch, CuPy, cuda-python or pycuda, as a number.
+
+    Args:
+        stream: an object with ``__cuda_stream__``, ``cuda_stream``, ``ptr`` or ``handle``, or the
+            number itself.
+
+    Returns:
+        The number, 1 for the default stream; None where it is no stream.
+    """
+    told = getattr(stream, "__cuda_stream__", None)
+    if told is not None:
+        _, stream = told() if callable(told) else told
+    for name in ("cuda_stream", "ptr", "handle"):
+        stream = getattr(stream, name, stream)
+    if isinstance(stream, bool) or not hasattr(stream, "__index__"):
+        return None
+    return int(stream) or DEFAULT
+
+
+def number_of_device(stream: Any) -> int | None:
+    """The number of the device that somebody's stream is on; None where it does not tell."""
+    for name in ("device_index", "device_id"):  # PyTorch's, CuPy's
+        number = getattr(stream, name, None)
+        if isinstance(number, int) and number >= 0:
+            return number
+    return None

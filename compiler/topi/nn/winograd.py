@@ -103,12 +103,16 @@ def conv2d_winograd(
     patch = te.compute((blocks, block, alpha, alpha, ci), pixel, name="patch")
     columns = te.compute(
         (blocks, block, alpha, alpha, ci),
-        lambda b, t, u, s, c: _row(matrices.bt, u, [patch[b, t, r, s, c] for r in range(alpha)]),
+        lambda b, t, u, s, c: matrix_row(
+            matrices.bt, u, [patch[b, t, r, s, c] for r in range(alpha)]
+        ),
         name="columns",
     )
     pixels = te.compute(
         (blocks, alpha, alpha, block, ci),
-        lambda b, u, v, t, c: _row(matrices.bt, v, [columns[b, t, u, s, c] for s in range(alpha)]),
+        lambda b, u, v, t, c: matrix_row(
+            matrices.bt, v, [columns[b, t, u, s, c] for s in range(alpha)]
+        ),
         name="pixels",
     )
     k = te.reduce_axis((0, ci), name="k")
@@ -121,12 +125,16 @@ def conv2d_winograd(
     )
     half = te.compute(
         (blocks, block, m, alpha, co),
-        lambda b, t, i, v, o: _row(matrices.at, i, [products[b, u, v, t, o] for u in range(alpha)]),
+        lambda b, t, i, v, o: matrix_row(
+            matrices.at, i, [products[b, u, v, t, o] for u in range(alpha)]
+        ),
         name="half",
     )
     results = te.compute(
         (blocks, block, m, m, co),
-        lambda b, t, i, j, o: _row(matrices.at, j, [half[b, t, i, v, o] for v in range(alpha)]),
+        lambda b, t, i, j, o: matrix_row(
+            matrices.at, j, [half[b, t, i, v, o] for v in range(alpha)]
+        ),
         name="results",
     )
 
@@ -157,19 +165,25 @@ def _filters(
 
     half = te.compute(
         (alpha, WINDOW, panels, ci, panel),
-        lambda u, x, p, c, i: _row(g, u, [element(y, x, p, c, i) for y in range(WINDOW)]),
+        lambda u, x, p, c, i: matrix_row(g, u, [element(y, x, p, c, i) for y in range(WINDOW)]),
         name="half_filters",
     )
     filters = te.compute(
         (alpha, alpha, panels, ci, panel),
-        lambda u, v, p, c, i: _row(g, v, [half[u, x, p, c, i] for x in range(WINDOW)]),
+        lambda u, v, p, c, i: matrix_row(g, v, [half[u, x, p, c, i] for x in range(WINDOW)]),
         name="filters",
     )
     return half, filters
 
 
-def _row(matrix: Matrix, place: Any, values: list[Any]) -> Any:
-    """The sum of the matrix's row number ``place``; where that is a number, the others vanish."""
+def matrix_row(matrix: Matrix, place: Any, values: list[Any]) -> Any:
+    """The sum of a matrix's row number ``place``; where that is a number, the others vanish.
+
+    Args:
+        matrix: exact.
+        place: the loop over its rows, to be unrolled.
+        values: as many as it has columns.
+    """
     sums = combined(matrix, values, lambda x: te.const(x, values[0].dtype))
     out = sums[-1]
     for k in range(len(sums) - 2, -1, -1):
@@ -177,4 +191,4 @@ def _row(matrix: Matrix, place: Any, values: list[Any]) -> Any:
     return out
 
 
-__all__ = ["WinogradStages", "conv2d_winograd"]
+__all__ = ["WinogradStages", "conv2d_winograd", "matrix_row"]

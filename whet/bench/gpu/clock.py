@@ -1,29 +1,20 @@
-"""Timing on a device, in turns: events around each call, the L2 cache flushed before it.
-
-Before each call the device is given work that pushes everything out of its L2 cache. It takes
-longer than the host needs to put a call into the stream, so that the host stays ahead and its time
-is in no sample; where that failed, it is said.
-"""
+"""Timing on a device, in turns: by its own clock, the L2 cache flushed before each call."""
 
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from whet.bench.turns import Sample
+from whet.measure.gpu.events import DeviceClock, Timed
 
 if TYPE_CHECKING:
-    from whet.compiler.runtime.gpu.driver import Context, Event
+    from whet.compiler.runtime.gpu.driver import Context
 
 CALLS = 20
 """Calls of one sample at most."""
-FLUSHES = 4
-"""The flushed bytes are at least so many times the L2 cache: it keeps what it likes."""
-FLUSHED = 512 << 20
-"""Bytes that are flushed at least on a device that has the memory: some 120 us of an H200."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +31,7 @@ class Turns:
 
 
 class Clock:
-    """Times calls that put work into a device's default stream.
+    """Times contestants in turns.
 
     Args:
         context: the device's.
@@ -49,16 +40,12 @@ class Clock:
     """
 
     def __init__(self, context: Context, flush: bool = True) -> None:
-        self.context, self.flush = context, flush
-        l2, (free, _) = context.properties.l2_bytes, context.memory()
-        self._nbytes = min(max(FLUSHES * l2, FLUSHED), free // 8)
-        self._address = context.alloc(self._nbytes)
-        self._events = [(context.event(), context.event()) for _ in range(CALLS)]
+        self._context = context
+        self._clock = DeviceClock(context, flush)
 
     def close(self) -> None:
         """Give the flushed memory back."""
-        self.context.synchronize()
-        self.context.free(self._address)
+        self._clock.close()
 
     def interleaved(
         self,
@@ -79,9 +66,9 @@ class Clock:
         order = list(contestants)
         for k in range(rounds):
             for name in order[k % len(order) :] + order[: k % len(order)]:
-                cost, ahead = self._sample(contestants[name], number[name])
-                found[name].append(cost)
-                late[name] += not ahead
+                timed = self._timed(contestants[name], number[name])
+                found[name].append(statistics.median(timed.seconds))
+                late[name] += not timed.ahead
         return Turns(
             {name: Sample(tuple(costs)) for name, costs in found.items()},
             tuple(name for name in order if 2 * late[name] > rounds),
@@ -91,41 +78,13 @@ class Clock:
         """How many calls a sample has; the calls that find it out warm everything up."""
         for _ in range(2):
             run()
-        self.context.synchronize()
-        once = min(self._sample(run, 1)[0] for _ in range(3))
+        self._context.synchronize()
+        once = min(self._timed(run, 1).seconds[0] for _ in range(3))
         return min(max(int(seconds / max(once, 1e-7)), 1), CALLS)
 
-    def _sample(self, run: Callable[[], Any], number: int) -> tuple[float, bool]:
-        """Seconds of a call, and whether the host was ahead of the device all the time."""
-        gap, first = self.context.event(), self._events[0][0]
-        gap.record()
-        self._fill()  # the host's lead
-        began = time.perf_counter()
-        last = self._each(run, number) if self.flush else self._all(run, number)
-        host = time.perf_counter() - began
-        last.synchronize()
-        # The device was busy for so long with what it had; a host that took longer came late.
-        ahead = host <= last.seconds_since(gap)
-        if not self.flush:
-            return last.seconds_since(first) / number, ahead
-        pairs = self._events[:number]
-        return statistics.median(end.seconds_since(start) for start, end in pairs), ahead
+    def _timed(self, run: Callable[[], Any], number: int) -> Timed:
+        def queue(times: int) -> None:
+            for _ in range(times):
+                run()
 
-    def _each(self, run: Callable[[], Any], number: int) -> Event:
-        for start, end in self._events[:number]:
-            self._fill()
-            start.record()
-            run()
-            end.record()
-        return self._events[number - 1][1]
-
-    def _all(self, run: Callable[[], Any], number: int) -> Event:
-        start, end = self._events[0]
-        start.record()
-        for _ in range(number):
-            run()
-        end.record()
-        return end
-
-    def _fill(self) -> None:
-        self.context.fill(self._address, 0, self._nbytes)
+        return self._clock.timed(queue, number)

@@ -1,0 +1,94 @@
+"""What pycuda does not give of NVIDIA's driver: others' streams, peer copies, whose memory it is.
+
+pycuda has loaded the library. But for :meth:`Libcuda.device_of`, its functions are called with the
+context current that they are about.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from whet.compiler.errors import KernelError
+
+_NAME = "libcuda.so.1"
+_NO_TIME = 2  # CU_EVENT_DISABLE_TIMING
+_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+_HANDLE, _ADDRESS = ctypes.c_void_p, ctypes.c_uint64
+
+# function -> types of its arguments; those that wait for a device give the GIL up
+_QUICK = {
+    "cuEventCreate": (ctypes.POINTER(_HANDLE), ctypes.c_uint),
+    "cuEventRecord": (_HANDLE, _HANDLE),
+    "cuStreamWaitEvent": (_HANDLE, _HANDLE, ctypes.c_uint),
+    "cuPointerGetAttribute": (_HANDLE, ctypes.c_int, _ADDRESS),
+    "cuGetErrorString": (ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)),
+}
+_WAITING = {
+    "cuStreamSynchronize": (_HANDLE,),
+    "cuMemcpyPeerAsync": (_ADDRESS, _HANDLE, _ADDRESS, _HANDLE, ctypes.c_size_t, _HANDLE),
+}
+
+
+class Libcuda:
+    """The driver's library, which this process has loaded."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, Any] = {}
+        for library, functions in (
+            (ctypes.PyDLL(_NAME), _QUICK),
+            (ctypes.CDLL(_NAME), _WAITING),
+        ):
+            for name, types in functions.items():
+                call = getattr(library, name)
+                call.argtypes, call.restype = types, ctypes.c_int
+                self._calls[name] = call
+        self._record = self._calls["cuEventRecord"]
+        self._wait = self._calls["cuStreamWaitEvent"]
+
+    def event(self) -> int:
+        """A new event without a time, which lives as long as its context."""
+        made = _HANDLE()
+        self._check("cuEventCreate", self._calls["cuEventCreate"](ctypes.byref(made), _NO_TIME))
+        return made.value or 0
+
+    def record(self, event: int, stream: int) -> None:
+        """Take the point after all work that a stream has now."""
+        self._check("cuEventRecord", self._record(event, stream))
+
+    def wait(self, stream: int, event: int) -> None:
+        """Let later work of a stream start after an event, as it was recorded last."""
+        self._check("cuStreamWaitEvent", self._wait(stream, event, 0))
+
+    def order(self, event: int, earlier: int, later: int) -> None:
+        """Record an event in one stream, and let another wait for it."""
+        if self._record(event, earlier):
+            self.record(event, earlier)  # the same error again, with words
+        if self._wait(later, event, 0):
+            self.wait(later, event)
+
+    def synchronize(self, stream: int) -> None:
+        """Wait until all work of a stream is done."""
+        self._check("cuStreamSynchronize", self._calls["cuStreamSynchronize"](stream))
+
+    def copy_peer(
+        self, to: int, context: int, source: int, source_context: int, nbytes: int, stream: int
+    ) -> None:
+        """Put a copy between two devices into a stream of the one that is written."""
+        call = self._calls["cuMemcpyPeerAsync"]
+        code = call(to, context, source, source_context, nbytes, stream)
+        self._check("cuMemcpyPeerAsync", code)
+
+    def device_of(self, address: int) -> int:
+        """The number of the device whose memory an address is in; 0 where the driver knows none."""
+        found = ctypes.c_int()
+        code = self._calls["cuPointerGetAttribute"](ctypes.byref(found), _ORDINAL, address)
+        return 0 if code else max(0, found.value)
+
+    def _check(self, name: str, code: int) -> None:
+        if not code:
+            return
+        text = ctypes.c_char_p()
+        self._calls["cuGetErrorString"](code, ctypes.byref(text))
+        said = (text.value or b"").decode(errors="replace")
+        raise KernelError(name, f"NVIDIA's driver says {code}: {said}")

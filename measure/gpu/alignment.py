@@ -1,0 +1,65 @@
+"""Vectors that a config asks for where no address is a multiple of anything: refused, not compiled.
+
+    for x in vectorized(4):  C[row * 1001 + i * 4 + x] = ...    # rows of 1001: no row is aligned
+
+The generator writes such a vector element by element: right, and slower than what the space has
+with narrower vectors. What the template vectorises by hand, the default config has, too: that is
+its author's affair, and no config is refused for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING
+
+from whet.compiler.errors import PrunedError, WhetError
+
+if TYPE_CHECKING:
+    from whet.compiler.runtime.artifact import Artifact
+    from whet.measure.values import MeasureInput
+    from whet.search_spaces import TemplateRef, Workload
+
+
+def check_alignment(inp: MeasureInput, artifact: Artifact) -> None:
+    """Refuse a candidate whose config makes vectors that go element by element.
+
+    Args:
+        inp: the candidate.
+        artifact: what was made of it.
+
+    Raises:
+        PrunedError: it stores, or copies, neighbours of an array as vectors that are nowhere
+            aligned, and the default config does not.
+    """
+    found = frozenset(artifact.scattered)
+    if not found:
+        return
+    by_hand = _of_default(inp.template, inp.workload, json.dumps(inp.target, sort_keys=True))
+    if by_hand is None or found <= by_hand:
+        return
+    raise PrunedError(
+        f"a kernel of {inp.workload.template} for {inp.target.get('arch', 'a GPU')}",
+        f"it {' and '.join(sorted(found - by_hand))} in vectors whose addresses are multiples of "
+        "no two elements",
+        "vectors that divide the extents, or none",
+        "alignment",
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _of_default(template: TemplateRef, workload: Workload, target: str) -> frozenset[str] | None:
+    """What the default config does so; None where it cannot be built."""
+    from whet.compiler import driver
+    from whet.compiler.target import Target
+    from whet.search_spaces import resolve
+
+    there = Target(json.loads(target))
+    found = resolve(template)
+    try:
+        with there:
+            default = found.space(workload).default
+            module = driver.lower(*found.instantiate(workload, default))
+        return frozenset(driver.compile_module(module, there).scattered)
+    except WhetError:
+        return None

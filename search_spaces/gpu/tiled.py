@@ -1,0 +1,179 @@
+"""The rule for sums of products with reuse on a GPU: a product of matrices in tiles.
+
+Which axes are rows, columns and steps is :mod:`whet.search_spaces.gpu.contraction`'s question; what
+is made of them are the tiles of :mod:`whet.search_spaces.gpu.product`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.target import Target
+from whet.compiler.te import Schedule, Stage, Tensor
+from whet.compiler.te.tensor import ComputeOp, Operation
+from whet.compiler.tir import IterVar
+from whet.compiler.tir import dtype as dt
+from whet.search_spaces.define import DefineKnobs
+from whet.search_spaces.derived.cost import EXPENSIVE
+from whet.search_spaces.derived.graph import TILED, Group
+from whet.search_spaces.derived.tiled import staged_for_operands
+from whet.search_spaces.gpu.contraction import Axis, Contraction, contraction_of, extent_of
+from whet.search_spaces.gpu.lanes import summed_in
+from whet.search_spaces.gpu.matmul import store_rows
+from whet.search_spaces.gpu.operand import operand
+from whet.search_spaces.gpu.prefixed import Prefixed
+from whet.search_spaces.gpu.product import Sums, added, sums_of
+from whet.search_spaces.gpu.product_loops import Result, schedule_parts, schedule_sums
+from whet.search_spaces.gpu.product_plan import TILES, Plan, Product, plan_of
+from whet.search_spaces.gpu.spread import spread
+
+# With fewer steps beside a window's, blocks of them would be mostly zeros.
+_FEW = 6
+# Windows of more places put neighbouring channels of the weights on different lines of the cache.
+_LARGE = 32
+# Registers for addresses, and what a copy costs in multiply-adds, where each index is worked out.
+_OTHERS, _COPYING = 42, 9.0
+# Of so many axes; each further one takes registers for its place.
+_AXES, _PLACE = 5, 16
+
+
+class GpuTiled:
+    """Tiles in shared memory and registers, with what is made of the elements of the result."""
+
+    name = "gpu tiled"
+
+    def applies(self, group: Group) -> bool:
+        """A sum of products of two factors, each with axes of the result that the other has not."""
+        found = contraction_of(group.anchor.op) if group.role == TILED else None
+        return found is not None and bool(_tiles(found))
+
+    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
+        """Sum tiles up, and read the result from them."""
+        op = group.anchor.op
+        assert isinstance(op, ComputeOp)
+        c = contraction_of(op)
+        assert c is not None
+        inlined = _inlined(group)
+        plan, outer, steps = _plan(group, c, cfg, target)
+        lead = tuple(axis.extent for axis in c.lead)
+        left, right = (
+            operand(f"{op.name}.{side}", value, c.lead, places, outer, steps, inlined)
+            for side, value, places in (("left", c.left, c.rows), ("right", c.right, c.columns))
+        )
+        loops = tuple((axis.var.name, axis.extent) for axis in outer)
+        sums = sums_of(left, right, lead, loops, extent_of(steps), plan, summed_in(c.dtype))
+        total = added(sums, plan)
+        group.notes.update(contraction=c, plan=plan, sums=sums, total=total, inlined=inlined)
+        return _result(op, c, total)
+
+    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+        """Bind the tiles, and what stands before them on its own."""
+        inlined: Sequence[Operation] = group.notes["inlined"]
+        for node in group.staged:
+            if node.op in inlined:
+                s[node.op].compute_inline()
+            else:
+                spread(s[node.tensor], list(s[node.tensor].op.axis))
+        if group.consumers:
+            s[group.anchor.op].compute_inline()
+        plan: Plan = group.notes["plan"]
+        sums: Sums = group.notes["sums"]
+        stage = s[group.last.tensor]
+        loops = _loops(stage, group.notes["contraction"], plan)
+        if sums.partial is None:
+            schedule_sums(s, sums, plan, loops)
+            return
+        store_rows(s, sums, plan, sums.partial)
+        front = [axis for axis, _ in loops.lead]
+        every = [*front, loops.rows, loops.columns]
+        schedule_parts(s, group.notes["total"], stage, every, loops.lanes)
+
+
+def _inlined(group: Group) -> tuple[Operation, ...]:
+    """Producers that are cheaper to compute as a tile is copied than to store and read again."""
+    cheap = {x.op for x in group.staged if x.is_guarded or x.cost < EXPENSIVE}
+    return tuple(op for op in staged_for_operands(group) if op in cheap)
+
+
+def _tiles(c: Contraction) -> list[tuple[int, int, int, int]]:
+    """Tiles that do not hang over into the next group of an axis that is two."""
+    rows, columns = c.counts
+    over = [axis in c.divided for axis in (*c.rows, *c.columns)]
+    by_rows, by_columns = any(over[: len(c.rows)]), any(over[len(c.rows) :])
+    return [
+        t for t in TILES if not (by_rows and rows % t[0]) and not (by_columns and columns % t[1])
+    ]
+
+
+def _plan(
+    group: Group, c: Contraction, cfg: DefineKnobs, target: Target
+) -> tuple[Plan, tuple[Axis, ...], tuple[Axis, ...]]:
+    """The plan of a config, and the axes of the sum: those of loops around it, and its steps."""
+    knobs = Prefixed(cfg, group.prefix)
+    channels = tuple(axis for axis in c.steps if axis not in c.windows)
+    in_turn = extent_of(channels) >= _FEW and extent_of(c.windows) > 1
+    rows, columns = c.counts
+    every = extent_of(c.steps)
+    cut = extent_of(channels) if in_turn else every
+    size = dt.itemsize(summed_in(c.dtype))
+    wide = sum(axis.extent > 1 for axis in (*c.rows, *c.columns, *channels))
+    others = _OTHERS + _PLACE * max(0, wide - _AXES)
+    product = Product(extent_of(c.lead), rows, columns, cut, every // cut, size, others, _COPYING)
+    plan = plan_of(knobs, target, product, None, _tiles(c))
+    if in_turn:
+        default = "loops" if extent_of(c.windows) <= _LARGE else "steps"
+        knobs.define_knob("window", ["loops", "steps"], default=default)
+    if in_turn and knobs["window"].val == "loops":
+        return plan, c.windows, channels
+    return plan, (), c.steps
+
+
+def _result(op: ComputeOp, c: Contraction, total: Tensor) -> Tensor:
+    """The sums in the layout of the result."""
+
+    def element(*index: Any) -> Any:
+        at: dict[Axis, Any] = {}
+        for part, i in zip(c.parts, index, strict=True):
+            if len(part.axes) == 1:
+                at[part.axes[0]] = i
+            else:
+                at.update(zip(part.axes, (i // part.per, i % part.per)))
+        lead = (at[axis] for axis in c.lead)
+        value = total(*lead, _counted(c.rows, at), _counted(c.columns, at))
+        return value.astype(c.dtype)
+
+    return te.compute(tuple(op.output_shape(0)), element, name=op.name, tag=op.tag)
+
+
+def _counted(axes: Sequence[Axis], at: dict[Axis, Any]) -> Any:
+    """The number of a place that is counted through several axes."""
+    number: Any = 0
+    for axis in axes:
+        number = number * axis.extent + at[axis]
+    return number
+
+
+def _loops(stage: Stage, c: Contraction, plan: Plan) -> Result:
+    """The loops of the result as a matrix's."""
+    of: dict[Axis, IterVar] = {}
+    for part, loop in zip(c.parts, list(stage.op.axis), strict=True):
+        loops = (loop,) if len(part.axes) == 1 else stage.split(loop, factor=part.per)
+        of.update(zip(part.axes, loops))
+    every = [axis for part in c.parts for axis in part.axes]
+    side_by_side = 0
+    while side_by_side < len(every) and every[-1 - side_by_side] in c.columns:
+        side_by_side += 1
+    inner = every[len(every) - side_by_side :]
+    front = [of[axis] for axis in c.columns if axis not in inner]
+    last = stage.fuse(*(of[axis] for axis in inner))
+    lanes, run = None, plan.column_run
+    if run > 1 and extent_of(inner) % run == 0:
+        last, lanes = stage.split(last, factor=run)
+    rows = [of[axis] for axis in c.rows]
+    lead = [(of[axis], axis.extent) for axis in c.lead]
+    rest = [] if lanes is None else [lanes]
+    stage.reorder(*(loop for loop, _ in lead), *rows, *front, last, *rest)
+    columns = stage.fuse(*front, last)
+    return Result(stage, lead, stage.fuse(*rows), columns, lanes, c.counts)

@@ -1,0 +1,38 @@
+"""Sums and products of halves, kept in float32 while they are made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.te.tensor import ComputeOp, Operation, Tensor
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
+from whet.compiler.tir.rewrite import substitute
+from whet.search_spaces.gpu.lanes import summed_in
+
+_product = te.comm_reducer(ops.multiply, lambda t: ops.const(1, t), name="prod")
+_COMBINED: dict[type, Any] = {e.Add: te.sum, e.Mul: _product}
+
+
+def widened_sum(op: Operation) -> Tensor | None:
+    """The sum (or product) that a stage of halves computes, in float32; None: it is no such stage.
+
+    A half holds 11 bits: a sum of ones stops growing at 2048.
+    """
+    body = op.body[0] if isinstance(op, ComputeOp) and len(op.body) == 1 else None
+    if not isinstance(body, e.Reduce) or summed_in(body.dtype) == body.dtype or body.init:
+        return None
+    combine = _COMBINED.get(type(body.combiner.result[0]))
+    always = isinstance(body.condition, e.IntImm) and body.condition.value == 1
+    if combine is None or not always:
+        return None
+    (source,) = body.source
+    axes = [te.reduce_axis((0, a.dom.extent), name=a.var.name) for a in op.reduce_axis if a.dom]
+    moved = dict(zip((a.var for a in op.reduce_axis), (a.var for a in axes), strict=True))
+
+    def element(*index: Any) -> Any:
+        places = dict(zip((a.var for a in op.axis), index, strict=True))
+        return combine(substitute(source, moved | places).astype(summed_in(body.dtype)), axis=axes)
+
+    return te.compute(tuple(op.output_shape(0)), element, name=f"{op.name}.wide")

@@ -1,0 +1,156 @@
+"""Passes of terms: common ones named, useless ones removed, simplification; text, numbers."""
+
+import numpy as np
+from pass_checks import around, lowered, verified
+from te_check import check
+
+import whet
+from whet import te, tir
+
+# CommonSubexprElimTIR
+
+
+def repeated():
+    a = te.placeholder((6, 7), name="A")
+    c = te.compute(
+        (6, 7),
+        lambda i, j: te.exp(a[i, j] * 2) / (te.exp(a[i, j] * 2) + te.sqrt(a[i, j] * 2)),
+        name="C",
+    )
+    return te.create_schedule(c.op), [a, c]
+
+
+CSE = {"tir.disable_cse_tir": False}
+
+
+def test_common_subexpressions_golden(golden):
+    golden("pass_CommonSubexprElimTIR", around("CommonSubexprElimTIR", repeated, config=CSE))
+
+
+def test_common_subexpressions_give_the_same_numbers():
+    with verified(config=CSE):
+        s, args = repeated()
+        f = whet.build(s, args)
+    x = np.random.default_rng(0).random((6, 7)).astype("float32")
+    y = np.full((6, 7), np.nan, "float32")
+    f(x, y)
+    e = np.exp(x.astype("float64") * 2)
+    np.testing.assert_allclose(y, e / (e + np.sqrt(x * 2)), rtol=1e-5)
+
+
+def test_what_a_condition_guards_is_not_computed_before_it():
+    a = te.placeholder((6,), name="A")
+    c = te.compute(
+        (6,), lambda i: te.if_then_else(i > 0, a[i - 1] * a[i - 1] + a[i - 1], 0.0), name="C"
+    )
+    s = te.create_schedule(c.op)
+    assert "cse_" not in lowered(s, [a, c], config=CSE)
+
+
+def test_equal_terms_written_otherwise_count_where_asked():
+    c = tir.decl_buffer((40,), "int32", "C")
+    i, n = tir.Var("i", "int32"), tir.Var("n", "int32")
+    value = tir.Mul((i + n) * 3, 3 * n + i * 3, "int32")
+    loop = tir.For(i, tir.const(0), tir.const(8), "serial", c.vstore([i], value))
+    mod = tir.IRModule({"main": tir.PrimFunc((c, n), loop)})
+    assert "cse_v" not in str(tir.transform.CommonSubexprElimTIR()(mod))
+    with verified():
+        text = str(tir.transform.CommonSubexprElimTIR(True, identify_equiv_terms=True)(mod))
+    assert "C[i] = cse_v1 * cse_v1" in text
+
+
+def test_common_subexpressions_are_named_where_the_options_ask_for_it():
+    assert "cse_v" not in lowered(*repeated())
+    assert "cse_v" in lowered(*repeated(), config=CSE)
+    x, t, c = (tir.decl_buffer((40,), "int32", n) for n in "XTC")
+    i, n = tir.Var("i", "int32"), tir.Var("n", "int32")
+    table = x.vload([t.vload([i]) + n * 3]) * x.vload([3 * n + t.vload([i])])
+    loop = tir.For(i, tir.const(0), tir.const(8), "serial", c.vstore([i], table))
+    func = tir.PrimFunc((x, t, c, n), loop)
+    counts = [
+        lowered(func, config={**CSE, "tir.enable_equiv_terms_in_cse_tir": asked}).count("X[")
+        for asked in (False, True)
+    ]
+    assert counts == [2, 1]
+    with verified(config={**CSE, "tir.enable_equiv_terms_in_cse_tir": True}):
+        f = whet.build(func, name="table")
+    got, places = np.full(40, 77, "int32"), np.arange(40, dtype="int32") % 5
+    f(np.arange(40, dtype="int32"), places, got, 2)
+    np.testing.assert_array_equal(got[:8], (places[:8] + 6) ** 2)
+
+
+# RemoveNoOp, SkipAssert, Simplify
+
+
+def test_removing_what_has_no_effect_golden(golden):
+    golden("pass_RemoveNoOp_all", around("RemoveNoOp", no_effects))
+
+
+def no_effects():
+    c = tir.decl_buffer((8,), "float32", "C")
+    t, k = tir.decl_buffer((8,), "float32", "T"), tir.decl_buffer((2,), "float32", "K")
+    view = tir.decl_buffer((4, 2), "float32", "V", data=c.data)
+    i, x, y = (tir.Var(n, "int32") for n in "ixy")
+    store = tir.LetStmt(x, i * 2, tir.LetStmt(y, i * 3, c.vstore([y - i * 2], 1.0)))
+    body = tir.SeqStmt(
+        (
+            tir.For(i, tir.const(0), tir.const(8), "serial", store),
+            tir.Evaluate(tir.exp(tir.const(1.0))),
+            tir.AttrStmt(None, "pragma_x", tir.const(1), tir.Evaluate(tir.const(0))),
+        )
+    )
+    for b in (t, view):
+        body = tir.DeclBuffer(b, body) if b is view else tir.Allocate(b, body)
+    return (tir.PrimFunc((c,), tir.AllocateConst(k, np.zeros(2, "float32"), body)),)
+
+
+def test_dropping_assertions_golden(golden):
+    c = tir.decl_buffer((8,), "float32", "C")
+    n = tir.Var("n", "int32")
+    body = tir.AssertStmt(n > 3, "n is {0}", c.vstore([0], 1.0), (n,))
+    mod = tir.IRModule({"main": tir.PrimFunc((c, n), body)})
+    after = tir.transform.SkipAssert()(mod)
+    golden("pass_SkipAssert", f"# before SkipAssert\n{mod}\n\n# after SkipAssert\n{after}")
+
+
+def simplified(condition, extra, **options):
+    c = tir.decl_buffer((8,), "float32", "C")
+    inner = tir.IfThenElse(extra, c.vstore([0], 1.0))
+    body = tir.IfThenElse(condition, inner) if condition is not None else inner
+    params = [c, *sorted(tir.variables(body), key=lambda v: v.name)]
+    mod = tir.IRModule({"main": tir.PrimFunc(tuple(params), body)})
+    with verified(config={"tir.Simplify": options}):
+        return str(tir.transform.Simplify()(mod)).split("\n", 1)[1].strip()
+
+
+def test_two_conditions_prove_a_third_where_asked():
+    i, j, k = (tir.Var(n, "int32") for n in "ijk")
+    known = tir.all(i < j, j < k)
+    assert "if i < k" in simplified(known, i < k)
+    assert "if i < k" not in simplified(known, i < k, transitively_prove_inequalities=True)
+
+
+def test_conditions_become_a_conjunction_where_asked():
+    i, j, k = (tir.Var(n, "int32") for n in "ijk")
+    test = tir.any(tir.all(i > 0, j > 0), k > 0)
+    assert simplified(None, test).startswith("if i > 0 and j > 0 or k > 0:")
+    said = simplified(None, test, convert_boolean_to_and_of_ors=True)
+    assert said.startswith("if (i > 0 or k > 0) and (j > 0 or k > 0):")
+
+
+def test_the_second_of_an_or_knows_that_the_first_is_false():
+    i = tir.Var("i", "int32")
+    test = tir.any(i < 5, tir.all(i >= 5, i < 9))
+    assert "i >= 5" in simplified(None, test)
+    said = simplified(None, test, apply_constraints_to_boolean_branches=True)
+    assert said.startswith("if i < 5 or i < 9:")
+
+
+def test_trivial_loops_stay_where_asked():
+    a = te.placeholder((4,), name="A")
+    c = te.compute((4, 1), lambda i, j: a[i], name="C")
+    s = te.create_schedule(c.op)
+    assert "for j in range(1)" not in lowered(s, [a, c])
+    with verified(config={"tir.debug_keep_trivial_loop": True}):
+        assert "for j in range(1)" in str(whet.lower(s, [a, c]))
+        check(s, [a, c])

@@ -1,0 +1,117 @@
+"""Instructions that the static model counts: each value once, and as many as a compiler makes."""
+
+import numpy as np
+import pytest
+
+import whet
+from whet.compiler import driver
+from whet.compiler.arith import Analyzer
+from whet.compiler.codegen.cuda import nvrtc
+from whet.compiler.passes import run_build_passes
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
+from whet.compiler.tir.buffer import decl_buffer
+from whet.measure.gpu.counts import work_of
+from whet.measure.gpu.evaluated import evaluated
+from whet.measure.gpu.operations import FMA32, OTHER, SPECIAL, operations
+from whet.measure.gpu.specs import spec_of
+from whet.measure.gpu.whole_numbers import CONSTANT_DIVISION, SUM, address, division, pieces
+
+PADDING = 12
+"""Instructions behind a kernel's end, at most."""
+A = decl_buffer((100,), "float32", name="A")
+t, u, k = (e.Var(name, "int32") for name in "tuk")
+
+
+def load(index):
+    return e.BufferLoad(A, (ops.convert(index),), "float32")
+
+
+def counted(value, decided=lambda condition: None):
+    found = evaluated(value, decided)
+    return operations(found.nodes), found
+
+
+def test_equal_parts_are_computed_once():
+    def apart():  # made anew each time: other objects, equal values
+        return load(t) - load(u)
+
+    total, found = counted(apart() * apart() + load(k))
+    assert total[FMA32] == 2 and sum(total) == 2  # a difference, and a fused multiply-add
+    assert len(found.loads) == 3 and not found.apart
+
+
+def test_products_that_sums_take_in():
+    total, _ = counted(load(t) * load(u) + load(k) * load(t + 1))
+    assert total[FMA32] == 2
+
+
+def test_written_out_loops_decide_choices():
+    steps = np.arange(3)
+
+    def decided(condition):
+        return steps == condition.b.value if condition.a is u else None
+
+    chain = e.Call("float32", "if_then_else", (u.equal(1), load(t) + load(k), load(k)))
+    value = e.Call("float32", "if_then_else", (u.equal(0), load(t), chain))
+    total, found = counted(value, decided)
+    assert total == pytest.approx([1 / 3, 0, 0, 0]) and not found.apart
+    shares = {"t": 0.0, "k": 0.0}
+    for n, share in found.loads:
+        shares[str(n.indices[0])] += share
+    assert shares == pytest.approx({"t": 2 / 3, "k": 2 / 3})
+    total, found = counted(value)  # nothing is decided: both are computed, and one is taken
+    assert (total[FMA32], total[OTHER]) == (1, 2) and len(found.apart) == 2
+
+
+def test_divisions_by_powers_of_two_are_products():
+    one, other = (counted(load(t) / ops.const(x, "float32"))[0] for x in (1024.0, 3.0))
+    assert sum(one) == one[FMA32] == 1 and sum(other) > 5 and other[SPECIAL] == 1
+
+
+def test_whole_numbers_are_computed_once_where_they_change():
+    analyzer = Analyzer()
+    row, column = t // 112, t % 112
+    inside = e.And(row * 4 + u - 1 >= 0, column + u < 112, "bool")
+    found = {p.key: p for p in pieces(inside, analyzer)}
+    again = {p.key: p for p in pieces(row * 4 + u >= 1, analyzer)}
+    assert len(found) == 3 and set(again) <= set(found)  # one division and two comparisons
+    assert sum(p.cost for p in found.values()) == 2 + CONSTANT_DIVISION + SUM
+    assert [division(ops.const(x)) for x in (8, 7)] == [1.0, CONSTANT_DIVISION]
+    nested = list(pieces(t // 3 // 5 * 7, analyzer))
+    assert len(nested) == 1
+
+
+def test_steps_of_written_out_loops_do_not_move_an_address():
+    analyzer, out = Analyzer(), frozenset([u])
+    bases = {address(t * 4 + u * 128 + shift, out, analyzer)[0] for shift in (0, 3)}
+    assert len(bases) == 1
+    key, parts = address(e.Ramp(t * 4 + k * 64, 1, 4, "int32x4"), out, analyzer)
+    assert key not in bases and {str(x) for x in parts} == {"t", "k"}
+
+
+@pytest.mark.skipif(not nvrtc.available(), reason="needs NVRTC")
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("add", ((512, 1024), (512, 1024))),
+        ("bias_gelu", ((512, 1024),)),
+        ("softmax", ((512, 1024),)),
+        ("transpose", ((512, 1024),)),
+        ("depthwise_conv2d_nchw", (2, 96, 56, 56, 3, 3, 1, 1)),
+    ],
+)
+def test_as_many_as_the_compiler_makes(name, args):
+    """Kernels without loops: what a warp executes is their code, but for its padding."""
+    task = whet.create_task(name, args=args, target="cuda -arch=sm_90")
+    with task.target:
+        module = driver.lower(*task.instantiate())
+    kernels = run_build_passes(module, task.target).functions
+    text = driver.compile_module(module, task.target).source
+    compiled = nvrtc.compile_cubin(text, "sm_90").resources
+    assert len(compiled) == 1
+    for kernel, made in compiled.items():
+        work = work_of(kernels[kernel], spec_of("sm_90"), made.registers)
+        executed = work.instructions / (work.blocks * work.threads / 32)
+        code = made.code_bytes / 16
+        assert 0.8 * (code - PADDING) < executed < 1.1 * code

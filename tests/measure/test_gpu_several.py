@@ -1,0 +1,200 @@
+"""Several GPUs of one machine: a worker each, candidates for whoever is free, a lost device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from importlib.util import find_spec
+
+import pytest
+from gpu_fakes import candidate
+
+import whet
+from whet.autotune.places import place_of
+from whet.cli import main
+from whet.compiler.errors import ArgumentError, DeviceLostError, MeasureError, TargetError
+from whet.compiler.runtime.gpu.driver import use_driver
+from whet.compiler.runtime.gpu.properties import DeviceProperties
+from whet.measure import LocalPool, MeasureOptions, MeasureResult, RayPool
+from whet.measure.engine import StagedPool
+from whet.measure.gpu import stage
+from whet.measure.gpu.identity import measured_devices
+from whet.measure.machine import builder_cores, measuring_core
+
+FAKES = {
+    "build_function": "gpu_fakes:fake_build",
+    "run_function": "gpu_fakes:mortal_run",
+    "prepare_function": "gpu_fakes:no_reference",
+}
+PATIENT = MeasureOptions(build_timeout=60.0, run_timeout=30.0)
+BOTH = "cuda:0,cuda:1"
+
+needs_pycuda = pytest.mark.skipif(not find_spec("pycuda"), reason="pycuda is not installed")
+
+
+@pytest.fixture
+def mortal(monkeypatch, tmp_path):
+    """The stand-in's two devices, each of which dies when its file is there; the files' folder."""
+    from whet.compiler.emulator.standin import folder
+
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder()))
+    monkeypatch.setenv("WHET_TEST_DEATHS", str(tmp_path))
+    monkeypatch.setattr(stage, "WAKE", "gpu_fakes:mortal_wake")
+    return tmp_path
+
+
+def collected(pool: StagedPool, count: int) -> list[MeasureResult]:
+    found: list[MeasureResult] = []
+    while len(found) < count:
+        found += [result for _, result in pool.collect(60)]
+    return found
+
+
+def places_of(results: list[MeasureResult]) -> set[str]:
+    return {r.environment["device"] for r in results if r.ok}
+
+
+@needs_pycuda
+def test_candidates_go_to_whoever_is_free_and_a_lost_device_costs_one_trial(mortal, monkeypatch):
+    """The others measure on, finalists too; without any other, the search ends with the reason."""
+    monkeypatch.setattr("whet.measure.engine.TRIES", 2)
+    with LocalPool(1, device=BOTH, options=PATIENT, **FAKES) as pool:
+        assert pool.capacity == 2 * (1 + 2)
+        for k in range(4):
+            pool.submit(candidate("good", k))
+        found = collected(pool, 4)
+        assert places_of(found) == {"cuda:0", "cuda:1"}
+        assert len({r.environment["pid"] for r in found}) == 2  # a process each
+        # Finalists are compared with each other, and so on one device.
+        finals = pool.remeasure([candidate("good", 1), candidate("good", 2)], 2)
+        assert [len(r.costs) for r in finals] == [2, 2] and len(places_of(finals)) == 1
+        (mortal / "cuda:0").touch()
+        with pytest.warns(RuntimeWarning, match=r"(?s)measurement on cuda:0: a new.*1 other dev"):
+            for k in range(4, 10):
+                pool.submit(candidate("good", k))
+            found = collected(pool, 6)
+        lost = [r for r in found if not r.ok]
+        assert [r.status for r in lost] == ["run_crash"] and places_of(found) == {"cuda:1"}
+        (final,) = pool.remeasure([candidate("good", 1)], 2)
+        assert final.ok and final.environment["device"] == "cuda:1"
+        (mortal / "cuda:1").touch()
+        pool.submit(candidate("good", 20))
+        assert collected(pool, 1)[0].status == "run_crash"
+        pool.submit(candidate("good", 21))
+        with pytest.raises(DeviceLostError, match=r"(?s)cuda:1.*cannot use the device.*fell off"):
+            collected(pool, 1)
+        with pytest.raises(DeviceLostError, match="cuda:1"):
+            pool.remeasure([candidate("good", 1)], 2)
+
+
+@needs_pycuda
+def test_a_device_that_is_not_there_is_no_pools(mortal):
+    with pytest.raises(MeasureError, match=r"(?s)measurement on cuda:2.*may use 2 GPUs"):
+        LocalPool(1, device="cuda:0,cuda:2", options=PATIENT, **FAKES)
+
+
+def test_measurers_have_cores_of_their_own(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {1, 3, 5, 7})
+    monkeypatch.setattr("whet.measure.machine._siblings", lambda core: set())
+    assert [measuring_core(k) for k in range(5)] == [7, 5, 3, 1, 7]
+    assert builder_cores() == [1, 3, 5] and builder_cores(2) == [1, 3]
+    assert builder_cores(4) == [1, 3, 5, 7]  # none is left: they share
+
+
+# --- what tune() is told
+
+
+class Driver:
+    """GPUs by their properties alone."""
+
+    def __init__(self, *devices: DeviceProperties) -> None:
+        self.devices = devices
+
+    def device_count(self) -> int:
+        return len(self.devices)
+
+    def properties(self, index: int) -> DeviceProperties:
+        if index >= len(self.devices):
+            raise TargetError(f"using cuda({index})", "there is none")
+        return self.devices[index]
+
+
+@pytest.fixture
+def gpus() -> Iterator[type[Driver]]:
+    """Two GPUs alike, and one that has less memory."""
+    large = DeviceProperties("A GPU", "sm_90", 132, memory_bytes=141 << 30)
+    small = DeviceProperties("A GPU", "sm_90", 132, memory_bytes=80 << 30)
+    use_driver("cuda", Driver(large, large, small))  # type: ignore[arg-type]
+    yield Driver
+    use_driver("cuda", None)
+
+
+def placed(device: object, workers: object = None, target: str = "cuda -arch=sm_90"):
+    task = whet.create_task("matmul", args=(32, 32, 32), target=target)
+    with ExitStack() as stack:
+        return place_of(device, [task], workers, stack)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["cuda:0", "cuda:1"],
+        (whet.cuda(0), "cuda:1"),
+        [whet.cuda(0), whet.cuda(1)],
+        "cuda:0,cuda:1",
+        "cuda:0, cuda:1",
+    ],
+)
+def test_several_devices_are_one_for_the_log(gpus, asked):
+    alone, both = placed("cuda:1"), placed(asked)
+    assert both.device == BOTH and both.identity == alone.identity
+    assert both.identity["name"] == "A GPU" and alone.device == "cuda:1"
+
+
+def test_all_devices(gpus):
+    use_driver("cuda", gpus(*[DeviceProperties("A GPU", "sm_90", 132)] * 3))
+    assert placed("cuda:*").device == placed(["cuda:*"]).device == "cuda:0,cuda:1,cuda:2"
+    assert placed(["cuda:1"]).device == "cuda:1" and placed(None).device == "cuda:0"
+    use_driver("cuda", gpus())
+    with pytest.raises(TargetError, match=r"(?s)this machine has no GPU.*cuda-emulator"):
+        placed("cuda:*")
+
+
+WRONG = {
+    "kinds": ("cuda:*", None, MeasureError, r"different GPUs: A GPU sm_90 132 141, A GPU.* 80"),
+    "twice": (["cuda:1", "cuda:1"], None, MeasureError, "'cuda:1' is named twice"),
+    "cpu": (["cuda:0", "cpu"], None, MeasureError, "'cpu' is no GPU.*cuda:\\*"),
+    "emulator": ("cuda:0,cuda-emulator", None, MeasureError, "'cuda-emulator' is no GPU"),
+    "fingerprint": (["cuda:0", "cuda-0123"], None, MeasureError, "'cuda-0123' is no GPU"),
+    "number": (["cuda:0", 1], None, MeasureError, "'1' is no GPU"),
+    "absent": ("cuda:0,cuda:3", None, TargetError, "using cuda\\(3\\)"),
+    "none": ([], None, ArgumentError, "it names no device.*'cuda:0', 'cuda:1'"),
+    "ray": (BOTH, "ray", ArgumentError, "have no numbers here.*leave device out"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_measured_on_together(gpus, name):
+    asked, workers, kind, text = WRONG[name]
+    with pytest.raises(kind) as caught:
+        placed(asked, workers)
+    assert re.search(text, str(caught.value), re.S), caught.value
+
+
+def test_gpus_measure_nothing_for_processors(gpus):
+    with pytest.raises(ArgumentError, match=r"cuda:0,cuda:1.*does not run code for target 'llvm'"):
+        placed(BOTH, target="llvm")
+
+
+def test_one_device_of_a_pool_is_one(gpus):
+    assert measured_devices("cuda:1") == (whet.cuda(1),)
+    assert measured_devices("some-lock") == (whet.cpu(0),)
+    with pytest.raises(MeasureError, match="have no numbers here"):
+        RayPool(workers=1, device=BOTH)
+
+
+def test_the_command_line_takes_several(capsys):
+    words = ["tune", "--op", "matmul", "--args", "8", "8", "8", "--target", "cuda", "--device"]
+    assert main([*words, "cuda:0,cuda:0"]) == 1
+    assert "'cuda:0' is named twice" in capsys.readouterr().err
