@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from whet.autotune.spent import Spent
     from whet.db import TuningLog
     from whet.db.identity import Device
+    from whet.db.records import RunRecord
     from whet.search_spaces import Config
 
 
@@ -27,14 +29,19 @@ class Learning:
     """Loop features and priors of the tasks of one call.
 
     Args:
+        goals: the tasks.
         log: an open log.
         device: the machine that measures; None: this one.
         say: told, in a line, what cannot be used.
         spent: the stopwatch.
+
+    Attributes:
+        call: the name of these tasks together, and when they were first searched together.
     """
 
     def __init__(
         self,
+        goals: Sequence[Goal],
         log: TuningLog,
         device: Device | None,
         say: Callable[[str], None],
@@ -43,6 +50,7 @@ class Learning:
         self._log, self._device = log, device
         self._say, self._spent = say, spent
         self._now = time.time()
+        self.call = _call_of(goals, self._now)
         self._features: dict[int, Features | None] = {}
 
     def of(self, goal: Goal, transfer: bool) -> tuple[Features | None, Prior | None]:
@@ -65,14 +73,13 @@ class Learning:
         """Up to when runs of other tasks count: as long as this task's first search said.
 
         A search that is resumed then starts from what it started from, however much the log has
-        learnt since, the other tasks of the same call included.
+        learnt since, the other tasks of the same call included. Where that call was stopped before
+        this task had a trial, the others' runs say when it began.
         """
         for run in goal.recorded.searches:
-            search = run.options.get("search")
-            then = search.get("transfer") if isinstance(search, dict) else None
-            if isinstance(then, int | float) and not isinstance(then, bool):
-                return float(then) if math.isfinite(then) else self._now
-        return self._now
+            if (then := _until(run)) is not None:
+                return then if math.isfinite(then) else self._now
+        return self.call[1]
 
     def text(self, goal: Goal, config: Config) -> str:
         """A trial's loop features as the log keeps them; "" where there are none."""
@@ -100,3 +107,28 @@ class Learning:
             self._say(f"{goal.name}: the search goes without loop features: {said}")
             return None
         return features if np.isfinite(row).any() else None
+
+
+def _call_of(goals: Sequence[Goal], now: float) -> tuple[str, float]:
+    """A name for these tasks together, and when the first call for just them that learnt began."""
+    keys = sorted(goal.task.workload.key for goal in goals)
+    name = hashlib.blake2b("\n".join(keys).encode(), digest_size=8).hexdigest()
+    times = [now]
+    for goal in goals:
+        for run in goal.recorded.searches:
+            match _search(run).get("call"):
+                case [str(same), float(began)] if same == name and 0 < began < now:
+                    times += [] if _until(run) is None else [began]
+    return name, min(times)
+
+
+def _until(run: RunRecord) -> float | None:
+    """Up to when runs of other tasks counted for a run; None: it learnt from none."""
+    then = _search(run).get("transfer")
+    is_time = isinstance(then, int | float) and not isinstance(then, bool)
+    return float(then) if is_time else None
+
+
+def _search(run: RunRecord) -> dict[str, Any]:
+    search = run.options.get("search")
+    return search if isinstance(search, dict) else {}

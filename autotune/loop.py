@@ -89,7 +89,7 @@ class Loop:
         self._spent = spent
         self._deadline = math.inf if deadline is None else deadline
         self._window = window_of(workers.capacity)
-        self._turns = Turns(goals, max(1, min(self._window, total // max(len(goals), 1))))
+        self._turns = Turns(goals, self._window)
         self._order: deque[tuple[Goal, int]] = deque()
         self._results: dict[tuple[int, int], MeasureResult] = {}
         self._in_flight: dict[int, tuple[Goal, int, Config]] = {}

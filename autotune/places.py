@@ -196,7 +196,7 @@ def _remote(workers: str, stack: ExitStack) -> Device:
 
 
 def _check_remote(named: Sequence[RuntimeDevice], workers: str) -> None:
-    if len(named) > 1:
+    if len(named) > 1 or any(one.index for one in named):
         raise ArgumentError(
             f"tune(device={_text(named)!r}, workers={workers!r})",
             "the GPUs of a cluster have no numbers here",

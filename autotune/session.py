@@ -99,7 +99,7 @@ class Session:
         self.total, self.exhausting = min(trials, room), room < trials
         name = self.goals[0].name if not self.many else f"{len(tasks)} tasks"
         self.bar = Progress(name, self.total, 0.0, progress, timeout=limits.timeout)
-        self._learning = Learning(log, self.device, self.bar.say, self.spent)
+        self._learning = Learning(self.goals, log, self.device, self.bar.say, self.spent)
         self._outcome = Outcome(self)
 
     # --- without measuring ------------------------------------------------------------------------
@@ -276,6 +276,7 @@ class Session:
         search = {
             "trials": self.total,
             "tasks": len(self.tasks),
+            "call": list(self._learning.call),
             "weight": goal.weight,
             "level": goal.task.level,
             "peak": self._outcome.peaks.get(id(goal)),

@@ -56,7 +56,7 @@ class Search:
         return self.space.decode(point)
 
     def place(self, config: Config) -> None:
-        """Make ``config`` trial number ``asked``, without asking the sampler."""
+        """Make ``config`` trial number ``asked``; the sampler sees when, and is not asked."""
         from optuna.trial import TrialState, create_trial
 
         params = dict(zip(self.distributions, map(int, self.space.encode(config))))
@@ -65,6 +65,7 @@ class Search:
                 state=TrialState.RUNNING, params=params, distributions=dict(self.distributions)
             )
         )
+        self.sampler.history(self.study, self.study.get_trials(deepcopy=False)[self.asked])
         self.asked += 1
 
     def expected_gain(self) -> float | None:

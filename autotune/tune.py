@@ -109,7 +109,9 @@ def tune(
             numbers, and costs are predicted by a model, on record as such and as another device's.
             Or the fingerprint of another machine, for its records.
         seed: same seed and same costs: same proposals, whoever finishes first, and also when the
-            search was stopped and resumed in between (an Optuna sampler that you made excepted).
+            search was stopped in between, after whatever trial, or had fewer ``trials`` at first
+            (an Optuna sampler that you made excepted). Workers count in three sizes: pools with
+            up to 4, up to 8 and more candidates in flight make three different searches.
         progress: show a progress line on standard error.
         options: budgets, repeats and checks of a measurement.
         timeout: seconds after which this call proposes no more, measures the finalists and

@@ -41,11 +41,13 @@ class Turns(Generic[P]):
     The next turn goes where the weighted sum of the tasks' costs is expected to fall most, as
     Ansor's task scheduler does (Zheng et al., OSDI 2020, section 6): a task's weight times its best
     cost times its expected relative gain. The choice depends on costs that were told, never on
-    who finished first.
+    who finished first, nor on how many trials there will be: a search of more trials begins as one
+    of fewer does. A turn is no longer than what the task has had, so that few trials are shared,
+    too.
 
     Args:
         players: the tasks' searches.
-        length: trials in a turn.
+        length: trials in a turn at most.
     """
 
     def __init__(self, players: Sequence[P], length: int) -> None:
@@ -58,7 +60,9 @@ class Turns(Generic[P]):
     def next(self) -> P | None:
         """Who gets the next trial; None: nobody can take one."""
         if self._now is None or not self._left or not self._now.is_open:
-            self._now, self._left = self._choose(), self._length
+            self._now = self._choose()
+            had = 0 if self._now is None else self._now.asked
+            self._left = min(self._length, max(1, had))
         self._left -= 1
         return self._now
 

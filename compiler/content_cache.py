@@ -48,17 +48,24 @@ class ContentCache:
         root = settings.cache_dir()
         return None if root is None else root / self.kind / name[:2] / (name + suffix)
 
+    def find(self, name: str, suffix: str = "") -> Path | None:
+        """Where the file of a digest stands, or None; it counts as used now."""
+        path = self.path(name, suffix)
+        if path is None or not path.exists():
+            return None
+        with contextlib.suppress(OSError):  # removed meanwhile, or somebody else's, to read only
+            os.utime(path)
+        return path
+
     def get(self, name: str, suffix: str = "") -> bytes | None:
         """The content kept under a digest, or None; it counts as used now."""
-        path = self.path(name, suffix)
+        path = self.find(name, suffix)
         if path is None:
             return None
         try:
-            data = path.read_bytes()
-            os.utime(path)
-        except OSError:  # not there, or removed by another process meanwhile
+            return path.read_bytes()
+        except OSError:  # removed by another process meanwhile
             return None
-        return data
 
     def put(self, name: str, data: bytes, suffix: str = "") -> Path | None:
         """Keep content under a digest; where it stands, or None where it could not be kept."""

@@ -247,8 +247,8 @@ class StagedPool:
             try:
                 self._run_job(stage, job)
             except DeviceLostError as lost:
+                self._to_run.put(job)  # before a warning that is an error ends this thread
                 self._leave_out(stage, lost)
-                self._to_run.put(job)
                 return
 
     def _run_job(self, stage: Measurer, job: _Job) -> None:

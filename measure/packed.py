@@ -7,13 +7,13 @@ than its other inputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from whet.compiler.codegen.llvm.abi import numpy_dtype
-from whet.compiler.signature import BufferParam, KernelSignature
+from whet.compiler.signature import Ahead, BufferParam, KernelSignature
 from whet.measure.buffers import Arguments, GuardedBuffer, fixed_shape
 
 Bind = Callable[[tuple], Callable[[int], None]]
@@ -55,10 +55,7 @@ class Call:
         bind((*arguments.at(link.weights), *arrays))(1)
         for _, buffer in self._packed:
             buffer.freeze()
-        own: Mapping[int, np.ndarray] = dict(zip(link.packed, arrays))
-        self.values = tuple(
-            own[k] if k in own else arguments.at([place])[0] for k, place in enumerate(link.places)
-        )
+        self.values = among(link, arrays, arguments.at)
 
     def stray_writes(self) -> list[str]:
         """Names of the buffers around which memory was written."""
@@ -66,3 +63,17 @@ class Call:
             *self.arguments.stray_writes(),
             *(name for name, buffer in self._packed if not buffer.intact()),
         ]
+
+
+def among(
+    link: Ahead, packed: Sequence[Any], at: Callable[[Iterable[int]], tuple[Any, ...]]
+) -> tuple[Any, ...]:
+    """What a kernel takes, in order: packed arrays where they stand for weights, and the others.
+
+    Args:
+        link: the kernel's.
+        packed: in the order of the function that makes them.
+        at: the arguments that stand at some places, weights included.
+    """
+    own = dict(zip(link.packed, packed, strict=True))
+    return tuple(own[k] if k in own else at([place])[0] for k, place in enumerate(link.places))

@@ -12,7 +12,7 @@ from whet.compiler.runtime.device import Device
 from whet.measure import ray_cluster, stages
 from whet.measure.builder import Built
 from whet.measure.engine import StagedPool
-from whet.measure.gpu.identity import check_alike, measured_device
+from whet.measure.gpu.identity import check_alike, measured_device, named_device
 from whet.measure.gpu.names import CPU, CUDA, EVERY_GPU
 from whet.measure.local import build_function_of
 from whet.measure.pool import Known
@@ -133,12 +133,13 @@ def _measurers(
 
 
 def check_one(device: str) -> None:
-    """Refuse several GPUs by their numbers.
+    """Refuse GPUs by their numbers.
 
     Raises:
         MeasureError: so it is.
     """
-    if "," in device:
+    named = named_device(device)
+    if "," in device or (named is not None and named.index):
         raise MeasureError(
             f'workers="ray", device={device!r}',
             "the GPUs of a cluster have no numbers here",

@@ -48,9 +48,11 @@ class SpaceSampler(BaseSampler):
       ``sample_relative``. Optuna sees one static integer a knob, so that its own samplers
       understand the space as well.
     - *Once.* No config is proposed twice until the space is exhausted; then ``SpaceError``.
-    - *Deterministic.* A proposal is a function of the seed, the trial's number and the history
-      before it. There is no random state that runs along, hence a search that was interrupted and
-      resumed proposes what the uninterrupted one would have.
+    - *Deterministic.* A proposal is a function of the seed, the trial's number, the history before
+      it, and of which costs were told when each of the trials before it was chosen. There is no
+      random state that runs along, hence a search that was interrupted and resumed, wherever that
+      was, proposes what the uninterrupted one would have: trials that are recorded are shown to
+      the sampler one by one, each at its moment.
     - *Unbreakable.* A failed trial is evidence (cost: infinity), not an accident.
     - *Patient.* Some trials before it may still be in flight; they are taken, but have no cost.
     - *Light.* What it keeps grows by a constant for each trial.
@@ -130,7 +132,7 @@ class SpaceSampler(BaseSampler):
         return None
 
     def history(self, study: Study, before: FrozenTrial | None = None) -> History:
-        """What ``study`` knew before the trial ``before``; None: what it knows."""
+        """What ``study`` knew before trial ``before``, which is chosen now; None: what it knows."""
         if study is not self._study:
             self._study, self._trials = study, Trials(len(self.space.knobs))
         known, trials = self._trials, study.get_trials(deepcopy=False)
@@ -141,6 +143,8 @@ class SpaceSampler(BaseSampler):
             if math.isnan(cost := cost_of(trial)):
                 break
             known.tell(cost, point_of_trial(trial, self.distributions))
+        if before is not None:
+            known.begin(number)
         return known.history(number, min(known.told, number))
 
     # Optuna's side of it.

@@ -24,6 +24,7 @@ class Trials:
         self._points = np.empty((64, knobs), dtype=np.int64)
         self._costs = np.empty(64, dtype=np.float64)
         self._first: dict[bytes, int] = {}
+        self._knew: dict[int, int] = {}
         self.asked = 0
         self.told = 0
 
@@ -46,6 +47,14 @@ class Trials:
             self._put(self.told, point)
         self._costs[self.told] = cost
         self.told += 1
+
+    def begin(self, number: int) -> None:
+        """Note that trial ``number`` is chosen now, with as many costs told as there are."""
+        self._knew.setdefault(number, min(self.told, number))
+
+    def knew(self, number: int) -> int | None:
+        """How many costs were told when trial ``number`` was chosen; None: nobody noted it."""
+        return self._knew.get(number)
 
     def _put(self, number: int, point: Sequence[int] | int) -> None:
         self._points[number] = point
@@ -101,8 +110,14 @@ class History:
         return self.points[len(self.costs) :]
 
     def before(self, number: int) -> History:
-        """The history as it was when trial ``number`` was proposed (with as many in flight)."""
-        told = max(0, len(self.costs) - (self.number - number))
+        """The history as it was when trial ``number`` was chosen.
+
+        Of a trial that came to its study by another way, as many are taken to have been in flight
+        as are now.
+        """
+        told = self._trials.knew(number)
+        if told is None:
+            told = max(0, len(self.costs) - (self.number - number))
         return self._trials.history(number, told)
 
     def settled(self, number: int) -> History:

@@ -32,8 +32,8 @@ class Plan:
 class PlannedSampler(SpaceSampler):
     """A plan is a function of the seed and of the history as it was at the batch's first trial.
 
-    A resumed search therefore makes the same plan again in the middle of a batch. A subclass
-    writes :meth:`plan`.
+    A resumed search therefore makes the same plan again in the middle of a batch, wherever it was
+    stopped. A subclass writes :meth:`plan`.
     """
 
     _plan: Plan | None = None

@@ -27,13 +27,14 @@ def _batched(cases: Cases) -> Cases:
     return [(3, *case) for case in cases]
 
 
-# N, CI, H, W, CO, KH, KW, strides, padding, dilation, groups, dtype, epilogue
+# N, CI, H, W, CO, KH, KW, strides, padding, dilation, groups, dtype, epilogue, packed
 def _convs(t: str) -> Cases:
     return [
         (1, 3, 9, 8, 5, 3, 3, 2, 1, 1, 1, t),
         (2, 8, 7, 7, 16, 1, 1, 1, 0, 1, 1, t),
         (1, 4, 10, 9, 6, 3, 2, 1, (1, 0, 0, 2), 2, 1, t),
         (1, 16, 8, 8, 32, 3, 3, 1, 1, 1, 1, t, ("bias", "relu")),
+        (1, 16, 7, 5, 17, 3, 3, 1, 1, 1, 1, t, (), True),
         (1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, t),
     ]
 
@@ -43,6 +44,7 @@ def _large_convs(t: str) -> Cases:
         (2, 64, 56, 56, 64, 3, 3, 1, 1, 1, 1, t),
         (2, 3, 224, 224, 64, 7, 7, 2, 3, 1, 1, t),
         (2, 256, 28, 28, 512, 1, 1, 2, 0, 1, 1, t),
+        (2, 512, 7, 7, 512, 3, 3, 1, 1, 1, 1, t, (), True),
     ]
 
 

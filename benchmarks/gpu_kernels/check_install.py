@@ -247,7 +247,14 @@ def packages(options: argparse.Namespace, seconds: float) -> str:
 
 def lacking(options: argparse.Namespace, wanted: list[str]) -> tuple[list[str], str]:
     """What the environment does not have, and the compiler that it has, whoever brought it."""
-    found = said([str(python(options)), "-c", LACKING, *wanted], 60).splitlines()
+    words = [str(python(options)), "-c", LACKING, *wanted]
+    looked = ended(words, 60)
+    if looked.code:  # no pip, which reads requirements: one that can be had, or a wheel's
+        paths = [str(Path(_pip(options)[-1]).parent), os.environ.get("PYTHONPATH", "")]
+        text = said(words, 60, {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))})
+    else:
+        text = looked.out
+    found = text.splitlines()
     asked = ended([str(python(options)), "-c", COMPILER], 60)
     if asked.code == 0:
         found = [text for text in found if not text.startswith(NVRTC)]

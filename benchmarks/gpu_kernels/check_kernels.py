@@ -29,7 +29,7 @@ from check_cases import cases
 from check_device import device_of
 
 import whet
-from whet.bench.arguments import arrays_of
+from whet.bench.arguments import arrays_of, taken_by
 from whet.bench.gpu.contest import on_device
 from whet.bench.gpu.right import error_of
 from whet.bench.references import expected
@@ -97,7 +97,7 @@ class Checker:
             for value, array, computed in zip(arrays.values, there, arrays.computed):
                 if computed:
                     array.copyfrom(value)
-            kernel(*there)
+            kernel(*taken_by(kernel, there))
             self._device.sync()
             outputs = [a.numpy() for a, computed in zip(there, arrays.computed) if computed]
             self.found.worst = max(self.found.worst, error_of(str(task.workload), outputs, right))

@@ -109,6 +109,8 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
     parser.add_argument("--out", type=Path, help="write the figures into this file")
     asked = parser.parse_args(arguments)
+    if asked.tuning and not asked.trials:
+        parser.error("--tuning searches, and --trials 0 measures default configs: give one of them")
     asked.log = asked.log or str(Path(tempfile.mkdtemp(prefix="whet-gpu-")) / "bench.db")
     return asked
 
@@ -180,7 +182,8 @@ def measure(results: Results, asked: argparse.Namespace, facts: dict[str, Any]) 
             seconds = min(60 * asked.tuning, until - time.monotonic())
             searched([work for _, work in works], device, asked, seconds)
         except whet.WhetError as error:
-            results.say(f"FAILED      search of all works: {error}")
+            results.failed.append("search: all works")
+            results.say(f"search of all works FAILED: {error}")
     with closing(Contests(how_of(asked), asked.patience, until)) as contests:
 
         def measured(work: Work) -> Comparison:
@@ -192,6 +195,9 @@ def measure(results: Results, asked: argparse.Namespace, facts: dict[str, Any]) 
         measure_all(results, works, measured, until, keep)
     results.averages()
     results.verdicts = judge(results.rows, absent(results))
+    results.lines += ["", *(str(v) for v in results.verdicts)]
+    results.lines += [f"FAILED      {name}" for name in results.failed]
+    results.lines += [f"no time for {name}" for name in results.skipped]
     keep()
 
 
@@ -201,9 +207,6 @@ def main() -> None:
     facts = facts_of(whet.device(asked.device))
     results = Results()
     measure(results, asked, facts)
-    results.lines += ["", *(str(v) for v in results.verdicts)]
-    results.lines += [f"FAILED      {name}" for name in results.failed]
-    results.lines += [f"no time for {name}" for name in results.skipped]
     if asked.markdown:
         print("\n".join(["| what | measured | reach |", "| --- | --- | --- |"]))
         print("\n".join(verdict.markdown() for verdict in results.verdicts))

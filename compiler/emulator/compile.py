@@ -72,8 +72,8 @@ def compile_emulated(source: str, checks: bool = False, quick: bool = False) -> 
         command.append("-fno-gnu-unique")  # or a library would stay loaded for ever
     options = _options(checks, quick)
     name = digest(text, *_headers().values(), " ".join([*command, *options]), _version(command[0]))
-    kept = _cache.path(name, ".so")
-    if kept is not None and kept.exists():
+    kept = _cache.find(name, ".so")
+    if kept is not None:
         return kept
     try:
         made = _compile(text, command, options, quick)

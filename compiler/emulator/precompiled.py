@@ -15,6 +15,7 @@ from whet.compiler.content_cache import MEBIBYTE, ContentCache, digest
 
 # 20 MiB each: one for each size of the elements that are watched together, and their successors
 _cache = ContentCache("precompiled", limit_bytes=128 * MEBIBYTE)
+_tried: set[Path] = set()  # what this process has made, and may not have been able to keep
 
 
 def link_precompiled(
@@ -31,22 +32,24 @@ def link_precompiled(
     """
     if "clang" in version:  # which would have to be told
         return
-    kept = _cache.path(digest(header, *texts.values(), *command, version), ".gch")
-    if kept is None:
-        return
-    if not kept.exists():
-        _keep(kept, header, texts, command)
-    if kept.exists():
+    name = digest(header, *texts.values(), *command, version)
+    kept, place = _cache.find(name, ".gch"), _cache.path(name, ".gch")
+    if kept is None and place is not None and place not in _tried:
+        _tried.add(place)
+        kept = _made(name, header, texts, command)
+    if kept is not None:
         (folder / f"{header}.gch").symlink_to(kept)
 
 
-def _keep(kept: Path, header: str, texts: Mapping[str, str], command: Sequence[str]) -> None:
+def _made(name: str, header: str, texts: Mapping[str, str], command: Sequence[str]) -> Path | None:
     with tempfile.TemporaryDirectory(prefix="whet-emulator-") as folder:
-        for name, text in texts.items():
-            Path(folder, name).write_text(text)
+        for file, text in texts.items():
+            Path(folder, file).write_text(text)
         made = Path(folder, "made.gch")
         words = [*command, "-x", "c++-header", str(Path(folder, header)), "-o", str(made)]
         done = subprocess.run(words, capture_output=True)
-        if done.returncode == 0 and made.exists():
-            _cache.put(kept.stem, made.read_bytes(), ".gch")
-            _cache.prune()
+        if done.returncode != 0 or not made.exists():
+            return None
+        kept = _cache.put(name, made.read_bytes(), ".gch")
+    _cache.prune()
+    return kept

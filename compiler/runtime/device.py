@@ -213,10 +213,12 @@ class Device:
             raise self._no_stream("free_raw_stream", stream)
         assert context is not None
         from whet.compiler.runtime.gpu.streams import current_stream, set_stream
+        from whet.compiler.runtime.gpu.workspace import workspace_of
 
         stream.synchronize()
         if current_stream(context) is stream:
             set_stream(context, None)
+        workspace_of(context).forget(stream)
 
     def set_raw_stream(self, stream: Any) -> None:
         """Let this thread's later work on the device go to a stream.
@@ -234,7 +236,7 @@ class Device:
             return
         from whet.compiler.runtime.gpu.streams import set_stream
 
-        set_stream(context, own)
+        set_stream(context, own, stream)
 
     def sync(self, stream: Any = None) -> None:
         """Wait for all work on the device, or of one stream, ours or somebody else's.

@@ -171,10 +171,11 @@ def linked_modules(asked: str, module: Module) -> list[Module]:
     for one in dict.fromkeys(module._all()):
         made, own = one.artifact, [s.name for s in one.artifact.signatures]
         if not made.object and not made.source and not isinstance(one, HostPart):
+            which = "module" if one is module else "imported module"
             raise ArtifactError(
                 asked,
-                f"the imported module of {', '.join(own)} holds no code that can be linked",
-                "import what build() made, not what load_module() loaded",
+                f"the {which} of {', '.join(own)} holds no code that can be linked",
+                "export and import what build() made, not what load_module() loaded",
             )
         if not one.is_dso_exportable:
             continue

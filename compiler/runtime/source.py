@@ -29,6 +29,8 @@ def _bitcode(artifact: Artifact) -> bytes:
 
 
 def _ptx(artifact: Artifact) -> str:
+    if artifact.ptx:
+        return artifact.ptx
     from whet.compiler.codegen.cuda.nvrtc import compile_ptx
 
     return compile_ptx(artifact.source, str(artifact.target["arch"]))

@@ -47,12 +47,15 @@ def pack(kernel: Function, packs: Function | None, weights: tuple[object, ...]) 
             f"{len(weights)} arrays given, it takes {wanted}",
             f"pack_weights({names})",
         )
-    weights = tuple(map(_taken, weights))
-    symbols = _symbols(signature, weights)
-    device = next((w.device for w in weights if isinstance(w, NDArray)), None)
+    taken = tuple(map(_taken, weights))
+    symbols = _symbols(signature, taken)
+    device = next((w.device for w in taken if isinstance(w, NDArray)), None)
     outputs = [_empty(p, symbols, device) for p in made if isinstance(p, BufferParam)]
-    # once: the quick call, 20 ms to make, would not pay
-    packs.repeater((*weights, *outputs))(1)
+    if device is not None and device.type != "cpu":
+        packs(*weights, *outputs)  # which lets the weights' owners wait for it
+    else:
+        # once: the quick call, 20 ms to make, would not pay
+        packs.repeater((*taken, *outputs))(1)
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 

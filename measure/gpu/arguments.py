@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from whet.compiler.codegen.llvm.abi import numpy_dtype
-from whet.compiler.errors import MeasureError
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.gpu.array import DeviceArray, Memory
 from whet.compiler.runtime.gpu.driver import Context
-from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
-from whet.measure.buffers import CANARY, fixed_shape, random_values
+from whet.compiler.signature import BufferParam, ScalarParam
+from whet.measure.buffers import CANARY, Param, fixed_shape, random_values
 from whet.measure.gpu.names import EMULATOR
 
 MARGIN = 4096
@@ -74,6 +73,10 @@ class DeviceBuffer:
         self._context.fill(self.address, byte, nbytes)
         self._context.discard(self.address, nbytes)
 
+    def freeze(self) -> None:
+        """What it holds now is what it shall hold: who changes it is found out."""
+        self.initial = self.read()
+
     def read(self) -> np.ndarray:
         """What it holds now."""
         found = np.empty(self.initial.shape, self.initial.dtype)
@@ -102,41 +105,45 @@ class DeviceArguments:
     Args:
         device: where.
         context: of that device.
-        signature: what the function takes; every shape must be made of numbers.
+        params: place -> what stands there; every shape must be made of numbers.
         seed: the same seed gives the same inputs, the same as on a processor.
+        name: the function's, for the error.
 
     Raises:
-        MeasureError: a shape is symbolic, or the function takes packed weights.
+        MeasureError: a shape is symbolic.
         OutOfMemoryError: the device has no room for them.
     """
 
     def __init__(
-        self, device: Device, context: Context, signature: KernelSignature, seed: int
+        self,
+        device: Device,
+        context: Context,
+        params: Mapping[int, Param],
+        seed: int,
+        name: str = "a function",
     ) -> None:
-        if signature.ahead is not None:
-            raise MeasureError(
-                f"measurement of {signature.name}",
-                "it takes weights that were packed ahead, which GPUs' functions do not",
-                "give the template weights as they are",
-            )
         self.buffers: list[DeviceBuffer] = []
-        self.values: list[Any] = []
-        for place, param in enumerate(signature.params):
+        self._values: dict[int, Any] = {}
+        for place, param in params.items():
             rng = np.random.default_rng([seed, place])
             dtype = numpy_dtype(param.dtype)
             if isinstance(param, ScalarParam):
-                self.values.append(random_values(rng, (1,), dtype)[0].item())
+                self._values[place] = random_values(rng, (1,), dtype)[0].item()
                 continue
-            shape = fixed_shape(signature.name, param)
+            shape = fixed_shape(name, param)
             initial = random_values(rng, shape, dtype, param.value_range)
             made = DeviceBuffer(device, context, param, shape, initial)
             self.buffers.append(made)
-            self.values.append(made.array)
+            self._values[place] = made.array
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         return sum(one.nbytes for one in self.buffers)
+
+    def at(self, places: Iterable[int]) -> tuple[Any, ...]:
+        """The arrays and numbers that stand at some places."""
+        return tuple(self._values[k] for k in places)
 
     def poison(self, finite: bool = False) -> None:
         """Spoil the outputs, or give them seeded numbers, for kernels that read them first."""
@@ -149,12 +156,17 @@ class DeviceArguments:
 
     def stray_writes(self) -> list[str]:
         """What was written that is no output: margins of arrays, and inputs."""
-        strays = [f"outside of {one.param.name}" for one in self.buffers if not one.intact()]
-        inputs = [one for one in self.buffers if not one.param.written]
-        changed = [one for one in inputs if one.read().tobytes() != one.initial.tobytes()]
-        for one in changed:
-            one.restore()
-        return strays + [f"its input {one.param.name}" for one in changed]
+        return stray_writes(self.buffers)
 
     def _written(self) -> Sequence[DeviceBuffer]:
         return [one for one in self.buffers if one.param.written]
+
+
+def stray_writes(buffers: Sequence[DeviceBuffer]) -> list[str]:
+    """What was written that is no output: margins of arrays, and inputs, which are restored."""
+    strays = [f"outside of {one.param.name}" for one in buffers if not one.intact()]
+    inputs = [one for one in buffers if not one.param.written]
+    changed = [one for one in inputs if one.read().tobytes() != one.initial.tobytes()]
+    for one in changed:
+        one.restore()
+    return strays + [f"its input {one.param.name}" for one in changed]

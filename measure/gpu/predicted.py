@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import PrunedError
 from whet.compiler.passes import run_build_passes
 from whet.measure.gpu.counts import work_of
-from whet.measure.gpu.model import LAUNCH_S, VERSION, Work, predict, resident_blocks
+from whet.measure.gpu.model import LAUNCH_S, VERSION, WARP, Work, predict, resident_blocks
 from whet.measure.gpu.specs import GpuSpec, spec_of
 
 if TYPE_CHECKING:
@@ -35,8 +35,9 @@ def predicted(
         resources: what a compiler says of the kernels; empty: registers are estimated.
 
     Returns:
-        ``seconds``, ``gpu``, ``version``, ``instructions`` (of all threads), and of the kernel
-        that takes longest ``limited_by``, ``occupancy`` and ``waves``.
+        ``seconds``, ``gpu``, ``version``, ``instructions`` (of all threads, those that pack weights
+        among them, which ``seconds`` has not: no call waits for these), and of the kernel that
+        takes longest ``limited_by``, ``occupancy`` and ``waves``.
 
     Raises:
         PrunedError: a kernel cannot be launched there.
@@ -47,21 +48,25 @@ def predicted(
     kernels = run_build_passes(module, target).functions
     seconds = instructions = slowest = 0.0
     said: dict[str, Any] = {}
-    for name in launched(artifact):
+
+    def work(name: str) -> Work:
         used = resources.get(name)
         registers = used.registers if used else None
-        work = work_of(kernels[name], spec, registers, used.spill_stores if used else 0)
-        one = predict(spec, work)
+        return work_of(kernels[name], spec, registers, used.spill_stores if used else 0)
+
+    for name in launched(artifact):
+        needs = work(name)
+        one = predict(spec, needs)
         if not float(one.resident):
             raise PrunedError(
                 f"launch of {name} on {spec.name}",
-                f"not one block of {int(work.threads)} threads, {int(work.registers)} registers "
-                f"each and {int(work.shared_bytes)} bytes of shared memory fits a multiprocessor",
+                f"not one block of {int(needs.threads)} threads, {int(needs.registers)} registers "
+                f"each and {int(needs.shared_bytes)} bytes of shared memory fits a multiprocessor",
                 "fewer threads, smaller tiles",
-                _tightest(spec, work),
+                _tightest(spec, needs),
             )
         seconds += float(one.seconds)
-        instructions += float(work.instructions) * 32
+        instructions += float(needs.instructions) * WARP
         if float(one.seconds) > slowest:
             slowest = float(one.seconds)
             said = {
@@ -69,6 +74,9 @@ def predicted(
                 "occupancy": round(float(one.occupancy), DIGITS),
                 "waves": int(one.waves),
             }
+    if ahead := artifact.signatures[0].ahead:
+        packing = launched(artifact, ahead.function)
+        instructions += sum(float(work(name).instructions) * WARP for name in packing)
     return {
         "seconds": seconds or LAUNCH_S,  # a function that has nothing to do is called, too
         "gpu": spec.name,
@@ -85,8 +93,8 @@ def _tightest(spec: GpuSpec, work: Work) -> str:
     return "shared memory" if resident_blocks(spec, work.threads, 0, 0) else "threads"
 
 
-def launched(artifact: Artifact) -> list[str]:
-    """The kernels that one call of the entry function launches, one entry a launch."""
-    entry = artifact.signatures[0].name
-    plans = [plan for plan in artifact.plans if plan.function == entry]
+def launched(artifact: Artifact, function: str = "") -> list[str]:
+    """The kernels that one call of a function launches, one entry a launch; "": of the entry."""
+    function = function or artifact.signatures[0].name
+    plans = [plan for plan in artifact.plans if plan.function == function]
     return [launch.kernel for plan in plans for launch in plan.launches]

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import KernelError, MeasureError
 from whet.measure.answers import Expected
 from whet.measure.gpu import nvml
+from whet.measure.buffers import Arguments
 from whet.measure.gpu.arguments import DeviceArguments
 from whet.measure.gpu.events import EventTimer
 from whet.measure.gpu.identity import describe, named_device
 from whet.measure.gpu.names import EMULATOR
+from whet.measure.gpu.packed import DeviceCall, packed_on
 from whet.measure.kept import Kept
 from whet.measure.machine import environment
 from whet.measure.runner import RunReport
@@ -43,12 +45,14 @@ class DeviceKernel:
         context: of that device.
         signature: the function's parameters.
         bind: makes of arguments a function that queues that many calls.
+        packs: the function that makes what this one takes in place of weights; None: it takes none.
     """
 
     device: Device
     context: Context
     signature: KernelSignature
     bind: Callable[[tuple], Callable[[int], None]]
+    packs: DeviceKernel | None = None
 
     @property
     def emulated(self) -> bool:
@@ -69,15 +73,30 @@ class DeviceKernel:
         if device is None:
             raise MeasureError(f"measurement on {name!r}", "this names no device")
         entry: Any = Module.from_artifact(artifact).entry_func
-        return DeviceKernel(device, context_of(device), entry.signature, entry.repeater)
+        context, ahead = context_of(device), entry.ahead
+        packs = None
+        if ahead is not None:
+            packs = DeviceKernel(device, context, ahead.signature, ahead.repeater)
+        return DeviceKernel(device, context, entry.signature, entry.repeater, packs)
 
     def arguments(self, seed: int) -> DeviceArguments:
-        """Its arguments, kept for the next candidate that takes the same."""
-        key = f"{seed} {self.device} {self.signature.params}"
+        """Its arguments, weights as they are, kept for the next candidate that takes the same."""
+        packs = None if self.packs is None else self.packs.signature
+        params = Arguments.places(self.signature, packs)
+        key = f"{seed} {self.device} {params}"
         if key not in _arguments:
-            made = DeviceArguments(self.device, self.context, self.signature, seed)
+            name = self.signature.name
+            made = DeviceArguments(self.device, self.context, params, seed, name)
             _arguments.keep(key, made, made.nbytes)
         return _arguments[key]
+
+    def on(self, arguments: DeviceArguments) -> DeviceCall:
+        """What it is called with; its weights are packed now."""
+        if self.packs is None:
+            return DeviceCall(self.signature, arguments)
+        device, context, bind = self.device, self.context, self.packs.bind
+        packed = packed_on(device, context, self.signature, arguments, bind)
+        return DeviceCall(self.signature, arguments, packed)
 
 
 def describe_device(name: str, target: dict[str, Any]) -> dict[str, Any]:
@@ -174,7 +193,7 @@ def _use(context: Context) -> None:
 def remember(key: str, kernel: DeviceKernel, options: MeasureOptions) -> tuple[str, ...]:
     """:func:`prepare_reference` for a loaded function."""
     arguments = kernel.arguments(options.seed)
-    run = kernel.bind(tuple(arguments.values))
+    run = kernel.bind(kernel.on(arguments).values)
     finite = False
     while True:
         arguments.poison(finite)
@@ -198,22 +217,22 @@ def measure(
     best_cost: float | None = None,
 ) -> RunReport:
     """:func:`run_candidate` for a loaded function."""
-    arguments = kernel.arguments(options.seed)
+    call = kernel.on(kernel.arguments(options.seed))
     expected: list[Expected] = []
     finite = False
     if reference is not None:
         expected, finite = _expected[reference]
-    arguments.poison(finite)
-    run = kernel.bind(tuple(arguments.values))
+    call.arguments.poison(finite)
+    run = kernel.bind(call.values)
     if kernel.emulated:
         run(1)
         kernel.context.synchronize()
-        wrong = _what_is_wrong(arguments, expected)
+        wrong = _what_is_wrong(call, expected)
         status = "wrong_answer" if wrong else OK
         return RunReport(status, (), wrong, _facts(kernel) | {"checked": reference is not None})
     timer = EventTimer(kernel.context, run, options.flush_l2)
     first = timer.first()
-    if wrong := _what_is_wrong(arguments, expected):
+    if wrong := _what_is_wrong(call, expected):
         return RunReport("wrong_answer", (), wrong, _facts(kernel))
     timing = time_kernel(timer, first, options, best_cost)
     facts = _facts(kernel) | {
@@ -227,7 +246,7 @@ def measure(
     }
     if timer.late:
         facts["late"] = True  # the host's time is in the costs
-    if stray := _what_is_wrong(arguments, []):
+    if stray := _what_is_wrong(call, []):
         return RunReport("wrong_answer", (), stray, facts)
     return RunReport(OK, timing.costs, "", facts)
 
@@ -239,17 +258,19 @@ def _facts(kernel: DeviceKernel) -> dict[str, Any]:
     properties = kernel.context.properties
     state = nvml.state_of(properties.pci_bus_id)
     gpu = {"name": properties.name, "cuda": properties.driver_version, **state}
+    if properties.pci_bus_id:
+        gpu["bus"] = properties.pci_bus_id  # which one, where several share a search
     return environment() | {"gpu": gpu}
 
 
-def _what_is_wrong(arguments: DeviceArguments, expected: list[Expected]) -> str:
-    stray = arguments.stray_writes()
+def _what_is_wrong(call: DeviceCall, expected: list[Expected]) -> str:
+    stray = call.stray_writes()
     if stray:
         _arguments.clear()  # the margins are spoilt: the next candidate gets new ones
         return f"the kernel wrote {', '.join(stray)}"
     if not expected:
         return ""
-    outputs = arguments.outputs()
+    outputs = call.arguments.outputs()
     if {one.name for one in expected} - outputs.keys():
         return (
             f"the kernel writes {sorted(outputs)}, the reference schedule's "

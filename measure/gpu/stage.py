@@ -44,7 +44,8 @@ class DeviceStage(Measuring):
         function: import path of the function that runs; replaced in tests.
         prepare: import path of the function that runs the reference.
         path: the driver's ``sys.path``; None: this process's.
-        place: which of several measurers of this machine it is; each has a core of its own.
+        place: which of several measurers of this machine it is; each has a core of its own. None:
+            the number of the one GPU that this process was given, as Ray gives its actors.
     """
 
     def __init__(
@@ -54,13 +55,14 @@ class DeviceStage(Measuring):
         function: str = RUN,
         prepare: str = PREPARE,
         path: Sequence[str] | None = None,
-        place: int = 0,
+        place: int | None = None,
     ) -> None:
         self.device = device
         self._emulated = device.type == EMULATOR
         self._awake = 0  # the start of the worker that has made its context
         # NVIDIA's driver maps more memory than it uses: only a limit that was asked for is set.
         limit = options.memory_limit or (machine.memory_bytes() // 2 if self._emulated else None)
+        place = _number_of_own() if place is None else place
         cpus = None if self._emulated else [machine.measuring_core(place)]
         worker = Supervisor(memory_limit=limit, cpus=cpus, preload=preload(function), path=path)
         super().__init__([worker], "" if self._emulated else lock_of(device), function, prepare)
@@ -168,6 +170,12 @@ def predicted(model: Any, unchecked: str, report: RunReport | None = None) -> Ru
         facts["unchecked"] = unchecked
     seconds = 0.0 if report is None else report.seconds
     return RunReport(OK, (float(model["seconds"]),), "", facts, seconds)
+
+
+def _number_of_own() -> int:
+    """The number of the only GPU that this process may use; 0 where it has several, or all."""
+    visible = settings.cuda_visible_devices()
+    return int(visible[0]) if len(visible) == 1 and visible[0].isdecimal() else 0
 
 
 def lock_of(device: Device) -> str:

@@ -108,7 +108,7 @@ class Steps:
                 self.warps.values[x.var] = self.warps.value(x.node.min) + steps
             holds = np.asarray(self.warps.value(condition), bool)
             self.warps.values.update(before)
-            return np.broadcast_to(holds, grid.shape[1:])
+            return np.broadcast_to(holds, grid.shape[1:]) if holds.ndim < 2 else None  # of data
 
         return decided
 

@@ -18,6 +18,7 @@ from whet.compiler.te.tensor import ComputeOp
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.rewrite import Rewriter, variables
 from whet.search_spaces.derived.tiled_spec import constant_extents
+from whet.search_spaces.gpu.widened_sum import operation_of
 
 # A result with fewer rows or columns is not worth tiles.
 _FEWEST = 4
@@ -126,9 +127,9 @@ def _factors(op: object) -> tuple[e.Reduce, tuple[e.PrimExpr, e.PrimExpr]] | Non
     (body,) = op.body
     if not isinstance(body, e.Reduce) or len(body.source) != 1 or body.init:
         return None
-    (source,), combined = body.source, body.combiner.result
+    (source,) = body.source
     always = isinstance(body.condition, e.IntImm) and body.condition.value == 1
-    if not always or len(combined) != 1 or not isinstance(combined[0], e.Add):
+    if not always or operation_of(body) is not e.Add:
         return None
     return (body, (source.a, source.b)) if isinstance(source, e.Mul) else None
 

@@ -21,7 +21,7 @@ from whet.search_spaces.gpu.conv_implicit import (
 )
 from whet.search_spaces.gpu.conv_rectangle import cheapest_rectangle, define_direct
 from whet.search_spaces.gpu.conv_winograd import Winograd, winograd_product, winograds
-from whet.search_spaces.gpu.matmul import refuse_packed
+from whet.search_spaces.gpu.packing import as_they_are
 from whet.search_spaces.gpu.product_plan import Product, cheapest, plan_of
 from whet.search_spaces.gpu.unreduced import without_terms
 
@@ -42,26 +42,33 @@ def conv2d_nhwc(*args: Any) -> tuple[Schedule, list[Tensor]]:
 def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> tuple[Schedule, list[Tensor]]:
     """The schedule of a convolution under the config in force.
 
-    Raises:
-        ArgumentError: ``packed``: a GPU's kernel reads its weights as they are.
+    Args:
+        shape: of images, in either layout.
+        epilogue: what is done to each element before it is stored.
+        packed: the kernel takes the weights as ``pack_weights`` returns them: transformed for
+            Winograd's algorithm, a copy for the others.
     """
-    refuse_packed("weight", packed)
     cfg = get_config()
     cfg.add_flop(shape.flop)
     data = te.placeholder(shape.data_shape, shape.dtype, name="data")
     weight = te.placeholder(shape.weight_shape, shape.dtype, name="weight")
     steps = Epilogue.of(epilogue)
     if shape.is_empty:
-        return without_terms(data, weight, shape.result_shape, steps, shape.channel_axis, "conv")
+        return as_they_are(
+            weight, packed,
+            lambda w: without_terms(data, w, shape.result_shape, steps, shape.channel_axis, "conv"),
+        )  # fmt: skip
     target = Target.current() or Target("cuda")
     if not implicit_tiles(shape):
         cfg.define_knob("algorithm", ["direct"])
         window = define_direct(cfg, cfg, shape, target)
-        return direct_convolution(shape, window, data, weight, steps)
+        return as_they_are(
+            weight, packed, lambda w: direct_convolution(shape, window, data, w, steps)
+        )
     transformed = {w.name: w for w in winograds(shape)}
     products = {"implicit": implicit_of(shape), **{n: w.product for n, w in transformed.items()}}
     names = ["implicit", "direct", *transformed]
-    default = _default(shape, products, transformed, target)
+    default = _default(shape, products, transformed, target, packed)
     cfg.define_knob("algorithm", names, default=default)
     chosen = cfg["algorithm"].val
     plan = plan_of(
@@ -71,15 +78,21 @@ def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> tuple[Schedule
     order = define_steps(cfg, KnobsOf(cfg, ("implicit",), default), shape)
     window = define_direct(cfg, KnobsOf(cfg, ("direct",), default), shape, target)
     if chosen == "direct":
-        return direct_convolution(shape, window, data, weight, steps)
+        return as_they_are(
+            weight, packed, lambda w: direct_convolution(shape, window, data, w, steps)
+        )
     if chosen == "implicit":
-        return implicit_product(plan, order, data, weight, steps)
+        return as_they_are(weight, packed, lambda w: implicit_product(plan, order, data, w, steps))
     plan = replace(plan, others=products[chosen].others)
-    return winograd_product(transformed[chosen], plan, data, weight, steps)
+    return winograd_product(transformed[chosen], plan, data, weight, steps, packed)
 
 
 def _default(
-    shape: ConvShape, products: dict[str, Product], transformed: dict[str, Winograd], target: Target
+    shape: ConvShape,
+    products: dict[str, Product],
+    transformed: dict[str, Winograd],
+    target: Target,
+    packed: bool,
 ) -> str:
     """The algorithm that takes the least time, roughly."""
     if shape.co_group < _FEW:
@@ -91,6 +104,8 @@ def _default(
         product = products[name]
         tiles = product.tiles(implicit_tiles(shape))
         found, _, _ = cheapest(product, target, tiles, product.parts)
-        return found + (transformed[name].transforms(target) if name in transformed else 0)
+        if name not in transformed:
+            return found
+        return found + transformed[name].transforms(target, packed)
 
     return min((*products, "direct"), key=cycles)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from whet.compiler.target import Target
@@ -96,13 +96,17 @@ class Rectangle:
 
 @dataclass(frozen=True)
 class _Fits:
-    """A constraint: the shared memory of a block is at most what it may have."""
+    """A constraint: the shared memory of a block is at most what it may have.
+
+    Of a large window no choice has so little, but then there are other algorithms.
+    """
 
     bytes: int
     shape: ConvShape
 
     def __call__(self, view: Any) -> bool:
-        return Rectangle.of(view).shared_bytes(self.shape) <= self.bytes
+        other = view["algorithm"].val != "direct"
+        return other or Rectangle.of(view).shared_bytes(self.shape) <= self.bytes
 
     def __repr__(self) -> str:
         return f"a patch of the image and its weights have at most {self.bytes} bytes"
@@ -141,11 +145,13 @@ def _choices(shape: ConvShape) -> tuple[list[tuple[int, int, int, int]], list[in
 
 
 def cheapest_rectangle(shape: ConvShape, target: Target) -> tuple[float, Rectangle]:
-    """What takes the least time, and how many cycles, roughly."""
+    """What takes the least time, and how many cycles, roughly; inf where no choice fits a block."""
     tiles, channels = _choices(shape)
     most = min(shared_bytes(target), _SHARED)
     every = [Rectangle(*t, c) for t in tiles for c in channels]
-    fitting = [r for r in every if r.shared_bytes(shape) <= most] or every[-1:]
+    fitting = [r for r in every if r.shared_bytes(shape) <= most]
+    if not fitting:
+        return inf, every[-1]
     times = [(_time(shape, r, processors(target)), r) for r in fitting]
     return min(times, key=lambda found: found[0])
 

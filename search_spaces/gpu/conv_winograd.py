@@ -5,9 +5,10 @@
     products[u, v, o, t] = sum over c of filters[u, v, c, o] * pixels[u, v, c, t]
     conv                 = A^T products A         a thread for each o and t, with the epilogue
 
-Each line is a kernel; channels last, t stands in front of the channels. What lies between kernels
-is ((m + 2) / m)^2 times the image and the result, and ((m + 2) / 3)^2 times the weights: it is in
-float32, for halves too, since transforms lose digits.
+Each line is a kernel, the first one ahead of the calls where weights are packed; channels last, t
+stands in front of the channels. What lies between kernels is ((m + 2) / m)^2 times the image and
+the result, and ((m + 2) / 3)^2 times the weights: it is in float32, for halves too, since
+transforms lose digits.
 """
 
 from __future__ import annotations
@@ -92,13 +93,19 @@ class Winograd:
         size = dt.itemsize(summed_in(self.shape.dtype))
         return Product(self.across**2, rows, columns, self.shape.ci, itemsize=size)
 
-    def transforms(self, target: Target) -> float:
-        """Cycles of the kernels before and behind the product, roughly."""
+    def transforms(self, target: Target, packed: bool = False) -> float:
+        """Cycles of the kernels before and behind the product, roughly.
+
+        Args:
+            target: whose processors share the work.
+            packed: whether the weights are transformed ahead, which no call waits for.
+        """
         shape, size = self.shape, dt.itemsize(summed_in(self.shape.dtype))
         images = shape.batch * (shape.ci * prod(shape.image) + shape.co * prod(shape.out))
-        channels = self.tiles * (shape.ci + shape.co) + shape.ci * shape.co
-        moved = images + shape.ci * shape.co * WINDOW**2 + self.across**2 * channels
-        return 3 * KERNEL + moving(moved * size, processors(target))
+        weights = 0 if packed else shape.ci * shape.co
+        channels = self.tiles * (shape.ci + shape.co) + weights
+        moved = images + weights * WINDOW**2 + self.across**2 * channels
+        return (2 if packed else 3) * KERNEL + moving(moved * size, processors(target))
 
 
 def winograds(shape: ConvShape) -> list[Winograd]:
@@ -110,9 +117,13 @@ def winograds(shape: ConvShape) -> list[Winograd]:
 
 
 def winograd_product(
-    w: Winograd, plan: Plan, data: Tensor, weight: Tensor, epilogue: Epilogue
+    w: Winograd, plan: Plan, data: Tensor, weight: Tensor, epilogue: Epilogue, packed: bool
 ) -> tuple[Schedule, list[Tensor]]:
-    """The schedule of a convolution as transforms and a product, and the kernels' arguments."""
+    """The schedule of a convolution as transforms and a product, and the kernels' arguments.
+
+    Args:
+        packed: whether the weights are transformed ahead of the calls.
+    """
     shape, kind = w.shape, summed_in(w.shape.dtype)
     half_filters, filters = _filters(w, weight)
     patch, columns, pixels = _pixels(w, data)
@@ -127,6 +138,8 @@ def winograd_product(
     if out.op is not conv.op:
         s[conv].compute_inline()
     _schedule_filters(s, w, weight, half_filters, filters)
+    if packed:
+        s[filters].compute_ahead()
     _in_registers(s, (patch, columns), s[pixels], _transform(s[pixels]))
     store_product(s, sums, plan, total, products)
     _in_registers(s, (half, results), s[out], _store(s[out], w))

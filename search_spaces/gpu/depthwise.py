@@ -6,7 +6,8 @@
         out[...] = acc
 
 What neighbouring threads read of the same rows comes from the cache. Channels last, a thread has
-neighbouring channels, as many as it reads at once.
+neighbouring channels, as many as it reads at once. Of a window too large for registers, the patch
+is what one row of it reads, or one place.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def _depthwise(
     lanes = 1
     if shape.channels_last and each == 1:
         lanes = min(4, lanes_of(shape.dtype, shape.co))
-    (yr, xr), threads = _define(cfg, shape, lanes)
+    around = _around(shape, lanes)
+    (yr, xr), threads = _define(cfg, shape, lanes, around)
     own = taps(shape, weight)
     padded = _padded(shape, data)
     conv = _sums(shape, padded, own, each)
@@ -70,9 +72,12 @@ def _depthwise(
     s[sums].set_scope("local")
     thread = _store(s, shape, out, (yr, xr), lanes, threads)
     s[sums].compute_at(s[out], thread)
+    _tile(s, sums, lanes, around)
     s[padded].set_scope("local")
-    s[padded].compute_at(s[out], thread)
-    _tile(s, sums, shape, lanes)
+    if around:
+        s[padded].compute_at(s[sums], s[sums].op.reduce_axis[around - 1])
+    else:
+        s[padded].compute_at(s[out], thread)
     for axis in s[padded].op.axis[:-1]:
         s[padded].unroll(axis)
     if lanes > 1:
@@ -82,19 +87,32 @@ def _depthwise(
     return s, [data, weight, *extras, out]
 
 
-def _define(cfg: Any, shape: ConvShape, lanes: int) -> tuple[tuple[int, int], int]:
+def _most(lanes: int) -> int:
+    return _PATCH if lanes == 1 else _WIDE_PATCH
+
+
+def _around(shape: ConvShape, lanes: int) -> int:
+    """Loops over the window around the patch: of its rows, then of its columns."""
+    rows, columns = shape.reach
+    if rows * columns * lanes <= _most(lanes):
+        return 0
+    return 1 if columns * lanes <= _most(lanes) and shape.dilation[1] == 1 else 2
+
+
+def _define(cfg: Any, shape: ConvShape, lanes: int, around: int) -> tuple[tuple[int, int], int]:
     """The knobs: pixels of a thread, threads of a block."""
-    (oh, ow), most = shape.out, _PATCH if lanes == 1 else _WIDE_PATCH
+    (oh, ow), most = shape.out, _most(lanes)
+    reach = (*(1,) * around, *shape.reach[around:])
 
     def patch(tile: tuple[int, int]) -> int:
         rows, columns = (
-            (n - 1) * s + r for n, s, r in zip(tile, shape.strides, shape.reach, strict=True)
+            (n - 1) * s + r for n, s, r in zip(tile, shape.strides, reach, strict=True)
         )
         return rows * columns * lanes
 
     tiles = [t for t in _TILES if t[0] < 2 * oh and t[1] < 2 * ow and patch(t) <= most]
     tiles = tiles or [(1, 1)]
-    wanted = (1, 2) if shape.channels_last else (4, 1)
+    wanted = (1, 4) if around == 1 else (1, 2) if shape.channels_last else (4, 1)
     fits = [t for t in tiles if t[0] <= wanted[0] and t[1] <= wanted[1]]
     cfg.define_knob("tile", tiles, default=max(fits, key=lambda t: t[0] * t[1]))
     cfg.define_knob("threads", list(_THREADS), default=128)
@@ -172,13 +190,13 @@ def _store(
     return thread
 
 
-def _tile(s: Schedule, sums: Tensor, shape: ConvShape, lanes: int) -> None:
-    """A thread's sums, its pixels and its window written out."""
+def _tile(s: Schedule, sums: Tensor, lanes: int, around: int) -> None:
+    """A thread's sums, its pixels and its window written out, as far as a patch reaches."""
     stage = s[sums]
-    ry, rx = stage.op.reduce_axis
-    stage.reorder(ry, rx, *stage.op.axis)
+    window = stage.op.reduce_axis
+    stage.reorder(*window, *stage.op.axis)
     last = stage.op.axis[-1]
-    for axis in (ry, rx, *stage.op.axis[:-1]):
+    for axis in (*window[around:], *stage.op.axis[:-1]):
         stage.unroll(axis)
     if lanes > 1:
         stage.vectorize(last)

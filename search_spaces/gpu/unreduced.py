@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Schedule, Tensor
+from whet.compiler.te import PlaceholderOp, Schedule, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.gpu.lanes import summed_in
 from whet.search_spaces.gpu.threads import bind
@@ -25,15 +25,19 @@ def without_terms(
     """Zeros of a shape after an epilogue; the kernel takes both factors all the same.
 
     Args:
-        a, b: the factors, of which one has no elements, or the result has none.
+        a, b: the factors, of which one has no elements, or the result has none. A ``b`` that is
+            computed is named for elements that there are not, so that the kernel takes it.
         shape: of the result.
         epilogue, channel_axis: as for ``Epilogue.apply``.
         name: of the result.
     """
-    zero = te.const(0, summed_in(a.dtype))
+    kind = summed_in(a.dtype)
+    zero = te.const(0, kind)
 
     def element(*index: Any) -> Any:
-        return zero
+        if isinstance(b.op, PlaceholderOp):
+            return zero
+        return te.if_then_else(index[0] < 0, b(*(0 for _ in b.shape)).astype(kind), zero)
 
     zeros = te.compute(shape, element, name=name)
     out, extras = epilogue.apply(zeros, channel_axis, stored=a.dtype)

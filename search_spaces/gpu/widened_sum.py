@@ -12,7 +12,7 @@ from whet.compiler.tir.rewrite import substitute
 from whet.search_spaces.gpu.lanes import summed_in
 
 _product = te.comm_reducer(ops.multiply, lambda t: ops.const(1, t), name="prod")
-_COMBINED: dict[type, Any] = {e.Add: te.sum, e.Mul: _product}
+_COMBINED: dict[type | None, Any] = {e.Add: te.sum, e.Mul: _product}
 
 
 def widened_sum(op: Operation) -> Tensor | None:
@@ -23,12 +23,12 @@ def widened_sum(op: Operation) -> Tensor | None:
     body = op.body[0] if isinstance(op, ComputeOp) and len(op.body) == 1 else None
     if not isinstance(body, e.Reduce) or summed_in(body.dtype) == body.dtype or body.init:
         return None
-    combine = _COMBINED.get(type(body.combiner.result[0]))
+    combine = _COMBINED.get(operation_of(body))
     always = isinstance(body.condition, e.IntImm) and body.condition.value == 1
     if combine is None or not always:
         return None
     (source,) = body.source
-    axes = [te.reduce_axis((0, a.dom.extent), name=a.var.name) for a in op.reduce_axis if a.dom]
+    axes = [te.reduce_axis(a.dom, name=a.var.name) for a in op.reduce_axis]
     moved = dict(zip((a.var for a in op.reduce_axis), (a.var for a in axes), strict=True))
 
     def element(*index: Any) -> Any:
@@ -36,3 +36,16 @@ def widened_sum(op: Operation) -> Tensor | None:
         return combine(substitute(source, moved | places).astype(summed_in(body.dtype)), axis=axes)
 
     return te.compute(tuple(op.output_shape(0)), element, name=f"{op.name}.wide")
+
+
+def operation_of(body: e.Reduce) -> type | None:
+    """``Add`` of a sum, ``Mul`` of a product, ...; None: a reducer that is no such operation alone.
+
+    ``x + y + x * y`` is an ``Add``, too, of other things than its two values.
+    """
+    result, *others = body.combiner.result
+    if others or not isinstance(result, e.BinaryOp):
+        return None
+    (x,), (y,) = body.combiner.lhs, body.combiner.rhs
+    plain = (result.a is x and result.b is y) or (result.a is y and result.b is x)
+    return type(result) if plain else None

@@ -1,10 +1,13 @@
-"""Replay pools for tests of tune(): one that remembers, and a sampler that says what it expects."""
+"""Replay pools for tests of tune(), and samplers that expect, leave the space, or note all."""
 
 from __future__ import annotations
+
+import zlib
 
 import numpy as np
 
 from whet.autotune.samplers.base import SpaceSampler
+from whet.autotune.samplers.planned import Plan, PlannedSampler
 from whet.measure import ReplayPool
 
 
@@ -42,6 +45,22 @@ class Shuffling(Recorder):
         return [self.held.pop()] if self.held else []
 
 
+class Stopping(Recorder):
+    """Gives results back one at a time, as if Ctrl-C were pressed after some of them."""
+
+    def __init__(self, cost, capacity, results):
+        super().__init__(cost, capacity)
+        self.held = []
+        self.left = results
+
+    def collect(self, timeout=None):
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        self.held += super().collect(timeout)
+        return [self.held.pop(0)]
+
+
 class Expecting(SpaceSampler):
     """A random sampler that expects what it is told to, as a function of the number of trials."""
 
@@ -63,3 +82,14 @@ class Leaving(SpaceSampler):
         if history.number < 5:
             return self.fresh(history)
         return tuple(int(n) for n in np.asarray(self.space.dims) + 3)
+
+
+class Attentive(PlannedSampler):
+    """Random plans, which differ with all that was known when they were made."""
+
+    def plan(self, history, size):
+        known = history.points.tobytes() + history.costs.tobytes()
+        if self.prior is not None:
+            known += self.prior.scores.tobytes()
+        rng = self.rng(history.number, salt=zlib.crc32(known))
+        return Plan(self._fresh.points(history, rng, size), gain=0.2 * rng.random())

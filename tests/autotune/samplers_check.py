@@ -13,11 +13,15 @@ WINDOW = 4
 
 
 def propose(space, sampler, count, cost, recorded=(), seed=0, window=WINDOW, **given):
-    """The first ``count`` configs of a search; the first ``recorded`` are placed, not asked."""
+    """The first ``count`` configs of a search; the first ``recorded`` are placed, not asked.
+
+    ``window`` is how many may be in flight: a number, or a function of the next trial's.
+    """
+    most = window if callable(window) else lambda number: window
     search = Search(space, make_sampler(sampler, space, seed, **given))
     configs: list[Config] = []
     while search.told < count:
-        while search.asked < count and search.asked - search.told < window:
+        while search.asked < count and search.asked - search.told < most(search.asked):
             if search.asked < len(recorded):
                 configs.append(recorded[search.asked])
                 search.place(configs[-1])

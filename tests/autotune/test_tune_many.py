@@ -205,6 +205,16 @@ def test_the_next_turn_goes_where_most_is_expected():
     assert turns.next() is None
 
 
+def test_the_first_turns_are_short_so_that_few_trials_are_shared():
+    players = [Player(1.0, []), Player(1.0, [])]
+    turns, order = Turns(players, 8), []
+    for _ in range(32):
+        order.append(turns.next())
+        order[-1].asked += 1
+    who = "".join("ab"[one is players[1]] for one in order)
+    assert who == "ababaabb" + "aaaabbbb" + "aaaaaaaabbbbbbbb"
+
+
 def test_progress_is_relative():
     inf = float("inf")
     assert progress([2.0] * 10 + [1.0]) == 0.5

@@ -113,6 +113,9 @@ def test_strides_and_offsets_of_others():
     fixed = ByInterface(base, data=(base.address, True))
     with pytest.raises(ArgumentError, match="the kernel writes it, but it is read-only"):
         added(12)(base, base, fixed)
+    for steps in ((-4,), (6,)):
+        with pytest.raises(ArgumentError, match=r"it has strides of \(-?\d,\) bytes"):
+            taken_array(ByInterface(base, shape=(4,), strides=steps))
     with pytest.raises(ArgumentError, match="no masked arrays"):
         taken_array(ByInterface(base, mask=base))
     with pytest.raises(ArgumentError, match="no elements of dtype complex64"):

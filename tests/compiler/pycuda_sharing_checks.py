@@ -24,6 +24,7 @@ from pycuda_waits import (
     default_streams,  # noqa: F401, likewise
     their_stream,
 )
+from test_ahead_on_gpu import kernel as ahead
 
 import whet
 from whet.compiler.errors import ArgumentError, TargetError
@@ -157,6 +158,16 @@ def test_a_copy_comes_between_its_sources_owners_work(torch, waits):
         target.copyfrom(source)
         assert waits()[-1] == (handle, stream.handle)
         np.testing.assert_array_equal(target.numpy(), a)
+
+
+def test_packing_comes_between_its_weights_owners_work(torch, waits):
+    f, stream, w = ahead(4, 8), their_stream(), numbers(7, (8, 4))
+    torch.current = stream.handle
+    given = Tensor(whet.nd.array(w, GPU))
+    waits()
+    packed = f.pack_weights(given)
+    assert waits() == [(stream.handle, 1), (1, stream.handle)]
+    np.testing.assert_array_equal(packed.numpy(), w.T * 2)
 
 
 def test_a_copy_of_somebody_elses_array_does_not_go_by_the_host(torch, monkeypatch):

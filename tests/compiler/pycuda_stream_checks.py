@@ -3,6 +3,7 @@
 See test_cuda_pycuda.py.
 """
 
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -172,6 +173,24 @@ def test_memory_between_kernels_is_kept_for_somebody_elses_stream():
         GPU.set_raw_stream(None)
         left.append(context.memory()[0])
     assert left[0] == left[1] == left[2]
+
+
+def test_streams_that_nobody_uses_any_more_go():
+    f, a, c, theirs = doubled_twice(64), numbers(1, 64), poisoned(64), their_stream()
+    context, there, owner = context_of(GPU), whet.nd.array(a, GPU), Protocol(theirs.handle)
+    alive = weakref.ref(owner)
+    GPU.set_raw_stream(owner)
+    del owner
+    f(there, c)  # with memory between its kernels
+    assert alive() is not None
+    GPU.set_raw_stream(None)
+    assert alive() is None
+    own, before = GPU.create_raw_stream(), context.memory()[0]
+    GPU.set_raw_stream(own)
+    f(there, c)
+    assert context.memory()[0] < before
+    GPU.free_raw_stream(own)
+    assert context.memory()[0] == before and current_stream(context) is None
 
 
 @pytest.mark.parametrize("own", [False, True])

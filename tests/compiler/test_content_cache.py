@@ -41,6 +41,25 @@ def test_what_was_not_used_for_longest_goes():
     assert [cache.get(n) is not None for n in names] == [True, False, False, True]
 
 
+def test_what_is_found_counts_as_used():
+    cache = ContentCache("things")
+    assert cache.find(digest("a"), ".so") is None
+    kept = cache.put(digest("a"), bytes(100), ".so")
+    os.utime(kept, (1, 1))
+    assert cache.find(digest("a"), ".so") == kept and kept.stat().st_mtime > 1
+
+
+def test_what_somebody_else_keeps_is_read(monkeypatch):
+    cache = ContentCache("things")
+    cache.put(digest("a"), b"content")
+
+    def refuse(path):
+        raise PermissionError(path)
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert cache.get(digest("a")) == b"content"
+
+
 def test_what_a_killed_process_left_behind_goes_in_time():
     cache = ContentCache("things")
     kept = cache.put(digest("a"), bytes(100))

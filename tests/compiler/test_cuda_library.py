@@ -119,7 +119,9 @@ def test_what_is_exported_runs_on_its_gpus_and_later_ones_without_a_compiler(bui
 @with_nvrtc
 def test_the_machine_code_of_a_library_is_written_without_nvrtc(built, tmp_path, monkeypatch):
     loaded = load_module(built.export_library(tmp_path / "twice.tar"))
-    monkeypatch.setattr(nvrtc, "compile_cubin", Elsewhere("sm_80").compile)
+    for name in ("compile_cubin", "compile_ptx"):
+        monkeypatch.setattr(nvrtc, name, Elsewhere("sm_80").compile)
+    assert ".target sm_80" in loaded.get_source("ptx")
     loaded.save(tmp_path / "twice.cubin")
     (code,) = loaded.imported_modules
     assert (tmp_path / "twice.cubin").read_bytes() == code.artifact.object

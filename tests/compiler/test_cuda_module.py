@@ -12,13 +12,12 @@ from device_programs import SM_80, added, bound, doubled_twice, scaled
 
 import whet
 from whet import te
-from whet.compiler.emulator.driver import EmulatedStream
 from whet.compiler.errors import ArgumentError, ArtifactError, KernelError
 from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.runtime.gpu.exchange import taken_array
 from whet.compiler.runtime.gpu.module import CudaModule
 from whet.compiler.runtime.gpu.pycuda_objects import PycudaKernel
-from whet.compiler.runtime.gpu.workspace import Workspace, workspace_of
+from whet.compiler.runtime.gpu.workspace import workspace_of
 from whet.compiler.runtime.module import Module
 
 DEVICE = whet.device("cuda-emulator")
@@ -310,50 +309,6 @@ def test_a_cubin_is_loaded_where_it_runs_and_made_again_elsewhere(made, arch, cu
     module = CudaModule(replace(artifact, object=b"cubin", target=target, source="the text."))
     assert module._image(Elsewhere(arch, cubins)) == loaded
     assert not module.is_dso_exportable and module.format == "cu"
-
-
-class Few:
-    """A context's memory with room for two blocks."""
-
-    def __init__(self):
-        self.held = set()
-        self.next = 0
-        self.discarded = []
-
-    def memory(self):
-        return 300, 2400  # an eighth of 2400 may lie idle
-
-    def alloc(self, nbytes):
-        if len(self.held) == 2:
-            raise whet.compiler.errors.OutOfMemoryError("a block", "none is left")
-        self.next += 1
-        self.held.add(self.next)
-        return self.next
-
-    def free(self, address):
-        self.held.remove(address)
-
-    def discard(self, address, nbytes):
-        self.discarded.append((address, nbytes))
-
-
-def test_a_workspace_reuses_blocks_of_a_stream_and_frees_idle_ones():
-    context = Few()
-    workspace = Workspace(context)
-    one, other = EmulatedStream(context), EmulatedStream(context)
-    assert one.handle == other.handle  # as of a stream that took the place of one that went
-    first = workspace.take(100, one)
-    workspace.give_back(first, 100, one)
-    assert workspace.take(100, other) != first  # another stream may still be reading
-    assert workspace.take(100, one) == first and context.discarded == [(first, 100)]
-    for address in sorted(context.held):
-        workspace.give_back(address, 100, one)
-    more = workspace.take(300, one)  # there is room only after the idle ones are freed
-    assert context.held == {more}
-    workspace.give_back(more, 300, one)
-    assert context.held == {more}
-    workspace.give_back(workspace.take(10, one), 10, one)
-    assert more not in context.held and len(context.held) == 1  # 310 bytes are too many
 
 
 class Interface:

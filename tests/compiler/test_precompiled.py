@@ -47,6 +47,19 @@ def test_without_a_cache_there_is_none(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif("clang" in _version(_command()[0]), reason="GCC's way")
+def test_what_cannot_be_kept_is_made_once(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("WHET_CACHE_DIR", str(tmp_path / "file"))
+    asked, run = [], subprocess.run
+    monkeypatch.setattr(
+        subprocess, "run", lambda words, **more: asked.append(words) or run(words, **more)
+    )
+    for name in "ab":
+        assert linked(tmp_path / name, "#define SEEN kept") == "file"
+    assert sum("c++-header" in words for words in asked) == 1
+
+
+@pytest.mark.skipif("clang" in _version(_command()[0]), reason="GCC's way")
 def test_only_quick_compilations_keep_one(kept):
     compile_emulated(KERNEL, checks=True)
     assert kept() == []

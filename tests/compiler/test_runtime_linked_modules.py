@@ -103,6 +103,8 @@ def test_a_c_program_calls_the_code_of_both_kinds(tmp_path):
 def test_what_launches_kernels_is_still_named_in_the_library(tmp_path):
     made = whet.build({"llvm": shifted("f", 1), "cuda": shifted("k", 2, threads=True)})
     loaded = load_module(made.export_library(tmp_path / "mix.so"))
+    with pytest.raises(ArtifactError, match=r"the module of f holds no code.*\n.*export and"):
+        loaded.export_library(tmp_path / "again.tar")
     assert loaded.functions == made.functions == ["f", "k"]
     adds(loaded["f"], 1)
     assert loaded["k"].signature == made["k"].signature

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -42,8 +43,13 @@ def leave() -> None:
 
 
 def hang() -> None:
-    """An endless native loop that holds the GIL: no signal handler of Python can run."""
+    """An endless native loop that holds the GIL: no signal handler of Python can run.
+
+    A file in the folder that ``WHET_TEST_HANGING`` names says that this process has come here.
+    """
     print("entering the loop", file=sys.stderr)
+    if folder := os.environ.get("WHET_TEST_HANGING"):
+        Path(folder, str(os.getpid())).touch()
     _endless_loop()()
 
 

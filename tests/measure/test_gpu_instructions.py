@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import whet
+from whet import te
 from whet.compiler import driver
 from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda import nvrtc
@@ -62,6 +63,24 @@ def test_written_out_loops_decide_choices():
     assert shares == pytest.approx({"t": 2 / 3, "k": 2 / 3})
     total, found = counted(value)  # nothing is decided: both are computed, and one is taken
     assert (total[FMA32], total[OTHER]) == (1, 2) and len(found.apart) == 2
+
+
+def test_choices_by_data_are_not_decided():
+    """A rectifier of values that a written-out loop has kept in registers."""
+    X = te.placeholder((64,), name="X")
+    B = te.compute((64,), lambda i: X[i] * 3.0, name="B")
+    C = te.compute((64,), lambda i: te.if_then_else(B[i] > 0.0, B[i], B[i] * 0.1), name="C")
+    s = te.create_schedule(C.op)
+    thread, u = s[C].split(C.op.axis[0], factor=4)
+    s[C].bind(thread, te.thread_axis("threadIdx.x"))
+    s[B].set_scope("local")
+    s[B].compute_at(s[C], thread)
+    s[C].unroll(u)
+    target = whet.target.Target("cuda -arch=sm_90")
+    made = run_build_passes(driver.lower(s, [X, C]), target).functions.values()
+    (kernel,) = (f for f in made if f.attrs.get("calling_conv") == "kernel_launch")
+    work = work_of(kernel, spec_of("sm_90"))
+    assert work.fma32 == 32 * 4 * 2 and work.instructions > 3 * 4  # both are computed
 
 
 def test_divisions_by_powers_of_two_are_products():

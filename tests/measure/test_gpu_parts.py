@@ -197,8 +197,9 @@ def test_inputs_are_those_of_a_processor():
 
     signature = artifact().signatures[0]
     device = Device("cuda-emulator")
-    there = DeviceArguments(device, context_of(device), signature, seed=5)
-    here = Arguments(dict(enumerate(signature.params)), 5).at(range(3))
+    params = dict(enumerate(signature.params))
+    there = DeviceArguments(device, context_of(device), params, seed=5)
+    here = Arguments(params, 5).at(range(3))
     for buffer, array in zip(there.buffers[:2], here):
         np.testing.assert_array_equal(buffer.read(), array)
     assert there.stray_writes() == []
@@ -206,3 +207,30 @@ def test_inputs_are_those_of_a_processor():
     there.buffers[0].poison()
     assert there.stray_writes() == ["its input A"]
     np.testing.assert_array_equal(there.buffers[0].read(), here[0])  # as it was
+
+
+def test_weights_are_packed_once_and_are_inputs_then():
+    from whet import te
+    from whet.compiler import driver
+    from whet.compiler.target import Target
+    from whet.measure import MeasureOptions
+    from whet.measure.gpu.runner import DeviceKernel, measure
+
+    X, W = te.placeholder((5, 3), name="X"), te.placeholder((3, 5), name="W")
+    P = te.compute((5, 3), lambda i, j: W[j, i] * 2.0, name="P")
+    Y = te.compute((5, 3), lambda i, j: X[i, j] + P[i, j], name="Y")
+    s = te.create_schedule(Y.op)
+    s[P].compute_ahead()
+    for t in (P, Y):
+        s[t].bind(s[t].fuse(*s[t].op.axis), te.thread_axis("threadIdx.x"))
+    with Target("cuda -arch=sm_80") as target:
+        artifact = driver.compile_module(driver.lower(s, [X, W, Y]), target)
+    kernel = DeviceKernel.load(artifact, "cuda-emulator")
+    call = kernel.on(kernel.arguments(seed=5))
+    (w,), (x, p, _) = call.arguments.at([1]), call.values
+    assert (x.shape, w.shape) == ((5, 3), (3, 5))
+    np.testing.assert_array_equal(p.numpy(), w.numpy().T * 2)
+    assert call.stray_writes() == []
+    p.copyfrom(np.zeros((5, 3), "float32"))
+    assert call.stray_writes() == ["its input P"]
+    assert measure(kernel, MeasureOptions()).status == "ok"

@@ -130,6 +130,7 @@ def test_faults_cost_one_trial_and_a_worker(standin):
     facts = good.environment
     assert facts["cost"] == "measured" and facts["checked"] and facts["flushed"] is False
     assert facts["gpu"]["name"] and facts["gpu"]["cuda"]
+    assert facts["gpu"]["bus"].startswith("0000:02:")  # the second GPU of the machine
     assert far.status == "run_error" and "illegal" in far.error.lower()
     assert far.environment["pid"] == facts["pid"]
     # The poisoned process is gone; the next candidate has another one, which knows the reference.

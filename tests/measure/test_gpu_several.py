@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
@@ -16,11 +18,13 @@ from whet.cli import main
 from whet.compiler.errors import ArgumentError, DeviceLostError, MeasureError, TargetError
 from whet.compiler.runtime.gpu.driver import use_driver
 from whet.compiler.runtime.gpu.properties import DeviceProperties
-from whet.measure import LocalPool, MeasureOptions, MeasureResult, RayPool
+from whet.measure import LocalPool, MeasureInput, MeasureOptions, MeasureResult, RayPool
+from whet.measure.builder import Built
 from whet.measure.engine import StagedPool
 from whet.measure.gpu import stage
 from whet.measure.gpu.identity import measured_devices
 from whet.measure.machine import builder_cores, measuring_core
+from whet.measure.runner import RunReport
 
 FAKES = {
     "build_function": "gpu_fakes:fake_build",
@@ -88,6 +92,46 @@ def test_candidates_go_to_whoever_is_free_and_a_lost_device_costs_one_trial(mort
             pool.remeasure([candidate("good", 1)], 2)
 
 
+class Stage:
+    """Builds, and measures on a device that may be lost."""
+
+    def __init__(self, lost: bool = False) -> None:
+        self.lost = lost
+
+    def start(self) -> str:
+        return "here"
+
+    def overlaps_builds(self) -> bool:
+        return False
+
+    def build(self, inp: MeasureInput) -> Built:
+        return Built("ok")
+
+    def run(self, built: Built, *given: object) -> RunReport:
+        if self.lost:
+            raise DeviceLostError("measurement on cuda:0", "it is gone")
+        time.sleep(0.05)  # the other one takes a candidate, too
+        return RunReport("ok", (1e-3,))
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_no_candidate_is_lost_where_warnings_are_errors(monkeypatch):
+    monkeypatch.setattr("whet.measure.engine.TRIES", 1)
+    pool = StagedPool([Stage()], [Stage(lost=True), Stage()], PATIENT)
+    with pool, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for k in range(4):
+            pool.submit(candidate("good", k))
+        found: list[MeasureResult] = []
+        until = time.monotonic() + 10
+        while len(found) < 4 and time.monotonic() < until:
+            found += [result for _, result in pool.collect(1)]
+    assert [r.status for r in found] == ["ok"] * 4
+
+
 @needs_pycuda
 def test_a_device_that_is_not_there_is_no_pools(mortal):
     with pytest.raises(MeasureError, match=r"(?s)measurement on cuda:2.*may use 2 GPUs"):
@@ -100,6 +144,17 @@ def test_measurers_have_cores_of_their_own(monkeypatch):
     assert [measuring_core(k) for k in range(5)] == [7, 5, 3, 1, 7]
     assert builder_cores() == [1, 3, 5] and builder_cores(2) == [1, 3]
     assert builder_cores(4) == [1, 3, 5, 7]  # none is left: they share
+
+
+def test_an_actor_with_one_gpu_of_several_has_a_core_of_its_own(monkeypatch):
+    """Ray shows it that GPU alone; the core is another one than those of the others' actors."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {1, 3, 5, 7})
+    cores = {}
+    for visible in ("0", "2", "0,1,2", "GPU-0123", ""):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        (worker,) = stage.DeviceStage(PATIENT, whet.cuda(0))._workers
+        cores[visible] = worker._cpus
+    assert cores == {"0": [7], "2": [3], "0,1,2": [7], "GPU-0123": [7], "": [7]}
 
 
 # --- what tune() is told
@@ -171,6 +226,7 @@ WRONG = {
     "absent": ("cuda:0,cuda:3", None, TargetError, "using cuda\\(3\\)"),
     "none": ([], None, ArgumentError, "it names no device.*'cuda:0', 'cuda:1'"),
     "ray": (BOTH, "ray", ArgumentError, "have no numbers here.*leave device out"),
+    "second": ("cuda:1", "ray", ArgumentError, "'cuda:1'.*have no numbers here.*leave device out"),
 }
 
 
@@ -190,8 +246,9 @@ def test_gpus_measure_nothing_for_processors(gpus):
 def test_one_device_of_a_pool_is_one(gpus):
     assert measured_devices("cuda:1") == (whet.cuda(1),)
     assert measured_devices("some-lock") == (whet.cpu(0),)
-    with pytest.raises(MeasureError, match="have no numbers here"):
-        RayPool(workers=1, device=BOTH)
+    for device in (BOTH, "cuda:1"):
+        with pytest.raises(MeasureError, match="have no numbers here"):
+            RayPool(workers=1, device=device)
 
 
 def test_the_command_line_takes_several(capsys):

@@ -13,6 +13,7 @@ from cpu_gemm_checks import after
 from named_cases import CASES
 
 import whet
+from whet.bench.arguments import taken_by
 from whet.compiler.codegen.cuda import nvrtc
 from whet.compiler.emulator import emulator_options
 from whet.search_spaces.cpu.arguments import each
@@ -73,6 +74,11 @@ def convolution(name: str, args: tuple, epilogue: tuple = (), dtype: str = "floa
     return Case(name, (*args[:head], strides, padding, dilation, rest, dtype, epilogue), reference)
 
 
+def packed(case: Case) -> Case:
+    """A case whose weights are packed ahead; its last argument but that is the epilogue."""
+    return Case(case.name, (*case.args, True), case.reference)
+
+
 def named(which: str, dtype: str = "", args: tuple = ()) -> Case:
     """A named template of ``named_cases``; another type's name behind its arguments."""
     known = CASES[which]
@@ -123,13 +129,13 @@ def check(case: Case, config: Config, device: str = "cuda-emulator", full: bool 
     shape, dtype = tuple(int(d) for d in tensors[-1].shape), tensors[-1].dtype
     out = np.full(shape, 77, dtype)
     if device == "cpu":
-        f(*given, out)
+        f(*taken_by(f, (*given, out)))
     else:
         compiles(f.get_source("cuda"), full)
         where = whet.device(device)
         held = [whet.nd.array(x, where) for x in (*given, out)]
         with emulator_options(checks=True, order="backwards"):
-            f(*held)
+            f(*taken_by(f, held))
         out = held[-1].numpy()
     exact = (x if x.dtype.kind == "i" else x.astype(np.float64) for x in given)
     right = np.asarray(case.reference(*exact))

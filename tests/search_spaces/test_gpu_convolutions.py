@@ -24,6 +24,10 @@ _DEPTHWISE = {
     "odd": ((1, 5, 9, 10, 5, 3, 2, (0, 1, 2, 1)), (), "float32"),
     "multiplier": ((1, 3, 9, 10, 3, 3, 1, 2, 2, 2), (), "float32"),
     "halves": ((1, 8, 9, 10, 3, 3, 1, 1), (), "float16"),
+    "7x7": ((1, 4, 9, 8, 7, 7, 1, 3), (), "float32"),
+    "11x11": ((1, 4, 13, 12, 11, 11, (1, 2), 5), (), "float32"),
+    "large": ((1, 4, 41, 38, 37, 37, 2, 1), (), "float32"),
+    "far apart": ((1, 4, 26, 25, 3, 3, 1, 1, 12), (), "float32"),
 }
 CASES = {
     f"{layout} {which}": convolution(f"conv2d_{layout}", args, epilogue, dtype)
@@ -85,6 +89,13 @@ def test_a_first_layer_reads_each_column_of_pixels_once():
     assert r.rows_read(shape) == (r.own_rows - 1) * 2 + 7
     assert r.columns_read(shape) == (2, r.x + 3)  # even and odd columns apart
     _rectangle(16, 3, 224, 224, 64, 3, 3, 1, 1)
+
+
+def test_a_window_too_large_for_shared_memory_leaves_the_other_algorithm():
+    case = convolution("conv2d_nchw", (1, 1, 65, 65, 2, 64, 64))
+    configs = configs_of(case, 5)
+    assert {config["algorithm"].val for config in configs} == {"implicit"}
+    check(case, configs[0], "cpu")
 
 
 def test_what_cannot_be():

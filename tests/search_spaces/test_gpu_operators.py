@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 from gpu_checks import TARGET, compiles
-from operators import OPERATORS
+from gpu_operator_cases import OPERATORS
 
 import whet
 from whet import te

@@ -140,6 +140,29 @@ def test_halves_in_a_graph_are_summed_up_in_float32():
     emulated(task, task.config_space.default, given, np.full((32, 32), 2560.0), near=0)
 
 
+def test_a_sum_of_halves_may_begin_behind_the_first():
+    A, k = te.placeholder((6, 12), "float16", name="A"), te.reduce_axis((2, 10), name="k")
+    out = te.compute((6,), lambda i: te.sum(A[i, k], axis=k), name="S")
+    task = whet.create_task(outputs=[out], args=[A, out], target=TARGET)
+    given = np.arange(72, dtype="float16").reshape(6, 12)
+    wanted = given[:, 2:10].astype("f8").sum(1)
+    emulated(task, task.config_space.default, [given], wanted, near=0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_reducer_that_adds_more_than_two_values_is_no_sum(dtype):
+    """1 + x + y + x * y = (1 + x) * (1 + y): associative, and an addition on the outside."""
+    either = te.comm_reducer(lambda x, y: x + y + x * y, lambda t: te.const(0, t), name="either")
+    A, B = te.placeholder((8, 6), dtype, name="A"), te.placeholder((6, 8), dtype, name="B")
+    k = te.reduce_axis((0, 6), name="k")
+    out = te.compute((8, 8), lambda i, j: either(A[i, k] * B[k, j], axis=k), name="C")
+    task = whet.create_task(outputs=[out], args=[A, B, out], target=TARGET)
+    rng = np.random.default_rng(2)
+    a, b = (rng.choice([-1, 0, 1], n).astype(dtype) for n in ((8, 6), (6, 8)))
+    wanted = np.prod(1.0 + a[:, :, None].astype("f8") * b, axis=1) - 1
+    emulated(task, task.config_space.default, [a, b], wanted, near=0)
+
+
 def test_vectors_are_read_along_what_lies_side_by_side():
     inputs, out = _of(
         (64, 128), (64, 128), (64, 64), lambda A, B, i, j, k: A[i, k] * B[j, k], k=128

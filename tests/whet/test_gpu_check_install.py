@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+import zipfile
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
@@ -136,6 +137,23 @@ def test_a_wheel_of_pip_runs_as_it_is(install, tmp_path, monkeypatch):
         (tmp_path / f"pip-{version}-py3-none-any.whl").write_text("")
     words = install._pip(asked(tmp_path, wheels=tmp_path))
     assert words[1] == f"{tmp_path}/pip-25.1-py3-none-any.whl/pip"
+
+
+def test_requirements_are_read_without_an_installed_pip(install, tmp_path, monkeypatch):
+    """By the wheel's own reader of them: a Python of `uv` has none that is installed."""
+    bare, wheel = tmp_path / "python", tmp_path / "pip-25.1-py3-none-any.whl"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without its packages
+    bare.chmod(0o755)
+    reader = Path(importlib.util.find_spec("packaging").origin).parent
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("pip/__init__.py", "")
+        file.writestr("pip/_vendor/__init__.py", "")
+        for one in reader.rglob("*.py"):
+            file.write(one, Path("pip/_vendor/packaging", one.relative_to(reader)))
+    monkeypatch.setattr(install, "python", lambda options: bare)
+    monkeypatch.setattr(install, "_pip", lambda options: [str(bare), f"{wheel}/pip"])
+    wanted = ["no-such-thing>=1", "no-such-os; os_name == 'x'"]
+    assert install.lacking(asked(tmp_path), wanted)[0] == wanted[:1]
 
 
 # --- packages

@@ -281,6 +281,10 @@ def test_a_search_of_all_works_comes_before_the_figures(run, monkeypatch, tmp_pa
     assert list(kept["rows"]["matmul"]) == ["1024x1024x1024", "1000x1000x1000"]
     assert kept["machine"]["device"] == {"name": "A GPU"}
     assert any("every candidate failed" in line for line in kept["lines"])
+    ends = [line for line in kept["lines"] if line.startswith("FAILED")]
+    assert ends == ["FAILED      search: all works"] and kept["failed"] == ["search: all works"]
+    with pytest.raises(SystemExit):
+        run.parsed(["--tuning", "2", "--trials", "0"])
     assert run.how_of(run.parsed(["--trials", "0", "--log", log])).log == ""
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import MeasureError
 
@@ -49,14 +49,23 @@ class Arrays:
 
     def call_of(self, kernel: Module) -> Callable[[], object]:
         """A call of a kernel with these arrays; its weights are packed here and now."""
-        ahead = kernel.get_function(kernel.entry_name).signature.ahead
-        if ahead is None:
-            values = self.values
-            return lambda: kernel(*values)
-        made = kernel.pack_weights(*(self.values[k] for k in ahead.weights))
-        packed = dict(zip(ahead.packed, made if isinstance(made, tuple) else (made,)))
-        taken = tuple(packed.get(k, self.values[place]) for k, place in enumerate(ahead.places))
-        return lambda: kernel(*taken)
+        values = taken_by(kernel, self.values)
+        return lambda: kernel(*values)
+
+
+def taken_by(kernel: Module, values: Sequence[Any]) -> tuple[Any, ...]:
+    """What a kernel is called with: of these arrays its weights are packed, here and now.
+
+    Args:
+        kernel: of a task.
+        values: in the order of the template's tensors, where the kernel runs.
+    """
+    ahead = kernel.get_function(kernel.entry_name).signature.ahead
+    if ahead is None:
+        return tuple(values)
+    made = kernel.pack_weights(*(values[k] for k in ahead.weights))
+    packed = dict(zip(ahead.packed, made if isinstance(made, tuple) else (made,)))
+    return tuple(packed.get(k, values[place]) for k, place in enumerate(ahead.places))
 
 
 def by_name(task: Task) -> SimpleNamespace:

@@ -1,4 +1,4 @@
-"""`whet show`: the best program of a log as loops, LLVM IR, assembly, CUDA C or PTX."""
+"""`whet show`: the best program of a log as loops, LLVM IR, assembly, CUDA C, PTX or SASS."""
 
 from __future__ import annotations
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from whet.compiler.errors import ArgumentError
+from whet.compiler.errors import ArgumentError, OutOfMemoryError
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.gpu.driver import Context, context_of
 from whet.compiler.runtime.gpu.streams import current_handle, current_stream
+from whet.compiler.runtime.gpu.workspace import workspace_of
 from whet.compiler.runtime.ndarray import NDArray
 
 ALIGNMENT = 16  # bytes that vector loads of kernels may take at once
@@ -34,7 +35,10 @@ class Memory:
 
     def __init__(self, context: Context, nbytes: int) -> None:
         self._context = context
-        self.address = context.alloc(nbytes)
+        try:
+            self.address = context.alloc(nbytes)
+        except OutOfMemoryError:
+            self.address = workspace_of(context).alloc(nbytes)
 
     def __del__(self) -> None:
         if hasattr(self, "address"):

@@ -190,7 +190,7 @@ class Context(Protocol):
 
         Args:
             handle: its ``CUstream`` as a number, above 1.
-            owner: is kept alive.
+            owner: the object that it came as, for an error; who puts work there keeps it alive.
 
         Raises:
             ArgumentError: the device shares nothing with others.

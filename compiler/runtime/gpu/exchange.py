@@ -155,7 +155,7 @@ def _from_capsule(capsule: Any) -> DeviceArray:
     shape = [tensor.shape[d] for d in range(rank)]
     device = Device("cuda", tensor.device_id)
     context = context_of(device)
-    _check_strides("sharing memory by DLPack", shape, strides)
+    _check_strides("sharing memory by DLPack", shape, strides, kind.bytes)
     described = describe(shape, numpy_dtype(name), strides, taken.read_only)
     taken.keep()
     owner = _Owner()
@@ -163,9 +163,12 @@ def _from_capsule(capsule: Any) -> DeviceArray:
     return DeviceArray(device, context, (tensor.data or 0) + tensor.byte_offset, described, owner)
 
 
-def _check_strides(asked: str, shape: Sequence[int], strides: Sequence[int] | None) -> None:
-    """Refuse elements that lie before the first one: an array's memory begins with that."""
-    if strides is not None and any(n > 1 and step < 0 for n, step in zip(shape, strides)):
+def _check_strides(
+    asked: str, shape: Sequence[int], strides: Sequence[int] | None, itemsize: int
+) -> None:
+    """Refuse elements that lie before the first one, where an array begins, or astride others."""
+    steps = [] if strides is None else [step for n, step in zip(shape, strides) if n > 1]
+    if any(step < 0 or step % itemsize for step in steps):
         raise ArgumentError(asked, f"it has strides of {tuple(strides)} bytes", "copy it")
 
 
@@ -183,6 +186,6 @@ def _from_interface(source: Any, device: Device | None) -> DeviceArray:
     theirs, mine = told.get("stream"), current_handle(context)
     if theirs not in (None, mine):
         context.order(theirs, mine)
-    _check_strides(asked, told["shape"], told.get("strides"))
+    _check_strides(asked, told["shape"], told.get("strides"), dtype.itemsize)
     described = describe(told["shape"], dtype, told.get("strides"), read_only)
     return DeviceArray(device, context, address, described, source)

@@ -77,9 +77,7 @@ class PycudaContext:
         self._pop = drv.Context.pop
         self._allocations: dict[int, Any] = {}
         self._peers: set[int] = set()
-        self._followers: dict[int, Any] = {}  # pycuda's streams, by the handles of others'
-        self._borrowed: weakref.WeakValueDictionary[int, BorrowedStream]
-        self._borrowed = weakref.WeakValueDictionary()
+        self._borrowed: dict[int, BorrowedStream] = {}
         self._event = 0
         self._ordering = threading.Lock()
         self.usable = True
@@ -281,14 +279,12 @@ class PycudaContext:
         """Somebody else's stream of this device."""
         found = self._borrowed.get(handle)  # the same one: idle memory is kept for it
         if found is not None:
-            found.owner = owner
             return found
-        held = self._followers.get(handle)
-        if held is None:
-            with Reporting(self, "making a stream on"):
-                held = self._followers[handle] = self.drv.Stream(_NON_BLOCKING)
-        made = self._borrowed[handle] = BorrowedStream(self, held, handle, owner)
-        return made
+        with Reporting(self, "making a stream on"), self._ordering:
+            if handle not in self._borrowed:
+                made = BorrowedStream(self, self.drv.Stream(_NON_BLOCKING), handle)
+                self._borrowed[handle] = made
+            return self._borrowed[handle]
 
     def order(self, earlier: int, later: int, source: Context | None = None) -> None:
         """Let what comes into a stream later start after what another stream has now."""
@@ -297,10 +293,9 @@ class PycudaContext:
                 self.order_here(earlier, later)
             return
         assert isinstance(source, PycudaContext)
-        with source._ordering:
-            with Reporting(source, "recording an event on"):
-                event = source._event or source._new_event()
-                self.library.record(event, earlier)
+        with Reporting(source, "recording an event on"), source._ordering:
+            event = source._event or source._new_event()
+            self.library.record(event, earlier)
             with Reporting(self, "waiting for an event on"):
                 self.library.wait(later, event)
 

@@ -177,17 +177,15 @@ class BorrowedStream:
         context: of the device.
         held: pycuda's stream.
         handle: theirs, a ``CUstream`` as a number.
-        owner: is kept alive.
     """
 
-    __slots__ = ("__weakref__", "_own", "context", "handle", "held", "owner")
+    __slots__ = ("_own", "context", "handle", "held")
     is_borrowed = True
 
-    def __init__(self, context: PycudaContext, held: Any, handle: int, owner: object) -> None:
+    def __init__(self, context: PycudaContext, held: Any, handle: int) -> None:
         self.context = context
         self.held = held
         self.handle = handle
-        self.owner = owner
         self._own = int(held.handle)
 
     def follow(self) -> None:

@@ -12,10 +12,11 @@ DEFAULT = 1
 
 
 class _Current(threading.local):
-    """Of one thread: context -> its stream, where that is not the default one."""
+    """Of one thread: context -> its stream, where that is not the default one, and whose it is."""
 
     def __init__(self) -> None:
         self.streams: dict[Context, Stream] = {}
+        self.owners: dict[Context, object] = {}
 
 
 _current = _Current()
@@ -26,12 +27,19 @@ def current_stream(context: Context) -> Stream | None:
     return _current.streams.get(context)
 
 
-def set_stream(context: Context, stream: Stream | None) -> None:
-    """Let this thread's later work go to a stream of a context; None: to the default one."""
+def set_stream(context: Context, stream: Stream | None, owner: object = None) -> None:
+    """Let this thread's later work go to a stream of a context; None: to the default one.
+
+    Args:
+        context: whose it is.
+        stream: ours, or a borrowed one.
+        owner: somebody else's object, kept alive as long as the stream is the current one.
+    """
     if stream is None:
         _current.streams.pop(context, None)
     else:
         _current.streams[context] = stream
+    _current.owners[context] = owner
 
 
 def current_handle(context: Context) -> int:

@@ -47,6 +47,14 @@ class Workspace:
                 address = blocks.pop()
                 self._context.discard(address, nbytes)
                 return address
+        return self.alloc(nbytes)
+
+    def alloc(self, nbytes: int) -> int:
+        """The address of new memory, for which idle blocks make room.
+
+        Raises:
+            OutOfMemoryError: the device has not so much memory left, nothing of it idle.
+        """
         try:
             return self._context.alloc(nbytes)
         except OutOfMemoryError:
@@ -61,6 +69,15 @@ class Workspace:
             self._bytes += nbytes
         if self._bytes > self._most:
             self.shrink(self._most)
+
+    def forget(self, stream: Stream) -> None:
+        """Free the idle blocks of a stream that nobody uses any more."""
+        with self._lock:
+            gone = [key for key in self._idle if key[1] is stream]
+            blocks = [(address, key[0]) for key in gone for address in self._idle.pop(key)]
+            self._bytes -= sum(nbytes for _, nbytes in blocks)
+        for address, _ in blocks:
+            self._context.free(address)
 
     def shrink(self, most: int) -> None:
         """Free idle blocks, the longest unused first, until so many bytes are left."""

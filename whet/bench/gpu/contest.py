@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from whet.autotune.extras import install_extra
-from whet.bench.arguments import Arrays, arrays_of, check_work
+from whet.bench.arguments import Arrays, arrays_of, check_work, taken_by
 from whet.bench.comparison import Comparison
 from whet.bench.gpu.clock import Clock
 from whet.bench.gpu.limits import CopyProbe, PeakProbe
@@ -141,7 +141,7 @@ def _checked(
         for value, array, computed in zip(arrays.values, there, arrays.computed):
             if computed:
                 array.copyfrom(value)  # what no kernel would write
-        calls[name] = _call(kernel, there)
+        calls[name] = _call(kernel, taken_by(kernel, there))
         calls[name]()
         device.sync()
         outputs = [a.numpy() for a, computed in zip(there, arrays.computed) if computed]
@@ -153,5 +153,5 @@ def _checked(
     return calls, errors
 
 
-def _call(kernel: Module, there: tuple[NDArray, ...]) -> Callable[[], Any]:
-    return lambda: kernel(*there)
+def _call(kernel: Module, taken: tuple[Any, ...]) -> Callable[[], Any]:
+    return lambda: kernel(*taken)
