@@ -125,8 +125,9 @@ def _call_of(goals: Sequence[Goal], now: float) -> tuple[str, float]:
 def _until(run: RunRecord) -> float | None:
     """Up to when runs of other tasks counted for a run; None: it learnt from none."""
     then = _search(run).get("transfer")
-    is_time = isinstance(then, int | float) and not isinstance(then, bool)
-    return float(then) if is_time else None
+    if isinstance(then, int | float) and not isinstance(then, bool):
+        return float(then)
+    return None
 
 
 def _search(run: RunRecord) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from whet.measure.gpu.names import CPU, CUDA, NO_GPU, parsed
+from whet.compiler.errors import ArgumentError
+from whet.measure.gpu.names import CPU, CUDA, EVERY_GPU, NO_GPU, parsed
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.device import Device as RuntimeDevice
@@ -102,7 +103,14 @@ def device_of(
 
     Raises:
         TargetError: a GPU was named that this machine does not have.
+        ArgumentError: several devices were named.
     """
+    if _names_several(device):
+        raise ArgumentError(
+            f"records of device={device!r}",
+            "these are several devices, and a record is of one",
+            "GPUs of one kind are one device for the log: name one of them, 'cuda:0'",
+        )
     if isinstance(device, dict) or (isinstance(device, str) and not names_device(device)):
         return device
     data = target_json(target)
@@ -115,6 +123,15 @@ def device_of(
         return this_device()
     named = named or identity.first_gpu()
     return NO_GPU if named is None else identity.describe(named, data)
+
+
+def _names_several(device: Any) -> bool:
+    """Whether these are devices as a search on several GPUs takes them."""
+    if not isinstance(device, str):
+        return isinstance(device, list | tuple)
+    words = device.split(",")
+    each = all(parsed(word.strip()) is not None for word in words)
+    return device == EVERY_GPU or (len(words) > 1 and each)
 
 
 def names_device(device: Device | RuntimeDevice) -> bool:

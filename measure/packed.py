@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from whet.compiler.codegen.llvm.abi import numpy_dtype
 from whet.compiler.signature import Ahead, BufferParam, KernelSignature
 from whet.measure.buffers import Arguments, GuardedBuffer, fixed_shape

@@ -150,11 +150,6 @@ class Template:
             raise SpaceError(asked, "; ".join(view.errors), "the template says so by raise_error")
         return result
 
-    @property
-    def for_all_kinds(self) -> bool:
-        """Whether one function serves all targets: it asks for rules, which the target has."""
-        return bool(getattr(self.func, "for_all_kinds", False))
-
     def ref(self) -> TemplateRef:
         """How another process finds this template."""
         from whet.search_spaces.ref import ref_of

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +54,7 @@ def ended(
         try:
             process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-                env=environment, text=True, errors="replace",
+                env=environment, text=True, errors="replace", start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise Failed(f"{words[0]} cannot be started: {error}") from None
@@ -91,14 +93,14 @@ def _read(pipe: IO[str], lines: list[str], show: Callable[[str], object]) -> Non
 
 
 def _waited(process: subprocess.Popen[str], seconds: float | None) -> int | None:
-    """The exit code; None where the process was killed."""
+    """The exit code; None where the process was killed, with what it has started."""
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
         return None
     finally:
         if process.poll() is None:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             try:
                 process.wait(KILLED)
             except subprocess.TimeoutExpired:

@@ -175,7 +175,10 @@ def measure(results: Results, asked: argparse.Namespace, facts: dict[str, Any]) 
 
     def keep() -> None:
         for path in paths:
-            harness.keep(path, results.lines, results.to_json(), facts)
+            try:
+                harness.keep(path, results.lines, results.to_json(), facts)
+            except OSError as error:
+                print(f"{path} cannot be written: {error}", flush=True)
 
     if asked.tuning and asked.trials:
         try:

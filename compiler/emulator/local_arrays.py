@@ -21,6 +21,7 @@ ARRAY = re.compile(
 )
 # Another one of the same declaration, where the one before ends.
 MORE = re.compile(r"\s*(?:=\s*\{[^{};]*\}\s*)?,\s*(?P<name>\w+)\s*(?:\[[^\[\];{}]*\]\s*)+")
+_REFERENCE = re.compile(r"&\s*\w+\s*[={]$")  # ``float &r =``
 _NO_FUNCTION = re.compile(
     r"(?:\b(?:struct|class|union|enum)\b[^;{}()]*|\bnamespace\b[\s\w:]*|\"C\"\s*|=\s*)$"
 )
@@ -88,6 +89,7 @@ def _only_subscripted(text: str, m: re.Match[str]) -> bool:
     for use in re.finditer(rf"\b{re.escape(m['name'])}\b", block):
         before, after = block[: use.start()].rstrip(), block[use.end() :].lstrip()
         taken = before.endswith("&") and not before.endswith("&&")
+        taken = taken or _REFERENCE.search(before) is not None
         if taken or before.endswith((".", "->")) or not after.startswith("["):
             return False
         behind = after[_end_of_subscript(after) :].lstrip()

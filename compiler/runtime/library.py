@@ -14,6 +14,7 @@ import platform
 import shutil
 import tarfile
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -213,10 +214,17 @@ def _parsed(asked: str, text: bytes) -> dict[str, Any]:
 
 def _module(asked: str, data: dict[str, Any], code: LibraryCode | None) -> Module:
     """One of a library's modules, with those that it imports."""
-    artifact = _artifact(data)
-    imports = [_module(asked, part, code) for part in data["imports"]]
+    try:
+        artifact, linked, parts = _artifact(data), data["linked"], list(data["imports"])
+        others = [KernelSignature.from_json(other) for other in data["others"]]
+        if linked and code is None:
+            raise ValueError("it has code of a CPU, and holds none")
+    except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as error:
+        why = f"what it tells of itself is damaged: {type(error).__name__}: {error}"
+        raise ArtifactError(asked, why, "export it again") from None
+    imports = [_module(asked, part, code) for part in parts]
     module: Module
-    if data["linked"]:
+    if linked:
         _check_processor(asked, data["target"])
         module = Module(artifact, code)
     elif artifact.plans:
@@ -228,8 +236,7 @@ def _module(asked: str, data: dict[str, Any], code: LibraryCode | None) -> Modul
         module = SourceModule(artifact)
     for part in imports:
         module.import_module(part)
-    for other in data["others"]:
-        signature = KernelSignature.from_json(other)
+    for signature in others:
         module._functions[signature.name] = _function_of_imports(module, signature)
     return module
 

@@ -162,7 +162,7 @@ class EventTimer:
         flush_l2: whether each call finds none of its inputs in the L2 cache.
 
     Attributes:
-        late: whether the host came late for the calls that were timed last.
+        late: whether the host came late for some of the calls that were timed: any may be a cost.
     """
 
     def __init__(self, context: Context, run: Queue, flush_l2: bool) -> None:
@@ -179,12 +179,11 @@ class EventTimer:
 
     def __call__(self, number: int) -> float:
         """Seconds per call of ``number`` calls."""
-        left, total, late = number, 0.0, False
+        left, total = number, 0.0
         while left:
             count = min(left, self._clock.most)
             found = self._clock.timed(self._run, count)
             total += count * statistics.fmean(found.seconds)
-            late |= not found.ahead
+            self.late |= not found.ahead
             left -= count
-        self.late = late
         return total / number

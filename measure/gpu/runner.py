@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import KernelError, MeasureError
 from whet.measure.answers import Expected
-from whet.measure.gpu import nvml
 from whet.measure.buffers import Arguments
+from whet.measure.gpu import nvml
 from whet.measure.gpu.arguments import DeviceArguments
 from whet.measure.gpu.events import EventTimer
 from whet.measure.gpu.identity import describe, named_device

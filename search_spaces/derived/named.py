@@ -41,8 +41,6 @@ class NamedGraph:
         make: from the arguments in canonical form to ``(inputs, outputs)``.
     """
 
-    for_all_kinds = True  # the rules are the target's
-
     def __init__(self, make: Make) -> None:
         functools.update_wrapper(self, make)
         self._graphs: OrderedDict[tuple, ComputeGraph] = OrderedDict()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from whet.compiler import te
@@ -95,12 +96,13 @@ def _default(
     packed: bool,
 ) -> str:
     """The algorithm that takes the least time, roughly."""
-    if shape.co_group < _FEW:
+    direct = cheapest_rectangle(shape, target)[0]
+    if shape.co_group < _FEW and direct < inf:
         return "direct"
 
     def cycles(name: str) -> float:
         if name == "direct":
-            return cheapest_rectangle(shape, target)[0]
+            return direct
         product = products[name]
         tiles = product.tiles(implicit_tiles(shape))
         found, _, _ = cheapest(product, target, tiles, product.parts)

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
+from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.cpu.conv_shape import ConvShape
+from whet.search_spaces.gpu.conv_implicit import implicit_tiles
 from whet.search_spaces.gpu.device import processors, shared_bytes
 from whet.search_spaces.gpu.lanes import summed_in
 from whet.search_spaces.gpu.product import covered
-from whet.search_spaces.gpu.product_plan import WARP, busy, held
+from whet.search_spaces.gpu.product_plan import TILES, WARP, busy, held
 
 # pixels of a block along a row, its groups of channels, rows and channels of a thread
 _TILES = (
@@ -118,10 +120,22 @@ def define_direct(cfg: Any, define: Any, shape: ConvShape, target: Target) -> Re
     Args:
         cfg: what the template talks to.
         define: what the knobs are defined through.
+
+    Raises:
+        ArgumentError: a window too large for a block's shared memory, where there is no other way.
     """
     tiles, channels = _choices(shape)
     fits = _Fits(min(shared_bytes(target), _SHARED), shape)
-    _, best = cheapest_rectangle(shape, target)
+    cycles, best = cheapest_rectangle(shape, target)
+    if cycles == inf and not implicit_tiles(shape):
+        along = min(t[1 if shape.channels_last else 0] for t in TILES)
+        raise ArgumentError(
+            shape.asked,
+            f"a block would need {best.shared_bytes(shape)} bytes of shared memory for such a "
+            f"window, and may have {fits.bytes}; {shape.co_group} output channels of a group are "
+            "no product of matrices",
+            f"give each group a multiple of {along} output channels (zero weights for the others)",
+        )
     tile = (best.x, best.groups, best.own_rows, best.own_channels)
     define.define_knob("rectangle", tiles, default=tile)
     define.define_knob("channels", channels, default=best.channels)

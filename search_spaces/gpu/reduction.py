@@ -128,7 +128,7 @@ def _plan(group: Group, way: Way, steps: int, cfg: DefineKnobs, target: Target) 
         choose("parts", parts, wanted)
         own = -(-steps // wanted)
         threads = [t for t in _THREADS if t == _THREADS[0] or t < 2 * own // most]
-        best = min(threads, key=lambda t: (t * _OWN < own, t))
+        best = next((t for t in threads if t * _OWN >= own), threads[-1])
         choose("threads", threads, best)
         each = [r for r in _ROWS if node.points % r == 0]
         choose("rows", each, max(r for r in each if r == 1 or r * best <= 128))

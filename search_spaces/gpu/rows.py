@@ -9,6 +9,7 @@ A row belongs to a block, or to a warp of one; each thread keeps its part of it 
         total = sum of E[..]
         bind t, for u, v:  Y[row, ..] = E[..] / total
 
+Of a row too long for registers, R and E are read and computed anew where they are needed.
 Where a row does not lie side by side (a softmax over columns), it belongs to one thread.
 """
 
@@ -115,12 +116,15 @@ class _Shares:
     Attributes:
         threads, vector: of a row.
         written: whether the turns are written out.
+        kept: whether a thread's part of a stage fits its registers; else it is computed anew for
+            each stage that reads it.
         scope: of a stage of which each thread has a part: PrivatizeShared makes registers of it.
     """
 
     threads: int
     vector: int
     written: bool
+    kept: bool
     scope: str
 
     def bound(self, stage: Stage, axes: list[IterVar], vectors: bool) -> None:
@@ -177,6 +181,9 @@ def _member(
     stage = s[node.tensor]
     wide = [stage.op.axis[k] for k in _wide(group, node)]
     whole = prod(node.extents[k] for k in _wide(group, node)) > 1
+    if whole and node.role != REDUCTION and not shares.kept:
+        stage.compute_inline()
+        return
     stage.set_scope(shares.scope if whole else "local")
     stage.compute_at(parent, row)
     if node.role == REDUCTION:
@@ -193,8 +200,10 @@ def _knobs(group: Group, length: int, cfg: DefineKnobs) -> tuple[int, _Shares, b
     kinds = [last.dtype, *(n.dtype for n in group.members)]
     vectors = [v for v in (1, 2, 4, 8) if v <= min(lanes_of(kind, length) for kind in kinds)]
     threads = [t for t in _THREADS if t == _THREADS[0] or t < 2 * length // vectors[-1]]
-    wanted = min(threads, key=lambda t: (t * _OWN < length, t))
-    each = [r for r in _ROWS if count % r == 0 and r * threads[0] <= 1024]
+    # a part of more elements is not written out, and has no registers
+    threads = [t for t in threads if length <= 2 * t * _MOST_OWN] or threads[-1:]
+    wanted = next((t for t in threads if t * _OWN >= length), threads[-1])
+    each = [r for r in _ROWS if count % r == 0 and (r == 1 or threads[0] == _THREADS[0])]
     cfg.define_knob(group.knob("vector"), vectors, default=vectors[-1])
     cfg.define_knob(group.knob("threads"), threads, default=wanted)
     cfg.define_knob(
@@ -202,14 +211,15 @@ def _knobs(group: Group, length: int, cfg: DefineKnobs) -> tuple[int, _Shares, b
         each,
         default=max(r for r in each if r == 1 or (wanted == _THREADS[0] and r * wanted <= _BLOCK)),
     )
-    cfg.define_knob(group.knob("keep"), [True, False], default=length <= wanted * _MOST_OWN)
+    cfg.define_knob(group.knob("keep"), [True, False], default=length <= wanted * _OWN)
     cfg.multi_filter(_Holds(group.knob("rows"), group.knob("threads")))
     cfg.multi_filter(_Kept(group.knob("keep"), group.knob("threads"), length))
     vector, own, rows, keep = (
         cfg[group.knob(name)].val for name in ("vector", "threads", "rows", "keep")
     )
     scope = "warp" if rows > 1 else "shared"
-    return rows, _Shares(own, vector, length <= 2 * own * _MOST_OWN, scope), keep
+    written, kept = length <= 2 * own * _MOST_OWN, keep or length <= own * _MOST_OWN
+    return rows, _Shares(own, vector, written, kept, scope), keep
 
 
 @dataclass(frozen=True)

@@ -141,15 +141,15 @@ class TestContract:
         assert len({config.key for config in configs}) == 28
 
 
-@pytest.mark.parametrize("name", ["xgb", "gp", "tpe", "cmaes"])
+@pytest.mark.parametrize("name", ["xgb", "gp"])
 def test_a_search_with_more_and_fewer_in_flight_is_resumed_as_it_was(name):
     def in_flight(number):
         return 1 + number % 4
 
     space = gemm_space()
-    whole = propose(space, name, 32, gemm_cost, window=in_flight)
-    for stop in (13, 22, 27):
-        assert propose(space, name, 32, gemm_cost, whole[:stop], window=in_flight) == whole
+    whole = propose(space, name, 24, gemm_cost, window=in_flight)
+    for stop in (13, 22):
+        assert propose(space, name, 24, gemm_cost, whole[:stop], window=in_flight) == whole
 
 
 PROPOSED = """

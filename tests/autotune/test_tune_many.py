@@ -93,20 +93,20 @@ def test_a_search_that_is_stopped_goes_on_where_it_was(tasks, tmp_path, sampler,
             return super().collect(timeout)
 
     whole = Recorder(cost_of)
-    expected = tuned(tasks, whole, tmp_path / "a.db", 80, sampler=sampler)
+    expected = tuned(tasks, whole, tmp_path / "a.db", 60, sampler=sampler)
     first, rest = Interrupted(cost_of), Recorder(cost_of)
     with pytest.raises(KeyboardInterrupt):
-        tuned(tasks, first, tmp_path / "b.db", 80, sampler=sampler)
+        tuned(tasks, first, tmp_path / "b.db", 60, sampler=sampler)
     said = capsys.readouterr().err
     assert said.count("interrupted") == 3 and "test/small(64)" in said
-    found = tuned(tasks, rest, tmp_path / "b.db", 80, sampler=sampler)
+    found = tuned(tasks, rest, tmp_path / "b.db", 60, sampler=sampler)
     for one, other in zip(found, expected):
         assert [t.config for t in one.trials] == [t.config for t in other.trials]
     recorded = len(submitted(first)) - 4  # what was in flight is lost
-    assert recorded + len(rest.submitted) == 80
+    assert recorded + len(rest.submitted) == 60
     # in two calls of different sizes, too
-    tuned(tasks, Recorder(cost_of), tmp_path / "c.db", 58, sampler=sampler)
-    both = tuned(tasks, Recorder(cost_of), tmp_path / "c.db", 80, sampler=sampler)
+    tuned(tasks, Recorder(cost_of), tmp_path / "c.db", 41, sampler=sampler)
+    both = tuned(tasks, Recorder(cost_of), tmp_path / "c.db", 60, sampler=sampler)
     for one, other in zip(both, expected):
         assert [t.config for t in one.trials] == [t.config for t in other.trials]
 

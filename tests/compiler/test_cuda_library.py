@@ -173,6 +173,12 @@ def test_nothing_to_launch_is_exported(tmp_path):
         (b"{", "it holds no kernels of Whet"),
         (b"[]", "it holds no kernels of Whet"),
         (json.dumps({"whet": 999}).encode(), "it is of format 999"),
+        (
+            b'{"whet": 2}',
+            "what it tells of itself is damaged: KeyError: 'target'\n.*export it again",
+        ),
+        (b'{"whet": 2, "target": {}, "cubin": "eA==", "ptx": ""}', "is damaged: error: Error -5"),
+        (b'{"whet": 2, "target": {}, "linked": 1, "imports": [], "others": []}', "and holds none"),
     ],
 )
 def test_archives_that_are_none_of_ours(tmp_path, data, message):

@@ -18,6 +18,7 @@ from whet.cli import main
 from whet.compiler.errors import ArgumentError, DeviceLostError, MeasureError, TargetError
 from whet.compiler.runtime.gpu.driver import use_driver
 from whet.compiler.runtime.gpu.properties import DeviceProperties
+from whet.db.identity import device_of
 from whet.measure import LocalPool, MeasureInput, MeasureOptions, MeasureResult, RayPool
 from whet.measure.builder import Built
 from whet.measure.engine import StagedPool
@@ -236,6 +237,14 @@ def test_what_cannot_be_measured_on_together(gpus, name):
     with pytest.raises(kind) as caught:
         placed(asked, workers)
     assert re.search(text, str(caught.value), re.S), caught.value
+
+
+@pytest.mark.parametrize("several", [["cuda:0", "cuda:1"], BOTH, "cuda:*", (whet.cuda(0),)])
+def test_records_are_of_one_device(gpus, several):
+    with pytest.raises(ArgumentError, match=r"(?s)a record is of one.*name one of them, 'cuda:0'"):
+        device_of("cuda -arch=sm_90", several)
+    assert device_of("cuda -arch=sm_90", "cuda:1") == device_of("cuda -arch=sm_90")
+    assert device_of("cuda -arch=sm_90", "rack 3, slot 1") == "rack 3, slot 1"  # anybody's own name
 
 
 def test_gpus_measure_nothing_for_processors(gpus):

@@ -57,6 +57,24 @@ def test_rows_longer_than_registers_stay_in_memory():
     assert not space.default["keep"].val
 
 
+@pytest.mark.parametrize("length", [40000, 70000])
+def test_of_rows_longer_than_registers_no_part_is_kept_that_does_not_fit(length):
+    case = Case("softmax", ((2, length),), lambda x: softmax(x, 1))
+    (config,) = configs_of(case, 0)
+    assert config["threads"].val == 1024 and not config["keep"].val
+    task = whet.create_task(case.name, args=case.args, target=TARGET)
+    text = whet.build(*task.instantiate(), task.target).get_source("cuda")
+    assert ("WHET_LOCAL(float, T_exp, 40)" in text) == (length == 40000)
+    assert "float, T_exp, " not in text.replace("WHET_LOCAL(float, T_exp, 40)", "")
+    if length == 70000:
+        check(case, config, "cpu")
+
+
+def test_a_long_sum_has_all_threads_of_a_block():
+    config = whet.create_task("sum", args=((3, 60001), 1), target=TARGET).config_space.default
+    assert config["threads"].val == 512
+
+
 def test_a_graph_without_a_name():
     A, b = te.placeholder((9, 130), name="A"), te.placeholder((130,), name="b")
     out = topi.nn.relu(topi.add(topi.nn.softmax(A), b))

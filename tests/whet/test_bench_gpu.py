@@ -253,6 +253,14 @@ def test_pytorch_computes_float32_in_float32():
         assert isinstance(exact_of(whet.cuda(0), task, inputs)[0], np.ndarray)
 
 
+def test_a_layout_of_pytorchs_own_is_compared_as_plain_numbers():
+    torch = pytest.importorskip("torch")
+    numbers = torch.randn(1, 2, 3, 3)
+    assert error_of("it", [numbers.to_mkldnn()], [numbers.double().numpy()]) == 0
+    with pytest.raises(whet.MeasureError, match="it: its worst element is wrong by"):
+        error_of("it", [numbers.to_mkldnn()], [numbers.double().numpy() + 1])
+
+
 INTERPRETED = """
     import whet
     from whet.bench.arguments import arrays_of

@@ -65,6 +65,19 @@ def test_a_command_is_shown_as_it_comes_and_ends_when_its_time_is_over(monkeypat
     assert time.monotonic() - began < 30
 
 
+def test_what_a_killed_command_has_started_ends_with_it(tmp_path):
+    from check_command import ended
+
+    child = tmp_path / "child"
+    script = f"trap '' TERM; sleep 60 & echo $! > {child}; wait"
+    assert ended(["sh", "-c", script], 1.0).code is None
+    state = Path(f"/proc/{child.read_text().strip()}/stat")
+    deadline = time.monotonic() + 10
+    while state.exists() and state.read_text().split()[2] != "Z":
+        assert time.monotonic() < deadline, "the child lives on"
+        time.sleep(0.02)
+
+
 def test_a_command_that_fails_says_why():
     from check_command import said
     from check_report import Failed

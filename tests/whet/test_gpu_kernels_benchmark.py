@@ -248,7 +248,7 @@ def test_a_work_that_takes_its_process_with_it_costs_itself_alone(contests):
         contests.measured(Work("e", "hangs", ()))
 
 
-def test_a_search_of_all_works_comes_before_the_figures(run, monkeypatch, tmp_path):
+def test_a_search_of_all_works_comes_before_the_figures(run, monkeypatch, tmp_path, capsys):
     """Where it fails, default configs are measured, and that is said; results are kept."""
     searches, hows = [], []
 
@@ -286,6 +286,9 @@ def test_a_search_of_all_works_comes_before_the_figures(run, monkeypatch, tmp_pa
     with pytest.raises(SystemExit):
         run.parsed(["--tuning", "2", "--trials", "0"])
     assert run.how_of(run.parsed(["--trials", "0", "--log", log])).log == ""
+    asked.out = out / "no folder"  # nothing can be written there, and the works are measured
+    run.measure(run.Results(), asked, {"name": "A GPU"})
+    assert "cannot be written" in capsys.readouterr().out
 
 
 def test_one_work_from_end_to_end(run, monkeypatch, capsys, tmp_path):

@@ -167,8 +167,9 @@ def _check_strides(
     asked: str, shape: Sequence[int], strides: Sequence[int] | None, itemsize: int
 ) -> None:
     """Refuse elements that lie before the first one, where an array begins, or astride others."""
-    steps = [] if strides is None else [step for n, step in zip(shape, strides) if n > 1]
-    if any(step < 0 or step % itemsize for step in steps):
+    if strides is None:
+        return
+    if any(n > 1 and (step < 0 or step % itemsize) for n, step in zip(shape, strides)):
         raise ArgumentError(asked, f"it has strides of {tuple(strides)} bytes", "copy it")
 
 

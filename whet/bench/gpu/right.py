@@ -94,6 +94,8 @@ def _alike(out: Any, right: Any) -> tuple[Any, Any]:
     """Both as float64 in one place: on PyTorch's device if what is right is there."""
     import numpy as np
 
+    if getattr(out, "is_mkldnn", False):
+        out = out.to_dense()  # a layout of PyTorch's on CPUs, which nothing else reads
     if not hasattr(right, "detach"):
         return np.asarray(out.detach().cpu() if hasattr(out, "detach") else out, np.float64), right
     import torch
