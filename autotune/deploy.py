@@ -102,7 +102,8 @@ def _why_nothing(
             return (
                 f"it was tuned on other devices only ({others}), and this machine has no GPU",
                 "name the device whose records shall count: "
-                "whet.build(task, log=..., device='cuda-emulator'), or a fingerprint",
+                "whet.build(task, log=..., device='cuda-emulator'), or a fingerprint;\n"
+                "on the command line --device cuda-emulator",
             )
         return (
             f"it was tuned on other machines only ({others}; this is {device_name(whose)})",

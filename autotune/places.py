@@ -17,7 +17,15 @@ from whet.measure.gpu.identity import (
     named_device,
     text_of,
 )
-from whet.measure.gpu.names import CPU, CUDA, EMULATOR, EVERY_GPU, is_model
+from whet.measure.gpu.names import (
+    CPU,
+    CUDA,
+    EMULATOR,
+    EVERY_GPU,
+    is_misspelt,
+    is_model,
+    nearest_name,
+)
 
 if TYPE_CHECKING:
     from whet.autotune.task import Task
@@ -101,10 +109,12 @@ def _named(asked: Any) -> tuple[RuntimeDevice, ...]:
             return (asked,)
     from whet.db.identity import device_key, is_device_key
 
-    if isinstance(asked, str | dict) and is_device_key(device_key(asked)):
+    misspelt = isinstance(asked, str) and is_misspelt(asked)
+    if not misspelt and isinstance(asked, str | dict) and is_device_key(device_key(asked)):
         return ()
     if isinstance(asked, str | dict | RuntimeDevice):
-        raise ArgumentError(f"tune(device={asked!r})", "there is no such device", _WAYS)
+        way_out = (nearest_name(asked) if isinstance(asked, str) else "") + _WAYS
+        raise ArgumentError(f"tune(device={asked!r})", "there is no such device", way_out)
     raise ArgumentError(
         f"tune(device={asked!r})", f"a {type(asked).__name__} does not name a machine", _WAYS
     )

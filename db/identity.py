@@ -10,7 +10,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError
-from whet.measure.gpu.names import CPU, CUDA, EVERY_GPU, NO_GPU, parsed
+from whet.measure.gpu.names import (
+    CPU,
+    CUDA,
+    EVERY_GPU,
+    NO_GPU,
+    is_misspelt,
+    nearest_name,
+    parsed,
+)
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.device import Device as RuntimeDevice
@@ -103,13 +111,20 @@ def device_of(
 
     Raises:
         TargetError: a GPU was named that this machine does not have.
-        ArgumentError: several devices were named.
+        ArgumentError: several devices were named, or one that does not exist.
     """
     if _names_several(device):
         raise ArgumentError(
             f"records of device={device!r}",
             "these are several devices, and a record is of one",
             "GPUs of one kind are one device for the log: name one of them, 'cuda:0'",
+        )
+    if isinstance(device, str) and is_misspelt(device):
+        raise ArgumentError(
+            f"records of device={device!r}",
+            "there is no such device",
+            nearest_name(device) + "'cuda:0' is a GPU of this machine, 'cuda-emulator' a model; "
+            "others are named by their fingerprints, 'cuda-' and 12 hex digits",
         )
     if isinstance(device, dict) or (isinstance(device, str) and not names_device(device)):
         return device

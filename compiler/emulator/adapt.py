@@ -5,8 +5,9 @@ for CUDA C written by hand, this is what makes them::
 
     __global__ void f(const float *A)     __global__ void f(WHET_POINTER(const float) A)
     __shared__ float T[8][9];             WHET_SHARED_ROWS(float, T, 8, 9);
-    extern __shared__ float s[];          WHET_SHARED_ARENA(float, s);
-    *(const float4 *)&A[4 * i]            *(WHET_POINTER(const float4))&A[4 * i]
+    extern __shared__ float s[];          WHET_SHARED_ARENA(float, s);  (of a file, .._FILE_ARENA)
+    *(const float4 *)&A[4 * i]            *(WHET_POINTER(const float4))(A + (long long)(4 * i))
+    reinterpret_cast<float4 *>(y)[i]      WHET_SEEN_AS(float4)(y)[i]
     float acc[4];                         WHET_LOCAL(float, acc, 4);
 
 A pointer that is not recognised stays plain: what goes through it is computed, not looked at
@@ -20,7 +21,12 @@ import re
 from dataclasses import dataclass
 
 from whet.compiler.emulator.device_code import without_host
-from whet.compiler.emulator.local_arrays import watched_arrays
+from whet.compiler.emulator.local_arrays import (
+    end_of_subscript,
+    head_of,
+    is_function,
+    watched_arrays,
+)
 from whet.compiler.errors import CodegenError
 
 _WORDS = (
@@ -32,6 +38,19 @@ _WORDS = (
 _HEAD = re.compile(r"\b__global__\b")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+
+_CONSTANTS = re.compile(r"\b__constant__\b[^;={}]*;")
+_ALIGN = r"(?:__align__\s*\(\s*\w+\s*\)\s*|alignas\s*\(\s*\w+\s*\)\s*)?"
+_KIND = r"(?P<type>(?:volatile\s+)?[\w:]+(?:\s+\w+)*?)"
+_SHARED_HEAD = rf"{_ALIGN}(?:static\s+)?__shared__\s+{_ALIGN}{_KIND}\s+"
+_SEVERAL = re.compile(
+    rf"(?P<head>{_SHARED_HEAD})(?P<names>\w+\s*(?:\[[^\]]+\]\s*)*"
+    r"(?:,\s*\w+\s*(?:\[[^\]]+\]\s*)*)+);"
+)
+# `&x[..]` as an address: what stands before it ends no value, as it does before a binary `&`
+_ADDRESS = re.compile(
+    r"(?P<before>[(,=?:{;]\s*|\breturn\s*|WHET_POINTER\([^()]*\)\)\s*)&\s*(?P<name>\w+)\s*\["
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +84,9 @@ def adapt(source: str) -> tuple[str, tuple[KernelText, ...]]:
             'a kernel: extern "C" __global__ void name(const float *A, float *B, int n) { .. }',
         )
     known = f"{_WORDS}{_type_names(text)}"
+    text = _CONSTANTS.sub(_with_zeros, text)
     text = watched_arrays(_shared(text))
-    return _pointers(text, known), kernels
+    return _addresses(_pointers(text, known)), kernels
 
 
 def _blank_comment(found: re.Match[str]) -> str:
@@ -161,12 +181,16 @@ def _type_names(text: str) -> str:
 
 def _shared(text: str) -> str:
     """Shared memory's declarations, in either order of `extern`, `__shared__` and alignment."""
-    align = r"(?:__align__\s*\(\s*\w+\s*\)\s*|alignas\s*\(\s*\w+\s*\)\s*)?"
-    kind = r"(?P<type>(?:volatile\s+)?[\w:]+(?:\s+\w+)*?)"
-    arena = rf"extern\s+{align}__shared__\s+{align}{kind}\s+{align}(?P<name>\w+)\s*\[\s*\]\s*;"
-    text = re.sub(arena, lambda m: f"WHET_SHARED_ARENA({m['type']}, {m['name']});", text)
-    head = rf"{align}(?:static\s+)?__shared__\s+{align}{kind}\s+(?P<name>\w+)\s*"
-    array = rf"{head}(?P<size>(?:\[[^\]]+\]\s*)*);"
+    name = r"(?P<name>\w+)\s*"
+    arena = rf"extern\s+{_ALIGN}__shared__\s+{_ALIGN}{_KIND}\s+{_ALIGN}{name}\[\s*\]\s*;"
+    array = rf"{_SHARED_HEAD}{name}(?P<size>(?:\[[^\]]+\]\s*)*);"
+
+    def dynamic(m: re.Match[str]) -> str:
+        within = is_function(head_of(text, m.start()))
+        return f"WHET_SHARED_{'' if within else 'FILE_'}ARENA({m['type']}, {m['name']});"
+
+    def apart(m: re.Match[str]) -> str:
+        return " ".join(f"{m['head']}{one.strip()};" for one in m["names"].split(","))
 
     def rows(m: re.Match[str]) -> str:
         sizes = re.findall(r"\[([^\]]+)\]", m["size"])
@@ -174,7 +198,12 @@ def _shared(text: str) -> str:
             return f"WHET_SHARED_ONE({m['type']}, {m['name']});"
         return f"WHET_SHARED_ROWS({m['type']}, {m['name']}, {', '.join(sizes)});"
 
-    return re.sub(array, rows, text)
+    return re.sub(array, rows, _SEVERAL.sub(apart, re.sub(arena, dynamic, text)))
+
+
+def _with_zeros(found: re.Match[str]) -> str:
+    """Constants that the host sets are zeros here."""
+    return found[0][:-1].rstrip().replace(",", "{},") + "{};"
 
 
 def _pointers(text: str, known: str) -> str:
@@ -186,4 +215,21 @@ def _pointers(text: str, known: str) -> str:
     cast = rf"\(\s*{kind}\s*\*\s*\)"
     text = re.sub(cast, r"(WHET_POINTER(\g<type>))", text)
     named = rf"\b(?:reinterpret_cast|static_cast)\s*<\s*{kind}\s*\*\s*>\s*\("
-    return re.sub(named, r"(WHET_POINTER(\g<type>))(", text)
+    return re.sub(named, r"WHET_SEEN_AS(\g<type>)(", text)
+
+
+def _addresses(text: str) -> str:
+    """Addresses of elements of what is only read: its subscripts are values, without an address."""
+    known = set(re.findall(r"WHET_POINTER\([^()]*\bconst\b[^()]*\)\s*(\w+)", text))
+    known |= set(re.findall(r"WHET_GLOBAL\([^()]*\bconst\b[^()]*\)\s*(\w+)", text))
+    at = 0
+    while (m := _ADDRESS.search(text, at)) is not None:
+        at = m.end()
+        end = end_of_subscript(text, m.end() - 1)
+        if m["name"] not in known or re.match(r"\s*(?:\[|\.|->)", text[end:]):
+            continue
+        index = text[m.end() : end - 1]
+        made = f"({m['name']} + static_cast<long long>({index}))"
+        text = f"{text[: m.start()]}{m['before']}{made}{text[end:]}"
+        at = m.start() + len(m["before"])
+    return text

@@ -7,6 +7,7 @@
 #if WHET_EMULATOR_CHECKS
 #define WHET_GLOBAL(...) whet_emulator::Checked<__VA_ARGS__>
 #define WHET_POINTER(...) whet_emulator::Checked<__VA_ARGS__>
+#define WHET_SEEN_AS(...) whet_emulator::seen_as<__VA_ARGS__>
 #define WHET_SHARED_BUFFER(type, name, offset, count)                                              \
     const whet_emulator::Buffer name##_buffer = whet_emulator::shared_buffer(                      \
         #name, offset, sizeof(type) * (count));                                                    \
@@ -16,6 +17,13 @@
     const whet_emulator::Buffer name##_buffer = whet_emulator::shared_arena(#name, sizeof(type));  \
     const whet_emulator::Checked<type> name(                                                       \
         &name##_buffer, reinterpret_cast<type *>(name##_buffer.base))
+#define WHET_SHARED_FILE_ARENA(type, name)                                                         \
+    static whet_emulator::Buffer name##_buffer;                                                    \
+    static whet_emulator::Checked<type> name(&name##_buffer, nullptr);                             \
+    static const whet_emulator::FileArena name##_arena([] {                                        \
+        name##_buffer = whet_emulator::shared_arena(#name, sizeof(type));                          \
+        name.at = reinterpret_cast<type *>(name##_buffer.base);                                    \
+    })
 #define WHET_SHARED_ROWS(type, name, ...)                                                          \
     typedef whet_emulator::Rows<type, __VA_ARGS__> name##_rows;                                    \
     WHET_EMULATOR_STATIC unsigned char name##_memory[name##_rows::bytes];                          \
@@ -33,9 +41,15 @@
 #else
 #define WHET_GLOBAL(...) __VA_ARGS__ *__restrict
 #define WHET_POINTER(...) __VA_ARGS__ *
+#define WHET_SEEN_AS(...) reinterpret_cast<__VA_ARGS__ *>
 #define WHET_SHARED_BUFFER(type, name, offset, count)                                              \
     type *const name = reinterpret_cast<type *>(whet_emulator::arena + (offset))
 #define WHET_SHARED_ARENA(type, name) WHET_SHARED_BUFFER(type, name, 0, 0)
+#define WHET_SHARED_FILE_ARENA(type, name)                                                         \
+    static type *name;                                                                             \
+    static const whet_emulator::FileArena name##_arena([] {                                        \
+        name = reinterpret_cast<type *>(whet_emulator::arena);                                     \
+    })
 #define WHET_SHARED_ROWS(type, name, ...)                                                          \
     typedef whet_emulator::Rows<type, __VA_ARGS__> name##_rows;                                    \
     WHET_EMULATOR_STATIC unsigned char name##_memory[name##_rows::bytes];                          \
@@ -59,6 +73,10 @@ inline Buffer shared_buffer(const char *name, size_t offset, size_t bytes) {
 inline Buffer shared_arena(const char *name, size_t element) {
     return {name, arena, dynamic_bytes / element * element, shared_cells, nullptr, SHARED, true};
 }
+
+// A pointer to other elements; a function, whose result subscripts bind to.
+template <class U, class T>
+inline Checked<U> seen_as(const T &p) { return Checked<U>(p); }
 
 // A parameter's elements are those of its array, which may be a part of its allocation.
 template <class T>

@@ -16,6 +16,7 @@ from whet.compiler import settings
 from whet.compiler.content_cache import ContentCache, digest
 from whet.compiler.emulator.adapt import KernelText, adapt
 from whet.compiler.emulator.precompiled import link_precompiled
+from whet.compiler.emulator.refusals import refused
 from whet.compiler.errors import CodegenError, TargetError
 
 HEADERS = (
@@ -24,6 +25,7 @@ HEADERS = (
     "checks.h",
     "memory.h",
     "buffers.h",
+    "printing.h",
     "types.h",
     "functions.h",
     "launch.h",
@@ -56,7 +58,7 @@ def compile_emulated(source: str, checks: bool = False, quick: bool = False) -> 
         source: the text, generated or by hand, without NVIDIA's headers and Whet's prelude.
         checks: whether accesses of memory are looked at.
         quick: whether compiling fast matters more than running fast: half the time to compile, five
-            times that to run.
+            times that to run; where what runs fast is kept already, that is taken.
 
     Returns:
         A shared library with its kernels and the function that launches them; made once for a text.
@@ -70,11 +72,12 @@ def compile_emulated(source: str, checks: bool = False, quick: bool = False) -> 
     command.append(f"-DWHET_EMULATOR_GRANULE={granule}")
     if "clang" not in _version(command[0]):
         command.append("-fno-gnu-unique")  # or a library would stay loaded for ever
-    options = _options(checks, quick)
-    name = digest(text, *_headers().values(), " ".join([*command, *options]), _version(command[0]))
-    kept = _cache.find(name, ".so")
-    if kept is not None:
-        return kept
+    for options in [_options(checks, False), *([_options(checks, True)] if quick else [])]:
+        words = " ".join([*command, *options])
+        name = digest(text, *_headers().values(), words, _version(command[0]))
+        kept = _cache.find(name, ".so")
+        if kept is not None:
+            return kept
     try:
         made = _compile(text, command, options, quick)
     except CodegenError as error:
@@ -162,9 +165,7 @@ def _compile(text: str, command: list[str], options: tuple[str, ...], quick: boo
             ) from None
         if done.returncode != 0 or not out.exists():
             log = _FOLDERS.sub("", done.stderr.decode(errors="replace")).strip()
-            raise CodegenError(
-                "compiling CUDA C for the emulator", f"it ended with {done.returncode}", log
-            )
+            raise refused(log, done.returncode)
         return out.read_bytes()
 
 

@@ -23,7 +23,7 @@ def without_host(text: str) -> str:
         elif c == ";":
             at = start = _copied(out, text, start, at + 1)
         elif c == "{":
-            end = _closing_brace(text, at)
+            end = past_closing_brace(text, at)
             head = text[start:at]
             if _HEAD_OF_FUNCTION.search(head) and not _DEVICE.search(head):
                 out.append("\n" * text.count("\n", start, end))
@@ -60,7 +60,7 @@ def _past(text: str, at: int) -> int:
     return found.end() if found else at + 1
 
 
-def _closing_brace(text: str, at: int) -> int:
+def past_closing_brace(text: str, at: int) -> int:
     """Behind the brace that closes the one at a place; the end where there is none."""
     depth = 0
     while at < len(text):

@@ -228,6 +228,7 @@ extern "C" __attribute__((visibility("default"))) int whet_emulator_launch(
         packed_arguments = launch->packed;
         thread_body = run_thread;
         dynamic_bytes = launch->shared_bytes;
+        for (const FileArena *a = FileArena::first; a != nullptr; a = a->next) a->place();
         begin_intervals(launch->first_interval);
         blocks_started = 0;
         choose_order(launch->seed);

@@ -20,7 +20,7 @@ ARRAY = re.compile(
     r"(?:\w+\s*(?:=[^,;(){}]*)?,\s*)*(?P<name>[A-Za-z_]\w*)\s*(?:\[[^\[\];{}]*\]\s*)+(?=[;=,{])"
 )
 # Another one of the same declaration, where the one before ends.
-MORE = re.compile(r"\s*(?:=\s*\{[^{};]*\}\s*)?,\s*(?P<name>\w+)\s*(?:\[[^\[\];{}]*\]\s*)+")
+MORE = re.compile(r"\s*(?:=?\s*\{[^{};]*\}\s*)?,\s*(?P<name>\w+)\s*(?:\[[^\[\];{}]*\]\s*)+")
 _REFERENCE = re.compile(r"&\s*\w+\s*[={]$")  # ``float &r =``
 _NO_FUNCTION = re.compile(
     r"(?:\b(?:struct|class|union|enum)\b[^;{}()]*|\bnamespace\b[\s\w:]*|\"C\"\s*|=\s*)$"
@@ -92,17 +92,17 @@ def _only_subscripted(text: str, m: re.Match[str]) -> bool:
         taken = taken or _REFERENCE.search(before) is not None
         if taken or before.endswith((".", "->")) or not after.startswith("["):
             return False
-        behind = after[_end_of_subscript(after) :].lstrip()
+        behind = after[end_of_subscript(after) :].lstrip()
         if behind.startswith(("[", ".", "->")):
             return False
     return True
 
 
-def _end_of_subscript(text: str) -> int:
-    """Behind the bracket that closes the one a text begins with."""
+def end_of_subscript(text: str, opened: int = 0) -> int:
+    """Behind the bracket that closes the one at a place."""
     depth = 0
-    for k, c in enumerate(text):
-        depth += {"[": 1, "]": -1}.get(c, 0)
+    for k in range(opened, len(text)):
+        depth += {"[": 1, "]": -1}.get(text[k], 0)
         if depth == 0:
             return k + 1
     return len(text)

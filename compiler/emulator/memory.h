@@ -213,4 +213,12 @@ static unsigned char *arena;  // a block's dynamic shared memory
 static size_t arena_bytes, dynamic_bytes;  // what it has room for; what this launch asked for
 static Cell *shared_cells;
 
+// A name of file scope for dynamic shared memory: each launch says anew where that is.
+struct FileArena {
+    static inline const FileArena *first = nullptr;
+    void (*place)();
+    const FileArena *next;
+    explicit FileArena(void (*place)()) : place(place), next(first) { first = this; }
+};
+
 }  // namespace whet_emulator

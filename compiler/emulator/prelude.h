@@ -15,3 +15,4 @@
 #include "types.h"
 #include "functions.h"
 #include "buffers.h"
+#include "printing.h"

@@ -50,6 +50,7 @@ class EmulatorError(KernelError):
             launch"``.
         kernel: its name.
         buffer: the buffer's name; empty where no memory is concerned.
+        scope: of that buffer: ``"global"``, ``"shared"`` or ``"local"``.
         block, thread: who it was, as (x, y, z).
         other_block, other_thread: the other party of a race or a barrier; None where there is none.
         index: of the element.
@@ -59,6 +60,7 @@ class EmulatorError(KernelError):
     fault = ""
     kernel = ""
     buffer = ""
+    scope = ""
     block: tuple[int, ...] = ()
     thread: tuple[int, ...] = ()
     other_block: tuple[int, ...] | None = None
@@ -89,6 +91,7 @@ def error_of(report: Report, library: Path, source: str) -> EmulatorError:
     error = EmulatorError(asked, why, "\n".join(x for x in (shown, way_out) if x))
     error.fault, error.kernel, error.line = FAULTS[report.fault], kernel, line
     error.buffer = report.buffer.decode(errors="replace")
+    error.scope = _SCOPES[report.scope] if error.buffer else ""
     error.block, error.thread, error.index = block, thread, report.index
     if report.has_other:
         error.other_block, error.other_thread = (

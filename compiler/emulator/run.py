@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,6 +41,12 @@ _CODES = {
     "int64_t": "q", "uint64_t": "Q", "size_t": "Q", "float": "f", "double": "d",
     "half": "e", "__half": "e", "float16": "e",
 }  # fmt: skip
+_ELEMENTS = {"?": "bool", "b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32",
+             "I": "uint32", "q": "int64", "Q": "uint64", "f": "float32", "d": "float64",
+             "e": "float16"}  # fmt: skip
+_VECTOR = re.compile(r"(u?char|u?short|u?int|u?longlong|float|double|__half|half)([1-4])")
+_OF_VECTORS = {"uchar": "unsigned char", "ushort": "unsigned short", "uint": "unsigned int",
+               "longlong": "long long", "ulonglong": "unsigned long long"}  # fmt: skip
 
 
 def run_kernel(
@@ -74,6 +81,7 @@ def run_kernel(
     packed, arrays = b"", []
     for name, kind, given in zip(found.parameters, found.types, arguments):
         if kind.endswith("*"):
+            _check_elements(found.name, name, kind, given)
             array, address = _placed(context, f"{found.name}'s {name}", given)
             arrays.append((array, address))
             packed += _padding(packed, 8) + struct.pack("<Q", address)
@@ -107,6 +115,22 @@ def _check_count(kernel: KernelText, given: Sequence[Argument]) -> None:
         raise ArgumentError(
             f"{kernel.name} with {len(given)} arguments",
             f"it takes {len(kernel.parameters)}: {takes}",
+        )
+
+
+def _check_elements(kernel: str, name: str, kind: str, given: Argument) -> None:
+    """Elements have the pointer's type, as far as that is a number's or a vector's of numbers."""
+    if not isinstance(given, (np.ndarray, Unwritten)):
+        return
+    pointed = kind.removesuffix(" *")
+    vector = _VECTOR.fullmatch(pointed)
+    one = _OF_VECTORS.get(vector[1], vector[1]) if vector else pointed
+    code = _CODES.get(re.sub(r"(?<=long|hort) int$", "", one))
+    if code is not None and np.dtype(given.dtype) != np.dtype(_ELEMENTS[code]):
+        raise ArgumentError(
+            f"an array of {given.dtype} for {kernel}'s {name}",
+            f"it points to {pointed}",
+            f"give an array of {_ELEMENTS[code]}",
         )
 
 

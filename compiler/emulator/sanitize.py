@@ -10,7 +10,9 @@ import numpy as np
 
 from whet.compiler.codegen.llvm.abi import numpy_dtype
 from whet.compiler.emulator.launch_text import read_launch
+from whet.compiler.emulator.one_kernel import with_kernels
 from whet.compiler.emulator.options import emulator_options
+from whet.compiler.emulator.report import EmulatorError
 from whet.compiler.emulator.run import run_kernel
 from whet.compiler.emulator.unwatched import unwatched
 from whet.compiler.errors import ArgumentError, KernelError
@@ -58,12 +60,16 @@ def check_launch(source: str, launch: str, orders: int = 4, seed: int = 0) -> Ch
         KernelError: its results depend on the order of threads.
     """
     read = read_launch(launch)
+    source = with_kernels(source, [read.kernel])
     first: list[np.ndarray] | None = None
     for order in orders_of(orders):
         with emulator_options(checks=True, order=order):
-            found = run_kernel(
-                source, read.kernel, read.grid, read.block, read.values(seed), read.shared_bytes
-            )
+            try:
+                found = run_kernel(
+                    source, read.kernel, read.grid, read.block, read.values(seed), read.shared_bytes
+                )
+            except EmulatorError as error:
+                raise _with_words_on_out(error, launch) from None
         first = found if first is None else first
         if not all(map(_close, found, first)):
             raise KernelError(
@@ -73,6 +79,15 @@ def check_launch(source: str, launch: str, orders: int = 4, seed: int = 0) -> Ch
                 "a result may not depend on which thread runs first",
             )
     return Checked(read.kernel, orders_of(orders), unwatched=unwatched(source))
+
+
+def _with_words_on_out(error: EmulatorError, launch: str) -> EmulatorError:
+    """An error of an array that the launch calls unwritten says that it does."""
+    if error.fault == "unwritten memory" and error.scope == "global":
+        asked, why, way_out = error.args
+        word = f"or, if it holds numbers before the launch, leave out its 'out' in {launch}"
+        error.args = asked, why, f"{way_out}\n{word}"
+    return error
 
 
 def check_schedule(

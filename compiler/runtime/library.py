@@ -53,6 +53,7 @@ _SAME_NAMES = """
     ssse3 popcnt cx16 movbe bmi2 adx avx f16c fma avx2 gfni
     avx512f avx512cd avx512bw avx512dq avx512vl avx512ifma
 """
+_WAY_OUT = "Module.export_library(path) writes such a file; if this was one, export it again"
 _SAME = frozenset(_SAME_NAMES.split())
 
 
@@ -181,9 +182,10 @@ def _unpacked(asked: str, file: Path, folder: Path) -> list[str]:
                 if part.suffix in (".o", ".c") or part.name == METADATA:
                     parts.append(str(part))
     except (tarfile.TarError, OSError) as error:
-        raise ArtifactError(asked, f"it is no archive of a library: {error}") from None
+        why = str(error).partition(":\n")[0]  # then what each kind of compression says
+        raise ArtifactError(asked, f"it is no archive of a library: {why}", _WAY_OUT) from None
     if not parts:
-        raise ArtifactError(asked, "the archive holds no object")
+        raise ArtifactError(asked, "the archive holds no object", _WAY_OUT)
     return parts
 
 
@@ -204,9 +206,7 @@ def _parsed(asked: str, text: bytes) -> dict[str, Any]:
         data = json.loads(text)
         known = data["whet"]
     except (ValueError, KeyError, TypeError):
-        raise ArtifactError(
-            asked, "it holds no kernels of Whet", "Module.export_library() writes such a file"
-        ) from None
+        raise ArtifactError(asked, "it holds no kernels of Whet", _WAY_OUT) from None
     if known != FORMAT:
         raise ArtifactError(asked, f"it is of format {known}, known is {FORMAT}", "export it again")
     return data

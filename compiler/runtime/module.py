@@ -237,7 +237,8 @@ class Module(Answering):
     def resources(self) -> dict[str, Resources]:
         """What each kernel for a GPU takes: registers, spills, stack, shared memory, code.
 
-        NVRTC compiles, with no GPU. The arena that a launch asks for is no static memory.
+        NVRTC compiles, with no GPU. Buffers in shared memory are in the arena that a launch asks
+        for: ``dynamic_shared_bytes``, None where that depends on a symbol.
 
         Raises:
             ArgumentError: there is no code for a GPU in the module.
@@ -267,7 +268,8 @@ class Module(Answering):
             export_library(self, path, fmt=kind)
             return
         more = [m.artifact for m in self._all()]
-        data = source.bytes_of(self._holder(kind).artifact, kind, more, self._why_no_text())
+        asked, holder = f"save({str(path)!r})", self._holder(kind).artifact
+        data = source.bytes_of(asked, holder, kind, more, self._why_no_text())
         source.write(path, data)
 
     def export_library(

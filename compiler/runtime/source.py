@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,6 +84,29 @@ def writes(artifact: Artifact, fmt: str) -> bool:
     return fmt in formats(artifact) or (kind_of(artifact), fmt) in BYTES
 
 
+def _no_format(
+    asked: str, fmt: str, artifacts: Sequence[Artifact], why_none: str, files: Sequence[str] = ()
+) -> ArgumentError:
+    """Why the first artifact has no code in a format, and which formats there are.
+
+    Args:
+        asked: what was asked.
+        fmt: the format.
+        artifacts: the module's, then those of imported ones.
+        why_none: why the first has no text, if it has none.
+        files: formats of files beside texts.
+    """
+    have = dict.fromkeys(f for a in artifacts if a.source for f in formats(a))
+    if have:
+        have |= dict.fromkeys(files)
+    of_any = {f for known in TEXTS.values() for f in known} | {f for _, f in BYTES} | {""}
+    why = why_none or "there is no text of it"
+    if artifacts[0].source or (have and fmt not in of_any):
+        why = "no such format"
+    names = ", ".join(f'"{name}"' for name in have)
+    return ArgumentError(asked, why, f"formats: {names}" if have else "")
+
+
 def text_of(artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_none: str = "") -> str:
     """An artifact's code as text.
 
@@ -98,16 +122,17 @@ def text_of(artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_non
     known = TEXTS.get(kind_of(artifact), {kind_of(artifact): _as_it_is})
     if artifact.source and (not fmt or fmt in known):
         return known[fmt or next(iter(known))](artifact)
-    have = dict.fromkeys(f for a in (artifact, *more) if a.source for f in formats(a))
-    why = "no such format" if artifact.source else why_none or "there is no text of it"
-    names = ", ".join(f'"{name}"' for name in have)
-    raise ArgumentError(f"get_source({fmt!r})", why, f"formats: {names}" if have else "")
+    raise _no_format(f"get_source({fmt!r})", fmt, (artifact, *more), why_none)
 
 
 def bytes_of(
-    artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_none: str = ""
+    asked: str, artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_none: str = ""
 ) -> bytes:
     """What a file of a format holds; of formats that need no linking.
+
+    Args:
+        asked: what was asked, for an error.
+        artifact, fmt, more, why_none: as for :func:`text_of`.
 
     Raises:
         ArgumentError: as :func:`text_of` does.
@@ -115,6 +140,10 @@ def bytes_of(
     found = BYTES.get((kind_of(artifact), fmt))
     if found is not None and artifact.source:
         return found(artifact)
+    if not artifact.source or (fmt and fmt not in formats(artifact)):
+        kinds = {kind_of(a) for a in (artifact, *more) if a.source}
+        files = [*(f for kind, f in BYTES if kind in kinds), "so", "o", "tar"]
+        raise _no_format(asked, fmt, (artifact, *more), why_none, files)
     return text_of(artifact, fmt, more, why_none).encode()
 
 
@@ -129,7 +158,11 @@ def resources_of(artifacts: Sequence[Artifact]) -> dict[str, Resources]:
     out: dict[str, Resources] = {}
     found = [a for a in artifacts if kind_of(a) == "cuda"]
     for artifact in found:
-        out.update(compile_cubin(artifact.source, str(artifact.target["arch"])).resources)
+        taken = compile_cubin(artifact.source, str(artifact.target["arch"])).resources
+        out.update(
+            (name, replace(r, dynamic_shared_bytes=_arena(artifact, name)))
+            for name, r in taken.items()
+        )
     if not found:
         kinds = ", ".join(repr(kind_of(a)) for a in artifacts)
         raise ArgumentError(
@@ -138,6 +171,14 @@ def resources_of(artifacts: Sequence[Artifact]) -> dict[str, Resources]:
             'build(s, args, target="cuda -arch=sm_80")',
         )
     return out
+
+
+def _arena(artifact: Artifact, kernel: str) -> int | None:
+    """Bytes of shared memory that a kernel's launches ask for; None where numbers do not tell."""
+    launches = [x for plan in artifact.plans for x in plan.launches if x.kernel == kernel]
+    asked = [x.shared_bytes for x in launches]
+    numbers = [n for n in asked if isinstance(n, int)]
+    return max(numbers) if numbers and len(numbers) == len(asked) else None
 
 
 def path_of(asked: str, name: object) -> Path:

@@ -64,6 +64,8 @@ _LIMITS: dict[int, GpuLimits] = {
 }
 #: the most shared memory that a block has on any of them
 MOST_SHARED_BYTES = max(x.shared_bytes for x in _LIMITS.values())
+#: what NVIDIA's compiler knows, too, and is not in the table
+_WITH_LEAST = (50, 52, 53, 88, 101)
 #: what every one has: for an architecture that is not in the table
 LEAST = _row(48, 64, 1024, 16)
 
@@ -82,3 +84,21 @@ def limits_of(arch: str) -> GpuLimits:
             "sm_80, sm_90, ...: sm_ and the compute capability without its point",
         )
     return _LIMITS.get(int(named[1]), LEAST)
+
+
+def architectures() -> tuple[str, ...]:
+    """The architectures that code is made for, oldest first: ``"sm_50"`` to ``"sm_121"``."""
+    return tuple(f"sm_{number}" for number in sorted({*_LIMITS, *_WITH_LEAST}))
+
+
+def is_architecture(arch: str) -> bool:
+    """Whether this is one of :func:`architectures`, with the letter of its own code if it has one.
+
+    Args:
+        arch: e.g. ``"sm_80"``, ``"sm_90a"``, ``"sm_100f"``.
+    """
+    named = _ARCH.fullmatch(arch)
+    if named is None or f"sm_{named[1]}" not in architectures():
+        return False
+    letter = arch[len("sm_") + len(named[1]) :]
+    return int(named[1]) >= {"": 0, "a": 90, "f": 100}[letter]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +10,9 @@ from typing import Any
 from whet.compiler.errors import TargetError
 from whet.compiler.target import host
 from whet.compiler.target.features import parse_mattr
+from whet.compiler.target.gpu_limits import architectures, is_architecture
 from whet.compiler.target.kinds import TargetKind, find_kind, kinds_text, nearest
+from whet.compiler.target.local_gpu import local_arch
 from whet.compiler.target.processors import ARCHITECTURES, X86_64, architecture_of
 
 _ALIASES = {"num_cores": "num_threads"}  # TVM's name
@@ -129,13 +130,15 @@ def _checked(asked: str, kind: TargetKind, pairs: list[tuple[str, Any]]) -> dict
 
 
 def _check_architecture(asked: str, arch: str | None) -> None:
-    """Refuse what NVIDIA's compiler knows under no version: ``sm_`` and the compute capability."""
-    if arch is None or re.fullmatch(r"sm_([2-9]\d|1\d\d)[af]?", arch):
+    """Refuse what is no architecture of NVIDIA's, or older than what code is made for."""
+    # what is newer than the table is taken from the GPU that is here
+    if arch is None or is_architecture(arch) or arch == local_arch():
         return
     raise TargetError(
         asked,
         f"there is no GPU of architecture {arch!r}",
-        "it is sm_ and the compute capability without its dot: sm_80 is that of an A100 (8.0)",
+        "it is sm_ and the compute capability without its dot: sm_80 is that of an A100 (8.0)\n"
+        f"known: {', '.join(architectures())}; with the instructions of one alone: sm_90a, ...",
     )
 
 

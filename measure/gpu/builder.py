@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from whet.compiler.runtime.artifact import Artifact
     from whet.compiler.target import Target
 
-EMULATED = 3e8
+EMULATED = 1.5e8
 """Instructions of threads up to which the emulator runs a candidate for its numbers: about two
 seconds, all accesses checked."""
+_QUICK = 2e7
+"""Up to which code that compiles fast is soon done, too."""
 
 
 def build_for_gpu(inp: MeasureInput) -> Built:
@@ -66,7 +68,7 @@ def _to_prediction(
     facts = facts_of(resources) if resources else {}
     facts["compiled"] = bool(resources)
     if artifact.kernels and model["instructions"] <= EMULATED:
-        _warm(artifact)
+        _warm(artifact, quick=model["instructions"] <= _QUICK)
     return artifact, facts | {"model": model}
 
 
@@ -79,8 +81,8 @@ def _resources(artifact: Artifact, target: Target) -> Mapping[str, Resources]:
     return nvrtc.compile_cubin(artifact.source, str(target.attrs["arch"])).resources
 
 
-def _warm(artifact: Artifact) -> None:
+def _warm(artifact: Artifact, quick: bool) -> None:
     """Compile for the emulator here, beside others, so that the measurer finds it in the cache."""
     from whet.compiler.emulator.compile import compile_emulated
 
-    compile_emulated(artifact.source, checks=True, quick=True)  # as a first launch wants it
+    compile_emulated(artifact.source, checks=True, quick=quick)

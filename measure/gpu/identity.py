@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import MeasureError, TargetError
 from whet.compiler.runtime.device import Device
 from whet.measure.gpu.model import VERSION
-from whet.measure.gpu.names import CPU, CUDA, EMULATOR, EVERY_GPU, MODEL, parsed
+from whet.measure.gpu.names import (
+    CPU,
+    CUDA,
+    EMULATOR,
+    EVERY_GPU,
+    MODEL,
+    is_misspelt,
+    nearest_name,
+    parsed,
+)
 from whet.measure.gpu.specs import spec_of
 
 if TYPE_CHECKING:
@@ -32,7 +41,16 @@ def measured_device(name: str) -> Device:
 
     Args:
         name: as for :func:`named_device`, or any word, which names a processor's lock.
+
+    Raises:
+        MeasureError: it is close to a GPU's name, and none.
     """
+    if is_misspelt(name):
+        raise MeasureError(
+            f"measurement on {name!r}",
+            "there is no such device",
+            nearest_name(name) + "'cuda:0', 'cuda-emulator', 'cpu'",
+        )
     return named_device(name) or Device(CPU)
 
 

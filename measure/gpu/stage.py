@@ -143,7 +143,7 @@ class DeviceStage(Measuring):
             raise DeviceLostError(
                 f"measurement on {text_of(self.device)}",
                 "a new process cannot use the device",
-                outcome.error,
+                _raised(outcome.error),
             )
         self._awake = supervisor.starts
 
@@ -151,6 +151,16 @@ class DeviceStage(Measuring):
         lost = isinstance(outcome.value, RunReport) and outcome.value.lost
         if lost or outcome.kind == "error":
             supervisor.renew()
+
+
+def _raised(error: str) -> str:
+    """What was raised, of a traceback's text; another text as it is."""
+    _, frame, after = error.rpartition('\n  File "')
+    lines = after.splitlines()
+    # behind the last frame and its lines of code, which are indented
+    first = next((k for k, line in enumerate(lines) if k and line[:1].strip()), 0)
+    raised = "\n".join(lines[first:]) if frame and first else error
+    return raised.removeprefix("whet.compiler.errors.")
 
 
 def predicted(model: Any, unchecked: str, report: RunReport | None = None) -> RunReport:

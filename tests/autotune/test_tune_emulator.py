@@ -86,7 +86,7 @@ def test_it_goes_on_where_it_stopped_and_builds(tuned):
 
 def test_nobody_takes_a_models_word_for_a_measurement(tuned):
     path, _ = tuned
-    with pytest.raises(LogError, match=r"(?s)other devices only.*model of.*device='cuda-emulator'"):
+    with pytest.raises(LogError, match=r"(?s)other devices only.*model of.*--device cuda-emu"):
         best_from_log(task_of(), path)
     with pytest.raises(LogError, match=r"(?s)other machines only \(cuda-emulator \(model"):
         best_from_log(task_of(), path, "cuda-0123456789ab")
@@ -146,6 +146,10 @@ def test_the_command_line_names_the_device(tmp_path, capsys):
     for what, word in (("loops", "blockIdx.x"), ("cuda", "__global__"), ("config", "trial 0")):
         assert main(["show", log, *on, "--what", what]) == 0
         assert word in capsys.readouterr().out
+    assert main(["show", log, "--device", "cuda-emu"]) == 1
+    assert "did you mean 'cuda-emulator'" in capsys.readouterr().err
+    assert main(["show", log, *on, "--what", "asm"]) == 1
+    assert 'formats: "cu", "cuda", "ptx", "sass"' in capsys.readouterr().err
     assert main(["show", log, "--device", "cuda-0123456789ab"]) == 1
     assert "model of NVIDIA A100" in capsys.readouterr().err
 
@@ -172,9 +176,11 @@ def test_devices_and_targets_that_do_not_fit(tmp_path, monkeypatch):
         tune([task_of(), task_of(target=SM90)], 2, log, device="cuda-emulator")
     with pytest.raises(TargetError, match="no GPU of that architecture is modelled"):
         tune(task_of(target="cuda -arch=sm_61"), 1, log, device="cuda-emulator")
-    for wrong in ("cuda:x", "gpu7", whet.opencl(0)):
+    for wrong in ("cuda:x", "gpu7", "cuda-emu", "cuda-emulator-a100", "cuda-1", whet.opencl(0)):
         with pytest.raises(ArgumentError, match="there is no such device"):
             tune(task_of(), 1, log, device=wrong)
+    with pytest.raises(ArgumentError, match="did you mean 'cuda-emulator'"):
+        tune(task_of(), 1, log, device="cuda-emu")
     with pytest.raises(ArgumentError, match="chooses among the records of a log"):
         whet.build(task_of(), device="cuda-emulator")
     assert not log.exists()

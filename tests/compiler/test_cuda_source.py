@@ -1,6 +1,7 @@
 """CUDA C: its text, what a module tells of it, and what is refused."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from whet.compiler.codegen.cuda import generate, source
 from whet.compiler.codegen.cuda.nvrtc import available, compile_cubin
 from whet.compiler.errors import CodegenError, WhetError
 from whet.compiler.passes import run_build_passes
+from whet.compiler.runtime.source import _arena
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import ops
@@ -165,10 +167,24 @@ def test_the_module_gives_ptx_and_resources(tmp_path):
     assert re.search(r"\.target sm_90\b(.|\n)*\.entry kernel_kernel0", module.get_source("ptx"))
     (taken,) = module.resources().values()
     assert 16 < taken.registers < 128 and taken.spill_stores == 0
+    (launch,) = module.imported_modules[0].artifact.plans[0].launches
+    assert taken.dynamic_shared_bytes == launch.shared_bytes > 0 == taken.static_shared_bytes
     module.save(tmp_path / "kernel.cubin")
     assert (tmp_path / "kernel.cubin").read_bytes().startswith(b"\x7fELF")
     module.save(tmp_path / "kernel.ptx")
     assert (tmp_path / "kernel.ptx").read_text() == module.get_source("ptx")
+
+
+def test_shared_memory_of_launches_that_symbols_decide_is_not_known():
+    module = whet.build(*matmul(), target="cuda -arch=sm_90", name="kernel")
+    (code,) = module.imported_modules
+    plan = code.artifact.plans[0]
+    (launch,) = plan.launches
+    small, of_a_symbol = replace(launch, shared_bytes=16), replace(launch, shared_bytes="4 * n")
+    for launches, known in (((launch, small), launch.shared_bytes), ((small, of_a_symbol), None)):
+        one = replace(code.artifact, plans=(replace(plan, launches=launches),))
+        assert _arena(one, launch.kernel) == known
+    assert _arena(code.artifact, "another") is None
 
 
 def test_a_result_without_elements_needs_no_kernel():

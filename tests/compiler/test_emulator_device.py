@@ -95,6 +95,37 @@ def test_one_array_as_two_parameters():
         launch(c, a, a, text=text)
 
 
+def test_a_race_of_arguments_that_overlap_names_them():
+    A = te.placeholder((64,), name="A")
+    B = te.compute((64,), lambda i: A[63 - i], name="B")
+    s = te.create_schedule(B.op)
+    s[B].bind(B.op.axis[0], te.thread_axis("threadIdx.x"))
+    f = whet.build(s, [A, B], target="cuda -arch=sm_80", name="turned")
+    device = whet.device("cuda-emulator")
+    a = whet.nd.array(np.arange(64, dtype="f4"), device)
+    for _ in range(2):  # the second call has its plan from the first
+        with pytest.raises(
+            EmulatorError, match=r"race(.|\n)*argument 1 \(B\).*overlaps argument 0"
+        ):
+            f(a, a)
+    b = whet.nd.empty((64,), "float32", device)
+    f(whet.nd.array(np.arange(64, dtype="f4"), device), b)
+    np.testing.assert_array_equal(b.numpy(), np.arange(64)[::-1])
+
+
+def test_without_a_gpu_errors_name_the_emulator():
+    f = whet.build(whet.create_task("softmax", args=((2, 8),), target="cuda -arch=sm_80"))
+    x = np.zeros((2, 8), "f4")
+    with pytest.raises(ArgumentError, match=r'in the CPU.*whet\.device\("cuda-emulator"\)'):
+        f(x, x)
+    if whet.cuda(0).exist:
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(
+        ArgumentError, match=r'no such device(.|\n)*whet\.device\("cuda-emulator"\)'
+    ):
+        whet.nd.empty((2,), "float32", whet.cuda(0))
+
+
 def test_what_cannot_be_loaded_or_launched():
     c = context()
     with pytest.raises(ArtifactError, match="none of that name; it has add"):

@@ -1,4 +1,4 @@
-"""What the emulator's headers are as GCC has read them: kept, taken, and done without."""
+"""What the emulator compiles soon: headers as GCC has read them, and code that is kept already."""
 
 import subprocess
 
@@ -75,3 +75,11 @@ def test_messages_name_no_folder_that_is_gone(kept):
             compile_emulated(wrong, checks=True, quick=True)
         assert "whet-emulator" not in str(error.value) and "buffers.h" in str(error.value)
     assert len(kept()) == 1
+
+
+def test_what_runs_fast_is_taken_where_it_is_kept(kept):
+    fast = compile_emulated(KERNEL, checks=True)
+    assert compile_emulated(KERNEL, checks=True, quick=True) == fast
+    other = KERNEL.replace("= 1", "= 2")
+    soon = compile_emulated(other, checks=True, quick=True)
+    assert soon not in (fast, compile_emulated(other, checks=True))

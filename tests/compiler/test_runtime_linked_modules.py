@@ -152,6 +152,13 @@ def test_kernels_of_a_gpu_are_written_as_source(tmp_path):
         assert 'formats: "cu", "cuda", "ptx"' in str(caught.value)
     with pytest.raises(ArgumentError, match="host's part of a module for cuda"):
         f.save(tmp_path / "k.bc")
+    with pytest.raises(ArgumentError, match=r"get_source\('foo'\): no such format\n.*\"sass\"$"):
+        f.get_source("foo")
+    for name, why in (("k.foo", "no such format"), ("k.bc", "only launches")):
+        with pytest.raises(
+            ArgumentError, match=rf"save\(.*{why}(.|\n)*\"ptx\", .*\"cubin\", \"so\""
+        ):
+            f.save(tmp_path / name)
     f.save(tmp_path / "k.cu")
     assert "__global__" in (tmp_path / "k.cu").read_text() == f.get_source("cuda")
 

@@ -72,6 +72,9 @@ def test_bare_flags_are_bools_and_words_may_be_apart():
         ("llvm -cl-opt=-unroll-runtime", "target kind 'llvm' has no option 'cl-opt'"),
         ("cuda -arch=bogus", "no GPU of architecture 'bogus'"),
         ("cuda -arch=sm_1", "no GPU of architecture 'sm_1'"),
+        ("cuda -arch=sm_42", "no GPU of architecture 'sm_42'"),
+        ("cuda -arch=sm_999", "known: sm_50, sm_52, sm_53, sm_60"),
+        ("cuda -arch=sm_80a", "no GPU of architecture 'sm_80a'"),
         ("cuda -arch=80", "no GPU of architecture '80'\n  it is sm_ and"),
         ("cuda -host=cuda", "Target('cuda', host='cuda'): a host is a CPU"),
     ],
@@ -171,6 +174,14 @@ def test_what_an_architecture_has(arch, shared_kb, threads):
     limits = limits_of(arch)
     assert limits.shared_bytes == shared_kb * 1024 and limits.threads_multiprocessor == threads
     assert limits.shared_bytes <= limits.shared_bytes_multiprocessor
+
+
+def test_a_gpu_that_is_here_has_an_architecture_that_the_table_lacks(monkeypatch):
+    parse = sys.modules["whet.compiler.target.parse"]
+    monkeypatch.setattr(parse, "local_arch", lambda: "sm_130")
+    assert Target("cuda -arch=sm_130").arch == "sm_130"
+    with pytest.raises(TargetError, match="no GPU of architecture 'sm_131'"):
+        Target("cuda -arch=sm_131")
 
 
 def test_what_is_no_architecture_has_no_limits():

@@ -1,6 +1,7 @@
 """The parts of measuring on GPUs: clocks, timers, names of devices, resources."""
 
 import subprocess
+import traceback
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from gpu_fakes import fake_build
 
 from whet.compiler.codegen.cuda.cubin import Resources
-from whet.compiler.errors import PrunedError, TargetError
+from whet.compiler.errors import ArgumentError, MeasureError, PrunedError, TargetError
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.gpu.properties import DeviceProperties
 from whet.db.identity import device_key, device_name, device_of, is_device_key, names_device
@@ -16,7 +17,7 @@ from whet.measure.gpu import identity, nvml
 from whet.measure.gpu.names import is_model
 from whet.measure.gpu.pruning import SPILLS, block_threads, check_resources, facts_of
 from whet.measure.gpu.runner import is_lost
-from whet.measure.gpu.stage import lock_of
+from whet.measure.gpu.stage import _raised, lock_of
 
 # --- names
 
@@ -67,6 +68,23 @@ def test_the_emulator_is_the_gpu_that_it_models():
     assert device_of(sm80, "cuda-0123456789ab") == "cuda-0123456789ab"
     with pytest.raises(TargetError, match="no GPU of that architecture is modelled"):
         device_of("cuda -arch=sm_61", "cuda-emulator")
+
+
+@pytest.mark.parametrize("text", ["cuda-emu", "cuda-emulator-a100", "cuda-0123", "cuda0"])
+def test_a_name_is_matched_whole(text):
+    with pytest.raises(ArgumentError, match=f"device='{text}': there is no.*\n  did you mean"):
+        device_of("cuda -arch=sm_80", text)
+    with pytest.raises(MeasureError, match=f"measurement on '{text}': there is no such device"):
+        identity.measured_device(text)
+
+
+def test_of_a_traceback_only_what_was_raised_is_shown():
+    try:
+        raise TargetError("a device", "it fell off", "plug it in")
+    except TargetError:
+        text = traceback.format_exc()
+    assert _raised(text) == "TargetError: a device: it fell off\n  plug it in"
+    assert _raised("killed by signal 9") == "killed by signal 9"
 
 
 def test_locks_are_of_the_gpu_and_not_of_its_number(monkeypatch):

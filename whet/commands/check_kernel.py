@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from whet.commands.words import ManyArgs, load_module, value
+from whet.commands.time_limit import within
+from whet.commands.words import ManyArgs, Seconds, load_module, value
 
 if TYPE_CHECKING:
     from whet.compiler.emulator.sanitize import Checked
@@ -22,6 +25,9 @@ CLEAN = "no race, no barrier that threads miss, nothing out of bounds or read be
 @click.option("--size", "sizes", multiple=True, metavar="NAME=N", help="Of a symbolic size.")
 @click.option("--target", default="cuda", show_default=True, help="Of a schedule.")
 @click.option("--orders", type=click.IntRange(1), default=4, show_default=True)
+@click.option(
+    "--timeout", type=Seconds(), default="60", show_default=True, help="Of each launch, in seconds."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the arrays' values.")
 def command(
     where: str,
@@ -30,6 +36,7 @@ def command(
     sizes: tuple[str, ...],
     target: str,
     orders: int,
+    timeout: float,
     seed: int,
 ) -> None:
     """Run a kernel in the emulator, in several orders of its threads, and look at every access.
@@ -44,23 +51,27 @@ def command(
     A .cu file needs launches, from --launch or from comments in it; an array is its type and shape,
     with "out" if the kernel fills it:
 
-    whet check-kernel saxpy.cu --launch "saxpy<<<4, 256>>>(float32[1000], out float32[1000], 1000)"
+    whet check-kernel saxpy.cu --launch "saxpy<<<4, 256>>>(999, 2.0f, float32[999], float32[999])"
 
-    // whet: saxpy<<<4, 256>>>(float32[1000], out float32[1000], 1000)
+    // whet: saxpy<<<4, 256>>>(999, 2.0f, float32[999], float32[999])
+
+    That is y = a * x + y, which reads y; an array with "out" holds nothing that may be read.
     """
     if where.endswith((".cu", ".cuh")):
         if args or sizes:
             raise click.UsageError("--args and --size are for schedules; a .cu file has --launch")
-        checked = _check_file(Path(where), launches, orders, seed)
+        checked = _check_file(Path(where), launches, orders, seed, timeout)
     elif launches:
         raise click.UsageError("--launch is for a .cu file; a schedule's launches are its own")
     else:
-        checked = [_check_schedule(where, args, sizes, target, orders, seed)]
+        checked = [_check_schedule(where, args, sizes, target, orders, seed, timeout)]
     for one in checked:
         click.echo(_said(one))
 
 
-def _check_file(path: Path, launches: tuple[str, ...], orders: int, seed: int) -> list[Checked]:
+def _check_file(
+    path: Path, launches: tuple[str, ...], orders: int, seed: int, timeout: float
+) -> list[Checked]:
     from whet.compiler.emulator.launch_text import HOW, launches_in
     from whet.compiler.emulator.sanitize import check_launch
 
@@ -70,7 +81,10 @@ def _check_file(path: Path, launches: tuple[str, ...], orders: int, seed: int) -
     found = list(launches) or launches_in(source)
     if not found:
         raise click.UsageError(f"no launch is given, and none stands in {path}: --launch '{HOW}'")
-    return [check_launch(source, launch, orders, seed) for launch in found]
+    return [
+        within(timeout, f"checking {launch}", partial(check_launch, source, launch, orders, seed))
+        for launch in found
+    ]
 
 
 def _check_schedule(
@@ -80,6 +94,7 @@ def _check_schedule(
     target: str,
     orders: int,
     seed: int,
+    timeout: float,
 ) -> Checked:
     from whet.compiler.emulator.sanitize import check_schedule
     from whet.compiler.target import Target
@@ -89,7 +104,8 @@ def _check_schedule(
         raise click.UsageError(f"--target {target}: the emulator runs kernels of kind cuda")
     with chosen:
         schedule, arguments, name = _schedule(where, tuple(map(value, args)), chosen)
-    return check_schedule(schedule, arguments, chosen, orders, seed, _sizes(sizes), name)
+    work = partial(check_schedule, schedule, arguments, chosen, orders, seed, _sizes(sizes), name)
+    return within(timeout, f"checking {name}", work)
 
 
 def _schedule(where: str, args: tuple[Any, ...], target: Any) -> tuple[Any, list[Any], str]:
@@ -107,6 +123,7 @@ def _schedule(where: str, args: tuple[Any, ...], target: Any) -> tuple[Any, list
         return *found.instantiate(), name
     if not callable(found):
         raise click.UsageError(f"{place} has no template, task or function {name!r}")
+    _check_arguments(found, name, args)
     made = found(*args)
     if isinstance(made, Task):
         return *made.instantiate(), name
@@ -115,6 +132,18 @@ def _schedule(where: str, args: tuple[Any, ...], target: Any) -> tuple[Any, list
             f"{name} returns {type(made).__name__}: not a schedule and arguments"
         )
     return made[0], list(made[1]), name
+
+
+def _check_arguments(function: Any, name: str, args: tuple[Any, ...]) -> None:
+    from whet.compiler.errors import ArgumentError
+
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args)
+    except TypeError as error:
+        raise ArgumentError(
+            f"{name} with {len(args)} arguments", str(error), f"it is {name}{signature}"
+        ) from None
 
 
 def _sizes(given: tuple[str, ...]) -> dict[str, int]:

@@ -36,6 +36,8 @@ class Resources:
             in the text of the code, for want of registers.
         stack_bytes: of a thread.
         static_shared_bytes: of a block, beside the arena that a launch asks for.
+        dynamic_shared_bytes: of a block: the arena that its launches ask for, the largest of them;
+            None where they do so by a symbol's value, or no launch is known: no cubin says it.
         code_bytes: of machine code.
     """
 
@@ -45,6 +47,7 @@ class Resources:
     stack_bytes: int = 0
     static_shared_bytes: int = 0
     code_bytes: int = 0
+    dynamic_shared_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,8 @@ def _array(sig: KernelSignature, i: int, p: BufferParam, arg: object) -> DeviceA
         shown = arg.numpy() if isinstance(arg, NDArray) else arg
         why = (
             f"{p.name} is in the CPU's memory, and the function runs on a GPU: copy it there by "
-            "whet.nd.array(a, whet.cuda(0)), and back by .numpy()"
+            "whet.nd.array(a, whet.cuda(0)), and back by .numpy(); without a GPU, "
+            'whet.device("cuda-emulator") in the place of whet.cuda(0)'
         )
         raise wrong(sig, i, why, shown)
     why = f"a {type(arg).__name__} is not an array: expect arg[{i}] to be a pointer to one"

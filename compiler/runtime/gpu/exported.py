@@ -7,6 +7,7 @@ older GPU's code say, is compiled from the text, which is in the library, too.
 from __future__ import annotations
 
 import base64
+import warnings
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +20,8 @@ from whet.compiler.runtime.artifact import Artifact
 def code_as_data(artifact: Artifact) -> dict[str, str]:
     """The machine code and the PTX of an artifact, as text for JSON; nothing for a CPU's.
 
-    Where there is no NVRTC, what the artifact holds: its text is compiled where it is called.
+    Where there is no NVRTC, or one that does not know the architecture, what the artifact holds,
+    and a warning: its text is compiled where it is called.
 
     Raises:
         CodegenError: NVRTC refuses the text.
@@ -46,8 +48,13 @@ def _compiled(artifact: Artifact) -> Artifact:
             artifact = replace(artifact, object=compile_cubin(source, arch).cubin)
         if not artifact.ptx:
             artifact = replace(artifact, ptx=_portable(source, arch))
-    except TargetError:
-        pass  # no NVRTC here, or one that does not know the architecture: the text is there
+    except TargetError as error:  # no NVRTC here, or one that does not know the architecture
+        warnings.warn(
+            f"{artifact.signatures[0].name} is exported without machine code for {arch}: {error}\n"
+            "its text is in the library, and is compiled where it is called",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return artifact
 
 

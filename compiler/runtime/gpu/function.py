@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.codegen.llvm.shape_text import names
 from whet.compiler.codegen.llvm.slowcall import check_unnamed, number, wrong
+from whet.compiler.errors import ArgumentError, KernelError
 from whet.compiler.launch import LaunchPlan
 from whet.compiler.runtime.function import Function
 from whet.compiler.runtime.gpu.arguments import as_slot, bind, context_for
@@ -71,15 +72,32 @@ class CudaFunction(Function):
             except (AttributeError, KeyError):
                 ready = None  # other layouts than before, other objects than ours, or none that fit
             if ready is not None:
-                ready.run(slots)
+                try:
+                    ready.run(slots)
+                except KernelError as error:
+                    raise self._explained(error, args) from None
                 return
-        found = self._looked_up(args)
-        if found is None:
-            self._run_bound(args)
-        elif found[2]:
-            run_in_order(*found)
-        else:
-            found[0].run(found[1])
+        try:
+            found = self._looked_up(args)
+            if found is None:
+                self._run_bound(args)
+            elif found[2]:
+                run_in_order(*found)
+            else:
+                found[0].run(found[1])
+        except KernelError as error:
+            raise self._explained(error, args) from None
+
+    def _explained(self, error: KernelError, args: tuple[Any, ...]) -> KernelError:
+        """A kernel's error; a race of arguments that overlap has that cause, and says so."""
+        if getattr(error, "fault", "") != "race":
+            return error
+        try:
+            self.check(*args)
+        except ArgumentError as overlap:
+            asked, why, state = (part() if callable(part) else part for part in error.args)
+            error.args = asked, why, f"{overlap}\n{state}"
+        return error
 
     def _run_bound(self, args: tuple[Any, ...]) -> None:
         """Check the arguments, and run."""
