@@ -105,10 +105,10 @@ def test_wrong_sizes_are_said_when_a_task_is_made():
 
 def test_devices_of_tune(tmp_path):
     task = whet.create_task("matmul", (8, 8, 8), "llvm")
-    for device in ("gpu", "", "cpu-", whet.cpu(1), {"fingerprint": "cuda"}):
+    for device in ("gpu", "", "cpu-", "cuda-0", whet.cpu(1), {"fingerprint": "cuda"}):
         with pytest.raises(ArgumentError, match=r"no such device\n(.|\n)*None .*this machine"):
             whet.tune(task, 1, tmp_path / "a.db", device=device, progress=False)
-    for device in ("cuda", "cuda-0", "cuda-emulator", {"fingerprint": "cuda-0123456789ab"}):
+    for device in ("cuda", "cuda:0", "cuda-emulator", {"fingerprint": "cuda-0123456789ab"}):
         with pytest.raises(ArgumentError, match="it does not run code for target 'llvm'"):
             whet.tune(task, 1, tmp_path / "a.db", device=device, progress=False)
     with pytest.raises(ArgumentError, match="a int does not name a machine"):
