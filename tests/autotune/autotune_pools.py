@@ -33,16 +33,20 @@ class Recorder(ReplayPool):
         return super().remeasure(inputs, rounds)
 
 
-class Shuffling(Recorder):
-    """Gives results back one at a time, the newest first."""
+class InDisorder:
+    """In front of a pool: it gives results back one at a time, the newest first."""
 
-    def __init__(self, cost, capacity=4):
-        super().__init__(cost, capacity)
+    def __init__(self, *args):
+        super().__init__(*args)
         self.held = []
 
     def collect(self, timeout=None):
         self.held += super().collect(timeout)
         return [self.held.pop()] if self.held else []
+
+
+class Shuffling(InDisorder, Recorder):
+    """A recorder whose results come in disorder."""
 
 
 class Stopping(Recorder):

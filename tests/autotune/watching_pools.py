@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from autotune_pools import InDisorder
+
 from whet.autotune import tune
 from whet.measure import ReplayPool
 
@@ -49,16 +51,8 @@ class Interrupting(Recorder):
         return super().collect(timeout)
 
 
-class Shuffling(Recorder):
-    """Gives results back one at a time, the newest first."""
-
-    def __init__(self, cost, capacity=4):
-        super().__init__(cost, capacity)
-        self.held = []
-
-    def collect(self, timeout=None):
-        self.held += super().collect(timeout)
-        return [self.held.pop()] if self.held else []
+class Shuffling(InDisorder, Recorder):
+    """A recorder whose results come in disorder."""
 
 
 def tuned(task, pool, log, trials, sampler="random", **options):
