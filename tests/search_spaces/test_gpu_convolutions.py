@@ -96,6 +96,8 @@ def test_a_window_too_large_for_shared_memory_leaves_the_other_algorithm():
     configs = configs_of(case, 5)
     assert {config["algorithm"].val for config in configs} == {"implicit"}
     check(case, configs[0], "cpu")
+    task = whet.create_task("conv2d_nchw", args=(1, 16, 70, 70, 4, 64, 64), target=TARGET)
+    assert task.config_space.default["tile"].val[0] == 8  # chosen for it: rows for 4 channels
     with pytest.raises(ArgumentError, match="a multiple of 8 output channels"):
         whet.create_task("conv2d_nchw", args=(1, 2, 65, 65, 2, 64, 64, 1, 0, 1, 2), target=TARGET)
 
