@@ -147,7 +147,7 @@ def test_the_command_line_tunes_and_shows(tmp_path, capsys):
     words = ["tune", f"{kernels}:matmul", "--args", "32", "32", "32", "--trials", "3"]
     assert main([*words, "--log", log, "--sampler", "random"]) == 0
     out, err = capsys.readouterr()
-    assert "3 trials, finished" in out and "over the default config" in out
+    assert "3 trials, finished" in out and "  speed-up " in out  # "none" on a busy machine
     assert "measuring the best" in err
     for what, said in (("loops", "for "), ("ll", "define "), ("asm", ".text")):
         assert main(["show", log, "--what", what]) == 0

@@ -95,7 +95,8 @@ def test_each_fault_of_a_scripts_own_template_costs_one_trial(tmp_path, workers)
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert "11 trials, exhausted" in done.stdout and "over the default config" in done.stdout
+    # The speed-up may be "none": on a busy machine noise can hide what vectors bring here.
+    assert "11 trials, exhausted" in done.stdout and "  speed-up " in done.stdout
     assert (tmp_path / "runs.txt").read_text() == "run\n"
     with TuningLog(tmp_path / "a.db", write=False) as log:
         search, finals = log.runs()
