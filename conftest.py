@@ -5,6 +5,8 @@ And how many random programs are drawn.
 
 from __future__ import annotations
 
+import gc
+import os
 import random
 import signal
 from collections.abc import Callable, Iterator
@@ -23,6 +25,10 @@ collect_ignore = [] if find_spec("triton") else ["whet/bench/gpu/triton_kernels.
 # interrupt a child need it back. A handler, unlike "ignored", does not outlive an exec.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Two tests at a time take the cores: threads of numpy's would wait for each other, spinning. The
+# samplers' tests take three times as long with two threads each. It stands before numpy is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,6 +64,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out |= set(of_test) - set(random.Random(name).sample(of_test, count))
     config.hook.pytest_deselected(items=[i for i in items if i in left_out])
     items[:] = [i for i in items if i not in left_out]
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected, thousands of tests, to no garbage collector: it stays to the end.
+
+    It would be walked through by each full collection, a third of a second long.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -63,7 +63,8 @@ def place_of(asked: Any, tasks: Sequence[Task], workers: Any, stack: ExitStack) 
 
     Raises:
         ArgumentError: there is no such device, or it does not run code of the tasks' targets.
-        TargetError: this machine has no such GPU, or none of the architecture is modelled.
+        TargetError: this machine has no such GPU, or none of the architecture is modelled, or the
+            emulator has no C++ compiler.
         MeasureError: Ray has no GPU, or several GPUs are of different kinds.
     """
     if isinstance(asked, list | tuple) and len(asked) == 1:
@@ -83,6 +84,10 @@ def place_of(asked: Any, tasks: Sequence[Task], workers: Any, stack: ExitStack) 
         return Place(asked, _device_of_key(asked))
     ours = isinstance(workers, int | str | None)
     if named and named[0].type == EMULATOR:
+        if workers is None or isinstance(workers, int) or workers == "local":
+            from whet.compiler.emulator.compile import compiler_command
+
+            compiler_command()  # without one, each candidate would end in the same error
         return Place(_alike(named[0], tasks), EMULATOR)
     if isinstance(workers, str) and workers != "local":
         _check_remote(named, workers)

@@ -10,7 +10,7 @@ from whet.compiler.runtime.device import Device
 from whet.measure import machine, stages
 from whet.measure.engine import StagedPool
 from whet.measure.gpu.identity import check_alike, measured_devices
-from whet.measure.gpu.names import CPU, CUDA
+from whet.measure.gpu.names import CPU, CUDA, EMULATOR
 from whet.measure.pool import Known
 from whet.measure.roles import Measurer
 from whet.measure.values import MeasureInput, MeasureOptions
@@ -18,6 +18,8 @@ from whet.measure.values import MeasureInput, MeasureOptions
 
 class LocalPool(StagedPool):
     """Builds on all cores but the last, measures on the last; or on a GPU, or in the emulator.
+
+    With the emulator, whose costs are a model's, builders have all cores.
 
     Args:
         workers: number of builders; None: one for each core that they may use, at most 8 for each
@@ -55,7 +57,8 @@ class LocalPool(StagedPool):
         chosen = options or MeasureOptions()
         on = measured_devices(device)
         many = len(on)
-        count = workers or min(len(machine.builder_cores(many)), 8 * many)
+        beside = 0 if on[0].type == EMULATOR else many  # that measure on cores of their own
+        count = workers or min(len(machine.builder_cores(beside)), 8 * many)
         build = build_function or build_function_of(on[0])
         functions = run_function, prepare_function
         measurers = [
@@ -64,7 +67,7 @@ class LocalPool(StagedPool):
         if many > 1:
             _check_alike(device, measurers)
         super().__init__(
-            [stages.BuildStage(chosen, build, measurers=many) for _ in range(count)],
+            [stages.BuildStage(chosen, build, measurers=beside) for _ in range(count)],
             measurers,
             chosen,
             reference,

@@ -23,8 +23,12 @@ from whet.compiler.errors import MeasureError
 from whet.measure import child, wire
 
 TAIL = 16_000  # bytes of the worker's output that an error text quotes
-# Seconds that a worker may take beyond its deadline to say where it hangs.
-LAST_WORDS = 0.3
+# Seconds that a worker may take beyond its deadline to say where it hangs; on a busy machine much.
+LAST_WORDS = 2.0
+# How that ends: the outermost frame is the program that started it, `python -c`.
+LAST_LINE = 'File "<string>", line 1 in <module>'
+# Seconds in which a worker that closed its connection should be gone.
+GONE = 5.0
 SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _LAUNCHER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="whet-launcher")
 
@@ -228,7 +232,9 @@ class _Worker:
     def wait_for_traceback(self) -> None:
         """Let a worker say where it hangs; on a busy machine it may do so after its deadline."""
         end = time.monotonic() + LAST_WORDS
-        while "Timeout (" not in self.output() and time.monotonic() < end:
+        while time.monotonic() < end:
+            if LAST_LINE in self.output().partition("Timeout (")[2]:
+                return
             time.sleep(0.005)
 
     def forget_output(self) -> None:
@@ -243,7 +249,7 @@ class _Worker:
 
     def last_words(self) -> str:
         """Wait for a worker that closed its connection; say how it ended."""
-        deadline = time.monotonic() + 1.0
+        deadline = time.monotonic() + GONE
         alive = True
         while alive and time.monotonic() < deadline:
             flags = os.WEXITED | os.WNOWAIT | os.WNOHANG

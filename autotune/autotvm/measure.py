@@ -43,9 +43,11 @@ class LocalRunner:
         min_repeat_ms: milliseconds that one repeat should at least take; 0 is as None.
         cooldown_interval: 0; a candidate is timed when it is its turn.
         enable_cpu_cache_flush: False; kernels are timed warm.
+        device: whose costs count, as ``device=`` of :func:`whet.tune`, beyond AutoTVM's arguments:
+            ``"cuda:1"``, ``"cuda-emulator"``; None: this machine's for the target.
 
     Raises:
-        ArgumentError: another value of the last two.
+        ArgumentError: another value of the two before the last.
     """
 
     timeout: float = 10.0
@@ -54,6 +56,7 @@ class LocalRunner:
     min_repeat_ms: float | None = None
     cooldown_interval: float = 0.0
     enable_cpu_cache_flush: bool = False
+    device: Any = None
 
     def __post_init__(self) -> None:
         only(self, "cooldown_interval", 0.0, "candidates take turns with the default config")

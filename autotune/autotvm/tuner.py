@@ -96,6 +96,7 @@ class Tuner:
             seed=self.seed,
             progress=any(isinstance(c, ProgressBar) for c in callbacks),
             options=how.options,
+            device=how.runner.device,
             early_stop=False if early_stopping is None else early_stopping,
         )
         return self.result

@@ -15,7 +15,7 @@ _STATEMENT = (
 )  # fmt: skip
 _ACCESS = (
     ("length", 1.0), ("far", 0.0), ("step", 0.0), ("stores", 0), ("gathers", 0), ("asks", 0),
-    ("times", 1.0), ("bytes", 1.0), ("role", 0), ("place", 0),
+    ("times", 1.0), ("bytes", 1.0), ("role", 0), ("place", 0), ("renewed", 0),
 )  # fmt: skip
 _BY_PLACE = ("extent", "needed", "region", "unroll", "length", "far", "step")
 _AT_LEAST = ("extent", "needed", "region", "length", "far")  # 0 steps count as 1: no share of 0
@@ -57,6 +57,7 @@ class Batch:
     bytes: np.ndarray
     role: np.ndarray
     place: np.ndarray
+    renewed: np.ndarray
 
     def __init__(self, groups: Sequence[tuple[Program, np.ndarray]]) -> None:
         """The candidates of all groups, one group after the other.

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from whet.autotune.features.batch import Batch
-from whet.autotune.features.nests import BLOCK, PARALLEL, THREAD, UNROLLED, VECTORIZED
+from whet.autotune.features.nests import (
+    BLOCK,
+    PARALLEL,
+    THREAD,
+    UNROLLED,
+    VECTORIZED,
+    VIRTUAL,
+)
 
 LATENCY = 4.0
 """Cycles until the result of an addition can be used."""
@@ -131,9 +138,11 @@ class Counts:
         self.in_body = np.where(self.block[of] & self.moves, steps, 1.0).prod(axis=1)
         # The compiler moves accesses out of the loops that do not move them, from the inside.
         outer = ~self.block[of] & (b.extent[of] > 1)
-        moving = outer & self.moves
+        moving = outer & (self.moves | b.renewed.astype(bool))
         last = np.where(moving.any(axis=1), depth - moving[:, ::-1].argmax(axis=1), 0)
-        ahead = np.arange(depth) < last[:, None]
+        # Virtual threads are written out next to each other, and share what is alike.
+        alike = (b.kind[of] == VIRTUAL) & ~self.moves
+        ahead = (np.arange(depth) < last[:, None]) & ~alike
         trips = np.where(outer & ahead, b.extent[of], 1.0).prod(axis=1)
         every = np.where(outer, b.extent[of], 1.0).prod(axis=1)
         stores = b.stores.astype(bool)

@@ -9,11 +9,13 @@ from whet.autotune.features.batch import Batch
 from whet.autotune.features.counts import Counts
 from whet.autotune.features.nests import BLOCK, SERIAL, THREAD, UNROLLED, VIRTUAL
 from whet.autotune.features.program import GLOBAL, LOCAL, SHARED
-from whet.measure.gpu.counts import L2_SHARE, OWN_REGISTERS, STEP
+from whet.measure.gpu.counts import OWN_REGISTERS, STEP
 from whet.measure.gpu.model import ARITHMETIC_CYCLES, WARP, Work
 from whet.measure.gpu.operations import DIVISION
 from whet.measure.gpu.specs import GpuSpec
 from whet.measure.gpu.steps import KEPT
+from whet.measure.gpu.traffic import L2_SHARE
+from whet.measure.gpu.warps import cache_passes
 
 SECTOR, LINE, BANKS, WORD = 32.0, 128.0, 32.0, 4.0
 _FMA, _ADD, _MUL, _DIV, _SPECIAL = (KINDS.index(k) for k in ("fma", "add", "mul", "div", "special"))
@@ -89,6 +91,10 @@ class GpuWork:
         conflict = _conflict(nx, sx / WORD, np.maximum(self.lane_bytes / WORD, 1.0))
         conflict = np.where(self._even(step[:, 0]), conflict, np.minimum(conflict, UNEVEN))
         passes = np.maximum(apart * self.lane_bytes / LINE, 1.0) * conflict
+        # A warp is given one register a pass, and two where near lanes ask for the same.
+        near = ((sx == 0) & (nx >= 2)) | ((sy == 0) & (nx <= 2) & (ny >= 2))
+        given = np.maximum(self.lane_bytes / WORD, 1.0)
+        passes = np.maximum(passes, np.where(near, np.maximum(given / 2, 1.0), given))
         self.wavefronts = self.instructions * np.minimum(passes, WARP) * self.is_shared
 
     def _even(self, step: np.ndarray) -> np.ndarray:
@@ -125,10 +131,11 @@ class GpuWork:
         blocks = self._most(np.where(b.kind == BLOCK, b.extent, 1.0).prod(axis=1))
         threads = self._most(np.where(b.kind == THREAD, b.extent, 1.0).prod(axis=1))
         ops = b.operations * c.runs[:, None]
-        fma = ops[:, _FMA] + ops[:, _ADD] + ops[:, _MUL]
-        fma = fma + DIVISION * ops[:, _DIV] + FUNCTION * ops[:, _SPECIAL]
+        of_functions = DIVISION * ops[:, _DIV] + FUNCTION * ops[:, _SPECIAL]
+        fma = ops[:, _FMA] + ops[:, _ADD] + ops[:, _MUL] + of_functions
         double = (b.itemsize >= 8) & root
-        passes = self.instructions * np.maximum(self.lines, self.sectors / 4) * self.is_global
+        passes = cache_passes(self.lines, self.sectors, self.lane_bytes)
+        passes = self.instructions * passes * self.is_global
         l2 = self.instructions * self.sectors * SECTOR * self.is_global
         issued = c.per_statement(self.instructions * (b.place != LOCAL))
         issued = issued + c.loop_steps * STEP / WARP
@@ -144,7 +151,7 @@ class GpuWork:
             threads=threads,
             registers=np.minimum(OWN_REGISTERS + self.local_bytes / 4, 255.0),
             shared_bytes=self._shared_bytes,
-            instructions=self._total(issued + ops.sum(axis=1) / WARP),
+            instructions=self._total(issued + (ops.sum(axis=1) + of_functions) / WARP),
             fma32=self._total(np.where(double, 0.0, fma)),
             fma64=self._total(np.where(double, fma, 0.0)),
             special=self._total(ops[:, _SPECIAL] + ops[:, _DIV]),
@@ -194,11 +201,16 @@ def _pieces(
     whole = np.maximum(((ny - 1) * sy + run) / size, 1.0)
     many = np.minimum(np.where(sy == 0, row, ny * row), np.where(sy == 0, row, whole * nx))
     dense = (sy > 0) & (sy <= run)
-    return np.where(dense, np.maximum(whole, 1.0), np.maximum(many, 1.0))
+    apart = nx * ny * np.maximum(nbytes / size, 1.0)  # each lane has its own
+    return np.clip(np.where(dense, whole, many), 1.0, apart)
 
 
 def _conflict(nx: np.ndarray, words: np.ndarray, wide: np.ndarray) -> np.ndarray:
-    """How many lanes along x, of ``wide`` words each, ask for different words of one bank."""
+    """How many lanes along x, of ``wide`` words each, ask for different words of one bank.
+
+    Of lanes that are served together: wider ones pass in several groups by themselves.
+    """
     step = np.round(words / wide).astype(np.int64)
     banks = np.maximum(np.round(BANKS / wide), 1.0).astype(np.int64)
-    return np.where(words > wide, np.minimum(np.gcd(step, banks), nx), 1.0)
+    met = banks / np.gcd(step, banks)  # so many lanes lie on different banks
+    return np.where(words > wide, np.maximum(np.minimum(nx, banks) / met, 1.0), 1.0)

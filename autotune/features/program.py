@@ -55,6 +55,8 @@ class Program:
             element; whose tensor; where that is kept.
         length_at, far_at, step_at: (Q, D), (Q, D, L), (Q, D, L) dimensions' lengths; how far a
             whole loop, and one step of it, moves the index.
+        renewed: (Q, L) whether each step of a loop puts other data into the shared memory that is
+            accessed.
     """
 
     @staticmethod
@@ -87,6 +89,7 @@ class Program:
     length_at: np.ndarray
     far_at: np.ndarray
     step_at: np.ndarray
+    renewed: np.ndarray
 
 
 class _Flattened:
@@ -127,6 +130,7 @@ class _Flattened:
         for name in ("times", "bytes", "role", "place"):
             setattr(out, name, np.array([x[name] for x in q], np.float64))
         out.length_at = _aligned([x["lengths"] for x in q], rank, one)
+        out.renewed = _aligned([x["renewed"] for x in q], depth, 0).astype(bool)
         out.far_at = np.full((len(q), rank, depth), none, np.int64)
         out.step_at = np.full((len(q), rank, depth), none, np.int64)
         for k, x in enumerate(q):
@@ -137,9 +141,8 @@ class _Flattened:
 
     def _statement(self, nest: Nest) -> None:
         op, place = nest.stage.op, self.tape.place
-        outer = nest.around
-        if self._is_for_block(nest.stage):  # virtual threads share it: it is made once for all
-            outer = [x for x in outer if x.kind != VIRTUAL]
+        shared = self._around_shared(nest.stage)  # for virtual threads there it is made once
+        outer = [x for x in nest.around if x.kind != VIRTUAL or x not in shared]
         loops = _once_by_tag(outer + nest.loops)
         around = loops[: len(loops) - len(nest.loops)]
         self.roots[id(nest.stage)] = len(self.statements)
@@ -186,14 +189,16 @@ class _Flattened:
             return OUTPUT
         return PART if stage.attach_type == AT else WHOLE
 
-    def _is_for_block(self, stage: Stage) -> bool:
-        """Whether a stage is kept in shared memory, or made on the way there."""
+    def _around_shared(self, stage: Stage) -> list[Loop]:
+        """The loops around a stage that is kept in shared memory, or made on the way there."""
+        found: list[Loop] = []
         at: Stage | None = stage
         while at is not None:
-            if at in self.nests.of_stage and self._scope(at) == SHARED:
-                return True
+            nest = self.nests.of_stage.get(at)
+            if nest is not None and self._scope(at) == SHARED:
+                found += nest.around
             at = at.attach_stage if at.attach_type == AT else None
-        return False
+        return found
 
     def _scope(self, stage: Stage) -> int:
         held = self.nests.of_stage.get(stage)
@@ -227,6 +232,8 @@ class _Flattened:
                     if loop in loops:
                         row[loops.index(loop)] = self.tape.place(how[which])
                 rows.append(row)
+        shared = held is not None and self._scope(of) == SHARED
+        around = held.around if held is not None and shared else []
         key = id(of), stores, far, step
         number = len(self.statements) - 1
         for known in reversed(self.accesses):
@@ -240,6 +247,7 @@ class _Flattened:
             "gathers": any(type(atom) is Unknown for f in forms for atom in f.terms),
             "bytes": max(dt.bits(dtype) // 8, 1), "role": self._role(of), "place": self._scope(of),
             "lengths": [self.tape.place(x) for x in lengths], "asks": asks,
+            "renewed": [loop in around for loop in loops],
         })  # fmt: skip
 
 

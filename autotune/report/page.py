@@ -147,7 +147,9 @@ def _row(place: int, data: TaskTrials) -> Sequence[Child]:
         device_key(task.device),
         f"{len(data.searched):,}",
         f"{sum(t.result.failed for t in data.searched):,}",
-        duration(best.cost) if best else "nothing worked",
+        f"{duration(best.cost)}{' predicted' * bool(best.result.predicted)}"
+        if best
+        else "nothing worked",
         f"{best.gflops:.1f}" if best and best.flop else "",
         f"{default.cost / best.cost:.2f}x" if speed_up and best and default else "",
     )

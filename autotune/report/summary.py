@@ -73,6 +73,8 @@ def speed_up(data: TaskTrials) -> str:
     if best is None or default is None or not default.result.ok:
         return "not known"
     text = f"{default.cost / best.cost:.2f}x"
+    if best.result.predicted:
+        return f"{text}, predicted"
     if best not in data.finals:
         return f"{text}, as measured during the search"
     verdict = judge(data.finals)
@@ -86,8 +88,8 @@ def speed_up(data: TaskTrials) -> str:
 
 def finals(data: TaskTrials) -> list[Markup]:
     """The last measurement, if there was one."""
-    if not data.finals:
-        return []
+    if not data.finals or data.finals[0].result.predicted:
+        return []  # a model says the same again
     rows = [
         (
             "default" if t.number == 0 else f"trial {t.number}",
@@ -134,7 +136,13 @@ def top(data: TaskTrials) -> list[Markup]:
     head = ("", "trial", "cost", "GFLOP/s", "of the fastest", "config")
     return [
         tag("h3", "The fastest trials"),
-        tag("p", "As they were measured during the search.", class_="soft"),
+        tag(
+            "p",
+            "As a model predicted them."
+            if fastest[0].result.predicted
+            else "As they were measured during the search.",
+            class_="soft",
+        ),
         table(head, rows, frozenset({0, 1, 2, 3, 4})),
     ]
 

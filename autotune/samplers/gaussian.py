@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import numpy as np
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 SCALES = (0.7, 1.0, 1.4)
 """Length scales that are tried, times the root of the number of coordinates, whose step is 1.
@@ -112,6 +118,23 @@ def kernel(away: np.ndarray) -> np.ndarray:
     """Matern-5/2 of distances in units of the length scale."""
     far = np.sqrt(5.0) * away
     return (1.0 + far + far * far / 3.0) * np.exp(-far)
+
+
+def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
+    """A function whose products and solutions are computed by the calling thread alone.
+
+    Others of the library's would spin for a while after each, on the core that measures, too.
+    """
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        import scipy.linalg  # noqa: F401  it has threads of its own, and only loaded ones are seen
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1, user_api="blas"):
+            return function(*args, **kwargs)
+
+    return run
 
 
 def solve(factor: np.ndarray, right: np.ndarray, lower: bool = True) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from whet.autotune.cost_model import labels
 from whet.autotune.samplers.acquisition import expected_improvement, relative_gain
 from whet.autotune.samplers.candidates import Effort, evolve
-from whet.autotune.samplers.gaussian import Gaussian, shown
+from whet.autotune.samplers.gaussian import Gaussian, on_one_thread, shown
 from whet.autotune.samplers.history import History
 from whet.autotune.samplers.planned import Plan, PlannedSampler
 
@@ -23,6 +23,7 @@ class GPSampler(PlannedSampler):
     that each looks where the ones before it do not.
     """
 
+    @on_one_thread
     def plan(self, history: History, size: int) -> Plan:
         works = np.isfinite(history.costs)
         if history.number < WARMUP or np.count_nonzero(works) < 2:

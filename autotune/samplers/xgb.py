@@ -10,6 +10,7 @@ import numpy as np
 
 from whet.autotune.samplers.acquisition import diverse, expected_improvement, relative_gain
 from whet.autotune.samplers.candidates import Effort, evolve
+from whet.autotune.samplers.gaussian import on_one_thread
 from whet.autotune.samplers.history import History
 from whet.autotune.samplers.judgement import Judgement
 from whet.autotune.samplers.planned import Plan, PlannedSampler
@@ -95,6 +96,7 @@ class XGBSampler(PlannedSampler):
         points = self.space.sample_points(self.rng(0, salt=6), TESTED)
         return SPARING if self._features.structures_of(points) > WIDE * TESTED else AMPLE
 
+    @on_one_thread
     def plan(self, history: History, size: int) -> Plan:
         rng = self.rng(history.number, salt=5)
         if len(history.costs) < WARMUP or np.count_nonzero(np.isfinite(history.costs)) < 2:

@@ -32,6 +32,8 @@ from check_runtime import CHECKS
 
 SHARE = 0.35
 """Of the time that is left, for the kernels of all templates."""
+BEGINNING = 6.0
+"""Seconds of it that a process takes about until its default configs are checked."""
 ALONE = ("launches", "tensors", "hung")
 """Checks of the runtime that time something, or keep the device: nothing else runs beside them."""
 GRACE = 10.0
@@ -223,7 +225,8 @@ def everything(report: Report, asked: argparse.Namespace) -> None:
     )
     jobs = [(t, d) for t in SMALL for d in DTYPES if wanted(f"kernels {t}")]
     rounds = -(-len(jobs) // at_once) or 1
-    seconds = SHARE * max(report.left - 60 * asked.tune, 0) / rounds
+    share = SHARE * max(report.left - 60 * asked.tune, 0) / rounds
+    seconds = max(share - BEGINNING, min(share, 1.0))
     side_by_side(
         report,
         [

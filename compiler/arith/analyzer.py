@@ -120,7 +120,7 @@ class Analyzer(Forms, Queries):
 
         The result mentions none of them; it is a bound, exact unless they occur in several atoms.
         """
-        rest = a
+        rest = _without_remainders(a, inner, sign)
         for var in reversed(self.ranges):
             term = rest.terms.get(var)
             if term is not None and var in inner:
@@ -267,6 +267,19 @@ class Analyzer(Forms, Queries):
         if (low is not None and low > 0) or (high is not None and high < 0):
             return kind is e.NE
         return None
+
+
+def _without_remainders(a: Affine, inner: set[e.Var], sign: int) -> Affine:
+    """A form whose parts ``k * (x - c * (x // c))``, of variables ``inner``, are at their ends."""
+    for key, (atom, coef) in list(a.terms.items()):
+        if not (isinstance(atom, e.FloorDiv) and atom.a in inner):
+            continue
+        c = atom.b.value if isinstance(atom.b, e.IntImm) else 0
+        own = a.terms.get(atom.a)
+        if c > 0 and own is not None and own[1] * c + coef == 0:
+            most = own[1] * (c - 1) if own[1] * sign > 0 else 0
+            a = a.without(key).without(atom.a).shifted(most)
+    return a
 
 
 def _combine(pick: type | object, a: int | None, b: int | None, one: bool) -> int | None:

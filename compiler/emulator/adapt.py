@@ -119,6 +119,7 @@ def _kernels(text: str) -> list[KernelText]:
             raise CodegenError(
                 f"emulating the kernel {name}",
                 "it is a template, and which of its kernels is meant is not known",
+                f"name the arguments in the launch, {name}<32, float><<<grid, block>>>(...); or "
                 'write it for one type: extern "C" __global__ void ...',
             )
         parts = _parameters(text[opened + 1 : closed])

@@ -37,6 +37,9 @@
     WHET_SHARED_ROWS(type, name##_held, 1);                                                        \
     const whet_emulator::Ref<type> name(&name##_held_buffer, name##_held.at)
 #define WHET_LOCAL(type, name, count) whet_emulator::Local<type, count> name(#name)
+#define WHET_LOCAL_ROWS(type, name, ...) whet_emulator::LocalRows<type, __VA_ARGS__> name(#name)
+#define WHET_LOCAL_ZEROS(type, name, ...)                                                          \
+    whet_emulator::LocalRows<type, __VA_ARGS__> name(#name, true)
 #define WHET_EXTENT(name, count) whet_emulator::limit(name, count)
 #else
 #define WHET_GLOBAL(...) __VA_ARGS__ *__restrict
@@ -57,6 +60,10 @@
         reinterpret_cast<typename name##_rows::plain *>(name##_memory)
 #define WHET_SHARED_ONE(type, name) WHET_EMULATOR_STATIC type name
 #define WHET_LOCAL(type, name, count) type name[count]
+#define WHET_LOCAL_ROWS(type, name, first, ...)                                                    \
+    typename whet_emulator::Rows<type, first __VA_OPT__(, ) __VA_ARGS__>::plain name[first]
+#define WHET_LOCAL_ZEROS(type, name, first, ...)                                                   \
+    WHET_LOCAL_ROWS(type, name, first __VA_OPT__(, ) __VA_ARGS__) = {}
 #define WHET_EXTENT(name, count)
 #endif
 

@@ -1,6 +1,6 @@
 // What is known of each piece of memory, and what an access of it does wrong.
 #pragma once
-#include "fibers.h"
+#include "fences.h"
 
 namespace whet_emulator {
 
@@ -21,7 +21,6 @@ struct Cell {
     uint16_t reader, reader_epoch;
     uint16_t second, second_epoch;  // another reader of the same interval
 };
-constexpr uint16_t ATOMIC = 0xffff;  // the writer, where it was an atomic operation
 
 // What the caller knows of a piece of the device's memory.
 struct Allocation {
@@ -55,9 +54,6 @@ struct Report {
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 
 static Report *report;
-static uint32_t launch_first, block_first;
-static uint32_t *block_starts;  // the first interval of each block of this launch, in its order
-static uint32_t blocks_started;
 static const char *kernel_name;
 
 inline void copy_text(char *to, const char *text, size_t room) {
@@ -74,14 +70,7 @@ inline uint3 block_index(uint32_t number) {
 }
 
 // The block to which an interval of this launch belongs.
-inline uint3 block_of(uint32_t when) {
-    uint32_t low = 0, high = blocks_started;
-    while (high - low > 1) {
-        const uint32_t middle = (low + high) / 2;
-        (block_starts[middle] <= when ? low : high) = middle;
-    }
-    return block_index(low);
-}
+inline uint3 block_of(uint32_t when) { return block_index(block_number(when)); }
 
 inline uint3 thread_index(int number) {
     const unsigned n = unsigned(number), x = block.extent.x, y = block.extent.y;
@@ -189,7 +178,9 @@ struct Conflict {
 inline Conflict conflict_with_write(const Cell &cell, Scope scope) {
     if (cell.written == interval)
         return {!ordered(cell.writer, cell.writer_epoch), interval, cell.writer};
-    return {scope == GLOBAL && in_another_block(cell.written), cell.written, cell.writer};
+    const bool found = scope == GLOBAL && in_another_block(cell.written) &&
+                       !handed_over(cell.written, cell.writer, cell.writer_epoch);
+    return {found, cell.written, cell.writer};
 }
 
 inline Conflict conflict_with_reads(const Cell &cell, Scope scope) {
@@ -197,10 +188,14 @@ inline Conflict conflict_with_reads(const Cell &cell, Scope scope) {
         if (!ordered(cell.reader, cell.reader_epoch)) return {true, interval, cell.reader};
         if (cell.second != 0 && !ordered(cell.second, cell.second_epoch))
             return {true, interval, cell.second};
-    } else if (scope == GLOBAL && in_another_block(cell.read)) {
+    } else if (
+        scope == GLOBAL && in_another_block(cell.read) &&
+        !handed_over(cell.read, cell.reader, cell.reader_epoch)) {
         return {true, cell.read, cell.reader};
     }
-    return {scope == GLOBAL && in_another_block(cell.foreign), cell.foreign, 0};
+    const bool found = scope == GLOBAL && in_another_block(cell.foreign) &&
+                       !handed_over(cell.foreign, 0, 0);
+    return {found, cell.foreign, 0};
 }
 
 inline void note_read(Cell &cell, Scope scope) {

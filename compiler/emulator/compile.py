@@ -22,11 +22,13 @@ from whet.compiler.errors import CodegenError, TargetError
 HEADERS = (
     "prelude.h",
     "fibers.h",
+    "fences.h",
     "checks.h",
     "memory.h",
     "buffers.h",
     "printing.h",
     "types.h",
+    "intrinsics.h",
     "functions.h",
     "launch.h",
 )
@@ -45,7 +47,8 @@ _FRAME = "-Werror=frame-larger-than=229376"
 TIMEOUT_SECONDS = 300
 FILE = "kernel.cu"  # what messages call the text
 _BYTES = re.compile(r"\b(?:bool|char|u?char[234]|u?int8_t|u?int8x\d+|boolx\d+)\b")
-_SHORTS = re.compile(r"\b(?:u?short[234]?|u?int16\w*|half2?|\w*float16\w*|\w*bfloat16\w*)\b")
+_SHORTS = re.compile(r"\b(?:u?short[234]?|u?int16\w*|(?:__)?half2?|\w*float16\w*|\w*bfloat16\w*)\b")
+_NAMESPACE = re.compile(r"\bnamespace\s+([\w:]+)\s*\{")
 # of texts, and of headers that were read before
 _FOLDERS = re.compile(r"\S*/whet-emulator-\w+/")
 _cache = ContentCache("emulated")
@@ -68,7 +71,7 @@ def compile_emulated(source: str, checks: bool = False, quick: bool = False) -> 
         CodegenError: it refuses the text, or there is no kernel in it.
     """
     text, granule = _whole(source)
-    command = [*_command(), f"-DWHET_EMULATOR_CHECKS={int(checks)}"]
+    command = [*compiler_command(), f"-DWHET_EMULATOR_CHECKS={int(checks)}"]
     command.append(f"-DWHET_EMULATOR_GRANULE={granule}")
     if "clang" not in _version(command[0]):
         command.append("-fno-gnu-unique")  # or a library would stay loaded for ever
@@ -93,7 +96,7 @@ def _whole(source: str) -> tuple[str, int]:
     """The text that the compiler reads, and how many bytes are watched together."""
     body, kernels = adapt(source)
     head = f'#include "{HEADERS[0]}"\n#line 1 "{FILE}"'
-    return "\n".join((head, body, '#line 1 "kernels"', _table(kernels))), _granule(body)
+    return "\n".join((head, body, '#line 1 "kernels"', _table(kernels, body))), _granule(body)
 
 
 def _granule(text: str) -> int:
@@ -102,13 +105,15 @@ def _granule(text: str) -> int:
     return 1 if _BYTES.search(text) else 2 if _SHORTS.search(text) else 4
 
 
-def _table(kernels: tuple[KernelText, ...]) -> str:
+def _table(kernels: tuple[KernelText, ...], body: str) -> str:
     lines, entries = ["namespace whet_emulator {"], []
     for k in kernels:
         names = "".join(f'"{p}", ' for p in k.parameters)
         lines.append(f"static const char *const {k.name}_names[] = {{{names}nullptr}};")
         entries.append(f"    WHET_EMULATED_KERNEL({k.name}, whet_emulator::{k.name}_names),")
-    lines += ["}", 'extern "C" const whet_emulator::Kernel whet_kernels[] = {', *entries, "};"]
+    spaces = dict.fromkeys(_NAMESPACE.findall(body))  # the kernels of which have plain names here
+    lines += ["}", *(f"using namespace {space};" for space in spaces)]
+    lines += ['extern "C" const whet_emulator::Kernel whet_kernels[] = {', *entries, "};"]
     lines.append(f'extern "C" const int whet_kernel_count = {len(kernels)};')
     return "\n".join(lines) + "\n"
 
@@ -129,8 +134,12 @@ def _version(program: str) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def _command() -> list[str]:
-    """The C++ compiler's command in words, the first of which exists."""
+def compiler_command() -> list[str]:
+    """The C++ compiler's command in words, the first of which exists.
+
+    Raises:
+        TargetError: there is none.
+    """
     text = settings.cxx_compiler()
     try:
         words = shlex.split(text)

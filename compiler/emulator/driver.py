@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
 
 import numpy as np
@@ -57,6 +58,10 @@ class EmulatedStream:
 
     def wait(self, event: Event) -> None:
         """Nothing: all is done."""
+
+    def together(self) -> AbstractContextManager[Stream]:
+        """Itself."""
+        return nullcontext(self)
 
 
 class EmulatedEvent:

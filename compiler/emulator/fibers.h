@@ -129,6 +129,9 @@ struct Thread {
     bool orders;    // whether the warp's barrier at which it waits orders memory
     State state;
     Warp *warp;
+    uint32_t fenced;        // the interval of its last __threadfence() in this block; 0: none
+    uint16_t fenced_epoch;  // its count of its warp's barriers and fences behind that one
+    bool acquired;          // whether it came by a counter that other blocks change atomically
 };
 
 constexpr int MOST_THREADS = 1024;
@@ -302,6 +305,8 @@ inline void make_threads() {
         t->number = k;
         t->state = READY;
         t->warp = &block.warps[k / 32];
+        t->fenced = 0;
+        t->acquired = false;
         unsigned char *top = stacks + STACK_BYTES * (size_t(k) + 1) - size_t(k % 48) * 320;
         t->stack = fresh_stack(top, fiber_main);
     }

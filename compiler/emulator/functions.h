@@ -61,6 +61,39 @@ inline auto value_of(const V &v) {
         return v;
 }
 
+// Of the lanes of a mask: those that give the same value, and what an operation makes of all values.
+template <class T>
+inline uint32_t same_value(uint32_t mask, T value, int line) {
+    uint32_t result = 0;
+    for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+        const int other = __builtin_ctz(rest);
+        const T given = exchange(value, other, line, mask);
+        if (memcmp(&given, &value, sizeof value) == 0) result |= 1u << other;
+    }
+    return result;
+}
+template <class T, class F>
+inline T reduced(uint32_t mask, T value, int line, F join) {
+    T result = exchange(value, __builtin_ctz(mask), line, mask);
+    for (uint32_t rest = mask & (mask - 1); rest != 0; rest &= rest - 1)
+        result = join(result, exchange(value, __builtin_ctz(rest), line, mask));
+    return result;
+}
+
+// How many threads of a block say yes, at a barrier that all of them come by.
+inline int count_of_block(bool said, int line) {
+    static uint32_t counted;  // the interval
+    static int found;
+    if (counted != interval) found = 0;
+    counted = interval;
+    found += said;
+    block_barrier(line);
+    const int result = found;
+    block_barrier(line);
+    return result;
+}
+static long long ticks;
+
 inline int dp4a(int a, int b, int c) {
     for (int k = 0; k < 32; k += 8) c += int(int8_t(a >> k)) * int(int8_t(b >> k));
     return c;
@@ -73,6 +106,15 @@ inline unsigned dp4a(unsigned a, unsigned b, unsigned c) {
 // Reads, changes and writes a place in one go; other atomic operations on it are no race.
 template <class T, class F>
 inline T atomically(const Checked<T> &p, F change) {
+    if (p.buffer == nullptr) {
+        hand_over(true);  // the device's own arrays are not watched: who came by is not known
+    } else if (p.buffer->scope == GLOBAL && p.buffer->cells != nullptr) {
+        const ptrdiff_t offset = reinterpret_cast<const unsigned char *>(p.at) - p.buffer->base;
+        if (offset >= 0 && size_t(offset) < p.buffer->bytes) {
+            const Cell &cell = p.buffer->cells[offset / WHET_EMULATOR_GRANULE];
+            hand_over(cell.writer == ATOMIC && in_another_block(cell.written));
+        }
+    }
     check_write<sizeof(T), alignof(T)>(p.buffer, p.at, nullptr, true);
     const T old = *p.at;
     *p.at = change(old);
@@ -100,6 +142,21 @@ inline T atomically(const Checked<T> &p, F change) {
 #define __ballot_sync(mask, said) whet_emulator::ballot(mask, bool(said), __LINE__)
 #define __any_sync(mask, said) int(whet_emulator::ballot(mask, bool(said), __LINE__) != 0)
 #define __all_sync(mask, said) int(whet_emulator::ballot(mask, !(said), __LINE__) == 0)
+#define __match_any_sync(mask, value)                                                              \
+    whet_emulator::same_value(mask, whet_emulator::value_of(value), __LINE__)
+#define WHET_EMULATOR_REDUCE(mask, value, expression)                                              \
+    whet_emulator::reduced(mask, whet_emulator::value_of(value), __LINE__, [](auto a, auto b) {    \
+        return decltype(a)(expression);                                                            \
+    })
+#define __reduce_add_sync(mask, value) WHET_EMULATOR_REDUCE(mask, value, a + b)
+#define __reduce_min_sync(mask, value) WHET_EMULATOR_REDUCE(mask, value, b < a ? b : a)
+#define __reduce_max_sync(mask, value) WHET_EMULATOR_REDUCE(mask, value, a < b ? b : a)
+#define __reduce_and_sync(mask, value) WHET_EMULATOR_REDUCE(mask, value, a & b)
+#define __reduce_or_sync(mask, value) WHET_EMULATOR_REDUCE(mask, value, a | b)
+#define __reduce_xor_sync(mask, value) WHET_EMULATOR_REDUCE(mask, value, a ^ b)
+#define __syncthreads_count(said) whet_emulator::count_of_block(bool(said), __LINE__)
+#define __syncthreads_or(said) int(whet_emulator::count_of_block(bool(said), __LINE__) != 0)
+#define __syncthreads_and(said) int(whet_emulator::count_of_block(!(said), __LINE__) == 0)
 #define __activemask() (whet_emulator::current->warp->alive)
 
 template <class V>
@@ -124,17 +181,36 @@ inline auto whet_emulator_shuffle_xor(uint32_t mask, const V &value, int lanes, 
 
 template <class A, class B, class C>
 inline auto whet_dp4a(A a, B b, C c) { return whet_emulator::dp4a(a, b, c); }
+inline unsigned whet_pack(int a, int b, int c, int d) {
+    return unsigned(a & 255) | unsigned(b & 255) << 8 | unsigned(c & 255) << 16 | unsigned(d) << 24;
+}
 #define __dp4a(a, b, c) whet_emulator::dp4a(a, b, c)
 
 #define whet_trap(number, message) whet_emulator::fail_trap(message, __LINE__)
 #define __trap() whet_emulator::fail_trap("__trap()", __LINE__)
 #define assert(test) ((test) ? void(0) : whet_emulator::fail_trap("assert(" #test ")", __LINE__))
-inline void __threadfence() {}
+#define __builtin_assume(test) ((void)0)
+inline void __threadfence() { whet_emulator::fence(); }
+inline void __threadfence_system() { whet_emulator::fence(); }
 inline void __threadfence_block() {}
+inline void __nanosleep(unsigned) {}
+inline long long clock64() { return ++whet_emulator::ticks; }
 template <class T>
 inline T __ldg(const T *p) { return *p; }
 template <class T>
 inline auto __ldg(const whet_emulator::Checked<T> &p) { return std::remove_const_t<T>(p[0]); }
+// which cache keeps it, changes no number
+#define __ldca __ldg
+#define __ldcg __ldg
+#define __ldcs __ldg
+#define __ldlu __ldg
+#define __ldcv __ldg
+template <class P, class V>
+inline void whet_emulator_store(P p, V value) { *p = value; }
+#define __stwb whet_emulator_store
+#define __stcg whet_emulator_store
+#define __stcs whet_emulator_store
+#define __stwt whet_emulator_store
 
 #define WHET_EMULATOR_ATOMIC(name, expression)                                                     \
     template <class T, class V>                                                                    \
@@ -154,6 +230,8 @@ WHET_EMULATOR_ATOMIC(atomicExch, value)
 WHET_EMULATOR_ATOMIC(atomicAnd, old & value)
 WHET_EMULATOR_ATOMIC(atomicOr, old | value)
 WHET_EMULATOR_ATOMIC(atomicXor, old ^ value)
+WHET_EMULATOR_ATOMIC(atomicInc, old >= value ? T(0) : old + T(1))
+WHET_EMULATOR_ATOMIC(atomicDec, old == T(0) || old > value ? value : old - T(1))
 #undef WHET_EMULATOR_ATOMIC
 template <class T, class V, class W>
 inline T atomicCAS(const whet_emulator::Checked<T> &p, V expected, W value) {
@@ -204,13 +282,15 @@ inline float fdividef(float x, float y) { return x / y; }
 inline float __fadd_rn(float x, float y) { return x + y; }
 inline float __fmul_rn(float x, float y) { return x * y; }
 inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
+inline float __fsub_rn(float x, float y) { return x - y; }
+inline float __fdiv_rn(float x, float y) { return x / y; }
+inline double __dadd_rn(double x, double y) { return x + y; }
+inline double __dsub_rn(double x, double y) { return x - y; }
+inline double __dmul_rn(double x, double y) { return x * y; }
+inline double __ddiv_rn(double x, double y) { return x / y; }
+inline double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
+inline void __sincosf(float x, float *s, float *c) { *s = sinf(x), *c = cosf(x); }
+inline float sinpif(float x) { return float(sin(M_PI * fmod(double(x), 2.0))); }
+inline float cospif(float x) { return float(cos(M_PI * fmod(double(x), 2.0))); }
+inline float normcdff(float x) { return float(0.5 * erfc(-double(x) * M_SQRT1_2)); }
 inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
-inline int __popc(unsigned x) { return __builtin_popcount(x); }
-inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
-inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(unsigned(x)); }
-inline int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll((unsigned long long)x); }
-inline int __ffs(int x) { return __builtin_ffs(x); }
-inline int __mul24(int x, int y) { return x * y; }
-inline int __float2int_rd(float x) { return int(floorf(x)); }
-inline int __float2int_rn(float x) { return int(nearbyintf(x)); }
-inline int __float2int_rz(float x) { return int(x); }

@@ -170,6 +170,7 @@ inline void report_stuck() {
 inline void run_block(size_t shared_bytes) {
     block_first = ++interval;
     block_starts[blocks_started++] = interval;
+    acquired_at = 0;
     memset(arena, 0xff, shared_bytes);  // not a number
     if (__start_whet_shared_static != nullptr)
         memset(__start_whet_shared_static, 0xff,
@@ -218,7 +219,8 @@ extern "C" __attribute__((visibility("default"))) int whet_emulator_launch(
     const uint64_t blocks = uint64_t(launch->grid[0]) * launch->grid[1] * launch->grid[2];
     const uint64_t threads = uint64_t(launch->block[0]) * launch->block[1] * launch->block[2];
     block_starts = static_cast<uint32_t *>(malloc(sizeof(uint32_t) * (blocks + 1)));
-    if (blocks == 0 || threads == 0 || threads > MOST_THREADS || block_starts == nullptr ||
+    releases = static_cast<Released *>(calloc(blocks + 1, sizeof(Released)));
+    if (blocks == 0 || threads == 0 || threads > MOST_THREADS || block_starts == nullptr || releases == nullptr ||
         !take_stacks(launch->stacks) || !make_shared(launch->shared_bytes)) {
         result->fault = BAD_LAUNCH;
     } else {
@@ -240,6 +242,7 @@ extern "C" __attribute__((visibility("default"))) int whet_emulator_launch(
         *last_interval = last_used = interval;
     }
     free(block_starts);
+    free(releases);
     __sync_lock_release(&launching);
     return result->fault;
 }

@@ -11,7 +11,9 @@ import numpy as np
 from whet.compiler.emulator.run import Argument, Unwritten
 from whet.compiler.errors import ArgumentError
 
-_LAUNCH = re.compile(r"^\s*(\w+)\s*<<<(.*)>>>\s*\((.*)\)\s*;?\s*$", re.DOTALL)
+_LAUNCH = re.compile(
+    r"^\s*(?:\w+::)*(\w+)\s*(?:<(?!<)(.*?)>\s*)?<<<(.*)>>>\s*\((.*)\)\s*;?\s*$", re.DOTALL
+)
 _IN_COMMENT = re.compile(
     r"^\s*(?://|\*|/\*)\s*whet:\s*(.*?<<<.*?>>>.*?\))\s*;?\s*(?:\*/)?\s*$", re.MULTILINE
 )
@@ -19,7 +21,7 @@ _ARRAY = re.compile(r"^(out\s+)?([a-z]+\d*)\s*\[([\d\s,*]+)\]$")
 HOW = (
     "f<<<grid, block>>>(arguments) or f<<<grid, block, shared bytes>>>(arguments); a grid or block "
     "is a number or (x, y, z), an argument a number, float32[64, 48] for an array of drawn values, "
-    "or out float32[64] for one that the kernel writes"
+    "or out float32[64] for one that the kernel writes; f<32, float><<<...>>> launches a template"
 )
 
 
@@ -32,6 +34,7 @@ class LaunchText:
         grid, block: extents along x, y, z as far as they were given.
         shared_bytes: dynamic shared memory of a block.
         arguments: the texts of the arguments.
+        template: those of a template's arguments.
     """
 
     kernel: str
@@ -39,6 +42,7 @@ class LaunchText:
     block: tuple[int, ...]
     shared_bytes: int
     arguments: tuple[str, ...]
+    template: tuple[str, ...] = ()
 
     def values(self, seed: int = 0) -> list[Argument]:
         """The arguments: arrays filled with drawn values, numbers.
@@ -67,7 +71,7 @@ def read_launch(text: str) -> LaunchText:
     found = _LAUNCH.match(text)
     if found is None:
         raise ArgumentError(f"the launch {text!r}", "it is not one", HOW)
-    sizes = _split(found[2])
+    sizes = _split(found[3])
     if not 2 <= len(sizes) <= 3:
         raise ArgumentError(
             f"the launch {text!r}", f"{len(sizes)} values stand between <<< and >>>", HOW
@@ -78,7 +82,8 @@ def read_launch(text: str) -> LaunchText:
         _extents(text, sizes[0]),
         _extents(text, sizes[1]),
         shared[0],
-        tuple(_split(found[3])),
+        tuple(_split(found[4])),
+        tuple(_split(found[2] or "")),
     )
 
 
@@ -86,7 +91,7 @@ def _split(text: str) -> list[str]:
     """Parts between commas that stand in no brackets."""
     parts, depth = [""], 0
     for c in text:
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(c, 0)
+        depth += {"(": 1, "[": 1, "<": 1, ")": -1, "]": -1, ">": -1}.get(c, 0)
         if c == "," and depth == 0:
             parts.append("")
         else:

@@ -192,13 +192,22 @@ struct OwnedRef : Place<OwnedRef<T>, T> {
     }
 };
 
+template <class T, class I>
+WHET_EMULATOR_INLINE inline void check_local_row(
+    const Owned<T> *array, long long first, I index, size_t rows, size_t each) {
+    const long long at = static_cast<long long>(index), size = static_cast<long long>(each);
+    if (__builtin_expect(at < 0 || at >= static_cast<long long>(rows), 0))
+        fail_access(OUT_OF_BOUNDS, LOCAL, array->name,
+                    {first + at * size, array->count, sizeof(T), false}, WHET_EMULATOR_HERE);
+}
+
 template <class T, size_t COUNT>
 struct Local : Owned<T> {
     T values[COUNT];
     bool known[COUNT];
-    explicit Local(const char *name) : Owned<T>{name, values, known, COUNT} {
-        memset(static_cast<void *>(values), 0xff, sizeof values);
-        memset(known, 0, sizeof known);
+    explicit Local(const char *name, bool zeros = false) : Owned<T>{name, values, known, COUNT} {
+        memset(static_cast<void *>(values), zeros ? 0 : 0xff, sizeof values);
+        memset(known, zeros, sizeof known);
     }
     template <class I>
     WHET_EMULATOR_INLINE OwnedRef<T> operator[](I index) {
@@ -206,6 +215,41 @@ struct Local : Owned<T> {
             fail_access(OUT_OF_BOUNDS, LOCAL, this->name,
                         {static_cast<long long>(index), COUNT, sizeof(T), false}, WHET_EMULATOR_HERE);
         return {this, static_cast<long long>(index)};
+    }
+};
+
+// One with several dimensions: its rows, and rows of rows.
+template <class T, size_t... EXTENTS>
+struct LocalRow;
+template <class T, size_t COUNT>
+struct LocalRow<T, COUNT> {
+    static constexpr size_t size = COUNT;
+    const Owned<T> *array;
+    long long first;
+    template <class I>
+    WHET_EMULATOR_INLINE OwnedRef<T> operator[](I index) const {
+        check_local_row(array, first, index, COUNT, 1);
+        return {array, first + static_cast<long long>(index)};
+    }
+};
+template <class T, size_t FIRST, size_t SECOND, size_t... REST>
+struct LocalRow<T, FIRST, SECOND, REST...> {
+    typedef LocalRow<T, SECOND, REST...> row;
+    static constexpr size_t size = FIRST * row::size;
+    const Owned<T> *array;
+    long long first;
+    template <class I>
+    WHET_EMULATOR_INLINE row operator[](I index) const {
+        check_local_row(array, first, index, FIRST, row::size);
+        return {array, first + static_cast<long long>(index) * static_cast<long long>(row::size)};
+    }
+};
+template <class T, size_t... EXTENTS>
+struct LocalRows : Local<T, (size_t(1) * ... * EXTENTS)> {
+    using Local<T, (size_t(1) * ... * EXTENTS)>::Local;
+    template <class I>
+    WHET_EMULATOR_INLINE auto operator[](I index) {
+        return LocalRow<T, EXTENTS...>{this, 0}[index];
     }
 };
 

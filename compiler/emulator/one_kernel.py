@@ -18,6 +18,11 @@ _ATTRIBUTE = re.compile(
 _NAME = re.compile(r"(\w+)\s*(?:<[^<>()]*>)?\s*\(")
 
 
+def blanked(source: str) -> str:
+    """A text with blanks for what only looks like code: comments, strings, directives."""
+    return _HIDDEN.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), source)
+
+
 def with_kernels(source: str, names: Collection[str]) -> str:
     """A text without the kernels of other names, lines where they were.
 
@@ -28,8 +33,7 @@ def with_kernels(source: str, names: Collection[str]) -> str:
     Raises:
         ArgumentError: it has none of one of these names.
     """
-    # blanks for what only looks like code; places stay
-    text = _HIDDEN.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), source)
+    text = blanked(source)
     parts, known, at = [], [], 0
     for head in _HEAD.finditer(text):
         name = _NAME.search(_ATTRIBUTE.sub("", head[0]))

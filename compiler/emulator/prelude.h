@@ -13,6 +13,7 @@
 #include <utility>
 #include "launch.h"
 #include "types.h"
+#include "intrinsics.h"
 #include "functions.h"
 #include "buffers.h"
 #include "printing.h"

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from whet.compiler.emulator.compile import FILE
+from whet.compiler.emulator.macros import own_lines
 from whet.compiler.errors import KernelError
 
 FAULTS = (
@@ -82,7 +83,7 @@ def error_of(report: Report, library: Path, source: str) -> EmulatorError:
         source: the CUDA C text.
     """
     line = report.line or _line_of(library, report.place)
-    lines = source.splitlines()
+    lines = own_lines(source)
     shown = f"line {line}: {lines[line - 1].strip()}" if 0 < line <= len(lines) else ""
     why, way_out = _why(report, lines)
     block, thread = tuple(report.block), tuple(report.thread)
@@ -146,7 +147,10 @@ def _race(r: Report, place: str, does: str) -> tuple[str, str]:
     why = f"a race: it {does} {place}, which {other} {did} with no barrier between"
     if same_block:
         return why, "set a barrier: __syncthreads() between the two accesses"
-    return why, "no barrier orders blocks: use two kernels, or let one block do both"
+    return why, (
+        "no barrier orders blocks: use two kernels, let one block do both, or hand it over by "
+        "__threadfence() and an atomic counter that both come by"
+    )
 
 
 def _barrier(r: Report, lines: list[str]) -> tuple[str, str]:

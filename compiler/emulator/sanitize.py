@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.codegen.llvm.abi import numpy_dtype
+from whet.compiler.emulator.instances import instance
 from whet.compiler.emulator.launch_text import read_launch
+from whet.compiler.emulator.macros import with_macros
 from whet.compiler.emulator.one_kernel import with_kernels
 from whet.compiler.emulator.options import emulator_options
 from whet.compiler.emulator.report import EmulatorError
@@ -44,14 +46,22 @@ def orders_of(count: int) -> tuple[str | int, ...]:
     return ("forwards", "backwards", *range(2, count))[: max(count, 1)]
 
 
-def check_launch(source: str, launch: str, orders: int = 4, seed: int = 0) -> Checked:
+def check_launch(
+    source: str,
+    launch: str,
+    orders: int = 4,
+    seed: int = 0,
+    defines: Mapping[str, str] | None = None,
+) -> Checked:
     """Run a launch of CUDA C with all checks, once for each order of threads.
 
     Args:
         source: the text.
-        launch: as in CUDA C, with arrays by their types: ``"f<<<4, 256>>>(float32[1000], 2.0)"``.
+        launch: as in CUDA C, with arrays by their types: ``"f<<<4, 256>>>(float32[1000], 2.0)"``,
+            ``"f<32, float><<<4, 256>>>(..)"`` of a template.
         orders: how many orders.
         seed: of what the arrays hold.
+        defines: macros that are defined before the text, as by ``nvcc -D``.
 
     Raises:
         ArgumentError: the launch is none, or not one of this kernel.
@@ -61,6 +71,9 @@ def check_launch(source: str, launch: str, orders: int = 4, seed: int = 0) -> Ch
     """
     read = read_launch(launch)
     source = with_kernels(source, [read.kernel])
+    if read.template:
+        source = instance(source, read.kernel, read.template)
+    source = with_macros(source, defines or {})
     first: list[np.ndarray] | None = None
     for order in orders_of(orders):
         with emulator_options(checks=True, order=order):

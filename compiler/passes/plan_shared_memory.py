@@ -113,7 +113,7 @@ class _Lives:
                 n.buffer, _size(n.buffer), self.depth, self.now, self.now - 1
             )
             return self._statement(n.body)
-        begin = self.now
+        begin = self.now + 1
         loop = isinstance(n, (s.For, s.While))
         self.depth += loop
         used = self._own(n)

@@ -102,6 +102,7 @@ class Accesses:
         self.half: e.Var | None = None
         self._met: dict[tuple[int, int], bool] = {}
         self._kept: list[Access] = []
+        self._spans: dict[int, tuple[Buffer, int, int]] = {}  # id -> the buffer, first byte, end
         self.written = _written(body)
 
     def enter(self, n: s.Stmt) -> None:
@@ -202,8 +203,16 @@ class Accesses:
         """Whether two shared buffers have bytes in common."""
         if a.data not in self.offsets or b.data not in self.offsets:
             return False
-        first, second = self.offsets[a.data], self.offsets[b.data]
-        return first < second + (_size(b) or 0) and second < first + (_size(a) or 0)
+        _, first, first_end = self._span(a)
+        _, second, second_end = self._span(b)
+        return first < second_end and second < first_end
+
+    def _span(self, b: Buffer) -> tuple[Buffer, int, int]:
+        """Where in the arena a shared buffer is; unrolled kernels ask for each pair of accesses."""
+        if id(b) not in self._spans:
+            begin = self.offsets[b.data]
+            self._spans[id(b)] = b, begin, begin + (_size(b) or 0)
+        return self._spans[id(b)]
 
     def _one_thread(
         self, a: Digits | None, b: Digits | None, alone: frozenset[tuple[e.Var, int]]

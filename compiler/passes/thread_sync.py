@@ -21,7 +21,7 @@ one thread's (``thread_accesses.py``). A barrier that only some threads would re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.errors import LowerError
@@ -185,9 +185,11 @@ class _Sync:
             seen = seen or p.barrier
         return _Part(stmt, before, after, seen)
 
-    def _conflict(self, first: Iterable[Access], second: Iterable[Access]) -> bool:
+    def _conflict(self, first: Sequence[Access], second: Sequence[Access]) -> bool:
         """Whether a barrier is needed between two groups of accesses, where one may stand."""
-        found = next(((a, b) for a in first for b in second if self.accesses.conflict(a, b)), None)
+        written = [b for b in second if b.write]
+        pairs = ((a, b) for a in first for b in (second if a.write else written))
+        found = next(((a, b) for a, b in pairs if self.accesses.conflict(a, b)), None)
         if found is not None and self.divergent:
             raise LowerError(
                 "a kernel whose threads share memory",

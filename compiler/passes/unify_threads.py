@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Analyzer
-from whet.compiler.errors import LowerError
+from whet.compiler.errors import LowerError, PrunedError
 from whet.compiler.passes.facts import negated, pinned
 from whet.compiler.passes.thread_guards import (
     HARDWARE,
@@ -117,10 +117,12 @@ def _largest(tag: str, extents: list[e.PrimExpr]) -> e.PrimExpr:
         largest = x if x.value > largest.value else largest
     most = _MOST.get(tag)
     if most is not None and isinstance(largest, e.IntImm) and largest.value > most:
-        raise LowerError(
-            f"{largest.value} threads for the loops bound to {tag}",
+        what = "threads" if tag.startswith("threadIdx") else "blocks"
+        raise PrunedError(
+            f"{largest.value} {what} for the loops bound to {tag}",
             f"a GPU has at most {most} there",
             f"split the loop and bind a part, or bind it to {tag[:-1]}x",
+            what,
         )
     return largest
 

@@ -27,7 +27,7 @@ def check_memory(mod: IRModule, target: Target) -> IRModule:
             raise LowerError(
                 f"build {name} for {target.kind}",
                 f"{', '.join(touched)} would be read or written by the host, outside all threads",
-                "bind loops: s[C].bind(axis, te.thread_axis('blockIdx.x')); did you forget it for "
-                "a stage?",
+                "bind loops: s[C].bind(axis, te.thread_axis('blockIdx.x')), or attach the stage in "
+                "bound ones: s[S].compute_at(s[C], axis); did you forget it for a stage?",
             )
     return mod

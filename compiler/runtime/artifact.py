@@ -23,6 +23,7 @@ class Artifact:
         scattered: of code for a GPU, what its vectors store, or copy, one by one for want of
             alignment, e.g. ``"stores to C"``.
         ptx: of code for a GPU, text that the drivers of later GPUs take, where it was made ahead.
+        log: of code for a GPU, what the compiler said of ``object``: spills are nowhere else.
     """
 
     object: bytes
@@ -33,3 +34,4 @@ class Artifact:
     kernels: tuple[KernelSignature, ...] = ()
     ptx: str = ""
     scattered: tuple[str, ...] = ()
+    log: str = ""

@@ -286,16 +286,26 @@ class Device:
         except TargetError as error:
             why = str(error)
             raise TargetError(
-                f"{self}.{method}()", f"this machine has no such device: {why}", "use whet.cpu(0)"
+                f"{self}.{method}()", f"this machine has no such device: {why}", instead_of(self)
             ) from None
         if context is None and not self.exist:
             raise TargetError(
-                f"{self}.{method}()", "this machine has no such device", "use whet.cpu(0)"
+                f"{self}.{method}()", "this machine has no such device", instead_of(self)
             )
         return context
 
     def __str__(self) -> str:
         return f"{self.type}({self.index})"
+
+
+def instead_of(device: object) -> str:
+    """What there is on a machine without a device, for an error's way out."""
+    if isinstance(device, Device) and device.type == "cuda":
+        return (
+            'whet.device("cuda-emulator") runs code for GPUs without one, whet.cpu(0) code for '
+            "the CPU"
+        )
+    return "use whet.cpu(0)"
 
 
 def cpu(index: int = 0) -> Device:

@@ -50,10 +50,14 @@ def export_library(
     path = path_of(f"export_library({file_name!r})", file_name)
     suffix = f".{fmt}" if fmt else path.suffix
     asked = f"export_library({str(path)!r})"
-    if not any(m.is_dso_exportable or m.artifact.plans for m in module._all()):
+    source = None if fcompile or addons else _copied(module, suffix)
+    if source is None and not any(m.is_dso_exportable or m.artifact.plans for m in module._all()):
         raise ArtifactError(asked, *module._why_not_linked())
     _check_options(asked, suffix, fcompile, kwargs)
     check_place(asked, path)
+    if source is not None:
+        _replace(path, suffix, lambda new: shutil.copyfile(source, new))
+        return str(path)
     parts = linked_modules(asked, module)
     if fcompile is None and suffix != ".tar":
         _check_compiler(parts, asked, kwargs.get("cc"))
@@ -63,9 +67,8 @@ def export_library(
             files = [write_metadata(module, folder)]
         else:
             files = [*write_parts(module, parts, folder), *map(str, addons or ())]
-        # A library in use is replaced, not overwritten: what is loaded of it stays as it is.
-        new = path.with_name(f".{path.name}.{os.getpid()}{suffix}")
-        try:
+
+        def write(new: Path) -> None:
             _make(fcompile, path.name, suffix, str(new), files, folder, kwargs)
             if not new.is_file():
                 raise ArtifactError(
@@ -73,10 +76,32 @@ def export_library(
                     "fcompile wrote no file",
                     "it writes the file that its first argument names",
                 )
-            os.replace(new, path)
-        finally:
-            new.unlink(missing_ok=True)
+
+        _replace(path, suffix, write)
     return str(path)
+
+
+def _replace(path: Path, suffix: str, make: Callable[[Path], object]) -> None:
+    """Make a file: one in use is replaced, not overwritten; what is loaded of it stays as it is."""
+    new = path.with_name(f".{path.name}.{os.getpid()}{suffix}")
+    try:
+        make(new)
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _copied(module: Module, suffix: str) -> Path | None:
+    """The file that a module was loaded from, if its machine code is there and nowhere else."""
+    origin = module.origin
+    if origin is None or origin.suffix != suffix or not origin.holds(module):
+        return None
+    return origin.path if any(map(_is_linked, module._all())) else None
+
+
+def _is_linked(one: Module) -> bool:
+    """Whether a module's machine code is in a file that it was loaded from, and not at hand."""
+    return not one.artifact.object and not one.artifact.source and not isinstance(one, HostPart)
 
 
 def _make(
@@ -170,12 +195,14 @@ def linked_modules(asked: str, module: Module) -> list[Module]:
     names: set[str] = set()
     for one in dict.fromkeys(module._all()):
         made, own = one.artifact, [s.name for s in one.artifact.signatures]
-        if not made.object and not made.source and not isinstance(one, HostPart):
+        if _is_linked(one):
             which = "module" if one is module else "imported module"
+            same = module.origin.suffix if module.origin else ""
             raise ArtifactError(
                 asked,
                 f"the {which} of {', '.join(own)} holds no code that can be linked",
-                "export and import what build() made, not what load_module() loaded",
+                "export and import what build() made, not what load_module() loaded"
+                + (f"; a {same} file as the one that was loaded can be written" if same else ""),
             )
         if not one.is_dso_exportable:
             continue

@@ -25,6 +25,7 @@ from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.runtime.export import FORMAT, HEADER, METADATA, compile_files
 from whet.compiler.runtime.gpu.exported import with_code
 from whet.compiler.runtime.module import Function, Module
+from whet.compiler.runtime.origin import Origin
 from whet.compiler.runtime.source import path_of
 from whet.compiler.runtime.unloaded import HostPart, code_of_a_gpu
 from whet.compiler.signature import KernelSignature
@@ -143,6 +144,12 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     if kind not in ("so", "o", "tar"):
         raise ArgumentError(asked, f"{kind!r} is no format of a library", "formats: so, o, tar")
     settings.num_threads()  # the library itself cannot say that the setting is wrong
+    module = _module_of(asked, file, kind)
+    module.origin = Origin.of(file, f".{kind}", module)
+    return module
+
+
+def _module_of(asked: str, file: Path, kind: str) -> Module:
     if kind == "so" and not _replaced(file.resolve()):
         return _loaded(asked, str(file.resolve()))
     with tempfile.TemporaryDirectory(prefix="whet") as folder:

@@ -13,7 +13,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime import source
 from whet.compiler.runtime.answering import Answering, answer_with, copied
 from whet.compiler.runtime.artifact import Artifact
-from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.device import Device, instead_of
 from whet.compiler.runtime.function import Function, UnknownFunction
 from whet.compiler.runtime.loadable import check_loadable
 from whet.compiler.runtime.timing import (
@@ -26,6 +26,7 @@ from whet.compiler.runtime.timing import (
 
 if TYPE_CHECKING:
     from whet.compiler.codegen.cuda.cubin import Resources
+    from whet.compiler.runtime.origin import Origin
 
 __all__ = ["Function", "Module", "UnknownFunction"]
 
@@ -46,10 +47,12 @@ class Module(Answering):
         artifact: what it was loaded from.
         ir_module_by_target: of what ``build()`` made it: target -> lowered functions.
         name: the name that ``build()`` was given.
+        origin: the library that it was loaded from; None: none.
     """
 
     ir_module_by_target: Mapping[Any, Any] = MappingProxyType({})
     name: str = ""
+    origin: Origin | None = None
     _code: Any
     _imported: tuple[Module, ...] = ()
 
@@ -237,8 +240,9 @@ class Module(Answering):
     def resources(self) -> dict[str, Resources]:
         """What each kernel for a GPU takes: registers, spills, stack, shared memory, code.
 
-        NVRTC compiles, with no GPU. Buffers in shared memory are in the arena that a launch asks
-        for: ``dynamic_shared_bytes``, None where that depends on a symbol.
+        NVRTC compiles, with no GPU; of a library that was loaded its machine code tells. Buffers in
+        shared memory are in the arena that a launch asks for: ``dynamic_shared_bytes``, None where
+        that depends on a symbol.
 
         Raises:
             ArgumentError: there is no code for a GPU in the module.
@@ -284,7 +288,8 @@ class Module(Answering):
 
         It needs no Python when it is called from C (``#include <whet/runtime.h>``, which is in
         ``whet.runtime.include_dir()``). Code for a GPU, which Python alone launches, is written
-        with machine code of its architecture and PTX for later ones, where NVRTC is there.
+        with machine code of its architecture and PTX for later ones, where NVRTC is there. Of what
+        was loaded from a library with a CPU's code, a file of the same kind is a copy of that one.
 
         Args:
             file_name: in ``.so``: a shared library; in ``.o``: an object to link; in ``.tar``: the
@@ -341,7 +346,7 @@ class Module(Answering):
         function = self.get_function(func_name)
         if not isinstance(dev, Device) or not dev.exist:
             raise ArgumentError(
-                f"time_evaluator(dev={dev})", "this machine has no such device", "use whet.cpu(0)"
+                f"time_evaluator(dev={dev})", "this machine has no such device", instead_of(dev)
             )
         check_counts(number=number, repeat=repeat, repeats_to_cooldown=repeats_to_cooldown)
         check_counts(0, limit_zero_time_iterations=limit_zero_time_iterations)

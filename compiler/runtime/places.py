@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from whet.compiler.errors import ArgumentError, TargetError
-from whet.compiler.runtime.device import Device, cpu
+from whet.compiler.runtime.device import Device, cpu, instead_of
 
 
 def device_or_ctx(asked: str, device: Device | None, ctx: Device | None) -> Device | None:
@@ -33,13 +33,7 @@ def checked_device(device: Device | None, mem_scope: str | None) -> Device:
         raise ArgumentError(f"an array on {where!r}", "it is not a Device", "use whet.cpu(0)")
     if not where.exist:
         why = "this machine has no such device"
-        way_out = "use cpu(0)"
-        if where.type == "cuda":
-            way_out = (
-                'whet.device("cuda-emulator") runs code for GPUs without one, cpu(0) code '
-                "for the CPU"
-            )
-        raise ArgumentError(f"an array on {where}", f"{why}{_missing(where)}", way_out)
+        raise ArgumentError(f"an array on {where}", f"{why}{_missing(where)}", instead_of(where))
     if mem_scope not in (None, "", "global"):
         raise ArgumentError(
             f"an array with mem_scope={mem_scope!r}", f"{where} has global memory only"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -153,15 +153,12 @@ def resources_of(artifacts: Sequence[Artifact]) -> dict[str, Resources]:
     Raises:
         ArgumentError: none of them is.
     """
-    from whet.compiler.codegen.cuda.nvrtc import compile_cubin
-
     out: dict[str, Resources] = {}
     found = [a for a in artifacts if kind_of(a) == "cuda"]
     for artifact in found:
-        taken = compile_cubin(artifact.source, str(artifact.target["arch"])).resources
         out.update(
             (name, replace(r, dynamic_shared_bytes=_arena(artifact, name)))
-            for name, r in taken.items()
+            for name, r in _taken(artifact).items()
         )
     if not found:
         kinds = ", ".join(repr(kind_of(a)) for a in artifacts)
@@ -171,6 +168,17 @@ def resources_of(artifacts: Sequence[Artifact]) -> dict[str, Resources]:
             'build(s, args, target="cuda -arch=sm_80")',
         )
     return out
+
+
+def _taken(artifact: Artifact) -> Mapping[str, Resources]:
+    """What machine code says of its kernels; of text, NVRTC makes some first."""
+    if artifact.object and artifact.log:
+        from whet.compiler.codegen.cuda import cubin
+
+        return cubin.resources_of(artifact.object, artifact.log)
+    from whet.compiler.codegen.cuda.nvrtc import compile_cubin
+
+    return compile_cubin(artifact.source, str(artifact.target["arch"])).resources
 
 
 def _arena(artifact: Artifact, kernel: str) -> int | None:

@@ -14,6 +14,7 @@ from whet.compiler.target.gpu_limits import architectures, is_architecture
 from whet.compiler.target.kinds import TargetKind, find_kind, kinds_text, nearest
 from whet.compiler.target.local_gpu import local_arch
 from whet.compiler.target.processors import ARCHITECTURES, X86_64, architecture_of
+from whet.compiler.target.tags import no_such_tag
 
 _ALIASES = {"num_cores": "num_threads"}  # TVM's name
 _TRUE, _FALSE = ("1", "true", "True"), ("0", "false", "False")
@@ -77,6 +78,8 @@ def _from_text(text: str) -> Parsed:
         raise TargetError(asked, f"the text cannot be split into words: {error}") from None
     if not words:
         raise TargetError(asked, "the text is empty", kinds_text())
+    if "/" in words[0]:
+        raise no_such_tag(asked, words[0])
     kind = find_kind(asked, words[0])
     pairs = _pairs(asked, kind, words[1:])
     hosts = [v for k, v in pairs if k == "host"]

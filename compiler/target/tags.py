@@ -181,6 +181,29 @@ def find_tag(name: str) -> dict[str, Any] | None:
     return dict(found) if found is not None else _table().get(name)
 
 
+def no_such_tag(asked: str, name: str) -> TargetError:
+    """The error for a text with a slash that is no tag: with those spelt alike, or its family.
+
+    Args:
+        asked: what was asked.
+        name: the text.
+    """
+    import difflib
+
+    known = sorted({*_table(), *_registered})
+    close = difflib.get_close_matches(name, known, 3, 0.7)
+    family = [tag for tag in known if tag.partition("/")[0] == name.partition("/")[0]]
+    if close:
+        way_out = f"did you mean {' or '.join(map(repr, close))}? "
+    else:
+        way_out = f"tags: {', '.join(family)}\n" if family else ""
+    return TargetError(
+        asked,
+        f"there is no tag {name!r}",
+        f'{way_out}whet.target.list_tags() has all; or name the target: "cuda -arch=sm_90"',
+    )
+
+
 def list_tags() -> dict[str, Any]:
     """Every tag with its Target."""
     from whet.compiler.target.target import Target

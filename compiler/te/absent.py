@@ -1,4 +1,4 @@
-"""Names of TVM's ``te`` that are not here: what does their work, or what they come with."""
+"""Names of TVM's ``te``, its schedules and its stages that are not here: what does their work."""
 
 ABSENT: dict[str, str] = {
     "trace": "tir.call_packed within an expression hands a value to a registered function; "
@@ -13,4 +13,17 @@ ABSENT: dict[str, str] = {
     "TensorComputeOp": "it comes with tensorize",
     "AXIS_SEPARATOR": "it comes with transform_layout",
     "SpecializedCondition": "it will not come; a template with a knob says the same",
+}
+
+OF_STAGES: dict[str, str] = {
+    "tensorize": "it is planned, with tensor intrinsics; for products of int8 that are summed up "
+    "four at a time in an unrolled loop, CUDA's dp4a is used without being asked for",
+    "rolling_buffer": "it is planned; compute_at computes again what two steps share",
+    "prefetch": "it is planned; double_buffer fetches shared memory a step ahead",
+    "transform_layout": "it is planned; write the stage with its axes in the other order",
+    "set_axis_separators": "it comes with transform_layout",
+}
+
+OF_SCHEDULES: dict[str, str] = {
+    "create_group": "it is planned; call compute_at for each stage",
 }

@@ -18,7 +18,7 @@ On a GPU, warps exchange their parts by shuffles (``passes/lower_thread_allreduc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from whet.compiler.te import updates
@@ -43,21 +43,28 @@ class Parts:
         loops: the reduction's loops over threads, each with its tag and its steps.
         buffers: shared memory for each output: an element a thread.
         outer: the other threads of the block, by the variables of their loops.
+        inner: those of them that are neighbours, along threadIdx.x: their parts lie side by side,
+            on different banks.
     """
 
     loops: tuple[tuple[e.IterVar, str, int], ...]
     buffers: list[Buffer]
     outer: tuple[e.Var, ...]
+    inner: tuple[e.Var, ...]
 
     @property
     def target(self) -> tuple[e.PrimExpr, ...]:
         """The element of the thread that runs."""
-        return (*self.outer, *(leaf.var for leaf, _, _ in self.loops))
+        return self.at([leaf.var for leaf, _, _ in self.loops])
 
     @property
     def first(self) -> tuple[e.PrimExpr, ...]:
         """The element where everything has come together."""
-        return (*self.outer, *(ops.const(0) for _ in self.loops))
+        return self.at([ops.const(0) for _ in self.loops])
+
+    def at(self, steps: Sequence[e.PrimExpr]) -> tuple[e.PrimExpr, ...]:
+        """The element of the threads at these steps of the reduction's loops."""
+        return (*self.outer, *steps, *self.inner)
 
     def over(self, make: Callable[[tuple[e.Var, ...]], s.Stmt]) -> s.Stmt:
         """Loops over the threads of the reduction around what is made of their variables."""
@@ -99,16 +106,19 @@ def parts(bounds: Bounds, stage: Stage, first_reduce: int) -> Parts | None:
     sizes: list[int] = []
     for tag in [t for t in outer if t in tags]:
         del outer[tag]
-    for _, steps in outer.values():
+    neighbours = [outer.pop(tag) for tag in ("threadIdx.x",) if tag in outer]
+    for _, steps in (*outer.values(), *neighbours):
         if steps is None:
             return None
         sizes.append(steps)
-    shape = tuple(ops.const(x) for x in (*sizes, *(n for _, _, n in loops)))
+    sizes[len(outer) : len(outer)] = [n for _, _, n in loops]
+    shape = tuple(map(ops.const, sizes))
     buffers = [
         Buffer(f"{Tensor(stage.op, k).name}.red", shape, stage.op.output_dtype(k), "shared")
         for k in range(stage.op.num_outputs)
     ]
-    return Parts(tuple(loops), buffers, tuple(v for v, _ in outer.values()))
+    variables = (tuple(v for v, _ in threads) for threads in (outer.values(), neighbours))
+    return Parts(tuple(loops), buffers, *variables)
 
 
 def _outer(
@@ -142,7 +152,7 @@ def begin(bodies: tuple[e.PrimExpr, ...], p: Parts, read: updates.Read) -> s.Stm
     """Every thread's part is the identity."""
 
     def store(fresh: tuple[e.Var, ...]) -> s.Stmt:
-        return updates.begin(bodies, p.buffers, (*p.outer, *fresh), read, identity=True)
+        return updates.begin(bodies, p.buffers, p.at(fresh), read, identity=True)
 
     return p.over(store)
 
@@ -165,8 +175,8 @@ def _along(bodies: tuple[e.PrimExpr, ...], p: Parts, read: updates.Read, d: int)
         half = (left + 1) // 2
 
         def step(fresh: tuple[e.Var, ...], half: int = half, rest: int = left - half) -> s.Stmt:
-            here = (*p.outer, *fresh)
-            there = (*p.outer, *fresh[:d], ops.add(fresh[d], half), *fresh[d + 1 :])
+            here = p.at(fresh)
+            there = p.at((*fresh[:d], ops.add(fresh[d], half), *fresh[d + 1 :]))
             out = updates.merge(bodies, p.buffers, here, there, read)
             if rest == extent:
                 return out

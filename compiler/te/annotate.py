@@ -14,7 +14,7 @@ from whet.compiler.te.scopes import is_thread, is_virtual
 from whet.compiler.te.sizes import as_int, plain, size_text
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
-from whet.compiler.tir.traced import whole
+from whet.compiler.tir.traced import shown, whole
 
 
 class Annotated(Placed):
@@ -126,7 +126,7 @@ class Annotated(Placed):
             ScheduleError: if the loop or the thread is taken already.
         """
         asked = f"bind({self.op.name}, {axis_name(ivar)}, {_thread_name(thread_ivar)})"
-        self._plain_leaf(ivar, asked)
+        self._plain_leaf(ivar, asked, pragmas=True)
         if not is_thread(thread_ivar):
             raise ScheduleError(
                 asked,
@@ -222,7 +222,9 @@ class Annotated(Placed):
         Raises:
             ScheduleError: for another axis, name or value.
         """
-        asked = f"pragma({self.op.name}, {axis_name(var)}, {pragma_type!r}, {pragma_value!r})"
+        is_number = isinstance(pragma_value, numbers.Integral)
+        value_text = shown(pragma_value) if is_number else repr(pragma_value)
+        asked = f"pragma({self.op.name}, {axis_name(var)}, {pragma_type!r}, {value_text})"
         self._scheduled(asked)
         self._leaf(var, asked)
         if not isinstance(pragma_type, str) or not pragma_type.isidentifier():

@@ -224,8 +224,11 @@ class Placed:
         known = self.iter_var_attrs.get(axis)
         return known if known is not None else IterVarAttr(axis.iter_type)
 
-    def _plain_leaf(self, axis: e.IterVar, asked: str) -> int:
-        """The place of a loop of which nothing was said yet, since that would be lost."""
+    def _plain_leaf(self, axis: e.IterVar, asked: str, pragmas: bool = False) -> int:
+        """The place of a loop of which nothing was said yet, since that would be lost.
+
+        pragmas: whether the loop keeps those it has.
+        """
         self._scheduled(asked)
         place = self._leaf(axis, asked)
         attr = self.iter_var_attrs.get(axis)
@@ -236,7 +239,8 @@ class Placed:
         elif attr.kind != s.SERIAL:
             said = attr.kind
         else:
-            said = f"under pragma {attr.pragma_keys[0]}" if attr.pragma_keys else ""
+            lost = attr.pragma_keys and not pragmas
+            said = f"under pragma {attr.pragma_keys[0]}" if lost else ""
         if said:
             raise ScheduleError(
                 asked,

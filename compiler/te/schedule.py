@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
+from whet.compiler.te.absent import OF_SCHEDULES
 from whet.compiler.te.auto_inline import (
     AutoInlineBroadcast,
     AutoInlineElemWise,
@@ -19,6 +20,7 @@ from whet.compiler.te.stage import Stage
 from whet.compiler.te.tensor import Operation, Tensor
 from whet.compiler.te.trace_steps import Trace
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.absent import AbsentMember
 from whet.compiler.tir.expr import IterVar  # noqa: F401  (te.schedule.IterVar is TVM's)
 
 if TYPE_CHECKING:
@@ -93,6 +95,12 @@ class Schedule(Caches, Factors):
             stage.is_output = any(op is o for o in self.outputs)
             self.stages.append(stage)
             self.stage_map[op] = stage
+
+    if not TYPE_CHECKING:  # type checkers know the names that are there
+
+        def __getattr__(self, name: str) -> object:
+            """An error that says where a primitive of TVM's went."""
+            raise AbsentMember(Schedule, name, OF_SCHEDULES)
 
     def copy(self) -> Schedule:
         """The same schedule with stages of its own; axes, tensors and operations are shared."""

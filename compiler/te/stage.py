@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler.te.absent import OF_STAGES
 from whet.compiler.te.annotate import Annotated
 from whet.compiler.te.loops import Loops
 from whet.compiler.te.relations import (
@@ -21,6 +22,7 @@ from whet.compiler.te.relations import (
 from whet.compiler.te.stored import Stored
 from whet.compiler.te.tensor import ComputeOp, Operation
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.absent import AbsentMember
 
 __all__ = [
     "AHEAD",
@@ -99,3 +101,9 @@ class Stage(Loops, Annotated, Stored):
 
     def __repr__(self) -> str:
         return f"stage({self.op.name})"
+
+    if not TYPE_CHECKING:  # type checkers know the names that are there
+
+        def __getattr__(self, name: str) -> object:
+            """An error that says where a primitive of TVM's went."""
+            raise AbsentMember(Stage, name, OF_STAGES)

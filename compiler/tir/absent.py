@@ -1,9 +1,9 @@
-"""Names that a module does not have: why, where they are, and what is written alike."""
+"""Names that a module or a class does not have: why, where they are, what is written alike."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 #: where a name that is asked for in the wrong place may be
 _PLACES = {
@@ -44,19 +44,37 @@ def missing(module: str, short: str, name: str, why: Mapping[str, str]) -> Attri
     return AbsentName(module, short, name, why)
 
 
-def _text(module: str, short: str, name: str, why: Mapping[str, str]) -> str:
-    from difflib import get_close_matches
+class AbsentMember(AttributeError):
+    """An object does not have a name; the text, made when it is read, says what to use instead."""
 
+    def __init__(self, owner: type, name: str, why: Mapping[str, str]) -> None:
+        super().__init__(name)
+        self._asked = (owner, name, why)
+
+    def __str__(self) -> str:
+        owner, name, why = self._asked
+        asked = f"{owner.__name__} has no {name!r}"
+        if name in why:
+            return f"{asked}: {why[name]}"
+        return _alike(asked, name, [n for n in dir(owner) if not n.startswith("_")], "name")
+
+
+def _text(module: str, short: str, name: str, why: Mapping[str, str]) -> str:
     asked = f"{short} has no {name!r}"
     if name in why:
         return f"{asked}: {why[name]}"
     home = _home(module, name)
     if home:
         return f"{asked}: it is {home}.{name}"
-    near = get_close_matches(name, _names(module), 3, 0.7)
+    return _alike(asked, name, _names(module), "pass" if short.endswith("transform") else "name")
+
+
+def _alike(asked: str, name: str, known: Sequence[str], what: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, 3, 0.7)
     if near:
         return f"{asked}: did you mean {' or '.join(near)}?"
-    what = "pass" if short.endswith("transform") else "name"
     return f"{asked}: there is no such {what}; docs/checklist.toml lists TVM's names"
 
 

@@ -121,7 +121,14 @@ def face(kind: str) -> Callable[[str], Any]:
         if name == attribute or (
             name not in SCHEDULES.get(kind, {}) and name not in SCHEDULES["generic"]
         ):
-            raise AttributeError(f"topi.{kind} has no attribute {attribute!r}")
+            there = ", ".join(
+                f"schedule_{n}" for n in sorted({**SCHEDULES["generic"], **SCHEDULES.get(kind, {})})
+            )
+            raise AttributeError(
+                f"topi.{kind} has no attribute {attribute!r}\n  it has {there}; what an operator "
+                f"computes is in topi and topi.nn, and whet.create_task(outputs=[C], target=...) "
+                "makes and tunes its schedule"
+            )
         return scheduler(kind, name)
 
     return get

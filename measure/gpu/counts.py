@@ -11,17 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from whet.compiler.arith import Analyzer
+from whet.compiler.codegen.cuda.dot_product import with_dot_products
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
 from whet.measure.gpu import warps as w
 from whet.measure.gpu.evaluated import evaluated
+from whet.measure.gpu.groups_of_steps import in_groups
 from whet.measure.gpu.model import ARITHMETIC_CYCLES, WARP, Work, resident_blocks
 from whet.measure.gpu.operations import FMA32, FMA64, OTHER, SPECIAL, operations
-from whet.measure.gpu.sites import Loop, Traffic, effects, side_by_side
+from whet.measure.gpu.sites import Loop, effects, side_by_side
 from whet.measure.gpu.specs import GpuSpec
 from whet.measure.gpu.steps import KEPT, Steps
+from whet.measure.gpu.traffic import BLOCK_TAGS, Grid, Traffic, memory_bytes
 
 WRITTEN_OUT = 16
 """Steps up to which the compiler writes out a loop by itself."""
@@ -33,8 +37,6 @@ PROLOGUE = 6.0
 """Instructions of a thread to find out who it is, and to end."""
 OWN_REGISTERS = 24
 """Registers of a kernel beside its local arrays, where no compiler has said how many it has."""
-L2_SHARE = 0.6
-"""The part of the L2 cache in which data is found again."""
 
 
 def work_of(
@@ -50,7 +52,8 @@ def work_of(
         func: a kernel after the build's passes, its extents numbers.
         spec: the GPU.
         registers: of a thread, as a compiler says; None: estimated.
-        spilt_bytes: that a thread stores and loads because its registers do not suffice.
+        spilt_bytes: that the code of a thread stores and loads because its registers do not
+            suffice: in each step of its outermost loop.
         sizes: of the kernel's scalar parameters, by name.
 
     Raises:
@@ -61,6 +64,7 @@ def work_of(
 
 class _Walk(Steps):
     def __init__(self, func: PrimFunc, spec: GpuSpec, sizes: Mapping[str, int]) -> None:
+        func = func.with_body(with_dot_products(func.body, Analyzer()))
         super().__init__(func, sizes)
         self.func, self.spec = func, spec
 
@@ -73,9 +77,10 @@ class _Walk(Steps):
         shared = float(self.warps.value(shared)) if isinstance(shared, e.PrimExpr) else shared
         registers = registers or min(255, OWN_REGISTERS + int(t.local_bytes // 4))
         wave = self._wave(registers, shared)
-        spilt = spilt_bytes * self.blocks * self.threads
+        spilt = spilt_bytes * t.turns * self.blocks * self.threads
         l2 = sum(x.loaded + x.stored for x in t.traffic.values())
-        memory = sum(self._memory(x, wave) for x in t.traffic.values())
+        grid = Grid(self.extents, self.blocks, wave)
+        memory = sum(memory_bytes(x, grid, self.spec) for x in t.traffic.values())
         issued = t.instructions + float(t.operations.sum()) / WARP + spilt / WARP / 4
         flight = sum(t.in_flight.values()) / max(len(t.in_flight), 1)
         return Work(
@@ -87,7 +92,7 @@ class _Walk(Steps):
             fma32=float(t.operations[FMA32]),
             fma64=float(t.operations[FMA64]),
             special=float(t.operations[SPECIAL]),
-            wavefronts=t.wavefronts,
+            wavefronts=t.wavefronts + spilt / WARP / 4,
             l2_bytes=float(l2) + spilt * 0.25,
             memory_bytes=float(memory),
             phases=float(sum(t.waiting.values())),
@@ -100,14 +105,6 @@ class _Walk(Steps):
         """Blocks that run at a time on the whole device."""
         resident = float(resident_blocks(self.spec, self.threads, registers, shared))
         return min(max(resident, 1.0) * self.spec.multiprocessors, self.blocks)
-
-    def _memory(self, x: Traffic, wave: float) -> float:
-        """Bytes from and to the memory: what blocks that run together read is fetched once."""
-        held = min(x.size, x.loaded)
-        again = x.of_wave * (self.blocks / wave)
-        small = x.size <= self.spec.l2_bytes * L2_SHARE
-        loaded = held if small else min(max(again, held), x.loaded)
-        return loaded + min(x.size, x.stored)
 
     # --- statements -------------------------------------------------------------------------------
 
@@ -129,6 +126,7 @@ class _Walk(Steps):
                 self._thread(n)
             self._visit(n.body, loops, active, times)
         elif kind is s.LetStmt:
+            self._value(n.value, loops, active, times, ahead=True)
             self.warps.values[n.var] = self.warps.value(n.value)
             self.deps[n.var] = self._depends(n.value)
             self._visit(n.body, loops, active, times)
@@ -153,6 +151,7 @@ class _Walk(Steps):
             self.total.local_bytes += size
 
     def _loop(self, n: s.For, loops: tuple[Loop, ...], active: Any, times: np.ndarray) -> None:
+        n = in_groups(n)
         count = self.warps.value(n.extent)
         mean = float(np.mean(count))
         self.warps.values[n.var] = self.warps.step(self.warps.value(n.min), count)
@@ -162,6 +161,8 @@ class _Walk(Steps):
         loop = Loop(n.var, mean, unrolled, stored, barrier, n)
         if not unrolled:
             self.total.instructions += STEP * self._runs(active, times) * mean
+            outermost = all(x.unrolled for x in loops)
+            self.total.turns = max(self.total.turns, mean if outermost else 1.0)
         self._visit(n.body, (*loops, loop), active, times * mean)
 
     def _branch(
@@ -182,19 +183,31 @@ class _Walk(Steps):
     def _store(
         self, n: s.BufferStore, loops: tuple[Loop, ...], active: Any, times: np.ndarray
     ) -> None:
-        runs = self._runs(active, times)
-        value = evaluated(n.value, self._decided(loops))
-        done = np.array(operations(value.nodes))
-        self.total.operations += done * runs * WARP  # inactive lanes take their slots, too
+        self._access(n, loops, active, times, stores=True)
+        ahead = not n.buffer.storage_scope.startswith(("global", "shared"))
+        done, loads = self._value(n.value, loops, active, times, ahead)
+        reads = any(load.buffer is n.buffer for load in loads)
+        self._dependent(n, loops, times, reads, done)
+
+    def _value(
+        self,
+        n: e.PrimExpr,
+        loops: tuple[Loop, ...],
+        active: Any,
+        times: np.ndarray,
+        ahead: bool,
+    ) -> tuple[float, list[e.BufferLoad]]:
+        """Count a value; returns a thread's operations of it, and what it reads."""
+        value = evaluated(n, self._decided(loops))
+        nodes = [(part, share * self._computed(part, loops)) for part, share in value.nodes]
+        done = np.array(operations(nodes))
+        # inactive lanes take their slots, too
+        self.total.operations += done * self._runs(active, times) * WARP
         for part in value.apart:
             self._whole_numbers(part, loops, active, times)
-        self._access(n, loops, active, times, stores=True)
-        reads = False
-        ahead = not n.buffer.storage_scope.startswith(("global", "shared"))
         for load, share in value.loads:
             self._access(load, loops, active, times * share, stores=False, ahead=ahead)
-            reads |= load.buffer is n.buffer
-        self._dependent(n, loops, times, reads, float(done[:OTHER].sum()))
+        return float(done[:OTHER].sum()), [load for load, _ in value.loads]
 
     def _dependent(
         self,
@@ -251,7 +264,7 @@ class _Walk(Steps):
             passes = w.wavefronts(address, size, active)
         else:
             sectors = w.touched(address, active, w.SECTOR)
-            passes = np.maximum(w.touched(address, active, w.LINE), sectors / 4)
+            passes = w.cache_passes(w.touched(address, active, w.LINE), sectors, lanes * size)
             self._global(n, often, sectors, depends, stores)
             if not stores:
                 self._waits(loops, lanes * size, ahead)
@@ -302,20 +315,8 @@ class _Walk(Steps):
         shared_by = max(shared_by / (w.LANES if "threadIdx.x" not in depends else 1), 1.0)
         bytes_ /= min(shared_by, float(self.warps.warps))
         x.loaded += bytes_
-        own = [self.extents.get(t, 1) for t in w.TAGS[:3] if t in depends]
-        different = float(np.prod(own)) if own else 1.0
-        wave = min(self.spec.multiprocessors * 2.0, self.blocks)
-        together = min(self._different(depends, wave), different)
-        x.of_wave += bytes_ / self.blocks * together
-
-    def _different(self, depends: frozenset[Any], wave: float) -> float:
-        """How many different parts of an array the blocks of one wave read."""
-        found, left = 1.0, wave
-        for tag in w.TAGS[:3]:
-            inside = min(float(self.extents.get(tag, 1)), max(left, 1.0))
-            found *= inside if tag in depends else 1.0
-            left /= max(float(self.extents.get(tag, 1)), 1.0)
-        return found
+        tags = depends.intersection(BLOCK_TAGS)
+        x.of_block[tags] = x.of_block.get(tags, 0.0) + bytes_ / self.blocks
 
     def _waits(self, loops: tuple[Loop, ...], nbytes: int, ahead: bool) -> None:
         """Loads of one loop's body are under way together; each step of the loop waits for them.

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from whet.compiler.arith import Analyzer
+from whet.compiler.codegen.cuda.dot_product import PACK, word_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.rewrite import TABLE
@@ -21,6 +23,7 @@ Decided = Callable[[e.PrimExpr], "np.ndarray | None"]
 """Says of a condition in which steps of the loops that are written out it holds, (steps,); None
 where they alone do not decide."""
 _SUMS = (e.Add, e.Sub)
+_ALWAYS = np.ones((), bool)
 
 
 @dataclass
@@ -48,15 +51,18 @@ def evaluated(root: e.PrimExpr, decided: Decided = lambda condition: None) -> Ev
     """
     found, names = Evaluated(), _Names()
     seen: dict[tuple[int, bool], np.ndarray] = {}
-    stack: list[tuple[Any, np.ndarray, bool]] = [(root, np.ones((), bool), False)]
+    stack: list[tuple[Any, np.ndarray, bool]] = [(root, _ALWAYS, False)]
     while stack:
         n, where, in_index = stack.pop()
         key = names.of(n), in_index
-        before = seen.get(key, np.zeros((), bool))
-        new, seen[key] = where & ~before, where | before
-        if not new.any():
+        before = seen.get(key)
+        if before is _ALWAYS:
             continue
-        share = float(new.mean())
+        new = where if before is None else where & ~before
+        if new is not _ALWAYS and not new.any():
+            continue
+        seen[key] = where if before is None else where | before
+        share = 1.0 if new is _ALWAYS else float(new.mean())
         if isinstance(n, e.BufferLoad):
             found.loads.append((n, share))
             stack += [(x, new, True) for x in TABLE[type(n)][0](n)]
@@ -78,6 +84,8 @@ def _inside(
         holds = decided(parts[0])
         if holds is not None:
             return [(parts[1], where & holds, False), (parts[2], where & ~holds, False)]
+    if isinstance(n, e.Call) and n.op == PACK and word_of(n, Analyzer()) is not None:
+        return [(parts[0], where, False)]
     found.nodes.append((n, share))
     product = _product(n)
     if product is not None:

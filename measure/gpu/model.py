@@ -13,7 +13,7 @@ import numpy as np
 
 from whet.measure.gpu.specs import GpuSpec
 
-VERSION = 2
+VERSION = 3
 """Costs of different versions are different devices' in a log."""
 
 Number = Any

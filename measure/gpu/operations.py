@@ -25,6 +25,7 @@ _FUNCTIONS: dict[str, tuple[float, float, float]] = {
     "asin": (14, 1, 8), "acos": (14, 1, 8), "atan": (11, 1, 5), "erf": (9, 1, 12),
     "sigmoid": (9, 2, 6), "pow": (30, 1, 25), "round": (1, 1, 1), "nearbyint": (0, 1, 0),
     "floor": (0, 1, 0), "ceil": (0, 1, 0), "trunc": (0, 1, 0), "fma": (1, 0, 0),
+    "dp4a": (0, 0, 2), "pack_bytes": (0, 0, 3),
 }  # fmt: skip
 """Of a function of float32: multiply-adds, special functions, others; counted in the instructions
 that NVRTC 12.9 makes of it for sm_90, where no argument is out of the common range."""

@@ -52,7 +52,8 @@ def predicted(
     def work(name: str) -> Work:
         used = resources.get(name)
         registers = used.registers if used else None
-        return work_of(kernels[name], spec, registers, used.spill_stores if used else 0)
+        spilt = used.spill_stores + used.spill_loads if used else 0
+        return work_of(kernels[name], spec, registers, spilt)
 
     for name in launched(artifact):
         needs = work(name)

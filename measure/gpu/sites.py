@@ -10,6 +10,7 @@ import numpy as np
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.rewrite import TABLE
+from whet.measure.gpu.traffic import Traffic
 
 
 @dataclass(frozen=True)
@@ -34,22 +35,6 @@ class Loop:
 
 
 @dataclass
-class Traffic:
-    """What all warps ask of one global array.
-
-    Attributes:
-        size: bytes of the array.
-        loaded, stored: bytes between the L1 caches and the L2 cache.
-        of_wave: bytes of it that blocks which run together read, each byte once.
-    """
-
-    size: float
-    loaded: float = 0.0
-    stored: float = 0.0
-    of_wave: float = 0.0
-
-
-@dataclass
 class Totals:
     """Sums over all warps of a launch, but for those of a block or of a thread.
 
@@ -62,6 +47,7 @@ class Totals:
         waiting: by the innermost loop that is run step by step, how often loads are waited for.
         in_flight: by the same loop, bytes that a thread asks for at a time.
         traffic: by the id of the memory.
+        turns: steps of the longest outermost loop that is run step by step.
         local_bytes: of a thread.
         shared_bytes: of a block.
     """
@@ -74,6 +60,7 @@ class Totals:
     waiting: dict[int, float] = field(default_factory=dict)
     in_flight: dict[int, float] = field(default_factory=dict)
     traffic: dict[int, Traffic] = field(default_factory=dict)
+    turns: float = 1.0
     local_bytes: float = 0.0
     shared_bytes: float = 0.0
 

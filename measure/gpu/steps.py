@@ -86,6 +86,31 @@ class Steps:
                 stack += TABLE[type(n)][0](n)
         return frozenset(found)
 
+    def _computed(self, n: e.PrimExpr, loops: tuple[Loop, ...]) -> float:
+        """The share of the steps of the loops around in which an operation is computed anew.
+
+        Compilers move what a loop does not change out of it, as what it reads.
+        """
+        depends: set[Any] = set()
+        reads: set[int] = set()
+        stack: list[Any] = [n]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, e.Var) and part not in self.deps:
+                return 1.0  # named within the value
+            if isinstance(part, e.Var):
+                depends |= self.deps[part]
+            elif isinstance(part, e.BufferLoad):
+                reads.add(id(part.buffer.data))
+            stack += TABLE[type(part)][0](part)
+        held, saved = 1.0, 1.0
+        for loop in reversed(loops):
+            if loop.var in depends or reads & loop.stored:
+                held *= loop.count if loop.unrolled else np.inf
+            elif held <= KEPT:
+                saved *= max(loop.count, 1.0)
+        return 1.0 / saved
+
     def _runs(self, active: Any, times: np.ndarray) -> float:
         """Warps that execute something, of all blocks, each as often as its loops say."""
         some = np.broadcast_to(active, (w.SAMPLES, w.LANES, active.shape[-1])).any(axis=(1, 2))

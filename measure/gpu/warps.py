@@ -151,7 +151,9 @@ def touched(address: np.ndarray, active: np.ndarray, size: int) -> np.ndarray:
 def wavefronts(address: np.ndarray, nbytes: int, active: np.ndarray) -> np.ndarray:
     """Passes through shared memory that each sampled warp needs, (samples,).
 
-    Lanes that ask for one word share it; different words of one bank come one after the other.
+    Lanes that ask for one word share it; different words of one bank come one after the other. A
+    warp is given one register a pass, and two where lanes that are one apart, or those that are two
+    apart, ask for the same (NVIDIA's forum, topic 77228: sm_70 on).
 
     Args:
         address: (samples, lanes, n) of elements, in bytes from the start of the memory.
@@ -166,7 +168,31 @@ def wavefronts(address: np.ndarray, nbytes: int, active: np.ndarray) -> np.ndarr
     bank = np.where(new, ordered % BANKS, BANKS) + (BANKS + 1) * np.arange(SAMPLES)[:, None]
     held = np.bincount(bank.ravel(), minlength=SAMPLES * (BANKS + 1))
     most = held.reshape(SAMPLES, BANKS + 1)[:, :BANKS].max(axis=1)
-    return np.where(count > 0, np.maximum(most, 1), 0)
+    given = max(address.shape[2] * nbytes / WORD, 1.0)
+    alike = _in_pairs(address[:, :, 0], 1) | _in_pairs(address[:, :, 0], 2)
+    least = np.maximum(np.where(alike, given / 2, given), 1.0)
+    return np.where(count > 0, np.maximum(most, least), 0)
+
+
+def cache_passes(lines: Any, sectors: Any, nbytes: Any) -> Any:
+    """Passes through the L1 cache that a warp needs for memory.
+
+    A pass takes what is asked for of one line, up to four sectors, and gives every lane a register.
+    NVIDIA names up to four lines a pass (forum, topic 49571); lines a power of two apart, as rows
+    of matrices are, do not meet that: 31 cycles for 32 of them follow from 309 GFLOP/s of a plain
+    product of 4096 whose lanes lie rows apart (S. Boehm, an RTX A6000).
+
+    Args:
+        lines, sectors: that the warp touches.
+        nbytes: that a lane asks for at once.
+    """
+    given = np.maximum(nbytes / WORD, 1.0)
+    return np.where(sectors > 0, np.maximum(np.maximum(lines, sectors / 4), given), 0.0)
+
+
+def _in_pairs(address: np.ndarray, apart: int) -> np.ndarray:
+    """Whether all lanes ``apart`` ask for the same, (samples,)."""
+    return (address == address[:, np.arange(LANES) ^ apart]).all(axis=1)
 
 
 def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -7,6 +7,7 @@ from typing import Any
 from whet.compiler.errors import SpaceError
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.tensor import Tensor
+from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.derived.graph import ComputeGraph
 from whet.search_spaces.derived.identity import identity_of
 from whet.search_spaces.derived.template import VERSION, schedule_graph
@@ -39,7 +40,9 @@ class Family:
 
     def __call__(self, *extents: int) -> tuple[Schedule, list[Tensor]]:
         """The schedule of the graph of these extents under the config in force."""
-        return schedule_graph(self.graphs[extents])
+        graph = self.graphs[extents]
+        get_config().add_flop(graph.flop)
+        return schedule_graph(graph)
 
     def known(self, extents: tuple) -> tuple:
         """The extents, if there is a graph of them.

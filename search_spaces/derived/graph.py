@@ -8,7 +8,9 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
+from whet.compiler.te.flop import count_flop
 from whet.compiler.te.graph import post_order
+from whet.compiler.te.schedule import create_schedule
 from whet.compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, nodes
 from whet.compiler.tir import expr as e
 from whet.search_spaces.derived.access import Access, accesses
@@ -200,6 +202,11 @@ class ComputeGraph:
     def groups(self) -> tuple[Group, ...]:
         """How they are scheduled together, producers first."""
         return self._parts[1]
+
+    @cached_property
+    def flop(self) -> int:
+        """Arithmetic operations of the graph as it was given, whatever schedules make of it."""
+        return count_flop(create_schedule(list(dict.fromkeys(t.op for t in self.outputs))))
 
     def __reduce__(self) -> tuple:
         from whet.search_spaces.derived.sending import packed

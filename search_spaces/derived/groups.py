@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.tir import expr as e
-from whet.search_spaces.derived.access import Access, composed
+from whet.search_spaces.derived.access import Access, Affine, composed
 from whet.search_spaces.derived.graph import (
     INJECTIVE,
     INLINE,
@@ -43,7 +43,8 @@ def grouped(nodes: Sequence[Node]) -> tuple[tuple[Node, ...], tuple[Group, ...]]
         replace(n, role=INJECTIVE) if n.role == INLINE and n.index in stored else n for n in nodes
     )
     reads = _reads_of_stored(nodes)
-    from_inputs = _reading_inputs(nodes, reads)
+    products = {behind.get(n.index, (n.index,))[-1] for n in nodes if n.role == TILED}
+    prepares = _preparing(nodes, reads, products)
     anchor_of = {k: anchor for anchor, chain in behind.items() for k in chain}
     drafts: list[_Draft] = []
     home: dict[int, _Draft] = {}
@@ -51,7 +52,7 @@ def grouped(nodes: Sequence[Node]) -> tuple[tuple[Node, ...], tuple[Group, ...]]
         if node.role == INLINE or node.index in home:
             continue
         anchor = nodes[anchor_of.get(node.index, node.index)]
-        found = None if anchor.role == TILED else _joined(node, nodes, reads, from_inputs, home)
+        found = None if anchor.role == TILED else _joined(node, nodes, reads, prepares, home)
         if found is None:
             found = _new_draft(node, anchor, behind.get(anchor.index, ()))
             drafts.append(found)
@@ -94,7 +95,7 @@ def _consumers(nodes: Sequence[Node]) -> dict[int, tuple[int, ...]]:
         at = node
         while not at.is_output and len(at.readers) == 1:
             reader = nodes[at.readers[0]]
-            if reader.index in taken or not _elementwise_behind(at, reader):
+            if reader.index in taken or not elementwise_behind(at, reader):
                 break
             chain.append(reader.index)
             at = reader
@@ -106,15 +107,25 @@ def _consumers(nodes: Sequence[Node]) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def _elementwise_behind(producer: Node, reader: Node) -> bool:
-    """Whether a reader reads a producer at its own element only, and has its extents."""
+def elementwise_behind(producer: Node, reader: Node, ones: bool = False) -> bool:
+    """Whether a reader reads a producer at its own element only, and has its extents.
+
+    Args:
+        producer, reader: stages.
+        ones: whether an axis with one step may be read at 0, too.
+    """
     if reader.role not in (INLINE, INJECTIVE) or producer.op.num_outputs > 1:
         return False
     if reader.extents != producer.extents or reader.op.num_outputs > 1:
         return False
-    own = [a.var for a in reader.op.axis]
+
+    def is_own(index: Affine | None, axis: e.IterVar, extent: int) -> bool:
+        if index is None:
+            return False
+        return index.variable is axis.var or (ones and extent == 1 and index == Affine())
+
     return all(
-        all(i is not None and i.variable is v for i, v in zip(access.indices, own))
+        all(map(is_own, access.indices, reader.op.axis, reader.extents))
         for access in reader.reads
         if access.tensor.op is producer.op
     )
@@ -160,7 +171,7 @@ def _joined(
     node: Node,
     nodes: Sequence[Node],
     reads: list[tuple[Access, ...]],
-    from_inputs: list[bool],
+    prepares: list[bool],
     home: dict[int, _Draft],
 ) -> _Draft | None:
     """The group whose rows or staged producers a stage becomes a part of, if there is one."""
@@ -172,7 +183,7 @@ def _joined(
         return None
     (draft,) = homes.values()
     if nodes[draft.anchor].role == TILED:
-        if node.role != INJECTIVE or not from_inputs[node.index]:
+        if node.role != INJECTIVE or not prepares[node.index]:
             return None
         draft.staged.append(node.index)
         return draft
@@ -188,13 +199,22 @@ def _joined(
     return draft
 
 
-def _reading_inputs(nodes: Sequence[Node], reads: list[tuple[Access, ...]]) -> list[bool]:
-    """For each stage whether no reduction stands before it, so that it only prepares an operand."""
+def _preparing(
+    nodes: Sequence[Node], reads: list[tuple[Access, ...]], products: set[int]
+) -> list[bool]:
+    """For each stage whether it only prepares an operand: of inputs, or of what products store.
+
+    Args:
+        nodes, reads: the stages and what they read.
+        products: the stages that store what is made of a product, element by element.
+    """
     place = {n.op: n for n in nodes}
     found: list[bool] = []
     for node in nodes:
         before = [place[a.tensor.op] for a in reads[node.index] if a.tensor.op in place]
-        found.append(all(b.role == INJECTIVE and found[b.index] for b in before))
+        found.append(
+            all(b.index in products or (b.role == INJECTIVE and found[b.index]) for b in before)
+        )
     return found
 
 

@@ -18,6 +18,8 @@ from whet.compiler.te.tensor import ComputeOp
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.rewrite import Rewriter, variables
 from whet.search_spaces.derived.tiled_spec import constant_extents
+from whet.search_spaces.gpu.lanes import summed_in
+from whet.search_spaces.gpu.terms import Term, Terms, terms_of
 from whet.search_spaces.gpu.widened_sum import operation_of
 
 # A result with fewer rows or columns is not worth tiles.
@@ -64,6 +66,8 @@ class Contraction:
         steps: the axes that are summed over.
         windows: those of them that share an index with a row or a column, as ``y + ry`` does.
         dtype: of the sum.
+        term: from an element of each factor to what is summed up.
+        is_product: whether that is their product.
     """
 
     left: e.PrimExpr
@@ -75,6 +79,8 @@ class Contraction:
     steps: tuple[Axis, ...]
     windows: tuple[Axis, ...]
     dtype: str
+    term: Term
+    is_product: bool
 
     @property
     def divided(self) -> tuple[Axis, ...]:
@@ -94,10 +100,22 @@ def extent_of(axes: Iterable[Axis]) -> int:
 
 def contraction_of(op: object) -> Contraction | None:
     """What a stage computes, as a product of matrices; None: it is none, or one of a few rows."""
-    factors = _factors(op)
-    if factors is None or not isinstance(op, ComputeOp):
+    body = _summed(op)
+    if body is None or not isinstance(op, ComputeOp):
         return None
-    body, (a, b) = factors
+    data = {axis.var for axis in op.axis if _extent(axis) > 1}
+    for terms in terms_of(body.source[0], data):
+        found = _contraction(op, body, terms)
+        if found is not None:
+            return found
+    return None
+
+
+def _contraction(op: ComputeOp, body: e.Reduce, terms: Terms) -> Contraction | None:
+    """The rows, columns and steps of a sum of terms."""
+    a, b = terms.factors
+    if not terms.is_product and (a.dtype, b.dtype) != (summed_in(body.dtype),) * 2:
+        return None
     parts: list[Part] = []
     for axis in op.axis:
         part, a, b = _part(Axis(axis.var, _extent(axis)), a, b)
@@ -108,7 +126,8 @@ def contraction_of(op: object) -> Contraction | None:
     last = next((x for x in reversed(every) if x.extent > 1), None)
     if last is None or last in lead:
         return None
-    if last.var in of_a:
+    turned = last.var in of_a
+    if turned:
         a, b, of_a, of_b = b, a, of_b, of_a
     rows = tuple(x for x in every if x not in lead and x.var in of_a)
     columns = tuple(x for x in every if x not in lead and x.var in of_b)
@@ -117,21 +136,22 @@ def contraction_of(op: object) -> Contraction | None:
     steps = tuple(Axis(x.var, _extent(x)) for x in op.reduce_axis)
     slid = _sliding((a, b), {x.var for x in (*rows, *columns)}, {x.var for x in steps})
     windows = tuple(x for x in steps if x.var in slid)
-    return Contraction(a, b, tuple(parts), tuple(lead), rows, columns, steps, windows, body.dtype)
+    term = (lambda x, y: terms.of(y, x)) if turned else terms.of
+    return Contraction(
+        a, b, tuple(parts), tuple(lead), rows, columns, steps, windows, body.dtype,
+        term, terms.is_product,
+    )  # fmt: skip
 
 
-def _factors(op: object) -> tuple[e.Reduce, tuple[e.PrimExpr, e.PrimExpr]] | None:
-    """The sum of a stage and its two factors."""
+def _summed(op: object) -> e.Reduce | None:
+    """The sum of a stage."""
     if not isinstance(op, ComputeOp) or len(op.body) != 1 or not constant_extents(op):
         return None
     (body,) = op.body
     if not isinstance(body, e.Reduce) or len(body.source) != 1 or body.init:
         return None
-    (source,) = body.source
     always = isinstance(body.condition, e.IntImm) and body.condition.value == 1
-    if not always or operation_of(body) is not e.Add:
-        return None
-    return (body, (source.a, source.b)) if isinstance(source, e.Mul) else None
+    return body if always and operation_of(body) is e.Add else None
 
 
 def _extent(axis: e.IterVar) -> int:

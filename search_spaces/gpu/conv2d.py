@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -84,7 +83,7 @@ def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> tuple[Schedule
         )
     if chosen == "implicit":
         return as_they_are(weight, packed, lambda w: implicit_product(plan, order, data, w, steps))
-    plan = replace(plan, others=products[chosen].others)
+    plan = plan.of(products[chosen], target)
     return winograd_product(transformed[chosen], plan, data, weight, steps, packed)
 
 
@@ -105,7 +104,7 @@ def _default(
             return direct
         product = products[name]
         tiles = product.tiles(implicit_tiles(shape))
-        found, _, _ = cheapest(product, target, tiles, product.parts)
+        found, *_ = cheapest(product, target, tiles, product.parts)
         if name not in transformed:
             return found
         return found + transformed[name].transforms(target, packed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf, prod
 from typing import Any
 
@@ -160,13 +161,18 @@ def _choices(shape: ConvShape) -> tuple[list[tuple[int, int, int, int]], list[in
 
 def cheapest_rectangle(shape: ConvShape, target: Target) -> tuple[float, Rectangle]:
     """What takes the least time, and how many cycles, roughly; inf where no choice fits a block."""
+    return _cheapest(shape, shared_bytes(target), processors(target))
+
+
+@lru_cache(maxsize=256)
+def _cheapest(shape: ConvShape, shared: int, many: int) -> tuple[float, Rectangle]:
     tiles, channels = _choices(shape)
-    most = min(shared_bytes(target), _SHARED)
+    most = min(shared, _SHARED)
     every = [Rectangle(*t, c) for t in tiles for c in channels]
     fitting = [r for r in every if r.shared_bytes(shape) <= most]
     if not fitting:
         return inf, every[-1]
-    times = [(_time(shape, r, processors(target)), r) for r in fitting]
+    times = [(_time(shape, r, many), r) for r in fitting]
     return min(times, key=lambda found: found[0])
 
 

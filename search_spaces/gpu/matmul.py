@@ -15,7 +15,7 @@ from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.cpu.gemm import Gemm, factors
 from whet.search_spaces.gpu.lanes import lanes_of, summed_in
 from whet.search_spaces.gpu.matvec import vector_product
-from whet.search_spaces.gpu.product import Factor, Sums, added, sums_of
+from whet.search_spaces.gpu.product import Factor, Sums, added, sizes_of, sums_of
 from whet.search_spaces.gpu.product_loops import Result, schedule_parts, schedule_sums
 from whet.search_spaces.gpu.product_plan import STEPS, Plan, Product, plan_of
 from whet.search_spaces.gpu.unreduced import without_terms
@@ -134,7 +134,7 @@ def store_product(s: Schedule, sums: Sums, plan: Plan, total: Tensor, out: Tenso
         store_rows(s, sums, plan, out)
         return
     store_rows(s, sums, plan, sums.partial)
-    j, lanes = _columns(s[out], plan, int(out.shape[-1]))
+    j, lanes = _columns(s[out], plan, sizes_of(out)[-1])
     schedule_parts(s, total, s[out], (*s[out].op.axis[:-1], j), lanes)
 
 
@@ -142,7 +142,7 @@ def store_rows(s: Schedule, sums: Sums, plan: Plan, out: Tensor) -> None:
     """Store the sums in ``out``, ``[*lead, rows, columns]``."""
     stage = s[out]
     *lead, i, _ = stage.op.axis
-    *counts, rows, columns = (int(d) for d in out.shape)
+    *counts, rows, columns = sizes_of(out)
     j, lanes = _columns(stage, plan, columns)
     front = list(zip(lead, counts, strict=True))
     schedule_sums(s, sums, plan, Result(stage, front, i, j, lanes, (rows, columns)))

@@ -15,7 +15,7 @@ from whet.compiler.tir import ops
 from whet.compiler.tir.rewrite import substitute
 from whet.search_spaces.derived.access import Access, Affine, affine, composed
 from whet.search_spaces.gpu.contraction import Axis, extent_of
-from whet.search_spaces.gpu.lanes import lanes_of
+from whet.search_spaces.gpu.lanes import MOST_BYTES, lanes_of
 from whet.search_spaces.gpu.product import Factor
 from whet.search_spaces.gpu.product_plan import STEPS
 
@@ -30,6 +30,7 @@ def operand(
     outer: Sequence[Axis],
     steps: Sequence[Axis],
     through: Collection[Operation],
+    most: int = MOST_BYTES,
 ) -> Factor:
     """A factor of a product.
 
@@ -38,6 +39,7 @@ def operand(
         value: an element of it, in terms of the axes.
         lead: of the batch. places: of the result that the factor has. outer, steps: of the sum.
         through: the stages that are computed where they are read.
+        most: elements that a thread copies at once.
     """
     reads = list(_reads(value, through, {}))
     every = (*lead, *places, *outer, *steps)
@@ -45,7 +47,8 @@ def operand(
     neighbours = steps if along else places
     chain = 0 if _chooses(value, through) else _chain(reads, neighbours)
     inner = neighbours[len(neighbours) - chain :]
-    lanes = _lanes(reads, inner, [axis for axis in every if axis not in inner]) if chain else 1
+    rest = [axis for axis in every if axis not in inner]
+    lanes = min(most, _lanes(reads, inner, rest)) if chain else 1
 
     def read(x: tuple, o: tuple, place: Any, step: Any, lane: Any) -> Any:
         held = {a.var: i for a, i in zip((*lead, *outer), (*x, *o), strict=True)}

@@ -6,6 +6,12 @@
 
 S, Z and T are whole tiles even where the result ends, so that the loops that sum up have no guards:
 a place beyond the end reads the last one once more, a step beyond the end is zero.
+
+With slices, groups of a block's threads have the same tile, and steps of their own in each S::
+
+    T[g, i, j] = sum over the steps k of slice g of S[k, i] * Z[k, j]
+    P[g, i, j] = T[g, i, j]                     in shared memory
+    C[...]     = epilogue(sum over g of P[g, i, j])
 """
 
 from __future__ import annotations
@@ -16,9 +22,12 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.te import Tensor
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
 from whet.search_spaces.gpu.product_plan import Plan
 
 Read = Callable[[tuple, tuple, Any, Any, Any], Any]
+Multiplied = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,8 @@ class Sums:
         shared: the stage of each in shared memory.
         registers: of each what a thread has read of it, to be turned into shared memory; or None.
         tile: T.
+        slices: P, where there are slices.
+        whole: what has all of a block's sums: T, or the stage that adds the slices.
         partial: parts of the sums in the memory of the device, where the steps are shared out.
         lead: dimensions of T in front of its rows: the batch, and the parts of the sum.
     """
@@ -61,6 +72,8 @@ class Sums:
     shared: tuple[Tensor, Tensor]
     registers: tuple[Tensor | None, Tensor | None]
     tile: Tensor
+    slices: Tensor | None
+    whole: Tensor
     partial: Tensor | None
     lead: tuple[int, ...]
 
@@ -73,6 +86,7 @@ def sums_of(
     steps: int,
     plan: Plan,
     dtype: str,
+    multiplied: Multiplied = ops.multiply,
 ) -> Sums:
     """The sums of products under a plan.
 
@@ -82,7 +96,8 @@ def sums_of(
         lead: extents of the batch.
         outer: names and extents of the sum's other axes; each of their steps has all ``steps``.
         steps: of the sum, cut into blocks of ``plan.step``.
-        dtype: of what is summed up.
+        dtype: of what is multiplied.
+        multiplied: the product of two elements, as it is summed up.
     """
     many = plan.split_k
     whole = covered(-(-steps // many), plan.step)
@@ -90,36 +105,72 @@ def sums_of(
     counts = (steps, whole, many)
     a, a_read = _shared(left, plan.rows, front, outer, counts, dtype)
     b, b_read = _shared(right, plan.columns, front, outer, counts, dtype)
-    k = te.reduce_axis((0, whole), name="k")
-    others = [te.reduce_axis((0, extent), name=name) for name, extent in outer]
-
-    def tile(*index: Any) -> Any:
-        *x, i, j = index
-        product = a(*x, *others, k, i) * b(*x, *others, k, j)
-        return te.sum(product, axis=[k, *others])
-
-    shape = (*front, covered(left.extent, plan.rows), covered(right.extent, plan.columns))
-    sums = te.compute(shape, tile, name="tile")
+    sums = _tile(left, right, a, b, front, outer, whole, plan, multiplied)
+    slices, total = None, sums
+    if plan.slices > 1:
+        slices = te.compute(sums.shape, lambda *index: sums(*index), name="slices")
+        total = _over(slices, -3, plan.slices, "tile.sum")
     partial = None
     if many > 1:
         partial = te.compute(
-            (*front, left.extent, right.extent), lambda *index: sums(*index), name="partial"
+            (*front, left.extent, right.extent), lambda *index: total(*index), name="partial"
         )
-    return Sums((left, right), (a, b), (a_read, b_read), sums, partial, front)
+    factors, shared, read = (left, right), (a, b), (a_read, b_read)
+    return Sums(factors, shared, read, sums, slices, total, partial, front)
+
+
+def _tile(
+    left: Factor,
+    right: Factor,
+    a: Tensor,
+    b: Tensor,
+    front: tuple[int, ...],
+    outer: tuple[tuple[str, int], ...],
+    steps: int,
+    plan: Plan,
+    multiplied: Multiplied,
+) -> Tensor:
+    """What a thread sums up, ``[*front, i, j]``, or ``[*front, slice, i, j]``."""
+    own, many = plan.step // plan.slices, len(front)
+    block = te.reduce_axis((0, steps // plan.step), name="k.block")
+    k = te.reduce_axis((0, own), name="k")
+    others = [te.reduce_axis((0, extent), name=name) for name, extent in outer]
+
+    def element(*index: Any) -> Any:
+        x, slice_, (i, j) = index[:many], index[many:-2], index[-2:]
+        step = block * plan.step + k
+        if slice_:
+            step = step + slice_[0] * own
+        product = multiplied(a(*x, *others, step, i), b(*x, *others, step, j))
+        return te.sum(product, axis=[block, k, *others])
+
+    slices = (plan.slices,) if plan.slices > 1 else ()
+    sides = (covered(left.extent, plan.rows), covered(right.extent, plan.columns))
+    return te.compute((*front, *slices, *sides), element, name="tile")
+
+
+def _over(parts: Tensor, axis: int, count: int, name: str) -> Tensor:
+    """The sums over one of the axes of a tensor, counted from its end."""
+    z = te.reduce_axis((0, count), name="z")
+    shape = sizes_of(parts)
+    del shape[axis]
+
+    def element(*index: Any) -> Any:
+        return te.sum(parts(*index[: axis + 1], z, *index[axis + 1 :]), axis=z)
+
+    return te.compute(tuple(shape), element, name=name)
+
+
+def sizes_of(tensor: Tensor) -> list[int]:
+    """The extents of a tensor that a plan made, as what they are: int() would ask a traced one."""
+    return [d.value for d in tensor.shape if isinstance(d, e.IntImm)]
 
 
 def added(sums: Sums, plan: Plan) -> Tensor:
-    """What holds the whole sums, ``[*lead, i, j]``: T, or the stage that adds their parts."""
+    """What holds the whole sums, ``[*lead, i, j]``: tiles, or the stage that adds their parts."""
     if sums.partial is None:
-        return sums.tile
-    partial = sums.partial
-    *lead, _, rows, columns = (int(d) for d in partial.shape)
-    z = te.reduce_axis((0, plan.split_k), name="z")
-    return te.compute(
-        (*lead, rows, columns),
-        lambda *index: te.sum(partial(*index[:-2], z, *index[-2:]), axis=z),
-        name="total",
-    )
+        return sums.whole
+    return _over(sums.partial, -3, plan.split_k, "total")
 
 
 def _shared(

@@ -17,6 +17,8 @@ from whet.search_spaces.gpu.threads import bind, bind_blocks, copy_together
 _WRITTEN, _PRODUCTS = 8, 512
 # Rows of shared memory that are written step by step begin in other banks.
 _BANKS, _SHIFT = 32, 4
+# Steps that threads side by side read of one place, at most: more would be stored in one bank.
+_NEAR = 16
 _THREADS = 256
 
 
@@ -43,19 +45,23 @@ class Result:
 
 def schedule_sums(s: Schedule, sums: Sums, plan: Plan, result: Result) -> None:
     """Compute the tiles of sums where ``result`` stores them."""
-    at = _store(result, plan)
+    if sums.slices is None:
+        stage, at = result.stage, _store(result, plan)
+    else:
+        stage = s[sums.slices]
+        at = _store_slices(s, sums, plan, result)
     tile = s[sums.tile]
     tile.set_scope("local")
-    tile.compute_at(result.stage, at)
+    tile.compute_at(stage, at)
     own = []
     for shared in sums.shared:
         s[shared].set_scope("shared")
         own.append(s.cache_read(shared, "local", [sums.tile]))
-    k, *others = tile.op.reduce_axis
+    block, step, *others = tile.op.reduce_axis
     i, j = tile.op.axis[-2:]
-    block, step = tile.split(k, factor=plan.step)
-    written = min(plan.step, max(_WRITTEN, _PRODUCTS // (plan.own_rows * plan.own_columns)))
-    loops = [step] if written == plan.step else list(tile.split(step, factor=written))
+    many = plan.step // plan.slices
+    written = min(many, max(_WRITTEN, _PRODUCTS // (plan.own_rows * plan.own_columns)))
+    loops = [step] if written == many else list(tile.split(step, factor=written))
     tile.reorder(*tile.op.axis[:-2], block, *others, *loops, i, j)
     for axis in (loops[-1], i, j):
         tile.unroll(axis)
@@ -74,18 +80,93 @@ def schedule_sums(s: Schedule, sums: Sums, plan: Plan, result: Result) -> None:
 
 def _store(result: Result, plan: Plan) -> IterVar:
     """Blocks and threads of the result; returns the loop of a thread."""
-    stage, block = result.stage, plan.block
+    stage, unit = result.stage, _unit(result, plan)
     by, rows = stage.split(result.rows, factor=plan.rows)
-    vy, rows = stage.split(rows, factor=plan.down * plan.row_run)
-    ty, own_rows = stage.split(rows, factor=plan.row_run)
-    unit = plan.column_run if result.lanes is not None else 1
     bx, columns = stage.split(result.columns, factor=plan.columns // unit)
-    vx, columns = stage.split(columns, factor=plan.across * plan.column_run // unit)
-    tx, own = stage.split(columns, factor=plan.column_run // unit)
-    lanes = [] if result.lanes is None else [result.lanes]
     lead = [axis for axis, _ in result.lead]
+    lanes = [] if result.lanes is None else [result.lanes]
+    stage.reorder(*lead, by, bx, rows, columns, *lanes)
+    _bind_result(result, by, bx, plan)
+    return _bind_threads(stage, (), rows, columns, lanes, unit, plan)
+
+
+def _store_slices(s: Schedule, sums: Sums, plan: Plan, result: Result) -> IterVar:
+    """Blocks of the result, whose threads add slices that they store in turn; returns the loop of a
+    thread of the latter."""
+    stage, unit = result.stage, _unit(result, plan)
+    by, rows = stage.split(result.rows, factor=plan.rows)
+    bx, columns = stage.split(result.columns, factor=plan.columns // unit)
+    lead = [axis for axis, _ in result.lead]
+    lanes = [] if result.lanes is None else [result.lanes]
+    stage.reorder(*lead, by, bx, rows, columns, *lanes)
+    block = _bind_result(result, by, bx, plan)
+    counts = (plan.rows, plan.columns // unit)
+    outer, thread = copy_together(stage, (rows, columns), counts, plan.block)
+    stage.unroll(outer)
+    total = s[sums.whole]
+    total.set_scope("local")
+    total.compute_at(stage, thread)
+    total.unroll(total.op.reduce_axis[0])
+    total.reorder(*total.op.reduce_axis, *total.op.axis)
+    if lanes and plan.column_run > 1:
+        stage.vectorize(lanes[0])
+        total.vectorize(total.op.axis[-1])
+    assert sums.slices is not None
+    slices = s[sums.slices]
+    slices.set_scope("shared")
+    slices.compute_at(stage, block)
+    *front, group, i, j = slices.op.axis
+    j, own = slices.split(j, factor=plan.column_run)
+    slices.reorder(*front, group, i, j, own)
+    return _bind_threads(slices, (group,), i, j, [own], plan.column_run, plan)
+
+
+def _unit(result: Result, plan: Plan) -> int:
+    """How many columns a step of the result's loop over them has."""
+    return plan.column_run if result.lanes is not None else 1
+
+
+def _bind_result(result: Result, by: IterVar, bx: IterVar, plan: Plan) -> IterVar:
+    """Bind the loops over tiles to blocks; returns the innermost one."""
+    stage = result.stage
+    lead = [axis for axis, _ in result.lead]
+    rows, columns = (
+        -(-count // size) for count, size in zip(result.counts, (plan.rows, plan.columns))
+    )
+    front = stage.fuse(*lead) if len(lead) > 1 else (lead[0] if lead else None)
+    blocks = [(by, rows), (bx, columns)]
+    if front is not None:
+        blocks.insert(0, (front, prod(count for _, count in result.lead)))
+    block = bind_blocks(stage, blocks)
+    stage.pragma(block, "min_blocks_per_sm", plan.resident)
+    return block
+
+
+def _bind_threads(
+    stage: Stage,
+    slices: Sequence[IterVar],
+    rows: IterVar,
+    columns: IterVar,
+    lanes: Sequence[IterVar],
+    unit: int,
+    plan: Plan,
+) -> IterVar:
+    """Share a tile out among threads; returns the loop of a thread.
+
+    Args:
+        stage: its innermost loops are ``slices``, ``rows``, ``columns`` and ``lanes``.
+        slices: a loop over these, if there is one.
+        rows, columns: of a tile; ``unit`` columns are a step.
+        lanes: the loop over these, if there is one.
+    """
+    block, run = plan.block, plan.column_run // unit
+    vy, rows = stage.split(rows, factor=plan.down * plan.row_run)
+    tx, own_rows = stage.split(rows, factor=plan.row_run)
+    vx, columns = stage.split(columns, factor=plan.across * run)
+    ty, own = stage.split(columns, factor=run)
     tz, tx = stage.split(tx, factor=block.x)
-    stage.reorder(*lead, by, bx, vy, vx, tz, ty, tx, own_rows, own, *lanes)
+    stage.reorder(vy, vx, *slices, tz, ty, tx, own_rows, own, *lanes)
+    tz = stage.fuse(*slices, tz) if slices else tz
     bind(stage, vy, "vthread")
     bind(stage, vx, "vthread")
     if block.z > 1:
@@ -96,15 +177,6 @@ def _store(result: Result, plan: Plan) -> IterVar:
         stage.unroll(axis)
     if lanes and plan.column_run > 1:
         stage.vectorize(lanes[0])
-    rows_, columns_ = (
-        -(-count // size) for count, size in zip(result.counts, (plan.rows, plan.columns))
-    )
-    front = stage.fuse(*lead) if len(lead) > 1 else (lead[0] if lead else None)
-    blocks = [(by, rows_), (bx, columns_)]
-    if front is not None:
-        blocks.insert(0, (front, prod(count for _, count in result.lead)))
-    stage.pragma(ty, "min_blocks_per_sm", plan.resident)
-    bind_blocks(stage, blocks)
     return tx
 
 
@@ -116,8 +188,11 @@ def _copy(
     step, place = stage.op.axis[-2:]
     if f.along_steps:  # what lies side by side goes to different rows
         whole, inner = stage.split(step, factor=f.lanes)
-        stage.reorder(*stage.op.axis[:-2], place, whole, inner)
-        outer, x = copy_together(stage, (place, whole), (size, plan.step // f.lanes), plan.block)
+        beside = min(plan.step, _NEAR)
+        whole, near = stage.split(whole, factor=beside // f.lanes)
+        stage.reorder(*stage.op.axis[:-2], whole, place, near, inner)
+        counts = (plan.step // beside, size, beside // f.lanes)
+        outer, x = copy_together(stage, (whole, place, near), counts, plan.block)
         stage.unroll(inner)
         stage.storage_align(step, _BANKS, _SHIFT)
     else:

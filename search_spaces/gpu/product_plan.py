@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from whet.compiler.target import Target
@@ -23,12 +24,17 @@ TILES: tuple[Tile, ...] = (
     (128, 128, 16, 8),
     (192, 64, 8, 8),
     (64, 192, 8, 8),
+    (128, 112, 8, 8),
+    (112, 128, 8, 8),
+    (64, 112, 8, 8),
+    (112, 64, 8, 8),
+    (64, 96, 8, 8),
+    (96, 64, 8, 8),
     (64, 64, 8, 8),
     (128, 96, 8, 4),
     (96, 128, 4, 8),
     (64, 64, 8, 4),
     (64, 64, 4, 4),
-    (112, 64, 4, 4),
     (96, 64, 4, 4),
     (64, 96, 4, 4),
     (48, 128, 4, 4),
@@ -46,25 +52,33 @@ TILES: tuple[Tile, ...] = (
     (8, 64, 1, 4),
 )
 STEPS = (8, 16, 32)
+SLICES = (1, 2, 4)
+# Steps that a slice should have between two barriers; threads of a block in slices.
+_OWN_STEPS, _SLICED_THREADS = 4, 448
 _PARTS = (1, 2, 4, 8, 16)
 _LONG = 256  # steps of a part of the sum that is worth a kernel of its own
 WARP = 32
-# Lanes that read vectors side by side from shared memory: as many as one pass through it serves.
-_ACROSS = 8
+# Lanes side by side that read the same of the right factor.
+_PAIR = 2
 # Registers that a thread needs beside its sums and two steps' factors: addresses, counters, copies;
 # and how many of them should hold the next steps' factors at most.
 _OTHERS, _COPIED = 30, 12
 KERNEL = 4000
 """Cycles from one kernel to the next."""
+# Warps of a multiprocessor that hide latencies: more of them would only have fewer registers each.
+_WARPS = 24
 # Bytes of the device's memory that a multiprocessor gets in a cycle.
 _BYTES = 25
 # Adding parts of sums up must gain more than the estimate errs.
 _DOUBT = 1.08
 # What it costs to fetch a number for shared memory, and to read up to four numbers from there, in
 # multiply-adds of a thread.
-_COPYING, _READING = 5.6, 1.2
-# Multiply-adds in the time of a pass through the L1 cache.
-_PASSES = 4.4
+_COPYING, _READING = 2.4, 1.0
+# Multiply-adds in the time of a pass through the L1 cache; the norm by which passes and
+# instructions add up.
+_PASSES, _JOINED = 4.4, 6
+# Cycles that a block waits for the sums of its slices, and to begin.
+_ADDED, _BEGUN = 300, 800
 
 
 @dataclass(frozen=True)
@@ -79,6 +93,8 @@ class Plan:
         split_k: parts of the sum that different blocks add up.
         double_buffer: whether the next steps are fetched before the present ones are used.
         others: registers that a thread needs beside its sums and factors.
+        slices: groups of a block's threads that share the steps of the sum out.
+        most: blocks that a multiprocessor gets at all.
     """
 
     rows: int
@@ -89,6 +105,14 @@ class Plan:
     split_k: int
     double_buffer: bool
     others: int = _OTHERS
+    slices: int = 1
+    most: int = MOST_THREADS
+
+    def of(self, product: Product, target: Target) -> Plan:
+        """The plan for a product on a GPU."""
+        tiles = -(-product.rows // self.rows) * -(-product.columns // self.columns)
+        most = -(-self.split_k * product.lead * tiles // processors(target))
+        return replace(self, others=product.others, most=most)
 
     @property
     def down(self) -> int:
@@ -102,14 +126,20 @@ class Plan:
 
     @property
     def block(self) -> Block:
-        """The threads of a block, so that a warp's read few numbers: 8 columns side by side."""
-        x = min(self.across, _ACROSS)
-        return Block(x, self.down, self.across // x)
+        """The threads of a block: along x pairs of rows, along y the columns, along z more rows.
+
+        Of any four lanes side by side two read the same of each factor, those that are one apart of
+        the right one and those that are two apart of the left one: then 16 bytes pass through
+        shared memory in two cycles, else in four.
+        """
+        return Block(_PAIR, self.across, self.down // _PAIR * self.slices)
 
     @property
     def resident(self) -> int:
-        """Blocks that should fit a multiprocessor at once."""
-        return held(self.block.threads, _registers(self.own_rows, self.own_columns, self.others))
+        """Blocks that should fit a multiprocessor at once, and registers of no more than these."""
+        threads = self.block.threads
+        fitting = held(threads, _registers(self.own_rows, self.own_columns, self.others))
+        return min(fitting, self.most, -(-_WARPS * WARP // threads))
 
     @property
     def row_run(self) -> int:
@@ -132,11 +162,35 @@ class _Fits:
     def __call__(self, view: Any) -> bool:
         rows, columns = view["tile"].val[:2]
         copies = 2 if view["double_buffer"].val else 1
-        held = (rows + 4 + columns + 4) * view["step"].val * self.itemsize * copies
-        return held <= self.bytes
+        factors = (rows + 4 + columns + 4) * view["step"].val * self.itemsize * copies
+        return factors <= self.bytes and self.sums(view["tile"].val, view["slices"].val)
+
+    def sums(self, tile: Tile, slices: int) -> bool:
+        """Whether the sums of slices fit."""
+        return slices == 1 or tile[0] * tile[1] * slices * self.itemsize <= self.bytes
 
     def __repr__(self) -> str:
-        return f"the factors' tiles have at most {self.bytes} bytes"
+        return f"the factors' tiles, and the sums of slices, have at most {self.bytes} bytes"
+
+
+@dataclass(frozen=True)
+class _Sliced:
+    """A constraint: slices have steps enough, and a block is not too many threads."""
+
+    def __call__(self, view: Any) -> bool:
+        slices = view["slices"].val
+        enough = slices == 1 or view["step"].val >= _OWN_STEPS * slices
+        return enough and self.fits(view["tile"].val, slices)
+
+    def fits(self, tile: Tile, slices: int) -> bool:
+        """Whether a block has not too many threads."""
+        return slices == 1 or _block(tile, slices) <= _SLICED_THREADS
+
+    def __repr__(self) -> str:
+        return (
+            f"a slice has at least {_OWN_STEPS} steps of a block's, "
+            f"a block in slices at most {_SLICED_THREADS} threads"
+        )
 
 
 @dataclass(frozen=True)
@@ -186,6 +240,11 @@ class Product:
         whole = self.steps * self.outer
         return [p for p in _PARTS if p == 1 or (self.steps // p >= 8 and whole // p >= _LONG)]
 
+    @property
+    def slices(self) -> list[int]:
+        """Into how many slices of a block it may be cut."""
+        return [n for n in SLICES if n == 1 or self.steps >= n * STEPS[0]]
+
 
 def plan_of(
     cfg: Any,
@@ -207,33 +266,58 @@ def plan_of(
     """
     define = define or cfg
     found = product.tiles(tiles)
-    _, tile, split = cheapest(best or product, target, found, product.parts)
+    _, tile, split, slices = cheapest(best or product, target, found, product.parts)
     sizes = [k for k in STEPS if k == STEPS[0] or k < 2 * product.steps]
     define.define_knob("tile", found, default=tile)
-    define.define_knob("step", sizes, default=_step(tile, sizes))
+    define.define_knob("step", sizes, default=_step(tile, slices, sizes))
     define.define_knob("split_k", product.parts, default=split)
     define.define_knob("double_buffer", [False, True], default=True)
+    define.define_knob("slices", product.slices, default=slices)
     define.multi_filter(_Fits(shared_bytes(target), product.itemsize))
+    define.multi_filter(_Sliced())
     if len(product.parts) > 1:
         define.multi_filter(_Shared(product.steps))
-    step, split_k, double = (cfg[name].val for name in ("step", "split_k", "double_buffer"))
+    names = ("step", "split_k", "double_buffer", "slices")
+    step, split_k, double, slices = (cfg[name].val for name in names)
     rows, columns, own_rows, own_columns = cfg["tile"].val
-    return Plan(rows, columns, own_rows, own_columns, step, split_k, double, product.others)
+    plan = Plan(rows, columns, own_rows, own_columns, step, split_k, double, slices=slices)
+    return plan.of(product, target)
 
 
 def cheapest(
     product: Product, target: Target, tiles: Sequence[Tile], parts: Sequence[int]
-) -> tuple[float, Tile, int]:
-    """The tile and the parts of the sum that take the least time, and how many cycles, roughly."""
-    many = processors(target)
-    every = ((_time(product, t, p, many), t, p) for t in tiles for p in parts)
+) -> tuple[float, Tile, int, int]:
+    """What takes the least time: cycles, roughly, the tile, the parts of the sum, the slices."""
+    device = shared_bytes(target), processors(target)
+    return _cheapest(product, *device, tuple(tiles), tuple(parts))
+
+
+@lru_cache(maxsize=256)
+def _cheapest(
+    product: Product, shared: int, many: int, tiles: tuple[Tile, ...], parts: tuple[int, ...]
+) -> tuple[float, Tile, int, int]:
+    fits, sliced = _Fits(shared, product.itemsize), _Sliced()
+    every = [
+        (_time(product, t, p, n, many, shared), t, p, n)
+        for t in tiles
+        for n in product.slices
+        if n == 1 or (fits.sums(t, n) and sliced.fits(t, n))
+        if n == 1 or _block(t, n) <= _threads(_registers(*t[2:], product.others))
+        for p in parts
+    ]
     return min(every, key=lambda found: found[0])
 
 
-def _step(tile: Tile, sizes: list[int]) -> int:
+def _step(tile: Tile, slices: int, sizes: list[int]) -> int:
     """The steps of a block that a thread has registers to copy the factors of."""
-    threads = tile[0] // tile[2] * (tile[1] // tile[3])
-    return max(k for k in sizes if k == sizes[0] or (tile[0] + tile[1]) * k <= _COPIED * threads)
+    threads = _block(tile, slices)
+    enough = [k for k in sizes if k >= _OWN_STEPS * slices]
+    return max(k for k in enough if k == enough[0] or (tile[0] + tile[1]) * k <= _COPIED * threads)
+
+
+def _block(tile: Tile, slices: int) -> int:
+    """The threads of a block."""
+    return tile[0] // tile[2] * (tile[1] // tile[3]) * slices
 
 
 def _worth(tile: Tile, rows: int, columns: int) -> bool:
@@ -252,8 +336,12 @@ def held(threads: int, registers: int) -> int:
         threads: of a block.
         registers: of a thread.
     """
-    warps = 4 * (REGISTERS // 4 // (WARP * (-(-registers // 8) * 8)))
-    return max(1, min(WARP * warps // threads, MOST_THREADS // threads, 16))
+    return max(1, min(_threads(registers) // threads, MOST_THREADS // threads, 16))
+
+
+def _threads(registers: int) -> int:
+    """Threads that a multiprocessor has so many registers for."""
+    return 4 * WARP * (REGISTERS // 4 // (WARP * (-(-registers // 8) * 8)))
 
 
 def busy(warps: float) -> float:
@@ -261,7 +349,7 @@ def busy(warps: float) -> float:
     return min(1.0, warps / 4) * warps / (warps + 1.5)
 
 
-def _time(product: Product, tile: Tile, parts: int, many: int) -> float:
+def _time(product: Product, tile: Tile, parts: int, slices: int, many: int, shared: int) -> float:
     """Cycles, roughly: those of the multiprocessor that has the most blocks, of ``many``.
 
     A multiprocessor does 128 multiply-adds a cycle if its warps are many enough to hide latencies,
@@ -270,21 +358,26 @@ def _time(product: Product, tile: Tile, parts: int, many: int) -> float:
     """
     height, width, own_rows, own_columns = tile
     rows, columns, steps = product.rows, product.columns, product.steps * product.outer
-    threads = height // own_rows * (width // own_columns)
+    threads = _block(tile, slices)
     own = own_rows * own_columns
     fitting = held(threads, _registers(own_rows, own_columns, product.others))
+    if slices > 1:
+        fitting = min(fitting, max(1, shared // (height * width * slices * product.itemsize)))
     blocks = product.lead * parts * -(-rows // height) * -(-columns // width)
     each = -(-blocks // many)
-    warps = min(each, fitting) * threads / WARP
+    resident = min(each, fitting)
+    warps = resident * threads / WARP
     reads = -(-own_rows // 4) - (-own_columns // 4)
     copies = (height + width) / (height * width)
     issued = 1 + reads * _READING / own + copies * product.copying
-    passes = _PASSES * (reads / own + 2 * copies)
-    rate = busy(warps) / max(issued, passes)
+    passes = _PASSES * 2 * (reads / own + 2 * copies)
+    rate = busy(warps) / (issued**_JOINED + passes**_JOINED) ** (1 / _JOINED)
     cycles = each * height * width * (-(-steps // parts)) / (128 * rate)
+    if slices > 1:  # their sums go through shared memory
+        cycles += each * (2 * height * width * slices / WARP + _ADDED)
     if parts > 1:  # the parts are written, read again and added up by a kernel of their own
         cycles = _DOUBT * cycles + KERNEL + moving(parts * product.lead * rows * columns * 8, many)
-    return cycles + each * 800
+    return cycles + each * (_BEGUN + height * width * product.itemsize / _BYTES) / resident
 
 
 def moving(size: float, many: int) -> float:

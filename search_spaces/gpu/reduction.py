@@ -11,13 +11,13 @@ few elements, blocks reduce parts of the reduction, which a kernel of its own re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Stage
+from whet.compiler.te.relations import INLINE
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.tensor import ComputeOp, Tensor
 from whet.compiler.tir import IterVar
@@ -28,7 +28,7 @@ from whet.search_spaces.gpu.device import processors
 from whet.search_spaces.gpu.lanes import lanes_of
 from whet.search_spaces.gpu.spread import spread
 from whet.search_spaces.gpu.threads import bind
-from whet.search_spaces.gpu.widened_sum import widened_sum
+from whet.search_spaces.gpu.widened_sum import of_widened, widened
 
 _THREADS = (32, 64, 128, 256, 512)
 _ROWS = (1, 2, 4, 8)
@@ -52,19 +52,11 @@ class GpuReduction:
 
     def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
         """Sum halves up in float32, and store the sums in halves."""
-        wide = widened_sum(group.anchor.op)
-        if wide is None:
-            return None
-        group.notes["wide"] = wide
-        op = group.anchor.op
-        return te.compute(
-            tuple(op.output_shape(0)), lambda *i: wide(*i).astype(op.output_dtype(0)), name=op.name
-        )
+        return widened(group)
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Bind the reduction, what is made of it, and what is made for it alone."""
-        if "wide" in group.notes:
-            group = _of_wide(s, group)
+        group = of_widened(s, group)
         for node in group.staged:
             spread(s[node.tensor], list(s[node.tensor].op.axis))
         node = group.anchor
@@ -72,20 +64,11 @@ class GpuReduction:
         steps = prod(node.reduce_extents)
         plan = _plan(group, way, steps, cfg, target)
         if way.kind == ALONG and steps >= _LONG:
-            _along(s, group, plan)
+            _along(s, group, way, plan)
         elif way.kind == ACROSS and steps >= _LONG:
             _across(s, group, way, plan)
         else:
             _alone(s, group, plan)
-
-
-def _of_wide(s: Schedule, group: Group) -> Group:
-    """The group whose anchor is the sum in float32, with the stage that narrows it behind."""
-    narrow = group.anchor
-    if group.consumers:
-        s[narrow.tensor].compute_inline()
-    wide = replace(narrow, op=group.notes["wide"].op)
-    return replace(group, anchor=wide, consumers=(narrow, *group.consumers))
 
 
 @dataclass(frozen=True)
@@ -121,7 +104,7 @@ def _plan(group: Group, way: Way, steps: int, cfg: DefineKnobs, target: Target) 
     busy = processors(target) * _BUSY
     if way.kind == ALONG:
         dtype = next((a.tensor.dtype for a in node.reads), node.dtype)
-        most = lanes_of(dtype, node.reduce_extents[-1])
+        most = lanes_of(dtype, node.reduce_extents[way.axes[-1]])
         own = steps
         parts = [p for p in _PARTS if p == 1 or _can_part(node.reduce_extents[0], p, node, steps)]
         wanted = min(parts, key=lambda p: (p * node.points < busy and p != parts[-1], p))
@@ -142,7 +125,7 @@ def _plan(group: Group, way: Way, steps: int, cfg: DefineKnobs, target: Target) 
     choose("parts", parts, wanted)
     choose("threads", [32, 64, 128], 32)
     choose("rows", [r for r in (1, 2, 4, 8, 16) if r <= steps], 8)
-    choose("unroll", [1, 2, 4, 8], 4)
+    choose("unroll", [1, 2, 4, 8], 8)  # of 4 bytes each: half of what rows have under way
     cfg.multi_filter(_AtMost(group.knob("rows"), group.knob("threads")))
     return _Plan(**chosen)
 
@@ -175,24 +158,27 @@ def _in_parts(s: Schedule, tensor: Tensor, parts: int) -> Tensor | None:
     return made[0] if isinstance(made, list) else made
 
 
-def _along(s: Schedule, group: Group, plan: _Plan) -> None:
+def _along(s: Schedule, group: Group, way: Way, plan: _Plan) -> None:
     """Rows to blocks, or to rows of their threads."""
     tensor = group.anchor.tensor
     partial = _in_parts(s, tensor, plan.parts)
     if partial is None:
-        _rows(s, tensor, group.last.tensor, plan)
+        _rows(s, tensor, group.last.tensor, way.axes, plan)
         return
-    _rows(s, partial, partial, plan)
+    count = len(s[partial].op.reduce_axis)  # the axis that was cut comes last
+    run = tuple(count - 1 if k == 0 else k - 1 for k in way.axes)
+    _rows(s, partial, partial, run, plan)
     few = _Plan(min(32, plan.parts), 1)
-    _rows(s, tensor, group.last.tensor, few)
+    _rows(s, tensor, group.last.tensor, (), few)
 
 
-def _rows(s: Schedule, reduced: Tensor, last: Tensor, plan: _Plan) -> None:
+def _rows(s: Schedule, reduced: Tensor, last: Tensor, run: tuple[int, ...], plan: _Plan) -> None:
     """Each element by the threads of a row of its block.
 
     Args:
         reduced: the reduction.
         last: what is stored: the reduction, or what is computed of its elements one by one.
+        run: places of the reduction's axes that lie side by side together, outermost first.
     """
     stage = s[last]
     inner = s[reduced]
@@ -205,7 +191,11 @@ def _rows(s: Schedule, reduced: Tensor, last: Tensor, plan: _Plan) -> None:
         inner.set_scope("local")
         inner.compute_at(stage, row)
     read = _read_ahead(s, reduced) if plan.vector > 1 else []
-    whole = inner.fuse(*inner.op.reduce_axis)
+    steps = list(inner.op.reduce_axis)
+    side_by_side = [steps[k] for k in run]
+    rest = [a for a in steps if a not in side_by_side]
+    inner.reorder(*rest, *side_by_side)
+    whole = inner.fuse(*rest, *side_by_side)
     lanes = None
     if plan.vector > 1:
         whole, lanes = inner.split(whole, factor=plan.vector)
@@ -223,23 +213,21 @@ def _rows(s: Schedule, reduced: Tensor, last: Tensor, plan: _Plan) -> None:
 
 
 def _read_ahead(s: Schedule, reduced: Tensor) -> list[Tensor]:
-    """The operands in registers, so that they are read in vectors."""
+    """The operands in registers, so that they are read in vectors.
+
+    What is computed in other stages, too, is an operand itself: what it reads is theirs as well.
+    """
     found: dict[Tensor, list[ComputeOp]] = {}
     waiting: list[Any] = [reduced.op]
     while waiting:
         at = waiting.pop()
         for t in at.input_tensors:
-            if isinstance(t.op, ComputeOp) and not t.op.reduce_axis and _inlined(s, t):
+            readers = sum(t in stage.op.input_tensors for stage in s.stages)
+            if s[t].attach_type == INLINE and readers == 1:
                 waiting.append(t.op)
             elif t.ndim:
                 found.setdefault(t, []).append(at)
     return [s.cache_read(t, "local", [x.output(0) for x in ops]) for t, ops in found.items()]
-
-
-def _inlined(s: Schedule, t: Tensor) -> bool:
-    from whet.compiler.te.relations import INLINE
-
-    return s[t].attach_type == INLINE
 
 
 def _across(s: Schedule, group: Group, way: Way, plan: _Plan) -> None:

@@ -21,6 +21,7 @@ from math import prod
 
 from whet.compiler.target import Target
 from whet.compiler.te import Stage
+from whet.compiler.te.relations import INLINE
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.tensor import ComputeOp, Tensor
 from whet.compiler.tir import IterVar
@@ -36,6 +37,10 @@ _ROWS = (1, 2, 4, 8)
 # Elements of a row that a thread should have, and may have at most, in registers.
 _OWN, _MOST_OWN = 32, 64
 _BLOCK = 128
+# Longer rows of which there are no more are few blocks' work for too long.
+_LONG, _FEW = 1 << 15, 32
+# Neighbouring rows of so many keep all multiprocessors busy, a thread each.
+_MANY = 1 << 15
 
 
 class GpuRows:
@@ -44,8 +49,13 @@ class GpuRows:
     name = "gpu rows"
 
     def applies(self, group: Group) -> bool:
-        """A group with members; its anchor is a reduction or injective."""
-        return bool(group.members) and group.role in (REDUCTION, INJECTIVE)
+        """A group with members whose rows blocks can hold, or the registers of a thread."""
+        if not group.members or group.role not in (REDUCTION, INJECTIVE):
+            return False
+        length = row_length(group)
+        if length is None:
+            return _fits_threads(group)
+        return length <= _LONG or _rows(group) > _FEW
 
     def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
         """Nothing."""
@@ -66,13 +76,13 @@ def row_length(group: Group) -> int | None:
     rest = [k for k in range(len(last.extents)) if k not in group.rows]
     stages = (*group.members, group.anchor, last)
     lengths = {prod(n.reduce_extents) for n in stages if n.role == REDUCTION}
-    if last.role != REDUCTION:
+    if last.role != REDUCTION and rest:
         lengths.add(prod(last.extents[k] for k in rest))
     if len(lengths) != 1 or rest != list(range(len(group.rows), len(last.extents))):
         return None
     (length,) = lengths
     for node in stages:
-        wide = prod(node.extents[k] for k in _wide(group, node))
+        wide = prod(node.extents[k] for k in wide_axes(group, node))
         if node.role == REDUCTION and (wide > 1 or way_of(node, 1).kind != ALONG):
             return None
         if wide not in (1, length) or not _trailing(group, node):
@@ -80,7 +90,22 @@ def row_length(group: Group) -> int | None:
     return length if length > 1 else None
 
 
-def _wide(group: Group, node: Node) -> list[int]:
+def _rows(group: Group) -> int:
+    """How many rows there are."""
+    return prod(group.last.extents[k] for k in group.rows)
+
+
+def _fits_threads(group: Group) -> bool:
+    """Whether a thread can have a row: its registers hold it, and it is soon done or one of many
+    neighbours."""
+    stages = (*group.members, group.anchor, group.last)
+    held = (prod(n.extents[k] for k in wide_axes(group, n)) for n in stages if n is not group.last)
+    many, steps = _rows(group), max(n.steps for n in stages)
+    neighbours = len(group.last.extents) - 1 in group.rows and many >= _MANY
+    return sum(held) <= _MOST_OWN and (neighbours or steps <= many * _MOST_OWN)
+
+
+def wide_axes(group: Group, node: Node) -> list[int]:
     """The axes of a stage that are not rows."""
     own = group.maps[node.index] if node.index in group.maps else tuple(range(len(node.extents)))
     return [k for k, q in enumerate(own) if q not in group.rows]
@@ -89,7 +114,7 @@ def _wide(group: Group, node: Node) -> list[int]:
 def _trailing(group: Group, node: Node) -> bool:
     """Whether the axes of a stage are those of the rows, in order, and then the others."""
     own = group.maps[node.index] if node.index in group.maps else tuple(range(len(node.extents)))
-    wide = _wide(group, node)
+    wide = wide_axes(group, node)
     rows = [q for q in own if q in group.rows]
     return wide == list(range(len(node.extents) - len(wide), len(node.extents))) and rows == list(
         group.rows
@@ -127,8 +152,8 @@ class _Shares:
     kept: bool
     scope: str
 
-    def bound(self, stage: Stage, axes: list[IterVar], vectors: bool) -> None:
-        """Share a stage's innermost loops.
+    def bound(self, stage: Stage, axes: list[IterVar], vectors: bool) -> IterVar:
+        """Share a stage's innermost loops; returns the one over threads.
 
         Args:
             stage: the stage.
@@ -144,11 +169,12 @@ class _Shares:
         if self.written:
             stage.unroll(turn)
         if lanes is None:
-            return
+            return thread
         if vectors:
             stage.vectorize(lanes)
         else:
             stage.unroll(lanes)
+        return thread
 
 
 def _by_blocks(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> None:
@@ -164,7 +190,7 @@ def _by_blocks(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> None
     stage.reorder(*axes[:-1], outer, row, *inner)
     bind(stage, stage.fuse(*axes[:-1], outer), "blockIdx.x")
     bind(stage, row, "threadIdx.y")
-    kept = _kept(s, group) if keep else []
+    kept = kept_inputs(s, group) if keep else []
     for node in (*group.members, group.anchor):
         if node is not last:
             _member(s, group, node, stage, row, shares)
@@ -172,25 +198,44 @@ def _by_blocks(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> None
         s[tensor].set_scope(shares.scope)
         s[tensor].compute_at(stage, row)
         shares.bound(s[tensor], list(s[tensor].op.axis)[len(group.rows) :], True)
-    shares.bound(stage, inner, last.role != REDUCTION)
+    if inner:
+        shares.bound(stage, inner, last.role != REDUCTION)
 
 
 def _member(
     s: Schedule, group: Group, node: Node, parent: Stage, row: IterVar, shares: _Shares
 ) -> None:
     stage = s[node.tensor]
-    wide = [stage.op.axis[k] for k in _wide(group, node)]
-    whole = prod(node.extents[k] for k in _wide(group, node)) > 1
+    wide = [stage.op.axis[k] for k in wide_axes(group, node)]
+    whole = prod(node.extents[k] for k in wide_axes(group, node)) > 1
     if whole and node.role != REDUCTION and not shares.kept:
         stage.compute_inline()
         return
     stage.set_scope(shares.scope if whole else "local")
     stage.compute_at(parent, row)
     if node.role == REDUCTION:
-        shares.bound(stage, list(stage.op.reduce_axis), False)
+        thread = shares.bound(stage, list(stage.op.reduce_axis), False)
+        if shares.vector > 1:
+            _read_vectors(s, stage, thread)
         return
     if whole:
         shares.bound(stage, wide, True)
+
+
+def _read_vectors(s: Schedule, stage: Stage, thread: IterVar) -> None:
+    """Read what a reduction takes from memory in vectors, of which it takes one element at a time.
+
+    Args:
+        s, stage: the reduction, its loops shared.
+        thread: its loop over threads.
+    """
+    length = [int(a.dom.extent) for a in stage.op.reduce_axis if a.dom is not None]
+    for t in stage.op.input_tensors:
+        if isinstance(t.op, ComputeOp) or not t.ndim or [int(t.shape[-1])] != length:
+            continue
+        read = s.cache_read(t, "local", [stage.op.output(0)])
+        s[read].compute_at(stage, thread)
+        s[read].vectorize(s[read].op.axis[-1])
 
 
 def _knobs(group: Group, length: int, cfg: DefineKnobs) -> tuple[int, _Shares, bool]:
@@ -253,18 +298,18 @@ class _Kept:
         return f"{self.keep} has at most {2 * _MOST_OWN} elements a thread"
 
 
-def _inputs(group: Group) -> list[Tensor]:
+def _inputs(s: Schedule, group: Group) -> list[Tensor]:
     """The tensors of whole rows that the stages of a group read from memory."""
     shape = group.last.extents if group.last.role != REDUCTION else None
     found: dict[Tensor, None] = {}
-    for _, tensor, _ in _reads(group):
+    for _, tensor, _ in _reads(s, group):
         extents = tuple(int(d) for d in tensor.shape)
         if shape is None or extents == shape:
             found[tensor] = None
     return list(found)
 
 
-def _reads(group: Group) -> Iterator[tuple[Node, Tensor, ComputeOp]]:
+def _reads(s: Schedule, group: Group) -> Iterator[tuple[Node, Tensor, ComputeOp]]:
     """What each stage of a group reads from outside, and the operation that does: its own or one
     that is computed in it."""
     stored = {n.op for n in (*group.members, group.anchor, group.last)}
@@ -278,21 +323,23 @@ def _reads(group: Group) -> Iterator[tuple[Node, Tensor, ComputeOp]]:
                 continue
             seen.add(op)
             for t in op.input_tensors:
-                if isinstance(t.op, ComputeOp) and not t.op.reduce_axis and t.op not in stored:
+                if t.op in stored:
+                    continue
+                if s[t].attach_type == INLINE:
                     waiting.append(t.op)
-                elif t.op not in stored:
+                else:
                     yield node, t, op
 
 
-def _kept(s: Schedule, group: Group) -> list[Tensor]:
+def kept_inputs(s: Schedule, group: Group) -> list[Tensor]:
     """Rows that several stages read, as stages in registers."""
     readers: dict[Tensor, tuple[set[Node], dict[ComputeOp, None]]] = {}
-    for node, tensor, op in _reads(group):
+    for node, tensor, op in _reads(s, group):
         stages, ops = readers.setdefault(tensor, (set(), {}))
         stages.add(node)
         ops[op] = None
     found = []
-    wide = _inputs(group)
+    wide = _inputs(s, group)
     for tensor, (stages, ops) in readers.items():
         if len(stages) < 2 or tensor not in wide:
             continue

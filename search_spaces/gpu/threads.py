@@ -37,20 +37,23 @@ def bind(stage: Stage, axis: IterVar, tag: str) -> None:
     stage.bind(axis, te.thread_axis(tag))
 
 
-def bind_blocks(stage: Stage, loops: Sequence[tuple[IterVar, int]]) -> None:
+def bind_blocks(stage: Stage, loops: Sequence[tuple[IterVar, int]]) -> IterVar:
     """Run the outermost loops of a stage in blocks: the last one along x.
 
     Args:
         stage: its outermost loops are ``loops``, in this order.
         loops: at most three, each with its number of steps. Where y or z would have more than a
             GPU takes, they are one loop, along x.
+
+    Returns:
+        The innermost loop of blocks.
     """
     axes = [axis for axis, _ in loops]
     if any(count > MOST_BLOCKS for _, count in loops[:-1]):
-        bind(stage, stage.fuse(*axes), "blockIdx.x")
-        return
+        axes = [stage.fuse(*axes)]
     for axis, tag in zip(reversed(axes), ("blockIdx.x", "blockIdx.y", "blockIdx.z")):
         bind(stage, axis, tag)
+    return axes[-1]
 
 
 def copy_together(

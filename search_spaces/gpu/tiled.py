@@ -20,7 +20,7 @@ from whet.search_spaces.derived.cost import EXPENSIVE
 from whet.search_spaces.derived.graph import TILED, Group
 from whet.search_spaces.derived.tiled import staged_for_operands
 from whet.search_spaces.gpu.contraction import Axis, Contraction, contraction_of, extent_of
-from whet.search_spaces.gpu.lanes import summed_in
+from whet.search_spaces.gpu.lanes import MOST_BYTES, summed_in
 from whet.search_spaces.gpu.matmul import store_rows
 from whet.search_spaces.gpu.operand import operand
 from whet.search_spaces.gpu.prefixed import Prefixed
@@ -28,6 +28,7 @@ from whet.search_spaces.gpu.product import Sums, added, sums_of
 from whet.search_spaces.gpu.product_loops import Result, schedule_parts, schedule_sums
 from whet.search_spaces.gpu.product_plan import TILES, Plan, Product, plan_of
 from whet.search_spaces.gpu.spread import spread
+from whet.search_spaces.gpu.words import WORDS, in_words
 
 # With fewer steps beside a window's, blocks of them would be mostly zeros.
 _FEW = 6
@@ -37,6 +38,8 @@ _LARGE = 32
 _OTHERS, _COPYING = 42, 9.0
 # Of so many axes; each further one takes registers for its place.
 _AXES, _PLACE = 5, 16
+# Registers for the places of words of bytes, which are copied one by one.
+_TOGETHER = 32
 
 
 class GpuTiled:
@@ -55,15 +58,18 @@ class GpuTiled:
         assert isinstance(op, ComputeOp)
         c = contraction_of(op)
         assert c is not None
+        words = in_words(c)
+        c, kind = words or (c, summed_in(c.dtype))
+        most = WORDS if words else MOST_BYTES
         inlined = _inlined(group)
-        plan, outer, steps = _plan(group, c, cfg, target)
+        plan, outer, steps = _plan(group, c, words is not None, cfg, target)
         lead = tuple(axis.extent for axis in c.lead)
         left, right = (
-            operand(f"{op.name}.{side}", value, c.lead, places, outer, steps, inlined)
+            operand(f"{op.name}.{side}", value, c.lead, places, outer, steps, inlined, most)
             for side, value, places in (("left", c.left, c.rows), ("right", c.right, c.columns))
         )
         loops = tuple((axis.var.name, axis.extent) for axis in outer)
-        sums = sums_of(left, right, lead, loops, extent_of(steps), plan, summed_in(c.dtype))
+        sums = sums_of(left, right, lead, loops, extent_of(steps), plan, kind, c.term)
         total = added(sums, plan)
         group.notes.update(contraction=c, plan=plan, sums=sums, total=total, inlined=inlined)
         return _result(op, c, total)
@@ -108,7 +114,7 @@ def _tiles(c: Contraction) -> list[tuple[int, int, int, int]]:
 
 
 def _plan(
-    group: Group, c: Contraction, cfg: DefineKnobs, target: Target
+    group: Group, c: Contraction, words: bool, cfg: DefineKnobs, target: Target
 ) -> tuple[Plan, tuple[Axis, ...], tuple[Axis, ...]]:
     """The plan of a config, and the axes of the sum: those of loops around it, and its steps."""
     knobs = Prefixed(cfg, group.prefix)
@@ -119,7 +125,7 @@ def _plan(
     cut = extent_of(channels) if in_turn else every
     size = dt.itemsize(summed_in(c.dtype))
     wide = sum(axis.extent > 1 for axis in (*c.rows, *c.columns, *channels))
-    others = _OTHERS + _PLACE * max(0, wide - _AXES)
+    others = _OTHERS + _PLACE * max(0, wide - _AXES) + (_TOGETHER if words else 0)
     product = Product(extent_of(c.lead), rows, columns, cut, every // cut, size, others, _COPYING)
     plan = plan_of(knobs, target, product, None, _tiles(c))
     if in_turn:

@@ -19,7 +19,9 @@ from whet.measure import MeasureOptions
 from whet.search_spaces import Config
 
 HERE = str(Path(__file__).parent)
-QUICK = MeasureOptions(repeat=2, min_repeat_ms=0.5, max_measure_s=0.02)
+QUICK = MeasureOptions(
+    build_timeout=60.0, run_timeout=60.0, repeat=2, min_repeat_ms=0.5, max_measure_s=0.02
+)
 SIZE = (12, 10, 21)
 
 

@@ -24,7 +24,7 @@ from neighbour import SCALE
 import whet
 from whet import te
 
-WORKERS, LOG, RUNS = sys.argv[1:]
+WORKERS, LOG, RUNS, SECONDS = sys.argv[1:]
 with open(RUNS, "a") as file:
     file.write("run\\n")  # no __main__ guard: a worker that ran this file again would be found out
 
@@ -64,7 +64,11 @@ def faulty(n):
 
 task = whet.create_task(faulty, (1001,), target="llvm")
 options = whet.MeasureOptions(
-    build_timeout=1.5, run_timeout=1.5, min_repeat_ms=0.5, max_measure_s=0.02, memory_limit=1 << 31
+    build_timeout=float(SECONDS),
+    run_timeout=float(SECONDS),
+    min_repeat_ms=0.5,
+    max_measure_s=0.02,
+    memory_limit=1 << 31,
 )
 workers = None if WORKERS == "local" else WORKERS
 found = whet.tune(task, 100, LOG, "grid", workers, progress=False, options=options)
@@ -87,21 +91,28 @@ def test_each_fault_of_a_scripts_own_template_costs_one_trial(tmp_path, workers)
     (tmp_path / "neighbour.py").write_text("SCALE = 10\n")  # workers have the script's path
     program = tmp_path / "faulty_script.py"
     program.write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, program, workers, "a.db", "runs.txt"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    for seconds in (1.5, 8.0, 40.0):  # a busy machine may kill what would end by itself
+        log = tmp_path / f"{seconds}.db"
+        (tmp_path / "runs.txt").unlink(missing_ok=True)
+        done = subprocess.run(
+            [sys.executable, program, workers, log.name, "runs.txt", str(seconds)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stderr
+        with TuningLog(log, write=False) as opened:
+            search, finals = opened.runs()
+            trials = {t.config.choice("how"): t.result for t in opened.trials(run_id=search.id)}
+            last = {t.config.choice("how") for t in opened.trials(run_id=finals.id)}
+        killed = {how for how, result in trials.items() if result.status.endswith("timeout")}
+        if killed == {"hang", "long loop"}:
+            break
     # The speed-up may be "none": on a busy machine noise can hide what vectors bring here.
     assert "11 trials, exhausted" in done.stdout and "  speed-up " in done.stdout
     assert (tmp_path / "runs.txt").read_text() == "run\n"
-    with TuningLog(tmp_path / "a.db", write=False) as log:
-        search, finals = log.runs()
-        trials = {t.config.choice("how"): t.result for t in log.trials(run_id=search.id)}
-        assert {t.config.choice("how") for t in log.trials(run_id=finals.id)} <= trials.keys()
+    assert last <= trials.keys()
     assert len(trials) == 3 + len(FAULTS)
     for how in ("plain", "vector", "parallel"):
         assert trials[how].ok and trials[how].environment["checked"], (how, trials[how])
@@ -132,7 +143,7 @@ def whet_tune(folder: Path, trials: int) -> subprocess.Popen:
 
 
 def wait_for_trials(log: Path, count: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         if log.exists():
             with TuningLog(log) as opened:
@@ -164,11 +175,11 @@ def test_a_search_that_is_killed_and_interrupted_goes_on_and_is_built_elsewhere(
             wait_for_trials(log, enough)
             workers = workers_of(search.pid)
             os.kill(search.pid, how)
-            out, err = search.communicate(timeout=30)
+            out, err = search.communicate(timeout=300)
         finally:
             search.kill()
         assert workers and search.returncode == (130 if how == signal.SIGINT else -how), err
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while any(map(alive, workers)):
             assert time.monotonic() < deadline, "workers outlive the search"
             time.sleep(0.05)
@@ -178,7 +189,7 @@ def test_a_search_that_is_killed_and_interrupted_goes_on_and_is_built_elsewhere(
     assert f"{len(numbers)} trials, interrupted" in err and "Traceback" not in err
     total = len(numbers) + 4
     search = whet_tune(tmp_path, total)
-    out, err = search.communicate(timeout=60)
+    out, err = search.communicate(timeout=600)
     assert search.returncode == 0, err
     assert f"{total} trials, finished" in out
     with TuningLog(log, write=False) as opened:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 
 import pytest
@@ -77,11 +76,9 @@ def test_a_lucky_measurement_does_not_beat_the_default(small, tmp_path):
     assert (task.trials, task.succeeded) == (20, 20)
 
 
-def test_a_finished_run_returns_at_once_without_a_pool(gemm, gemm_pool, tmp_path):
+def test_a_finished_run_needs_no_pool(gemm, gemm_pool, tmp_path):
     first = tuned(gemm, gemm_pool, tmp_path / "a.db", 30)
-    began = time.perf_counter()
     again = tuned(gemm, Forbidden(), tmp_path / "a.db", 30)
-    assert time.perf_counter() - began < 1.0
     assert (again.best.config, again.best.cost) == (first.best.config, first.best.cost)
     assert again.speedup == first.speedup
     assert [t.config for t in again.trials] == [t.config for t in first.trials]

@@ -11,7 +11,9 @@ from whet.autotune import create_task, tune
 from whet.compiler.errors import SpaceError
 from whet.measure import MeasureOptions
 
-QUICK = MeasureOptions(repeat=2, min_repeat_ms=0.2, max_measure_s=0.01)
+QUICK = MeasureOptions(
+    build_timeout=60.0, run_timeout=60.0, repeat=2, min_repeat_ms=0.2, max_measure_s=0.01
+)
 
 
 def test_a_search_over_sums_of_nothing(tmp_path):

@@ -71,12 +71,14 @@ def test_what_each_tuner_asks_for(task, monkeypatch, name, options, sampler):
 
     monkeypatch.setattr("whet.autotune.autotvm.tuner.tune", tune)
     tuner = getattr(autotvm.tuner, name)(task, seed=1, **options)
+    runner = dataclasses.replace(QUICK.runner, device="cuda-emulator")
+    how = autotvm.measure_option(QUICK.builder, runner)
     with pytest.raises(Told):
-        tuner.tune(64, QUICK, early_stopping=20, callbacks=[autotvm.callback.progress_bar(64)])
+        tuner.tune(64, how, early_stopping=20, callbacks=[autotvm.callback.progress_bar(64)])
     assert asked.pop("options") == QUICK.options
     assert asked == {
         "task": task, "trials": 64, "log": "whet.db", "sampler": sampler, "workers": 1, "seed": 1,
-        "progress": True, "early_stop": 20,
+        "progress": True, "early_stop": 20, "device": "cuda-emulator",
     }  # fmt: skip
 
 

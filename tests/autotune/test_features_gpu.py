@@ -88,6 +88,16 @@ def test_blocks_and_threads_have_columns():
     assert features.structures.made == 1
 
 
+def test_products_that_differ_in_the_parts_of_their_sum_are_traced_once():
+    task = whet.create_task("matmul", args=(4096, 4096, 4096), target=SM80)
+    space = task.config_space
+    given = space.default.as_dict()
+    points = [space.encode(space.from_choices(given | {"split_k": k})) for k in (2, 4, 8)]
+    features = LoopFeatures(task)
+    features.of_points(np.array(points))
+    assert features.structures.made == 1
+
+
 def test_rows_have_one_width_and_the_estimate_comes_first():
     task = whet.create_task("test/features_gpu", args=(4096,), target=SM80)
     names = names_of(task.target)
@@ -139,6 +149,41 @@ def test_aligned_rows_lie_on_different_banks():
     assert 1 <= found["conflicts"][0] < 4  # 32 where rows are not a word longer than the banks
 
 
+@pytest.mark.parametrize(
+    ("name", "args", "columns"),
+    [
+        ("matmul", (1024, 1024, 1024), ("l1", "issue")),
+        ("sum", ((4096, 4096), (1,)), ("l2",)),
+    ],
+)
+def test_columns_rank_as_the_lowered_kernels_do(name, args, columns):
+    """What shared memory holds anew in each step of a loop is read anew; partial sums lie apart."""
+    task = whet.create_task(name, args=args, target=SM80)
+    space, spec, rng = task.config_space, spec_of("sm_80"), np.random.default_rng(1)
+    drawn = list({space.sample(rng) for _ in range(12)})
+    found = rows_of(task, [config.as_dict() for config in drawn])
+    for column in columns:
+        model = [sum(float(p.parts[column]) for p in told_of(task, c, spec)) for c in drawn]
+        off = found[f"seconds.{column}"] - np.log2(np.array(model) + 1e-9)
+        assert np.abs(off).max() < 1.3, column
+        assert spearman(found[f"seconds.{column}"], model) > 0.6, column
+
+
+def spearman(a, b):
+    return np.corrcoef(np.argsort(np.argsort(a)), np.argsort(np.argsort(b)))[0, 1]
+
+
+def told_of(task, config, spec):
+    with task.target:
+        module = run_build_passes(driver.lower(*task.instantiate(config)), task.target)
+    kernels = module.functions.values()
+    return [
+        predict(spec, work_of(f, spec))
+        for f in kernels
+        if f.attrs.get("calling_conv") == "kernel_launch"
+    ]
+
+
 @pytest.mark.parametrize(("name", "apart"), [("matmul", 1.0), ("test/features_gpu_tiles", 2.1)])
 def test_the_estimate_is_near_the_lowered_kernels_model(name, apart):
     """From loops alone it says nearly what the kernels say, also where shared loads are merged."""
@@ -149,12 +194,6 @@ def test_the_estimate_is_near_the_lowered_kernels_model(name, apart):
     points = [space.encode(space.default), *(space.encode(space.sample(rng)) for _ in range(5))]
     rows = LoopFeatures(task).of_points(np.array(points))
     for point, row in zip(points, rows):
-        with task.target:
-            module = run_build_passes(
-                driver.lower(*task.instantiate(space.decode(point))), task.target
-            )
-        kernels = [
-            f for f in module.functions.values() if f.attrs.get("calling_conv") == "kernel_launch"
-        ]
-        seconds = sum(float(predict(spec, work_of(f, spec)).seconds) for f in kernels)
+        told = told_of(task, space.decode(point), spec)
+        seconds = sum(float(one.seconds) for one in told)
         assert abs(row[0] - np.log2(seconds)) < apart, space.decode(point)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import tracemalloc
 
 import numpy as np
@@ -199,22 +198,57 @@ def test_a_history_is_a_view():
     )
 
 
-def test_a_proposal_after_many_trials_costs_what_it_did_before():
+def test_a_proposal_after_many_trials_costs_what_it_did_before(monkeypatch):
+    """Models are fitted to as many trials as before, however many there are."""
+    from whet.autotune.cost_model import CostModel
+    from whet.autotune.samplers.gaussian import Gaussian
+
+    fitted = []
+    for model in (CostModel, Gaussian):
+
+        def fit(rows, *more, of=model.fit, **options):
+            fitted.append(len(rows))
+            return of(rows, *more, **options)
+
+        monkeypatch.setattr(model, "fit", fit)
     space = gemm_space()
     rng = np.random.default_rng(0)
-    points = np.unique(space.sample_points(rng, 3_500), axis=0)
+    points = np.unique(space.sample_points(rng, 1_000), axis=0)
     costs = rng.random(len(points)) + 1.0
 
-    def seconds(count):
-        sampler = make_sampler("xgb", space)
-        history = History.of(points[:count], costs[:count])
-        sampler.propose(history)
-        begin = time.process_time()
-        sampler._plan = None
-        sampler.propose(history)
-        return time.process_time() - begin
+    def rows(count):
+        fitted.clear()
+        make_sampler("xgb", space).propose(History.of(points[:count], costs[:count]))
+        return list(fitted)
 
-    assert seconds(3_200) < 3 * seconds(1_120) + 0.1
+    monkeypatch.setattr("whet.autotune.samplers.judgement.LEARNT", 250)
+    assert rows(900) == rows(300) and set(fitted) == {250, 192}
+
+
+@pytest.mark.parametrize("name", ["xgb", "gp"])
+def test_a_proposal_leaves_the_other_cores_alone(monkeypatch, name):
+    """The threads of a BLAS spin on after a product, on the core that measures, too."""
+    import scipy.linalg  # noqa: F401  has a BLAS of its own
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    from whet.autotune.samplers import gaussian
+
+    def threads():
+        return {p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"}
+
+    seen = []
+
+    def kernel(away, of=gaussian.kernel):
+        seen.append(threads())
+        return of(away)
+
+    monkeypatch.setattr(gaussian, "kernel", kernel)
+    space = small_space()
+    points = space.sample_points(np.random.default_rng(0), 30)
+    with threadpool_limits(2, user_api="blas"):
+        make_sampler(name, space).propose(History.of(points, list(np.arange(1.0, 31.0))))
+        assert threads() == {2}
+    assert seen and all(found == {1} for found in seen)
 
 
 def test_a_space_with_next_to_nothing_left_is_searched_to_its_end():

@@ -6,6 +6,7 @@ import pytest
 import whet
 from whet import te
 from whet.autotune import best_from_log, create_task, tune
+from whet.autotune.report import report
 from whet.autotune.transfer import read_prior
 from whet.compiler.errors import ArgumentError, LogError, TargetError
 from whet.db import TuningLog, device_key
@@ -13,7 +14,7 @@ from whet.measure import MeasureOptions, MeasureResult, ReplayPool
 from whet.search_spaces import get_config, template
 
 SM80, SM90 = "cuda -arch=sm_80", "cuda -arch=sm_90"
-QUICK = MeasureOptions(build_timeout=60.0, run_timeout=30.0)
+QUICK = MeasureOptions(build_timeout=60.0, run_timeout=60.0)
 
 
 @template("test/gpu_scale")
@@ -120,29 +121,36 @@ def test_several_tasks_share_the_emulator(tmp_path):
     found = tune(tasks, 2, tmp_path / "a.db", "random", 1, "cuda-emulator", progress=False,
                  options=QUICK)  # fmt: skip
     assert all(r.best is not None and r.predicted for r in found)
+    with TuningLog(tmp_path / "a.db", write=False) as log:
+        assert report(log).count("s predicted</td>") == len(tasks)
 
 
 def test_the_report_says_that_nothing_was_measured(tuned):
-    from whet.autotune.report import report
-
     path, _ = tuned
     with TuningLog(path, write=False) as log:
         page = report(log)
     assert "predicted by a model of NVIDIA A100" in page
+    assert "As a model predicted them." in page
+    assert "The last measurement" not in page and "95 %" not in page
     assert "6 trials, 2 failed, 2 pruned" in page
     assert page.index("<h3>Failures</h3>") < page.index("<h3>Pruned</h3>")
     assert "2 candidates refused by a static check, never run: 2 threads." in page
 
 
-def test_the_command_line_names_the_device(tmp_path, capsys):
+def test_the_command_line_names_the_device(tmp_path, capsys, monkeypatch):
     from whet.cli import main
 
+    monkeypatch.setattr("whet.autotune.session.MeasureOptions", lambda: QUICK)
     log = str(tmp_path / "a.db")
     tuning = ["tune", "--op", "matmul", "--trials", "1", "--log", log, "--quiet"]
     on = ["--device", "cuda-emulator"]
     sizes = ["--args", "32", "32", "32"]
-    assert main([*tuning, *sizes, "--target", SM80, *on]) == 0
+    assert main([*tuning, *sizes, *on]) == 0  # the device says that the target is cuda
     assert "predicted by a model of" in capsys.readouterr().out
+    assert main(["best", log]) == 0
+    assert " us predicted  " in capsys.readouterr().out
+    assert main(["show", log, *on, "--target", "cuda -arch=sm_75"]) == 1
+    assert "it was tuned for other targets only" in capsys.readouterr().err
     for what, word in (("loops", "blockIdx.x"), ("cuda", "__global__"), ("config", "trial 0")):
         assert main(["show", log, *on, "--what", what]) == 0
         assert word in capsys.readouterr().out
@@ -154,9 +162,19 @@ def test_the_command_line_names_the_device(tmp_path, capsys):
     assert "model of NVIDIA A100" in capsys.readouterr().err
 
 
+def test_without_a_compiler_the_search_does_not_begin(tmp_path, monkeypatch):
+    """It began, and each candidate was recorded as one that does not build."""
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    task = create_task("matmul", args=(32, 32, 32), target=SM80)
+    with pytest.raises(TargetError, match="there is no 'no-such-compiler' on the PATH"):
+        tune(task, 2, tmp_path / "a.db", "random", 1, "cuda-emulator", progress=False)
+    assert not (tmp_path / "a.db").exists()
+
+
 def test_a_function_that_has_nothing_to_do(tmp_path):
     task = create_task("matmul", args=(0, 3, 4), target=SM80)
-    found = tune(task, 1, tmp_path / "a.db", "random", 1, "cuda-emulator", progress=False)
+    found = tune(task, 1, tmp_path / "a.db", "random", 1, "cuda-emulator", progress=False,
+                 options=QUICK)  # fmt: skip
     assert found.best is not None and found.trials[0].result.environment["checked"]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from autotune_pools import Expecting, Recorder
@@ -11,6 +9,7 @@ from autotune_synthetic import gemm_cost, result, small_cost
 
 from whet.autotune import best_from_log, tune
 from whet.autotune.ending import Ending, Limits
+from whet.autotune.loop import GRACE
 from whet.compiler.errors import ArgumentError
 from whet.db import TuningLog
 from whet.measure import MeasureResult
@@ -80,18 +79,34 @@ def test_a_sampler_that_expects_nothing_cannot_stop_early(gemm, tmp_path):
         tuned(gemm, gemm_cost, tmp_path / "a.db", early_stop=True)
 
 
-def test_a_timeout_keeps_what_was_measured_and_the_next_call_goes_on(gemm, tmp_path):
+class Clock:
+    """In the place of the modules' ``time``: it goes on when it is told to."""
+
+    def __init__(self, monkeypatch):
+        self.now = 1000.0
+        for module in ("loop", "session", "spent"):
+            monkeypatch.setattr(f"whet.autotune.{module}.time", self)
+
+    def monotonic(self):
+        return self.now
+
+    perf_counter = monotonic
+
+
+def test_a_timeout_keeps_what_was_measured_and_the_next_call_goes_on(gemm, tmp_path, monkeypatch):
+    clock = Clock(monkeypatch)
+
     class Slow(Recorder):
         def collect(self, timeout=None):
-            time.sleep(0.05)
+            clock.now += 0.05
             return super().collect(timeout)
 
     pool = Slow(lambda inp: gemm_cost(inp.config))
-    began = time.monotonic()
     found = tune(gemm, 500, tmp_path / "a.db", "random", pool, progress=False, timeout=0.8)
-    assert time.monotonic() - began < 5
+    assert clock.now - 1000.0 < 0.8
     assert found.stopped == "timeout of 0.8 s" and 0 < len(found.trials) < 100
-    assert found.best is not None and found.seconds["waiting"] > 0.05
+    assert found.best is not None
+    assert found.seconds["waiting"] == pytest.approx(clock.now - 1000.0)
     more, pool = tuned(gemm, gemm_cost, tmp_path / "a.db", 100, timeout=60)
     assert more.stopped == "" and len(more.trials) == 100
     assert len(pool.submitted) == 100 - len(found.trials)
@@ -100,19 +115,20 @@ def test_a_timeout_keeps_what_was_measured_and_the_next_call_goes_on(gemm, tmp_p
 
 
 def test_results_that_take_too_long_after_a_timeout_are_dropped(gemm, tmp_path, monkeypatch):
-    monkeypatch.setattr("whet.autotune.loop.GRACE", 0.1)
+    clock = Clock(monkeypatch)
 
     class Stuck(Recorder):
         def collect(self, timeout=None):
             if len(self.submitted) < 10:
                 return super().collect(timeout)
-            time.sleep(0.05)
+            clock.now += 0.05
             return []
 
     pool = Stuck(lambda inp: gemm_cost(inp.config))
     found = tune(gemm, 500, tmp_path / "a.db", "random", pool, progress=False, timeout=0.5)
     assert found.stopped == "timeout of 0.5 s"
     assert 0 < len(found.trials) < len(pool.submitted)
+    assert 0.5 < clock.now - 1000.0 < 0.5 + GRACE
     later = Recorder(pool._costs)
     later._done, later._tickets = pool._done, pool._tickets  # the pool goes on, and answers late
     more = tune(gemm, 40, tmp_path / "a.db", "random", later, progress=False)

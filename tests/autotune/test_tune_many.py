@@ -227,7 +227,9 @@ def test_real_kernels_share_one_pool_and_are_checked_by_their_own_defaults(tmp_p
 
     shapes = ((32, 16, 32), (16, 24, 48))
     tasks = [create_task(matmul, args=shape, target="llvm") for shape in shapes]
-    options = MeasureOptions(min_repeat_ms=0.5, max_measure_s=0.02)
+    options = MeasureOptions(
+        build_timeout=60.0, run_timeout=60.0, min_repeat_ms=0.5, max_measure_s=0.02
+    )
     found = tuned(tasks, 1, tmp_path / "a.db", 36, options=options)
     for one in found:
         assert len(one.trials) >= 16 and one.outcomes() == {"ok": len(one.trials)}

@@ -213,6 +213,8 @@ def test_code_that_does_not_fit_is_refused():
     context = context_of(GPU)
     with pytest.raises(ArtifactError, match=r"loading 7 bytes of code on cuda\(0\) \(sm_"):
         context.load(b"garbage")
+    with pytest.raises(ArtifactError, match=r"-arch=sm_80, by an NVRTC no newer .* CUDA 13\.0"):
+        context.load(b".version 99.9\0")
     image = context.load(emulated(added(4).get_source("cuda"), "sm_80"))
     with pytest.raises(ArtifactError, match=r"kernel 'sub' on cuda\(0\): its code has none"):
         image.kernel("sub")

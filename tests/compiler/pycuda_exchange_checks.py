@@ -44,6 +44,12 @@ def test_dlpack_both_ways():
         there.__dlpack__(dl_device=(1, 0), copy=False)
 
 
+def test_an_array_without_elements_has_no_address():
+    nothing = whet.nd.empty((3, 0), "float32", GPU)
+    assert nothing.__cuda_array_interface__["data"] == (0, False)
+    assert taken_array(ByInterface(nothing)).shape == (3, 0)
+
+
 def test_memory_lives_as_long_as_its_taker():
     gc.collect()
     before = context_of(GPU).memory()[0]

@@ -75,6 +75,19 @@ def test_work_goes_to_somebody_elses_stream(way, waits):
     assert waits() == []
 
 
+def test_several_kernels_of_a_call_wait_once(waits):
+    f, a, c, theirs = doubled_twice(64), numbers(1, 64), poisoned(64), their_stream()
+    there = whet.nd.array(a, GPU)
+    GPU.set_raw_stream(theirs)
+    inside = current_stream(context_of(GPU)).held.handle
+    for _ in range(2):
+        waits()
+        f(there, c)
+        assert waits() == [(theirs.handle, inside), (inside, theirs.handle)]
+    doubled = 2 * a[::-1]
+    np.testing.assert_array_equal(c.numpy(), doubled[::-1] + doubled)
+
+
 def test_copies_fills_and_events_of_somebody_elses_stream(waits):
     a, theirs = numbers(1, 100), their_stream()
     there = whet.nd.empty(100, "float32", GPU)

@@ -66,6 +66,32 @@ define i32 @"failing__raw"(ptr %a) {
 }
 """
 
+# C[1] = 1; waits until another thread has set A[0], or for some seconds; C[0] = A[0].
+WAITING = KernelSignature(
+    "waiting",
+    (BufferParam("A", "float32", ("n",)), BufferParam("C", "float32", ("n",), True)),
+    ("n",),
+)
+WAITING_RAW = """
+define i32 @"waiting__raw"(ptr %a, ptr %c, i64 %n) {
+entry:
+  %here = getelementptr float, ptr %c, i64 1
+  store volatile float 1.0, ptr %here
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
+  %x = load volatile float, ptr %a
+  %j = add i64 %i, 1
+  %set = fcmp une float %x, 0.0
+  %late = icmp sge i64 %j, 8589934592
+  %over = or i1 %set, %late
+  br i1 %over, label %done, label %loop
+done:
+  store float %x, ptr %c
+  ret i32 0
+}
+"""
+
 
 def artifact(*kernels: tuple[KernelSignature, str]) -> Artifact:
     """Compile raw kernels with their entries for this machine."""

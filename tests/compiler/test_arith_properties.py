@@ -192,6 +192,17 @@ def test_what_the_lowering_relies_on():
     assert a.affine(n * n - n * n).is_const
 
 
+def test_remainders_have_bounds_of_their_own():
+    a, i, k = Analyzer(), e.Var("i"), e.Var("k")
+    a.bind_loop(i, number(0), number(16))
+    form = a.affine(i % 4 * 8 + i // 4 * 100 + k)
+    most, least = (a.eliminate(form, {i}, sign) for sign in (1, -1))
+    assert most.key == a.affine(k + 300 + 24).key and least.key == a.affine(k).key
+    down = a.affine(k - i % 4 * 8)
+    most, least = (a.eliminate(down, {i}, sign) for sign in (1, -1))
+    assert most.key == a.affine(k).key and least.key == a.affine(k - 24).key
+
+
 @pytest.mark.parametrize("x, y", list(itertools.product((-7, 7, -8, 8), (-3, 3))))
 def test_division_folds_round_as_they_say(x, y):
     from whet.compiler import te

@@ -124,6 +124,6 @@ def test_processes_see_whole_files_only(folder):
         for k in range(3)
     ]
     for w in writers:
-        _, said = w.communicate(timeout=120)
+        _, said = w.communicate(timeout=300)
         assert w.returncode == 0, said.decode()
     assert not list(folder.rglob(".*"))

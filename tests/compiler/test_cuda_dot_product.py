@@ -5,8 +5,9 @@ import pytest
 from on_emulator import Programs
 
 import whet
-from whet.compiler import te
+from whet.compiler import te, tir
 from whet.compiler.codegen.cuda import source
+from whet.compiler.codegen.cuda.dot_product import DP4A, PACK
 
 
 def product(n=24, m=20, k=32, kinds=("int8", "int8"), total="int32", steps=4, shared=True, b=None):
@@ -121,3 +122,67 @@ def test_a_loop_of_more_steps_stays_a_loop_of_fours():
     lines = source(whet.lower(*made("sixteen_steps"), name="f"))
     assert "k_inner < 4; ++k_inner)" in lines
     assert "k_inner * 4)" in lines
+
+
+def of_words(byte):
+    """``C[i] = sum of dp4a(pack(byte(A, i, k, 0), ..), pack(B[4 * k], ..), 0)``."""
+    A, B = te.placeholder((8, 40), "int8", name="A"), te.placeholder((32,), "int8", name="B")
+    k = te.reduce_axis((0, 8), name="k")
+
+    def packed(at):
+        return tir.call_intrin("int32", PACK, *(at(b) for b in range(4)))
+
+    def element(i):
+        words = packed(lambda b: byte(A, i, k, b)), packed(lambda b: B[k * 4 + b])
+        return te.sum(tir.call_intrin("int32", DP4A, *words, te.const(0, "int32")), axis=k)
+
+    C = te.compute((8,), element, name="C")
+    s = te.create_schedule(C.op)
+    s[C].bind(C.op.axis[0], te.thread_axis("threadIdx.x"))
+    return s, [A, B, C]
+
+
+def unless(test, byte):
+    return te.if_then_else(test, byte, te.const(0, "int8"))
+
+
+# what a byte is, by numpy's place and whether it is read; whether its word is one load
+WORDS = {
+    "side by side": (lambda A, i, k, b: A[i, k * 4 + b], lambda i, j: (j, True), True),
+    "under one condition": (
+        lambda A, i, k, b: unless(i + k < 9, A[i, k * 4 + b]),
+        lambda i, j: (j, i + j // 4 < 9),
+        True,
+    ),
+    "under several": (
+        lambda A, i, k, b: unless(k * 4 + b < 27, A[i, k * 4 + b]),
+        lambda i, j: (j, j < 27),
+        False,
+    ),
+    "unaligned words": (lambda A, i, k, b: A[i, k * 4 + b + 1], lambda i, j: (j + 1, True), False),
+    "turned words": (lambda A, i, k, b: A[i, k * 4 + 3 - b], lambda i, j: (j ^ 3, True), False),
+    "apart": (lambda A, i, k, b: A[i, b * 8 + k], lambda i, j: (j % 4 * 8 + j // 4, True), False),
+}
+
+
+@pytest.fixture(scope="module")
+def words():
+    return Programs(
+        {case.replace(" ", "_"): of_words(byte) for case, (byte, _, _) in WORDS.items()}
+    )
+
+
+@pytest.mark.parametrize("case", WORDS)
+def test_words_are_loaded_or_put_together(case, words):
+    byte, place, one = WORDS[case]
+    rng = np.random.default_rng(1)
+    a = rng.integers(-128, 128, (8, 40)).astype("i1")
+    b = rng.integers(-128, 128, 32).astype("i1")
+    wanted = np.zeros(8, "i4")
+    for i, j in np.ndindex(8, 32):
+        at, read = place(i, j)
+        wanted[i] += int(a[i, at]) * int(b[j]) if read else 0
+    np.testing.assert_array_equal(words(case.replace(" ", "_"), a, b, wanted), wanted)
+    text = source(whet.lower(*of_words(byte), name="f"))
+    assert ("whet_pack(" not in text) == one
+    assert "whet_load<int>(B, k * 4)" in text and ", C_acc[0])" in text

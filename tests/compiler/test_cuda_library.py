@@ -90,6 +90,32 @@ def test_code_of_a_cpu_that_a_module_for_gpus_imports(tmp_path):
         assert (c.numpy() == 6).all()
 
 
+@with_cc
+def test_a_library_for_both_is_written_again_as_it_is(tmp_path):
+    A = te.placeholder((16,), name="A")
+    B = te.compute((16,), lambda i: A[i] + 1, name="B")
+    plus = whet.build(te.create_schedule(B.op), [A, B], "llvm", name="plus")
+    one = added(8)
+    one.import_module(plus)
+    for ending, other in (("so", "tar"), ("tar", "so")):
+        loaded = load_module(one.export_library(tmp_path / f"both.{ending}"))
+        again = load_module(loaded.export_library(tmp_path / f"again.{ending}"))
+        a, b = np.arange(16, dtype="float32"), np.full(16, np.nan, "float32")
+        again.get_function("plus", query_imports=True)(a, b)
+        np.testing.assert_array_equal(b, a + 1)
+        x, c = (whet.nd.array(np.full(8, v, "float32"), DEVICE) for v in (3, np.nan))
+        again(x, x, c)
+        assert (c.numpy() == 6).all()
+        with pytest.raises(ArtifactError, match=rf"a \.{ending} file as the one that was loaded"):
+            loaded.export_library(tmp_path / f"both.{other}")
+        loaded.import_module(doubled_twice(8))  # what no file has
+        with pytest.raises(ArtifactError, match="imported module of plus holds no code"):
+            loaded.export_library(tmp_path / f"more.{ending}")
+        (tmp_path / f"again.{ending}").unlink()
+        with pytest.raises(ArtifactError, match="holds no code that can be linked"):
+            again.export_library(tmp_path / f"more.{ending}")
+
+
 class Elsewhere:
     """A context of some GPU on a machine without a compiler, and its driver."""
 
@@ -119,12 +145,17 @@ def test_what_is_exported_runs_on_its_gpus_and_later_ones_without_a_compiler(bui
 @with_nvrtc
 def test_the_machine_code_of_a_library_is_written_without_nvrtc(built, tmp_path, monkeypatch):
     loaded = load_module(built.export_library(tmp_path / "twice.tar"))
+    taken = built.resources()
     for name in ("compile_cubin", "compile_ptx"):
         monkeypatch.setattr(nvrtc, name, Elsewhere("sm_80").compile)
     assert ".target sm_80" in loaded.get_source("ptx")
     loaded.save(tmp_path / "twice.cubin")
     (code,) = loaded.imported_modules
     assert (tmp_path / "twice.cubin").read_bytes() == code.artifact.object
+    assert loaded.resources() == taken and taken["twice_kernel0"].registers > 0
+    spilling = code.artifact.log.replace(" 0 bytes spill stores", " 8 bytes spill stores")
+    again = CudaModule(replace(code.artifact, log=spilling)).resources()
+    assert {r.spill_stores for r in again.values()} == {8}
     with pytest.raises(TargetError, match="there is no NVRTC library"):
         built.save(tmp_path / "built.cubin")
 

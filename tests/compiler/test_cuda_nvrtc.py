@@ -76,7 +76,8 @@ PARTS = {
     },
     "dp4a": (
         "A[0] = whet_dp4a(A[1], A[2], A[3]); B[0] = whet_dp4a(B[1], B[2], B[3]);"
-        "A[4] = whet_dp4a(whet_load<int>(C, 4), whet_load<int>(C, 8), 0);",
+        "A[4] = whet_dp4a(whet_load<int>(C, 4), whet_load<int>(C, 8), 0);"
+        "A[5] = whet_pack(C[1], C[12], C[15], C[9]);",
         "WHET_GLOBAL(int) A, WHET_GLOBAL(unsigned int) B, WHET_GLOBAL(const signed char) C",
         ["dp4a.s32.s32", "dp4a.u32.u32"],
     ),

@@ -128,6 +128,72 @@ def test_a_pycuda_for_a_newer_driver_is_named():
 
 
 @with_pycuda
+def test_after_a_fault_all_calls_say_it_and_nothing_is_destroyed():
+    text = said(
+        """
+    from whet.compiler.errors import KernelError
+    start()
+    a, c, f = run()
+    context, image = c.context, emulated(f.get_source("cuda"), "sm_80")
+    nowhere = context.load(image).kernel("add_kernel0")
+    context.launch(nowhere, (1, 1, 1), (8, 1, 1), bytes(24))
+    for ask in (context.synchronize, lambda: context.load(image), lambda: f(a, a, c), c.numpy,
+                lambda: whet.nd.empty((4,), "int8", c.device)):
+        try:
+            ask()
+        except KernelError as error:
+            print("illegal memory access" in str(error))
+    del a, c, f, nowhere, context
+    """,
+        devices=1,
+    )
+    assert text.split() == ["True"] * 5
+
+
+@with_pycuda
+def test_a_device_that_somebody_has_reset_is_an_error():
+    text = said(
+        """
+    import ctypes
+    from whet.compiler.errors import KernelError
+    start()
+    a, c, f = run()
+    ctypes.CDLL("libcuda.so.1").cuDevicePrimaryCtxRelease_v2(0)
+    for ask in (lambda: f(a, a, c), c.numpy):
+        try:
+            ask()
+        except KernelError as error:
+            print("invalid device context" in str(error))
+    del a, c, f
+    """,
+        devices=1,
+    )
+    assert text.split() == ["True"] * 2
+
+
+@with_pycuda
+def test_the_checkup_tells_what_does_not_fit_the_driver():
+    text = said(
+        """
+    from types import SimpleNamespace
+    from whet.commands import checkup
+    from whet.compiler.codegen.cuda import library
+    print(checkup.cuda_device().text)
+    print(checkup.pycuda().found)
+    library.load = lambda: SimpleNamespace(version=(14, 0), architectures=(90,), path="it")
+    print(checkup.nvrtc())
+    sys.modules["pycuda.driver"] = None
+    print(checkup.pycuda().text)
+    """,
+        devices=2,
+    )
+    device, found, nvrtc, missing = text.splitlines()
+    assert device == "Whet stand-in (sm_80), Whet stand-in (sm_80); the driver's is CUDA 13.0"
+    assert found == "True" and missing == "the Python module pycuda.driver is missing"
+    assert "14.0 is newer than the driver's CUDA 13" in nvrtc and "[nvrtc]" in nvrtc
+
+
+@with_pycuda
 def test_no_context_is_made_and_no_driver_loaded_before_it_is_needed():
     text = said(
         """

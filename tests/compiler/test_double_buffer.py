@@ -93,6 +93,15 @@ def test_a_tile_too_large_for_registers_goes_straight_to_the_other_half():
     emulated.agree(s, args, [x], [((16,), "float32")], [2 * x.astype("float64").sum(1)])
 
 
+@pytest.mark.parametrize(("steps", "pairs"), [(7, 0), (8, 1), (9, 1)])
+def test_long_loops_are_written_out_in_pairs(steps, pairs):
+    s, args = rows(8, 4 * steps, 4)
+    x = RNG.standard_normal((8, 4 * steps)).astype("float32")
+    want = [2 * x.astype("float64").sum(1)]
+    text = emulated.agree(s, args, [x], [((8,), "float32")], want)
+    assert text.count("#pragma unroll 2\n    for (int k_outer") == pairs
+
+
 def test_one_step_needs_one_buffer():
     kernel = kernel_of(*rows(8, 4, 4))
     assert kernel.attrs["shared_bytes"].value == 8 * 4 * 4

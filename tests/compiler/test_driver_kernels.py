@@ -276,13 +276,15 @@ def test_what_is_read_by_no_thread_is_refused():
         split_host_device(func)
 
 
-@pytest.mark.parametrize(("tag", "extent"), [("blockIdx.y", 70000), ("threadIdx.z", 65)])
-def test_more_threads_than_a_gpu_has(tag, extent):
+@pytest.mark.parametrize(
+    ("tag", "extent", "what"), [("blockIdx.y", 70000, "blocks"), ("threadIdx.z", 65, "threads")]
+)
+def test_more_threads_than_a_gpu_has(tag, extent, what):
     A = te.placeholder((extent,), name="A")
     B = te.compute((extent,), lambda i: A[i] + 1.0, name="B")
     s = te.create_schedule(B.op)
     s[B].bind(B.op.axis[0], thread(tag))
-    with pytest.raises(LowerError, match=rf"{extent} threads.*\n.*split the loop"):
+    with pytest.raises(LowerError, match=rf"{extent} {what}.*\n.*split the loop"):
         split_host_device(lowered(s, [A, B]))
 
 

@@ -124,6 +124,10 @@ def test_without_a_gpu_errors_name_the_emulator():
         ArgumentError, match=r'no such device(.|\n)*whet\.device\("cuda-emulator"\)'
     ):
         whet.nd.empty((2,), "float32", whet.cuda(0))
+    with pytest.raises(ArgumentError, match=r'whet\.device\("cuda-emulator"\) runs code'):
+        f.time_evaluator(f.entry_name, whet.cuda(0))
+    with pytest.raises(TargetError, match=r'whet\.device\("cuda-emulator"\) runs code'):
+        whet.cuda(0).sync()
 
 
 def test_what_cannot_be_loaded_or_launched():
@@ -165,7 +169,7 @@ def test_the_emulator_has_all_names_of_the_prelude():
         C[1] = whet_warp_shuffle_down(1.0f, 1) + whet_warp_shuffle_xor(1.0f, 1, 32);
         float32x2 w = {};
         w[0] = C[0] + C[1] + float(S[threadIdx.x]);
-        w[1] = whet_dp4a(1, 1, 0);
+        w[1] = whet_dp4a(whet_pack(1, 0, 0, 0), 1u, 0u);
         if (n < 0) whet_trap(3, "n is negative");
         whet_store<float32x2>(B, threadIdx.x * 2, w);
     }

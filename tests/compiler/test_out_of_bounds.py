@@ -87,7 +87,7 @@ def run(code, side):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
     )
 
 

@@ -83,7 +83,7 @@ def run(body: str, workers: int | None = 2) -> None:
     if workers is not None:
         env["WHET_NUM_THREADS"] = str(workers)
     done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + body], env=env, capture_output=True, text=True, timeout=50
+        [sys.executable, "-c", PRELUDE + body], env=env, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
 
@@ -129,7 +129,7 @@ def body(begin, end, ctx):
     who[begin] = threading.get_native_id()
     assert end - begin == 1
     if begin == 0:  # the one that took the first step waits until all others are done
-        deadline = time.time() + 20
+        deadline = time.time() + 120
         while len(who) < 12 and time.time() < deadline:
             time.sleep(0.001)
 who = {}

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from whet.compiler.emulator import compile_emulated
-from whet.compiler.emulator.compile import _command, _version
+from whet.compiler.emulator.compile import _version, compiler_command
 from whet.compiler.emulator.precompiled import link_precompiled
 from whet.compiler.errors import CodegenError
 
@@ -22,7 +22,7 @@ def kept(tmp_path, monkeypatch):
 def linked(folder, text, version=None):
     """Link a header as it was read as ``text``, beside one with another text; what a file sees."""
     folder.mkdir(exist_ok=True)
-    command, *_ = _command()
+    command, *_ = compiler_command()
     link_precompiled(folder, "h.h", {"h.h": text}, [command], version or _version(command))
     (folder / "h.h").write_text("#define SEEN file")
     (folder / "a.cpp").write_text('#include "h.h"\nSEEN')
@@ -33,7 +33,7 @@ def linked(folder, text, version=None):
     return "kept" if "pch_preprocess" in done.stdout else done.stdout.split()[-1]
 
 
-@pytest.mark.skipif("clang" in _version(_command()[0]), reason="GCC's way")
+@pytest.mark.skipif("clang" in _version(compiler_command()[0]), reason="GCC's way")
 def test_gcc_takes_what_it_has_read(tmp_path, kept):
     assert linked(tmp_path / "a", "#define SEEN kept") == "kept" and len(kept()) == 1
     assert linked(tmp_path / "b", "#define SEEN kept") == "kept" and len(kept()) == 1
@@ -46,7 +46,7 @@ def test_without_a_cache_there_is_none(tmp_path, monkeypatch):
     assert linked(tmp_path, "#define SEEN kept") == "file"
 
 
-@pytest.mark.skipif("clang" in _version(_command()[0]), reason="GCC's way")
+@pytest.mark.skipif("clang" in _version(compiler_command()[0]), reason="GCC's way")
 def test_what_cannot_be_kept_is_made_once(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("WHET_CACHE_DIR", str(tmp_path / "file"))
@@ -59,7 +59,7 @@ def test_what_cannot_be_kept_is_made_once(tmp_path, monkeypatch):
     assert sum("c++-header" in words for words in asked) == 1
 
 
-@pytest.mark.skipif("clang" in _version(_command()[0]), reason="GCC's way")
+@pytest.mark.skipif("clang" in _version(compiler_command()[0]), reason="GCC's way")
 def test_only_quick_compilations_keep_one(kept):
     compile_emulated(KERNEL, checks=True)
     assert kept() == []

@@ -140,7 +140,10 @@ def test_code_that_was_loaded_from_a_file_is_refused(tmp_path):
     with pytest.raises(ArtifactError, match="imported module of mixed holds no code that can be"):
         one.export_library(tmp_path / "both.so")
     with pytest.raises(ArtifactError, match="loaded from a file: its machine code is linked"):
-        loaded.export_library(tmp_path / "again.so")
+        loaded.export_library(tmp_path / "again.tar")
+    again = loaded.export_library(tmp_path / "again.so")  # a copy
+    assert (tmp_path / "k.so").read_bytes() == (tmp_path / "again.so").read_bytes()
+    assert load_module(again).functions == loaded.functions
 
 
 def test_kernels_of_a_gpu_are_written_as_source(tmp_path):

@@ -325,3 +325,15 @@ def te_copy(ins, outs):
     from whet.compiler import tir
 
     return tir.call_packed("nobody.calls.this", ins[0], outs[0])
+
+
+def test_primitives_that_are_not_here_say_what_does_their_work(three):
+    s, a, b, c, d, k = three
+    with pytest.raises(AttributeError, match=r"Stage has no 'tensorize': .*dp4a is used"):
+        s[d].tensorize(d.op.axis[0], None)
+    with pytest.raises(AttributeError, match=r"no 'vectorise': did you mean vectorize\?"):
+        s[d].vectorise(d.op.axis[0])
+    with pytest.raises(AttributeError, match=r"Schedule has no 'create_group': .*compute_at"):
+        s.create_group([c], [b])
+    with pytest.raises(AttributeError, match=r"there is no such name; docs/checklist.toml lists"):
+        _ = s[d].nonsense

@@ -360,3 +360,18 @@ def test_a_tuple_reduced_across_threads():
     np.testing.assert_array_equal(found, x.argmax(1))
     np.testing.assert_array_equal(best, x.max(1))
     replays(s, [a, at, value])
+
+
+def test_a_pragma_stays_whether_it_stands_before_or_after_the_thread():
+    texts = []
+    for first in (True, False):
+        s, a, b = elementwise()
+        outer, inner = s[b].split(b.op.axis[0], 8)
+        if first:
+            s[b].pragma(outer, "my_mark", 3)
+        s[b].bind(outer, te.thread_axis("blockIdx.x"))
+        if not first:
+            s[b].pragma(outer, "my_mark", 3)
+        replays(s, [a, b])
+        texts.append(str(driver.lower(s, [a, b])))
+    assert texts[0] == texts[1] and "my_mark" in texts[0]

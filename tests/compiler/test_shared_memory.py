@@ -111,6 +111,18 @@ def test_what_a_loop_uses_lives_through_all_of_it():
     assert offsets(plan_shared_memory(kernel(loop))) == {"S": 0, "T": 0}
 
 
+def test_one_loop_behind_the_other_has_the_same_bytes():
+    def loop(x):
+        step = tir.SeqStmt((store(x, 1.0, T), store(B, load(x, 255 - T), T)))
+        return tir.For(tir.Var("k"), 0, 4, "serial", step)
+
+    s, t = shared("S", 256), shared("T", 256)
+    planned = plan_shared_memory(kernel(tir.SeqStmt((loop(s), loop(t))), s, t))
+    assert offsets(planned) == {"S": 0, "T": 0}
+    _, first, second = str(thread_sync(planned.body)).split("for k")
+    assert first.count("tvm_storage_sync") == 2 == second.count("tvm_storage_sync")
+
+
 def test_large_ones_first_and_gaps_filled():
     s, t, u = shared("S", 256), shared("T", 1024), shared("U", 512)
     body = tir.SeqStmt(
@@ -246,6 +258,25 @@ def test_too_many_threads_are_pruned(size, words):
         build(*threads(*size), TARGET)
     assert isinstance(caught.value, LowerError) and "sm_80" in str(caught.value)
     assert "smaller factors" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tag", "words", "reason"),
+    [
+        ("threadIdx.z", "65 threads for .*threadIdx.z: a GPU has at most 64 there", "threads"),
+        ("blockIdx.y", "65536 blocks for .*blockIdx.y: a GPU has at most 65535 there", "blocks"),
+    ],
+)
+def test_more_than_any_gpu_has_is_pruned(tag, words, reason):
+    """It counted as a candidate that does not build."""
+    n = int(words.split()[0])
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].bind(s[b].op.axis[0], te.thread_axis(tag))
+    with pytest.raises(PrunedError, match=words) as caught:
+        build(s, [a, b], TARGET)
+    assert caught.value.reason == reason
 
 
 def test_a_targets_own_limits_count():

@@ -55,7 +55,7 @@ def launch(function, blocks, *values):
 """
 
 
-def run(lines, devices=2, limit=120):
+def run(lines, devices=2, limit=300):
     """Run lines in a process of their own; what they print."""
     text = HEAD.replace("DEVICES", str(devices)) + textwrap.dedent(lines)
     done = subprocess.run(
@@ -122,6 +122,86 @@ def test_what_the_driver_refuses():
         os.wait()
     """)
     assert out.split() == ["3", "201", "101", "200", "1", "1", "1", "3"]
+
+
+def test_only_what_is_waited_for_is_done():
+    out = run("""
+        ctypes.c_int.in_dll(cu, "standin_lazy").value = 1
+        started()
+        a, one, nbytes = alloc(4), np.zeros(1, "i4"), ctypes.c_size_t(4)
+
+        def stream(flags):
+            made = P()
+            ok(cu.cuStreamCreate(ctypes.byref(made), flags))
+            return made
+
+        def fill(byte, where):
+            ok(cu.cuMemsetD8Async(a, byte, nbytes, where))
+
+        def read():
+            ok(cu.cuMemcpyDtoH_v2(one.ctypes.data_as(P), a, nbytes))
+            return int(one[0])
+
+        apart, ours = stream(1), stream(0)
+        fill(1, None)
+        print(read() == 0x01010101, cu.cuStreamQuery(None))
+        fill(2, apart)
+        print(read() == 0x01010101, cu.cuStreamQuery(apart))  # the default stream waits for others,
+        fill(3, ours)
+        print(read() == 0x03030303)  # but for those that are apart
+        event = P()
+        ok(cu.cuEventCreate(ctypes.byref(event), 2))
+        ok(cu.cuEventRecord(event, apart))
+        ok(cu.cuStreamWaitEvent(None, event, 0))
+        print(read() == 0x02020202, cu.cuEventQuery(event))
+    """)
+    assert out.split("\n")[:4] == ["True 0", "True 600", "True", "True 0"]
+
+
+def test_events_streams_and_memory_are_a_contexts_own():
+    out = run("""
+        def current(number):
+            device, context = ctypes.c_int(), P()
+            ok(cu.cuDeviceGet(ctypes.byref(device), number))
+            ok(cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+            ok(cu.cuCtxPushCurrent_v2(context))
+
+        ok(cu.cuInit(0))
+        current(1)
+        there, event, stream = alloc(1024), P(), P()
+        ok(cu.cuEventCreate(ctypes.byref(event), 0))
+        ok(cu.cuStreamCreate(ctypes.byref(stream), 0))
+        current(0)
+        here, timed, untimed = alloc(1024), P(), P()
+        print(cu.cuEventRecord(event, None), cu.cuStreamSynchronize(stream))
+        print(cu.cuMemsetD8_v2(there, 0, ctypes.c_size_t(4)))
+        for made, flags in ((timed, 0), (untimed, 2)):
+            ok(cu.cuEventCreate(ctypes.byref(made), flags))
+        milliseconds = ctypes.byref(ctypes.c_float())
+        print(cu.cuEventElapsedTime(milliseconds, timed, timed))  # it was never recorded
+        for one in (timed, untimed):
+            ok(cu.cuEventRecord(one, None))
+            ok(cu.cuEventSynchronize(one))
+            print(cu.cuEventElapsedTime(milliseconds, one, one))
+        ok(cu.cuEventDestroy_v2(timed))
+        print(cu.cuEventQuery(timed))
+        ok(launch(kernel(b"add"), 1, there, here, ctypes.c_int(5)))
+        print(cu.cuCtxSynchronize())  # nobody has let this device reach the other's memory
+    """)
+    assert out.split() == ["400", "400", "1", "400", "0", "400", "400", "700"]
+
+
+def test_code_must_not_go_before_its_work_is_done():
+    out = run("""
+        ctypes.c_int.in_dll(cu, "standin_lazy").value = 1
+        started()
+        module, function, a, b = P(), P(), alloc(256), alloc(256)
+        ok(cu.cuModuleLoadData(ctypes.byref(module), compile_emulated(KERNELS, True).read_bytes()))
+        ok(cu.cuModuleGetFunction(ctypes.byref(function), module, b"add"))
+        ok(launch(function, 1, a, b, ctypes.c_int(5)))
+        print(cu.cuModuleUnload(module), cu.cuCtxSynchronize())
+    """)
+    assert out.split() == ["719", "719"]
 
 
 def test_as_many_devices_as_asked_for():

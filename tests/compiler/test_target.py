@@ -4,6 +4,8 @@ import os
 import pickle
 import subprocess
 import sys
+import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -123,10 +125,17 @@ def test_threads_follow_the_environment_and_the_affinity(monkeypatch):
             os.sched_setaffinity(0, before)
 
 
-def test_fma_peak_is_plausible():
-    peak = host.fma_peak("float32", seconds=0.1)
+def test_fma_peak_is_plausible(monkeypatch):
+    # the core's time, not the clock's: others may use it, too
+    clock = SimpleNamespace(perf_counter=time.thread_time)
+    monkeypatch.setattr("whet.compiler.target.fma.time", clock)
+    for _ in range(8):  # its speed may change between the two, where others heat the core
+        peak = host.fma_peak("float32", seconds=0.05)
+        half = host.fma_peak("float64", seconds=0.05)
+        if 0.4 < half / peak < 0.6:
+            break
+    assert 0.4 < half / peak < 0.6
     assert 1e9 < peak < 2e12
-    assert 0.3 < host.fma_peak("float64", seconds=0.1) / peak < 0.8
     with pytest.raises(TargetError, match="float32 and float64"):
         host.fma_peak("int8")
 

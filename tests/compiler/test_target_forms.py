@@ -65,7 +65,11 @@ def test_bare_flags_are_bools_and_words_may_be_apart():
         ),
         ("llvm -mtriple=x86_64-linux-gnu -mattr=-sse,+avx2", "leave -sse out of mattr"),
         ("cuda -mattr=+avx2", "target kind 'cuda' has no option 'mattr'"),
-        ("nvidia/nvidia-a1000", "there is no target kind 'nvidia/nvidia-a1000'"),
+        (
+            "nvidia/nvidia-h2000",
+            "there is no tag 'nvidia/nvidia-h2000'\n  did you mean 'nvidia/nvidia-h200'",
+        ),
+        ("sifive/nothing", "  tags: sifive/u74\n  whet.target.list_tags() has all"),
         ('{"kind": "llvm", "host": {"kind": "lvm"}}', "there is no target kind 'lvm'"),
         ({"kind": "llvm", "num-cores": "4x"}, "option 'num_threads' takes int"),
         ("llvm -num-cores=-1", "num_threads=-1\n  at least one thread"),

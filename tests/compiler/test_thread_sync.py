@@ -4,6 +4,7 @@ import pytest
 
 from whet.compiler import tir
 from whet.compiler.errors import LowerError
+from whet.compiler.passes import thread_accesses
 from whet.compiler.passes.thread_sync import thread_sync
 from whet.compiler.tir import ops
 from whet.compiler.tir.function import PrimFunc
@@ -234,3 +235,19 @@ def test_a_buffer_of_symbolic_size_shares_bytes_with_none():
         body = tir.AttrStmt(b, "shared_offset", ops.const(offset), tir.Allocate(b, body))
     body = tir.AttrStmt(T, "thread_extent", ops.const(8), body)
     assert thread_sync(body) is body
+
+
+def test_unrolled_accesses_ask_once_how_large_each_buffer_is(monkeypatch):
+    """Asked for each pair of accesses, a kernel of 800 took half a minute."""
+    asked = []
+    size = thread_accesses._size
+    monkeypatch.setattr(thread_accesses, "_size", lambda b: asked.append(b.name) or size(b))
+    other = tir.decl_buffer(8, name="V", scope="shared")
+    writes = [store(b, load(A, T + 8 * k), T) for k in range(20) for b in (S, other)]
+    reads = [store(B, load(b, 7 - T), T + 8 * k) for k in range(20) for b in (S, other)]
+    body = seq(*writes, *reads)
+    for b, offset in ((other, 32), (S, 0)):
+        body = tir.AttrStmt(b, "shared_offset", ops.const(offset), tir.Allocate(b, body))
+    body = tir.AttrStmt(T, "thread_extent", ops.const(8), body)
+    assert text(body).count("tvm_storage_sync") == 1
+    assert len(asked) <= 4, "at most twice a buffer"

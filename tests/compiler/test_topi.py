@@ -27,6 +27,11 @@ def inputs(*shapes):
     return tensors, [np.asarray(RNG.random(s, "float32") + np.float32(0.1)) for s in shapes]
 
 
+def test_a_schedule_that_is_not_there_says_what_is():
+    with pytest.raises(AttributeError, match=r"schedule_injective(.|\n)*whet\.create_task\("):
+        topi.cuda.schedule_softmax  # noqa: B018
+
+
 MAKERS = [
     topi.generic.schedule_injective,
     topi.x86.schedule_broadcast,

@@ -242,7 +242,7 @@ class TestLogContract:
     def test_processes_that_make_and_write_one_log_at_once_lose_nothing(self, location):
         command = [sys.executable, str(WRITER), location, "60"]
         writers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-        said = [writer.communicate(timeout=60)[0].split("\n")[:-1] for writer in writers]
+        said = [writer.communicate(timeout=300)[0].split("\n")[:-1] for writer in writers]
         assert [writer.returncode for writer in writers] == [0, 0]
         assert [len(lines) for lines in said] == [60, 60]
         with TuningLog(location) as log:

@@ -109,8 +109,8 @@ def visible_run(
     device: str,
 ) -> RunReport:
     """Which GPUs the worker sees, and what its device is called."""
-    time.sleep(0.5)  # the other measurer takes a candidate, too
     seen = {"visible": os.environ.get("CUDA_VISIBLE_DEVICES"), "device": device}
+    _meet(f"visible {seen['visible']}")
     return RunReport("ok", (1e-3,), "", seen)
 
 
@@ -124,19 +124,37 @@ def mortal_run(
     """Which worker and device ran it; the process ends where the device is dead."""
     if _is_dead(device):
         os._exit(3)
-    time.sleep(0.2)  # the other measurer takes a candidate, too
+    _meet(f"alive {device}")
     return RunReport("ok", (1e-3,), "", {"pid": os.getpid(), "device": device})
 
 
 def mortal_wake(device: str) -> None:
     """A fresh worker's first look at a device, which may be dead."""
     if _is_dead(device):
+        _met(f"missed {device}").touch()
         raise KernelError(f"using {device}", "it fell off its bus")
     runner.wake(device)
 
 
 def _is_dead(device: str) -> bool:
-    return Path(os.environ["WHET_TEST_DEATHS"], device).exists()
+    return _met(device).exists()
+
+
+def _meet(name: str) -> None:
+    """Wait until two measurers have a candidate; or until the loss of a dead one is noticed."""
+    kind, _ = name.split()
+    _met(name).touch()
+    end = time.monotonic() + 60.0
+    while time.monotonic() < end:
+        there = {path.name for path in _met("").iterdir()}
+        dead = [n for n in there if n.startswith("cuda:")]
+        if all(f"missed {n}" in there for n in dead) and sum(kind in n for n in there) >= 2:
+            return
+        time.sleep(0.01)
+
+
+def _met(name: str) -> Path:
+    return Path(os.environ["WHET_TEST_MEETING"], name)
 
 
 def no_reference(

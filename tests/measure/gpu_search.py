@@ -6,6 +6,7 @@ import gpu_fakes
 import numpy as np
 
 import whet
+from whet.compiler.runtime.gpu.driver import driver_of
 from whet.db import TuningLog, device_key
 from whet.measure import LocalPool, MeasureOptions
 
@@ -36,6 +37,8 @@ def main(path: str) -> None:
         assert device_key(device).startswith("cuda-") and not device.get("cost")
         assert log.best(task.workload, task.target, "cuda-emulator") is None
     kernel = whet.build(task, log=path)  # this machine's GPU is meant
+    # A GPU of one process alone would have refused its worker a context.
+    assert not driver_of("cuda")._contexts
     a, b = (np.random.default_rng(k).random((32, 32)).astype("float32") for k in (1, 2))
     held = [whet.nd.array(x, whet.cuda(0)) for x in (a, b, np.zeros_like(a))]
     kernel(*held)

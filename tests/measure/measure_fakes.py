@@ -84,7 +84,8 @@ def creeping_hog() -> None:
 
 
 def grandchild(seconds: str) -> None:
-    subprocess.run(["sleep", seconds], check=True)
+    with subprocess.Popen(["sleep", seconds]):
+        print("it sleeps", file=sys.stderr)
 
 
 def unpicklable() -> object:

@@ -16,6 +16,7 @@ class SimulatedGpu:
     Attributes:
         fill_s: seconds of a fill.
         hiccups: calls, by number, for which the host takes a millisecond.
+        asleep_s: seconds of work until its frequency is up; all takes five times as long before.
         said: what was queued, in order; numbers are calls.
     """
 
@@ -23,6 +24,7 @@ class SimulatedGpu:
     asking: float = 5e-6
     fill_s: float = 20e-6
     hiccups: tuple[int, ...] = ()
+    asleep_s: float = 0.0
     host: float = 0.0
     free_at: float = 0.0
     calls: int = 0
@@ -46,6 +48,8 @@ class SimulatedGpu:
 
     def queue(self, what, seconds, asking):
         self.host += asking
+        seconds *= 5 if self.asleep_s > 0 else 1
+        self.asleep_s -= seconds
         self.free_at = max(self.host, self.free_at) + seconds
         self.said.append(what)
 

@@ -7,6 +7,7 @@ from whet.measure.gpu import events
 from whet.measure.gpu.events import FLUSHES, LEAST_BYTES, PAIRS, QUEUED, DeviceClock, EventTimer
 
 MIB = 1 << 20
+AWAKE_S = events.AWAKE_S
 
 
 @pytest.fixture
@@ -16,6 +17,7 @@ def simulated(monkeypatch):
     def make(*args, **given):
         gpu = SimulatedGpu(*args, **given)
         monkeypatch.setattr(events, "time", gpu)
+        monkeypatch.setattr(events, "AWAKE_S", AWAKE_S if gpu.asleep_s else 0.0)
         return gpu
 
     return make
@@ -41,6 +43,20 @@ def test_without_a_lead_it_would_be_the_hosts_time(simulated, monkeypatch):
     assert not found.ahead and found.seconds[0] > 40e-6
     each = DeviceClock(gpu, True).timed(gpu.run, 10)
     assert not each.ahead and min(each.seconds) > 30e-6
+
+
+@pytest.mark.parametrize("flush", [False, True])
+def test_a_gpu_that_has_rested_is_woken_first(simulated, flush):
+    gpu = simulated(10e-6, asleep_s=0.8 * AWAKE_S)
+    clock = DeviceClock(gpu, flush)
+    assert clock.timed(gpu.run, 5).seconds == pytest.approx([10e-6] * (5 if flush else 1))
+    gpu.said.clear()
+    clock.timed(gpu.run, 5)
+    assert gpu.said.count("fill") == (5 if flush else 1)  # it is awake
+    gpu.host, gpu.asleep_s = gpu.host + 2 * events.RESTED_S, 0.8 * AWAKE_S
+    assert clock.timed(gpu.run, 1).seconds == pytest.approx((10e-6,))
+    gpu.asleep_s = 0.8 * AWAKE_S
+    assert EventTimer(gpu, gpu.run, flush).first() == pytest.approx(10e-6 + gpu.asking)
 
 
 def test_long_calls_need_no_lead(simulated):

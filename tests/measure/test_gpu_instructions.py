@@ -9,11 +9,15 @@ from whet.compiler import driver
 from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda import nvrtc
 from whet.compiler.passes import run_build_passes
+from whet.compiler.passes.inject_double_buffer import UNROLL_FACTOR
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
+from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import decl_buffer
+from whet.compiler.tir.rewrite import variables
 from whet.measure.gpu.counts import work_of
 from whet.measure.gpu.evaluated import evaluated
+from whet.measure.gpu.groups_of_steps import in_groups
 from whet.measure.gpu.operations import FMA32, OTHER, SPECIAL, operations
 from whet.measure.gpu.specs import spec_of
 from whet.measure.gpu.whole_numbers import CONSTANT_DIVISION, SUM, address, division, pieces
@@ -83,6 +87,40 @@ def test_choices_by_data_are_not_decided():
     assert work.fma32 == 32 * 4 * 2 and work.instructions > 3 * 4  # both are computed
 
 
+def test_what_loops_do_not_change_is_computed_before_them():
+    """A reciprocal square root of one number, for each step of a loop that is written out."""
+    X = te.placeholder((256,), name="X")
+    V = te.placeholder((1,), name="V")
+    C = te.compute((256,), lambda i: X[i] * te.rsqrt(V[0] + 1.0), name="C")
+    D = te.compute((256,), lambda i: X[i] * te.rsqrt(X[i] + 1.0), name="D")
+    once, always = (one_thread_in_steps(x, [X, V, x]) for x in (C, D))
+    assert (once.special, always.special) == (32, 32 * 8)
+
+
+def test_values_that_a_kernel_names_are_counted():
+    """An argmax names its two new values before it stores either."""
+    task = whet.create_task("argmax", args=((256, 1001), 1), target="cuda -arch=sm_90")
+    with task.target:
+        module = driver.lower(*task.instantiate())
+    kernels = run_build_passes(module, task.target).functions.values()
+    (kernel,) = (f for f in kernels if f.attrs.get("calling_conv") == "kernel_launch")
+    work = work_of(kernel, spec_of("sm_90"))
+    assert work.memory_bytes >= 256 * 1001 * 4
+    assert work.instructions * 32 > 256 * 1001 * 5  # a load, comparisons, two choices
+
+
+def one_thread_in_steps(tensor, args):
+    """What one warp does whose threads have eight elements each."""
+    s = te.create_schedule(tensor.op)
+    thread, u = s[tensor].split(tensor.op.axis[0], factor=8)
+    s[tensor].bind(thread, te.thread_axis("threadIdx.x"))
+    s[tensor].unroll(u)
+    target = whet.target.Target("cuda -arch=sm_90")
+    made = run_build_passes(driver.lower(s, args), target).functions.values()
+    (kernel,) = (f for f in made if f.attrs.get("calling_conv") == "kernel_launch")
+    return work_of(kernel, spec_of("sm_90"))
+
+
 def test_divisions_by_powers_of_two_are_products():
     one, other = (counted(load(t) / ops.const(x, "float32"))[0] for x in (1024.0, 3.0))
     assert sum(one) == one[FMA32] == 1 and sum(other) > 5 and other[SPECIAL] == 1
@@ -109,6 +147,19 @@ def test_steps_of_written_out_loops_do_not_move_an_address():
     assert key not in bases and {str(x) for x in parts} == {"t", "k"}
 
 
+def test_loops_that_are_written_out_some_steps_at_a_time():
+    body = s.BufferStore(A, load(k % 2 * 50 + t), (k // 2 * 8 + t,))
+    plain = s.For(k, ops.const(0), ops.const(8), s.SERIAL, body)
+    pairs = s.For(k, ops.const(0), ops.const(8), s.SERIAL, body, {UNROLL_FACTOR: 2})
+    odd = s.For(k, ops.const(0), ops.const(9), s.SERIAL, body, {UNROLL_FACTOR: 2})
+    assert in_groups(plain) is plain and in_groups(odd) is odd
+    outer = in_groups(pairs)
+    assert (outer.extent.value, outer.body.extent.value, outer.body.kind) == (4, 2, s.UNROLLED)
+    stored = outer.body.body
+    assert variables(stored.indices[0]) == {outer.var, t}
+    assert variables(stored.value.indices[0]) == {outer.body.var, t}
+
+
 @pytest.mark.skipif(not nvrtc.available(), reason="needs NVRTC")
 @pytest.mark.parametrize(
     ("name", "args"),
@@ -116,6 +167,7 @@ def test_steps_of_written_out_loops_do_not_move_an_address():
         ("add", ((512, 1024), (512, 1024))),
         ("bias_gelu", ((512, 1024),)),
         ("softmax", ((512, 1024),)),
+        ("layer_norm", ((512, 1024), (-1,))),
         ("transpose", ((512, 1024),)),
         ("depthwise_conv2d_nchw", (2, 96, 56, 56, 3, 3, 1, 1)),
     ],

@@ -8,6 +8,8 @@ from whet import te
 from whet.compiler.errors import MeasureError, TargetError
 from whet.measure.gpu.model import LAUNCH_S, Work, predict, resident_blocks
 from whet.measure.gpu.specs import SPECS, spec_of
+from whet.measure.gpu.traffic import Grid, Traffic, memory_bytes
+from whet.measure.gpu.warps import SAMPLES, wavefronts
 
 MIB = 1 << 20
 
@@ -87,6 +89,37 @@ def test_bank_conflicts_of_a_transposition():
     assert g.told(lambda: g.transpose(4096, pad=1)).limited_by == "memory"
 
 
+@pytest.mark.parametrize("wave", [132, 396, 3300])
+def test_rows_that_are_read_again_come_from_a_cache(wave):
+    """Each block reads a row of its own three times: the memory gives it once."""
+    rows, row = 16384, 32768
+    x = Traffic(rows * row, 3.0 * rows * row, 0.0, {frozenset(["blockIdx.x"]): 3.0 * row})
+    grid = Grid({"blockIdx.x": rows}, rows, wave)
+    assert memory_bytes(x, grid, spec_of("sm_90")) == rows * row
+
+
+def test_panels_that_blocks_of_one_wave_share_are_fetched_once():
+    """A product's factors: 64 by 64 blocks, of which 128 run at a time, two rows of them."""
+    spec, size = spec_of("sm_90"), float(1 << 28)
+    grid = Grid({"blockIdx.x": 64, "blockIdx.y": 64}, 4096, 128)
+    left, right = (
+        Traffic(size, 64 * size, 0.0, {frozenset([tag]): size / 64})
+        for tag in ("blockIdx.y", "blockIdx.x")
+    )
+    assert memory_bytes(left, grid, spec) == size
+    assert memory_bytes(right, grid, spec) == 32 * size  # once a wave
+
+
+@pytest.mark.parametrize(("apart", "passes"), [(1, 2), (2, 2), (4, 4)])
+def test_a_warp_is_given_a_register_a_pass_and_two_to_lanes_alike(apart, passes):
+    """Vectors of four floats, of which lanes that are ``apart`` read the same."""
+    lanes = np.arange(32) % apart + np.arange(32) // (2 * apart) * apart
+    address = np.broadcast_to((lanes * 16)[:, None] + 4 * np.arange(4), (SAMPLES, 32, 4))
+    assert (wavefronts(address, 4, np.ones((SAMPLES, 32, 1), bool)) == passes).all()
+    words = np.broadcast_to(4 * np.arange(32)[:, None], (SAMPLES, 32, 1))
+    assert (wavefronts(words, 4, np.ones((SAMPLES, 32, 1), bool)) == 1).all()
+
+
 @pytest.mark.parametrize("each", [2, 4])
 def test_traffic_of_a_tiled_product(each):
     n, tile = 1024, 16 * each
@@ -142,6 +175,24 @@ def test_products_in_the_order_of_what_is_known_of_them():
         assert 4096**3 / peak < seconds[-1] < 4096**3 / peak * 2.5
 
 
+@pytest.mark.parametrize(
+    ("make", "measured"),
+    [
+        (lambda n: g.plain_product(n, across=False), 309.0),
+        (lambda n: g.plain_product(n), 1986.5),
+        (lambda n: g.tiled_product(n, each=1), 2980.3),
+        (lambda n: g.tiled_product(n, each=8), 15971.8),
+    ],
+    ids=["rows apart", "side by side", "shared memory", "registers"],
+)
+def test_products_that_others_have_measured(make, measured):
+    """S. Boehm's worklog, GFLOP/s of products of 4096 on an RTX A6000, which has the RTX 3090's
+    chip; cuBLAS reaches two thirds of its peak there."""
+    n = 4096
+    told = g.told(lambda: make(n), "sm_86")
+    assert measured < 2e-9 * n**3 / told.seconds < 1.75 * measured
+
+
 @pytest.mark.parametrize("arch", sorted(SPECS))
 def test_nothing_is_faster_than_memory(arch):
     told, spec = g.told(lambda: g.add(64 * MIB, vector=4), arch), spec_of(arch)
@@ -155,6 +206,14 @@ def test_an_empty_gpu_is_slow_and_a_launch_has_its_price():
     assert LAUNCH_S < few == many  # 64 blocks run at a time
     spilt = [float(g.told(g.add, spilt_bytes=n).seconds) for n in (0, 4096)]
     assert spilt[1] > 2 * spilt[0]
+
+
+def test_what_is_spilt_is_moved_in_each_step_of_a_loop():
+    none, some = (g.work(lambda: g.tiled_product(1024, 4), spilt_bytes=n) for n in (0, 128))
+    warps = none.blocks * none.threads / 32
+    moved = 128 / 4 * 1024 / 8  # words, steps of the loop over shared memory's tiles
+    assert (some.instructions - none.instructions) / warps == pytest.approx(moved)
+    assert (some.wavefronts - none.wavefronts) / warps == pytest.approx(moved)
 
 
 def test_one_formula_for_one_kernel_and_for_many():

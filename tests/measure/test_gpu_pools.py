@@ -20,7 +20,7 @@ STANDIN = FAKES | {
     "prepare_function": "gpu_fakes:standin_prepare",
 }
 QUICK = MeasureOptions(
-    build_timeout=60.0, run_timeout=8.0, min_repeat_ms=0.1, repeat=3, max_measure_s=0.05
+    build_timeout=60.0, run_timeout=60.0, min_repeat_ms=0.1, repeat=3, max_measure_s=0.05
 )
 
 
@@ -85,10 +85,14 @@ def test_accumulations_are_compared_with_an_accumulation():
 
 
 def test_an_endless_kernel_ends_with_its_worker():
-    options = MeasureOptions(build_timeout=60.0, run_timeout=2.0)
-    with LocalPool(1, device="cuda-emulator", options=options, **FAKES) as pool:
-        found = results(pool, "endless", "good")
-    assert found["endless"].status == "run_timeout" and "killed after 2 s" in found["endless"].error
+    for seconds in (2.0, 15.0, 60.0):  # on a busy machine what is good may take longer than that
+        options = MeasureOptions(build_timeout=60.0, run_timeout=seconds)
+        with LocalPool(1, device="cuda-emulator", options=options, **FAKES) as pool:
+            found = results(pool, "endless", "good")
+        endless = found["endless"]
+        assert endless.status == "run_timeout" and f"killed after {seconds:g} s" in endless.error
+        if found["good"].ok:
+            break
     assert found["good"].ok
 
 
@@ -153,7 +157,7 @@ def test_a_hung_kernel_ends_with_its_worker(standin):
 
 
 def test_the_cache_is_flushed_when_that_is_asked_for(monkeypatch, standin):
-    options = MeasureOptions(run_timeout=8.0, number=3, repeat=2, flush_l2=True)
+    options = MeasureOptions(run_timeout=60.0, number=3, repeat=2, flush_l2=True)
     with LocalPool(
         1, device="cuda:0", options=options, reference=candidate("good", 99), **STANDIN
     ) as pool:

@@ -19,18 +19,20 @@ FAKES = {
     "run_function": "gpu_fakes:visible_run",
     "prepare_function": "gpu_fakes:no_reference",
 }
-PATIENT = MeasureOptions(build_timeout=60.0, run_timeout=30.0)
+PATIENT = MeasureOptions(build_timeout=60.0, run_timeout=60.0)
+CHANGED = ("LD_LIBRARY_PATH", "PYTHONPATH", "WHET_TEST_MEETING")
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[object]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """A cluster that says it has two GPUs; where pycuda is, a stand-in driver shows them."""
-    before = {name: os.environ.get(name) for name in ("LD_LIBRARY_PATH", "PYTHONPATH")}
+    before = {name: os.environ.get(name) for name in CHANGED}
     if find_spec("pycuda"):
         from whet.compiler.emulator.standin import folder
 
         os.environ["LD_LIBRARY_PATH"] = str(folder())
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+    os.environ["WHET_TEST_MEETING"] = str(tmp_path_factory.mktemp("meeting"))
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     import ray
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ FAKES = {
     "run_function": "gpu_fakes:mortal_run",
     "prepare_function": "gpu_fakes:no_reference",
 }
-PATIENT = MeasureOptions(build_timeout=60.0, run_timeout=30.0)
+PATIENT = MeasureOptions(build_timeout=60.0, run_timeout=60.0)
 BOTH = "cuda:0,cuda:1"
 
 needs_pycuda = pytest.mark.skipif(not find_spec("pycuda"), reason="pycuda is not installed")
@@ -44,7 +45,7 @@ def mortal(monkeypatch, tmp_path):
     from whet.compiler.emulator.standin import folder
 
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder()))
-    monkeypatch.setenv("WHET_TEST_DEATHS", str(tmp_path))
+    monkeypatch.setenv("WHET_TEST_MEETING", str(tmp_path))
     monkeypatch.setattr(stage, "WAKE", "gpu_fakes:mortal_wake")
     return tmp_path
 
@@ -96,8 +97,8 @@ def test_candidates_go_to_whoever_is_free_and_a_lost_device_costs_one_trial(mort
 class Stage:
     """Builds, and measures on a device that may be lost."""
 
-    def __init__(self, lost: bool = False) -> None:
-        self.lost = lost
+    def __init__(self, other_lost: threading.Event, lost: bool = False) -> None:
+        self.other_lost, self.lost = other_lost, lost
 
     def start(self) -> str:
         return "here"
@@ -110,8 +111,9 @@ class Stage:
 
     def run(self, built: Built, *given: object) -> RunReport:
         if self.lost:
+            self.other_lost.set()
             raise DeviceLostError("measurement on cuda:0", "it is gone")
-        time.sleep(0.05)  # the other one takes a candidate, too
+        self.other_lost.wait(60)  # the other one takes a candidate, too
         return RunReport("ok", (1e-3,))
 
     def close(self) -> None:
@@ -121,13 +123,14 @@ class Stage:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_no_candidate_is_lost_where_warnings_are_errors(monkeypatch):
     monkeypatch.setattr("whet.measure.engine.TRIES", 1)
-    pool = StagedPool([Stage()], [Stage(lost=True), Stage()], PATIENT)
+    lost = threading.Event()
+    pool = StagedPool([Stage(lost)], [Stage(lost, lost=True), Stage(lost)], PATIENT)
     with pool, warnings.catch_warnings():
         warnings.simplefilter("error")
         for k in range(4):
             pool.submit(candidate("good", k))
         found: list[MeasureResult] = []
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while len(found) < 4 and time.monotonic() < until:
             found += [result for _, result in pool.collect(1)]
     assert [r.status for r in found] == ["ok"] * 4
@@ -145,6 +148,17 @@ def test_measurers_have_cores_of_their_own(monkeypatch):
     assert [measuring_core(k) for k in range(5)] == [7, 5, 3, 1, 7]
     assert builder_cores() == [1, 3, 5] and builder_cores(2) == [1, 3]
     assert builder_cores(4) == [1, 3, 5, 7]  # none is left: they share
+
+
+@pytest.mark.parametrize(("device", "builders"), [("cuda-emulator", 4), ("cuda:0", 3)])
+def test_costs_of_a_model_leave_builders_all_cores(monkeypatch, device, builders):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {1, 3, 5, 7})
+    monkeypatch.setattr("whet.measure.machine._siblings", lambda core: set())
+    asked = []
+    monkeypatch.setattr("whet.measure.stages.Supervisor", lambda **how: asked.append(how["cpus"]))
+    monkeypatch.setattr(StagedPool, "__init__", lambda *_: None)  # nothing is started
+    LocalPool(device=device, options=PATIENT)
+    assert asked == [[1, 3, 5, 7][:builders]] * builders
 
 
 def test_an_actor_with_one_gpu_of_several_has_a_core_of_its_own(monkeypatch):

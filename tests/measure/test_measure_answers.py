@@ -115,29 +115,35 @@ def test_tolerance_can_be_given() -> None:
 
 def test_builds_share_the_gate_and_a_lone_measurement_goes_first() -> None:
     gate, events = Gate(), []
-    inside = threading.Barrier(2)
+    inside, finish = threading.Barrier(3), threading.Event()
 
     def build(name: str) -> None:
         with gate.building():
-            inside.wait(5)  # both builds are inside at once
-            time.sleep(0.1)
+            inside.wait(60)  # both builds are inside at once
+            finish.wait(60)
             events.append(name)
 
     def measure() -> None:
         with gate.alone():
             events.append("alone")
-            time.sleep(0.05)
+            assert gate._building == 0
             events.append("done")
 
-    with ThreadPoolExecutor(4) as threads:
-        first = [threads.submit(build, f"build {i}") for i in range(2)]
-        time.sleep(0.03)
-        alone = threads.submit(measure)
-        time.sleep(0.03)
-        inside.reset()
-        late = [threads.submit(build, f"late {i}") for i in range(2)]
-        for one in [*first, alone, *late]:
-            one.result(10)
+    def late(name: str) -> None:
+        with gate.building():
+            events.append(name)
+
+    with ThreadPoolExecutor(5) as threads:
+        begun = [threads.submit(build, f"build {i}") for i in range(2)]
+        inside.wait(60)
+        begun.append(threads.submit(measure))
+        while not gate._waiting and not begun[-1].done():
+            time.sleep(0.001)
+        # it waits for the builds, and those that come now wait for it
+        begun += [threads.submit(late, f"late {i}") for i in range(2)]
+        finish.set()
+        for one in begun:
+            one.result(60)
     assert sorted(events[:2]) == ["build 0", "build 1"]
     assert events[2:4] == ["alone", "done"]
 

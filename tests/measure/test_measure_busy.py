@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -32,23 +31,27 @@ def test_work_that_raises_ends() -> None:
     with pytest.raises(ZeroDivisionError), busy:
         raise ZeroDivisionError
     before = busy.seconds
-    time.sleep(0.01)
     assert busy.seconds == before
 
 
-def test_threads_share_it() -> None:
-    busy, inside = Busy(), threading.Barrier(5)
+def test_threads_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [3.0]
+    monkeypatch.setattr("whet.measure.busy.time.perf_counter", lambda: now[0])
+    busy, inside, over = Busy(), threading.Barrier(5), threading.Barrier(5)
 
     def work() -> None:
         with busy:
             inside.wait()
+            over.wait()
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
-    time.sleep(0.05)
-    inside.wait()
+    inside.wait()  # all four are at work
+    now[0] = 5.0
+    assert busy.seconds == 2.0
+    over.wait()
     for thread in threads:
         thread.join()
-    total = busy.seconds
-    assert 0.05 <= total < 2.0 and busy.seconds == total
+    now[0] = 9.0
+    assert busy.seconds == 2.0

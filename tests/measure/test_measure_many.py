@@ -13,7 +13,13 @@ from whet.measure import LocalPool, MeasureInput, MeasureOptions, ReplayPool
 from whet.measure.kept import Kept
 from whet.search_spaces import Workload
 
-QUICK = MeasureOptions(min_repeat_ms=0.5, max_measure_s=0.02, memory_limit=1 << 29)
+QUICK = MeasureOptions(
+    build_timeout=60.0,
+    run_timeout=60.0,
+    min_repeat_ms=0.5,
+    max_measure_s=0.02,
+    memory_limit=1 << 29,
+)
 FAKES = {
     "build_function": "measure_fakes:fake_build",
     "run_function": "measure_fakes:fake_run",

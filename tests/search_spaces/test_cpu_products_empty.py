@@ -9,7 +9,9 @@ from cpu_gemm_checks import ONE, TWO, check
 import whet
 from whet.measure import MeasureOptions
 
-QUICK = MeasureOptions(repeat=2, min_repeat_ms=0.2, max_measure_s=0.01)
+QUICK = MeasureOptions(
+    build_timeout=60.0, run_timeout=60.0, repeat=2, min_repeat_ms=0.2, max_measure_s=0.01
+)
 
 
 def _layer(data: np.ndarray, weight: np.ndarray) -> np.ndarray:

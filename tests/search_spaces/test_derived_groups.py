@@ -175,6 +175,16 @@ def test_rules_by_group():
     assert rules(product_of_a_part(8, 8).outputs) == ["reduction"]
 
 
+def test_a_padding_between_two_products_belongs_to_the_second():
+    X, V, W = placeholder(1, 4, 6, 6), placeholder(4, 4, 3, 3, name="V"), placeholder(4, 4, 3, 3)
+    first = topi.nn.relu(topi.nn.conv2d_nchw(X, V, 1, 1, 1))
+    groups = shape([topi.nn.conv2d_nchw(first, W, 1, 1, 1)])
+    assert [len(g) for _, _, g, _, _ in groups] == [1, 1]
+    soft = topi.nn.softmax(topi.matmul(placeholder(8, 8), placeholder(8, 8, name="Y")))
+    groups = shape([topi.matmul(soft, placeholder(8, 8, name="Z"))])
+    assert [len(staged) for _, _, staged, _, _ in groups] == [0, 0, 0]
+
+
 def test_a_pinned_knob_says_so():
     task = whet.create_task(
         outputs=[topi.sum(placeholder(8, 999), 1)], target="llvm -num-threads=1"

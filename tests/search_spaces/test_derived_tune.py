@@ -13,7 +13,9 @@ from whet.compiler.errors import ArgumentError, LogError
 from whet.measure import MeasureOptions
 
 TARGET = "llvm -num-threads=1"
-QUICK = MeasureOptions(repeat=3, min_repeat_ms=1.0, max_measure_s=0.05)
+QUICK = MeasureOptions(
+    build_timeout=60.0, run_timeout=60.0, repeat=3, min_repeat_ms=1.0, max_measure_s=0.05
+)
 N, M = 61, 130
 
 MAKE = f"""
@@ -46,7 +48,8 @@ def tuned(tmp_path_factory):
 def test_every_trial_works_and_the_winner_is_right(tuned):
     task, found, log = tuned
     assert task.name.startswith("graph/softmax/") and task.flop > 4 * N * M
-    assert found.outcomes() == {"ok": 12} and found.speedup >= 1.0
+    assert found.outcomes() == {"ok": 12}
+    assert found.better == (found.best is not found.default)
     x = np.random.default_rng(0).standard_normal((N, M)).astype("float32")
     y = np.zeros_like(x)
     whet.build(task, log=log)(x, y)

@@ -19,6 +19,7 @@ HALVES = {
     "sum of halves": Case("sum", ((20, 130), 1, "float16"), lambda x: x.sum(1)),
     "transpose of halves": Case("transpose", ((45, 70), None, "float16"), lambda x: x.T),
     "add of halves": Case("add", ((40, 6), (6,), "float16"), lambda a, b: a + b),
+    "argmax of vectors": Case("argmax", ((9, 132), 1), lambda x: x.argmax(1)),
     "softmax of vectors": Case("softmax", ((6, 516),), lambda x: softmax(x, 1)),
     "softmax of three": Case("softmax", ((5, 6, 129), -1), lambda x: softmax(x, 2)),
     "sum of many": Case("sum", ((70, 160),), lambda x: x.sum()),
@@ -50,8 +51,19 @@ def test_a_row_is_read_once_and_kept_in_registers():
     assert "WHET_SHARED" not in text and "__syncthreads" not in text
 
 
+@pytest.mark.parametrize(("name", "args"), [("argmax", (1,)), ("softmax", ())])
+def test_reductions_that_read_memory_read_vectors(name, args):
+    task = whet.create_task(name, args=((64, 1024), *args), target=TARGET)
+    space = task.config_space
+    given = space.default.as_dict() | {"vector": 4, "keep": False, "threads": 32, "rows": 2}
+    with task.target:
+        s, tensors = task.instantiate(space.from_choices(given))
+    text = whet.build(s, tensors, task.target).get_source("cuda")
+    assert "whet_load<float32x4>(X" in text and "= X[" not in text and " X[" not in text
+
+
 def test_rows_longer_than_registers_stay_in_memory():
-    space = whet.create_task("softmax", args=((2, 1 << 18),), target=TARGET).config_space
+    space = whet.create_task("softmax", args=((33, 1 << 18),), target=TARGET).config_space
     drawn = space.valid_points.sample(np.random.default_rng(0), 20)
     assert not any(space.decode(p)["keep"].val for p in drawn)
     assert not space.default["keep"].val
@@ -59,7 +71,7 @@ def test_rows_longer_than_registers_stay_in_memory():
 
 @pytest.mark.parametrize("length", [40000, 70000])
 def test_of_rows_longer_than_registers_no_part_is_kept_that_does_not_fit(length):
-    case = Case("softmax", ((2, length),), lambda x: softmax(x, 1))
+    case = Case("softmax", ((33, length),), lambda x: softmax(x, 1))
     (config,) = configs_of(case, 0)
     assert config["threads"].val == 1024 and not config["keep"].val
     task = whet.create_task(case.name, args=case.args, target=TARGET)

@@ -98,8 +98,8 @@ def test_a_call_does_not_wait_for_the_transform(which):
 
 
 def test_a_default_knows_what_is_packed():
-    """Of one image, transforming the weights would cost more than fewer products save."""
-    args = (1, *_DEEP[1:], 1, 1, "float32", ())
+    """Of two images, transforming the weights would cost more than fewer products save."""
+    args = (2, *_DEEP[1:], 1, 1, "float32", ())
     for ahead, algorithm in ((False, "implicit"), (True, "winograd2")):
         space = whet.create_task("conv2d_nchw", args=(*args, ahead), target=TARGET).config_space
         assert space.default["algorithm"].val == algorithm

@@ -52,32 +52,72 @@ def test_parts_of_a_sum_are_added_by_a_second_kernel(double, gpu_full):
     check(case, config, full=gpu_full)
 
 
+@pytest.mark.gpu_matrix(2)
+@pytest.mark.parametrize(
+    "which", ("odd", "epilogue", "halves", "batch", "left turned", "both turned")
+)
+@pytest.mark.parametrize("slices", (2, 4))
+def test_slices_of_a_block_take_steps_of_their_own(which, slices, gpu_full):
+    case = CASES[which]
+    config, other, *_ = configs_of(case, 2, {"slices": slices})
+    check(case, config, full=gpu_full)
+    check(case, other, "cpu")
+
+
+def test_slices_share_bytes_with_the_factors_that_they_are_made_of():
+    task = whet.create_task("matmul", args=(512, 2048, 784), target=TARGET)
+    config = {"tile": (64, 64, 8, 8), "step": 16, "slices": 4, "split_k": 1, "double_buffer": True}
+    with task.target:
+        f = whet.build(*task.instantiate(task.config_space.from_choices(config)))
+    (used,) = (r.dynamic_shared_bytes for r in f.resources().values())
+    assert used == 4 * 64 * 64 * 4
+
+
 @pytest.mark.gpu_matrix(1)
-@pytest.mark.parametrize("tile", ((96, 64, 4, 4), (112, 64, 4, 4), (48, 128, 4, 4)))
+@pytest.mark.parametrize("tile", ((96, 64, 4, 4), (112, 64, 8, 8), (48, 128, 4, 4)))
 def test_tiles_whose_copies_no_number_of_threads_divides(tile, gpu_full):
     case = CASES["vectors"]
-    check(case, configs_of(case, 2, {"tile": tile})[0], full=gpu_full)
+    check(case, configs_of(case, 6, {"tile": tile})[0], full=gpu_full)
 
 
-def test_a_warp_is_eight_columns_wide():
-    def block(*tile):
-        return Plan(*tile, step=8, split_k=1, double_buffer=True).block
+def lanes_of_a_warp(block, warp=0):
+    """Rows and columns of a tile's threads, lane by lane, as CUDA numbers threads."""
+    thread = 32 * warp + np.arange(32)
+    x, yz = thread % block.x, thread // block.x
+    return x + block.x * (yz // block.y), yz % block.y
 
-    assert block(128, 128, 8, 8) == Block(8, 16, 2)
-    assert block(64, 64, 8, 8) == Block(8, 8)
-    assert block(32, 64, 4, 2) == Block(8, 8, 4)
+
+def test_lanes_side_by_side_read_the_same_of_each_factor():
+    """Then a register of two lanes passes through shared memory at once."""
     for tile in TILES:
-        assert block(*tile).y % 4 == 0 and block(*tile).x == 8, tile
+        block = Plan(*tile, step=8, split_k=1, double_buffer=True).block
+        assert block.threads == tile[0] // tile[2] * (tile[1] // tile[3])
+        for warp in range(block.threads // 32):
+            rows, columns = lanes_of_a_warp(block, warp)
+            assert (columns == columns[np.arange(32) ^ 1]).all(), tile
+            assert (rows == rows[np.arange(32) ^ 2]).all(), tile
+    assert Plan(64, 64, 8, 8, 16, 1, True, slices=4).block == Block(2, 8, 16)
 
 
 def test_products_with_one_rule_have_one_default():
     sizes = Product(1, 4096, 4096, 4096)
     target = whet.create_task("matmul", args=(8, 8, 8), target=TARGET).target
-    assert cheapest(sizes, target, TILES, sizes.parts)[1:] == ((128, 128, 8, 8), 1)
+    assert cheapest(sizes, target, TILES, sizes.parts)[1:] == ((128, 128, 8, 8), 1, 1)
     small = Product(1, 512, 16 * 49, 2048)
-    _, tile, parts = cheapest(small, target, TILES, small.parts)
+    _, tile, parts, slices = cheapest(small, target, TILES, small.parts)
     blocks = parts * -(-512 // tile[0]) * -(-16 * 49 // tile[1])
-    assert blocks >= 132, "as many as there are multiprocessors"
+    warps = tile[0] // tile[2] * (tile[1] // tile[3]) * slices / 32
+    assert blocks * warps >= 132 * 6, "as many warps as hide latencies"
+
+
+def test_few_tiles_are_cut_into_slices_and_have_a_multiprocessor_each():
+    target = whet.create_task("matmul", args=(8, 8, 8), target=TARGET).target
+    product = Product(1, 256, 16 * 14 * 14, 1024)
+    _, tile, parts, slices = cheapest(product, target, TILES, product.parts)
+    assert parts == 1 and slices > 1
+    plan = Plan(*tile, step=16, split_k=1, double_buffer=True, slices=slices).of(product, target)
+    assert plan.most == plan.resident == 1
+    assert cheapest(Product(1, 8, 8, 4), target, TILES[-1:], [1])[3] == 1, "too few steps"
 
 
 def test_no_product_at_all():

@@ -102,6 +102,16 @@ ODD = {
         (16, 24), (20, 24), (16, 20),
         lambda A, B, i, j, k: A[i, k].astype("int32") * B[j, k].astype("int32"), "int8",
     ),
+    "three factors": lambda: _of(
+        (16, 24), (24, 20), (16, 20), lambda A, B, i, j, k: A[i, k] * B[k, j] * A[0, k]
+    ),
+    "distances": lambda: _of(
+        (17, 29), (21, 29), (17, 21),
+        lambda A, B, i, j, k: (A[i, k] - B[j, k]) * (A[i, k] - B[j, k]), k=29,
+    ),
+    "sums of differences": lambda: _of(
+        (17, 24), (24, 21), (21, 17), lambda A, B, j, i, k: te.abs(B[k, j] - A[i, k])
+    ),
     "several axes": _of_several_axes,
     "groups last": _grouped,
     "read twice": _read_twice,
@@ -129,6 +139,20 @@ def test_which_axes_are_rows_and_columns():
     assert [x.var.name for x in found.windows] == ["ry", "rx"] and found.counts == (18, 16)
     few = _of((3, 24), (24, 20), (3, 20), lambda A, B, i, j, k: A[i, k] * B[k, j])
     assert contraction_of(few[1].op) is None
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda A, B, i, j, k: (A[i, k] - B[j, k]) * (A[i, k] - B[j, k]) + 1.0,  # not 0 of zeros
+        lambda A, B, i, j, k: te.abs(A[i, k] - B[j, k]) * A[0, k],
+        lambda A, B, i, j, k: te.abs(A[i, k] - B[j, k]) / (k + 1.0),
+        lambda A, B, i, j, k: te.max(A[i, k] - B[j, k], A[i, k - 1] - B[j, k]),
+    ],
+)
+def test_terms_that_are_not_of_two_factors(step):
+    _, out = _of((16, 24), (20, 24), (16, 20), step)
+    assert contraction_of(out.op) is None
 
 
 def test_halves_in_a_graph_are_summed_up_in_float32():

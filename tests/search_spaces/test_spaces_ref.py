@@ -55,7 +55,7 @@ def run(tmp_path, script, *args, cwd=None, path=None):
         text=True,
         cwd=cwd or tmp_path,
         env=env,
-        timeout=60,
+        timeout=300,
     )
 
 

@@ -1,4 +1,4 @@
-"""A copy of the repository, to be built, broken and thrown away."""
+"""A copy of the repository, to be built, broken and thrown away; commands without impatience."""
 
 from __future__ import annotations
 
@@ -23,3 +23,10 @@ def checkout(tmp_path):
     for file in FILES:
         shutil.copy(ROOT / file, there)
     return there
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """On a busy machine, too, no command says before its answer that it still runs."""
+    monkeypatch.setattr("whet.commands.time_limit.PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr("whet.commands.report.QUIET", 600.0)

@@ -151,7 +151,7 @@ def test_numbers_that_differ_without_threads(files, capsys, monkeypatch):
         (["schedules.py:number"], 2, "no template, task or function 'number'"),
         (["schedules.py:symbolic"], 1, "the size n is not known\n  --size n=37"),
         (["schedules.py:symbolic", "--size", "n"], 2, "write NAME=N"),
-        (["schedules.py:add", "--launch", "x"], 2, "--launch is for a .cu file"),
+        (["schedules.py:add", "--launch", "x"], 2, "--launch and -D are for a .cu file"),
         (["schedules.py:add", "--args", "3", "--target", "llvm"], 2, "runs kernels of kind cuda"),
     ],
 )
@@ -176,7 +176,7 @@ __global__ void f(const float *x, float *y) {
     float tile[2][2];
     for (int k = 0; k < 4; ++k) acc[k] = x[threadIdx.x * 4 + k];
     tile[0][0] = acc[3] > acc[2] ? acc[0] : acc[1];
-    y[threadIdx.x] = fmaxf(acc[0], acc[1]) + whole[1] + tile[0][0] + table[0] + first(x);
+    y[threadIdx.x] = fmaxf(acc[0], acc[1]) + whole[1] + *tile[0] + table[0] + first(x);
 }
 """
 

@@ -93,7 +93,7 @@ def _row(task: TaskSummary, recorded: Recorded, spaces: dict[int, str]) -> tuple
     return (
         f"{task.workload}{spaces.get(id(task), '')}",
         f"{sum(t.result.ok for t in recorded.searched)}/{len(recorded.searched)}",
-        duration(best.cost) if best else "-",
+        f"{duration(best.cost)}{' predicted' if best.result.predicted else ''}" if best else "-",
         f"{best.gflops:.1f}" if best and best.flop else "-",
         f"{base.cost / best.cost:.2f}x" if best and base and base.result.ok else "-",
         device_key(task.device),

@@ -21,6 +21,14 @@ CLEAN = "no race, no barrier that threads miss, nothing out of bounds or read be
 @click.command("check-kernel", cls=ManyArgs)
 @click.argument("where", metavar="FILE.cu|FILE.py:NAME")
 @click.option("--launch", "launches", multiple=True, metavar="LAUNCH", help="Of a .cu file.")
+@click.option(
+    "-D",
+    "--define",
+    "defines",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A macro of a .cu file, as nvcc -D.",
+)
 @click.option("--args", multiple=True, metavar="VALUE...", help="Of the function or template.")
 @click.option("--size", "sizes", multiple=True, metavar="NAME=N", help="Of a symbolic size.")
 @click.option("--target", default="cuda", show_default=True, help="Of a schedule.")
@@ -32,6 +40,7 @@ CLEAN = "no race, no barrier that threads miss, nothing out of bounds or read be
 def command(
     where: str,
     launches: tuple[str, ...],
+    defines: tuple[str, ...],
     args: tuple[str, ...],
     sizes: tuple[str, ...],
     target: str,
@@ -55,14 +64,20 @@ def command(
 
     // whet: saxpy<<<4, 256>>>(999, 2.0f, float32[999], float32[999])
 
+    A template's arguments stand behind its name, and macros in -D:
+
+    whet check-kernel gemm.cu -D TILE=32 --launch "gemm<float><<<4, 256>>>(out float32[64, 64], 64)"
+
     That is y = a * x + y, which reads y; an array with "out" holds nothing that may be read.
     """
     if where.endswith((".cu", ".cuh")):
         if args or sizes:
             raise click.UsageError("--args and --size are for schedules; a .cu file has --launch")
-        checked = _check_file(Path(where), launches, orders, seed, timeout)
-    elif launches:
-        raise click.UsageError("--launch is for a .cu file; a schedule's launches are its own")
+        checked = _check_file(Path(where), launches, _macros(defines), orders, seed, timeout)
+    elif launches or defines:
+        raise click.UsageError(
+            "--launch and -D are for a .cu file; a schedule's launches are its own"
+        )
     else:
         checked = [_check_schedule(where, args, sizes, target, orders, seed, timeout)]
     for one in checked:
@@ -70,7 +85,12 @@ def command(
 
 
 def _check_file(
-    path: Path, launches: tuple[str, ...], orders: int, seed: int, timeout: float
+    path: Path,
+    launches: tuple[str, ...],
+    macros: dict[str, str],
+    orders: int,
+    seed: int,
+    timeout: float,
 ) -> list[Checked]:
     from whet.compiler.emulator.launch_text import HOW, launches_in
     from whet.compiler.emulator.sanitize import check_launch
@@ -82,7 +102,11 @@ def _check_file(
     if not found:
         raise click.UsageError(f"no launch is given, and none stands in {path}: --launch '{HOW}'")
     return [
-        within(timeout, f"checking {launch}", partial(check_launch, source, launch, orders, seed))
+        within(
+            timeout,
+            f"checking {launch}",
+            partial(check_launch, source, launch, orders, seed, macros),
+        )
         for launch in found
     ]
 
@@ -144,6 +168,17 @@ def _check_arguments(function: Any, name: str, args: tuple[Any, ...]) -> None:
         raise ArgumentError(
             f"{name} with {len(args)} arguments", str(error), f"it is {name}{signature}"
         ) from None
+
+
+def _macros(given: tuple[str, ...]) -> dict[str, str]:
+    """Macros by their names; one without a value is 1, as of a compiler."""
+    macros = {}
+    for text in given:
+        name, equals, content = text.partition("=")
+        if not name.isidentifier():
+            raise click.UsageError(f"-D {text}: write NAME=VALUE, e.g. -D block_size_x=128")
+        macros[name] = content if equals else "1"
+    return macros
 
 
 def _sizes(given: tuple[str, ...]) -> dict[str, int]:

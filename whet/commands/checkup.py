@@ -116,6 +116,10 @@ def nvrtc() -> Finding:
         gives = f"compiles CUDA kernels, no GPU needed: {install_extra('nvrtc')}"
         return Finding("NVRTC", False, "no libnvrtc", gives)
     version, known = ".".join(map(str, found.version)), found.architectures
+    cuda = library.driver_cuda()
+    if cuda is not None and found.version[0] > cuda:
+        gives = f"code that this driver loads, by CUDA 12's: {install_extra('nvrtc')}"
+        return Finding("NVRTC", False, f"{version} is newer than the driver's CUDA {cuda}", gives)
     return Finding("NVRTC", True, f"{version}, sm_{known[0]} to sm_{known[-1]} ({found.path})")
 
 
@@ -128,13 +132,20 @@ def cuda_device() -> Finding:
     count = ctypes.c_int()
     if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
         return Finding("CUDA device", False, "the driver is there, but no device answers", gives)
-    names = []
-    for ordinal in range(count.value):
-        device, text = ctypes.c_int(), ctypes.create_string_buffer(128)
-        driver.cuDeviceGet(ctypes.byref(device), ordinal)
-        driver.cuDeviceGetName(text, len(text), device)
-        names.append(text.value.decode(errors="replace"))
-    return Finding("CUDA device", True, ", ".join(names))
+    names = [_gpu(driver, ordinal) for ordinal in range(count.value)]
+    version = ctypes.c_int()
+    driver.cuDriverGetVersion(ctypes.byref(version))
+    cuda = f"CUDA {version.value // 1000}.{version.value % 1000 // 10}"
+    return Finding("CUDA device", True, f"{', '.join(names)}; the driver's is {cuda}")
+
+
+def _gpu(driver: ctypes.CDLL, ordinal: int) -> str:
+    device, text = ctypes.c_int(), ctypes.create_string_buffer(128)
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    driver.cuDeviceGet(ctypes.byref(device), ordinal)
+    driver.cuDeviceGetName(text, len(text), device)
+    driver.cuDeviceComputeCapability(ctypes.byref(major), ctypes.byref(minor), device)
+    return f"{text.value.decode(errors='replace')} (sm_{major.value}{minor.value})"
 
 
 def emulator() -> Finding:
@@ -148,8 +159,20 @@ def emulator() -> Finding:
 
 
 def pycuda() -> Finding:
+    """Where there is a driver it is imported, too: what a newer one was built for cannot be."""
+    from whet.compiler.codegen.cuda.library import driver_cuda
+    from whet.compiler.errors import TargetError
+    from whet.compiler.runtime.gpu.pycuda_driver import imported
+
     gives = f"launches CUDA kernels: {install_extra('cuda')}, or scripts/build_pycuda"
-    return _package("pycuda", "pycuda", gives)()
+    found = _package("pycuda", "pycuda", gives)()
+    if not found.found or driver_cuda() is None:
+        return found
+    try:
+        imported()
+    except TargetError as error:
+        return Finding("pycuda", False, error.args[1], gives)
+    return found
 
 
 def _package(name: str, module: str, gives: str) -> Callable[[], Finding]:

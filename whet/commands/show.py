@@ -24,6 +24,7 @@ WHAT = ("config", "loops", "ll", "asm", "cuda", "ptx", "sass")
 @click.option("--module", help="FILE_OR_MODULE that defines the template, if it is not built in.")
 @click.option("--task", "where", help="FILE_OR_MODULE:TASK, for a task without a template.")
 @click.option("--device", help='Whose records: "cuda:1", "cuda-emulator"; default: this machine.')
+@click.option("--target", help='Whose, where several were tuned: "cuda -arch=sm_90".')
 @click.option("--what", type=click.Choice(WHAT), default="loops", show_default=True)
 def command(
     log: str,
@@ -32,6 +33,7 @@ def command(
     module: str | None,
     where: str | None,
     device: str | None,
+    target: str | None,
     what: str,
 ) -> None:
     """The best program that LOG (default: whet.db) has for a task of this machine.
@@ -46,7 +48,11 @@ def command(
         load_module(module)
     with TuningLog(log, write=False) as opened:
         config_only = what == "config"
-        task = load_task(where, (), None) if where else _task(opened, op, args, device, config_only)
+        task = (
+            load_task(where, (), target)
+            if where
+            else _task(opened, op, args, target, device, config_only)
+        )
         if not isinstance(task, Task):
             click.echo(task)
             return
@@ -55,7 +61,12 @@ def command(
 
 
 def _task(
-    log: TuningLog, op: str | None, args: tuple[str, ...], device: str | None, config_only: bool
+    log: TuningLog,
+    op: str | None,
+    args: tuple[str, ...],
+    target: str | None,
+    device: str | None,
+    config_only: bool,
 ) -> Task | Trial:
     """The task that is meant; where a config is enough and its template is not here, its best."""
     from whet.autotune import create_task
@@ -64,7 +75,7 @@ def _task(
 
     run = _choose(log, op, tuple(map(value, args)))
     if run.workload.template in list_templates():
-        return create_task(run.workload.template, run.workload.args, run.target)
+        return create_task(run.workload.template, run.workload.args, target or run.target)
     best = log.best(run.workload, run.target, device, run.fingerprint) if config_only else None
     if best is None:
         raise click.UsageError(_not_here(run.workload, config_only))

@@ -16,7 +16,9 @@ LEVELS = ("full", "quick")
 @click.argument("tasks", nargs=-1, metavar="[FILE_OR_MODULE:TASK]...")
 @click.option("--op", help="A template's name, instead of a task: matmul, conv2d_nchw, ...")
 @click.option("--args", multiple=True, metavar="VALUE...", help="The template's arguments.")
-@click.option("--target", help='What to compile for, e.g. "llvm"; default: this CPU.')
+@click.option(
+    "--target", help='What to compile for, "llvm", "cuda"; default: by --device, else this CPU.'
+)
 @click.option("--space", type=click.Choice(LEVELS), help="A template's space; default: full.")
 @click.option("--trials", type=int, default=500, show_default=True, help="The total in the log.")
 @click.option("--log", default="whet.db", show_default=True, help="A file or a database's URL.")
@@ -65,6 +67,8 @@ def command(
     if bool(tasks) == (op is not None):
         raise click.UsageError("give either FILE_OR_MODULE:TASK or --op NAME --args VALUES")
     values = tuple(map(value, args))
+    if target is None and (passed["device"] or "").startswith("cuda"):
+        target = "cuda"
     if op:
         chosen = [create_task(op, values, target, space=space or "full")]
     else:

@@ -11,6 +11,9 @@ After::
 
 The loop may have any multiple of four steps. The bytes must be consecutive and aligned, in memory
 or shared, and both signed or both unsigned; the sum wraps, so that its sign does not matter.
+
+A schedule may say so itself, on words of four bytes each: ``C[i] + dp4a(a, b, 0)`` becomes
+``dp4a(a, b, C[i])``, and of :data:`PACK` of consecutive bytes the load of a word.
 """
 
 from __future__ import annotations
@@ -24,8 +27,11 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.rewrite import Rewriter, substitute, variables
 
-#: the call in the place of the loop: of two loads of first bytes, and of the sum so far
+#: the call in the place of the loop: of two loads of first bytes, or of two words, and of the sum
+#: so far
 DP4A = "dp4a"
+#: four bytes, the first one lowest, as a word
+PACK = "pack_bytes"
 _BYTES = 4
 _BYTE, _SUM = ("int8", "uint8"), ("int32", "uint32")
 
@@ -38,9 +44,70 @@ def with_dot_products(body: s.Stmt, analyzer: Analyzer) -> s.Stmt:
         found = _replaced(n, analyzer)
         return rewriter.children(n) if found is None else found
 
-    rewriter = Rewriter({s.For: loop})
+    def store(n: s.BufferStore) -> s.BufferStore:
+        return _added(rewriter.children(n))
+
+    def call(n: e.Call) -> e.PrimExpr:
+        n = rewriter.children(n)
+        return _under_one_condition(n) if n.op == PACK else n
+
+    rewriter = Rewriter({s.For: loop, s.BufferStore: store, e.Call: call})
     out: s.Stmt = rewriter(body)
     return out
+
+
+def _added(n: s.BufferStore) -> s.BufferStore:
+    """``C[i] = C[i] + dp4a(a, b, 0)`` with the sum so far in the place of 0."""
+    v = n.value
+    if n.mask is not None or len(n.indices) != 1 or not isinstance(v, e.Add):
+        return n
+    total, call = (v.a, v.b) if isinstance(v.b, e.Call) else (v.b, v.a)
+    if not isinstance(call, e.Call) or call.op != DP4A or not isinstance(total, e.BufferLoad):
+        return n
+    *words, begin = call.args
+    if not isinstance(begin, e.IntImm) or begin.value or not _is_place(total, n):
+        return n
+    return s.BufferStore(n.buffer, e.Call(call.dtype, DP4A, (*words, total)), n.indices)
+
+
+def word_of(n: e.Call, analyzer: Analyzer) -> e.BufferLoad | None:
+    """The load of the first of four bytes that lie side by side and aligned, of a :data:`PACK`."""
+    first, *others = n.args
+    if not isinstance(first, e.BufferLoad) or len(first.indices) != 1:
+        return None
+    for k, x in enumerate(others, 1):
+        if not isinstance(x, e.BufferLoad) or x.buffer is not first.buffer or x.mask is not None:
+            return None
+        apart = analyzer.affine(ops.subtract(x.indices[0], first.indices[0]))
+        if apart.terms or apart.const != k:
+            return None
+    return first if _is_word(first, first.indices[0], analyzer) else None
+
+
+def _under_one_condition(n: e.Call) -> e.Call:
+    """Four bytes that are 0 unless one condition holds as a word that is."""
+    found = [x for x in map(_chosen, n.args) if x is not None]
+    if len(found) < _BYTES or len({expr_text(condition) for condition, _ in found}) > 1:
+        return n
+    word = e.Call(n.dtype, PACK, tuple(value for _, value in found))
+    return e.Call(n.dtype, "if_then_else", (found[0][0], word, ops.const(0, n.dtype)))
+
+
+def _chosen(n: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr] | None:
+    """The condition of ``x if condition else 0``, and x."""
+    parts: tuple[e.PrimExpr, ...] = ()
+    if isinstance(n, e.Select):
+        parts = (n.condition, n.true_value, n.false_value)
+    elif isinstance(n, e.Call) and n.op.removeprefix("tir.") == "if_then_else":
+        parts = n.args
+    zero = len(parts) == 3 and isinstance(parts[2], e.IntImm) and parts[2].value == 0
+    return (parts[0], parts[1]) if zero else None
+
+
+def _is_place(n: e.BufferLoad, store: s.BufferStore) -> bool:
+    """Whether a load reads where a store stores."""
+    same = n.buffer is store.buffer and n.mask is None
+    return same and expr_text(n.indices[0]) == expr_text(store.indices[0])
 
 
 def _replaced(n: s.For, analyzer: Analyzer) -> s.Stmt | None:
@@ -80,8 +147,7 @@ def _product(store: s.BufferStore) -> tuple[e.BufferLoad, e.BufferLoad] | None:
     total, product = (v.a, v.b) if isinstance(v.b, e.Mul) else (v.b, v.a)
     if not isinstance(product, e.Mul) or not isinstance(total, e.BufferLoad):
         return None
-    same = total.buffer is store.buffer and total.mask is None
-    if not same or expr_text(total.indices[0]) != expr_text(store.indices[0]):
+    if not _is_place(total, store):
         return None
     found = [
         x.value
@@ -93,13 +159,20 @@ def _product(store: s.BufferStore) -> tuple[e.BufferLoad, e.BufferLoad] | None:
 
 def _word(n: e.BufferLoad, var: e.Var, analyzer: Analyzer) -> e.BufferLoad | None:
     """The load of a byte as the load of the first one of four; None where that is none."""
-    b = n.buffer
-    if n.mask is not None or len(n.indices) != 1 or b.strides or dt.lanes(n.dtype) > 1:
+    if len(n.indices) != 1:
         return None
-    if b.storage_scope != "global" and not b.storage_scope.startswith("shared"):
-        return None
-    at = ops.add(n.indices[0], b.elem_offset)
-    rest = analyzer.affine(ops.subtract(at, var)).to_expr("int64")
+    rest = analyzer.affine(ops.subtract(n.indices[0], var)).to_expr("int64")
     if var in variables(rest):
         return None  # its steps are not from byte to byte
-    return n if multiple_of(rest, _BYTES, analyzer) else None
+    return n if _is_word(n, rest, analyzer) else None
+
+
+def _is_word(n: e.BufferLoad, at: e.PrimExpr, analyzer: Analyzer) -> bool:
+    """Whether four bytes from an index on are a word of memory."""
+    b = n.buffer
+    if n.mask is not None or b.strides or dt.lanes(n.dtype) > 1 or n.dtype not in _BYTE:
+        return False
+    if b.storage_scope != "global" and not b.storage_scope.startswith("shared"):
+        return False
+    aligned = b.data_alignment % _BYTES == 0
+    return aligned and multiple_of(ops.add(at, b.elem_offset), _BYTES, analyzer)

@@ -9,9 +9,10 @@ from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.indices import Text
 from whet.compiler.codegen.c.kernel import comment_text
 from whet.compiler.codegen.cuda.dialect import CudaDialect
-from whet.compiler.codegen.cuda.dot_product import DP4A, with_dot_products
+from whet.compiler.codegen.cuda.dot_product import DP4A, PACK, with_dot_products, word_of
 from whet.compiler.codegen.cuda.vector_code import VectorCode
 from whet.compiler.errors import CodegenError
+from whet.compiler.passes.inject_double_buffer import UNROLL_FACTOR
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
@@ -122,6 +123,8 @@ class CudaKernel(VectorCode):
     def before_loop(self, n: s.For) -> None:
         if n.kind == s.UNROLLED:
             self.line("#pragma unroll")
+        elif n.annotations.get(UNROLL_FACTOR):
+            self.line(f"#pragma unroll {n.annotations[UNROLL_FACTOR]}")
 
     def evaluate(self, n: e.PrimExpr) -> None:
         if isinstance(n, e.Call) and n.op.removeprefix("tir.") == "tvm_storage_sync":
@@ -150,16 +153,29 @@ class CudaKernel(VectorCode):
             return f"whet_{op.removeprefix('tvm_')}({', '.join(args)})", 15
         if op == DP4A:
             return self._dot_product(n), 15
+        if op == PACK:
+            return self._packed(n)
         return super().intrinsic(n)
+
+    def _packed(self, n: e.Call) -> Text:
+        """Four bytes as a word: the load of one, where they are."""
+        word = word_of(n, self.analyzer)
+        if word is not None:
+            return self._word(word), 15
+        text = f"whet_pack({', '.join(self.value(a) for a in n.args)})"
+        return (text, 15) if dt.is_uint(n.dtype) else (f"(int){text}", 14)
+
+    def _word(self, first: e.BufferLoad) -> str:
+        kind = "unsigned int" if dt.is_uint(first.dtype) else "int"
+        return f"whet_load<{kind}>({self.pointer(first.buffer)}, {self.index(first.indices[0])})"
 
     def _dot_product(self, n: e.Call) -> str:
         first, second, total = n.args
-        assert isinstance(first, e.BufferLoad) and isinstance(second, e.BufferLoad)
         kind = "unsigned int" if dt.is_uint(first.dtype) else "int"
-        words = (
-            f"whet_load<{kind}>({self.pointer(x.buffer)}, {self.index(x.indices[0])})"
+        words = [
+            self._word(x) if isinstance(x, e.BufferLoad) and _is_byte(x) else self.value(x)
             for x in (first, second)
-        )
+        ]
         same = dt.is_uint(first.dtype) == dt.is_uint(total.dtype)
         held = self.value(total) if same else f"({kind}){self.value(total, 14)}"
         return f"whet_dp4a({', '.join([*words, held])})"
@@ -252,6 +268,11 @@ class CudaKernel(VectorCode):
             f"{name}[{max(len(items), 1)}] = {{\n{body}\n}};"
         )
         return f"((const {kind} *){name})" if short else name
+
+
+def _is_byte(n: e.BufferLoad) -> bool:
+    """Whether a load is of the first of four bytes."""
+    return dt.bits(n.dtype) == 8
 
 
 def _written(body: s.Stmt) -> set[int]:

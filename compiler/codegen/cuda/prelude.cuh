@@ -187,6 +187,11 @@ WHET_DEVICE unsigned int whet_dp4a(unsigned int a, unsigned int b, unsigned int 
     return out;
 }
 
+// four bytes, the first one lowest, as a word
+WHET_DEVICE unsigned int whet_pack(int a, int b, int c, int d) {
+    return (a & 255) | (b & 255) << 8 | (c & 255) << 16 | (unsigned int)d << 24;
+}
+
 // ---- the end of a kernel whose assertion does not hold
 
 #define whet_trap(number, message) __assertfail(message, "assertion", number, __func__, 1)

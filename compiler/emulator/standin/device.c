@@ -1,6 +1,5 @@
-/* Devices, contexts, errors, and the queue of work. */
+/* Devices, contexts and errors. */
 #include "standin.h"
-#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -12,88 +11,8 @@ static const struct { int which, value; } attributes[] = {
 };
 
 static pid_t process;  /* which called cuInit; 0: none */
+static int over;       /* the process ends, and the driver has gone before what uses it */
 static struct Context primary[STANDIN_DEVICES];
-
-/* ---- the queue */
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct Work *first, *last;
-static uint64_t asked, done;
-static Result sticky;
-static int working;
-
-static void *work(void *unused) {
-    (void)unused;
-    for (;;) {
-        pthread_mutex_lock(&lock);
-        while (first == NULL) pthread_cond_wait(&changed, &lock);
-        struct Work *own = first;
-        first = own->next;
-        if (first == NULL) last = NULL;
-        const int failed = sticky != SUCCESS;
-        pthread_mutex_unlock(&lock);
-        if (!failed) own->act(own);
-        free(own->staged);
-        free(own->launch);
-        free(own);
-        pthread_mutex_lock(&lock);
-        ++done;
-        pthread_cond_broadcast(&changed);
-        pthread_mutex_unlock(&lock);
-    }
-    return NULL;
-}
-
-Result standin_put(struct Work given) {
-    struct Work *own = malloc(sizeof *own);
-    if (own == NULL) return OUT_OF_MEMORY;
-    *own = given;
-    own->next = NULL;
-    pthread_mutex_lock(&lock);
-    if (!working) {
-        pthread_t thread;
-        working = pthread_create(&thread, NULL, work, NULL) == 0;
-        if (working) pthread_detach(thread);
-    }
-    *(last == NULL ? &first : &last->next) = own;
-    last = own;
-    ++asked;
-    if (own->event != NULL) own->event->asked = asked;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
-    return SUCCESS;
-}
-
-Result standin_reach(uint64_t number) {
-    pthread_mutex_lock(&lock);
-    while (done < number) pthread_cond_wait(&changed, &lock);
-    const Result result = sticky;
-    pthread_mutex_unlock(&lock);
-    return result;
-}
-
-uint64_t standin_asked(void) {
-    pthread_mutex_lock(&lock);
-    const uint64_t result = asked;
-    pthread_mutex_unlock(&lock);
-    return result;
-}
-
-uint64_t standin_done(void) {
-    pthread_mutex_lock(&lock);
-    const uint64_t result = done;
-    pthread_mutex_unlock(&lock);
-    return result;
-}
-
-Result standin_drain(void) { return standin_reach(standin_asked()); }
-
-void standin_fail(Result error) {
-    pthread_mutex_lock(&lock);
-    if (sticky == SUCCESS) sticky = error;
-    pthread_mutex_unlock(&lock);
-}
 
 /* ---- contexts */
 
@@ -102,18 +21,20 @@ static __thread int depth;
 
 struct Context *standin_context(void) { return depth == 0 ? NULL : stack[depth - 1]; }
 
-Result standin_ready(int needs_context) {
-    if (process == 0 || process != getpid()) return NOT_INITIALIZED;
-    if (needs_context && depth == 0) return INVALID_CONTEXT;
-    pthread_mutex_lock(&lock);
-    const Result result = sticky;
-    pthread_mutex_unlock(&lock);
-    return result;
+static Result alive(void) {
+    if (over) return DEINITIALIZED;
+    return process == 0 || process != getpid() ? NOT_INITIALIZED : SUCCESS;
 }
+Result standin_ready(int needs_context) {
+    if (alive() != SUCCESS) return alive();
+    return needs_context && depth == 0 ? INVALID_CONTEXT : standin_sticky();
+}
+static void end(void) { over = 1; }
 
 EXPORT Result cuInit(unsigned flags) {
     if (flags != 0) return INVALID_VALUE;
     if (process != 0 && process != getpid()) return NOT_INITIALIZED;  /* a forked child */
+    if (process == 0) atexit(end);
     process = getpid();
     for (int k = 0; k < STANDIN_DEVICES; ++k) primary[k].device = k, primary[k].primary = 1;
     return STANDIN_DEVICES == 0 ? NO_DEVICE : SUCCESS;
@@ -205,10 +126,14 @@ EXPORT Result cuDeviceCanAccessPeer(int *can, int device, int peer) {
     return *can = device != peer, SUCCESS;
 }
 
+static void open_streams(struct Context *context) {
+    for (int k = 0; k < 2; ++k)
+        if (context->streams[k] == NULL) context->streams[k] = standin_new_stream(context, k);
+}
 EXPORT Result cuDevicePrimaryCtxRetain(struct Context **context, int device) {
     READY(0);
     if (!known(device)) return INVALID_DEVICE;
-    ++primary[device].retained;
+    if (primary[device].retained++ == 0) open_streams(&primary[device]);
     return *context = &primary[device], SUCCESS;
 }
 EXPORT Result cuDevicePrimaryCtxRelease_v2(int device) {
@@ -218,13 +143,13 @@ EXPORT Result cuDevicePrimaryCtxRelease_v2(int device) {
     return SUCCESS;
 }
 EXPORT Result cuCtxPushCurrent_v2(struct Context *context) {
-    if (process != getpid()) return NOT_INITIALIZED;
-    if (context == NULL || depth == 64) return INVALID_CONTEXT;
+    if (alive() != SUCCESS) return alive();
+    if (context == NULL || context->retained == 0 || depth == 64) return INVALID_CONTEXT;
     stack[depth++] = context;
     return SUCCESS;
 }
 EXPORT Result cuCtxPopCurrent_v2(struct Context **context) {
-    if (process != getpid()) return NOT_INITIALIZED;
+    if (alive() != SUCCESS) return alive();
     if (depth == 0) return INVALID_CONTEXT;
     --depth;
     if (context != NULL) *context = stack[depth];
@@ -245,6 +170,7 @@ EXPORT Result cuCtxCreate_v2(struct Context **context, unsigned flags, int devic
     if (made == NULL) return OUT_OF_MEMORY;
     made->device = device;
     made->retained = 1;
+    open_streams(made);
     return *context = made, cuCtxPushCurrent_v2(made);
 }
 EXPORT Result cuCtxCreate_v4(struct Context **context, void *more, unsigned flags, int device) {
@@ -271,7 +197,7 @@ EXPORT Result cuCtxGetDevice(int *device) {
 }
 EXPORT Result cuCtxSynchronize(void) {
     READY(1);
-    return standin_drain();
+    return standin_drain(standin_context()->device);
 }
 EXPORT Result cuCtxGetApiVersion(struct Context *context, unsigned *version) {
     (void)context;

@@ -1,7 +1,6 @@
-/* Memory, copies, streams and events. */
+/* Memory, copies and fills. */
 #include "standin.h"
 #include <pthread.h>
-#include <time.h>
 
 #define MOST_PIECES 65536
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -16,13 +15,16 @@ static int find(const struct Piece *table, unsigned count, Address address) {
     return -1;
 }
 
-unsigned standin_pieces(struct Piece **found) {
+static char reached[64][64];  /* whether a device was allowed to reach another's memory */
+
+unsigned standin_pieces(struct Piece **found, int device) {
     pthread_mutex_lock(&lock);
-    const unsigned count = piece_count;
-    *found = malloc(sizeof(struct Piece) * (count + 1));
-    if (*found != NULL) memcpy(*found, pieces, sizeof(struct Piece) * count);
+    unsigned count = 0;
+    *found = malloc(sizeof(struct Piece) * (piece_count + 1));
+    for (unsigned k = 0; *found != NULL && k < piece_count; ++k)
+        if (owners[k] == device || reached[device][owners[k]]) (*found)[count++] = pieces[k];
     pthread_mutex_unlock(&lock);
-    return *found == NULL ? 0 : count;
+    return count;
 }
 
 int standin_is_pinned(const void *address) {
@@ -53,7 +55,7 @@ EXPORT Result cuMemAlloc_v2(Address *address, size_t bytes) {
 }
 EXPORT Result cuMemFree_v2(Address address) {
     READY(1);
-    standin_drain();  /* as the driver does */
+    standin_drain(standin_context()->device);  /* as the driver does */
     pthread_mutex_lock(&lock);
     const int k = find(pieces, piece_count, address);
     Result result = INVALID_VALUE;
@@ -96,7 +98,7 @@ EXPORT Result cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
 }
 EXPORT Result cuMemFreeHost(void *address) {
     READY(1);
-    standin_drain();
+    standin_drain(standin_context()->device);
     pthread_mutex_lock(&lock);
     const int k = find(pinned, pinned_count, (Address)(uintptr_t)address);
     const int own = k >= 0 && pinned[k].address == (Address)(uintptr_t)address;
@@ -127,7 +129,12 @@ static int on_device(Address address, size_t bytes) {
     return within;
 }
 
-static Result copy(void *to, const void *from, size_t bytes, int stage) {
+/* The number of the copy, 0 where there is nothing to do. */
+static Result copy(
+    void *to, const void *from, size_t bytes, int stage, const void *stream, uint64_t *number) {
+    struct Stream *own = standin_stream(stream);
+    if (own == NULL) return INVALID_HANDLE;
+    *number = 0;
     if (bytes == 0) return SUCCESS;
     struct Work work = {.act = act_copy, .to = to, .from = from, .bytes = bytes};
     if (stage) {
@@ -135,35 +142,48 @@ static Result copy(void *to, const void *from, size_t bytes, int stage) {
         if (work.staged == NULL) return OUT_OF_MEMORY;
         memcpy(work.staged, from, bytes);
     }
-    return standin_put(work);
+    *number = standin_put(work, own, 0);
+    return SUCCESS;
+}
+static Result copy_in(
+    Address to, const void *from, size_t bytes, const void *stream, uint64_t *number) {
+    READY(1);
+    if (!on_device(to, bytes)) return INVALID_VALUE;
+    return copy((void *)(uintptr_t)to, from, bytes, !standin_is_pinned(from), stream, number);
+}
+static Result copy_out(void *to, Address from, size_t bytes, const void *stream, uint64_t *number) {
+    READY(1);
+    if (!on_device(from, bytes)) return INVALID_VALUE;
+    return copy(to, (const void *)(uintptr_t)from, bytes, 0, stream, number);
 }
 
 EXPORT Result cuMemcpyHtoDAsync_v2(Address to, const void *from, size_t bytes, void *stream) {
-    (void)stream;
-    READY(1);
-    if (!on_device(to, bytes)) return INVALID_VALUE;
-    return copy((void *)(uintptr_t)to, from, bytes, !standin_is_pinned(from));
+    uint64_t number;
+    return copy_in(to, from, bytes, stream, &number);
 }
 EXPORT Result cuMemcpyDtoHAsync_v2(void *to, Address from, size_t bytes, void *stream) {
-    (void)stream;
-    READY(1);
-    if (!on_device(from, bytes)) return INVALID_VALUE;
-    const Result result = copy(to, (const void *)(uintptr_t)from, bytes, 0);
-    return result != SUCCESS || standin_is_pinned(to) ? result : standin_drain();
+    uint64_t number;
+    const Result result = copy_out(to, from, bytes, stream, &number);
+    return result != SUCCESS || standin_is_pinned(to) ? result : standin_reach(number);
 }
 EXPORT Result cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void *stream) {
-    (void)stream;
+    uint64_t number;
     READY(1);
     if (!on_device(to, bytes) || !on_device(from, bytes)) return INVALID_VALUE;
-    return copy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes, 0);
+    return copy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes, 0, stream, &number);
 }
+/* What is not page-locked is read when this returns, and perhaps not yet written to the device. */
 EXPORT Result cuMemcpyHtoD_v2(Address to, const void *from, size_t bytes) {
-    const Result result = cuMemcpyHtoDAsync_v2(to, from, bytes, NULL);
-    return result != SUCCESS ? result : standin_drain();
+    uint64_t number;
+    READY(1);
+    Result result = standin_reach(standin_last(standin_stream(NULL)));
+    if (result == SUCCESS) result = copy_in(to, from, bytes, NULL, &number);
+    return result != SUCCESS || !standin_is_pinned(from) ? result : standin_reach(number);
 }
 EXPORT Result cuMemcpyDtoH_v2(void *to, Address from, size_t bytes) {
-    const Result result = cuMemcpyDtoHAsync_v2(to, from, bytes, NULL);
-    return result != SUCCESS ? result : standin_drain();
+    uint64_t number;
+    const Result result = copy_out(to, from, bytes, NULL, &number);
+    return result != SUCCESS ? result : standin_reach(number);
 }
 EXPORT Result cuMemcpyDtoD_v2(Address to, Address from, size_t bytes) {
     return cuMemcpyDtoDAsync_v2(to, from, bytes, NULL);  /* within the device it does not wait */
@@ -176,6 +196,7 @@ static int owner_of(Address address) {
     return device;
 }
 EXPORT Result cuPointerGetAttribute(void *value, int which, Address address) {
+    READY(1);
     const int device = owner_of(address);
     if (which != 9 || device < 0) return INVALID_VALUE;
     return *(int *)value = device, SUCCESS;
@@ -195,7 +216,6 @@ EXPORT Result cuMemcpyPeer(
     return cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, NULL);
 }
 EXPORT Result cuCtxEnablePeerAccess(struct Context *peer, unsigned flags) {
-    static char reached[64][64];
     READY(1);
     const int own = standin_context()->device, other = peer == NULL ? own : peer->device;
     if (flags != 0 || other == own || own >= 64 || other >= 64) return INVALID_VALUE;
@@ -209,120 +229,31 @@ static void act_fill16(struct Work *w) {
 static void act_fill32(struct Work *w) {
     for (size_t k = 0; k < w->bytes / 4; ++k) ((uint32_t *)w->to)[k] = w->value;
 }
-static Result fill(void (*act)(struct Work *), Address to, unsigned value, size_t bytes) {
+static Result fill(
+    void (*act)(struct Work *), Address to, unsigned value, size_t bytes, const void *stream) {
     READY(1);
-    if (!on_device(to, bytes)) return INVALID_VALUE;
+    struct Stream *own = standin_stream(stream);
+    if (own == NULL) return INVALID_HANDLE;
+    const int owner = owner_of(to);  /* -1: the host's */
+    if (!on_device(to, bytes) || (owner >= 0 && owner != standin_context()->device)) return INVALID_VALUE;
     struct Work work = {.act = act, .to = (void *)(uintptr_t)to, .value = value, .bytes = bytes};
-    return standin_put(work);
+    return standin_put(work, own, 0), SUCCESS;
 }
 EXPORT Result cuMemsetD8Async(Address to, unsigned char value, size_t count, void *stream) {
-    (void)stream;
-    return fill(act_fill8, to, value, count);
+    return fill(act_fill8, to, value, count, stream);
 }
 EXPORT Result cuMemsetD16Async(Address to, unsigned short value, size_t count, void *stream) {
-    (void)stream;
-    return fill(act_fill16, to, value, 2 * count);
+    return fill(act_fill16, to, value, 2 * count, stream);
 }
 EXPORT Result cuMemsetD32Async(Address to, unsigned value, size_t count, void *stream) {
-    (void)stream;
-    return fill(act_fill32, to, value, 4 * count);
+    return fill(act_fill32, to, value, 4 * count, stream);
 }
 EXPORT Result cuMemsetD8_v2(Address to, unsigned char value, size_t count) {
-    return fill(act_fill8, to, value, count);
+    return fill(act_fill8, to, value, count, NULL);
 }
 EXPORT Result cuMemsetD16_v2(Address to, unsigned short value, size_t count) {
-    return fill(act_fill16, to, value, 2 * count);
+    return fill(act_fill16, to, value, 2 * count, NULL);
 }
 EXPORT Result cuMemsetD32_v2(Address to, unsigned value, size_t count) {
-    return fill(act_fill32, to, value, 4 * count);
-}
-
-/* ---- streams and events: all work stands in one order, which every stream's order is part of */
-
-struct Stream { uint64_t mark; struct Context *context; };
-#define IS_STREAM 0x77686574u
-
-/* 0, 1 and 2 are the default streams of whichever context is current */
-static int is_stream(const struct Stream *stream) {
-    return (uintptr_t)stream <= 2 || stream->mark == IS_STREAM;
-}
-EXPORT Result cuStreamCreate(struct Stream **stream, unsigned flags) {
-    READY(1);
-    if (flags > 1) return INVALID_VALUE;
-    *stream = calloc(1, sizeof **stream);
-    if (*stream == NULL) return OUT_OF_MEMORY;
-    **stream = (struct Stream){IS_STREAM, standin_context()};
-    return SUCCESS;
-}
-EXPORT Result cuStreamDestroy_v2(struct Stream *stream) {
-    READY(1);
-    if (!is_stream(stream)) return INVALID_HANDLE;
-    stream->mark = 0;
-    free(stream);
-    return SUCCESS;
-}
-EXPORT Result cuStreamSynchronize(struct Stream *stream) {
-    READY(1);
-    return is_stream(stream) ? standin_drain() : INVALID_HANDLE;
-}
-EXPORT Result cuStreamQuery(void *stream) {
-    (void)stream;
-    READY(1);
-    return standin_done() == standin_asked() ? SUCCESS : NOT_READY;
-}
-/* which stream was made to wait for which, as the handles came: a ring that tests read */
-#define KEPT_WAITS 64
-EXPORT struct { void *earlier, *later; } standin_waits[KEPT_WAITS];
-EXPORT unsigned standin_wait_count;
-
-EXPORT Result cuStreamWaitEvent(struct Stream *stream, struct Event *event, unsigned flags) {
-    (void)flags;
-    READY(1);
-    if (event == NULL || !is_stream(stream)) return INVALID_HANDLE;
-    standin_waits[standin_wait_count % KEPT_WAITS].earlier = event->stream;
-    standin_waits[standin_wait_count++ % KEPT_WAITS].later = stream;
-    return SUCCESS;
-}
-
-EXPORT Result cuEventCreate(struct Event **event, unsigned flags) {
-    (void)flags;
-    READY(1);
-    *event = calloc(1, sizeof **event);
-    return *event == NULL ? OUT_OF_MEMORY : SUCCESS;
-}
-EXPORT Result cuEventDestroy_v2(struct Event *event) {
-    READY(1);
-    standin_drain();
-    free(event);
-    return SUCCESS;
-}
-static void act_record(struct Work *w) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    w->event->at = (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
-EXPORT Result cuEventRecord(struct Event *event, struct Stream *stream) {
-    READY(1);
-    if (event == NULL || !is_stream(stream)) return INVALID_HANDLE;
-    if ((uintptr_t)stream > 2 && stream->context != standin_context()) return INVALID_HANDLE;
-    event->stream = stream;
-    struct Work work = {.act = act_record, .event = event};
-    return standin_put(work);
-}
-EXPORT Result cuEventSynchronize(struct Event *event) {
-    READY(1);
-    return standin_reach(event->asked);
-}
-EXPORT Result cuEventQuery(struct Event *event) {
-    READY(1);
-    return standin_done() >= event->asked ? SUCCESS : NOT_READY;
-}
-EXPORT Result cuEventElapsedTime(float *milliseconds, struct Event *from, struct Event *to) {
-    READY(1);
-    if (from->asked == 0 || to->asked == 0) return INVALID_HANDLE;
-    if (standin_done() < from->asked || standin_done() < to->asked) return NOT_READY;
-    return *milliseconds = (float)(to->at - from->at), SUCCESS;
-}
-EXPORT Result cuEventElapsedTime_v2(float *milliseconds, struct Event *from, struct Event *to) {
-    return cuEventElapsedTime(milliseconds, from, to);
+    return fill(act_fill32, to, value, 4 * count, NULL);
 }

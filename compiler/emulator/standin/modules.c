@@ -32,12 +32,14 @@ typedef int Finder(const char *, size_t *);
 struct Module { void *library; };
 struct Function {
     const struct Kernel *kernel;
+    const struct Module *module;
     Launcher *launcher;
     int number, shared_bytes;
 };
 struct Launch {
     struct Function function;
     struct EmulatorLaunch launch;
+    int device;
     unsigned char packed[];
 };
 
@@ -70,7 +72,8 @@ EXPORT Result cuModuleLoadDataEx(
 }
 EXPORT Result cuModuleUnload(struct Module *module) {
     READY(1);
-    standin_drain();
+    if (standin_uses(module)) standin_fail(LAUNCH_FAILED);  /* nobody promises that it waits */
+    if (standin_sticky() != SUCCESS) return standin_sticky();
     dlclose(module->library);
     free(module);
     return SUCCESS;
@@ -85,6 +88,7 @@ EXPORT Result cuModuleGetFunction(struct Function **function, struct Module *mod
     struct Function *made = calloc(1, sizeof *made);
     if (made == NULL) return OUT_OF_MEMORY;
     made->kernel = &kernels[number];
+    made->module = module;
     made->launcher = (Launcher *)dlsym(module->library, "whet_emulator_launch");
     made->number = number;
     made->shared_bytes = 49152;
@@ -122,7 +126,7 @@ static uint32_t next_interval = 1;  /* the worker's alone */
 static void act_launch(struct Work *w) {
     struct Launch *own = w->launch;
     struct Piece *pieces;
-    own->launch.allocation_count = standin_pieces(&pieces);
+    own->launch.allocation_count = standin_pieces(&pieces, own->device);
     own->launch.allocations = pieces;
     own->launch.packed = own->packed;
     own->launch.first_interval = next_interval;
@@ -159,9 +163,9 @@ static int pack(struct Launch *own, size_t bytes, void **each, void **extra) {
 EXPORT Result cuLaunchKernel(
     struct Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
     unsigned bz, unsigned shared_bytes, void *stream, void **each, void **extra) {
-    (void)stream;
     READY(1);
-    if (function == NULL) return INVALID_HANDLE;
+    struct Stream *order = standin_stream(stream);
+    if (function == NULL || order == NULL) return INVALID_HANDLE;
     const unsigned long long threads = (unsigned long long)bx * by * bz;
     if (threads == 0 || threads > 1024 || bz > 64 || gx == 0 || gy == 0 || gz == 0 || gy > 65535 ||
         gz > 65535 || (int)shared_bytes > function->shared_bytes)
@@ -170,12 +174,13 @@ EXPORT Result cuLaunchKernel(
     struct Launch *own = calloc(1, sizeof *own + bytes);
     if (own == NULL) return OUT_OF_MEMORY;
     own->function = *function;
+    own->device = standin_context()->device;
     own->launch = (struct EmulatorLaunch){
         .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared_bytes = shared_bytes};
     if (!pack(own, bytes, each, extra)) {
         free(own);
         return INVALID_VALUE;
     }
-    struct Work work = {.act = act_launch, .launch = own};
-    return standin_put(work);
+    const struct Work work = {.act = act_launch, .launch = own, .code = function->module};
+    return standin_put(work, order, 0), SUCCESS;
 }

@@ -1,8 +1,8 @@
 /* A stand-in for NVIDIA's driver library: what its files share.
 
    Memory of the host is the device's; an image is a library that the emulator's compiler made. Work
-   is done by one thread of the library, in the order in which it was asked for, so that calls return
-   before their work is done and errors come later, as with the driver. */
+   is done by one thread of the library: calls return before their work is done and errors come
+   later, as with the driver. Of work that nothing orders the newest is done first. */
 #ifndef STANDIN_H
 #define STANDIN_H
 #define _GNU_SOURCE
@@ -28,9 +28,9 @@ enum {
     MISALIGNED = 716, LAUNCH_FAILED = 719, NOT_SUPPORTED = 801,
 };
 
-struct Context { int device, primary, retained; };
+struct Context { int device, primary, retained; struct Stream *streams[2]; };
 
-/* What the worker does, one after the other. */
+/* What the worker does when what it comes after is done. */
 struct Work {
     void (*act)(struct Work *);
     void *to;
@@ -39,15 +39,18 @@ struct Work {
     size_t bytes;
     unsigned value;
     struct Launch *launch;
+    const void *code;  /* the module that must not go before */
     struct Event *event;
-    struct Work *next;
+    struct Stream *stream;
+    uint64_t number, *after;
+    unsigned after_count;
+    struct Work *next, *before;
 };
-struct Event { uint64_t asked, reached; double at; void *stream; };
 
 extern int standin_devices(void);
 extern struct Context *standin_context(void);  /* the thread's current one */
 
-/* SUCCESS, or why nothing can be done: not initialised, a forked child, an earlier error. */
+/* SUCCESS, or why nothing can be done: not initialised, forked, at its end, an earlier error. */
 extern Result standin_ready(int needs_context);
 #define READY(needs_context)                                                                       \
     do {                                                                                           \
@@ -55,15 +58,23 @@ extern Result standin_ready(int needs_context);
         if (refused_ != SUCCESS) return refused_;                                                  \
     } while (0)
 
-extern Result standin_put(struct Work work);   /* to the end of the queue */
-extern Result standin_drain(void);             /* wait until all is done; the sticky error */
-extern Result standin_reach(uint64_t number);  /* wait until so much is done */
-extern uint64_t standin_asked(void);           /* the number of the last work */
-extern uint64_t standin_done(void);
-extern void standin_fail(Result error);        /* from the worker: every later call fails, too */
+/* The stream of a handle in the current context; null: there is none. */
+extern struct Stream *standin_stream(const void *handle);
+extern struct Stream *standin_new_stream(struct Context *context, int blocking);
+extern void standin_drop_stream(struct Stream *stream);
+extern uint64_t standin_last(const struct Stream *stream);  /* the number of its last work */
 
-/* Allocations, for launches: filled into room for so many; the count is returned. */
+/* To the end of a stream, and behind work of another one (0: of none); the work's number. */
+extern uint64_t standin_put(struct Work work, struct Stream *stream, uint64_t behind);
+extern Result standin_reach(uint64_t number);  /* wait until that is done; the sticky error */
+extern Result standin_drain(int device);       /* wait until all of a device is done */
+extern int standin_finished(uint64_t number);
+extern int standin_uses(const void *code);     /* whether work that is not done has that code */
+extern Result standin_sticky(void);
+extern void standin_fail(Result error);        /* every later call fails, too */
+
+/* Allocations that a device reaches, for launches: filled into room for so many. */
 struct Piece { uint64_t address, bytes; void *defined, *cells; };
-extern unsigned standin_pieces(struct Piece **pieces);
+extern unsigned standin_pieces(struct Piece **pieces, int device);
 extern int standin_is_pinned(const void *address);
 #endif

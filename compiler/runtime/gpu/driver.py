@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
@@ -59,6 +60,10 @@ class Stream(Protocol):
 
     def wait(self, event: Event) -> None:
         """Let later work of this stream start after an event."""
+        ...
+
+    def together(self) -> AbstractContextManager[Stream]:
+        """Several works as one, in their order: the stream that takes them meanwhile."""
         ...
 
 

@@ -85,7 +85,7 @@ def interface_of(array: DeviceArray) -> dict[str, Any]:
         "version": 3,
         "shape": described.shape,
         "typestr": described.dtype.str,
-        "data": (array.address, not described.flags.writeable),
+        "data": (array.address if described.size else 0, not described.flags.writeable),
         "strides": None if described.flags.c_contiguous else described.strides,
         "stream": current_handle(array.context),
     }

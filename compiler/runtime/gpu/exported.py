@@ -29,14 +29,15 @@ def code_as_data(artifact: Artifact) -> dict[str, str]:
     if artifact.target.get("kind") != "cuda" or not artifact.plans or not artifact.kernels:
         return {}
     made = _compiled(artifact)
-    return {"cubin": _as_text(made.object), "ptx": _as_text(made.ptx.encode())}
+    return {"cubin": _as_text(made.object), "ptx": _as_text(made.ptx.encode()), "log": made.log}
 
 
 def with_code(artifact: Artifact, data: Mapping[str, Any]) -> Artifact:
     """The artifact with the code that :func:`code_as_data` described."""
     if "cubin" not in data:
         return artifact
-    return replace(artifact, object=_bytes(data["cubin"]), ptx=_bytes(data["ptx"]).decode())
+    code, ptx = _bytes(data["cubin"]), _bytes(data["ptx"]).decode()
+    return replace(artifact, object=code, ptx=ptx, log=str(data.get("log", "")))
 
 
 def _compiled(artifact: Artifact) -> Artifact:
@@ -45,7 +46,8 @@ def _compiled(artifact: Artifact) -> Artifact:
     source, arch = artifact.source, str(artifact.target["arch"])
     try:
         if not artifact.object:
-            artifact = replace(artifact, object=compile_cubin(source, arch).cubin)
+            made = compile_cubin(source, arch)
+            artifact = replace(artifact, object=made.cubin, log=made.log)
         if not artifact.ptx:
             artifact = replace(artifact, ptx=_portable(source, arch))
     except TargetError as error:  # no NVRTC here, or one that does not know the architecture

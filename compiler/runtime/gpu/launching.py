@@ -19,7 +19,7 @@ from whet.compiler.codegen.llvm.shape_text import evaluate, names
 from whet.compiler.errors import ArtifactError, KernelError
 from whet.compiler.launch import Extent, Launch, LaunchPlan
 from whet.compiler.runtime.gpu.arguments import LETTERS, as_slot
-from whet.compiler.runtime.gpu.driver import Context, Kernel
+from whet.compiler.runtime.gpu.driver import Context, Kernel, Stream
 from whet.compiler.runtime.gpu.properties import Extents
 from whet.compiler.runtime.gpu.streams import current_stream
 from whet.compiler.runtime.gpu.workspace import workspace_of
@@ -80,23 +80,31 @@ class ReadyPlan:
         stream = current_stream(self.context)
         slots += self._fixed
         if self._sizes:
-            self._run_between(slots)
-            return
+            self._run_between(slots, stream)
+        else:
+            self._put(slots, stream)
+
+    def _put(self, slots: list[Any], stream: Stream | None) -> None:
+        if stream is not None and len(self._launches) > 1:
+            with stream.together() as inside:
+                self._launch_all(slots, inside)
+        else:
+            self._launch_all(slots, stream)
+
+    def _launch_all(self, slots: list[Any], stream: Stream | None) -> None:
         launch = self._launch
         for kernel, grid, block, pack, pick, shared in self._launches:
             launch(kernel, grid, block, pack(*pick(slots)), shared, stream)
 
-    def _run_between(self, slots: list[Any]) -> None:
+    def _run_between(self, slots: list[Any], stream: Stream | None) -> None:
         """As :meth:`run`, with temporaries."""
-        stream = current_stream(self.context)
         workspace = workspace_of(self.context)
         taken: list[tuple[int, int]] = []
         try:
             for nbytes in self._sizes:
                 taken.append((workspace.take(nbytes, stream), nbytes))
             slots += [address for address, _ in taken]
-            for kernel, grid, block, pack, pick, shared in self._launches:
-                self._launch(kernel, grid, block, pack(*pick(slots)), shared, stream)
+            self._put(slots, stream)
         finally:
             for address, nbytes in taken:
                 workspace.give_back(address, nbytes, stream)

@@ -79,11 +79,11 @@ class Libcuda:
         code = call(to, context, source, source_context, nbytes, stream)
         self._check("cuMemcpyPeerAsync", code)
 
-    def device_of(self, address: int) -> int:
-        """The number of the device whose memory an address is in; 0 where the driver knows none."""
+    def device_of(self, address: int) -> int | None:
+        """The number of the device whose memory an address is in; None where it does not tell."""
         found = ctypes.c_int()
         code = self._calls["cuPointerGetAttribute"](ctypes.byref(found), _ORDINAL, address)
-        return 0 if code else max(0, found.value)
+        return None if code or found.value < 0 else found.value
 
     def _check(self, name: str, code: int) -> None:
         if not code:

@@ -142,9 +142,14 @@ class PycudaContext:
 
     def free(self, address: int) -> None:
         """Give memory back."""
-        if self.usable:
+        if not self.usable:
+            return
+        made = self._allocations.pop(address)
+        try:
             with self:
-                self._allocations.pop(address).free()
+                made.free()
+        except self.drv.Error:  # the device was reset: pycuda would end the process
+            immortal(made)
 
     def discard(self, address: int, nbytes: int) -> None:
         """Nothing: nobody watches what is read."""
@@ -229,16 +234,18 @@ class PycudaContext:
                 self.drv.memset_d8_async(address, byte, nbytes, own(stream))
 
     def load(self, image: bytes) -> PycudaImage:
-        """Load a cubin."""
+        """Load a cubin, or PTX."""
+        arch = self._properties.arch
+        asked = f"loading {len(image)} bytes of code on {self} ({arch})"
         try:
             with self:
                 return PycudaImage(self, self.drv.module_from_buffer(image))
         except self.drv.Error as error:
-            raise ArtifactError(
-                f"loading {len(image)} bytes of code on {self} ({self._properties.arch})",
-                str(error),
-                f"build it for -arch={self._properties.arch}",
-            ) from None
+            if isinstance(error, self.drv.MemoryError) or self._is_lost():
+                raise self.failed(asked, error) from None
+            cuda = self._properties.driver_version
+            out = f"build it for -arch={arch}, by an NVRTC no newer than the driver's CUDA {cuda}"
+            raise ArtifactError(asked, str(error), out) from None
 
     def launch(
         self,
@@ -251,7 +258,10 @@ class PycudaContext:
     ) -> None:
         """Put a launch into a stream."""
         held = None if stream is None else stream.held
-        self._push()
+        try:
+            self._push()
+        except self.drv.Error as error:
+            raise self.failed(f"launching {kernel.name} on {self}", error) from None
         try:
             if shared_bytes > kernel.shared_bytes:
                 kernel.allow(shared_bytes)
@@ -328,7 +338,18 @@ class PycudaContext:
         """One of pycuda's errors as ours."""
         if isinstance(error, self.drv.MemoryError):
             return OutOfMemoryError(asked, str(error), "take smaller arrays")
+        if self._is_lost():
+            self.abandon()  # to destroy anything would fail, too, and pycuda says so each time
         return KernelError(asked, str(error))
+
+    def _is_lost(self) -> bool:
+        """Whether an error has come that every later call ends with."""
+        try:
+            with self:
+                self.drv.mem_get_info()
+        except self.drv.Error:
+            return True
+        return False
 
     def __str__(self) -> str:
         return f"cuda({self._index})"

@@ -152,7 +152,13 @@ class PycudaDriver:
 
     def device_of(self, address: int) -> int:
         """The number of the GPU whose memory an address is in."""
-        return 0 if self._count == 1 else self._library.device_of(address)
+        if self._count == 1:
+            return 0
+        found = self._library.device_of(address)
+        if found is None:  # it may want a context to be current
+            with self.context(0):
+                found = self._library.device_of(address)
+        return found or 0
 
     def compile(self, source: str, arch: str) -> bytes:
         """A cubin of CUDA C.
@@ -192,7 +198,7 @@ def _compile(source: str, arch: str) -> bytes:
 
 def _started() -> tuple[Any, int]:
     """pycuda's module of the driver's functions, after cuInit, and how many GPUs there are."""
-    drv = _imported()
+    drv = imported()
     try:
         drv.init()
         count = int(drv.Device.count())
@@ -211,7 +217,12 @@ def _started() -> tuple[Any, int]:
     return drv, count
 
 
-def _imported() -> Any:
+def imported() -> Any:
+    """pycuda's module of the driver's functions; no function of the driver is called.
+
+    Raises:
+        TargetError: it is missing, or cannot be imported; the text says why.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its guess at what is wrong is often another's

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +41,10 @@ class Reporting:
         self._borrowed = stream if isinstance(stream, BorrowedStream) else None
 
     def __enter__(self) -> None:
-        self._context.__enter__()
+        try:
+            self._context.__enter__()
+        except self._context.drv.Error as error:
+            raise self._context.failed(f"{self._what} {self._context}", error) from None
         if self._borrowed is None:
             return
         try:
@@ -82,8 +87,11 @@ class Held:
         if not self.context.usable:
             immortal(self.held)
             return
-        with self.context:
-            self.drop()
+        try:
+            with self.context:
+                self.drop()
+        except self.context.drv.Error:  # the device was reset: pycuda would end the process
+            immortal(self.held)
 
 
 class Pinned(Held):
@@ -111,6 +119,13 @@ class PycudaImage(Held):
             raise ArtifactError(
                 f"kernel {name!r} on {self.context}", f"its code has none: {error}"
             ) from None
+
+    def drop(self) -> None:
+        """Let go of pycuda's objects; the context is current."""
+        drv = self.context.drv
+        with suppress(drv.Error):  # the driver does not promise to wait for what runs
+            drv.Context.synchronize()
+        super().drop()
 
 
 class PycudaKernel(Held):
@@ -165,6 +180,10 @@ class PycudaStream(Held):
         with Reporting(self.context, "waiting for an event on"):
             self.held.wait_for_event(own(event))
 
+    def together(self) -> AbstractContextManager[Stream]:
+        """Itself."""
+        return nullcontext(self)
+
 
 class BorrowedStream:
     """Somebody else's stream.
@@ -179,7 +198,7 @@ class BorrowedStream:
         handle: theirs, a ``CUstream`` as a number.
     """
 
-    __slots__ = ("_own", "context", "handle", "held")
+    __slots__ = ("_inside", "_own", "context", "handle", "held")
     is_borrowed = True
 
     def __init__(self, context: PycudaContext, held: Any, handle: int) -> None:
@@ -187,6 +206,7 @@ class BorrowedStream:
         self.held = held
         self.handle = handle
         self._own = int(held.handle)
+        self._inside = PycudaStream(context, held)
 
     def follow(self) -> None:
         """Let work come after what their stream has now; the context is current."""
@@ -205,6 +225,12 @@ class BorrowedStream:
         """Let later work start after an event."""
         with Reporting(self.context, "waiting for an event on", self):
             self.held.wait_for_event(own(event))
+
+    @contextmanager
+    def together(self) -> Iterator[Stream]:
+        """Ours: it waits for theirs once, and theirs for it once, whatever comes in between."""
+        with Reporting(self.context, "launching on", self):
+            yield self._inside
 
 
 class PycudaEvent(Held):

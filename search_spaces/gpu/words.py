@@ -1,0 +1,87 @@
+"""Products of bytes on a GPU as products of words: four steps of the sum by one instruction.
+
+    C[i, j] = sum over k of int32(A[i, k]) * int32(B[j, k])
+            = sum over w of dp4a(A[i, 4*w .. 4*w + 3], B[j, 4*w .. 4*w + 3])
+
+Shared memory and registers then hold words, in the tiles of any other product. A sum whose steps
+four does not divide goes on with zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from whet.compiler import te
+from whet.compiler.codegen.cuda.dot_product import DP4A, PACK
+from whet.compiler.te.tensor import nodes
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
+from whet.compiler.tir.rewrite import substitute, variables
+from whet.search_spaces.derived.access import Access, affine
+from whet.search_spaces.gpu.contraction import Axis, Contraction
+
+_WORDS = {"int8": "int32", "uint8": "uint32"}
+_BYTES = 4
+# Of fewer steps too many would be zeros.
+_LEAST = 3
+
+WORDS = 4
+"""Words that a thread copies at once."""
+
+
+def in_words(c: Contraction) -> tuple[Contraction, str] | None:
+    """The product of words, and their type; None: it is none of bytes of one kind.
+
+    Args:
+        c: a sum of products.
+    """
+    left, right = (x.value if isinstance(x, e.Cast) else x for x in (c.left, c.right))
+    kind = _WORDS.get(left.dtype)
+    if (
+        not c.is_product
+        or kind is None
+        or right.dtype != left.dtype
+        or c.dtype not in _WORDS.values()
+    ):
+        return None
+    axis = _best([x for x in c.steps if x not in c.windows], (left, right))
+    if axis is None:
+        return None
+    word = Axis(e.Var(f"{axis.var.name}.word", axis.var.dtype), -(-axis.extent // _BYTES))
+    steps = tuple(word if x is axis else x for x in c.steps)
+    left, right = (_packed(x, axis, word, kind) for x in (left, right))
+    return replace(c, left=left, right=right, steps=steps, term=_multiplied), kind
+
+
+def _multiplied(a: e.PrimExpr, b: e.PrimExpr) -> e.PrimExpr:
+    """The sum of the products of the bytes of two words."""
+    return e.Call("int32", DP4A, (a, b, ops.const(0, "int32")))
+
+
+def _best(axes: Sequence[Axis], factors: Sequence[e.PrimExpr]) -> Axis | None:
+    """The axis along which the most is read as words; of equal ones the longest."""
+    many = [x for x in axes if x.extent >= _LEAST]
+    if not many:
+        return None
+    reads = [
+        Access(n.producer, tuple(affine(i) for i in n.indices))
+        for factor in factors
+        for n in nodes((factor,))
+        if type(n) is e.ProducerLoad
+    ]
+    return max(many, key=lambda x: (sum(r.stride(x.var) == 1 for r in reads), x.extent))
+
+
+def _packed(factor: e.PrimExpr, axis: Axis, word: Axis, kind: str) -> e.PrimExpr:
+    """Four steps of a factor as a word."""
+    if axis.var not in variables(factor):
+        return e.Call(kind, PACK, (factor,) * _BYTES)
+    parts = []
+    for k in range(_BYTES):
+        step = word.var * _BYTES + k
+        byte = substitute(factor, {axis.var: step})
+        if axis.extent % _BYTES:
+            byte = te.if_then_else(step < axis.extent, byte, te.const(0, factor.dtype))
+        parts.append(byte)
+    return e.Call(kind, PACK, tuple(parts))
