@@ -34,13 +34,15 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
     func, moved = _from_the_first_element(func)
     uses = _Uses(func.body)
     printer = Printer()
-    scalars = {p for p in func.params if isinstance(p, e.Var)}
+    own = [p for p in func.params if isinstance(p, e.Var)]
+    scalars = set(own)
     buffers = [p for p in func.params if isinstance(p, Buffer)]
     given = [d for b in buffers for d in b.shape] + [d for b in buffers for d in _strides(b)]
     symbols = list(dict.fromkeys(d for d in given if isinstance(d, e.Var) and d not in scalars))
     known = scalars.union(symbols)
     handed = uses.handed - {id(moved.get(b, b)) for b in read_only}
     params: list[BufferParam | ScalarParam] = []
+    taken = {printer.name(v) for v in (*own, *symbols)}
     for p in func.params:
         if isinstance(p, e.Var):
             params.append(ScalarParam(printer.name(p), p.dtype))
@@ -48,7 +50,7 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
         _check_known(p, known)
         shape, strides = extent_texts(printer, p.shape), extent_texts(printer, _strides(p))
         written = id(p) in uses.written or id(p) in handed
-        params.append(BufferParam(p.name, p.dtype, shape, written, strides))
+        params.append(BufferParam(_fresh(p.name, taken), p.dtype, shape, written, strides))
     for v in uses.free:
         if v not in known:
             raise LowerError(
@@ -59,6 +61,16 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
     name = str(func.attrs.get("global_symbol", "main"))
     signature = KernelSignature(name, tuple(params), tuple(printer.name(v) for v in symbols))
     return func.with_attr("signature", signature).with_attr("symbols", tuple(symbols))
+
+
+def _fresh(wanted: str, taken: set[str]) -> str:
+    """A name that no other argument has, now taken: launches tell arguments apart by it."""
+    name, count = wanted, 0
+    while name in taken:
+        count += 1
+        name = f"{wanted}_{count}"
+    taken.add(name)
+    return name
 
 
 class _Uses:

@@ -9,6 +9,7 @@ for CUDA C written by hand, this is what makes them::
     *(const float4 *)&A[4 * i]            *(WHET_POINTER(const float4))(A + (long long)(4 * i))
     reinterpret_cast<float4 *>(y)[i]      WHET_SEEN_AS(float4)(y)[i]
     float acc[4];                         WHET_LOCAL(float, acc, 4);
+    c ? s[i] : 0                          c ? whet_emulator::value_of((s[i])) : 0
 
 A pointer that is not recognised stays plain: what goes through it is computed, not looked at
 (`unwatched.py` tells which).
@@ -27,6 +28,7 @@ from whet.compiler.emulator.local_arrays import (
     is_function,
     watched_arrays,
 )
+from whet.compiler.emulator.values import read_values
 from whet.compiler.errors import CodegenError
 
 _WORDS = (
@@ -37,11 +39,12 @@ _WORDS = (
 )
 _HEAD = re.compile(r"\b__global__\b")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
+_VOLATILE = re.compile(r"\bvolatile\b")  # each access is one here, anyway
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 
 _CONSTANTS = re.compile(r"\b__constant__\b[^;={}]*;")
 _ALIGN = r"(?:__align__\s*\(\s*\w+\s*\)\s*|alignas\s*\(\s*\w+\s*\)\s*)?"
-_KIND = r"(?P<type>(?:volatile\s+)?[\w:]+(?:\s+\w+)*?)"
+_KIND = r"(?P<type>[\w:]+(?:\s+\w+)*?)"
 _SHARED_HEAD = rf"{_ALIGN}(?:static\s+)?__shared__\s+{_ALIGN}{_KIND}\s+"
 _SEVERAL = re.compile(
     rf"(?P<head>{_SHARED_HEAD})(?P<names>\w+\s*(?:\[[^\]]+\]\s*)*"
@@ -75,7 +78,7 @@ def adapt(source: str) -> tuple[str, tuple[KernelText, ...]]:
         CodegenError: there is no kernel in it, or one that cannot be launched by its name.
     """
     text = without_host(_COMMENT.sub(_blank_comment, source))
-    text = _INCLUDE.sub(_kept_system_header, text)
+    text = _VOLATILE.sub("", _INCLUDE.sub(_kept_system_header, text))
     kernels = tuple(_kernels(text))
     if not kernels:
         raise CodegenError(
@@ -85,8 +88,9 @@ def adapt(source: str) -> tuple[str, tuple[KernelText, ...]]:
         )
     known = f"{_WORDS}{_type_names(text)}"
     text = _CONSTANTS.sub(_with_zeros, text)
-    text = watched_arrays(_shared(text))
-    return _addresses(_pointers(text, known)), kernels
+    text = _addresses(_pointers(watched_arrays(_shared(text)), known))
+    generated = "WHET_GLOBAL(" in source  # it names all types
+    return (text if generated else read_values(text)), kernels
 
 
 def _blank_comment(found: re.Match[str]) -> str:
@@ -164,7 +168,7 @@ def _parameters(text: str) -> list[tuple[str, str]]:
 def _parameter(text: str) -> tuple[str, str]:
     plain = re.sub(r"\bWHET_GLOBAL\s*\(([^()]*)\)", r"\1 *", text)
     plain = re.sub(r"\[[^]]*\]", "*", plain)
-    plain = re.sub(r"\b(?:const|volatile|__restrict__|__restrict|__grid_constant__)\b", " ", plain)
+    plain = re.sub(r"\b(?:const|__restrict__|__restrict|__grid_constant__)\b", " ", plain)
     pointer = " *" if "*" in plain else ""
     words = re.findall(r"\w+", plain)
     return words[-1], " ".join(words[:-1]) + pointer
@@ -209,7 +213,7 @@ def _with_zeros(found: re.Match[str]) -> str:
 
 def _pointers(text: str, known: str) -> str:
     """Pointers in parameters, casts and declarations."""
-    kind = rf"(?P<type>(?:const\s+|volatile\s+)?(?:{known})(?:\s+const)?)"
+    kind = rf"(?P<type>(?:const\s+)?(?:{known})(?:\s+const)?)"
     restrict = r"(?:(?:const|__restrict__|__restrict|restrict)\b\s*)*"
     pointer = rf"(?<![\w:]){kind}\s*\*\s*{restrict}(?P<name>\w+)(?=\s*[,)=;])"
     text = re.sub(pointer, r"WHET_POINTER(\g<type>) \g<name>", text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import re
 import shlex
 import shutil
@@ -40,6 +41,7 @@ FLAGS = (
     "-fvisibility=hidden",
     "-ffp-contract=off",
     "-fno-strict-aliasing",
+    "-fno-finite-loops",  # one that waits for ever is to be seen, and not left out
     "-w",
 )
 # a thread's stack has 256 KiB
@@ -182,8 +184,14 @@ def _compile(text: str, command: list[str], options: tuple[str, ...], quick: boo
 def _own_folder() -> Path:
     """Where libraries of this process stand when nothing is kept."""
     folder = Path(tempfile.mkdtemp(prefix="whet-emulated-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(_remove, folder, os.getpid())
     return folder
+
+
+def _remove(folder: Path, owner: int) -> None:
+    """Remove a process's folder, at its end and not at that of a child that was forked."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _own_file(name: str, data: bytes) -> Path:

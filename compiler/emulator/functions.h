@@ -13,7 +13,7 @@ inline T exchange(T value, int lane, int line, uint32_t mask = 0xffffffffu) {
     memcpy(warp->slots[current->number & 31], &value, sizeof value);
     warp_barrier(line, mask, false);
     T result;
-    if (warp->alive >> (lane & 31) & 1)
+    if ((warp->alive & mask) >> (lane & 31) & 1)
         memcpy(static_cast<void *>(&result), warp->slots[lane & 31], sizeof result);
     else
         memset(static_cast<void *>(&result), 0xff, sizeof result);  // a lane that is not there
@@ -26,6 +26,11 @@ inline int lane() { return current->number & 31; }
 inline int lane_at(int own, int other, int width) {
     return (own ^ other) & ~(width - 1) || other < 0 ? own : other;
 }
+// Exclusive or reaches earlier groups, too; what is beyond the own group is the own lane.
+inline int lane_across(int own, int lanes, int width) {
+    const int other = own ^ lanes;
+    return other > (own | (width - 1)) ? own : other;
+}
 
 template <class T>
 inline T shuffle(uint32_t mask, T value, int from, int width, int line) {
@@ -35,6 +40,10 @@ inline T shuffle(uint32_t mask, T value, int from, int width, int line) {
 template <class T>
 inline T shuffle_to(uint32_t mask, T value, int from, int width, int line) {
     return exchange(value, lane_at(lane(), from, width), line, mask);
+}
+template <class T>
+inline T shuffle_across(uint32_t mask, T value, int lanes, int width, int line) {
+    return exchange(value, lane_across(lane(), lanes, width), line, mask);
 }
 inline uint32_t ballot(uint32_t mask, bool said, int line) {
     uint32_t result = 0;
@@ -54,9 +63,11 @@ inline uint32_t ballot(uint32_t mask, bool said, int line) {
 
 // What stands in a place in memory; other values as they are.
 template <class V>
-inline auto value_of(const V &v) {
+constexpr inline auto value_of(const V &v) {
     if constexpr (requires { typename V::value_type; })
         return static_cast<typename V::value_type>(v);
+    else if constexpr (std::is_array_v<V>)
+        return (std::remove_extent_t<V> *)v;
     else
         return v;
 }
@@ -145,7 +156,7 @@ inline T atomically(const Checked<T> &p, F change) {
 #define __match_any_sync(mask, value)                                                              \
     whet_emulator::same_value(mask, whet_emulator::value_of(value), __LINE__)
 #define WHET_EMULATOR_REDUCE(mask, value, expression)                                              \
-    whet_emulator::reduced(mask, whet_emulator::value_of(value), __LINE__, [](auto a, auto b) {    \
+    whet_emulator::reduced(mask, +whet_emulator::value_of(value), __LINE__, [](auto a, auto b) {   \
         return decltype(a)(expression);                                                            \
     })
 #define __reduce_add_sync(mask, value) WHET_EMULATOR_REDUCE(mask, value, a + b)
@@ -175,8 +186,8 @@ inline auto whet_emulator_shuffle_up(uint32_t mask, const V &value, int lanes, i
 }
 template <class V>
 inline auto whet_emulator_shuffle_xor(uint32_t mask, const V &value, int lanes, int line, int width = 32) {
-    return whet_emulator::shuffle_to(
-        mask, whet_emulator::value_of(value), whet_emulator::lane() ^ lanes, width, line);
+    return whet_emulator::shuffle_across(
+        mask, whet_emulator::value_of(value), lanes, width, line);
 }
 
 template <class A, class B, class C>
@@ -257,10 +268,23 @@ WHET_EMULATOR_PICK(unsigned long)
 WHET_EMULATOR_PICK(long long)
 WHET_EMULATOR_PICK(unsigned long long)
 #undef WHET_EMULATOR_PICK
+#define WHET_EMULATOR_PICK(signed_type, unsigned_type)                                             \
+    inline unsigned_type min(signed_type a, unsigned_type b) { return min((unsigned_type)a, b); }  \
+    inline unsigned_type min(unsigned_type a, signed_type b) { return min(a, (unsigned_type)b); }  \
+    inline unsigned_type max(signed_type a, unsigned_type b) { return max((unsigned_type)a, b); }  \
+    inline unsigned_type max(unsigned_type a, signed_type b) { return max(a, (unsigned_type)b); }
+WHET_EMULATOR_PICK(int, unsigned)
+WHET_EMULATOR_PICK(long, unsigned long)
+WHET_EMULATOR_PICK(long long, unsigned long long)
+#undef WHET_EMULATOR_PICK
 inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }
 inline double min(double a, double b) { return fmin(a, b); }
 inline double max(double a, double b) { return fmax(a, b); }
+inline double min(float a, double b) { return fmin(a, b); }
+inline double min(double a, float b) { return fmin(a, b); }
+inline double max(float a, double b) { return fmax(a, b); }
+inline double max(double a, float b) { return fmax(a, b); }
 
 inline float rsqrtf(float x) { return float(1.0 / sqrt(double(x))); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }

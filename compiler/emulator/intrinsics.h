@@ -5,11 +5,14 @@
 
 namespace whet_emulator {
 
-// As on the device: what does not fit is the nearest number that does, and what is none is 0.
-template <class To>
-inline To to_integer(double value) {
+// As on the device (PTX: cvt): what does not fit is the nearest number that does, and what is none
+// is 0, or the highest bit alone where either type has 64 bits.
+template <class To, class From>
+inline To to_integer(From given) {
     typedef std::numeric_limits<To> limits;
-    if (value != value) return 0;
+    constexpr bool wide = sizeof(To) == 8 || sizeof(From) == 8;
+    const double value = given;
+    if (value != value) return wide ? To(uint64_t(1) << (8 * sizeof(To) - 1)) : To(0);
     if (value <= double(limits::min())) return limits::min();
     return value >= double(limits::max()) ? limits::max() : To(value);
 }
@@ -32,7 +35,7 @@ inline To to_integer(double value) {
     WHET_EMULATOR_TWO(__hmax, type, fmaxf(float(a), float(b)))                                     \
     WHET_EMULATOR_TWO(__hmin, type, fminf(float(a), float(b)))                                     \
     WHET_EMULATOR_TEST(__heq, type, ==)                                                            \
-    WHET_EMULATOR_TEST(__hne, type, !=)                                                            \
+    inline bool __hne(type a, type b) { return float(a) < float(b) || float(a) > float(b); }       \
     WHET_EMULATOR_TEST(__hlt, type, <)                                                             \
     WHET_EMULATOR_TEST(__hle, type, <=)                                                            \
     WHET_EMULATOR_TEST(__hgt, type, >)                                                             \
@@ -133,25 +136,23 @@ inline unsigned short __half_as_ushort(half x) { return x.bits; }
 inline short __half_as_short(half x) { return short(x.bits); }
 inline half __int2half_rn(int x) { return half(double(x)); }
 inline half __uint2half_rn(unsigned x) { return half(double(x)); }
-inline int __half2int_rn(half x) {
-    return whet_emulator::to_integer<int>(nearbyint(double(float(x))));
-}
-inline int __half2int_rz(half x) { return whet_emulator::to_integer<int>(double(float(x))); }
+inline int __half2int_rn(half x) { return whet_emulator::to_integer<int>(nearbyintf(float(x))); }
+inline int __half2int_rz(half x) { return whet_emulator::to_integer<int>(float(x)); }
 
 // ---- numbers into numbers of another type; the name's end says how they are rounded
 
 #define WHET_EMULATOR_INTO(from, source, into, target)                                             \
     inline target __##from##2##into##_rn(source x) {                                               \
-        return whet_emulator::to_integer<target>(nearbyint(double(x)));                            \
+        return whet_emulator::to_integer<target>(source(nearbyint(double(x))));                    \
     }                                                                                              \
     inline target __##from##2##into##_rz(source x) {                                               \
-        return whet_emulator::to_integer<target>(trunc(double(x)));                                \
+        return whet_emulator::to_integer<target>(source(trunc(double(x))));                        \
     }                                                                                              \
     inline target __##from##2##into##_rd(source x) {                                               \
-        return whet_emulator::to_integer<target>(floor(double(x)));                                \
+        return whet_emulator::to_integer<target>(source(floor(double(x))));                        \
     }                                                                                              \
     inline target __##from##2##into##_ru(source x) {                                               \
-        return whet_emulator::to_integer<target>(ceil(double(x)));                                 \
+        return whet_emulator::to_integer<target>(source(ceil(double(x))));                         \
     }
 #define WHET_EMULATOR_INTO_INTEGERS(from, source)                                                  \
     WHET_EMULATOR_INTO(from, source, int, int)                                                     \
@@ -201,10 +202,8 @@ inline unsigned __brev(unsigned x) { return unsigned(__brevll(x) >> 32); }
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     const uint64_t both = uint64_t(y) << 32 | x;
     unsigned result = 0;
-    for (int k = 0; k < 4; ++k) {
-        const unsigned chosen = selector >> 4 * k & 15u, byte = both >> 8 * (chosen & 7u) & 255u;
-        result |= (chosen & 8u ? (byte & 128u ? 255u : 0u) : byte) << 8 * k;
-    }
+    for (int k = 0; k < 4; ++k)
+        result |= unsigned(both >> 8 * (selector >> 4 * k & 7u) & 255u) << 8 * k;
     return result;
 }
 inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned bits) {
@@ -212,6 +211,12 @@ inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned bits) {
 }
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
     return unsigned((uint64_t(high) << 32 | low) >> (bits & 31));
+}
+inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned bits) {
+    return bits < 32 ? __funnelshift_l(low, high, bits) : low;
+}
+inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned bits) {
+    return bits < 32 ? __funnelshift_r(low, high, bits) : high;
 }
 inline unsigned __sad(int x, int y, unsigned z) {
     return (x < y ? unsigned(y) - unsigned(x) : unsigned(x) - unsigned(y)) + z;

@@ -17,7 +17,7 @@ _SIMPLE = re.compile(
 _PARTS = re.compile(rf"(?P<name>\w+)\s*(?P<sizes>(?:\[[^\[\],;{{}}]+\]\s*)+)(?P<zeros>{_ZEROS})")
 # A declaration of an array, whatever it holds.
 ARRAY = re.compile(
-    r"(?<![\w.>])(?:(?:__device__|__constant__|static|const|volatile|alignas\s*\([^()]*\)"
+    r"(?<![\w.>])(?:(?:__device__|__constant__|static|const|alignas\s*\([^()]*\)"
     r"|__align__\s*\([^()]*\))\s+)*(?!(?:return|else|do|case|goto|delete|new|typedef|using)\b)"
     r"(?:(?:unsigned|signed|long|short|struct)\s+)*[A-Za-z_]\w*(?:::\w+)*\s+"
     r"(?:\w+\s*(?:=[^,;(){}]*)?,\s*)*(?P<name>[A-Za-z_]\w*)\s*(?:\[[^\[\];{}]*\]\s*)+(?=[;=,{])"

@@ -11,6 +11,15 @@ namespace whet_emulator {
 __attribute__((noinline)) static const void *here() { return __builtin_return_address(0); }
 #define WHET_EMULATOR_HERE whet_emulator::here()
 
+// What stands on the right of `+=`: numbers as they are, or `x *= 0.5f` of an int would be 0.
+template <class T, class V>
+WHET_EMULATOR_INLINE inline auto operand(const V &value) {
+    if constexpr (std::is_arithmetic_v<T> && std::is_arithmetic_v<V>) return value;
+    else if constexpr (requires { typename V::value_type; })
+        return operand<T>(static_cast<typename V::value_type>(value));
+    else return static_cast<T>(value);
+}
+
 // What is done with a place in memory: reading and writing it are told apart.
 template <class Own, class T>
 struct Place {
@@ -27,7 +36,7 @@ struct Place {
 #define WHET_EMULATOR_CHANGE(op)                                                                   \
     template <class V>                                                                             \
     WHET_EMULATOR_INLINE const Own &operator op##=(const V &value) const {                         \
-        return *this = static_cast<T>(own().get() op static_cast<T>(value));                       \
+        return *this = static_cast<T>(own().get() op operand<T>(value));                           \
     }
     WHET_EMULATOR_CHANGE(+)
     WHET_EMULATOR_CHANGE(-)

@@ -145,6 +145,9 @@ def _race(r: Report, place: str, does: str) -> tuple[str, str]:
         other = f"block {tuple(r.other_block)}, {other}"
     did = "has written" if r.other_wrote else "has read"
     why = f"a race: it {does} {place}, which {other} {did} with no barrier between"
+    if r.other_wrote and not r.has_other and not r.write:  # another one's atomic operation
+        order = "set a barrier between" if same_block else "hand it over by __threadfence() first"
+        return why, f"read it by an atomic operation, too: atomicAdd(p, 0); or {order}"
     if same_block:
         return why, "set a barrier: __syncthreads() between the two accesses"
     return why, (

@@ -50,7 +50,7 @@ def export_library(
     path = path_of(f"export_library({file_name!r})", file_name)
     suffix = f".{fmt}" if fmt else path.suffix
     asked = f"export_library({str(path)!r})"
-    source = None if fcompile or addons else _copied(module, suffix)
+    source = None if fcompile or addons or workspace_dir or kwargs else _copied(module, suffix)
     if source is None and not any(m.is_dso_exportable or m.artifact.plans for m in module._all()):
         raise ArtifactError(asked, *module._why_not_linked())
     _check_options(asked, suffix, fcompile, kwargs)
@@ -202,7 +202,8 @@ def linked_modules(asked: str, module: Module) -> list[Module]:
                 asked,
                 f"the {which} of {', '.join(own)} holds no code that can be linked",
                 "export and import what build() made, not what load_module() loaded"
-                + (f"; a {same} file as the one that was loaded can be written" if same else ""),
+                + (f"; a {same} file as the one that was loaded can be written" if same else "")
+                + (", as long as that is there, without further arguments" if same else ""),
             )
         if not one.is_dso_exportable:
             continue

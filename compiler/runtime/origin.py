@@ -30,7 +30,7 @@ class Origin:
     @staticmethod
     def of(path: Path, suffix: str, module: Module) -> Origin:
         """The origin of a module that was just loaded."""
-        return Origin(path, suffix, _seen(path), len(module._all()))
+        return Origin(path.absolute(), suffix, _seen(path), len(module._all()))
 
     def holds(self, module: Module) -> bool:
         """Whether the file is still that one, and has all of the module."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 EMULATED = 1.5e8
 """Instructions of threads up to which the emulator runs a candidate for its numbers: about two
 seconds, all accesses checked."""
+LINES = 600
+"""Lines of text up to which the emulator's compiler is done in time: it takes 6 to 11 ms a line."""
 _QUICK = 2e7
 """Up to which code that compiles fast is soon done, too."""
 
@@ -65,11 +67,25 @@ def _to_prediction(
     resources = _resources(artifact, target)
     check_resources(artifact, resources)
     model = predicted(module, target, artifact, resources)
+    model["lines"] = artifact.source.count("\n")
     facts = facts_of(resources) if resources else {}
     facts["compiled"] = bool(resources)
-    if artifact.kernels and model["instructions"] <= EMULATED:
+    if artifact.kernels and not too_much(model):
         _warm(artifact, quick=model["instructions"] <= _QUICK)
     return artifact, facts | {"model": model}
+
+
+def too_much(model: Mapping[str, Any]) -> str:
+    """Why the emulator does not run a candidate; "" where it does.
+
+    Args:
+        model: what the static model says, and ``lines`` of the text.
+    """
+    for what, most in (("instructions", EMULATED), ("lines", LINES)):
+        found = float(model.get(what, 0.0))
+        if found > most:
+            return f"too much for the emulator: {found:.4g} {what}, and {most:.4g} are"
+    return ""
 
 
 def _resources(artifact: Artifact, target: Target) -> Mapping[str, Resources]:

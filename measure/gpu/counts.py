@@ -19,7 +19,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
 from whet.measure.gpu import warps as w
 from whet.measure.gpu.evaluated import evaluated
-from whet.measure.gpu.groups_of_steps import in_groups
+from whet.measure.gpu.groups_of_steps import with_groups
 from whet.measure.gpu.model import ARITHMETIC_CYCLES, WARP, Work, resident_blocks
 from whet.measure.gpu.operations import FMA32, FMA64, OTHER, SPECIAL, operations
 from whet.measure.gpu.sites import Loop, effects, side_by_side
@@ -64,7 +64,8 @@ def work_of(
 
 class _Walk(Steps):
     def __init__(self, func: PrimFunc, spec: GpuSpec, sizes: Mapping[str, int]) -> None:
-        func = func.with_body(with_dot_products(func.body, Analyzer()))
+        # All at once: loops and values are known by their id, as long as the function lives.
+        func = func.with_body(with_groups(with_dot_products(func.body, Analyzer())))
         super().__init__(func, sizes)
         self.func, self.spec = func, spec
 
@@ -151,7 +152,6 @@ class _Walk(Steps):
             self.total.local_bytes += size
 
     def _loop(self, n: s.For, loops: tuple[Loop, ...], active: Any, times: np.ndarray) -> None:
-        n = in_groups(n)
         count = self.warps.value(n.extent)
         mean = float(np.mean(count))
         self.warps.values[n.var] = self.warps.step(self.warps.value(n.min), count)

@@ -9,7 +9,18 @@ from whet.compiler.passes.inject_double_buffer import UNROLL_FACTOR
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.rewrite import Rewriter, substitute
+from whet.compiler.tir.rewrite import Rewriter, keep, substitute
+
+
+def with_groups(body: s.Stmt) -> s.Stmt:
+    """A statement with all its loops :func:`in_groups`; the same object where none is."""
+
+    def loop(n: s.For) -> s.For:
+        return in_groups(rewrite.children(n))
+
+    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
+    out: s.Stmt = rewrite(body)
+    return out
 
 
 def in_groups(n: s.For) -> s.For:

@@ -11,7 +11,7 @@ from whet.compiler.runtime.device import Device
 from whet.compiler.target.local_gpu import local_uuid
 from whet.measure import machine
 from whet.measure.builder import Built
-from whet.measure.gpu.builder import EMULATED
+from whet.measure.gpu.builder import too_much
 from whet.measure.gpu.identity import text_of
 from whet.measure.gpu.names import EMULATOR
 from whet.measure.runner import RunReport
@@ -111,10 +111,7 @@ class DeviceStage(Measuring):
             return ""  # another function built it: what it says is passed on
         if not options.check:
             return "switched off"
-        work = float(model.get("instructions", 0.0))
-        if work > EMULATED:
-            return f"too much for the emulator: {work:.2g} instructions, and {EMULATED:.2g} are"
-        return ""
+        return too_much(model)
 
     def _asked(
         self, built: Built, options: MeasureOptions, key: str | None, best_cost: float | None

@@ -86,13 +86,16 @@ def _times(node: Node, reader: Node) -> int:
 
 
 def _behind(kept: Sequence[Node], group: Group) -> dict[Node, Node]:
-    """Reductions before others -> the one stage that reads each, if element by element."""
+    """Reductions before others -> the one stage that reads each, if element by element.
+
+    Of several with one reader, it is the last one's.
+    """
     found: dict[Node, Node] = {}
     members = {n.index: n for n in kept if n in group.members and n.role == INJECTIVE}
-    for node in kept:
+    for node in reversed(kept):
         reader = members.get(node.readers[0]) if len(node.readers) == 1 else None
         if node.role != REDUCTION or node is group.anchor or reader is None:
             continue
-        if elementwise_behind(node, reader, ones=True):
+        if reader not in found.values() and elementwise_behind(node, reader, ones=True):
             found[node] = reader
     return found

@@ -28,6 +28,7 @@ from whet.search_spaces.gpu.lanes import lanes_of
 from whet.search_spaces.gpu.threads import Block, bind, bind_blocks, copy_together
 
 _THREADS = (64, 128, 256, 512, 1024)
+_VECTORS = (1, 2, 4, 8)
 _TILES = (16, 32, 64)
 
 
@@ -59,7 +60,8 @@ def _in_order(s: Schedule, group: Group, cfg: DefineKnobs) -> None:
     extent = node.extents[-1] if node.extents else 1
     # what is computed in float32 is converted four at a time
     most = lanes_of("float32" if _converts(node) else node.dtype, extent)
-    cfg.define_knob(group.knob("vector"), [v for v in (1, 2, 4, 8) if v <= most], default=most)
+    vectors = [v for v in _VECTORS if v <= most]
+    cfg.define_knob(group.knob("vector"), vectors, default=vectors[-1])
     cfg.define_knob(group.knob("threads"), list(_THREADS), default=256)
     cfg.define_knob(group.knob("unroll"), [1, 2, 4], default=2 if node.points >= 1 << 22 else 1)
     vector, threads, unroll = (

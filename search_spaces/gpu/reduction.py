@@ -32,6 +32,7 @@ from whet.search_spaces.gpu.widened_sum import of_widened, widened
 
 _THREADS = (32, 64, 128, 256, 512)
 _ROWS = (1, 2, 4, 8)
+_VECTORS = (1, 2, 4, 8)
 _PARTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 # Elements that a thread should reduce: enough loads at once to wait for memory only once.
 _OWN = 32
@@ -104,7 +105,7 @@ def _plan(group: Group, way: Way, steps: int, cfg: DefineKnobs, target: Target) 
     busy = processors(target) * _BUSY
     if way.kind == ALONG:
         dtype = next((a.tensor.dtype for a in node.reads), node.dtype)
-        most = lanes_of(dtype, node.reduce_extents[way.axes[-1]])
+        most = min(_VECTORS[-1], lanes_of(dtype, node.reduce_extents[way.axes[-1]]))
         own = steps
         parts = [p for p in _PARTS if p == 1 or _can_part(node.reduce_extents[0], p, node, steps)]
         wanted = min(parts, key=lambda p: (p * node.points < busy and p != parts[-1], p))
@@ -115,7 +116,7 @@ def _plan(group: Group, way: Way, steps: int, cfg: DefineKnobs, target: Target) 
         choose("threads", threads, best)
         each = [r for r in _ROWS if node.points % r == 0]
         choose("rows", each, max(r for r in each if r == 1 or r * best <= 128))
-        choose("vector", [v for v in (1, 2, 4, 8) if v <= most], most)
+        choose("vector", [v for v in _VECTORS if v <= most], most)
         choose("unroll", [1, 2, 4, 8], 4)
         cfg.multi_filter(_AtMost(group.knob("rows"), group.knob("threads")))
         return _Plan(**chosen)

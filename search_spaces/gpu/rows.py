@@ -29,6 +29,7 @@ from whet.search_spaces.define import DefineKnobs
 from whet.search_spaces.derived.graph import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.derived.sums import ALONG, way_of
 from whet.search_spaces.gpu.lanes import lanes_of
+from whet.search_spaces.gpu.row_reads import read_alike, read_straight
 from whet.search_spaces.gpu.spread import spread
 from whet.search_spaces.gpu.threads import bind
 
@@ -179,7 +180,7 @@ class _Shares:
 
 def _by_blocks(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> None:
     """A row for each block, or for some of its threads."""
-    rows, shares, keep = _knobs(group, length, cfg)
+    rows, shares, keep = _knobs(s, group, length, cfg)
     last, stage = group.last, s[group.last.tensor]
     if last.role == REDUCTION:
         axes, inner = list(stage.op.axis), list(stage.op.reduce_axis)
@@ -238,7 +239,7 @@ def _read_vectors(s: Schedule, stage: Stage, thread: IterVar) -> None:
         s[read].vectorize(s[read].op.axis[-1])
 
 
-def _knobs(group: Group, length: int, cfg: DefineKnobs) -> tuple[int, _Shares, bool]:
+def _knobs(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> tuple[int, _Shares, bool]:
     last = group.last
     count = last.extents[group.rows[-1]]
     # what is computed in float32 is converted four at a time
@@ -249,6 +250,9 @@ def _knobs(group: Group, length: int, cfg: DefineKnobs) -> tuple[int, _Shares, b
     threads = [t for t in threads if length <= 2 * t * _MOST_OWN] or threads[-1:]
     wanted = next((t for t in threads if t * _OWN >= length), threads[-1])
     each = [r for r in _ROWS if count % r == 0 and (r == 1 or threads[0] == _THREADS[0])]
+    wide = [n.tensor for n in group.members if wide_axes(group, n)]
+    if not all(read_straight(s, group, x) for x in (*wide, *_inputs(s, group))):
+        each = [1]  # what lanes read of each other is in shared memory, and a row has a block
     cfg.define_knob(group.knob("vector"), vectors, default=vectors[-1])
     cfg.define_knob(group.knob("threads"), threads, default=wanted)
     cfg.define_knob(
@@ -341,7 +345,7 @@ def kept_inputs(s: Schedule, group: Group) -> list[Tensor]:
     found = []
     wide = _inputs(s, group)
     for tensor, (stages, ops) in readers.items():
-        if len(stages) < 2 or tensor not in wide:
+        if len(stages) < 2 or tensor not in wide or not read_alike(s, group, tensor, stages):
             continue
         (first, *others) = ops
         if not others and _is_cast(first) and first not in {n.op for n in stages}:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from whet.compiler.arith.keys import structural_key
 from whet.compiler.te.tensor import nodes
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
-from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.rewrite import TABLE, Rewriter, substitute, variables
 
 # What is known of zeros: beyond the end of the sum, both factors are.
@@ -100,7 +100,7 @@ def _of_loads(source: e.PrimExpr, data: set[e.Var]) -> Terms | None:
         set().union(*(data & set(variables(x)) for x, s in zip(loads, sides) if s == side))
         for side in (0, 1)
     ]
-    parts: list[dict[str, e.PrimExpr]] = [{}, {}]
+    parts: list[dict[Hashable, e.PrimExpr]] = [{}, {}]
     stand_in = [e.Var(name, source.dtype) for name in ("left", "right")]
 
     def put(n: Any) -> Any:
@@ -108,7 +108,7 @@ def _of_loads(source: e.PrimExpr, data: set[e.Var]) -> Terms | None:
         side = next((k for k in (0, 1) if found and found <= own[k]), None)
         if side is None or n.dtype != source.dtype:
             return rewrite.children(n)
-        parts[side][expr_text(n)] = n
+        parts[side][structural_key(n)] = n
         return stand_in[side]
 
     rewrite = Rewriter(dict.fromkeys(TABLE, put))

@@ -60,8 +60,12 @@ def _multiplied(a: e.PrimExpr, b: e.PrimExpr) -> e.PrimExpr:
 
 
 def _best(axes: Sequence[Axis], factors: Sequence[e.PrimExpr]) -> Axis | None:
-    """The axis along which the most is read as words; of equal ones the longest."""
-    many = [x for x in axes if x.extent >= _LEAST]
+    """The axis along which the most is read as words; of equal ones the longest.
+
+    Of an axis that no factor has, nothing would be 0 beyond the end.
+    """
+    read = {v for factor in factors for v in variables(factor)}
+    many = [x for x in axes if x.extent >= _LEAST and x.var in read]
     if not many:
         return None
     reads = [

@@ -162,6 +162,23 @@ def test_the_command_line_names_the_device(tmp_path, capsys, monkeypatch):
     assert "model of NVIDIA A100" in capsys.readouterr().err
 
 
+def test_a_device_names_no_target_of_a_task_that_has_one(tmp_path, monkeypatch):
+    """What the device implies was taken for --target, which a Task refuses."""
+    from whet.cli import main
+
+    file, found = tmp_path / "kernels.py", []
+    file.write_text(
+        "from whet.search_spaces import get_template\nfrom whet.autotune import create_task\n"
+        f"task = create_task('matmul', (32, 32, 32), {SM90!r})\n"
+        "softmax = get_template('softmax')\n"
+    )
+    monkeypatch.setattr("whet.autotune.tune", lambda task, **_: found.append(task))
+    on = ["--device", "cuda-emulator"]
+    assert main(["tune", f"{file}:task", *on]) == 0
+    assert main(["tune", f"{file}:softmax", "--args", "(8, 8)", *on]) == 0
+    assert [str(task.target.kind) for task in found] == ["cuda", "cuda"]
+
+
 def test_without_a_compiler_the_search_does_not_begin(tmp_path, monkeypatch):
     """It began, and each candidate was recorded as one that does not build."""
     monkeypatch.setenv("CXX", "no-such-compiler")

@@ -22,6 +22,7 @@ from pycuda_waits import default_streams, their_stream  # noqa: F401, likewise
 
 import whet
 from whet.compiler.runtime.gpu.driver import context_of
+from whet.compiler.runtime.gpu.streams import current_stream
 
 ONE = np.ones(100, "float32")
 
@@ -55,6 +56,16 @@ def test_a_call_comes_after_their_work_and_before_their_later_work(way):
         GPU.set_raw_stream(None)
         assert (read(c, theirs) == 2 * value).all()
         filled(c, np.nan, theirs)
+
+
+def test_their_later_work_waits_for_what_came_before_an_error():
+    theirs, a = their_stream(), whet.nd.array(ONE, GPU)
+    GPU.set_raw_stream(theirs)
+    stream = current_stream(a.context)
+    with pytest.raises(RuntimeError, match="the second one"), stream.together() as inside:
+        a.context.fill(a.address, 0, a.nbytes, inside)
+        raise RuntimeError("the second one")
+    assert (read(a, theirs) == 0).all()
 
 
 def test_what_is_read_on_the_host_comes_after_the_current_stream():

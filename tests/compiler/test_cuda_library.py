@@ -91,14 +91,16 @@ def test_code_of_a_cpu_that_a_module_for_gpus_imports(tmp_path):
 
 
 @with_cc
-def test_a_library_for_both_is_written_again_as_it_is(tmp_path):
+def test_a_library_for_both_is_written_again_as_it_is(tmp_path, monkeypatch):
     A = te.placeholder((16,), name="A")
     B = te.compute((16,), lambda i: A[i] + 1, name="B")
     plus = whet.build(te.create_schedule(B.op), [A, B], "llvm", name="plus")
     one = added(8)
     one.import_module(plus)
     for ending, other in (("so", "tar"), ("tar", "so")):
-        loaded = load_module(one.export_library(tmp_path / f"both.{ending}"))
+        monkeypatch.chdir(tmp_path)
+        loaded = load_module(one.export_library(f"both.{ending}"))
+        monkeypatch.chdir("/")
         again = load_module(loaded.export_library(tmp_path / f"again.{ending}"))
         a, b = np.arange(16, dtype="float32"), np.full(16, np.nan, "float32")
         again.get_function("plus", query_imports=True)(a, b)
@@ -108,6 +110,8 @@ def test_a_library_for_both_is_written_again_as_it_is(tmp_path):
         assert (c.numpy() == 6).all()
         with pytest.raises(ArtifactError, match=rf"a \.{ending} file as the one that was loaded"):
             loaded.export_library(tmp_path / f"both.{other}")
+        with pytest.raises(ArtifactError, match="without further arguments"):
+            loaded.export_library(tmp_path / f"again.{ending}", options=["-g"])
         loaded.import_module(doubled_twice(8))  # what no file has
         with pytest.raises(ArtifactError, match="imported module of plus holds no code"):
             loaded.export_library(tmp_path / f"more.{ending}")

@@ -151,6 +151,35 @@ def test_after_a_fault_all_calls_say_it_and_nothing_is_destroyed():
 
 
 @with_pycuda
+def test_a_fault_in_somebody_elses_stream_leaves_nothing_to_destroy():
+    text = said(
+        """
+    import ctypes
+    from whet.compiler.errors import KernelError
+    from whet.compiler.runtime.gpu.streams import current_stream
+    start()
+    a, c, f = run()
+    context, theirs, device = c.context, ctypes.c_void_p(), c.device
+    with context:
+        ctypes.CDLL("libcuda.so.1").cuStreamCreate(ctypes.byref(theirs), 1)
+    nowhere = context.load(emulated(f.get_source("cuda"), "sm_80")).kernel("add_kernel0")
+    device.set_raw_stream(theirs.value)
+    args = (1, 1, 1), (8, 1, 1), bytes(24), 0, current_stream(context)
+    for ask in (lambda: context.launch(nowhere, *args), lambda: device.sync(theirs.value)):
+        try:
+            ask()
+            error = None  # it may come while the launch is still asked for
+        except KernelError as raised:
+            error = str(raised)
+    print("illegal memory access" in error)
+    del a, c, f, nowhere, context, args
+    """,
+        devices=1,
+    )
+    assert text == "True"
+
+
+@with_pycuda
 def test_a_device_that_somebody_has_reset_is_an_error():
     text = said(
         """

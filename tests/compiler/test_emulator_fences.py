@@ -62,3 +62,12 @@ def test_of_one_thread_what_comes_before_the_fence():
     np.testing.assert_array_equal(y[:3], x[:3])
     with pytest.raises(EmulatorError, match="a race: it reads global part"):
         run(ONE.replace("FIRST", "").replace("SECOND", "part[b] = x[b];"), 1)
+
+
+@pytest.mark.parametrize("grid, block", [(1, 2), (2, 1)])
+def test_a_plain_read_beside_an_atomic_operation(grid, block):
+    text = 'extern "C" __global__ void f(int *x, int *y) { OLD atomicMax(x, 3); }'
+    given = [np.zeros(1, "i4"), np.zeros(1, "i4")]
+    with pytest.raises(EmulatorError, match=r"global x\[0\], which (?s:.)*: atomicAdd\(p, 0\)"):
+        run_kernel(text.replace("OLD", "if (*x < 3)"), "f", grid, block, given)
+    run_kernel(text.replace("OLD", "if (atomicAdd(x, 0) < 3)"), "f", grid, block, given)

@@ -36,7 +36,7 @@ BITS = {
     "__brev(x[i])": lambda x: [int(f"{v:032b}"[::-1], 2) for v in x],
     "__umulhi(x[i], 0xfedcba98u)": lambda x: [v * 0xFEDCBA98 >> 32 for v in x],
     "__byte_perm(x[i], 0x80402010u, 0x0a71)": lambda x: [
-        (v >> 8 & 255) | 0x80 << 8 | (255 if v >> 23 & 1 else 0) << 16 | (v & 255) << 24 for v in x
+        (v >> 8 & 255) | 0x80 << 8 | v & 255 << 16 | (v & 255) << 24 for v in x
     ],
     "__funnelshift_l(x[i], 7u, 4)": lambda x: [(7 << 4 | v >> 28) & 0xFFFFFFFF for v in x],
     "__funnelshift_r(x[i], 7u, 4)": lambda x: [(7 << 32 | v) >> 4 & 0xFFFFFFFF for v in x],
@@ -47,6 +47,19 @@ BITS = {
     ],
     "unsigned(__syncthreads_count(x[i] & 1u))": lambda x: [sum(v & 1 for v in x)] * 32,
     "__reduce_max_sync(0xffffffffu, x[i])": lambda x: [max(x)] * 32,
+    "unsigned(__reduce_add_sync(0xffffffffu, (x[i] & 1u) != 0u))": lambda x: (
+        [sum(v & 1 for v in x)] * 32  # a bool is promoted
+    ),
+    "__shfl_xor_sync(0xffffffffu, x[i], 16, 16)": lambda x: x[:16] + x[:16],
+    "min(x[i], 1 << 30) + max(7, x[i] & 15u)": lambda x: [
+        min(v, 1 << 30) + max(7, v & 15) for v in x
+    ],
+    "unsigned(__float2half(NAN) != half(1)) + 2u * __hne(__float2half(NAN), half(1))": (
+        lambda x: [1] * 32
+    ),
+    "__funnelshift_lc(x[i], 7u, 40) ^ __funnelshift_rc(9u, x[i], 4)": lambda x: [
+        v ^ ((v << 32 | 9) >> 4 & 0xFFFFFFFF) for v in x
+    ],
     "__match_any_sync(0xffffffffu, x[i] & 3u)": lambda x: [
         sum(1 << k for k, w in enumerate(x) if w & 3 == v & 3) for v in x
     ],
@@ -67,6 +80,21 @@ def test_what_fits_no_integer_is_the_nearest_that_does():
     _, y = of("y[i] = i < 3 ? float(__float2int_rz(x[i])) : float(__float2uint_rz(x[i]));",
               given=given)  # fmt: skip
     assert y[:5].tolist() == [0, 2147483648, -2147483648, 0, 0]
+    _, y = of("y[i] = i ? float(__float2ll_rn(x[0])) : float(__double2int_rz(double(x[0])));",
+              given=given)  # fmt: skip
+    assert y[:2].tolist() == [-(2.0**31), -(2.0**63)]  # 64 bits: the highest alone
+
+
+def test_changes_in_place_are_computed_in_the_common_type():
+    """`x *= 0.5f` of an int multiplied by 0."""
+    _, y = of("y[i] = x[i]; y[i] *= 0.5f; y[i] -= 0.75;", "int", dtype="int32")
+    np.testing.assert_array_equal(y, np.trunc(np.arange(32) // 2 - 0.75))
+
+
+def test_a_lane_outside_of_the_mask_gives_nothing():
+    body = "float v = __shfl_xor_sync(0xffffffffu, x[i], 1); y[i] = 0.0f;"
+    _, y = of(f"{body} if (i < 16) y[i] = __shfl_down_sync(0xffffu, v, 8, 32);")
+    assert y[:8].tolist() == [9, 8, 11, 10, 13, 12, 15, 14] and np.isnan(y[8:16]).all()
 
 
 def test_16_bit_elements_of_every_name_are_watched_one_by_one():

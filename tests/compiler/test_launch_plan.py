@@ -47,6 +47,31 @@ def plan_of(s, args, name="f"):
     return plan
 
 
+def test_inputs_of_one_name_are_handed_on_apart():
+    a, b = te.placeholder((64,)), te.placeholder((64,))
+    c = te.compute((64,), lambda i: a[i] - b[i], name="placeholder")
+    s = te.create_schedule(c.op)
+    bound(s, c, c.op.axis[0])
+    names = ("placeholder", "placeholder_1", "placeholder_2")
+    (launch,) = plan_of(s, [a, b, c]).launches
+    assert sorted(launch.arguments) == list(names)
+    x, y = (RNG.standard_normal(64).astype("f4") for _ in range(2))
+    emulated.agree(s, [a, b, c], [x, y], [((64,), "float32")], [x - y])
+
+
+def test_a_scalar_and_an_array_of_one_name_are_handed_on_apart():
+    n = te.var("n")
+    a = te.placeholder((64,), "int32", name="n")
+    c = te.compute((64,), lambda i: a[i] * n, name="C")
+    s = te.create_schedule(c.op)
+    bound(s, c, c.op.axis[0])
+    kernel = build(s, [n, a, c], TARGET)
+    device = whet.device("cuda-emulator")
+    held = [whet.nd.array(x, device) for x in (np.arange(64, dtype="i4"), np.zeros(64, "i4"))]
+    kernel(3, *held)
+    np.testing.assert_array_equal(held[1].numpy(), np.arange(64) * 3)
+
+
 def test_two_kernels_and_what_is_between_them():
     made = artifact(*two_stages(100))
     assert made.plans == (

@@ -1,6 +1,8 @@
 """What the emulator compiles soon: headers as GCC has read them, and code that is kept already."""
 
+import os
 import subprocess
+import sys
 
 import pytest
 
@@ -83,3 +85,18 @@ def test_what_runs_fast_is_taken_where_it_is_kept(kept):
     other = KERNEL.replace("= 1", "= 2")
     soon = compile_emulated(other, checks=True, quick=True)
     assert soon not in (fast, compile_emulated(other, checks=True))
+
+
+def test_the_end_of_a_forked_child_leaves_its_parents_code():
+    text = """
+import os, sys
+from whet.compiler.emulator.compile import _own_folder
+folder = _own_folder()
+if os.fork() == 0:
+    sys.exit(0)
+os.wait()
+print(folder, folder.exists())
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    folder, there = done.stdout.split()
+    assert there == "True" and not os.path.exists(folder), done.stderr

@@ -94,7 +94,7 @@ def plain_product(n=4096, across=True, dtype="float32"):
     return s, [A, B, C]
 
 
-def tiled_product(n=4096, each=4, step=8):
+def tiled_product(n=4096, each=4, step=8, doubled=False):
     """A matrix product from shared memory, ``each`` by ``each`` elements a thread."""
     A, B, C = _product(n)
     s = te.create_schedule(C.op)
@@ -120,6 +120,8 @@ def tiled_product(n=4096, each=4, step=8):
         _, y = s[one].split(rest, 16)
         bind(s, one, {x: "threadIdx.x", y: "threadIdx.y"})
         s[one].vectorize(lanes)
+        if doubled:
+            s[one].double_buffer()
     return s, [A, B, C]
 
 

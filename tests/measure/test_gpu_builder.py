@@ -6,6 +6,7 @@ from whet import te
 from whet.autotune import create_task
 from whet.compiler.codegen.cuda import nvrtc
 from whet.measure import MeasureInput
+from whet.measure.gpu import builder
 from whet.measure.gpu.builder import build_for_emulator, build_for_gpu
 from whet.search_spaces import get_config, template
 
@@ -74,6 +75,18 @@ def test_the_emulators_artifact_is_text_with_a_prediction():
     assert model["instructions"] >= 1024**3 and 0 < model["occupancy"] <= 1
     assert model["limited_by"] in ("memory", "l2", "l1", "issue", "arithmetic", "latency")
     assert built.facts["compiled"] is nvrtc.available()
+
+
+def test_what_would_be_compiled_too_long_is_predicted_only(monkeypatch):
+    monkeypatch.setattr(nvrtc, "available", lambda: False)
+    warmed = []
+    monkeypatch.setattr(builder, "_warm", lambda artifact, quick: warmed.append(quick))
+    short = build_for_emulator(candidate(16, each=8, threads=8)).facts["model"]
+    assert warmed == [True] and not builder.too_much(short)
+    monkeypatch.setattr(builder, "LINES", short["lines"] - 1)
+    long = build_for_emulator(candidate(16, each=8, threads=8))
+    assert long.status == "ok" and len(warmed) == 1
+    assert f"{float(short['lines']):.4g} lines, and" in builder.too_much(long.facts["model"])
 
 
 def test_without_a_compiler_registers_are_estimated(monkeypatch):

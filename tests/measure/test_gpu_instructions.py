@@ -1,5 +1,6 @@
 """Instructions that the static model counts: each value once, and as many as a compiler makes."""
 
+import gpu_schedules as g
 import numpy as np
 import pytest
 
@@ -14,10 +15,11 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import decl_buffer
-from whet.compiler.tir.rewrite import variables
+from whet.compiler.tir.rewrite import post_order_visit, variables
+from whet.measure.gpu import counts
 from whet.measure.gpu.counts import work_of
 from whet.measure.gpu.evaluated import evaluated
-from whet.measure.gpu.groups_of_steps import in_groups
+from whet.measure.gpu.groups_of_steps import in_groups, with_groups
 from whet.measure.gpu.operations import FMA32, OTHER, SPECIAL, operations
 from whet.measure.gpu.specs import spec_of
 from whet.measure.gpu.whole_numbers import CONSTANT_DIVISION, SUM, address, division, pieces
@@ -158,6 +160,15 @@ def test_loops_that_are_written_out_some_steps_at_a_time():
     stored = outer.body.body
     assert variables(stored.indices[0]) == {outer.var, t}
     assert variables(stored.value.indices[0]) == {outer.body.var, t}
+    assert with_groups(plain) is plain and with_groups(s.seq(plain, pairs)).seq[1].body.body
+
+
+def test_what_is_known_by_id_lives_as_long_as_it_is_counted():
+    (kernel,) = g.kernels(lambda: g.tiled_product(256, doubled=True))
+    walk, loops = counts._Walk(kernel, spec_of("sm_80"), {}), set()
+    walk.work(None, 0)
+    post_order_visit(walk.func.body, lambda n: loops.add(id(n) if isinstance(n, s.For) else 0))
+    assert len(walk.total.waiting) == 2 and walk.total.waiting.keys() <= loops
 
 
 @pytest.mark.skipif(not nvrtc.available(), reason="needs NVRTC")

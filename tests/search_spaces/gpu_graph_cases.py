@@ -76,6 +76,34 @@ def softmax(dtype: str, shape: tuple[int, ...], axis: int) -> Made:
     return [x], topi.nn.softmax(x, axis=axis)
 
 
+def spread_of_rows(dtype: str, n: int, m: int) -> Made:
+    """Two reductions that one stage reads, and one that reads this."""
+    (x,) = _inputs(dtype, (n, m))
+    a, b, c = (te.reduce_axis((0, m), name=name) for name in "abc")
+    low = te.compute((n,), lambda i: te.min(x[i, a], axis=a), name="low")
+    top = te.compute((n,), lambda i: te.max(x[i, b], axis=b), name="top")
+    wide = te.compute((n,), lambda i: top[i] - low[i] + 1.0, name="wide")
+    return [x], te.compute((n,), lambda i: te.sum(x[i, c] / wide[i], axis=c), name="out")
+
+
+def backwards(dtype: str, n: int, m: int) -> Made:
+    """A softmax whose rows are turned around."""
+    (x,) = _inputs(dtype, (n, m))
+    a, b = te.reduce_axis((0, m), name="a"), te.reduce_axis((0, m), name="b")
+    top = te.compute((n,), lambda i: te.max(x[i, a], axis=a), name="top")
+    e = te.compute((n, m), lambda i, j: te.exp(x[i, j] - top[i]), name="e")
+    total = te.compute((n,), lambda i: te.sum(e[i, b], axis=b), name="total")
+    return [x], te.compute((n, m), lambda i, j: e[i, m - 1 - j] / total[i], name="out")
+
+
+def with_transposed(dtype: str, n: int) -> Made:
+    """Rows and columns of one matrix."""
+    (x,) = _inputs(dtype, (n, n))
+    a = te.reduce_axis((0, n), name="a")
+    top = te.compute((n,), lambda i: te.max(x[i, a], axis=a), name="top")
+    return [x], te.compute((n, n), lambda i, j: x[i, j] - top[i] + x[j, i], name="out")
+
+
 def log_sums(dtype: str, n: int, m: int) -> Made:
     """Of rows."""
     (x,) = _inputs(dtype, (n, m))
@@ -213,6 +241,9 @@ CHAINS = {
     "channels last": Graph(lambda t: normalised(t, (9, 9, 8, 256), [1, 2]), 1, "gpu columns"),
     "logsumexp": Graph(lambda t: log_sum_exp(t, 3, 70, 700), 1, "gpu columns"),
     "log of sums": Graph(lambda t: log_sums(t, 5, 300), 1, "gpu rows"),
+    "two in one": Graph(lambda t: spread_of_rows(t, 2, 33000), 6, "gpu apart"),
+    "backwards": Graph(lambda t: backwards(t, 8, 128), 1, "gpu rows"),
+    "transposed": Graph(lambda t: with_transposed(t, 64), 1, "gpu rows"),
     "short columns": Graph(lambda t: softmax(t, (65, 9, 37), 1), 1, "gpu rows"),
 }
 FUSIONS = {

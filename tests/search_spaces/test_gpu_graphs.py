@@ -35,7 +35,7 @@ def draw(inputs):
 
 
 # half a minute together in the emulator
-LONG = ("a long row", "long window", "large window")
+LONG = ("a long row", "two in one", "long window", "large window")
 
 
 @pytest.mark.gpu_matrix(3)

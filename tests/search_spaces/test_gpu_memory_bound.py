@@ -87,6 +87,38 @@ def test_a_long_sum_has_all_threads_of_a_block():
     assert config["threads"].val == 512
 
 
+def test_sums_of_bytes_read_eight_at_once():
+    A, k = te.placeholder((9, 256), "int8", name="A"), te.reduce_axis((0, 256), name="k")
+    out = te.compute((9,), lambda i: te.sum(A[i, k].astype("int32"), axis=k), name="C")
+    task = whet.create_task(outputs=[out], args=[A, out], target=TARGET)
+    assert task.config_space.default["vector"].val == 8
+    device, a = whet.device("cuda-emulator"), np.full((9, 256), -128, "i1")
+    held = [whet.nd.array(x, device) for x in (a, np.full(9, 77, "i4"))]
+    whet.build(*task.instantiate(), task.target)(*held)
+    np.testing.assert_array_equal(held[1].numpy(), a.astype("i8").sum(1))
+
+
+def test_bytes_are_added_eight_at_once():
+    A = te.placeholder((9, 256), "int8", name="A")
+    out = te.compute((9, 256), lambda i, j: A[i, j] + A[i, j], name="C")
+    task = whet.create_task(outputs=[out], args=[A, out], target=TARGET)
+    assert task.config_space.default["vector"].val == 8
+    device = whet.device("cuda-emulator")
+    a = np.arange(9 * 256).reshape(9, 256).astype("i1")
+    held = [whet.nd.array(x, device) for x in (a, np.full((9, 256), 77, "i1"))]
+    whet.build(*task.instantiate(), task.target)(*held)
+    np.testing.assert_array_equal(held[1].numpy(), a + a)
+
+
+def test_rows_of_several_outputs_may_be_read_backwards():
+    A = te.placeholder((4, 2), name="A")
+    outputs = te.compute((4, 2), lambda i, j: (A[i, j] + 1.0, A[i, j] * 2.0), name="B")
+    turned = te.compute((4, 2), lambda i, j: outputs[1][i, 1 - j], name="C")
+    out = te.compute((4, 2), lambda i, j: turned[i, j] * 3.0 + outputs[1][i, j], name="D")
+    task = whet.create_task(outputs=[out], target=TARGET)
+    whet.build(*task.instantiate(), task.target)
+
+
 def test_a_graph_without_a_name():
     A, b = te.placeholder((9, 130), name="A"), te.placeholder((130,), name="b")
     out = topi.nn.relu(topi.add(topi.nn.softmax(A), b))

@@ -132,6 +132,16 @@ def test_odd_sums_of_products_in_the_emulator(which, gpu_full):
         emulated(task, config, given, wanted, gpu_full)
 
 
+def test_two_inputs_of_one_name_are_two():
+    A, again = te.placeholder((16, 24), name="A"), te.placeholder((16, 24), name="A")
+    B, k = te.placeholder((16, 24), name="B"), te.reduce_axis((0, 24), name="k")
+
+    def element(i, j):
+        return te.sum((A[i, k] - B[j, k]) * (again[i, k] - B[j, k]), axis=k)
+
+    assert contraction_of(te.compute((16, 16), element, name="C").op) is None
+
+
 def test_which_axes_are_rows_and_columns():
     found = contraction_of(_grouped()[1].op)
     names = [[x.var.name for x in xs] for xs in (found.lead, found.rows, found.columns)]

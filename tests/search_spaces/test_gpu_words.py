@@ -106,6 +106,18 @@ def test_four_steps_by_one_instruction(which):
     assert loads == (which not in READ_APART)
 
 
+def test_an_axis_that_neither_factor_has_is_not_put_into_words():
+    """Behind its end nothing would be 0: five steps would count as eight."""
+    A, B = te.placeholder((3, 16), "int8", name="A"), te.placeholder((3, 16), "int8", name="B")
+    m, again = te.reduce_axis((0, 3), name="m"), te.reduce_axis((0, 5), name="again")
+
+    def element(i, j):
+        return te.sum(A[m, i].astype("int32") * B[m, j].astype("int32"), axis=[m, again])
+
+    found, _ = in_words(contraction_of(te.compute((16, 16), element, name="C").op))
+    assert [x.extent for x in found.steps] == [1, 5]
+
+
 def test_its_operations_are_those_of_the_graph():
     task, _, _ = _task("rows")
     assert task.flop == 2 * 17 * 24 * 40  # whatever hangs over in tiles, four at a time or not

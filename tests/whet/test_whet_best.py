@@ -44,6 +44,22 @@ def test_a_version_alone_is_not_marked(tmp_path, monkeypatch, capsys):
     assert "space" not in capsys.readouterr().out
 
 
+def test_show_takes_the_config_of_the_target_that_is_named(tmp_path, monkeypatch, capsys):
+    """Of a graph, whose template no log holds, it was that of the newest search."""
+    monkeypatch.chdir(tmp_path)
+    A = whet.te.placeholder((8,), name="A")
+    B = whet.te.compute((8,), lambda i: A[i] + 1.0, name="B")
+    targets = [f"llvm -num_threads={k}" for k in (1, 2)]
+    for seconds, target in enumerate(targets, 1):
+        task = whet.create_task(outputs=[B], target=target)
+        pool = ReplayPool(lambda inp, seconds=seconds: float(seconds))
+        whet.tune(task, 1, "a.db", "random", pool, progress=False)
+    show = ["show", "a.db", "--what", "config"]
+    for words, seconds in ((["--target", targets[0]], 1), (["--target", targets[1]], 2), ([], 2)):
+        assert main([*show, *words]) == 0
+        assert f"trial 0: {seconds} s  " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "command",
     [["best"], ["show", "--what", "config"], ["report", "-o", "r.html"]],

@@ -73,10 +73,11 @@ def _task(
     from whet.autotune.recorded import trial_of
     from whet.search_spaces import list_templates
 
-    run = _choose(log, op, tuple(map(value, args)))
+    run = _choose(log, op, tuple(map(value, args)), target)
     if run.workload.template in list_templates():
         return create_task(run.workload.template, run.workload.args, target or run.target)
-    best = log.best(run.workload, run.target, device, run.fingerprint) if config_only else None
+    wanted = target or run.target
+    best = log.best(run.workload, wanted, device, run.fingerprint) if config_only else None
     if best is None:
         raise click.UsageError(_not_here(run.workload, config_only))
     return trial_of(best)
@@ -112,14 +113,18 @@ def _program(task: Task, best: Trial, what: str) -> str:
         return built.get_source(what)
 
 
-def _choose(log: TuningLog, op: str | None, args: tuple) -> RunRecord:
-    """The newest run of the workload that is meant."""
+def _choose(log: TuningLog, op: str | None, args: tuple, target: str | None) -> RunRecord:
+    """The newest run of the workload that is meant, of the target where there is one."""
+    from whet.db.identity import target_json
+
     runs = log.runs()
     workloads = list(dict.fromkeys(run.workload for run in runs))
     of_op = [w for w in workloads if op in (None, w.template)]
     fitting = [w for w in of_op if _fits(w, args)]
     if len(fitting) == 1:
-        return next(run for run in reversed(runs) if run.workload == fitting[0])
+        newest = [run for run in reversed(runs) if run.workload == fitting[0]]
+        wanted = target_json(target) if target else newest[0].target
+        return next((run for run in newest if run.target == wanted), newest[0])
     which = "several workloads fit" if fitting else "no workload fits"
     near = fitting or [w for w in of_op if _begins(w, args)] or of_op or workloads
     held = "\n".join(f"  {w}" for w in near) or "  (nothing)"

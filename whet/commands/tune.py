@@ -67,12 +67,11 @@ def command(
     if bool(tasks) == (op is not None):
         raise click.UsageError("give either FILE_OR_MODULE:TASK or --op NAME --args VALUES")
     values = tuple(map(value, args))
-    if target is None and (passed["device"] or "").startswith("cuda"):
-        target = "cuda"
+    implied = "cuda" if (passed["device"] or "").startswith("cuda") else None
     if op:
-        chosen = [create_task(op, values, target, space=space or "full")]
+        chosen = [create_task(op, values, target or implied, space=space or "full")]
     else:
-        chosen = [load_task(where, values, target, space) for where in tasks]
+        chosen = [load_task(where, values, target, space, implied) for where in tasks]
     one_or_many: Any = chosen if len(chosen) > 1 else chosen[0]
     found = tune(
         one_or_many,

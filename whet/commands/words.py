@@ -99,7 +99,11 @@ def load_module(where: str) -> types.ModuleType:
 
 
 def load_task(
-    where: str, args: tuple[Any, ...], target: str | None, space: str | None = None
+    where: str,
+    args: tuple[Any, ...],
+    target: str | None,
+    space: str | None = None,
+    implied: str | None = None,
 ) -> Task:
     """The task that ``FILE_OR_MODULE:TASK`` names.
 
@@ -108,6 +112,7 @@ def load_task(
         args: the template's arguments.
         target: the template's target.
         space: the level of the template's space; None: ``"full"``.
+        implied: a template's target where none is named; a Task has its own.
 
     Raises:
         click.UsageError: it names nothing of the kind.
@@ -121,7 +126,7 @@ def load_task(
     module = load_module(place)
     found: Any = getattr(module, name, None)
     if isinstance(found, Template):
-        return create_task(found, args, target, space=space or "full")
+        return create_task(found, args, target or implied, space=space or "full")
     if args or target or space:
         raise click.UsageError(
             f"--args, --target and --space are for a template; {name} is not one"

@@ -19,12 +19,12 @@ A schedule may say so itself, on words of four bytes each: ``C[i] + dp4a(a, b, 0
 from __future__ import annotations
 
 from whet.compiler.arith import Analyzer
+from whet.compiler.arith.keys import structural_key
 from whet.compiler.codegen.cuda.lanes import multiple_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.rewrite import Rewriter, substitute, variables
 
 #: the call in the place of the loop: of two loads of first bytes, or of two words, and of the sum
@@ -87,7 +87,7 @@ def word_of(n: e.Call, analyzer: Analyzer) -> e.BufferLoad | None:
 def _under_one_condition(n: e.Call) -> e.Call:
     """Four bytes that are 0 unless one condition holds as a word that is."""
     found = [x for x in map(_chosen, n.args) if x is not None]
-    if len(found) < _BYTES or len({expr_text(condition) for condition, _ in found}) > 1:
+    if len(found) < _BYTES or len({structural_key(condition) for condition, _ in found}) > 1:
         return n
     word = e.Call(n.dtype, PACK, tuple(value for _, value in found))
     return e.Call(n.dtype, "if_then_else", (found[0][0], word, ops.const(0, n.dtype)))
@@ -107,7 +107,7 @@ def _chosen(n: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr] | None:
 def _is_place(n: e.BufferLoad, store: s.BufferStore) -> bool:
     """Whether a load reads where a store stores."""
     same = n.buffer is store.buffer and n.mask is None
-    return same and expr_text(n.indices[0]) == expr_text(store.indices[0])
+    return same and structural_key(n.indices[0]) == structural_key(store.indices[0])
 
 
 def _replaced(n: s.For, analyzer: Analyzer) -> s.Stmt | None:

@@ -178,10 +178,10 @@ EXPORT Result cuCtxCreate_v4(struct Context **context, void *more, unsigned flag
     return cuCtxCreate_v2(context, flags, device);
 }
 EXPORT Result cuCtxDetach(struct Context *context) {
-    if (context != NULL && !context->primary && --context->retained == 0) {
-        if (standin_context() == context) --depth;
-        free(context);
-    }
+    /* one that is gone keeps its place: its streams are there for good */
+    if (context != NULL && !context->primary && --context->retained == 0 &&
+        standin_context() == context)
+        --depth;
     return SUCCESS;
 }
 EXPORT Result cuCtxAttach(struct Context **context, unsigned flags) {

@@ -7,6 +7,7 @@ context current that they are about.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.errors import KernelError
@@ -31,9 +32,14 @@ _WAITING = {
 
 
 class Libcuda:
-    """The driver's library, which this process has loaded."""
+    """The driver's library, which this process has loaded.
 
-    def __init__(self) -> None:
+    Args:
+        failed: called before a call's error is raised.
+    """
+
+    def __init__(self, failed: Callable[[], object] = lambda: None) -> None:
+        self._failed = failed
         self._calls: dict[str, Any] = {}
         for library, functions in (
             (ctypes.PyDLL(_NAME), _QUICK),
@@ -91,4 +97,5 @@ class Libcuda:
         text = ctypes.c_char_p()
         self._calls["cuGetErrorString"](code, ctypes.byref(text))
         said = (text.value or b"").decode(errors="replace")
+        self._failed()
         raise KernelError(name, f"NVIDIA's driver says {code}: {said}")

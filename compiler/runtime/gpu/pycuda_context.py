@@ -68,7 +68,7 @@ class PycudaContext:
     ) -> None:
         self.driver = driver
         self.drv = drv
-        self.library = Libcuda()
+        self.library = Libcuda(self._look)
         self.device = device
         self._properties = properties
         self._index = index
@@ -338,9 +338,13 @@ class PycudaContext:
         """One of pycuda's errors as ours."""
         if isinstance(error, self.drv.MemoryError):
             return OutOfMemoryError(asked, str(error), "take smaller arrays")
-        if self._is_lost():
-            self.abandon()  # to destroy anything would fail, too, and pycuda says so each time
+        self._look()
         return KernelError(asked, str(error))
+
+    def _look(self) -> None:
+        """Destroy nothing any more if all later calls fail: so would that, and pycuda says so."""
+        if self.usable and self._is_lost():
+            self.abandon()
 
     def _is_lost(self) -> bool:
         """Whether an error has come that every later call ends with."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whet.compiler.errors import ArtifactError
+from whet.compiler.errors import ArtifactError, KernelError
 from whet.compiler.runtime.gpu.driver import Event, Stream
 
 if TYPE_CHECKING:
@@ -56,8 +56,10 @@ class Reporting:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         context = self._context
         try:
-            if self._borrowed is not None and error is None:
-                self._borrowed.lead()
+            if self._borrowed is not None:
+                # What was put before an error is work, too; that error is the one to tell.
+                with suppress(KernelError) if error is not None else nullcontext():
+                    self._borrowed.lead()
         finally:
             context.__exit__()
         if isinstance(error, context.drv.Error):
