@@ -71,7 +71,7 @@ class Steps:
             if loop.var in depends:
                 held *= loop.count if loop.unrolled else np.inf
             elif held <= KEPT and (buffer is None or id(buffer.data) not in loop.stored):
-                saved *= loop.count
+                saved *= max(loop.count, 1.0)
         return times / saved
 
     def _depends(self, *exprs: e.PrimExpr) -> frozenset[Any]:

@@ -282,6 +282,17 @@ def test_a_vector_that_reads_what_it_writes_reads_it_before():
     np.testing.assert_array_equal(a, [0, 0, 1, 2, 3, 4, 5, 6, 7])
 
 
+def test_loops_of_one_name_are_two_places():
+    A, x, y = tir.decl_buffer(10, name="A"), tir.Var("i"), tir.Var("i")
+    to, at = (tir.Ramp(v * 2, 1, 4, "int32x4") for v in (x, y))
+    move = tir.BufferStore(A, tir.BufferLoad(A, (at,), "float32x4"), (to,))
+    a, expected = np.arange(10, dtype="f4"), np.arange(10, dtype="f4")
+    for i, j in np.ndindex(2, 2):
+        expected[2 * i : 2 * i + 4] = expected[2 * j : 2 * j + 4].copy()
+    build_c(tir.PrimFunc((A,), loop(x, 2, loop(y, 2, move))))(a)
+    np.testing.assert_array_equal(a, expected)
+
+
 def test_an_assertion_frees_memory_and_names_its_numbers():
     A, n = tir.decl_buffer(6, "int32", "A"), tir.SizeVar("n")
     N, W = tir.decl_buffer((n,), name="N"), tir.decl_buffer((n,), name="W")

@@ -6,7 +6,7 @@ import pytest
 
 import whet
 from whet import te
-from whet.compiler import driver
+from whet.compiler import driver, tir
 from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda import nvrtc
 from whet.compiler.passes import run_build_passes
@@ -121,6 +121,23 @@ def one_thread_in_steps(tensor, args):
     made = run_build_passes(driver.lower(s, args), target).functions.values()
     (kernel,) = (f for f in made if f.attrs.get("calling_conv") == "kernel_launch")
     return work_of(kernel, spec_of("sm_90"))
+
+
+def test_a_loop_without_steps_costs_its_test():
+    X, C = (decl_buffer((32,), "float32", name) for name in "XC")
+    ib = tir.ir_builder.create()
+    x, c = ib.buffer_ptr(X), ib.buffer_ptr(C)
+    block, thread = te.thread_axis("blockIdx.x"), te.thread_axis("threadIdx.x")
+    ib.scope_attr(block, "thread_extent", 4)
+    ib.scope_attr(thread, "thread_extent", 32)
+    with ib.for_range(0, te.max(block.var - 100, 0), name="k"):
+        c[thread.var] = x[thread.var]
+    module = tir.IRModule({"f": tir.PrimFunc([X, C], ib.get(), attrs={"global_symbol": "f"})})
+    made = run_build_passes(module, whet.Target("cuda -arch=sm_90")).functions.values()
+    (kernel,) = (f for f in made if f.attrs.get("calling_conv") == "kernel_launch")
+    with np.errstate(all="raise"):
+        work = work_of(kernel, spec_of("sm_90"))
+    assert 0 < work.instructions < 100 and work.l2_bytes == 0
 
 
 def test_divisions_by_powers_of_two_are_products():

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from whet.compiler.arith.keys import structural_key
 from whet.compiler.codegen.c.expressions import Expressions
 from whet.compiler.codegen.c.functions import SHORT_FLOATS
 from whet.compiler.errors import CodegenError
@@ -215,11 +216,11 @@ class Statements(Expressions):
 
     def _overlaps(self, n: s.BufferStore) -> bool:
         """Whether the value reads the buffer anywhere else than where the same lane writes it."""
-        at = [expr_text(i) for i in n.indices]
+        at = [structural_key(i) for i in n.indices]
 
         def other(x: Any) -> bool:
             if isinstance(x, e.BufferLoad) and x.buffer.data is n.buffer.data:
-                same = x.buffer is n.buffer and [expr_text(i) for i in x.indices] == at
+                same = x.buffer is n.buffer and [structural_key(i) for i in x.indices] == at
                 if not same:
                     return True
             return any(other(p) for p in TABLE[type(x)][0](x))

@@ -8,10 +8,11 @@ unaligned address or a register array, is read and written lane by lane.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from whet.compiler.arith.keys import structural_key
 from whet.compiler.codegen.c.dialect import Dialect
 from whet.compiler.codegen.c.functions import Functions
 from whet.compiler.codegen.c.indices import ATOM, Text
@@ -32,7 +33,6 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.rewrite import TABLE
 
 
@@ -59,7 +59,9 @@ class VectorCode(Statements):
     def __init__(self, dialect: CudaDialect, use: Functions) -> None:
         super().__init__(dialect, use)
         self.held: dict[int, _Held] = {}
-        self.given: list[str] = []  # conditions of branches around, and of lanes that are stored
+        self.given: list[
+            Hashable
+        ] = []  # conditions of branches around, and of lanes that are stored
         self.by_lanes = False  # whether each lane that is stored reads for itself
         self.loaded: dict[str, str] = {}  # text of a load -> the variable that holds it
         self.scattered: set[str] = set()  # what goes one by one
@@ -115,7 +117,7 @@ class VectorCode(Statements):
             if piece > 1:
                 self._store_pieces(n, lanes, piece)
                 return
-            self.given.append(expr_text(n.mask) if known else "")
+            self.given.append(structural_key(n.mask) if known else None)
             super().store_vector(n, lanes)
             self.given.pop()
 
@@ -171,7 +173,7 @@ class VectorCode(Statements):
     # reading
 
     def _load(self, n: e.BufferLoad) -> Text:
-        if n.mask is not None and expr_text(n.mask) in self.given:
+        if n.mask is not None and structural_key(n.mask) in self.given:
             n = e.BufferLoad(n.buffer, n.indices, n.dtype)  # a lane that is stored is read
         return super()._load(n)
 
@@ -301,14 +303,14 @@ class VectorCode(Statements):
             return self._holds(test.a) and self._holds(test.b)
         if isinstance(test, e.CmpOp) and self.analyzer.compare(test) is True:
             return True
-        return expr_text(test) in self.given
+        return structural_key(test) in self.given
 
     @contextmanager
     def _inside(self, test: e.PrimExpr) -> Iterator[None]:
         """A branch, one level deeper, in which a condition holds."""
         self.memo.clear()
         self.depth += 1
-        self.given.append(expr_text(test))
+        self.given.append(structural_key(test))
         with self.analyzer.assuming(test):
             yield
         self.given.pop()
