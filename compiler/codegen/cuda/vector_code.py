@@ -109,15 +109,15 @@ class VectorCode(Statements):
         if piece > 1 and self._moved(n, piece):
             return
         # where a lane reads what another one writes, lanes that are not stored are read, too
-        known = n.mask is not None and not self._overlaps(n)
+        known = None if n.mask is None or self._overlaps(n) else structural_key(n.mask)
         with self._fresh_reads():
-            self.by_lanes = known
+            self.by_lanes = known is not None
             self._hold(n.value)
             self.by_lanes = False
             if piece > 1:
                 self._store_pieces(n, lanes, piece)
                 return
-            self.given.append(structural_key(n.mask) if known else None)
+            self.given.append(known)
             super().store_vector(n, lanes)
             self.given.pop()
 
