@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from whet.compiler.emulator.device_code import without_host
+from whet.compiler.emulator.device_code import listed, without_host
 from whet.compiler.emulator.local_arrays import (
     end_of_subscript,
     head_of,
@@ -155,14 +155,7 @@ def _closing(text: str, opened: int) -> int:
 
 def _parameters(text: str) -> list[tuple[str, str]]:
     """Names and types."""
-    parts, depth = [""], 0
-    for c in text:
-        depth += {"(": 1, "<": 1, ")": -1, ">": -1}.get(c, 0)
-        if c == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return [_parameter(p) for p in parts if p.strip() not in ("", "void")]
+    return [_parameter(p) for p in listed(text) if p != "void"]
 
 
 def _parameter(text: str) -> tuple[str, str]:

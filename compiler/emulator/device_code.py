@@ -1,4 +1,4 @@
-"""The device's part of a CUDA file: without the host's functions, lines where they were."""
+"""A CUDA file's text: the device's part of it, lines where they were; lists between brackets."""
 
 from __future__ import annotations
 
@@ -69,3 +69,15 @@ def past_closing_brace(text: str, at: int) -> int:
             return at + 1
         at = _past(text, at)
     return len(text)
+
+
+def listed(text: str) -> list[str]:
+    """The parts of a list of arguments or parameters: between commas that stand in no brackets."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += {"(": 1, "[": 1, "<": 1, ")": -1, "]": -1, ">": -1}.get(c, 0)
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [p.strip() for p in parts if p.strip()]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from whet.compiler.emulator.device_code import listed
 from whet.compiler.emulator.one_kernel import blanked
 from whet.compiler.errors import ArgumentError
 
@@ -42,7 +43,10 @@ def instance(source: str, kernel: str, arguments: Sequence[str]) -> str:
     asked = f"launching {kernel}<{', '.join(arguments)}>"
     if head is None:
         raise ArgumentError(asked, f"{kernel} is no template", f"{kernel}<<<grid, block>>>(...)")
-    parameters = _split(source[head.start("parameters") : head.end("parameters")])
+    parameters = [
+        " ".join(p.split())
+        for p in listed(source[head.start("parameters") : head.end("parameters")])
+    ]
     if len(arguments) > len(parameters):
         raise ArgumentError(asked, f"it takes {len(parameters)}: {', '.join(parameters)}")
     given = [*arguments, *[""] * (len(parameters) - len(arguments))]
@@ -68,15 +72,3 @@ def _definition(asked: str, parameter: str, argument: str) -> str:
         return f"using {kind[1]} = {value};"
     assert number is not None
     return f"constexpr {number[1].strip()} {number[2]} = {value};"
-
-
-def _split(text: str) -> list[str]:
-    """Parts between commas that stand in no brackets."""
-    parts, depth = [""], 0
-    for c in text:
-        depth += {"(": 1, "<": 1, ")": -1, ">": -1}.get(c, 0)
-        if c == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return [" ".join(p.split()) for p in parts if p.strip()]

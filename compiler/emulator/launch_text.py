@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whet.compiler.emulator.device_code import listed
 from whet.compiler.emulator.run import Argument, Unwritten
 from whet.compiler.errors import ArgumentError
 
@@ -71,7 +72,7 @@ def read_launch(text: str) -> LaunchText:
     found = _LAUNCH.match(text)
     if found is None:
         raise ArgumentError(f"the launch {text!r}", "it is not one", HOW)
-    sizes = _split(found[3])
+    sizes = listed(found[3])
     if not 2 <= len(sizes) <= 3:
         raise ArgumentError(
             f"the launch {text!r}", f"{len(sizes)} values stand between <<< and >>>", HOW
@@ -82,21 +83,9 @@ def read_launch(text: str) -> LaunchText:
         _extents(text, sizes[0]),
         _extents(text, sizes[1]),
         shared[0],
-        tuple(_split(found[4])),
-        tuple(_split(found[2] or "")),
+        tuple(listed(found[4])),
+        tuple(listed(found[2] or "")),
     )
-
-
-def _split(text: str) -> list[str]:
-    """Parts between commas that stand in no brackets."""
-    parts, depth = [""], 0
-    for c in text:
-        depth += {"(": 1, "[": 1, "<": 1, ")": -1, "]": -1, ">": -1}.get(c, 0)
-        if c == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return [p.strip() for p in parts if p.strip()]
 
 
 def _extents(launch: str, text: str) -> tuple[int, ...]:

@@ -80,26 +80,16 @@ def schedule_sums(s: Schedule, sums: Sums, plan: Plan, result: Result) -> None:
 
 def _store(result: Result, plan: Plan) -> IterVar:
     """Blocks and threads of the result; returns the loop of a thread."""
-    stage, unit = result.stage, _unit(result, plan)
-    by, rows = stage.split(result.rows, factor=plan.rows)
-    bx, columns = stage.split(result.columns, factor=plan.columns // unit)
-    lead = [axis for axis, _ in result.lead]
-    lanes = [] if result.lanes is None else [result.lanes]
-    stage.reorder(*lead, by, bx, rows, columns, *lanes)
-    _bind_result(result, by, bx, plan)
-    return _bind_threads(stage, (), rows, columns, lanes, unit, plan)
+    unit = _unit(result, plan)
+    _, rows, columns, lanes = _tiles(result, plan)
+    return _bind_threads(result.stage, (), rows, columns, lanes, unit, plan)
 
 
 def _store_slices(s: Schedule, sums: Sums, plan: Plan, result: Result) -> IterVar:
     """Blocks of the result, whose threads add slices that they store in turn; returns the loop of a
     thread of the latter."""
     stage, unit = result.stage, _unit(result, plan)
-    by, rows = stage.split(result.rows, factor=plan.rows)
-    bx, columns = stage.split(result.columns, factor=plan.columns // unit)
-    lead = [axis for axis, _ in result.lead]
-    lanes = [] if result.lanes is None else [result.lanes]
-    stage.reorder(*lead, by, bx, rows, columns, *lanes)
-    block = _bind_result(result, by, bx, plan)
+    block, rows, columns, lanes = _tiles(result, plan)
     counts = (plan.rows, plan.columns // unit)
     outer, thread = copy_together(stage, (rows, columns), counts, plan.block)
     stage.unroll(outer)
@@ -119,6 +109,17 @@ def _store_slices(s: Schedule, sums: Sums, plan: Plan, result: Result) -> IterVa
     j, own = slices.split(j, factor=plan.column_run)
     slices.reorder(*front, group, i, j, own)
     return _bind_threads(slices, (group,), i, j, [own], plan.column_run, plan)
+
+
+def _tiles(result: Result, plan: Plan) -> tuple[IterVar, IterVar, IterVar, list[IterVar]]:
+    """Give each tile a block: its loop, and within it those over rows, columns and lanes."""
+    stage, unit = result.stage, _unit(result, plan)
+    by, rows = stage.split(result.rows, factor=plan.rows)
+    bx, columns = stage.split(result.columns, factor=plan.columns // unit)
+    lead = [axis for axis, _ in result.lead]
+    lanes = [] if result.lanes is None else [result.lanes]
+    stage.reorder(*lead, by, bx, rows, columns, *lanes)
+    return _bind_result(result, by, bx, plan), rows, columns, lanes
 
 
 def _unit(result: Result, plan: Plan) -> int:
