@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from whet.compiler.errors import MeasureError
@@ -20,6 +20,7 @@ from whet.measure.runner import RunReport
 from whet.measure.values import MeasureInput, MeasureOptions
 
 START_S = 90.0  # a worker's start, on top of a call's own budget
+CREATED_S = 10.0  # for actors to come up before they are killed; what is still queued is not
 
 
 class RayPool(StagedPool):
@@ -71,6 +72,8 @@ class RayPool(StagedPool):
             on = measured_device(CUDA if device == EVERY_GPU else device)
             count = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)) - 1)
             path = list(sys.path)
+            functions = run_function, prepare_function
+            run = _measurers(self._ray, on, device, chosen, functions, path)  # refusals first
             build = [
                 _RemoteBuilder(
                     self._ray,
@@ -81,8 +84,7 @@ class RayPool(StagedPool):
                 )
                 for _ in range(count)
             ]
-            functions = run_function, prepare_function
-            run = _measurers(self._ray, on, device, chosen, functions, path)
+            self._remotes: list[_Remote] = [*build, *run]
             super().__init__(build, run, chosen, reference, known)
         except BaseException:
             self._release()
@@ -90,6 +92,8 @@ class RayPool(StagedPool):
 
     def close(self) -> None:
         """End all actors at once, and the cluster if it was started here for the last pool."""
+        if self._connected:
+            _wait_until_created(self._ray, self._remotes)
         super().close()
         self._release()
 
@@ -164,6 +168,7 @@ def describe_remote_gpu(ray: Any) -> dict[str, Any]:
     try:
         return one.describe({})
     finally:
+        _wait_until_created(ray, [one])
         one.close()
         ray_cluster.wait_for_gpus(ray, free)
 
@@ -184,8 +189,14 @@ class _Remote:
         )
         self._budget = budget
         self._actor: Any = self._make()
+        self._created = self._actor.__ray_ready__.remote()
         self._machine = ""
         self._closed = False
+
+    @property
+    def created(self) -> Any:
+        """A Ray object that is there when the actor is, or is dead."""
+        return self._created
 
     def start(self) -> str:
         """Start the actor's worker; the name of the machine it is on."""
@@ -220,6 +231,19 @@ class _Remote:
         if not self._closed:
             self._machine = ""
             self._actor = self._make()
+            self._created = self._actor.__ray_ready__.remote()
+
+
+def _wait_until_created(ray: Any, remotes: Sequence[_Remote]) -> None:
+    """Wait, a while, until no actor is half made.
+
+    An actor that is killed between the request for its resources and the start of its process may
+    leave them taken for as long as this driver runs (Ray 2.60): the one measuring machine would
+    be lost to the pools that follow.
+    """
+    with contextlib.suppress(ray.exceptions.RayError):  # the connection is gone: so are they
+        waiting = [remote.created for remote in remotes]
+        ray.wait(waiting, num_returns=len(waiting), timeout=CREATED_S)
 
 
 class _RemoteBuilder(_Remote):

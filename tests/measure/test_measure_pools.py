@@ -25,6 +25,7 @@ from whet.measure import (
     ReplayPool,
     open_pool,
 )
+from whet.measure.ray_cluster import MEASURER
 
 FAKE = candidate("good").workload.key
 # Nothing that ends by itself is killed on a busy machine. A kernel that does not is killed soon all
@@ -276,6 +277,39 @@ class TestLocalPool:
         for workers in (0, -1, "tcp", 1.5, True):
             with pytest.raises(MeasureError, match="workers="):
                 open_pool(workers)  # type: ignore[arg-type]
+
+
+class TestRayPool:
+    def test_no_actor_is_killed_half_made(
+        self, ray_cluster: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # Ray 2.60 loses what such an actor asked for: the measuring machine, to all later pools.
+        import ray
+
+        kill, made = ray.kill, []
+
+        def spy(actor: Any, **more: Any) -> None:
+            (remote,) = (one for one in pool._remotes if one._actor is actor)
+            made.append(bool(ray.wait([remote.created], timeout=0)[0]))
+            kill(actor, **more)
+
+        monkeypatch.setattr(ray, "kill", spy)
+        pool = live(RayPool)(workers=2)
+        pool.close()
+        assert made == [True] * 3
+        until(lambda: ray.available_resources().get(MEASURER) == 1)
+
+    def test_a_queued_actor_does_not_hold_up_the_end(
+        self, ray_cluster: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("whet.measure.ray_pool.CREATED_S", 0.5)
+        with live(RayPool)() as first:
+            with live(RayPool)():  # its measurer waits for the only machine that measures
+                begin = time.monotonic()
+            assert time.monotonic() - begin < QUICK.build_timeout / 2
+            assert only(first, "good").ok
+        with live(RayPool)() as last:
+            assert only(last, "good").ok
 
 
 def until(it_is_so: Callable[[], bool], seconds: float = 120.0) -> None:
