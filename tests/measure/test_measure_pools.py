@@ -296,7 +296,7 @@ class TestRayPool:
         monkeypatch.setattr(ray, "kill", spy)
         pool = live(RayPool)(workers=2)
         pool.close()
-        assert made == [True] * 3
+        assert len(made) >= 3 and all(made)
         until(lambda: ray.available_resources().get(MEASURER) == 1)
 
     def test_a_queued_actor_does_not_hold_up_the_end(
