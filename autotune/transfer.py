@@ -101,7 +101,7 @@ def read_prior(
     here = device_key(device_of(task.target, device))
     logged, broken = similar.tasks(log, before)
     others, stale = _others(logged, task, here)
-    old = sum(similar.trials_of(log, one) for one in stale)
+    old = _passed_over(log, stale, task)
     if not others and not broken and not old:
         return None
     found = _Rows(task.config_space, columns)
@@ -112,7 +112,7 @@ def read_prior(
         found.add(other, similar.sample(log, other.task, room))
     ignored = [
         (broken, "run", " that cannot be read"),
-        (old, "trial", " of another version of this space"),
+        *((n, "trial", which) for which, n in old.items()),
         (found.broken, "trial", " that cannot be read"),
     ]
     words = ", ".join(counted(n, what) + which for n, what, which in ignored if n)
@@ -124,7 +124,7 @@ def read_prior(
 def say_stale(
     log: TuningLog, task: Task, device: Device | None, say: Callable[[str], None]
 ) -> None:
-    """What :func:`read_prior` says of other versions of the space, where nothing is learnt.
+    """What :func:`read_prior` says of other spaces of the task, where nothing is learnt.
 
     Args:
         log, task, device, say: as there.
@@ -134,9 +134,25 @@ def say_stale(
 
     here = device_key(device_of(task.target, device))
     _, stale = _others(similar.tasks(log)[0], task, here)
-    if old := sum(similar.trials_of(log, one) for one in stale):
-        words = counted(old, "trial")
-        say(f"{task.workload}: records that were ignored: {words} of another version of this space")
+    if old := _passed_over(log, stale, task):
+        words = ", ".join(counted(n, "trial") + which for which, n in old.items())
+        say(f"{task.workload}: records that were ignored: {words}")
+
+
+def _passed_over(log: TuningLog, stale: list[similar.LoggedTask], task: Task) -> dict[str, int]:
+    """How many trials of the task in other spaces there are, by why these are others."""
+    from whet.db.identity import target_difference
+    from whet.db.similar import trials_of
+
+    found: dict[str, int] = {}
+    for one in stale:
+        other = target_difference(one.target, task.target.to_json())
+        which = " of another version of this space"
+        if other:
+            which = f" for another target, with another space ({other})"
+        if trials := trials_of(log, one):
+            found[which] = found.get(which, 0) + trials
+    return found
 
 
 def _others(

@@ -9,7 +9,14 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError
-from whet.db.identity import Device, device_key, device_name, device_of, names_device
+from whet.db.identity import (
+    Device,
+    device_key,
+    device_name,
+    device_of,
+    names_device,
+    target_difference,
+)
 from whet.db.log import TuningLog
 from whet.db.records import TaskSummary
 from whet.search_spaces import Config, Workload, space_of, using_resolver
@@ -146,7 +153,7 @@ def _why_none(
             f" apply_best(..., device={device_key(nearest.device)!r})"
         )
     if mine:
-        other = _difference(mine[-1].target, wanted_target)
+        other = target_difference(mine[-1].target, wanted_target)
         if other:
             return f"{workload}: its records are for another target ({other}); {tune}"
         return (
@@ -161,11 +168,6 @@ def _tune_call(workload: Workload, target: Target) -> str:
         f"whet.tune(whet.create_task({workload.template!r}, args={workload.args!r},"
         f" target={target.kind!r}))"
     )
-
-
-def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
-    names = [n for n in sorted(there.keys() | here.keys()) if there.get(n) != here.get(n)]
-    return ", ".join(f"{n}={there.get(n)} instead of {here.get(n)}" for n in names)
 
 
 def _nearest(tasks: list[TaskSummary], workload: Workload) -> str:

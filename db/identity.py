@@ -91,6 +91,12 @@ def target_json(target: Target | dict[str, Any] | str) -> dict[str, Any]:
     return target.canonical().to_json()
 
 
+def target_difference(there: dict[str, Any], here: dict[str, Any]) -> str:
+    """In which attributes two targets' JSON differs: ``"num_threads=1 instead of 2"``, ..."""
+    names = [n for n in sorted(there.keys() | here.keys()) if there.get(n) != here.get(n)]
+    return ", ".join(f"{n}={there.get(n)} instead of {here.get(n)}" for n in names)
+
+
 def this_device() -> Device:
     """The fingerprint of the machine this process runs on."""
     from whet.compiler.target import host

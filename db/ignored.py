@@ -7,7 +7,7 @@ import warnings
 
 
 class IgnoredRecordsWarning(UserWarning):
-    """Records of a log were passed over: they are broken, or of another version of a space."""
+    """Records of a log were passed over: they are broken, or of another space."""
 
 
 def warn_of_ignored(text: str) -> None:

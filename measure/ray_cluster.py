@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 from whet.compiler.errors import MeasureError
@@ -48,15 +49,24 @@ def connect(address: str | None) -> Any:
         if not ray.is_initialized():
             try:
                 _join(ray, address) if address else _start(ray)
-            except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-                raise MeasureError(
-                    f"Ray cluster at {address or 'this machine'}",
-                    f"{type(error).__name__}: {error}",
-                    "`ray status` on the head says whether it runs",
-                ) from error
+            except BaseException as error:
+                ray.shutdown()  # what has been started of it, also where Ctrl-C came meanwhile
+                if not isinstance(error, Exception):
+                    raise
+                raise _unreachable(address, error) from error
             _started_here = True
         _users += 1
         return ray
+
+
+def _unreachable(address: str | None, error: Exception) -> MeasureError:
+    """Why there is no connection; Ray raises all kinds of errors, bare ones, too."""
+    way_out = "`ray status` on the head says whether it runs"
+    if str(address).startswith("ray://") and not find_spec("grpc"):
+        way_out = "pip install 'ray[client]'"
+    return MeasureError(
+        f"Ray cluster at {address or 'this machine'}", f"{type(error).__name__}: {error}", way_out
+    )
 
 
 def disconnect() -> None:
@@ -112,10 +122,15 @@ def free_gpus(ray: Any) -> int:
     )
 
 
-def wait_for_gpus(ray: Any, count: int, seconds: float = 10.0) -> None:
+def wait_for_gpus(ray: Any, count: int, seconds: float = 20.0) -> None:
     """Wait until so many GPUs are free again: an actor that was killed holds its own a while."""
     end = time.monotonic() + seconds
-    while ray.available_resources().get("GPU", 0) < count and time.monotonic() < end:
+    while ray.is_initialized() and time.monotonic() < end:
+        try:
+            if ray.available_resources().get("GPU", 0) >= count:
+                return
+        except ray.exceptions.RayError:  # the cluster is gone, and whoever held them
+            return
         time.sleep(0.05)
 
 

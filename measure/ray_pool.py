@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.errors import MeasureError
@@ -20,7 +22,7 @@ from whet.measure.runner import RunReport
 from whet.measure.values import MeasureInput, MeasureOptions
 
 START_S = 90.0  # a worker's start, on top of a call's own budget
-CREATED_S = 10.0  # for actors to come up before they are killed; what is still queued is not
+LOOK_S = 0.5  # how often who waits for an answer sees whether the pool is closed
 
 
 class RayPool(StagedPool):
@@ -66,41 +68,28 @@ class RayPool(StagedPool):
             raise MeasureError(f"workers={workers}", "at least one builder is needed")
         check_one(device)
         chosen = options or MeasureOptions()
-        self._ray = ray_cluster.connect(address)
-        self._connected = True
-        try:
+        with contextlib.ExitStack() as opened:  # what is there already ends with what is refused
+            ray = ray_cluster.connect(address)
+            opened.callback(ray_cluster.disconnect)
             on = measured_device(CUDA if device == EVERY_GPU else device)
-            count = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)) - 1)
+            count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)) - 1)
             path = list(sys.path)
             functions = run_function, prepare_function
-            run = _measurers(self._ray, on, device, chosen, functions, path)  # refusals first
+            run = _measurers(ray, on, device, chosen, functions, path, opened)  # refusals first
+            made = chosen, build_function or build_function_of(on), path
             build = [
                 _RemoteBuilder(
-                    self._ray,
-                    stages.BuildStage,
-                    {"num_cpus": 1},
-                    (chosen, build_function or build_function_of(on), path),
-                    chosen.build_timeout,
+                    ray, stages.BuildStage, {"num_cpus": 1}, made, chosen.build_timeout, opened
                 )
                 for _ in range(count)
             ]
-            self._remotes: list[_Remote] = [*build, *run]
             super().__init__(build, run, chosen, reference, known)
-        except BaseException:
-            self._release()
-            raise
+            self._opened = opened.pop_all()
 
     def close(self) -> None:
         """End all actors at once, and the cluster if it was started here for the last pool."""
-        if self._connected:
-            _wait_until_created(self._ray, self._remotes)
         super().close()
-        self._release()
-
-    def _release(self) -> None:
-        if self._connected:
-            self._connected = False
-            ray_cluster.disconnect()
+        self._opened.close()
 
 
 def _measurers(
@@ -110,8 +99,9 @@ def _measurers(
     options: MeasureOptions,
     functions: tuple[str | None, str | None],
     path: list[str],
+    opened: contextlib.ExitStack,
 ) -> list[_RemoteMeasurer]:
-    """The measuring actors: one, or one for each free GPU."""
+    """The measuring actors: one, or one for each free GPU; ``opened`` ends them."""
     from whet.measure.gpu import stage
 
     budget = 2 * options.run_timeout  # the reference may have to run first
@@ -119,14 +109,17 @@ def _measurers(
     if on.type == CPU:
         ray_cluster.check_measurer(ray)
         args = options, lock, run or stages.RUN, prepare or stages.PREPARE, path
-        return [_RemoteMeasurer(ray, stages.RunStage, _ALONE, args, budget)]
+        return [_RemoteMeasurer(ray, stages.RunStage, _ALONE, args, budget, opened)]
     # Ray shows each actor its own GPU alone, which is number 0 there.
     here = options, Device(on.type), run or stage.RUN, prepare or stage.PREPARE, path
     if on.type != CUDA:
         ray_cluster.check_measurer(ray)
-        return [_RemoteMeasurer(ray, stage.DeviceStage, _ALONE, here, budget)]
+        return [_RemoteMeasurer(ray, stage.DeviceStage, _ALONE, here, budget, opened)]
     count = ray_cluster.free_gpus(ray)
-    found = [_RemoteMeasurer(ray, stage.DeviceStage, _GPU, here, budget) for _ in range(count)]
+    opened.callback(ray_cluster.wait_for_gpus, ray, count)  # the next search shall find them free
+    found = [
+        _RemoteMeasurer(ray, stage.DeviceStage, _GPU, here, budget, opened) for _ in range(count)
+    ]
     if count > 1:
         check_alike(
             'workers="ray", device="cuda"',
@@ -162,15 +155,11 @@ def describe_remote_gpu(ray: Any) -> dict[str, Any]:
     """
     from whet.measure.gpu import stage
 
-    free = ray_cluster.free_gpus(ray)
     args = MeasureOptions(), Device(CUDA), stage.RUN, stage.PREPARE, list(sys.path)
-    one = _RemoteMeasurer(ray, stage.DeviceStage, _GPU, args, stage.STARTED)
-    try:
+    with contextlib.ExitStack() as opened:
+        opened.callback(ray_cluster.wait_for_gpus, ray, ray_cluster.free_gpus(ray))
+        one = _RemoteMeasurer(ray, stage.DeviceStage, _GPU, args, stage.STARTED, opened)
         return one.describe({})
-    finally:
-        _wait_until_created(ray, [one])
-        one.close()
-        ray_cluster.wait_for_gpus(ray, free)
 
 
 _ALONE = {"num_cpus": 0, "resources": {ray_cluster.MEASURER: 1}}
@@ -178,25 +167,38 @@ _GPU = {"num_cpus": 0, "num_gpus": 1}
 
 
 class _Remote:
-    """One stage as an actor, made again when Ray loses it."""
+    """One stage as an actor, made again when Ray loses it.
+
+    Args:
+        ray: the connected module.
+        stage: its class.
+        resources: what the actor takes of its machine.
+        args: the stage's arguments.
+        budget: seconds that its longest call may take.
+        opened: closes it.
+    """
 
     def __init__(
-        self, ray: Any, stage: type, resources: dict[str, Any], args: tuple, budget: float
+        self,
+        ray: Any,
+        stage: type,
+        resources: dict[str, Any],
+        args: tuple,
+        budget: float,
+        opened: contextlib.ExitStack,
     ) -> None:
         self._ray = ray
         self._make: Callable[[], Any] = lambda: (
-            ray.remote(stage).options(**resources, max_restarts=0, max_task_retries=0).remote(*args)
+            ray.remote(_that_leaves(stage))
+            .options(**resources, max_restarts=0, max_task_retries=0)
+            .remote(*args)
         )
         self._budget = budget
-        self._actor: Any = self._make()
-        self._created = self._actor.__ray_ready__.remote()
         self._machine = ""
         self._closed = False
-
-    @property
-    def created(self) -> Any:
-        """A Ray object that is there when the actor is, or is dead."""
-        return self._created
+        self._ending = threading.Lock()  # no actor is made while the last one is ended
+        opened.callback(self.close)
+        self._begin()
 
     def start(self) -> str:
         """Start the actor's worker; the name of the machine it is on."""
@@ -205,45 +207,99 @@ class _Remote:
         return self._machine
 
     def close(self) -> None:
-        """Kill the actor; its worker dies with it."""
-        self._closed = True
-        with contextlib.suppress(Exception):  # Ray itself may be gone: then the actor is too
+        """End the actor; its worker dies with it."""
+        with self._ending:
+            if self._closed:
+                return
+            self._closed = True
+            if self._ray.is_initialized():  # else it is gone, and asking would start another Ray
+                with contextlib.suppress(Exception):
+                    self._end()
+
+    def _begin(self) -> None:
+        self._actor = self._make()
+        self._created = self._actor.start.remote()
+
+    def _end(self) -> None:
+        """Kill the actor; one that is still being made leaves by itself when it is.
+
+        One that is killed between the request for its resources and the start of its process may
+        leave them taken for as long as this driver runs (Ray 2.60): the one measuring machine
+        would be lost to the pools that follow. What an actor was asked keeps it until it is done.
+        """
+        if self._is_made():
             self._ray.kill(self._actor)
+        else:
+            self._actor.leave.remote()
+
+    def _is_made(self) -> bool:
+        """Whether the actor has come up, or died."""
+        return bool(self._ray.wait([self._created], timeout=0)[0])
 
     def _ask(self, method: str, *args: Any) -> Any:
+        """Wait for a method's answer.
+
+        Raises:
+            MeasureError: the actor is lost, does not come up, or said so.
+        """
         if self._closed:
             raise MeasureError(f"{method} on a Ray actor", "the pool is closed")
+        if not self._ray.is_initialized():
+            raise MeasureError(
+                f"{method} on a Ray actor",
+                "this process is no longer connected to Ray",
+                "ray.shutdown() comes after the search",
+            )
         try:
             call = getattr(self._actor, method).remote(*args)
-            return self._ray.get(call, timeout=self._budget + START_S)
+            if self._arrives(call):
+                return self._ray.get(call)
         except self._ray.exceptions.RayTaskError as error:
             cause = error.cause if isinstance(error.cause, MeasureError) else None
             raise cause or MeasureError(f"{method} on a Ray actor", str(error)) from error
-        except (self._ray.exceptions.RayError, TimeoutError) as error:
-            self._replace()
+        except self._ray.exceptions.RayError as error:
             raise MeasureError(
-                f"{method} on a Ray actor", f"{type(error).__name__}: {error}", "the actor is lost"
+                f"{method} on a Ray actor", f"{type(error).__name__}: {error}", self._replace()
             ) from error
+        why = f"no answer in {self._budget + START_S:g} s"
+        raise MeasureError(f"{method} on a Ray actor", why, self._replace())
 
-    def _replace(self) -> None:
-        with contextlib.suppress(self._ray.exceptions.RayError, ValueError):
-            self._ray.kill(self._actor)  # it may hold the only measuring machine
-        if not self._closed:
+    def _arrives(self, call: Any) -> bool:
+        """Whether an answer comes in time, and before the pool is closed."""
+        end = time.monotonic() + self._budget + START_S
+        while not self._closed and (left := end - time.monotonic()) > 0:
+            if self._ray.wait([call], timeout=min(left, LOOK_S))[0]:
+                return True
+        return False
+
+    def _replace(self) -> str:
+        """Make the actor anew, unless it is not there yet: waiting goes on. What has been done."""
+        with self._ending:
+            if self._closed:
+                return "the pool is closed"
+            if not self._ray.is_initialized():
+                return "this process is no longer connected to Ray"
+            if not self._is_made():
+                return "it is not made yet: `ray status` says what it waits for, and who holds that"
+            with contextlib.suppress(self._ray.exceptions.RayError, ValueError):
+                self._ray.kill(self._actor)  # it may hold the only measuring machine
             self._machine = ""
-            self._actor = self._make()
-            self._created = self._actor.__ray_ready__.remote()
+            self._begin()
+            return "the actor is lost; another one takes its place"
 
 
-def _wait_until_created(ray: Any, remotes: Sequence[_Remote]) -> None:
-    """Wait, a while, until no actor is half made.
+def _that_leaves(stage: type) -> type:
+    """A stage's class whose actors can end themselves.
 
-    An actor that is killed between the request for its resources and the start of its process may
-    leave them taken for as long as this driver runs (Ray 2.60): the one measuring machine would
-    be lost to the pools that follow.
+    Ray's own methods for that are not there for who comes in by ``ray://``.
     """
-    with contextlib.suppress(ray.exceptions.RayError):  # the connection is gone: so are they
-        waiting = [remote.created for remote in remotes]
-        ray.wait(waiting, num_returns=len(waiting), timeout=CREATED_S)
+
+    def leave(_: Any) -> None:
+        import ray
+
+        ray.actor.exit_actor()
+
+    return type(stage.__name__, (stage,), {"leave": leave})
 
 
 class _RemoteBuilder(_Remote):

@@ -109,7 +109,8 @@ class MeasureResult:
     def pruned_for(self) -> str:
         """Which limit a static check refused it for: ``"threads"``, ``"blocks"``,
         ``"shared memory"``, ``"local memory"``, ``"registers"``, ``"spills"``, ``"statements"``,
-        ``"alignment"``; "" for what was not pruned, or is of a log that says nothing of it."""
+        ``"unrolled"``, ``"alignment"``; "" for what was not pruned, or is of a log that says
+        nothing of it."""
         return str(self.environment.get(PRUNED, "")) if self.pruned else ""
 
     @property

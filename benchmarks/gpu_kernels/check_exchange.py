@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -143,6 +144,29 @@ def tensors(device: Device) -> str:
     device.set_raw_stream(None)
     assert spent <= CALL, f"{spent:.1f} us a call on three tensors, more than {CALL:g}"
     return f"{spent:.2f} us a call on three tensors; {in_theirs:.2f} us in a stream of PyTorch's"
+
+
+def capture(device: Device) -> str:
+    """What Python drops while PyTorch captures a graph does not end the capture."""
+    found = _torch(device)
+    where, graph = f"cuda:{device.index}", found.cuda.CUDAGraph()
+    with found.cuda.device(device.index):
+        x = found.ones(1000, device=where)
+        arrays, f = on(device, *numbers()), adding()
+        f(*arrays)
+        found.cuda.synchronize()
+        dropped: list[Any] = [f, arrays, device.create_raw_stream(), context_of(device).event()]
+        del f, arrays
+        with found.cuda.graph(graph):
+            y = x * 2
+            dropped.clear()
+            gc.collect()
+            y += 1
+        x.fill_(3)
+        graph.replay()
+        device.sync()  # the code that was dropped goes here
+        assert y.tolist() == [7.0] * 1000, y[:4]
+    return "code, arrays, a stream and an event were dropped in a capture"
 
 
 def peers(device: Device) -> str:

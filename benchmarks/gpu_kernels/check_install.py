@@ -33,6 +33,7 @@ DRIVERS = (
     "/usr/lib64",
     "/usr/lib/wsl/lib",
     "/run/opengl-driver/lib",
+    "/usr/local/cuda/compat",
 )
 """Where the driver's library is on machines whose loader does not know it."""
 SPARE = ("ray",)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 from check_device import STAND_IN, device_of, is_gpu, name_of
-from check_exchange import both, cupy, library, peers, tensors, torch
+from check_exchange import both, capture, cupy, library, peers, tensors, torch
 from check_prelude import prelude
 from check_processes import ending, forked, hung
 from check_programs import adding, call_us, numbers, on, skip
@@ -196,6 +196,7 @@ CHECKS: dict[str, Callable[[Device], str]] = {
     "streams": streams,
     "torch": torch,
     "tensors": tensors,
+    "capture": capture,
     "cupy": cupy,
     "peers": peers,
     "both": both,

@@ -37,11 +37,14 @@ _WORDS = (
     r"|u?int(?:8|16|32|64)_t|size_t|(?:u?char|u?short|u?int|float|u?longlong|double)[1234]"
     r"|(?:float|u?int)\d+x\d+"
 )
-_HEAD = re.compile(r"\b__global__\b")
+_HEAD = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*|\b(?P<word>__global__)\b", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
 _VOLATILE = re.compile(r"\bvolatile\b")  # each access is one here, anyway
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 
+_CONSTANT = re.compile(
+    r"\b(?:(?:static|const|__device__)[ \t]+)*__constant__(?:[ \t]+(?:static|const|__device__)\b)*"
+)
 _CONSTANTS = re.compile(r"\b__constant__\b[^;={}]*;")
 _ALIGN = r"(?:__align__\s*\(\s*\w+\s*\)\s*|alignas\s*\(\s*\w+\s*\)\s*)?"
 _KIND = r"(?P<type>[\w:]+(?:\s+\w+)*?)"
@@ -77,7 +80,7 @@ def adapt(source: str) -> tuple[str, tuple[KernelText, ...]]:
     Raises:
         CodegenError: there is no kernel in it, or one that cannot be launched by its name.
     """
-    text = without_host(_COMMENT.sub(_blank_comment, source))
+    text = without_host(without_comments(source))
     text = _VOLATILE.sub("", _INCLUDE.sub(_kept_system_header, text))
     kernels = tuple(_kernels(text))
     if not kernels:
@@ -87,10 +90,15 @@ def adapt(source: str) -> tuple[str, tuple[KernelText, ...]]:
             'a kernel: extern "C" __global__ void name(const float *A, float *B, int n) { .. }',
         )
     known = f"{_WORDS}{_type_names(text)}"
-    text = _CONSTANTS.sub(_with_zeros, text)
+    text = _CONSTANTS.sub(_with_zeros, _CONSTANT.sub("__constant__", text))
     text = _addresses(_pointers(watched_arrays(_shared(text)), known))
     generated = "WHET_GLOBAL(" in source  # it names all types
     return (text if generated else read_values(text)), kernels
+
+
+def without_comments(source: str) -> str:
+    """CUDA C without its comments, lines where they were."""
+    return _COMMENT.sub(_blank_comment, source)
 
 
 def _blank_comment(found: re.Match[str]) -> str:
@@ -112,7 +120,7 @@ def _kernels(text: str) -> list[KernelText]:
     found = []
     for head in _HEAD.finditer(text):
         at = head.end()
-        start = _parameters_at(text, at)
+        start = _parameters_at(text, at) if head["word"] else None  # and not a directive
         if start is None:
             continue
         name, opened = start
@@ -180,7 +188,7 @@ def _type_names(text: str) -> str:
 def _shared(text: str) -> str:
     """Shared memory's declarations, in either order of `extern`, `__shared__` and alignment."""
     name = r"(?P<name>\w+)\s*"
-    arena = rf"extern\s+{_ALIGN}__shared__\s+{_ALIGN}{_KIND}\s+{_ALIGN}{name}\[\s*\]\s*;"
+    arena = rf"extern\s+{_ALIGN}__shared__\s+{_ALIGN}{_KIND}\s+{_ALIGN}{name}\[[^\]]*\]\s*;"
     array = rf"{_SHARED_HEAD}{name}(?P<size>(?:\[[^\]]+\]\s*)*);"
 
     def dynamic(m: re.Match[str]) -> str:

@@ -94,7 +94,7 @@ inline void begin_report(Report *to, Fault fault, int line) {
 [[noreturn]] inline void end_launch() {
     void *unused;
     whet_emulator_switch(&unused, block.home);
-    abort();
+    __builtin_trap();
 }
 
 // Called where all threads have come to a barrier.
@@ -167,6 +167,14 @@ inline bool ordered(uint16_t who, uint16_t epoch) {
            epoch < current->warp->seen[own & 31][(who - 1) & 31];
 }
 
+// Whether a thread of this block did something last before its warp returned: the barriers behind
+// that were not its own.
+inline bool left_behind(uint32_t when, uint16_t who) {
+    if (block.gone == 0 || when < block_first || who == 0 || who == ATOMIC) return false;
+    const Thread &t = block.threads[who - 1];
+    return t.state == ENDED && t.ended == when;
+}
+
 inline bool in_another_block(uint32_t when) { return when >= launch_first && when < block_first; }
 
 struct Conflict {
@@ -178,6 +186,7 @@ struct Conflict {
 inline Conflict conflict_with_write(const Cell &cell, Scope scope) {
     if (cell.written == interval)
         return {!ordered(cell.writer, cell.writer_epoch), interval, cell.writer};
+    if (left_behind(cell.written, cell.writer)) return {true, cell.written, cell.writer};
     const bool found = scope == GLOBAL && in_another_block(cell.written) &&
                        !handed_over(cell.written, cell.writer, cell.writer_epoch);
     return {found, cell.written, cell.writer};
@@ -188,6 +197,10 @@ inline Conflict conflict_with_reads(const Cell &cell, Scope scope) {
         if (!ordered(cell.reader, cell.reader_epoch)) return {true, interval, cell.reader};
         if (cell.second != 0 && !ordered(cell.second, cell.second_epoch))
             return {true, interval, cell.second};
+    } else if (left_behind(cell.read, cell.reader)) {
+        return {true, cell.read, cell.reader};
+    } else if (left_behind(cell.read, cell.second)) {
+        return {true, cell.read, cell.second};
     } else if (
         scope == GLOBAL && in_another_block(cell.read) &&
         !handed_over(cell.read, cell.reader, cell.reader_epoch)) {
@@ -201,7 +214,10 @@ inline Conflict conflict_with_reads(const Cell &cell, Scope scope) {
 inline void note_read(Cell &cell, Scope scope) {
     const uint16_t own = uint16_t(current->number + 1), epoch = own_epoch();
     if (cell.read != interval) {
-        if (scope == GLOBAL && in_another_block(cell.read)) cell.foreign = cell.read;
+        // a read by one thread that this one surely comes after, it stands for
+        if (scope == GLOBAL && in_another_block(cell.read) &&
+            !(cell.second == 0 && handed_over(cell.read, cell.reader, cell.reader_epoch)))
+            cell.foreign = cell.read;
         cell.read = interval;
         cell.second = 0;
     } else if (!ordered(cell.reader, cell.reader_epoch)) {

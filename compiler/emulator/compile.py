@@ -28,6 +28,7 @@ HEADERS = (
     "memory.h",
     "buffers.h",
     "printing.h",
+    "host_only.h",
     "types.h",
     "intrinsics.h",
     "functions.h",
@@ -42,10 +43,14 @@ FLAGS = (
     "-ffp-contract=off",
     "-fno-strict-aliasing",
     "-fno-finite-loops",  # one that waits for ever is to be seen, and not left out
-    "-w",
+    # what nvcc refuses, too
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-Werror=vla",
+    "-Werror=pointer-arith",
+    "-Werror=frame-larger-than=229376",  # a thread's stack has 256 KiB
 )
-# a thread's stack has 256 KiB
-_FRAME = "-Werror=frame-larger-than=229376"
+_WHOLE = "-Wl,--no-undefined"  # what is declared and not defined is told here, not by a loader
 TIMEOUT_SECONDS = 300
 FILE = "kernel.cu"  # what messages call the text
 _BYTES = re.compile(r"\b(?:bool|char|u?char[234]|u?int8_t|u?int8x\d+|boolx\d+)\b")
@@ -84,12 +89,12 @@ def compile_emulated(source: str, checks: bool = False, quick: bool = False) -> 
         if kept is not None:
             return kept
     try:
-        made = _compile(text, command, options, quick)
+        made = _compile(source, text, command, options, quick)
     except CodegenError as error:
         # code that is not optimised puts each value on the stack
         if not quick or "frame-larger-than" not in str(error):
             raise
-        made = _compile(text, command, _options(checks, False), False)
+        made = _compile(source, text, command, _options(checks, False), False)
     put = _cache.put(name, made, ".so")
     return put if put is not None else _own_file(name, made)
 
@@ -121,7 +126,7 @@ def _table(kernels: tuple[KernelText, ...], body: str) -> str:
 
 
 def _options(checks: bool, quick: bool) -> tuple[str, ...]:
-    return (*FLAGS, "-O0" if quick else "-O2", _FRAME, *(("-g1",) if checks else ()))
+    return (*FLAGS, "-O0" if quick else "-O2", *(("-g1",) if checks else ()))
 
 
 @functools.cache
@@ -156,16 +161,18 @@ def compiler_command() -> list[str]:
     return words
 
 
-def _compile(text: str, command: list[str], options: tuple[str, ...], quick: bool) -> bytes:
+def _compile(
+    source: str, text: str, command: list[str], options: tuple[str, ...], quick: bool
+) -> bytes:
     with tempfile.TemporaryDirectory(prefix="whet-emulator-") as folder:
         for name, header in _headers().items():
             Path(folder, name).write_text(header)
-        source, out = Path(folder, "whole.cpp"), Path(folder, "kernel.so")
-        source.write_text(text)
+        whole, out = Path(folder, "whole.cpp"), Path(folder, "kernel.so")
+        whole.write_text(text)
         if quick:
             words = [*command, *options]
             link_precompiled(Path(folder), HEADERS[0], _headers(), words, _version(command[0]))
-        words = [*command, *options, f"-I{folder}", str(source), "-o", str(out)]
+        words = [*command, *options, f"-I{folder}", str(whole), _WHOLE, "-o", str(out)]
         try:
             done = subprocess.run(words, capture_output=True, timeout=TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
@@ -176,7 +183,7 @@ def _compile(text: str, command: list[str], options: tuple[str, ...], quick: boo
             ) from None
         if done.returncode != 0 or not out.exists():
             log = _FOLDERS.sub("", done.stderr.decode(errors="replace")).strip()
-            raise refused(log, done.returncode)
+            raise refused(log, done.returncode, source)
         return out.read_bytes()
 
 

@@ -5,35 +5,78 @@ from __future__ import annotations
 import re
 
 _HEAD_OF_FUNCTION = re.compile(r"\)\s*(?:const\b|noexcept\b|->[^{;]*)?\s*$")
-_DEVICE = re.compile(r"\b__(?:global|device)__\b")
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
+_NAME = re.compile(r"(\w+)\s*\(")
+# a variable of file scope that no code of the device knows
+_VARIABLE = re.compile(
+    r"\s*(?!.*\b(?:__\w+__|const|constexpr|typedef|using|extern|template|struct|class|union|enum|namespace)\b)"
+    r"[A-Za-z_]\w*(?:\s*::\s*\w+)*(?:\s+\w+)*?[\s*]+(?P<name>\w+)\s*(?:\[[^;{}()]*\]\s*)*"
+    r"(?:=[^;]*)?;\s*",
+    re.DOTALL,
+)
 
 
 def without_host(text: str) -> str:
-    """A text without the functions that only the host runs.
+    """A text without what only the host knows: its functions, and variables of file scope.
 
     Args:
         text: CUDA C, without comments.
     """
+    return _split(text)[0]
+
+
+def host_names(text: str) -> frozenset[str]:
+    """The names of what :func:`without_host` leaves out."""
+    return frozenset(_split(text)[1])
+
+
+def _split(text: str) -> tuple[str, list[str]]:
+    """The device's part of a text, and the names in the rest."""
     out: list[str] = []
+    names: list[str] = []
+    macros, device = {name for name, _ in _MACRO.findall(text)}, _words_of_device(text)
     start = at = 0
     while at < len(text):
         c = text[at]
         if c == "#" and not text[start:at].strip():
             at = start = _copied(out, text, start, _end_of_directive(text, at))
         elif c == ";":
-            at = start = _copied(out, text, start, at + 1)
+            variable = _VARIABLE.fullmatch(text, start, at + 1)
+            type_of = text[start : variable.start("name")] if variable is not None else ""
+            # a macro may stand for __constant__ or const
+            if variable is not None and macros.isdisjoint(re.findall(r"\w+", type_of)):
+                names.append(variable["name"])
+                at = start = _left_out(out, text, start, at + 1)
+            else:
+                at = start = _copied(out, text, start, at + 1)
         elif c == "{":
             end = past_closing_brace(text, at)
             head = text[start:at]
-            if _HEAD_OF_FUNCTION.search(head) and not _DEVICE.search(head):
-                out.append("\n" * text.count("\n", start, end))
+            if head.rstrip().endswith("="):
+                at = end  # values, of what goes on
+            elif _HEAD_OF_FUNCTION.search(head) and not device.search(head):
+                names += _NAME.findall(head)[:1]
+                at = start = _left_out(out, text, start, end)
             else:
-                out.append(text[start:end])
-            at = start = end
+                at = start = _copied(out, text, start, end)
         else:
             at = _past(text, at)
     out.append(text[start:])
-    return "".join(out)
+    return "".join(out), names
+
+
+def _words_of_device(text: str) -> re.Pattern[str]:
+    """What tells that a declaration is the device's: CUDA's words, or a macro that has one."""
+    words = ["__(?:global|device|constant|shared|managed)__"]
+    for name, value in _MACRO.findall(text):
+        if re.search(rf"\b(?:{'|'.join(words)})\b", value):
+            words.append(name)
+    return re.compile(rf"\b(?:{'|'.join(words)})\b")
+
+
+def _left_out(out: list[str], text: str, start: int, end: int) -> int:
+    out.append("\n" * text.count("\n", start, end))
+    return end
 
 
 def _copied(out: list[str], text: str, start: int, end: int) -> int:

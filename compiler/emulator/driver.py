@@ -295,6 +295,10 @@ class EmulatedContext:
         """An event."""
         return EmulatedEvent()
 
+    def has(self, address: int) -> bool:
+        """Always: nobody else has memory here."""
+        return True
+
     def synchronize(self) -> None:
         """Nothing: all is done."""
 

@@ -129,9 +129,10 @@ struct Thread {
     bool orders;    // whether the warp's barrier at which it waits orders memory
     State state;
     Warp *warp;
-    uint32_t fenced;        // the interval of its last __threadfence() in this block; 0: none
-    uint16_t fenced_epoch;  // its count of its warp's barriers and fences behind that one
-    bool acquired;          // whether it came by a counter that other blocks change atomically
+    uint32_t ended;  // the interval in which it returned
+    uint32_t fenced;           // the interval of its last __threadfence() in this block; 0: none
+    uint16_t fenced_seen[32];  // what it had seen of its warp's lanes by then, as in Warp
+    bool acquired;  // whether it came by a counter that other blocks change atomically
 };
 
 constexpr int MOST_THREADS = 1024;
@@ -141,6 +142,7 @@ struct Block {
     uint3 index;
     dim3 extent, grid;
     int count;    // threads
+    int gone;     // threads of warps that have returned as a whole
     int ready;    // threads that could run
     int arrived;  // threads at the block's barrier
     int line;     // of that barrier
@@ -200,25 +202,38 @@ inline void wait(State why, int line) {
 [[noreturn]] static void fail_diverged(int line);
 static void settle();
 
-__attribute__((noinline)) static void block_barrier(int line) {
-    if (block.arrived != 0 && block.line != line) fail_diverged(line);
-    block.line = line;
-    if (++block.arrived < block.count) {
-        wait(AT_BLOCK_BARRIER, line);
-        return;
-    }
+// Releases the threads at the block's barrier where none is missing. A warp that has returned as a
+// whole is not (PTX ISA, barrier and exit); what is left of one that has lost some threads waits:
+// GPUs before Volta count warps, and never let it go on.
+inline bool release_block() {
+    const int awaited = block.count - block.gone;
+    if (block.arrived == 0 || block.arrived < awaited) return false;
     settle();
     block.arrived = 0;
     ++interval;
-    for (int k = 0; k < block.count; ++k) block.threads[k].state = READY;
-    block.ready = block.count;
+    for (int k = 0; k < block.count; ++k)
+        if (block.threads[k].state == AT_BLOCK_BARRIER) block.threads[k].state = READY;
+    block.ready = awaited;
+    return true;
+}
+
+__attribute__((noinline)) static void block_barrier(int line) {
+    if (block.arrived != 0 && block.line != line) fail_diverged(line);
+    block.line = line;
+    ++block.arrived;
+    if (!release_block()) wait(AT_BLOCK_BARRIER, line);
 }
 
 // What the lanes of a mask did so far comes before what they do from here on.
 inline void join_lanes(Warp *warp, uint32_t mask) {
     uint16_t joined[32] = {};
+    Thread *lanes = &block.threads[(warp - block.warps) * 32];
+    bool acquired = false;
+    for (uint32_t rest = mask & warp->alive; rest != 0; rest &= rest - 1)
+        acquired |= lanes[__builtin_ctz(rest)].acquired;
     for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
         const int lane = __builtin_ctz(rest);
+        lanes[lane].acquired = acquired;
         ++warp->seen[lane][lane];
         for (int k = 0; k < 32; ++k)
             if (joined[k] < warp->seen[lane][k]) joined[k] = warp->seen[lane][k];
@@ -262,8 +277,14 @@ static void fiber_main() {
     thread_body();
     Thread *own = current;
     own->state = ENDED;
+    own->ended = interval;
     --block.ready;
     own->warp->alive &= ~lane_bit(own);
+    if (own->warp->alive == 0) {
+        const int rest = block.count - (own->number & ~31);
+        block.gone += rest < 32 ? rest : 32;
+        release_block();
+    }
     const Thread *lanes = &block.threads[own->number & ~31];
     for (uint32_t rest = own->warp->arrived; rest != 0; rest &= rest - 1) {
         const int lane = __builtin_ctz(rest);
@@ -271,7 +292,7 @@ static void fiber_main() {
             release(own->warp, lanes[lane].mask, lanes[lane].orders);
     }
     leave();
-    abort();  // an ended thread never runs again
+    __builtin_trap();  // an ended thread never runs again
 }
 
 // Takes the caller's memory for stacks, or makes some once.
@@ -289,7 +310,7 @@ inline bool take_stacks(unsigned char *given) {
 // Makes the threads of a block; a stack's top is moved by some lines, or all tops would share a
 // few sets of the processor's cache.
 inline void make_threads() {
-    block.arrived = 0;
+    block.arrived = block.gone = 0;
     block.ready = block.count;
     const int warps = (block.count + 31) / 32;
     for (int w = 0; w < warps; ++w) {
@@ -328,10 +349,10 @@ inline void choose_order(unsigned seed) {
 
 }  // namespace whet_emulator
 
-#define threadIdx (whet_emulator::current->index)
-#define blockIdx (whet_emulator::block.index)
-#define blockDim (whet_emulator::block.extent)
-#define gridDim (whet_emulator::block.grid)
+#define threadIdx (static_cast<const uint3 &>(whet_emulator::current->index))
+#define blockIdx (static_cast<const uint3 &>(whet_emulator::block.index))
+#define blockDim (static_cast<const dim3 &>(whet_emulator::block.extent))
+#define gridDim (static_cast<const dim3 &>(whet_emulator::block.grid))
 #define warpSize 32
 #define __syncthreads() whet_emulator::block_barrier(__LINE__)
 #define __syncwarp(...) whet_emulator::warp_barrier(__LINE__ __VA_OPT__(, ) __VA_ARGS__)

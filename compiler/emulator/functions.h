@@ -5,10 +5,23 @@
 
 namespace whet_emulator {
 
+template <class T, class... OF>
+constexpr bool one_of = (std::is_same_v<T, OF> || ...);
+
+// Whether CUDA's functions between lanes take a number of this type: as it is, or as an int.
+template <class T>
+constexpr bool number =
+    (std::is_arithmetic_v<T> && sizeof(T) <= 8) || (std::is_enum_v<T> && std::is_convertible_v<T, int>);
+template <class T>
+constexpr bool moves_between_lanes =
+    number<T> || one_of<T, half, half2, nv_bfloat16, nv_bfloat162, float16, bfloat16>;
+
 // The value that another lane of the warp gives; all 32 lanes must come by.
 template <class T>
 inline T exchange(T value, int lane, int line, uint32_t mask = 0xffffffffu) {
-    static_assert(sizeof(T) <= 16, "at most 16 bytes move between lanes");
+    static_assert(moves_between_lanes<T>,
+                  "CUDA's shuffles move one number of up to 8 bytes, or a half2: "
+                  "no other vector, no struct, no pointer");
     Warp *warp = current->warp;
     memcpy(warp->slots[current->number & 31], &value, sizeof value);
     warp_barrier(line, mask, false);
@@ -75,6 +88,7 @@ constexpr inline auto value_of(const V &v) {
 // Of the lanes of a mask: those that give the same value, and what an operation makes of all values.
 template <class T>
 inline uint32_t same_value(uint32_t mask, T value, int line) {
+    static_assert(number<T>, "CUDA has __match_any_sync of one number alone");
     uint32_t result = 0;
     for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
         const int other = __builtin_ctz(rest);
@@ -85,6 +99,7 @@ inline uint32_t same_value(uint32_t mask, T value, int line) {
 }
 template <class T, class F>
 inline T reduced(uint32_t mask, T value, int line, F join) {
+    static_assert(one_of<T, int, unsigned>, "CUDA has __reduce_.._sync of int, unsigned alone");
     T result = exchange(value, __builtin_ctz(mask), line, mask);
     for (uint32_t rest = mask & (mask - 1); rest != 0; rest &= rest - 1)
         result = join(result, exchange(value, __builtin_ctz(rest), line, mask));
@@ -123,7 +138,8 @@ inline T atomically(const Checked<T> &p, F change) {
         const ptrdiff_t offset = reinterpret_cast<const unsigned char *>(p.at) - p.buffer->base;
         if (offset >= 0 && size_t(offset) < p.buffer->bytes) {
             const Cell &cell = p.buffer->cells[offset / WHET_EMULATOR_GRANULE];
-            hand_over(cell.writer == ATOMIC && in_another_block(cell.written));
+            const bool here = cell.written >= block_first && acquired_at != 0;
+            hand_over(cell.writer == ATOMIC && (in_another_block(cell.written) || here));
         }
     }
     check_write<sizeof(T), alignof(T)>(p.buffer, p.at, nullptr, true);
@@ -162,9 +178,9 @@ inline T atomically(const Checked<T> &p, F change) {
 #define __reduce_add_sync(mask, value) WHET_EMULATOR_REDUCE(mask, value, a + b)
 #define __reduce_min_sync(mask, value) WHET_EMULATOR_REDUCE(mask, value, b < a ? b : a)
 #define __reduce_max_sync(mask, value) WHET_EMULATOR_REDUCE(mask, value, a < b ? b : a)
-#define __reduce_and_sync(mask, value) WHET_EMULATOR_REDUCE(mask, value, a & b)
-#define __reduce_or_sync(mask, value) WHET_EMULATOR_REDUCE(mask, value, a | b)
-#define __reduce_xor_sync(mask, value) WHET_EMULATOR_REDUCE(mask, value, a ^ b)
+#define __reduce_and_sync(mask, value) WHET_EMULATOR_REDUCE(mask, unsigned(value), a & b)
+#define __reduce_or_sync(mask, value) WHET_EMULATOR_REDUCE(mask, unsigned(value), a | b)
+#define __reduce_xor_sync(mask, value) WHET_EMULATOR_REDUCE(mask, unsigned(value), a ^ b)
 #define __syncthreads_count(said) whet_emulator::count_of_block(bool(said), __LINE__)
 #define __syncthreads_or(said) int(whet_emulator::count_of_block(bool(said), __LINE__) != 0)
 #define __syncthreads_and(said) int(whet_emulator::count_of_block(!(said), __LINE__) == 0)
@@ -195,6 +211,20 @@ inline auto whet_dp4a(A a, B b, C c) { return whet_emulator::dp4a(a, b, c); }
 inline unsigned whet_pack(int a, int b, int c, int d) {
     return unsigned(a & 255) | unsigned(b & 255) << 8 | unsigned(c & 255) << 16 | unsigned(d) << 24;
 }
+template <class V, class B>
+inline V whet_turn(B a, B b, B c, B d) {
+    unsigned rows[4];  // as in CUDA's prelude, so that its selectors are tried
+    memcpy(rows, &a, 4), memcpy(rows + 1, &b, 4), memcpy(rows + 2, &c, 4), memcpy(rows + 3, &d, 4);
+    const unsigned ab = __byte_perm(rows[0], rows[1], 0x5140);
+    const unsigned cd = __byte_perm(rows[2], rows[3], 0x5140);
+    const unsigned ab_high = __byte_perm(rows[0], rows[1], 0x7362);
+    const unsigned cd_high = __byte_perm(rows[2], rows[3], 0x7362);
+    V words;
+    words[0] = __byte_perm(ab, cd, 0x5410), words[1] = __byte_perm(ab, cd, 0x7632);
+    words[2] = __byte_perm(ab_high, cd_high, 0x5410);
+    words[3] = __byte_perm(ab_high, cd_high, 0x7632);
+    return words;
+}
 #define __dp4a(a, b, c) whet_emulator::dp4a(a, b, c)
 
 #define whet_trap(number, message) whet_emulator::fail_trap(message, __LINE__)
@@ -206,6 +236,7 @@ inline void __threadfence_system() { whet_emulator::fence(); }
 inline void __threadfence_block() {}
 inline void __nanosleep(unsigned) {}
 inline long long clock64() { return ++whet_emulator::ticks; }
+inline long clock() { return ++whet_emulator::ticks; }
 template <class T>
 inline T __ldg(const T *p) { return *p; }
 template <class T>
@@ -223,9 +254,13 @@ inline void whet_emulator_store(P p, V value) { *p = value; }
 #define __stcs whet_emulator_store
 #define __stwt whet_emulator_store
 
-#define WHET_EMULATOR_ATOMIC(name, expression)                                                     \
+// the types are those that CUDA has them of
+#define WHET_EMULATOR_TYPES(name, ...)                                                             \
+    static_assert(whet_emulator::one_of<T, __VA_ARGS__>, "CUDA has " #name " of " #__VA_ARGS__ " alone")
+#define WHET_EMULATOR_ATOMIC(name, expression, ...)                                                \
     template <class T, class V>                                                                    \
     inline T name(const whet_emulator::Checked<T> &p, V given) {                                   \
+        WHET_EMULATOR_TYPES(name, __VA_ARGS__);                                                    \
         const T value = T(given);                                                                  \
         return whet_emulator::atomically(p, [=](T old) { return T(expression); });                 \
     }                                                                                              \
@@ -233,19 +268,23 @@ inline void whet_emulator_store(P p, V value) { *p = value; }
     inline T name(T *p, V given) {                                                                 \
         return name(whet_emulator::Checked<T>(p), given);                                          \
     }
-WHET_EMULATOR_ATOMIC(atomicAdd, old + value)
-WHET_EMULATOR_ATOMIC(atomicSub, old - value)
-WHET_EMULATOR_ATOMIC(atomicMax, old < value ? value : old)
-WHET_EMULATOR_ATOMIC(atomicMin, value < old ? value : old)
-WHET_EMULATOR_ATOMIC(atomicExch, value)
-WHET_EMULATOR_ATOMIC(atomicAnd, old & value)
-WHET_EMULATOR_ATOMIC(atomicOr, old | value)
-WHET_EMULATOR_ATOMIC(atomicXor, old ^ value)
-WHET_EMULATOR_ATOMIC(atomicInc, old >= value ? T(0) : old + T(1))
-WHET_EMULATOR_ATOMIC(atomicDec, old == T(0) || old > value ? value : old - T(1))
+#define WHET_EMULATOR_INTEGERS int, unsigned, long long, unsigned long long
+WHET_EMULATOR_ATOMIC(atomicAdd, old + value, int, unsigned, unsigned long long, float, double, half,
+                     half2, nv_bfloat16, nv_bfloat162)
+WHET_EMULATOR_ATOMIC(atomicSub, old - value, int, unsigned)
+WHET_EMULATOR_ATOMIC(atomicMax, old < value ? value : old, WHET_EMULATOR_INTEGERS)
+WHET_EMULATOR_ATOMIC(atomicMin, value < old ? value : old, WHET_EMULATOR_INTEGERS)
+WHET_EMULATOR_ATOMIC(atomicExch, value, int, unsigned, unsigned long long, float)
+WHET_EMULATOR_ATOMIC(atomicAnd, old & value, WHET_EMULATOR_INTEGERS)
+WHET_EMULATOR_ATOMIC(atomicOr, old | value, WHET_EMULATOR_INTEGERS)
+WHET_EMULATOR_ATOMIC(atomicXor, old ^ value, WHET_EMULATOR_INTEGERS)
+WHET_EMULATOR_ATOMIC(atomicInc, old >= value ? T(0) : old + T(1), unsigned)
+WHET_EMULATOR_ATOMIC(atomicDec, old == T(0) || old > value ? value : old - T(1), unsigned)
 #undef WHET_EMULATOR_ATOMIC
+#undef WHET_EMULATOR_INTEGERS
 template <class T, class V, class W>
 inline T atomicCAS(const whet_emulator::Checked<T> &p, V expected, W value) {
+    WHET_EMULATOR_TYPES(atomicCAS, int, unsigned, unsigned long long, unsigned short);
     const T wanted = T(expected), put = T(value);
     return whet_emulator::atomically(p, [=](T old) { return old == wanted ? put : old; });
 }
@@ -253,8 +292,7 @@ template <class T, class V, class W>
 inline T atomicCAS(T *p, V expected, W value) {
     return atomicCAS(whet_emulator::Checked<T>(p), expected, value);
 }
-template <class P, class I, class V>
-inline auto whet_atomic_add(P p, I index, V value) { return atomicAdd(p + index, value); }
+#undef WHET_EMULATOR_TYPES
 
 // ---- mathematics: what CUDA has beyond C's library
 

@@ -23,7 +23,7 @@ struct Parameter {
 template <class T>
 struct Parameter<T *> {
     static constexpr size_t bytes = 8, align = 8;
-    static constexpr int element = sizeof(T);
+    static constexpr int element = sizeof(std::conditional_t<std::is_void_v<T>, char, T>);
     static constexpr bool writes = !std::is_const_v<T>;
     static T *get(const unsigned char *at, int) {
         uint64_t address;
@@ -68,8 +68,9 @@ struct Layout {
 
 template <auto FUNCTION>
 struct Caller;
-template <class... P, void (*FUNCTION)(P...)>
+template <class R, class... P, R (*FUNCTION)(P...)>
 struct Caller<FUNCTION> {
+    static_assert(std::is_void_v<R>, "a kernel returns void: __global__ void f(...)");
     typedef Layout<P...> layout;
     template <size_t... K>
     static void with(const unsigned char *packed, std::index_sequence<K...>) {
@@ -149,10 +150,13 @@ inline void report_stuck() {
     const Thread *stuck = nullptr, *other = nullptr;
     for (int k = 0; k < block.count; ++k) {
         const Thread *t = &block.threads[k];
-        if (t->state == ENDED ? other == nullptr : stuck == nullptr) (t->state == ENDED ? other : stuck) = t;
+        const Thread *&found = t->state == ENDED ? other : stuck;
+        const bool counts = t->state != ENDED || t->warp->alive != 0;  // others are not waited for
+        if (found == nullptr && counts) found = t;
     }
     for (int k = 0; other == nullptr && k < block.count; ++k)
-        if (block.threads[k].state != stuck->state || block.threads[k].line != stuck->line)
+        if (block.threads[k].state != ENDED &&
+            (block.threads[k].state != stuck->state || block.threads[k].line != stuck->line))
             other = &block.threads[k];
     report->fault = UNFINISHED;
     report->line = stuck->line;
@@ -171,6 +175,7 @@ inline void run_block(size_t shared_bytes) {
     block_first = ++interval;
     block_starts[blocks_started++] = interval;
     acquired_at = 0;
+    covered.when = covered_before.when = 0;
     memset(arena, 0xff, shared_bytes);  // not a number
     if (__start_whet_shared_static != nullptr)
         memset(__start_whet_shared_static, 0xff,
@@ -241,6 +246,7 @@ extern "C" __attribute__((visibility("default"))) int whet_emulator_launch(
         }
         *last_interval = last_used = interval;
     }
+    for (uint64_t k = 0; releases != nullptr && k < blocks; ++k) free(releases[k].before);
     free(block_starts);
     free(releases);
     __sync_lock_release(&launching);

@@ -9,7 +9,7 @@ from whet.compiler.emulator.device_code import past_closing_brace
 from whet.compiler.errors import ArgumentError
 
 _HIDDEN = re.compile(
-    r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|^[ \t]*#[^\n]*", re.DOTALL | re.MULTILINE
+    r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|^[ \t]*#(?:\\\n|[^\n])*", re.DOTALL | re.MULTILINE
 )
 _HEAD = re.compile(r"\b__global__\b[^;{]*[;{]")
 _ATTRIBUTE = re.compile(

@@ -3,6 +3,7 @@
 #define __global__
 #define __device__
 #define __host__
+#define __managed__
 #define __constant__ static const
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
@@ -17,3 +18,4 @@
 #include "functions.h"
 #include "buffers.h"
 #include "printing.h"
+#include "host_only.h"

@@ -23,6 +23,8 @@ _HERE = "whet.compiler.passes"
 #: to a module. A kind that is not here has none; a third party adds a row.
 BUILD_PASSES: dict[str, tuple[tuple[str, str], ...]] = {
     "cuda": (
+        # before a scope that no GPU has is taken for a thread's own
+        ("VerifyScopes", f"{_HERE}.verify_scopes:check_scopes"),
         # while the loops that are bound to threads still show what the host would run itself
         ("VerifyMemory", f"{_HERE}.verify_memory:check_memory"),
         # equal thread tags become one variable; the others look at kernels alone

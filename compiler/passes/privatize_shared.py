@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.passes.verify_scopes import refuse_warps
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -41,8 +42,18 @@ _ZERO = ops.const(0)
 
 
 def privatize_module(mod: IRModule, target: Target) -> IRModule:
-    """The module whose kernels keep in registers what no other thread uses."""
-    return mod.map(lambda f: privatize_shared(f) if "thread_extent" in f.attrs else f)
+    """The module whose kernels keep in registers what no other thread uses.
+
+    Raises:
+        LowerError: a warp's threads would use each other's memory.
+    """
+
+    def changed(func: PrimFunc) -> PrimFunc:
+        if "thread_extent" not in func.attrs:
+            return func
+        return refuse_warps(privatize_shared(func))
+
+    return mod.map(changed)
 
 
 def privatize_shared(func: PrimFunc) -> PrimFunc:

@@ -76,6 +76,13 @@ def verify_gpu_code(func: PrimFunc, target: Target) -> None:
         )
 
 
+def stores_written_out(body: s.Stmt) -> int:
+    """How many stores a body has when its unrolled loops are written out."""
+    use = _Use()
+    use.visit(body, 1)
+    return use.statements
+
+
 def _check_threads(asked: str, func: PrimFunc, target: Target) -> None:
     extents = {
         tag: extent.value

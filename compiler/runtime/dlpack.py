@@ -203,7 +203,18 @@ def _forget(address: int) -> None:
 
 @_DELETER
 def _dropped(capsule: int) -> None:
-    """A capsule is gone; one that still has its first name was taken by nobody."""
+    """A capsule is gone."""
+    try:
+        _forget_untaken(capsule)
+    except BaseException:
+        # Who had it refuses it: ctypes takes the error that is on its way for one of the first call
+        # here, and has none left for the second.
+        _forget_untaken(capsule)
+        raise
+
+
+def _forget_untaken(capsule: int) -> None:
+    """Let go of a capsule's memory where it still has its first name: nobody took it."""
     for name in _KINDS:
         if _is_valid(capsule, name):
             _given.pop(_pointer(capsule, name), None)

@@ -30,7 +30,8 @@ def checked_device(device: Device | None, mem_scope: str | None) -> Device:
     """
     where = cpu(0) if device is None else device
     if not isinstance(where, Device):
-        raise ArgumentError(f"an array on {where!r}", "it is not a Device", "use whet.cpu(0)")
+        use = f"whet.device({where!r})" if isinstance(where, str) else "whet.cpu(0)"
+        raise ArgumentError(f"an array on {where!r}", "it is not a Device", f"use {use}")
     if not where.exist:
         why = "this machine has no such device"
         raise ArgumentError(f"an array on {where}", f"{why}{_missing(where)}", instead_of(where))

@@ -43,27 +43,39 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     return te.compute(indices.shape, element, name="T_gather", tag=tag.INJECTIVE)
 
 
-def gather_nd(data: Tensor, indices: Tensor) -> Tensor:
-    """``data[indices[0, ...], ..., indices[m - 1, ...], ...]``: the first axis has the m indices.
+def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
+    """``a[indices[0, ...], ..., indices[m - 1, ...], ...]``: the first axis has the m indices.
+
+    Args:
+        a: any tensor.
+        indices: integers; they are not checked: each must be at least 0 and less than its extent.
+        batch_dims: dimensions in front of ``a`` that those of the indices behind the first are:
+            ``a[y, indices[0, y, ...], ...]``.
 
     Raises:
-        ArgumentError: more indices than dimensions, or they are no integers.
+        ArgumentError: more indices than dimensions, other dimensions in common, or they are no
+            integers.
     """
-    asked = f"gather_nd({data}, {indices})"
+    asked = f"gather_nd({a}, {indices}, batch_dims={batch_dims})"
     _check_integers(indices, asked)
     if not indices.ndim or not isinstance(indices.shape[0], IntImm):
         raise ArgumentError(asked, "the first dimension of the indices is no constant")
     count = int(indices.shape[0].value)
-    if not 1 <= count <= data.ndim:
-        raise ArgumentError(asked, f"{count} indices for {data.ndim} dimensions")
     rank = indices.ndim - 1
+    if not isinstance(batch_dims, int) or not 0 <= batch_dims <= min(rank, a.ndim):
+        raise ArgumentError(asked, f"{batch_dims} dimensions in common, of {rank} and {a.ndim}")
+    if not 1 <= count <= a.ndim - batch_dims:
+        raise ArgumentError(asked, f"{count} indices for {a.ndim - batch_dims} dimensions")
+    for d, (x, y) in enumerate(zip(indices.shape[1 : batch_dims + 1], a.shape)):
+        if not x == y:
+            raise ArgumentError(asked, f"dimension {d} has {y} elements and {x} indices")
 
     def element(*i: Any) -> Any:
         kind = _index_type(indices)
         own = [ops.cast(kind, indices(ops.const(m), *i[:rank])) for m in range(count)]
-        return data(*own, *i[rank:])
+        return a(*i[:batch_dims], *own, *i[rank:])
 
-    shape = (*indices.shape[1:], *data.shape[count:])
+    shape = (*indices.shape[1:], *a.shape[batch_dims + count :])
     return te.compute(shape, element, name="T_gather_nd", tag=tag.INJECTIVE)
 
 

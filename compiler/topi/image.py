@@ -15,6 +15,7 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import ops
 from whet.compiler.topi import tag
+from whet.compiler.topi.elemwise import cast
 from whet.compiler.topi.shapes import static
 
 _MODES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
@@ -32,6 +33,10 @@ def resize2d(
     method: str = "linear",
     coordinate_transformation_mode: str = "half_pixel",
     rounding_method: str = "",
+    bicubic_alpha: float = -0.5,
+    bicubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: str | None = None,
 ) -> Tensor:
     """``data`` with images of another size.
 
@@ -48,6 +53,9 @@ def resize2d(
         rounding_method: of the nearest: ``"floor"``, ``"ceil"``, ``"round_prefer_floor"``,
             ``"round_prefer_ceil"`` or ``"round"`` (the same); by default ``"floor"`` if asymmetric,
             else ``"round_prefer_floor"``.
+        bicubic_alpha, bicubic_exclude, extrapolation_value: TVM's, of a method and a mode that are
+            not here.
+        out_dtype: of the result; the data's by default.
 
     Raises:
         ArgumentError: anything else.
@@ -75,7 +83,7 @@ def resize2d(
                 "floor" if mode == "asymmetric" else "round_prefer_floor"
             )
             out = _nearest(out, y + k, wanted[k], at[k], rounding)
-    return out
+    return out if out_dtype in (None, out.dtype) else cast(out, out_dtype)
 
 
 def _check(

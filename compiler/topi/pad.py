@@ -15,26 +15,28 @@ from whet.compiler.topi.shapes import static
 
 def pad(
     data: Tensor,
-    before: Sequence[int],
-    after: Sequence[int] | None = None,
-    value: float = 0.0,
+    pad_before: Sequence[int],
+    pad_after: Sequence[int] | None = None,
+    pad_value: float | PrimExpr = 0.0,
     name: str = "pad",
+    attrs: dict[str, Any] | None = None,
+    *,
     mode: str = "constant",
 ) -> Tensor:
-    """``data`` with ``before[d]`` elements in front of dimension ``d`` and ``after[d]`` behind it.
+    """``data``, ``pad_before[d]`` elements in front of dimension ``d``, ``pad_after[d]`` behind it.
 
     Args:
         data: any tensor.
-        before, after: one int >= 0 a dimension; ``after`` is ``before`` unless given.
-        value: what the new elements are in mode ``"constant"``.
-        name: of the operation.
+        pad_before, pad_after: one int >= 0 a dimension; the latter is the former unless given.
+        pad_value: what the new elements are in mode ``"constant"``.
+        name, attrs: of the operation.
         mode: numpy's ``"constant"``, ``"edge"`` (the nearest element), ``"reflect"`` (mirrored at
             the last element), ``"symmetric"`` (mirrored behind it), ``"wrap"`` (the other end).
 
     Raises:
         ArgumentError: numbers that do not fit the dimensions, or another mode.
     """
-    after = before if after is None else after
+    before, after = pad_before, pad_before if pad_after is None else pad_after
     asked = f"pad({data.name}, {list(before)}, {list(after)})"
     if len(before) != data.ndim or len(after) != data.ndim:
         raise ArgumentError(asked, f"{data.name} has {data.ndim} dimensions: give as many numbers")
@@ -42,7 +44,11 @@ def pad(
         raise ArgumentError(asked, "padding must not be negative")
     shape = [d + (b + a) for d, b, a in zip(data.shape, before, after)]
     if mode != "constant":
-        return _mirrored(data, tuple(before), tuple(after), mode, shape, name)
+        return _mirrored(data, tuple(before), tuple(after), mode, shape, name, attrs)
+    if isinstance(pad_value, PrimExpr):
+        value = ops.cast(data.dtype, pad_value)
+    else:
+        value = te.const(pad_value, data.dtype)
 
     def element(*index: PrimExpr) -> PrimExpr:
         tests = []
@@ -56,9 +62,9 @@ def pad(
         inside = data(*source)
         if not tests:
             return inside
-        return te.if_then_else(te.all(*tests), inside, te.const(value, data.dtype))
+        return te.if_then_else(te.all(*tests), inside, value)
 
-    return te.compute(tuple(shape), element, name=name, tag="injective,pad")
+    return te.compute(tuple(shape), element, name=name, tag="injective,pad", attrs=attrs)
 
 
 def _edge(x: Any, n: Any) -> Any:
@@ -95,6 +101,7 @@ def _mirrored(
     mode: str,
     shape: Sequence[Any],
     name: str,
+    attrs: dict[str, Any] | None,
 ) -> Tensor:
     asked = f"pad({data.name}, {list(before)}, {list(after)}, mode={mode!r})"
     if mode not in _MODES:
@@ -113,7 +120,7 @@ def _mirrored(
         parts = zip(index, data.shape, before, after)
         return data(*[inside(i - b, d) if b or a else i for i, d, b, a in parts])
 
-    return te.compute(tuple(shape), element, name=name, tag=tag.INJECTIVE)
+    return te.compute(tuple(shape), element, name=name, tag=tag.INJECTIVE, attrs=attrs)
 
 
 def mirror_pad(

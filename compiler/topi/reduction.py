@@ -73,29 +73,33 @@ all = _reduction("all", _every, "True")
 any = _reduction("any", _some, "False")
 
 
-def _better(name: str) -> Callable[..., Any]:
-    """Of two (index, value) the better one; of equal values the one that comes first."""
+def _better(name: str, last: bool) -> Callable[..., Any]:
+    """Of two (index, value) the better one; of equal values the one that comes first, or last."""
 
     def combine(x: Any, y: Any) -> Any:
         wins = x[1] > y[1] if name == "argmax" else x[1] < y[1]
-        first = ops.logical_or(wins, ops.logical_and(x[1].equal(y[1]), x[0] < y[0]))
-        return te.select(first, x[0], y[0]), te.select(first, x[1], y[1])
+        before = x[0] > y[0] if last else x[0] < y[0]
+        chosen = ops.logical_or(wins, ops.logical_and(x[1].equal(y[1]), before))
+        return te.select(chosen, x[0], y[0]), te.select(chosen, x[1], y[1])
 
     def identity(index: str, value: str) -> Any:
         if dt.is_float(value):
             worst = ops.const(-math.inf if name == "argmax" else math.inf, value)
         else:
             worst = ops.min_value(value) if name == "argmax" else ops.max_value(value)
-        return ops.max_value(index), worst
+        return ops.min_value(index) if last else ops.max_value(index), worst
 
     return te.comm_reducer(combine, identity, name=name)
 
 
 def _position(name: str) -> Callable[..., Tensor]:
-    reducer = _better(name)
+    first, last = _better(name, False), _better(name, True)
 
-    def operator(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def operator(
+        data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False
+    ) -> Tensor:
         asked = f"{name}({data}, axis={axis})"
+        reducer = last if select_last_index else first
         axes = _axes(data, axis, asked)
         _check_places(data, axes, asked)
         inner = {a: te.reduce_axis((0, data.shape[a]), name=f"k{a}") for a in axes}
@@ -122,8 +126,8 @@ def _position(name: str) -> Callable[..., Tensor]:
 
     operator.__name__ = name
     operator.__doc__ = (
-        f"Where the {name[3:]} over ``axis`` is, the first one of equals, as int32; over several "
-        "axes, its number in their row-major order.\n\n"
+        f"Where the {name[3:]} over ``axis`` is, the first one of equals, or the last one, as "
+        "int32; over several axes, its number in their row-major order.\n\n"
         "    Raises:\n        ArgumentError: an axis has no elements, or there is no axis.\n    "
     )
     return operator

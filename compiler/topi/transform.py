@@ -200,23 +200,44 @@ def strided_slice(
     end: Sequence[int],
     strides: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
+    slice_mode: str = "end",
+    assume_inbound: bool = True,
 ) -> Tensor:
     """``a[begin:end:strides]`` for each axis, by numpy's rules; for those of ``axes`` if given.
 
+    Args:
+        a: any tensor.
+        begin, end, strides, axes: an int for each axis, or for each of ``axes``.
+        slice_mode: ``"end"``, or ``"size"``: ``end`` says how many elements there are, -1 for all
+            to the end, and every stride is 1.
+        assume_inbound: whether a symbolic slice lies inside; extents are constants here.
+
     Raises:
-        ArgumentError: a stride is 0, or the numbers of values differ.
+        ArgumentError: a stride or a size that cannot be, the numbers of values differ, or there is
+            no such mode.
     """
-    asked = f"strided_slice({a}, {list(begin)}, {list(end)}, {strides})"
+    asked = f"strided_slice({a}, {list(begin)}, {list(end)}, {strides}, slice_mode={slice_mode!r})"
     over = [one_axis(x, a.ndim, asked) for x in axes] if axes is not None else range(len(begin))
     steps = list(strides) if strides is not None and len(strides) else [1] * len(begin)
     steps = steps * len(begin) if len(steps) == 1 else steps
     if not len(begin) == len(end) == len(steps) == len(over) or len(begin) > a.ndim:
         raise ArgumentError(asked, "give one begin, one end and one stride for each axis")
+    if slice_mode not in ("end", "size"):
+        raise ArgumentError(asked, f"there is no slice_mode {slice_mode!r}", "'end' or 'size'")
+    if slice_mode == "size" and (set(steps) - {1} or min(end, default=0) < -1):
+        raise ArgumentError(
+            asked, "sizes are at least -1, and have strides of 1", "slice_mode='end'"
+        )
     shape, first, by = list(a.shape), [0] * a.ndim, [1] * a.ndim
     for k, x, y, step in zip(over, begin, end, steps):
         if not step:
             raise ArgumentError(asked, "a stride is 0")
-        cut = range(*slice(x, y, step).indices(static(a.shape[k], asked)))
+        many = static(a.shape[k], asked)
+        part = slice(x, y, step)
+        if slice_mode == "size":
+            start = range(many)[x:].start
+            part = slice(start, many if y == -1 else start + y)
+        cut = range(*part.indices(many))
         shape[k], first[k], by[k] = ops.const(len(cut)), cut.start, step
     return _moved(
         shape,
@@ -251,37 +272,61 @@ def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
     return _moved(shape, lambda *i: a(*i[:k], i[k] // repeats, *i[k + 1 :]), "repeat")
 
 
-def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip") -> Tensor:
+def take(
+    a: Tensor,
+    indices: Tensor,
+    axis: int | None = None,
+    batch_dims: int = 0,
+    mode: str = "clip",
+) -> Tensor:
     """The parts of ``a`` at ``indices`` along ``axis``; of all its elements in a row for None.
 
     Args:
         a: any tensor.
         indices: integers, any shape.
         axis: along which.
+        batch_dims: dimensions in front that ``a`` and ``indices`` have in common.
         mode: what becomes of indices outside: ``"clip"`` takes the nearest inside, ``"wrap"``
-            counts around.
+            counts around; ``"fast"`` looks at none: each must be inside.
 
     Raises:
-        ArgumentError: another mode, or indices that are no integers.
+        ArgumentError: another mode, other dimensions in common, or indices that are no integers.
     """
-    asked = f"take({a}, {indices}, axis={axis}, mode={mode!r})"
-    if mode not in ("clip", "wrap"):
-        raise ArgumentError(asked, "modes are 'clip' and 'wrap'")
+    asked = f"take({a}, {indices}, axis={axis}, batch_dims={batch_dims}, mode={mode!r})"
+    if mode not in ("clip", "wrap", "fast"):
+        raise ArgumentError(asked, "modes are 'clip', 'wrap' and 'fast'", "mode='clip'")
     if not indices.dtype.startswith(("int", "uint")):
         raise ArgumentError(asked, f"the indices are {indices.dtype}, not integers")
+    if not isinstance(batch_dims, int):
+        raise ArgumentError(asked, f"batch_dims is {batch_dims!r}, no int", "name it: mode='wrap'")
     source = a if axis is not None else reshape(a, [-1])
     k = one_axis(axis or 0, source.ndim, asked)
     n = source.shape[k]
     if isinstance(n, IntImm) and n.value == 0:
         raise ArgumentError(asked, "there is no element to take")
+    shared = batch_dims + indices.ndim if batch_dims < 0 else batch_dims
+    if not 0 <= shared <= min(k, indices.ndim):
+        raise ArgumentError(
+            asked,
+            f"{shared} dimensions in common, of {indices.ndim} of the indices and {k} before the "
+            "axis",
+            "an axis behind them",
+        )
+    for d, (x, y) in enumerate(zip(indices.shape[:shared], source.shape)):
+        if not x == y:
+            raise ArgumentError(asked, f"dimension {d} has {y} elements and {x} indices")
+    behind = k + indices.ndim - shared
 
     def element(*i: Any) -> Any:
         x = ops.cast("int64" if indices.dtype.endswith("64") else "int32",
-                     indices(*i[k : k + indices.ndim]))  # fmt: skip
-        where = ops.maximum(ops.minimum(x, n - 1), 0) if mode == "clip" else ops.floormod(x, n)
-        return source(*i[:k], where, *i[k + indices.ndim :])
+                     indices(*i[:shared], *i[k:behind]))  # fmt: skip
+        if mode == "clip":
+            x = ops.maximum(ops.minimum(x, n - 1), 0)
+        elif mode == "wrap":
+            x = ops.floormod(x, n)
+        return source(*i[:k], x, *i[behind:])
 
-    shape = (*source.shape[:k], *indices.shape, *source.shape[k + 1 :])
+    shape = (*source.shape[:k], *indices.shape[shared:], *source.shape[k + 1 :])
     return _moved(shape, element, "take")
 
 

@@ -9,16 +9,16 @@ its author's affair, and no config is refused for it.
 
 from __future__ import annotations
 
-import functools
-import json
 from typing import TYPE_CHECKING
 
-from whet.compiler.errors import PrunedError, WhetError
+from whet.compiler.errors import PrunedError
+from whet.measure.gpu.default_program import of_default
 
 if TYPE_CHECKING:
+    from whet.compiler.ir import IRModule
     from whet.compiler.runtime.artifact import Artifact
+    from whet.compiler.target import Target
     from whet.measure.values import MeasureInput
-    from whet.search_spaces import TemplateRef, Workload
 
 
 def check_alignment(inp: MeasureInput, artifact: Artifact) -> None:
@@ -35,7 +35,7 @@ def check_alignment(inp: MeasureInput, artifact: Artifact) -> None:
     found = frozenset(artifact.scattered)
     if not found:
         return
-    by_hand = _of_default(inp.template, inp.workload, json.dumps(inp.target, sort_keys=True))
+    by_hand = of_default(inp, _scattered)
     if by_hand is None or found <= by_hand:
         return
     raise PrunedError(
@@ -47,19 +47,7 @@ def check_alignment(inp: MeasureInput, artifact: Artifact) -> None:
     )
 
 
-@functools.lru_cache(maxsize=16)
-def _of_default(template: TemplateRef, workload: Workload, target: str) -> frozenset[str] | None:
-    """What the default config does so; None where it cannot be built."""
+def _scattered(module: IRModule, target: Target) -> frozenset[str]:
     from whet.compiler import driver
-    from whet.compiler.target import Target
-    from whet.search_spaces import resolve
 
-    there = Target(json.loads(target))
-    found = resolve(template)
-    try:
-        with there:
-            default = found.space(workload).default
-            module = driver.lower(*found.instantiate(workload, default))
-        return frozenset(driver.compile_module(module, there).scattered)
-    except WhetError:
-        return None
+    return frozenset(driver.compile_module(module, target).scattered)

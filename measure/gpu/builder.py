@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from whet.measure.builder import Built, build_candidate
 from whet.measure.gpu.alignment import check_alignment
 from whet.measure.gpu.pruning import check_resources, facts_of
+from whet.measure.gpu.unrolled import check_unrolled
 from whet.measure.values import MeasureInput
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def _to_cubin(
 
     if not artifact.kernels:  # a function whose result has no elements
         return artifact, {}
+    check_unrolled(inp, module)
     check_alignment(inp, artifact)
     compiled = compile_cubin(artifact.source, str(target.attrs["arch"]))
     check_resources(artifact, compiled.resources)
@@ -63,6 +65,7 @@ def _to_prediction(
 ) -> tuple[Artifact, dict[str, Any]]:
     from whet.measure.gpu.predicted import predicted
 
+    check_unrolled(inp, module)
     check_alignment(inp, artifact)
     resources = _resources(artifact, target)
     check_resources(artifact, resources)

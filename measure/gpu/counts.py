@@ -35,6 +35,9 @@ STEP = 2.0
 """Instructions of a step of a loop, or of a branch."""
 PROLOGUE = 6.0
 """Instructions of a thread to find out who it is, and to end."""
+ADDRESSES = 8
+"""Registers of a thread that wait for no load: addresses, a sum. Of the others each has one under
+way, where there are loads enough: 24 of 32 in SASS of sums along rows, 22 of 31 of columns."""
 OWN_REGISTERS = 24
 """Registers of a kernel beside its local arrays, where no compiler has said how many it has."""
 
@@ -84,6 +87,7 @@ class _Walk(Steps):
         memory = sum(memory_bytes(x, grid, self.spec) for x in t.traffic.values())
         issued = t.instructions + float(t.operations.sum()) / WARP + spilt / WARP / 4
         flight = sum(t.in_flight.values()) / max(len(t.in_flight), 1)
+        held = sum(t.held.values()) / max(len(t.held), 1)
         return Work(
             blocks=self.blocks,
             threads=self.threads,
@@ -99,7 +103,7 @@ class _Walk(Steps):
             phases=float(sum(t.waiting.values())),
             barriers=t.barriers,
             chain=t.chain,
-            in_flight=flight,
+            in_flight=flight * min(max(registers - ADDRESSES, 1.0) / max(held, 1.0), 1.0),
         )
 
     def _wave(self, registers: int, shared: float) -> float:
@@ -264,10 +268,12 @@ class _Walk(Steps):
             passes = w.wavefronts(address, size, active)
         else:
             sectors = w.touched(address, active, w.SECTOR)
-            passes = w.cache_passes(w.touched(address, active, w.LINE), sectors, lanes * size)
+            given = w.groups(active.any(axis=2), lanes * size) * w.WORD
+            passes = w.cache_passes(w.touched(address, active, w.LINE), sectors, given)
             self._global(n, often, sectors, depends, stores)
             if not stores:
-                self._waits(loops, lanes * size, ahead)
+                nbytes = float(sectors.mean()) * w.SECTOR / w.LANES
+                self._waits(loops, depends, nbytes, max(lanes * size / w.WORD, 1.0), ahead)
         self.total.wavefronts += float((often * passes).mean()) * self.all_warps
 
     def _merged(self, n: Any, index: np.ndarray, loops: tuple[Loop, ...], size: int) -> int:
@@ -318,14 +324,28 @@ class _Walk(Steps):
         tags = depends.intersection(BLOCK_TAGS)
         x.of_block[tags] = x.of_block.get(tags, 0.0) + bytes_ / self.blocks
 
-    def _waits(self, loops: tuple[Loop, ...], nbytes: int, ahead: bool) -> None:
+    def _waits(
+        self,
+        loops: tuple[Loop, ...],
+        depends: frozenset[Any],
+        nbytes: float,
+        registers: float,
+        ahead: bool,
+    ) -> None:
         """Loads of one loop's body are under way together; each step of the loop waits for them.
 
         What goes into registers in a loop with barriers is asked for ahead of what needs it.
+
+        Args:
+            loops: around a load.
+            depends: what its place is made of.
+            nbytes: of sectors of the memory, a thread's share.
+            registers: that wait for them.
+            ahead: whether it goes into registers.
         """
         around = [x for x in loops if not x.unrolled]
         inner = loops[loops.index(around[-1]) + 1 :] if around else loops
-        together = float(np.prod([x.count for x in inner])) if inner else 1.0
+        together = float(np.prod([x.count for x in inner if x.var in depends]))
         key = id(around[-1].node) if around else 0
         steps = float(np.prod([x.count for x in around])) if around else 1.0
         barrier = bool(around) and around[-1].barrier
@@ -333,5 +353,6 @@ class _Walk(Steps):
         at_once = min(at_once, max(steps, 1.0))
         waits = steps / (PIPELINED if barrier and ahead else at_once)
         self.total.waiting[key] = max(waits, self.total.waiting.get(key, 0.0))
-        flight = min(together, KEPT) * nbytes * at_once
-        self.total.in_flight[key] = self.total.in_flight.get(key, 0.0) + flight
+        loads = min(together, KEPT) * at_once
+        self.total.in_flight[key] = self.total.in_flight.get(key, 0.0) + loads * nbytes
+        self.total.held[key] = self.total.held.get(key, 0.0) + loads * registers

@@ -13,7 +13,7 @@ import numpy as np
 
 from whet.measure.gpu.specs import GpuSpec
 
-VERSION = 3
+VERSION = 4
 """Costs of different versions are different devices' in a log."""
 
 Number = Any
@@ -29,6 +29,11 @@ BLOCK_CYCLES = 300.0
 """Cycles to start a block and to end it."""
 REACHED = np.array([0.92, 0.85, 0.9, 0.95])
 """Shares of the peaks that the best kernels reach: memory, L2, L1, issue slots."""
+KNEE = 2.0
+"""The norm that joins the memory's rate with what is under way over its latency: a memory that is
+nearly full answers later. Full speed takes 2 to 5 times the bytes that an idle memory's latency
+asks for: CUB's transform has 12, 16, 32, 48 and 64 KiB under way on a multiprocessor of a V100,
+A100, H100, H200 and B200."""
 SHARED_UNIT, RESERVED = 1024, 1024
 """Shared memory is handed out in such pieces; so much of it is the system's, for each block."""
 REGISTER_UNIT = 256
@@ -58,7 +63,7 @@ class Work:
         phases: times that a block waits for memory before it can go on.
         barriers: of a block.
         chain: instructions of one thread that wait for one another.
-        in_flight: bytes that one thread asks for before it waits.
+        in_flight: bytes of the memory that one thread asks for before it waits.
     """
 
     blocks: Number
@@ -161,7 +166,7 @@ def _parts(spec: GpuSpec, work: Work, active: Number, share: Number) -> dict[str
     # Little's law: what is under way over how long it takes is the rate that can be kept.
     l2_rate = np.minimum(spec.l2_rate * REACHED[1], in_flight / (0.5 * MEMORY_CYCLES))
     device_rate = in_flight / MEMORY_CYCLES * sms * hertz * np.minimum(1.0, 1.0 / (share * sms))
-    memory_rate = np.minimum(spec.memory_bytes_s * REACHED[0], device_rate)
+    memory_rate = _joined(spec.memory_bytes_s * REACHED[0], device_rate)
     # A warp's chain leaves issue slots to the others.
     issue = np.minimum(spec.issue * REACHED[3], active / _interval(work))
     lanes = np.minimum(spec.fp32 * REACHED[3], active * WARP / _interval(work))
@@ -173,6 +178,11 @@ def _parts(spec: GpuSpec, work: Work, active: Number, share: Number) -> dict[str
         "arithmetic": (work.fma32 / lanes + work.fma64 / spec.fp64) * share / hertz,
         "special": work.special * share / spec.special / hertz,
     }
+
+
+def _joined(most: float, kept: Number) -> Number:
+    """The rate at which a memory answers, of the most it can and what those who wait keep up."""
+    return kept / (1.0 + (kept / most) ** KNEE) ** (1 / KNEE)
 
 
 def _interval(work: Work) -> Number:

@@ -46,6 +46,7 @@ class Totals:
         chain: instructions of a thread that wait for one another.
         waiting: by the innermost loop that is run step by step, how often loads are waited for.
         in_flight: by the same loop, bytes that a thread asks for at a time.
+        held: by the same loop, registers that these are to go into.
         traffic: by the id of the memory.
         turns: steps of the longest outermost loop that is run step by step.
         local_bytes: of a thread.
@@ -59,6 +60,7 @@ class Totals:
     chain: float = 0.0
     waiting: dict[int, float] = field(default_factory=dict)
     in_flight: dict[int, float] = field(default_factory=dict)
+    held: dict[int, float] = field(default_factory=dict)
     traffic: dict[int, Traffic] = field(default_factory=dict)
     turns: float = 1.0
     local_bytes: float = 0.0

@@ -96,8 +96,8 @@ class DeviceStage(Measuring):
         if not self._emulated:
             return super().run(built, options, reference, best_cost)
         model = built.facts.get("model")
-        why = self._why_not_run(model, options)
-        if why:
+        why = _too_large(built) if options.check else "switched off"
+        if isinstance(model, dict) and why:
             return predicted(model, why)
         report = super().run(built, options, reference, None)
         if report.status != OK:
@@ -105,13 +105,13 @@ class DeviceStage(Measuring):
         unchecked = report.environment.get("unchecked", "")
         return predicted(model, unchecked, report)
 
-    def _why_not_run(self, model: Any, options: MeasureOptions) -> str:
-        """Why a candidate is not run in the emulator; "" where it is."""
-        if not isinstance(model, dict):
-            return ""  # another function built it: what it says is passed on
-        if not options.check:
-            return "switched off"
-        return too_much(model)
+    def _reference(
+        self, supervisor: Supervisor, reference: Built, options: MeasureOptions
+    ) -> tuple[str | None, str]:
+        """As :meth:`Measuring._reference`; what is too large is not even compiled here."""
+        if self._emulated and (why := _too_large(reference)):
+            return None, f"the default config is {why}"
+        return super()._reference(supervisor, reference, options)
 
     def _asked(
         self, built: Built, options: MeasureOptions, key: str | None, best_cost: float | None
@@ -148,6 +148,12 @@ class DeviceStage(Measuring):
         lost = isinstance(outcome.value, RunReport) and outcome.value.lost
         if lost or outcome.kind == "error":
             supervisor.renew()
+
+
+def _too_large(built: Built) -> str:
+    """Why the emulator does not run what was built; "" where it does, or no model was asked."""
+    model = built.facts.get("model")
+    return too_much(model) if isinstance(model, dict) else ""
 
 
 def _raised(error: str) -> str:

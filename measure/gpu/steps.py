@@ -33,7 +33,8 @@ class Steps:
     Attributes:
         extents: of blockIdx and threadIdx, by tag.
         warps: with the values of variables.
-        deps: the loops' variables and the threads' tags that each variable is made of.
+        deps: the loops' variables, the threads' tags and the ids of memory that each variable is
+            made of.
         total: what has been counted.
         blocks, threads: of the grid, of a block.
         all_warps: of the grid.
@@ -63,27 +64,30 @@ class Steps:
 
         Args:
             buffer: what is read or stored; None: nothing.
-            depends: the loops that change it.
+            depends: what changes it: loops, and memory that they store to.
             loops, times: around it.
         """
         held, saved = 1.0, 1.0
         for loop in reversed(loops):
-            if loop.var in depends:
+            if loop.var in depends or depends & loop.stored:
                 held *= loop.count if loop.unrolled else np.inf
             elif held <= KEPT and (buffer is None or id(buffer.data) not in loop.stored):
                 saved *= max(loop.count, 1.0)
         return times / saved
 
     def _depends(self, *exprs: e.PrimExpr) -> frozenset[Any]:
-        """The loops' variables and the threads' tags that expressions are made of."""
+        """The loops' variables, the threads' tags and the ids of memory that expressions are made
+        of."""
         found: set[Any] = set()
         stack: list[Any] = list(exprs)
         while stack:
             n = stack.pop()
             if isinstance(n, e.Var):
                 found |= self.deps.get(n, frozenset())
-            else:
-                stack += TABLE[type(n)][0](n)
+                continue
+            if isinstance(n, e.BufferLoad):
+                found.add(id(n.buffer.data))
+            stack += TABLE[type(n)][0](n)
         return frozenset(found)
 
     def _computed(self, n: e.PrimExpr, loops: tuple[Loop, ...]) -> float:
@@ -92,7 +96,6 @@ class Steps:
         Compilers move what a loop does not change out of it, as what it reads.
         """
         depends: set[Any] = set()
-        reads: set[int] = set()
         stack: list[Any] = [n]
         while stack:
             part = stack.pop()
@@ -101,11 +104,11 @@ class Steps:
             if isinstance(part, e.Var):
                 depends |= self.deps[part]
             elif isinstance(part, e.BufferLoad):
-                reads.add(id(part.buffer.data))
+                depends.add(id(part.buffer.data))
             stack += TABLE[type(part)][0](part)
         held, saved = 1.0, 1.0
         for loop in reversed(loops):
-            if loop.var in depends or reads & loop.stored:
+            if loop.var in depends or depends & loop.stored:
                 held *= loop.count if loop.unrolled else np.inf
             elif held <= KEPT:
                 saved *= max(loop.count, 1.0)

@@ -153,7 +153,8 @@ def wavefronts(address: np.ndarray, nbytes: int, active: np.ndarray) -> np.ndarr
 
     Lanes that ask for one word share it; different words of one bank come one after the other. A
     warp is given one register a pass, and two where lanes that are one apart, or those that are two
-    apart, ask for the same (NVIDIA's forum, topic 77228: sm_70 on).
+    apart, ask for the same (NVIDIA's forum, topic 77228: sm_70 on). Lanes that are inactive ask for
+    nothing.
 
     Args:
         address: (samples, lanes, n) of elements, in bytes from the start of the memory.
@@ -168,10 +169,28 @@ def wavefronts(address: np.ndarray, nbytes: int, active: np.ndarray) -> np.ndarr
     bank = np.where(new, ordered % BANKS, BANKS) + (BANKS + 1) * np.arange(SAMPLES)[:, None]
     held = np.bincount(bank.ravel(), minlength=SAMPLES * (BANKS + 1))
     most = held.reshape(SAMPLES, BANKS + 1)[:, :BANKS].max(axis=1)
-    given = max(address.shape[2] * nbytes / WORD, 1.0)
-    alike = _in_pairs(address[:, :, 0], 1) | _in_pairs(address[:, :, 0], 2)
-    least = np.maximum(np.where(alike, given / 2, given), 1.0)
+    asking: Any = np.broadcast_to(active, address.shape).any(axis=2)
+    first = address[:, :, 0]
+    alike = _in_pairs(first, asking, 1) | _in_pairs(first, asking, 2)
+    least = groups(asking, address.shape[2] * nbytes, alike)
     return np.where(count > 0, np.maximum(most, least), 0)
+
+
+def groups(asking: np.ndarray, nbytes: int, alike: np.ndarray | None = None) -> np.ndarray:
+    """Passes that give each lane what it asks for, 128 bytes a pass, (samples,).
+
+    Args:
+        asking: (samples, lanes) which lanes are active. Neighbours are given theirs together; where
+            none of such a group is active, it takes no pass.
+        nbytes: that a lane asks for.
+        alike: (samples,) whether lanes that ask for the same take half as many; None: nowhere.
+    """
+    count = min(1 << max(-(-nbytes // WORD) - 1, 0).bit_length(), LANES)
+    each = asking.reshape(SAMPLES, count, -1).any(axis=2)
+    if alike is None or count == 1:
+        return each.sum(axis=1)
+    pairs = each.reshape(SAMPLES, count // 2, 2).any(axis=2)
+    return np.where(alike, pairs.sum(axis=1), each.sum(axis=1))
 
 
 def cache_passes(lines: Any, sectors: Any, nbytes: Any) -> Any:
@@ -184,15 +203,17 @@ def cache_passes(lines: Any, sectors: Any, nbytes: Any) -> Any:
 
     Args:
         lines, sectors: that the warp touches.
-        nbytes: that a lane asks for at once.
+        nbytes: that a lane asks for at once; of lanes of which some ask for nothing, less
+            (:func:`groups`).
     """
     given = np.maximum(nbytes / WORD, 1.0)
     return np.where(sectors > 0, np.maximum(np.maximum(lines, sectors / 4), given), 0.0)
 
 
-def _in_pairs(address: np.ndarray, apart: int) -> np.ndarray:
-    """Whether all lanes ``apart`` ask for the same, (samples,)."""
-    return (address == address[:, np.arange(LANES) ^ apart]).all(axis=1)
+def _in_pairs(address: np.ndarray, asking: np.ndarray, apart: int) -> np.ndarray:
+    """Whether all lanes ``apart`` that ask, ask for the same, (samples,)."""
+    other = np.arange(LANES) ^ apart
+    return ((address == address[:, other]) | ~asking | ~asking[:, other]).all(axis=1)
 
 
 def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

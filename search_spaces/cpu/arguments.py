@@ -19,7 +19,9 @@ from whet.search_spaces.canonical import Canonical
 
 DTYPES = ("float32", "float64")
 """What products and convolutions are summed up in."""
-STORED = ("float16", *DTYPES)
+BYTES = ("int8", "uint8")
+"""What they may multiply on a GPU: their results are int32."""
+STORED = ("float16", *BYTES, *DTYPES)
 """What they may be stored in where a GPU's kernel sums up in more: float16 in float32."""
 
 Kind = Callable[[str, str, Any, int], Any]
@@ -157,8 +159,8 @@ def _one_of(kinds: tuple[str, ...], asked: str, value: Any) -> str:
         raise ArgumentError(
             asked,
             f"dtype {kind!r} is not one of {', '.join(DTYPES)}, which sums are kept in",
-            "cast the data first (float16 is for GPUs, which sum it up in float32); a computation "
-            "of te or topi, without a template, takes any",
+            "cast the data first (float16, int8 and uint8 are for GPUs, which sum them up in "
+            "float32 and int32); a computation of te or topi, without a template, takes any",
         )
     return kind
 

@@ -34,7 +34,8 @@ def batch_matmul(
     Args:
         transpose_a: ``A`` is (B, K, N).
         transpose_b: ``B`` is (B, M, K).
-        dtype: of ``A``, ``B`` and what is summed up.
+        dtype: of ``A``, ``B`` and what is summed up. On GPUs also float16, which is summed up in
+            float32, and int8 and uint8, whose results are int32.
         epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`; a bias has M numbers.
     """
     g = Gemm(N, K, M, B, transpose_a, transpose_b, dtype, Epilogue.of(epilogue))

@@ -43,7 +43,8 @@ def conv2d_nchw(
         padding: zeros around the image: an int, (vertical, horizontal), or (top, left,
             bottom, right).
         groups: of channels, each convolved by itself.
-        dtype: of data, weights and sums: float32 or float64.
+        dtype: of data, weights and sums: float32 or float64. On GPUs also float16, which is summed
+            up in float32, and int8 and uint8, whose results are int32.
         epilogue: what is done to each element before it is stored (``Epilogue.of``).
         packed: pack the weights ahead of the kernel's calls (``Module.pack_weights``).
 

@@ -55,7 +55,8 @@ def conv2d_transpose_nchw(
             horizontal); the workload holds pairs.
         padding: what is cut off on each side: an int, or (vertical, horizontal).
         output_padding: rows and columns added at the bottom and the right, fewer than the strides.
-        dtype: of data, weights and sums: float32 or float64.
+        dtype: of data, weights and sums: float32 or float64. On GPUs also float16, which is summed
+            up in float32, and int8 and uint8, whose results are int32.
         epilogue: what is done to each element before it is stored (``Epilogue.of``).
         packed: pack the weights ahead of the kernel's calls (``Module.pack_weights``).
 

@@ -23,7 +23,8 @@ def dense(
     """Data (N, K) times the transpose of weights (M, K): ``topi.nn.dense``'s numbers.
 
     Args:
-        dtype: of data, weights and what is summed up.
+        dtype: of data, weights and what is summed up. On GPUs also float16, which is summed up in
+            float32, and int8 and uint8, whose results are int32.
         epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`; a bias has M numbers.
         packed: the weights are packed ahead: ``kernel(data, kernel.pack_weights(weight), out)``.
     """

@@ -62,7 +62,8 @@ def depthwise_conv2d_nchw(
     Args:
         strides, dilation: an int, or (vertical, horizontal).
         padding: zeros; an int, (vertical, horizontal), or (top, left, bottom, right).
-        dtype: of data, weights and sums.
+        dtype: of data, weights and sums: float32 or float64. On GPUs also float16, which is summed
+            up in float32, and int8 and uint8, whose results are int32.
         epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`.
         packed: the kernel takes the weights as ``pack_weights`` returns them.
     """

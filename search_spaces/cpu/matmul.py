@@ -37,7 +37,8 @@ def matmul(
     Args:
         transpose_a: ``A`` is (K, N).
         transpose_b: ``B`` is (M, K).
-        dtype: of ``A``, ``B`` and what is summed up.
+        dtype: of ``A``, ``B`` and what is summed up. On GPUs also float16, which is summed up in
+            float32, and int8 and uint8, whose results are int32.
         epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`; a bias has M numbers.
         packed: ``B`` is packed ahead of the calls: ``kernel(A, kernel.pack_weights(B), C)``.
     """

@@ -34,7 +34,8 @@ def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> tuple[
     """``y = A @ x`` for ``A`` (N, K) and ``x`` (K,).
 
     Args:
-        dtype: of ``A``, ``x`` and what is summed up.
+        dtype: of ``A``, ``x`` and what is summed up. On GPUs also float16, which is summed up in
+            float32, and int8 and uint8, whose results are int32.
         epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`; a bias has N numbers.
     """
     summed_dtype(f"matvec({N}, {K}, {dtype!r}) on a CPU", dtype)

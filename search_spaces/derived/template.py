@@ -16,7 +16,7 @@ from whet.search_spaces.derived.graph import INLINE, ComputeGraph, Group
 from whet.search_spaces.derived.rules import Rule
 from whet.search_spaces.derived.table import rules_for
 
-VERSION = 4
+VERSION = 5
 """Raise it when a change of a rule should retire the records made before it."""
 
 

@@ -10,6 +10,7 @@ from whet.compiler.te.tensor import ComputeOp, Operation
 from whet.compiler.tir import expr as e
 from whet.search_spaces.cpu.registers import vector_registers
 from whet.search_spaces.define import DefineKnobs
+from whet.search_spaces.derived.cost import EXPENSIVE
 from whet.search_spaces.derived.graph import TILED, Group
 from whet.search_spaces.derived.packing import packed_operands, reading_packed
 from whet.search_spaces.derived.tiled_default import default_choices
@@ -72,6 +73,13 @@ def staged_for_operands(group: Group) -> tuple[Operation, ...]:
             inside.add(node.index)
             found.append(node.op)
     return tuple(found)
+
+
+def computed_as_read(group: Group) -> tuple[Operation, ...]:
+    """Of those, the ones that are cheaper to compute where they are read than to store: padding,
+    what puts zeros between elements, a little arithmetic."""
+    cheap = {x.op for x in group.staged if x.is_guarded or x.cost < EXPENSIVE}
+    return tuple(op for op in staged_for_operands(group) if op in cheap)
 
 
 class _Asked:

@@ -1,4 +1,5 @@
-"""Convolutions of images on a GPU: implicit products, Winograd's algorithm, the direct way."""
+"""Convolutions of images on a GPU: implicit products, Winograd's algorithm, the direct way; of
+bytes by the rules of graphs, as products of words."""
 
 from __future__ import annotations
 
@@ -10,9 +11,11 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
+from whet.search_spaces.cpu.arguments import BYTES
 from whet.search_spaces.cpu.conv_algorithms import KnobsOf
 from whet.search_spaces.cpu.conv_shape import ConvShape
 from whet.search_spaces.gpu.conv_direct import direct_convolution
+from whet.search_spaces.gpu.conv_graph import convolution_graph
 from whet.search_spaces.gpu.conv_implicit import (
     define_steps,
     implicit_of,
@@ -46,8 +49,10 @@ def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> tuple[Schedule
         shape: of images, in either layout.
         epilogue: what is done to each element before it is stored.
         packed: the kernel takes the weights as ``pack_weights`` returns them: transformed for
-            Winograd's algorithm, a copy for the others.
+            Winograd's algorithm, a copy for the others. Of bytes there is none.
     """
+    if shape.dtype in BYTES:
+        return convolution_graph(shape, epilogue, packed)
     cfg = get_config()
     cfg.add_flop(shape.flop)
     data = te.placeholder(shape.data_shape, shape.dtype, name="data")

@@ -1,7 +1,8 @@
 """Convolutions in any number of dimensions on a GPU, as graphs that the rules schedule.
 
-Signals, volumes, blocks of channels and transposed convolutions: the sums are a product of matrices
-by :mod:`whet.search_spaces.gpu.tiled`, or an element a thread where there are few channels.
+Signals, volumes, blocks of channels, transposed convolutions, and images of bytes: the sums are a
+product of matrices by :mod:`whet.search_spaces.gpu.tiled`, or an element a thread where there are
+few channels.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from whet.search_spaces.cpu.conv_phases import Phases
 from whet.search_spaces.cpu.conv_shape import ConvShape, checked_blocks
 from whet.search_spaces.derived.graph import ComputeGraph
 from whet.search_spaces.derived.template import schedule_graph
-from whet.search_spaces.gpu.lanes import summed_in
+from whet.search_spaces.gpu.lanes import of_products
 from whet.search_spaces.gpu.matmul import refuse_packed
 from whet.search_spaces.gpu.unreduced import without_terms
 
@@ -55,17 +56,17 @@ def conv2d_transpose_nchw(*args: Any) -> tuple[Schedule, list[Tensor]]:
     if shape.is_empty:
         return without_terms(data, weight, phases.result_shape, steps, 1, "result")
     made = phases.result(sums(shape, phases.seen(data), phases.weight(weight)))
-    out, extras = steps.apply(made, 1, stored=shape.dtype)
+    out, extras = steps.apply(made, 1, stored=of_products(shape.dtype)[1])
     return schedule_graph(ComputeGraph([out], [data, weight, *extras, out]))
 
 
 def convolution_graph(
     shape: ConvShape, epilogue: Any, packed: bool, block: int = 0
 ) -> tuple[Schedule, list[Tensor]]:
-    """The schedule of a convolution with the channels first, under the config in force.
+    """The schedule of a convolution under the config in force.
 
     Args:
-        shape: NCW, NCHW, NCDHW or NCHWc.
+        shape: in any layout.
         epilogue: what is done to each element before it is stored.
         packed: must be false.
         block: channels that lie side by side behind the pixels; 0: the channels are one dimension.
@@ -78,13 +79,17 @@ def convolution_graph(
     steps = Epilogue.of(epilogue)
     data = te.placeholder(blocked(shape.data_shape, block), shape.dtype, name="data")
     weight = te.placeholder(shape.weight_shape, shape.dtype, name="weight")
-    channels = (1, len(shape.image) + 2) if block else 1
+    channels = (1, len(shape.image) + 2) if block else shape.channel_axis
     if shape.is_empty:
         return without_terms(
             data, weight, blocked(shape.result_shape, block), steps, channels, "conv"
         )
-    conv = sums(shape, data, weight, block)
-    out, extras = steps.apply(conv, channels, stored=shape.dtype)
+
+    def from_hwio(o: Any, c: Any, *place: Any) -> Any:
+        return weight(*place, c, o)
+
+    conv = sums(shape, data, from_hwio if shape.channels_last else weight, block)
+    out, extras = steps.apply(conv, channels, stored=of_products(shape.dtype)[1])
     return schedule_graph(ComputeGraph([out], [data, weight, *extras, out]))
 
 
@@ -99,10 +104,10 @@ def sums(shape: ConvShape, data: Tensor, weight: Weight, block: int = 0) -> Tens
     """The sums of a convolution: the layout of the data, the type that sums are kept in.
 
     Args:
-        data: (N, C, ...), or with blocks of channels behind.
+        data: in the layout of the shape.
         weight: (output channel, input channel of the group, place in the window...) -> a weight.
     """
-    kind = summed_in(shape.dtype)
+    kind, _ = of_products(shape.dtype)
     many = block or shape.ci_group
     outer = te.reduce_axis((0, shape.ci_group // many), name="co") if block else 0
     inner = te.reduce_axis((0, many), name="c")
@@ -111,24 +116,29 @@ def sums(shape: ConvShape, data: Tensor, weight: Weight, block: int = 0) -> Tens
         for k, name in zip(shape.window, "zyx"[3 - len(shape.window) :])
     ]
 
-    def element(n: Any, o: Any, *place: Any) -> Any:
+    def element(n: Any, *rest: Any) -> Any:
+        o, place = (rest[-1], rest[:-1]) if shape.channels_last else (rest[0], rest[1:])
         at = [
             p * s + r * d - b
             for p, s, r, d, b in zip(place, shape.strides, window, shape.dilation, shape.before)
         ]
         if block:
             channel, group = o * block + place[-1], o // (shape.co_group // block)
-            read = data(n, _of_group(shape, group, shape.ci_group // block) + outer, *at, inner)
+            place = (_of_group(shape, group, shape.ci_group // block) + outer, *at, inner)
         else:
             channel, group = o, o // shape.co_group
-            read = data(n, _of_group(shape, group, shape.ci_group) + inner, *at)
-        value = read.astype(kind)
+            own = _of_group(shape, group, shape.ci_group) + inner
+            place = (*at, own) if shape.channels_last else (own, *at)
+        read: Any = data(n, *place)
         tests = [i >= 0 for i, b in zip(at, shape.before) if b]
         tests += [i < size for i, size, a in zip(at, shape.image, shape.after) if a]
         if tests:
-            value = te.if_then_else(te.all(*tests), value, te.const(0, kind))
-        own = weight(channel, outer * block + inner, *window).astype(kind)
-        return te.sum(value * own, axis=[*([outer] if block else []), inner, *window])
+            read = te.if_then_else(te.all(*tests), read, te.const(0, shape.dtype))
+        factor = weight(channel, outer * block + inner, *window)
+        return te.sum(
+            read.astype(kind) * factor.astype(kind),
+            axis=[*([outer] if block else []), inner, *window],
+        )
 
     return te.compute(blocked(shape.result_shape, block), element, name="conv")
 

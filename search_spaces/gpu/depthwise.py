@@ -12,7 +12,7 @@ from whet.search_spaces.cpu.conv_shape import ConvShape
 from whet.search_spaces.cpu.depthwise_shape import depthwise_arguments, taps
 from whet.search_spaces.derived.graph import ComputeGraph
 from whet.search_spaces.derived.template import schedule_graph
-from whet.search_spaces.gpu.lanes import summed_in
+from whet.search_spaces.gpu.lanes import of_products
 from whet.search_spaces.gpu.matmul import refuse_packed
 from whet.search_spaces.gpu.unreduced import without_terms
 
@@ -42,14 +42,14 @@ def _depthwise(
     if shape.is_empty:
         return without_terms(data, weight, shape.result_shape, steps, shape.channel_axis, "conv")
     conv = _sums(shape, _padded(shape, data), taps(shape, weight), each)
-    out, extras = steps.apply(conv, shape.channel_axis, stored=shape.dtype)
+    out, extras = steps.apply(conv, shape.channel_axis, stored=of_products(shape.dtype)[1])
     return schedule_graph(ComputeGraph([out], [data, weight, *extras, out]))
 
 
 def _padded(shape: ConvShape, data: Tensor) -> Tensor:
     """The image with zeros around it, in the type of the sums."""
     (top, left), (h, w) = shape.before, shape.image
-    kind = summed_in(shape.dtype)
+    kind, _ = of_products(shape.dtype)
 
     def element(*index: Any) -> Any:
         y, x = (index[1], index[2]) if shape.channels_last else (index[2], index[3])
@@ -73,7 +73,7 @@ def _padded(shape: ConvShape, data: Tensor) -> Tensor:
 def _sums(shape: ConvShape, padded: Tensor, own: Tensor, each: int) -> Tensor:
     (sh, sw), (dh, dw) = shape.strides, shape.dilation
     ry, rx = (te.reduce_axis((0, k), name=n) for k, n in zip(shape.window, ("ry", "rx")))
-    kind = summed_in(shape.dtype)
+    kind, _ = of_products(shape.dtype)
 
     def element(*index: Any) -> Any:
         if shape.channels_last:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from whet.compiler.tir import dtype as dt
+from whet.search_spaces.cpu.arguments import BYTES
 
 MOST_BYTES = 16
 """What one instruction of a thread moves at most."""
@@ -23,3 +24,12 @@ def lanes_of(dtype: str, *multiples: int) -> int:
 def summed_in(dtype: str) -> str:
     """The type that sums of a type are kept in: float32 for halves."""
     return "float32" if dtype in ("float16", "bfloat16") else dtype
+
+
+def of_products(dtype: str) -> tuple[str, str]:
+    """The types that sums of products of a stored type are kept in, and stored in.
+
+    >>> of_products("float16"), of_products("int8")
+    (('float32', 'float16'), ('int32', 'int32'))
+    """
+    return ("int32", "int32") if dtype in BYTES else (summed_in(dtype), dtype)

@@ -12,8 +12,11 @@ from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
+from whet.search_spaces.cpu.arguments import BYTES
 from whet.search_spaces.cpu.gemm import Gemm, factors
-from whet.search_spaces.gpu.lanes import lanes_of, summed_in
+from whet.search_spaces.derived.graph import ComputeGraph
+from whet.search_spaces.derived.template import schedule_graph
+from whet.search_spaces.gpu.lanes import lanes_of, of_products, summed_in
 from whet.search_spaces.gpu.matvec import vector_product
 from whet.search_spaces.gpu.product import Factor, Sums, added, sizes_of, sums_of
 from whet.search_spaces.gpu.product_loops import Result, schedule_parts, schedule_sums
@@ -70,6 +73,8 @@ def gemm(g: Gemm) -> tuple[Schedule, list]:
     summed = summed_in(g.dtype)
     if not g.flop:
         return without_terms(a, b, (*g.lead, g.N, g.M), g.epilogue, len(g.lead) + 1, g.names[2])
+    if g.dtype in BYTES:
+        return _of_bytes(g, a, b)
     if g.batch is None and min(g.N, g.M) == 1:
         return _with_a_vector(g, a, b)
     target = Target.current() or Target("cuda")
@@ -89,13 +94,32 @@ def gemm(g: Gemm) -> tuple[Schedule, list]:
     return s, [a, b, *extras, out]
 
 
+def _of_bytes(g: Gemm, a: Tensor, b: Tensor) -> tuple[Schedule, list]:
+    """A product of bytes, as a graph: the rules make words of them."""
+    kind, stored = of_products(g.dtype)
+    k = te.reduce_axis((0, g.K), name="k")
+
+    def element(*index: Any) -> Any:
+        left, right = _elements(g, a, b, index, k)
+        return te.sum(left.astype(kind) * right.astype(kind), axis=k)
+
+    plain = te.compute((*g.lead, g.N, g.M), element, name=g.names[2])
+    out, extras = g.epilogue.apply(plain, len(g.lead) + 1, stored=stored)
+    return schedule_graph(ComputeGraph([out], [a, b, *extras, out]))
+
+
+def _elements(g: Gemm, a: Tensor, b: Tensor, index: tuple, k: Any) -> tuple[Any, Any]:
+    """What is multiplied at a step of the sum."""
+    *x, i, j = index
+    left = a(*x, k, i) if g.transpose_a else a(*x, i, k)
+    return left, b(*x, j, k) if g.transpose_b else b(*x, k, j)
+
+
 def _with_a_vector(g: Gemm, a: Tensor, b: Tensor) -> tuple[Schedule, list]:
     """A product of which one factor is a vector."""
 
     def factors(index: tuple, k: Any) -> tuple[Any, Any]:
-        i, j = index
-        left = a(k, i) if g.transpose_a else a(i, k)
-        return left, b(j, k) if g.transpose_b else b(k, j)
+        return _elements(g, a, b, index, k)
 
     return vector_product(a, b, (g.N, g.M), factors, g.K, g.epilogue, 1, g.names[2])
 

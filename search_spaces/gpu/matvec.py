@@ -11,7 +11,7 @@ from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.derived.graph import ComputeGraph
 from whet.search_spaces.derived.template import schedule_graph
-from whet.search_spaces.gpu.lanes import summed_in
+from whet.search_spaces.gpu.lanes import of_products
 from whet.search_spaces.gpu.unreduced import without_terms
 
 
@@ -47,12 +47,12 @@ def vector_product(
         name: of the result.
     """
     k = te.reduce_axis((0, K), name="k")
-    kind = summed_in(a.dtype)
+    kind, stored = of_products(a.dtype)
 
     def element(*index: Any) -> Any:
         left, right = factors(index, k)
         return te.sum(left.astype(kind) * right.astype(kind), axis=k)
 
     plain = te.compute(shape, element, name=name)
-    out, extras = epilogue.apply(plain, channel_axis, stored=a.dtype)
+    out, extras = epilogue.apply(plain, channel_axis, stored=stored)
     return schedule_graph(ComputeGraph([out], [a, b, *extras, out]))

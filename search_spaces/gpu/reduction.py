@@ -1,18 +1,22 @@
 """The rule for one reduction on a GPU: sums of rows and of columns, maxima, pooling, argmax.
 
-Along rows (what is reduced lies side by side): a block, or a warp of it, for each element.
+Along rows (what is reduced lies side by side): a block, a warp of it or a part of a warp for each
+element.
 
     bind row:
         bind t, for u: R = X[row, u*T*4 + t*4 + ramp(4)];  B[row] += R[0..3]     across the threads
 
-Across them: neighbours have neighbouring elements, and rows of threads parts of the reduction. Of
-few elements, blocks reduce parts of the reduction, which a kernel of its own reduces.
+Across them: neighbours have neighbouring elements, and rows of threads parts of the reduction.
+
+    bind y, x, for u:  R = X[u*Y + y, x*4 + ramp(4)];  P[y, x*4 + 0..3] += R[0..3]
+    bind column:       B[column] = sum of P[.., column]                 in shared memory
+
+Of few elements, blocks reduce parts of the reduction, which a kernel of its own reduces.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Sequence
 from typing import Any
 
 from whet.compiler.target import Target
@@ -24,22 +28,11 @@ from whet.compiler.tir import IterVar
 from whet.search_spaces.define import DefineKnobs
 from whet.search_spaces.derived.graph import REDUCTION, TILED, Group
 from whet.search_spaces.derived.sums import ACROSS, ALONG, Way, way_of
-from whet.search_spaces.gpu.device import processors
-from whet.search_spaces.gpu.lanes import lanes_of
+from whet.search_spaces.derived.tiled import computed_as_read
+from whet.search_spaces.gpu.reduction_plan import SHARES, WIDTH, Plan, is_shared, plan_of
 from whet.search_spaces.gpu.spread import spread
 from whet.search_spaces.gpu.threads import bind
 from whet.search_spaces.gpu.widened_sum import of_widened, widened
-
-_THREADS = (32, 64, 128, 256, 512)
-_ROWS = (1, 2, 4, 8)
-_VECTORS = (1, 2, 4, 8)
-_PARTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-# Elements that a thread should reduce: enough loads at once to wait for memory only once.
-_OWN = 32
-# Steps of a reduction that are worth sharing among threads.
-_LONG = 32
-# Blocks of a multiprocessor that keep its memory busy.
-_BUSY = 8
 
 
 class GpuReduction:
@@ -57,123 +50,50 @@ class GpuReduction:
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Bind the reduction, what is made of it, and what is made for it alone."""
+        as_read = computed_as_read(group)
         group = of_widened(s, group)
-        for node in group.staged:
-            spread(s[node.tensor], list(s[node.tensor].op.axis))
         node = group.anchor
         way = way_of(node, 4)
-        steps = prod(node.reduce_extents)
-        plan = _plan(group, way, steps, cfg, target)
-        if way.kind == ALONG and steps >= _LONG:
+        shared = is_shared(node, way)
+        plan = plan_of(group, way, cfg, target)
+        for made in group.staged:
+            # a vector of what has edges would be read lane by lane
+            if plan.vector == 1 and made.op in as_read:
+                s[made.op].compute_inline()
+            else:
+                spread(s[made.tensor], list(s[made.tensor].op.axis))
+        if way.kind == ALONG and shared:
             _along(s, group, way, plan)
-        elif way.kind == ACROSS and steps >= _LONG:
+        elif way.kind == ACROSS and shared:
             _across(s, group, way, plan)
         else:
             _alone(s, group, plan)
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What a config says.
-
-    Attributes:
-        threads: that share a reduction (along), or neighbours of a block (across, alone).
-        rows: elements of a block (along), or threads that share a reduction (across).
-        vector: elements that a thread reads at once.
-        parts: of the reduction that different blocks reduce.
-        unroll: reads that are written out.
-    """
-
-    threads: int
-    rows: int = 1
-    vector: int = 1
-    parts: int = 1
-    unroll: int = 1
-
-
-def _plan(group: Group, way: Way, steps: int, cfg: DefineKnobs, target: Target) -> _Plan:
-    node = group.anchor
-    chosen: dict[str, Any] = {}
-
-    def choose(name: str, choices: list, default: Any) -> None:
-        cfg.define_knob(group.knob(name), choices, default=default)
-        chosen[name] = cfg[group.knob(name)].val
-
-    if way.kind not in (ALONG, ACROSS) or steps < _LONG:
-        choose("threads", [64, 128, 256], 128)
-        return _Plan(**chosen)
-    busy = processors(target) * _BUSY
-    if way.kind == ALONG:
-        dtype = next((a.tensor.dtype for a in node.reads), node.dtype)
-        most = min(_VECTORS[-1], lanes_of(dtype, node.reduce_extents[way.axes[-1]]))
-        own = steps
-        parts = [p for p in _PARTS if p == 1 or _can_part(node.reduce_extents[0], p, node, steps)]
-        wanted = min(parts, key=lambda p: (p * node.points < busy and p != parts[-1], p))
-        choose("parts", parts, wanted)
-        own = -(-steps // wanted)
-        threads = [t for t in _THREADS if t == _THREADS[0] or t < 2 * own // most]
-        best = next((t for t in threads if t * _OWN >= own), threads[-1])
-        choose("threads", threads, best)
-        each = [r for r in _ROWS if node.points % r == 0]
-        choose("rows", each, max(r for r in each if r == 1 or r * best <= 128))
-        choose("vector", [v for v in _VECTORS if v <= most], most)
-        choose("unroll", [1, 2, 4, 8], 4)
-        cfg.multi_filter(_AtMost(group.knob("rows"), group.knob("threads")))
-        return _Plan(**chosen)
-    parts = [p for p in _PARTS if p == 1 or _can_part(node.reduce_extents[0], p, node, steps)]
-    blocks = -(-node.points // 32)
-    wanted = min(parts, key=lambda p: (p * blocks < busy and p != parts[-1], p))
-    choose("parts", parts, wanted)
-    choose("threads", [32, 64, 128], 32)
-    choose("rows", [r for r in (1, 2, 4, 8, 16) if r <= steps], 8)
-    choose("unroll", [1, 2, 4, 8], 8)  # of 4 bytes each: half of what rows have under way
-    cfg.multi_filter(_AtMost(group.knob("rows"), group.knob("threads")))
-    return _Plan(**chosen)
-
-
-def _can_part(outermost: int, parts: int, node: Any, steps: int) -> bool:
-    """Whether the outermost axis of a reduction may be cut, and pieces are worth a block."""
-    return outermost % parts == 0 and steps // parts >= 8 * _LONG and node.op.num_outputs == 1
-
-
-@dataclass(frozen=True)
-class _AtMost:
-    """A constraint: a block has at most 1024 threads."""
-
-    rows: str
-    threads: str
-
-    def __call__(self, view: Any) -> bool:
-        return view[self.rows].val * view[self.threads].val <= 1024
-
-    def __repr__(self) -> str:
-        return f"{self.rows} times {self.threads} is at most 1024"
-
-
-def _in_parts(s: Schedule, tensor: Tensor, parts: int) -> Tensor | None:
-    """A stage that reduces parts of the outermost axis, the parts first; None: there is one."""
+def _in_parts(s: Schedule, tensor: Tensor, axes: Sequence[IterVar], parts: int) -> Tensor | None:
+    """A stage that reduces parts of its outermost axes, the parts first; None: there is one."""
     if parts == 1:
         return None
-    outer, _ = s[tensor].split(s[tensor].op.reduce_axis[0], nparts=parts)
+    outer, _ = s[tensor].split(s[tensor].fuse(*axes), nparts=parts)
     made = s.rfactor(tensor, outer, factor_axis=0)
     return made[0] if isinstance(made, list) else made
 
 
-def _along(s: Schedule, group: Group, way: Way, plan: _Plan) -> None:
+def _along(s: Schedule, group: Group, way: Way, plan: Plan) -> None:
     """Rows to blocks, or to rows of their threads."""
     tensor = group.anchor.tensor
-    partial = _in_parts(s, tensor, plan.parts)
+    partial = _in_parts(s, tensor, s[tensor].op.reduce_axis[:1], plan.parts)
     if partial is None:
         _rows(s, tensor, group.last.tensor, way.axes, plan)
         return
     count = len(s[partial].op.reduce_axis)  # the axis that was cut comes last
     run = tuple(count - 1 if k == 0 else k - 1 for k in way.axes)
     _rows(s, partial, partial, run, plan)
-    few = _Plan(min(32, plan.parts), 1)
+    few = Plan(min(32, plan.parts), 1)
     _rows(s, tensor, group.last.tensor, (), few)
 
 
-def _rows(s: Schedule, reduced: Tensor, last: Tensor, run: tuple[int, ...], plan: _Plan) -> None:
+def _rows(s: Schedule, reduced: Tensor, last: Tensor, run: tuple[int, ...], plan: Plan) -> None:
     """Each element by the threads of a row of its block.
 
     Args:
@@ -231,41 +151,71 @@ def _read_ahead(s: Schedule, reduced: Tensor) -> list[Tensor]:
     return [s.cache_read(t, "local", [x.output(0) for x in ops]) for t, ops in found.items()]
 
 
-def _across(s: Schedule, group: Group, way: Way, plan: _Plan) -> None:
+def _across(s: Schedule, group: Group, way: Way, plan: Plan) -> None:
     """Neighbours to neighbouring threads, parts of the reduction to rows of them."""
     tensor = group.anchor.tensor
-    partial = _in_parts(s, tensor, plan.parts)
+    partial = _in_parts(s, tensor, s[tensor].op.reduce_axis, plan.parts)
     if partial is None:
         _columns(s, tensor, group.last.tensor, way.axes[0], plan)
         return
     _columns(s, partial, partial, way.axes[0] + 1, plan)
-    few = _Plan(32, min(8, plan.parts))
+    rows = min(SHARES[-1], plan.parts)
+    few = Plan(WIDTH, rows, unroll=min(8, plan.parts // rows))
     _columns(s, tensor, group.last.tensor, way.axes[0], few)
 
 
-def _columns(s: Schedule, reduced: Tensor, last: Tensor, axis: int, plan: _Plan) -> None:
+def _columns(s: Schedule, reduced: Tensor, last: Tensor, axis: int, plan: Plan) -> None:
+    """Each element by a row of threads, which reduce neighbours, too, and add up what they have.
+
+    Args:
+        reduced, last: as in :func:`_rows`.
+        axis: the place of the axis along which neighbours lie side by side.
+        plan: what the config says.
+    """
+    _, y = s[reduced].split(s[reduced].fuse(*s[reduced].op.reduce_axis), factor=plan.rows)
+    partial = s.rfactor(reduced, y, factor_axis=0)
+    shared = partial if isinstance(partial, list) else [partial]
+    # in units of vectors, so that at an edge whole ones are read again, which stay vectors
+    s[shared[0]].split(s[shared[0]].op.axis[axis + 1], factor=plan.vector)
+    sums = s.cache_write(shared, "local")
     stage, inner = s[last], s[reduced]
+    if inner is stage:
+        outputs = [inner.op.output(k) for k in range(inner.op.num_outputs)]
+        inner = s[s.cache_write(outputs, "local")[0]]
     axes = list(stage.op.axis)
-    column = axes[axis]
-    others = [a for a in axes if a is not column]
-    outer, x = stage.split(column, factor=plan.threads)
-    reduces = [] if inner is not stage else list(stage.op.reduce_axis)
-    stage.reorder(*others, outer, x, *reduces)
+    others = [a for k, a in enumerate(axes) if k != axis]
+    outer, place = stage.split(axes[axis], factor=plan.threads * plan.vector)
+    turn, x = stage.split(place, factor=plan.threads)
+    turn, row = stage.split(turn, factor=min(plan.rows, plan.vector))
+    stage.reorder(*others, outer, turn, row, x)
     block = stage.fuse(*others, outer)
-    bind(stage, block, "blockIdx.x")
+    for loop, tag in ((block, "blockIdx.x"), (row, "threadIdx.y"), (x, "threadIdx.x")):
+        bind(stage, loop, tag)
+    inner.set_scope("local")
+    inner.compute_at(stage, x)
+    inner.unroll(inner.op.reduce_axis[0])
+    s[shared[0]].set_scope("shared")
+    s[shared[0]].compute_at(stage, block)
+    _partial_sums(s, shared[0], sums[0], axis + 1, plan)
+
+
+def _partial_sums(s: Schedule, shared: Tensor, sums: Tensor, axis: int, plan: Plan) -> None:
+    """A thread's part of some neighbours' reductions, in registers and then in shared memory."""
+    stage, inner = s[shared], s[sums]
+    x, lanes = stage.split(stage.op.axis[axis], factor=plan.vector)
+    bind(stage, stage.op.axis[0], "threadIdx.y")
     bind(stage, x, "threadIdx.x")
-    if inner is not stage:
-        inner.set_scope("local")
-        inner.compute_at(stage, x)
-    whole = inner.fuse(*inner.op.reduce_axis)
-    turn, y = inner.split(whole, factor=plan.rows)
-    turn, written = inner.split(turn, factor=plan.unroll)
-    inner.reorder(y, turn, written)
-    bind(inner, y, "threadIdx.y")
+    inner.compute_at(stage, x)
+    own = inner.op.axis[axis + 1]
+    turn, written = inner.split(inner.op.reduce_axis[0], factor=plan.unroll)
+    inner.reorder(turn, written, *(a for a in inner.op.axis if a is not own), own)
     inner.unroll(written)
+    if plan.vector > 1:
+        stage.vectorize(lanes)
+        inner.vectorize(own)
 
 
-def _alone(s: Schedule, group: Group, plan: _Plan) -> None:
+def _alone(s: Schedule, group: Group, plan: Plan) -> None:
     """Each element by a thread of its own."""
     stage: Stage = s[group.last.tensor]
     axes: list[IterVar] = list(stage.op.axis)

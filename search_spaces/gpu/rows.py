@@ -1,6 +1,7 @@
 """The rule for chains of rows on a GPU: softmax, normalisation, and what is made of them.
 
-A row belongs to a block, or to a warp of one; each thread keeps its part of it in registers:
+A row belongs to a block, to a warp of one or to a part of a warp; each thread keeps its part of the
+row in registers:
 
     bind row:
         bind t, for u, v:  R[u*T*4 + t*4 + v] = X[row, ..]         read once, 16 bytes at a time
@@ -33,8 +34,9 @@ from whet.search_spaces.gpu.row_reads import read_alike, read_straight
 from whet.search_spaces.gpu.spread import spread
 from whet.search_spaces.gpu.threads import bind
 
-_THREADS = (32, 64, 128, 256, 512, 1024)
-_ROWS = (1, 2, 4, 8)
+_WARP = 32
+_NARROW, _THREADS = (4, 8, 16), (_WARP, 64, 128, 256, 512, 1024)
+_ROWS = (1, 2, 4, 8, 16, 32)
 # Elements of a row that a thread should have, and may have at most, in registers.
 _OWN, _MOST_OWN = 32, 64
 _BLOCK = 128
@@ -244,21 +246,27 @@ def _knobs(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> tuple[in
     count = last.extents[group.rows[-1]]
     # what is computed in float32 is converted four at a time
     kinds = [last.dtype, *(n.dtype for n in group.members)]
-    vectors = [v for v in (1, 2, 4, 8) if v <= min(lanes_of(kind, length) for kind in kinds)]
-    threads = [t for t in _THREADS if t == _THREADS[0] or t < 2 * length // vectors[-1]]
+    most = min(length // 2, *(lanes_of(kind, length) for kind in kinds))  # a row is two threads'
+    vectors = [v for v in (1, 2, 4, 8) if v <= most]
+    wide = [n.tensor for n in group.members if wide_axes(group, n)]
+    # what lanes read of each other is in shared memory, and a row has a block
+    alone = not all(read_straight(s, group, x) for x in (*wide, *_inputs(s, group)))
+    each = [r for r in _ROWS if count % r == 0 and (r == 1 or not alone)]
+    every = (*_NARROW, *_THREADS) if each[-1] == _ROWS[-1] else _THREADS
+    threads = [t for t in every if t == every[0] or t < 2 * length // vectors[-1]]
     # a part of more elements is not written out, and has no registers
     threads = [t for t in threads if length <= 2 * t * _MOST_OWN] or threads[-1:]
-    wanted = next((t for t in threads if t * _OWN >= length), threads[-1])
-    each = [r for r in _ROWS if count % r == 0 and (r == 1 or threads[0] == _THREADS[0])]
-    wide = [n.tensor for n in group.members if wide_axes(group, n)]
-    if not all(read_straight(s, group, x) for x in (*wide, *_inputs(s, group))):
-        each = [1]  # what lanes read of each other is in shared memory, and a row has a block
+    # two loads a thread of short rows: neighbours read neighbours, and exchange little
+    some = min(_WARP, length // (2 * vectors[-1]))
+    least = max(t for t in threads if t == threads[0] or t <= some)
+    wanted = next((t for t in threads if t >= least and t * _OWN >= length), threads[-1])
+    each = each if threads[0] <= _WARP else [1]
     cfg.define_knob(group.knob("vector"), vectors, default=vectors[-1])
     cfg.define_knob(group.knob("threads"), threads, default=wanted)
     cfg.define_knob(
         group.knob("rows"),
         each,
-        default=max(r for r in each if r == 1 or (wanted == _THREADS[0] and r * wanted <= _BLOCK)),
+        default=max(r for r in each if r == 1 or (wanted <= _WARP and r * wanted <= _BLOCK)),
     )
     cfg.define_knob(group.knob("keep"), [True, False], default=length <= wanted * _OWN)
     cfg.multi_filter(_Holds(group.knob("rows"), group.knob("threads")))
@@ -273,17 +281,17 @@ def _knobs(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> tuple[in
 
 @dataclass(frozen=True)
 class _Holds:
-    """A constraint: rows of a block are shared by a warp each; others have a block alone."""
+    """A constraint: rows of a block are shared by a warp or less; others have a block alone."""
 
     rows: str
     threads: str
 
     def __call__(self, view: object) -> bool:
         rows, threads = view[self.rows].val, view[self.threads].val  # type: ignore[index]
-        return rows == 1 or threads == _THREADS[0]
+        return rows == 1 or threads <= _WARP
 
     def __repr__(self) -> str:
-        return f"{self.rows} is 1 unless {self.threads} is {_THREADS[0]}"
+        return f"{self.rows} is 1 unless {self.threads} is at most {_WARP}"
 
 
 @dataclass(frozen=True)

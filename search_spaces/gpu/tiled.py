@@ -16,19 +16,20 @@ from whet.compiler.te.tensor import ComputeOp, Operation
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.define import DefineKnobs
-from whet.search_spaces.derived.cost import EXPENSIVE
 from whet.search_spaces.derived.graph import TILED, Group
-from whet.search_spaces.derived.tiled import staged_for_operands
+from whet.search_spaces.derived.tiled import computed_as_read
 from whet.search_spaces.gpu.contraction import Axis, Contraction, contraction_of, extent_of
+from whet.search_spaces.gpu.device import processors
 from whet.search_spaces.gpu.lanes import MOST_BYTES, summed_in
 from whet.search_spaces.gpu.matmul import store_rows
 from whet.search_spaces.gpu.operand import operand
 from whet.search_spaces.gpu.prefixed import Prefixed
-from whet.search_spaces.gpu.product import Sums, added, sums_of
+from whet.search_spaces.gpu.product import Factor, Sums, added, sums_of
 from whet.search_spaces.gpu.product_loops import Result, schedule_parts, schedule_sums
 from whet.search_spaces.gpu.product_plan import TILES, Plan, Product, plan_of
 from whet.search_spaces.gpu.spread import spread
-from whet.search_spaces.gpu.words import WORDS, in_words
+from whet.search_spaces.gpu.stored_words import gain
+from whet.search_spaces.gpu.words import WORDS, Words, in_words
 
 # With fewer steps beside a window's, blocks of them would be mostly zeros.
 _FEW = 6
@@ -59,19 +60,21 @@ class GpuTiled:
         c = contraction_of(op)
         assert c is not None
         words = in_words(c)
-        c, kind = words or (c, summed_in(c.dtype))
-        most = WORDS if words else MOST_BYTES
-        inlined = _inlined(group)
+        kind = words.kind if words else summed_in(c.dtype)
+        c = words.product if words else c
+        inlined = computed_as_read(group)
         plan, outer, steps = _plan(group, c, words is not None, cfg, target)
         lead = tuple(axis.extent for axis in c.lead)
-        left, right = (
-            operand(f"{op.name}.{side}", value, c.lead, places, outer, steps, inlined, most)
-            for side, value, places in (("left", c.left, c.rows), ("right", c.right, c.columns))
-        )
+        before: list[Tensor] = []
+        if words:
+            c, before = words.stored(_stored(group, words, inlined, cfg, target))
+        most = WORDS if words else MOST_BYTES
+        left, right = (_factor(op.name, c, k, outer, steps, inlined, most) for k in (0, 1))
         loops = tuple((axis.var.name, axis.extent) for axis in outer)
         sums = sums_of(left, right, lead, loops, extent_of(steps), plan, kind, c.term)
         total = added(sums, plan)
         group.notes.update(contraction=c, plan=plan, sums=sums, total=total, inlined=inlined)
+        group.notes["words"] = before
         return _result(op, c, total)
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
@@ -82,6 +85,8 @@ class GpuTiled:
                 s[node.op].compute_inline()
             else:
                 spread(s[node.tensor], list(s[node.tensor].op.axis))
+        for words in group.notes["words"]:
+            spread(s[words], list(s[words].op.axis))
         if group.consumers:
             s[group.anchor.op].compute_inline()
         plan: Plan = group.notes["plan"]
@@ -97,10 +102,45 @@ class GpuTiled:
         schedule_parts(s, group.notes["total"], stage, every, loops.lanes)
 
 
-def _inlined(group: Group) -> tuple[Operation, ...]:
-    """Producers that are cheaper to compute as a tile is copied than to store and read again."""
-    cheap = {x.op for x in group.staged if x.is_guarded or x.cost < EXPENSIVE}
-    return tuple(op for op in staged_for_operands(group) if op in cheap)
+def _factor(
+    name: str,
+    c: Contraction,
+    side: int,
+    outer: Sequence[Axis],
+    steps: Sequence[Axis],
+    inlined: Sequence[Operation],
+    most: int,
+) -> Factor:
+    """The left factor of a product, side 0, or the right one, side 1."""
+    word, value, places = (("left", c.left, c.rows), ("right", c.right, c.columns))[side]
+    return operand(f"{name}.{word}", value, c.lead, places, outer, steps, inlined, most)
+
+
+def _stored(
+    group: Group, words: Words, inlined: Sequence[Operation], cfg: DefineKnobs, target: Target
+) -> tuple[int, ...]:
+    """The factors whose words a kernel before the product stores; the knob where there is a choice.
+
+    Words whose bytes a few moves put in order in registers, however the steps are counted, are not
+    worth a kernel.
+    """
+    c, many = words.product, processors(target)
+    channels = tuple(axis for axis in c.steps if axis not in c.windows)
+    orders = ((c.windows, channels), ((), c.steps))
+    name = group.anchor.name
+    apart = {
+        k: x
+        for k, x in enumerate(words.apart)
+        if x is not None
+        and any(_factor(name, c, k, *order, inlined, WORDS).lanes == 1 for order in orders)
+    }
+    if not apart:
+        return ()
+    places = (c.rows, c.columns)
+    gains = (gain(c, places[k], places[1 - k], x, many) for k, x in apart.items())
+    knob = group.knob("words")
+    cfg.define_knob(knob, ["copied", "stored"], default="stored" if sum(gains) > 0 else "copied")
+    return tuple(apart) if cfg[knob].val == "stored" else ()
 
 
 def _tiles(c: Contraction) -> list[tuple[int, int, int, int]]:

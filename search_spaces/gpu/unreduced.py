@@ -8,7 +8,7 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.te import PlaceholderOp, Schedule, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.gpu.lanes import summed_in
+from whet.search_spaces.gpu.lanes import of_products
 from whet.search_spaces.gpu.threads import bind
 
 _THREADS = 128
@@ -31,7 +31,7 @@ def without_terms(
         epilogue, channel_axis: as for ``Epilogue.apply``.
         name: of the result.
     """
-    kind = summed_in(a.dtype)
+    kind, stored = of_products(a.dtype)
     zero = te.const(0, kind)
 
     def element(*index: Any) -> Any:
@@ -40,7 +40,7 @@ def without_terms(
         return te.if_then_else(index[0] < 0, b(*(0 for _ in b.shape)).astype(kind), zero)
 
     zeros = te.compute(shape, element, name=name)
-    out, extras = epilogue.apply(zeros, channel_axis, stored=a.dtype)
+    out, extras = epilogue.apply(zeros, channel_axis, stored=stored)
     s = te.create_schedule(out.op)
     if out.op is not zeros.op:
         s[zeros].compute_inline()

@@ -9,17 +9,19 @@ four does not divide goes on with zeros.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from whet.compiler import te
 from whet.compiler.codegen.cuda.dot_product import DP4A, PACK
+from whet.compiler.te import Tensor
 from whet.compiler.te.tensor import nodes
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir.rewrite import substitute, variables
 from whet.search_spaces.derived.access import Access, affine
 from whet.search_spaces.gpu.contraction import Axis, Contraction
+from whet.search_spaces.gpu.stored_words import Apart, apart_of
 
 _WORDS = {"int8": "int32", "uint8": "uint32"}
 _BYTES = 4
@@ -30,8 +32,38 @@ WORDS = 4
 """Words that a thread copies at once."""
 
 
-def in_words(c: Contraction) -> tuple[Contraction, str] | None:
-    """The product of words, and their type; None: it is none of bytes of one kind.
+@dataclass(frozen=True, eq=False)
+class Words:
+    """A product of bytes as one of words.
+
+    Attributes:
+        product: of words that are put together where they are read.
+        kind: the type of a word.
+        axis: the steps that become words. word: four of them at a time.
+        bytes: the factors before.
+        apart: of each factor whether, and where, it reads the bytes of a word apart.
+    """
+
+    product: Contraction
+    kind: str
+    axis: Axis
+    word: Axis
+    bytes: tuple[e.PrimExpr, e.PrimExpr]
+    apart: tuple[Apart | None, Apart | None]
+
+    def stored(self, sides: Collection[int]) -> tuple[Contraction, list[Tensor]]:
+        """The product with the words of some factors stored before it, and these words."""
+        made, words = [self.product.left, self.product.right], []
+        for k in sides:
+            found = self.apart[k]
+            assert found is not None
+            made[k], own = found.stored(self.bytes[k], self.axis, self.word, self.kind)
+            words.append(own)
+        return replace(self.product, left=made[0], right=made[1]), words
+
+
+def in_words(c: Contraction) -> Words | None:
+    """A product of bytes as one of words; None: it is none of bytes of one kind.
 
     Args:
         c: a sum of products.
@@ -50,8 +82,10 @@ def in_words(c: Contraction) -> tuple[Contraction, str] | None:
         return None
     word = Axis(e.Var(f"{axis.var.name}.word", axis.var.dtype), -(-axis.extent // _BYTES))
     steps = tuple(word if x is axis else x for x in c.steps)
-    left, right = (_packed(x, axis, word, kind) for x in (left, right))
-    return replace(c, left=left, right=right, steps=steps, term=_multiplied), kind
+    made = [_packed(x, axis, word, kind) for x in (left, right)]
+    product = replace(c, left=made[0], right=made[1], steps=steps, term=_multiplied)
+    apart = apart_of(left, axis), apart_of(right, axis)
+    return Words(product, kind, axis, word, (left, right), apart)
 
 
 def _multiplied(a: e.PrimExpr, b: e.PrimExpr) -> e.PrimExpr:

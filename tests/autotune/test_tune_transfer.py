@@ -14,7 +14,8 @@ from autotune_pools import Recorder
 from autotune_synthetic import gemm_cost, gemm_template, small_cost
 
 from whet.autotune import create_task, features, tune
-from whet.autotune.transfer import ROWS, SEEDS, read_prior
+from whet.autotune.transfer import ROWS, SEEDS, read_prior, say_stale
+from whet.compiler.target import Target
 from whet.db import TuningLog, vectors
 from whet.measure import MeasureResult
 from whet.search_spaces import Template, get_config, template
@@ -177,6 +178,25 @@ def test_another_version_and_broken_rows_are_left_out_with_a_word(tmp_path):
     assert found.seeds == () and np.isnan(found.knobs).all() and np.isnan(found.features).all()
     result, _ = tuned(make(64, 128), path, 20, sampler="xgb")
     assert len(result.trials) == 20
+
+
+def test_trials_for_a_target_with_another_space_are_left_out_with_what_differs(tmp_path):
+    @template("test/threaded")
+    def threaded(n):
+        most = Target.current().attrs["num_threads"]
+        cfg = get_config()
+        cfg.add_flop(n)
+        cfg.define_knob("threads", [1, most] if most > 1 else [1])
+        return None, []
+
+    path = tmp_path / "a.db"
+    one, two = (create_task(threaded, args=(64,), target=f"llvm -num-threads={n}") for n in (1, 2))
+    tuned(one, path, 1, lambda inp: 1e-3)
+    _, said = prior_of(two, path)
+    with TuningLog(path) as log:
+        say_stale(log, two, None, said.append)
+    why = "1 trial for another target, with another space (num_threads=1 instead of 2)"
+    assert said == [f"{two.workload}: records that were ignored: {why}"] * 2
 
 
 def test_loop_features_are_kept_and_found_by_other_operators(tmp_path):

@@ -152,3 +152,13 @@ def test_two_arrays_of_bfloat16():
     assert again.dtype == "bfloat16" and (again.numpy() == a).all()
     with pytest.raises(AttributeError, match="the interface has no such dtype"):
         _ = there.__cuda_array_interface__
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_numpy_refuses_is_let_go_of():
+    gc.collect()
+    before = context_of(GPU).memory()[0]
+    with pytest.raises((SystemError, BufferError, RuntimeError)):  # by NumPy's version
+        np.from_dlpack(poisoned(1 << 16))
+    gc.collect()
+    assert context_of(GPU).memory()[0] == before

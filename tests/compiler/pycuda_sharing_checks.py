@@ -13,6 +13,7 @@ from pycuda_exchange_checks import ByDLPack, ByInterface
 from pycuda_stand_in import (
     GPU,
     OTHER,
+    drv,
     emulated,
     nothing_is_current,  # noqa: F401, a fixture of every check
     numbers,
@@ -247,3 +248,23 @@ def test_a_library_runs_where_nothing_compiles(tmp_path, monkeypatch, ending):
     doubled = 2 * a[::-1]
     np.testing.assert_array_equal(c.numpy(), doubled[::-1] + doubled)
     assert loaded.get_source("cuda") == f.get_source("cuda")
+
+
+@pytest.mark.parametrize("primary", [True, False])
+def test_arrays_of_pycuda_are_arguments_if_they_are_of_the_primary_context(primary):
+    gpuarray = pytest.importorskip("pycuda.gpuarray")
+    device = drv.Device(0)
+    theirs = device.retain_primary_context() if primary else device.make_context()
+    if primary:
+        theirs.push()
+    try:
+        a, c = gpuarray.to_gpu(numbers(1, 100)), gpuarray.empty(100, np.float32)
+        if primary:
+            added(100)(a, a, c)
+            np.testing.assert_array_equal(c.get(), 2 * numbers(1, 100))
+        else:
+            with pytest.raises(ArgumentError, match=r"another CUDA context(.|\n)*autoprimaryctx"):
+                added(100)(a, a, c)
+        del a, c
+    finally:
+        theirs.pop()

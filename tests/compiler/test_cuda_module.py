@@ -346,7 +346,7 @@ def test_a_kernel_keeps_the_most_shared_memory_that_was_asked_for():
         properties=SimpleNamespace(shared_bytes=49152),
         usable=False,
     )
-    kernel = PycudaKernel(SimpleNamespace(context=context), Function(), "f")
+    kernel = PycudaKernel(SimpleNamespace(context=context, streams=set()), Function(), "f")
     for nbytes in (100000, 60000, 120000):
         kernel.allow(nbytes)
     assert kernel.held.asked == [100000, 120000] and kernel.shared_bytes == 120000

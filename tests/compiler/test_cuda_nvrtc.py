@@ -77,9 +77,12 @@ PARTS = {
     "dp4a": (
         "A[0] = whet_dp4a(A[1], A[2], A[3]); B[0] = whet_dp4a(B[1], B[2], B[3]);"
         "A[4] = whet_dp4a(whet_load<int>(C, 4), whet_load<int>(C, 8), 0);"
-        "A[5] = whet_pack(C[1], C[12], C[15], C[9]);",
+        "A[5] = whet_pack(C[1], C[12], C[15], C[9]);"
+        "const int8x4 c = whet_load<int8x4>(C, 4), d = whet_load<int8x4>(C, 8);"
+        "whet_store<int32x4>(A, 8, whet_turn<int32x4>(c, d, d, c));"
+        "const uint8x4 u = {}; whet_store<uint32x4>(B, 8, whet_turn<uint32x4>(u, u, u, u));",
         "WHET_GLOBAL(int) A, WHET_GLOBAL(unsigned int) B, WHET_GLOBAL(const signed char) C",
-        ["dp4a.s32.s32", "dp4a.u32.u32"],
+        ["dp4a.s32.s32", "dp4a.u32.u32", "prmt.b32"],
     ),
     "vector": (
         "whet_vector<float, 4> v = {}; v[2] = A[0]; A[1] = v[2];",

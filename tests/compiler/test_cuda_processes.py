@@ -9,9 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from whet.compiler.runtime.gpu.driver_folders import FOLDERS
 from whet.compiler.runtime.gpu.pycuda_driver import _why_not_imported
 
 with_pycuda = pytest.mark.skipif(not find_spec("pycuda"), reason="pycuda is not installed")
+
+no_driver = pytest.mark.skipif(
+    any(Path(f, "libcuda.so.1").exists() for f in FOLDERS), reason="this machine has a driver"
+)
 
 HEAD = """
     import atexit, gc, os, sys, threading
@@ -84,10 +89,9 @@ WITHOUT = """
 """
 
 
+@no_driver
 @with_pycuda
 def test_without_a_driver_the_error_says_so_and_the_rest_works():
-    if Path("/usr/lib/x86_64-linux-gnu/libcuda.so.1").exists():
-        pytest.skip("this machine has NVIDIA's driver")
     lines = said(CATCH + WITHOUT).splitlines()
     assert "there is no libcuda.so.1 on this machine" in lines[0]
     assert lines[0].startswith("cuda(0).sync(): this machine has no such device")
@@ -136,9 +140,15 @@ def test_after_a_fault_all_calls_say_it_and_nothing_is_destroyed():
     a, c, f = run()
     context, image = c.context, emulated(f.get_source("cuda"), "sm_80")
     nowhere = context.load(image).kernel("add_kernel0")
+    stream, dropped = c.device.create_raw_stream(), added(8)
+    c.device.set_raw_stream(stream)
+    dropped(a, a, c)
+    c.device.set_raw_stream(None)
     context.launch(nowhere, (1, 1, 1), (8, 1, 1), bytes(24))
+    del dropped, stream
+    gc.collect()
     for ask in (context.synchronize, lambda: context.load(image), lambda: f(a, a, c), c.numpy,
-                lambda: whet.nd.empty((4,), "int8", c.device)):
+                lambda: whet.nd.empty((4,), "int8", c.device), c.device.create_raw_stream):
         try:
             ask()
         except KernelError as error:
@@ -147,7 +157,7 @@ def test_after_a_fault_all_calls_say_it_and_nothing_is_destroyed():
     """,
         devices=1,
     )
-    assert text.split() == ["True"] * 5
+    assert text.split() == ["True"] * 6
 
 
 @with_pycuda
@@ -220,6 +230,43 @@ def test_the_checkup_tells_what_does_not_fit_the_driver():
     assert device == "Whet stand-in (sm_80), Whet stand-in (sm_80); the driver's is CUDA 13.0"
     assert found == "True" and missing == "the Python module pycuda.driver is missing"
     assert "14.0 is newer than the driver's CUDA 13" in nvrtc and "[nvrtc]" in nvrtc
+
+
+DOCTOR = """
+    from pathlib import Path
+    from whet.compiler.runtime.gpu import driver_folders, pycuda_driver
+    from whet.commands import checkup
+    driver_folders.FOLDERS = (str(Path.cwd()), {folder!r})
+    found = checkup.cuda_device()
+    print(found.found, found.text, "|", found.gives)
+    print(*pycuda_driver._why_not_imported("libcuda.so.1: cannot open shared object file"))
+"""
+
+
+@no_driver
+def test_a_driver_where_the_loader_does_not_look_is_named():
+    from whet.compiler.emulator.standin import folder
+
+    there = folder()
+    checkup, imported = said(DOCTOR.format(folder=str(there))).splitlines()
+    for line in (checkup, imported):
+        assert f"NVIDIA's driver is in {there}, where the system's loader does not look" in line
+        assert f"export LD_LIBRARY_PATH={there}:$LD_LIBRARY_PATH" in line and "ldconfig" in line
+    assert checkup.startswith("False")
+    checkup, imported = said(DOCTOR.format(folder="/nowhere")).splitlines()
+    assert checkup.startswith("False no NVIDIA driver (libcuda.so.1) |")
+    assert "there is no libcuda.so.1 on this machine" in imported
+
+
+@no_driver
+def test_a_driver_that_cannot_be_loaded_or_has_no_device_says_why(tmp_path, monkeypatch):
+    (tmp_path / "libcuda.so.1").touch()  # as in images of containers that run without a GPU
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    ask = "from whet.commands import checkup\nprint(checkup.cuda_device().text)"
+    text = said(ask, head="")
+    assert "NVIDIA's driver cannot be loaded" in text and "libcuda.so.1: file too short" in text
+    text = said("    from whet.commands import checkup\n    print(checkup.cuda_device().text)", 0)
+    assert text.endswith("no device answers: CUDA_ERROR_NO_DEVICE")
 
 
 @with_pycuda
@@ -315,9 +362,11 @@ def test_a_failed_kernel_is_an_error_at_the_next_wait_and_stays_one():
         try:
             ask()
         except whet.compiler.errors.KernelError as error:
-            print(error)
+            print(str(error).replace("\\n", " | "))
     """,
         devices=1,
     ).splitlines()
     assert len(text) == 3 and text[0].startswith("waiting for cuda(0): cuCtxSynchronize failed")
     assert "illegal" in text[0].lower() or "719" in text[0] or "700" in text[0], text[0]
+    for line in text:
+        assert "CUDA does nothing more in this process; start another" in line

@@ -13,7 +13,7 @@ from whet.compiler import te, tir
 from whet.compiler.codegen.c.mathematics import LIBRARY
 from whet.compiler.codegen.cuda import generate, source
 from whet.compiler.codegen.cuda.nvrtc import available, compile_cubin
-from whet.compiler.errors import CodegenError, WhetError
+from whet.compiler.errors import CodegenError, LowerError, WhetError
 from whet.compiler.passes import run_build_passes
 from whet.compiler.runtime.source import _arena
 from whet.compiler.target import Target
@@ -283,3 +283,26 @@ def test_a_scope_that_cuda_does_not_have():
     attrs = {"calling_conv": "kernel_launch", "global_symbol": "k", "thread_extent": {}}
     with pytest.raises(CodegenError, match=r"no memory of the scope 'wmma\.matrix_a'"):
         source(IRModule({"k": tir.PrimFunc((A,), body, attrs=attrs)}))
+
+
+WHY = {
+    "warp": r"default_function_kernel0\): a warp has no memory of its own(.|\n)*"
+    r's\[S\]\.set_scope\("shared"\) lets the block',
+    "wmma.accumulator": r"no code for tensor cores is written(.|\n)*scopes: \"local\"",
+    "texture": r"kernels have no such memory(.|\n)*\"shared\" \(of a block's threads\)",
+    "global.vtcm": "kernels have no such memory",
+}
+
+
+@pytest.mark.parametrize("scope", WHY)
+def test_a_stage_in_a_scope_that_cuda_does_not_have(scope):
+    A = te.placeholder((4, 34), name="A")
+    S = te.compute((4, 34), lambda i, j: A[i, j] * 2.0, name="S")
+    B = te.compute((4, 32), lambda i, j: S[i, j] + S[i, j + 2], name="B")
+    s = te.create_schedule(B.op)
+    s[B].bind(B.op.axis[0], axis("blockIdx.x"))
+    s[B].bind(B.op.axis[1], axis("threadIdx.x"))
+    s[S].compute_at(s[B], B.op.axis[0])
+    s[S].set_scope(scope)
+    with pytest.raises(LowerError, match=rf"S in the scope '{scope}'(.|\n)*{WHY[scope]}"):
+        whet.build(s, [A, B], "cuda -arch=sm_80")

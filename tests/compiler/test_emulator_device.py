@@ -169,7 +169,9 @@ def test_the_emulator_has_all_names_of_the_prelude():
         C[1] = whet_warp_shuffle_down(1.0f, 1) + whet_warp_shuffle_xor(1.0f, 1, 32);
         float32x2 w = {};
         w[0] = C[0] + C[1] + float(S[threadIdx.x]);
-        w[1] = whet_dp4a(whet_pack(1, 0, 0, 0), 1u, 0u);
+        const int8x4 row = {};
+        const int32x4 turned = whet_turn<int32x4>(row, row, row, row);
+        w[1] = whet_dp4a(whet_pack(1, 0, 0, 0), 1u, 0u) + turned[0];
         if (n < 0) whet_trap(3, "n is negative");
         whet_store<float32x2>(B, threadIdx.x * 2, w);
     }

@@ -57,6 +57,49 @@ def test_without_a_fence_or_a_counter_it_is_a_race():
         run(counted.replace("FENCE", "__threadfence_block();"))
 
 
+@pytest.mark.parametrize(
+    "fence, fine",
+    [
+        ("if (i == 0) __threadfence();", False),  # what the others did is not thread 0's
+        ("if (i != 5) __threadfence();", False),
+        ("__threadfence(); if (i == 5) part[b * 32 + i] = 0.0f;", False),
+        ("__syncthreads(); if (i == 0) __threadfence();", True),
+        ("__syncwarp(); if (i == 0) __threadfence();", True),
+        ("if (i == 0) __threadfence(); __syncwarp();", False),
+    ],
+)
+@pytest.mark.gpu_matrix(4)
+def test_a_fence_covers_what_its_thread_knows_to_be_done(fence, fine):
+    text = LAST.replace("FENCE", fence).replace("NEXT", "atomicAdd(count, 1u)")
+    if not fine:
+        with pytest.raises(
+            EmulatorError, match=r"a race: it reads global part\[\d+\], which block"
+        ):
+            run(text)
+        return
+    x, y = run(text)
+    np.testing.assert_array_equal(y, 2 * x.reshape(3, 32).sum(0))
+
+
+# Each thread counts for itself; one of the last block reads what the others have written.
+EACH = """
+extern "C" __global__ void total(const float *x, float *part, unsigned *count, float *y) {
+    const int k = blockIdx.x * 32 + threadIdx.x;
+    part[k] = x[k];
+    FENCE
+    if (atomicAdd(count, 1u) == 64)
+        for (int j = 0; j < 64; ++j) y[j / 2] = part[j];
+}
+"""
+
+
+def test_each_thread_releases_what_it_has_done():
+    x, y = run(EACH.replace("FENCE", "__threadfence();"))
+    np.testing.assert_array_equal(y, x[1:64:2])
+    with pytest.raises(EmulatorError, match="a race: it reads global part"):
+        run(EACH.replace("FENCE", "if (k != 7) __threadfence();"))
+
+
 def test_of_one_thread_what_comes_before_the_fence():
     x, y = run(ONE.replace("FIRST", "part[b] = x[b];").replace("SECOND", ""), 1)
     np.testing.assert_array_equal(y[:3], x[:3])
@@ -71,3 +114,67 @@ def test_a_plain_read_beside_an_atomic_operation(grid, block):
     with pytest.raises(EmulatorError, match=r"global x\[0\], which (?s:.)*: atomicAdd\(p, 0\)"):
         run_kernel(text.replace("OLD", "if (*x < 3)"), "f", grid, block, given)
     run_kernel(text.replace("OLD", "if (atomicAdd(x, 0) < 3)"), "f", grid, block, given)
+
+
+LOCKED = """
+extern "C" __global__ void total(const float *x, float *sum, unsigned *lock, float *y) {
+    if (threadIdx.x != 0) return;
+    while (atomicCAS(lock, 0u, 1u) != 0u) {}
+    __threadfence();
+    y[0] = y[0] + x[blockIdx.x];
+    BEHIND
+    atomicExch(lock, 0u);
+}
+"""
+
+
+def locked(behind):
+    x, y = np.arange(3, 6, dtype="f4"), np.zeros(1, "f4")
+    args = [x, Unwritten((1,)), np.zeros(1, "u4"), y]
+    return run_kernel(LOCKED.replace("BEHIND", behind), "total", 3, 64, args)[-1]
+
+
+def test_one_thread_of_each_block_reads_and_writes_behind_a_lock():
+    assert locked("__threadfence();") == 12
+    with pytest.raises(EmulatorError, match="a race: it reads global y"):
+        locked("")
+
+
+# One lane of each warp counts; all lanes of the last block's warp take over.
+LANES = """
+extern "C" __global__ void total(const float *x, float *part, unsigned *count, float *y) {
+    const int i = threadIdx.x;
+    part[blockIdx.x * 32 + i] = x[blockIdx.x * 32 + i];
+    __threadfence();
+    __syncwarp();
+    unsigned n = 0;
+    if (i == 0) n = atomicAdd(count, 1u);
+    n = __shfl_sync(0xffffffffu, n, 0);
+    BEHIND
+    if (n == 2) y[i] = part[i] + part[32 + i];
+}
+"""
+
+
+def test_what_a_lane_has_taken_over_a_barrier_of_the_warp_gives_the_others():
+    x, y = run(LANES.replace("BEHIND", "__syncwarp();"))
+    np.testing.assert_array_equal(y, x[:32] + x[32:64])
+    with pytest.raises(EmulatorError, match="a race: it reads global part"):
+        run(LANES.replace("BEHIND", ""))
+
+
+# Both warps of a block count; one of the last block's, behind the other, reads others' parts.
+WARPS = """
+extern "C" __global__ void total(const float *x, float *part, unsigned *count, float *y) {
+    const int b = blockIdx.x;
+    if (threadIdx.x % 32 != 0) return;
+    if (threadIdx.x == 0) part[b] = x[b];
+    __threadfence();
+    if (atomicAdd(count, 1u) == 5) y[0] = part[0] + part[1];
+}
+"""
+
+
+def test_a_thread_takes_over_behind_another_one_of_its_block():
+    x, y = run(WARPS, 64)
+    assert y[0] == x[0] + x[1]

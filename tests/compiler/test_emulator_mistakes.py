@@ -216,6 +216,51 @@ def test_threads_that_wait_for_lanes_that_never_come():
     assert caught.value.fault == "missing threads at a barrier"
 
 
+RETURNED = """
+extern "C" __global__ void f(WHET_GLOBAL(float) B) {
+    WHET_SHARED_BUFFER(float, S, 0, 72);
+    const int tx = threadIdx.x;
+    BEFORE
+    if (tx >= LEFT) return;
+    S[tx] = tx;
+    __syncthreads();
+    B[tx] = S[tx ^ 1];
+    __syncthreads();
+    AFTER
+}
+"""
+
+
+def returned(left, before="", after="", threads=72, order="forwards"):
+    text = RETURNED.replace("LEFT", str(left)).replace("BEFORE", before).replace("AFTER", after)
+    with emulator_options(order=order):
+        return run_kernel(text, None, 1, threads, [Unwritten((left,))], 72 * 4)[0]
+
+
+@pytest.mark.parametrize("order", ["forwards", "backwards", 3])
+def test_warps_that_have_returned_are_not_waited_for(order):
+    """By PTX's `barrier` and `exit`; what is left of a warp waits for ever before Volta."""
+    for left in (64, 32):
+        np.testing.assert_array_equal(returned(left, order=order), np.arange(left) ^ 1)
+    with pytest.raises(
+        EmulatorError, match=r"barrier at line 8, and thread \(40, 0, 0\) has ended"
+    ):
+        returned(40, order=order)
+
+
+@pytest.mark.parametrize("order", ["forwards", "backwards", 3])
+def test_what_a_warp_did_before_it_returned_no_barrier_orders(order):
+    with pytest.raises(EmulatorError, match=r"it reads shared S\[65\], which thread \(65, 0, 0\)"):
+        returned(64, "if (tx >= 64) S[tx] = 1.0f;", "B[tx] = S[65];", order=order)
+    with pytest.raises(
+        EmulatorError, match=r"writes shared S\[70\], which thread \(70, 0, 0\) has r"
+    ):
+        returned(64, "S[tx] = 0.0f; __syncthreads(); if (S[tx] > 0.0f) B[0] = 1.0f;",
+                 "if (tx == 3) S[70] = 1.0f;", order=order)  # fmt: skip
+    before = "if (tx >= 64) S[tx] = 1.0f; __syncthreads();"
+    assert (returned(64, before, "B[tx] = S[65];", order=order) == 1).all()
+
+
 SHUFFLE = """
 extern "C" __global__ void f(WHET_GLOBAL(float) B) {
     WHET_SHARED_BUFFER(float, S, 0, 32);

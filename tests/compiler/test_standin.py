@@ -7,7 +7,6 @@ import textwrap
 import pytest
 
 from whet.compiler.codegen.cuda import nvrtc
-from whet.compiler.emulator import standin
 from whet.compiler.emulator.standin.symbols import NAMES
 
 KERNELS = """
@@ -217,12 +216,10 @@ def test_as_many_devices_as_asked_for():
     assert run("print(cu.cuInit(0))", devices=0) == "100\n"
 
 
-@pytest.mark.parametrize("name", ["cuMemAlloc_v2", "cuCtxCreate_v2", "cuCtxCreate_v4", *NAMES[:3]])
-def test_names_are_there(name):
-    import ctypes
-
-    library = ctypes.CDLL(str(standin.folder() / standin.NAME))
-    assert getattr(library, name)
+def test_names_are_there():
+    names = ["cuMemAlloc_v2", "cuCtxCreate_v2", "cuCtxCreate_v4", *NAMES[:3]]
+    # elsewhere: in this process all tests that come later would find a GPU
+    assert run(f"print([name for name in {names} if not hasattr(cu, name)])") == "[]\n"
 
 
 def test_nvrtc_refuses_code_beside_it():

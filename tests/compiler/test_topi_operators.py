@@ -103,7 +103,7 @@ def test_take(mode):
     i = np.array([[0, 6, -1], [99, 3, 2]], "int32")
     kinds = {"mode": mode}
     wanted = np.take(A, i, 2, **kinds) if mode == "wrap" else A[:, :, np.clip(i, 0, 6)]
-    holds(lambda x, y: topi.take(x, y, 2, mode), wanted, A, i)
+    holds(lambda x, y: topi.take(x, y, 2, 0, mode), wanted, A, i)
     flat = A.reshape(-1)
     wanted = np.take(flat, i, **kinds) if mode == "wrap" else flat[np.clip(i, 0, 104)]
     holds(lambda x, y: topi.take(x, y, mode=mode), wanted, A, i)

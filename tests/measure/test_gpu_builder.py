@@ -2,11 +2,13 @@
 
 import pytest
 
+import whet
 from whet import te
 from whet.autotune import create_task
 from whet.compiler.codegen.cuda import nvrtc
 from whet.measure import MeasureInput
 from whet.measure.gpu import builder
+from whet.measure.gpu import unrolled as unrolled_check
 from whet.measure.gpu.builder import build_for_emulator, build_for_gpu
 from whet.search_spaces import get_config, template
 
@@ -41,8 +43,8 @@ def heavy(n):
     return s, [A, B]
 
 
-def candidate(n, **choices):
-    task = create_task(heavy, args=(n,), target=SM80)
+def candidate(n, made=heavy, *args, **choices):
+    task = create_task(made, args=(n, *args), target=SM80)
     space = task.config_space
     config = space.from_choices(space.default.as_dict() | choices)
     return MeasureInput(task.workload, task.target.to_json(), config, task.template.ref())
@@ -64,6 +66,52 @@ def test_what_spills_is_pruned(build):
     built = build(candidate(384, each=24, threads=8))
     assert built.status == "pruned" and built.artifact is None
     assert "do not fit" in built.error and "Traceback" not in built.error
+
+
+@template("test/gpu_unrolled")
+def unrolled(n, default=1):
+    """A sum whose steps, ``each`` of them a thread, are written out."""
+    A = te.placeholder((n, n), name="A")
+    B = te.compute((n, n), lambda i, j: A[i, j] + 1.0, name="B")
+    cfg = get_config()
+    cfg.define_knob("each", [default, *{1, n} - {default}])
+    s = te.create_schedule(B.op)
+    i, j = s[B].op.axis
+    io, ii = s[B].split(i, cfg["each"].val)
+    s[B].bind(j, te.thread_axis("threadIdx.x"))
+    s[B].bind(io, te.thread_axis("blockIdx.x"))
+    s[B].unroll(ii)
+    return s, [A, B]
+
+
+@pytest.mark.parametrize("build", [build_for_gpu, build_for_emulator])
+def test_what_would_be_compiled_for_seconds_is_pruned(monkeypatch, build):
+    seen = []
+    monkeypatch.setattr(nvrtc, "compile_cubin", lambda *given: seen.append(given))
+    monkeypatch.setattr(nvrtc, "available", lambda: False)
+    monkeypatch.setattr(unrolled_check, "UNROLLED", 63)
+    built = build(candidate(64, unrolled, each=64))
+    assert built.status == "pruned" and built.facts == {"pruned": "unrolled"} and not seen
+    assert "its unrolled loops make 64 stores; a search compiles up to 63" in built.error
+    assert "whet.build compiles it all the same" in built.error
+    monkeypatch.setattr(unrolled_check, "UNROLLED", 64)
+    build(candidate(64, unrolled, each=64))
+    assert len(seen) == (build is build_for_gpu)
+
+
+def test_what_the_default_unrolls_is_the_templates_own_choice(monkeypatch):
+    monkeypatch.setattr(unrolled_check, "UNROLLED", 31)
+    assert build_for_emulator(candidate(32, unrolled, 32, each=32)).status == "ok"
+    assert build_for_emulator(candidate(32, unrolled, 1, each=32)).status == "pruned"
+
+
+@needs_nvrtc
+def test_a_users_own_build_compiles_what_a_search_prunes(monkeypatch):
+    monkeypatch.setattr(unrolled_check, "UNROLLED", 31)
+    inp = candidate(32, unrolled, each=32)
+    with whet.Target(SM80):
+        built = whet.build(*unrolled.instantiate(inp.workload, inp.config), target=SM80)
+    assert built.resources()["default_function_kernel0"].registers > 0
 
 
 def test_the_emulators_artifact_is_text_with_a_prediction():

@@ -111,6 +111,22 @@ def test_values_that_a_kernel_names_are_counted():
     assert work.instructions * 32 > 256 * 1001 * 5  # a load, comparisons, two choices
 
 
+def test_what_is_named_changes_with_the_memory_that_it_was_read_from():
+    """A running sum, named in each step, and a function of it."""
+    X, C = (decl_buffer((32,), "float32", name) for name in "XC")
+    total = decl_buffer((1,), "float32", name="total", scope="local")
+    thread, step = te.thread_axis((0, 32), "threadIdx.x"), e.Var("step", "int32")
+    named, x = e.Var("named", "float32"), thread.var
+    now = e.BufferLoad(total, (ops.const(0),), "float32")
+    add = s.BufferStore(total, now + e.BufferLoad(X, (x,), "float32"), (ops.const(0),))
+    use = s.LetStmt(named, now, s.BufferStore(C, te.exp(named), (x,)))
+    loop = s.For(step, ops.const(0), ops.const(64), s.SERIAL, s.seq(add, use))
+    body = s.Allocate(total, s.seq(s.BufferStore(total, ops.const(0.0), (ops.const(0),)), loop))
+    body = s.AttrStmt(thread, "thread_extent", ops.const(32), body)
+    func = tir.PrimFunc([X, C], body, attrs={"thread_extent": {"threadIdx.x": ops.const(32)}})
+    assert work_of(func, spec_of("sm_90")).special == 64 * 32
+
+
 def one_thread_in_steps(tensor, args):
     """What one warp does whose threads have eight elements each."""
     s = te.create_schedule(tensor.op)

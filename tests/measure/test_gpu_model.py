@@ -1,15 +1,17 @@
 """The static cost model: kernels are counted as by hand, and costs are in order."""
 
+from dataclasses import replace
+
 import gpu_schedules as g
 import numpy as np
 import pytest
 
 from whet import te
 from whet.compiler.errors import MeasureError, TargetError
-from whet.measure.gpu.model import LAUNCH_S, Work, predict, resident_blocks
+from whet.measure.gpu.model import LAUNCH_S, REACHED, Work, predict, resident_blocks
 from whet.measure.gpu.specs import SPECS, spec_of
 from whet.measure.gpu.traffic import Grid, Traffic, memory_bytes
-from whet.measure.gpu.warps import SAMPLES, wavefronts
+from whet.measure.gpu.warps import SAMPLES, groups, wavefronts
 
 MIB = 1 << 20
 
@@ -120,6 +122,25 @@ def test_a_warp_is_given_a_register_a_pass_and_two_to_lanes_alike(apart, passes)
     assert (wavefronts(words, 4, np.ones((SAMPLES, 32, 1), bool)) == 1).all()
 
 
+@pytest.mark.parametrize(
+    ("asking", "passes"),
+    [
+        (np.arange(32) < 8, 1),  # the others' passes are not made
+        (np.arange(32) < 9, 2),
+        (np.arange(32) % 8 == 0, 4),  # of one bank
+        (np.arange(32) % 9 == 0, 2),  # who is alone is like its neighbour
+        (np.arange(32) == 5, 1),
+        (np.arange(32) >= 0, 4),
+    ],
+)
+def test_lanes_that_are_inactive_take_no_passes(asking, passes):
+    address = np.broadcast_to(4 * np.arange(128).reshape(32, 4), (SAMPLES, 32, 4))
+    active = np.broadcast_to(asking[None, :, None], (SAMPLES, 32, 1))
+    assert (wavefronts(address, 4, active) == passes).all()
+    read = groups(active[:, :, 0], 16)
+    assert (read == len({lane // 8 for lane in np.flatnonzero(asking)})).all()
+
+
 @pytest.mark.parametrize("each", [2, 4])
 def test_traffic_of_a_tiled_product(each):
     n, tile = 1024, 16 * each
@@ -142,6 +163,20 @@ def test_functions_and_conversions_go_through_their_own_pipe():
     doubled = g.work(lambda: g.elementwise(lambda a, i: a[i] * a[i] + 1.0, dtype="float64"))
     assert (doubled.fma64, doubled.fma32) == (MIB, 0)
     assert g.told(lambda: g.elementwise(lambda a, i: a[i] + te.exp(a[i]))).limited_by == "memory"
+
+
+def test_bytes_in_flight_are_those_of_the_memory():
+    """Lanes that ask for the same, and loads that wait for the same registers, count once; of
+    lanes far apart each has a sector for its register."""
+    n = 1 << 16
+    side_by_side, same, apart = (
+        g.work(lambda b=b: g.elementwise(b, n), registers=12)
+        for b in (lambda a, i: a[i], lambda a, i: a[i // 32], lambda a, i: a[i % 8192 * 8])
+    )
+    assert [x.in_flight for x in (side_by_side, same, apart)] == [4, 1, 32]
+    four = g.work(lambda: g.add(n, vector=4))
+    assert four.in_flight == 2 * 16
+    assert g.work(lambda: g.add(n, vector=4), registers=12).in_flight == 16
 
 
 def test_a_guard_that_holds_for_half_the_threads_halves_the_work():
@@ -201,9 +236,34 @@ def test_nothing_is_faster_than_memory(arch):
     assert told.limited_by == "memory"
 
 
+@pytest.mark.parametrize(
+    ("arch", "kib"), [("sm_75", 12), ("sm_80", 16), ("sm_90", 48), ("sm_100", 64)]
+)
+def test_bytes_under_way_that_others_found_to_be_enough(arch, kib):
+    """CUB's transform keeps so much under way on a multiprocessor: all of it is needed for the
+    whole bandwidth, and a fourth of it is too little."""
+    nothing = Work(**dict.fromkeys(Work.__dataclass_fields__, 0.0))
+    given = {"blocks": 1e5, "threads": 256.0, "registers": 128.0, "memory_bytes": 1e9}
+    spec = spec_of(arch)
+    held = float(resident_blocks(spec, 256, 128, 0) * 256)
+    full, less = (
+        predict(spec, replace(nothing, **given, in_flight=1024 * part / held)).parts["memory"]
+        for part in (kib, kib / 4)
+    )
+    least = 1e9 / spec.memory_bytes_s / REACHED[0]
+    assert least < full < 1.12 * least and less > 1.2 * least
+
+
+def test_wide_loads_keep_more_under_way():
+    one, four = (
+        float(g.told(lambda v=v: g.add(64 * MIB, vector=v), "sm_90").seconds) for v in (1, 4)
+    )
+    assert 1.1 * four < one < 1.5 * four
+
+
 def test_an_empty_gpu_is_slow_and_a_launch_has_its_price():
     few, many = (float(g.told(lambda n=n: g.add(n)).seconds) for n in (256, 1 << 14))
-    assert LAUNCH_S < few == many  # 64 blocks run at a time
+    assert LAUNCH_S < few == pytest.approx(many, rel=0.01)  # 64 blocks run at a time
     spilt = [float(g.told(g.add, spilt_bytes=n).seconds) for n in (0, 4096)]
     assert spilt[1] > 2 * spilt[0]
 

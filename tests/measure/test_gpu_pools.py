@@ -58,6 +58,21 @@ def test_costs_of_the_emulator_are_the_models(emulator):
     assert "Traceback" not in pruned.error
 
 
+def test_a_default_that_is_too_large_is_not_run():
+    """It would take the measurer minutes to compile, and each new worker again."""
+    pool = LocalPool(
+        1, device="cuda-emulator", options=QUICK, reference=candidate("large", 99), **FAKES
+    )
+    with pool:
+        found = results(pool, "good", "race")
+    good = found["good"]
+    assert good.ok and good.environment["checked"] is False
+    assert good.environment["unchecked"] == (
+        "the default config is too much for the emulator: 1e+12 instructions, and 1.5e+08 are"
+    )
+    assert found["race"].status == "run_error"  # all else is looked at
+
+
 @pytest.mark.parametrize(
     ("behaviour", "status", "said"),
     [

@@ -11,7 +11,7 @@ from gpu_fakes import candidate
 from whet.compiler.errors import MeasureError
 from whet.measure import MeasureOptions, RayPool
 from whet.measure.gpu.identity import check_alike
-from whet.measure.ray_cluster import MEASURER
+from whet.measure.ray_cluster import MEASURER, free_gpus
 from whet.measure.ray_pool import describe_remote_gpu
 
 FAKES = {
@@ -72,6 +72,7 @@ def test_each_free_gpu_has_a_measurer_of_its_own(cluster):
             RayPool(workers=1, device="cuda", **FAKES)
         with pytest.raises(MeasureError, match="all of its 2 GPUs are in use"):
             describe_remote_gpu(cluster)
+    assert free_gpus(cluster) == 2  # at once: the next search would measure on those that are
 
 
 def test_the_emulator_needs_no_gpu(cluster):
@@ -99,8 +100,6 @@ def test_gpus_of_different_kinds_are_refused():
 
 
 def test_a_cluster_without_gpus():
-    from whet.measure.ray_cluster import free_gpus
-
     class Empty:
         @staticmethod
         def cluster_resources():

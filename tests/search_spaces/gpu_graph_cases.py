@@ -213,6 +213,14 @@ def separable(dtype: str, c: int, h: int, o: int) -> Made:
     return [*inputs, w], topi.nn.conv2d_nchw(y, w, 1, 0, 1)
 
 
+def transposed(dtype: str, c: int, h: int, o: int, stride: int) -> Made:
+    """A transposed convolution of 4 x 4 as one of an image with zeros between its pixels."""
+    x, w = _inputs(dtype, (1, c, h, h), (c, o, 4, 4))
+    wide = topi.nn.pad(topi.nn.dilate(x, (1, 1, stride, stride)), (0, 0, 2, 2))
+    turned = te.compute((o, c, 4, 4), lambda a, b, i, j: w[b, a, 3 - i, 3 - j], name="turned")
+    return [x, w], topi.nn.conv2d_nchw(wide, turned)
+
+
 WINDOWS = {
     "depthwise": Graph(lambda t: depthwise(t, 5, 9, 3), 1, "gpu window"),
     "depthwise /2": Graph(lambda t: depthwise(t, 5, 17, 3, 2), 1, "gpu window"),
@@ -247,6 +255,8 @@ CHAINS = {
     "short columns": Graph(lambda t: softmax(t, (65, 9, 37), 1), 1, "gpu rows"),
 }
 FUSIONS = {
+    "transposed convolution": Graph(lambda t: transposed(t, 6, 5, 8, 2), 1, "gpu tiled"),
+    "transposed, to colours": Graph(lambda t: transposed(t, 16, 5, 3, 2), 1, "gpu reduction"),
     "scores": Graph(lambda t: attention(t, 2, 33, 16, False), 2, "gpu rows"),
     "attention": Graph(lambda t: attention(t, 2, 33, 16), 3, "gpu tiled"),
     "add and norm": Graph(lambda t: added_and_normalised(t, 17, 24, 40), 2, "gpu rows"),

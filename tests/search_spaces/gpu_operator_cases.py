@@ -136,7 +136,9 @@ MOVED = {
     "flatten": _of(nn.flatten, _plain(2, 5, 6)),
     "dilate": _of(lambda x: nn.dilate(x, (1, 1, 2, 3)), _plain(1, 2, 5, 6)),
     **{
-        f"pad {m}": _of(partial(topi.pad, before=(1, 2), after=(0, 3), mode=m), _plain(6, 9))
+        f"pad {m}": _of(
+            partial(topi.pad, pad_before=(1, 2), pad_after=(0, 3), mode=m), _plain(6, 9)
+        )
         for m in ("constant", "edge", "reflect", "symmetric", "wrap")
     },
     **{

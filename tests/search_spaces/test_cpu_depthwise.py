@@ -152,7 +152,7 @@ def test_flop_are_those_of_the_sums() -> None:
             (1, 8, 5, 5, 7, 7),
             r"\(N=1, C=8, image.*multiplier=1\): the 7x7 window is larger than",
         ),
-        ((1, 8, 5, 5, 3, 3, 1, 0, 1, 1, "int8"), "dtype 'int8' is not one of"),
+        ((1, 8, 5, 5, 3, 3, 1, 0, 1, 1, "int16"), "dtype 'int16' is not one of"),
         ((1, -8, 5, 5, 3, 3), r"C is -8; it must be an int, at least 0"),
     ],
     ids=str,

@@ -43,6 +43,27 @@ def test_step_by_step(which):
         check(EVERY[which], config, "cpu")
 
 
+@pytest.mark.parametrize(
+    ("length", "threads", "rows"), [(2, 4, 32), (4, 4, 32), (17, 8, 16), (128, 16, 8), (256, 32, 4)]
+)
+def test_short_rows_of_chains_share_a_warp(length, threads, rows):
+    case = Case("softmax", ((64, length),), lambda x: softmax(x, 1))
+    (config,) = configs_of(case, 0)
+    assert (config["threads"].val, config["rows"].val) == (threads, rows)
+    if length in (4, 17):
+        check(case, config)
+
+
+def test_rows_that_lanes_read_of_each_other_have_a_block():
+    A = te.placeholder((64, 16), name="A")
+    E = te.compute((64, 16), lambda i, j: te.exp(A[i, j]), name="E")
+    k = te.reduce_axis((0, 16), name="k")
+    total = te.compute((64,), lambda i: te.sum(E[i, k], axis=k), name="T")
+    out = te.compute((64, 16), lambda i, j: E[i, 15 - j] / total[i], name="D")
+    space = whet.create_task(outputs=[out], args=[A, out], target=TARGET).config_space
+    assert space.default["threads"].val == 32 and space.default["rows"].val == 1
+
+
 def test_a_row_is_read_once_and_kept_in_registers():
     task = whet.create_task("softmax", args=((64, 1000),), target=TARGET)
     s, args = task.instantiate()
@@ -80,6 +101,24 @@ def test_of_rows_longer_than_registers_no_part_is_kept_that_does_not_fit(length)
     assert "float, T_exp, " not in text.replace("WHET_LOCAL(float, T_exp, 40)", "")
     if length == 70000:
         check(case, config, "cpu")
+
+
+@pytest.mark.parametrize(("length", "threads"), [(9, 4), (17, 8), (64, 8), (128, 16), (512, 32)])
+def test_short_rows_share_a_warp(length, threads):
+    case = Case("sum", ((64, length), 1), lambda x: x.sum(1))
+    (config,) = configs_of(case, 0)
+    assert config["threads"].val == threads and config["rows"].val * threads == 128
+    if length in (17, 64):
+        task = whet.create_task("sum", args=case.args, target=TARGET)
+        text = whet.build(*task.instantiate(), task.target).get_source("cuda")
+        assert "whet_warp_shuffle_xor" in text and "__syncthreads" not in text
+        check(case, config)
+
+
+@pytest.mark.parametrize("shape", [(33, 17), (64, 7)])
+def test_rows_too_few_or_too_short_to_share_are_a_thread_each(shape):
+    space = whet.create_task("sum", args=(shape, 1), target=TARGET).config_space
+    assert set(space.default.as_dict()) == {"threads"}
 
 
 def test_a_long_sum_has_all_threads_of_a_block():

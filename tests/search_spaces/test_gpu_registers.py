@@ -6,9 +6,9 @@ import pytest
 import whet
 from whet.compiler.codegen.cuda import nvrtc
 
-WORD = 4
+ALLOWED = {("conv 3x3", "sm_80"): 4}
 """Bytes a thread that may be spilt: one address, put away before the loop and read once a round of
-some thousand instructions, where the compiler would have one register more than a block may."""
+some thousand instructions. Of 129 registers a multiprocessor would hold four blocks, not five."""
 
 pytestmark = pytest.mark.skipif(not nvrtc.available(), reason="NVRTC's wheel is not installed")
 
@@ -34,13 +34,14 @@ WORKS = {
 @pytest.mark.gpu_matrix(8)
 @pytest.mark.parametrize("arch", ("sm_80", "sm_90"))
 @pytest.mark.parametrize("which", WORKS)
-def test_no_more_than_a_word_is_spilt(which, arch):
+def test_nothing_else_is_spilt(which, arch):
     name, args = WORKS[which]
     task = whet.create_task(name, args=args, target=f"cuda -arch={arch}")
     s, tensors = task.instantiate()
     text = whet.build(s, tensors, task.target).get_source("cuda")
+    allowed = ALLOWED.get((which, arch), 0)
     for kernel, used in nvrtc.compile_cubin(text, arch).resources.items():
-        assert max(used.spill_stores, used.spill_loads) <= WORD, (kernel, used)
+        assert max(used.spill_stores, used.spill_loads) <= allowed, (kernel, used)
 
 
 def test_what_the_compiler_refuses_fails_a_check(monkeypatch):

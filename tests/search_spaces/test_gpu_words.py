@@ -69,8 +69,10 @@ CASES = {
     "channels last": lambda: _image(True),
     "channels first": lambda: _image(False),
 }
-# factors whose bytes do not lie side by side, or not to the end: of either, and of the left one
-PUT_TOGETHER = ("turned", "odd", "three steps", "channels first")
+# factors whose bytes do not lie side by side, or not to the end: of either, and of the left one;
+# and those whose words do, whose bytes change places in registers
+PUT_TOGETHER = ("odd", "three steps", "channels first")
+TURNED = ("turned",)
 READ_APART = ("odd", "three steps", "channels first")
 
 
@@ -102,6 +104,7 @@ def test_four_steps_by_one_instruction(which):
     sums = [x for x in text.splitlines() if "whet_dp4a(" in x]
     assert sums and all("tile[" in x.partition("=")[2] for x in sums)
     assert ("whet_pack(" in text) == (which in PUT_TOGETHER)
+    assert ("whet_turn<" in text) == (which in TURNED)
     loads = "int>(A, " in text or "int>(X, " in text
     assert loads == (which not in READ_APART)
 
@@ -114,7 +117,7 @@ def test_an_axis_that_neither_factor_has_is_not_put_into_words():
     def element(i, j):
         return te.sum(A[m, i].astype("int32") * B[m, j].astype("int32"), axis=[m, again])
 
-    found, _ = in_words(contraction_of(te.compute((16, 16), element, name="C").op))
+    found = in_words(contraction_of(te.compute((16, 16), element, name="C").op)).product
     assert [x.extent for x in found.steps] == [1, 5]
 
 

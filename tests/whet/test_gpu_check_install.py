@@ -275,6 +275,13 @@ def test_a_driver_that_the_loader_does_not_know_is_found(install, tmp_path, monk
     assert install.cuda_of_driver() >= 12
 
 
+def test_the_driver_is_looked_for_where_whet_does(install):
+    """The script runs before Whet can be imported."""
+    from whet.compiler.runtime.gpu.driver_folders import FOLDERS
+
+    assert install.DRIVERS == FOLDERS
+
+
 def test_a_driver_without_a_gpu_says_so(install, monkeypatch):
     from check_report import Failed
 

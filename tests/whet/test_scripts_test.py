@@ -49,7 +49,9 @@ PYTHON = """
 echo "$@" >>asked
 case "$*" in
   *"import pycuda"*) exit 1 ;;
-  *sphinx*) sleep 0.3 && echo "page.md: a warning" && exit $DOCS ;;
+  *sphinx*)
+    [ ! -e docs/_build ] && [ ! -e docs/generated ] || exit 1
+    sleep 0.3 && echo "page.md: a warning" && exit $DOCS ;;
 esac
 """
 
@@ -58,8 +60,12 @@ esac
 def test_what_goes_on_beside_other_steps_is_waited_for(checkout, docs):
     program(checkout / "scripts" / "build_pycuda", 0, "sleep 0.3; echo /made/pycuda.whl; echo >&2")
     program(checkout / ".venv-test" / "bin" / "python", 0, PYTHON)
+    for left in ("_build/html/searchindex.js", "generated/lessons/half.rst"):
+        program(checkout / "docs" / left, 0)  # by a build that was killed
     text = said(checkout, docs, DOCS=str(docs))
     asked = (checkout / "asked").read_text().splitlines()
     first = {word: k for k, line in enumerate(asked) for word in line.split()}
     assert first["/made/pycuda.whl"] < first["pytest"]
+    said_to_pytest = asked[first["pytest"]]
+    assert "faulthandler_timeout=600" in said_to_pytest and "--max-worker" in said_to_pytest
     assert ("page.md: a warning" in text) == ("FAILED: docs" in text) == (docs == 1)

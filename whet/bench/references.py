@@ -33,6 +33,8 @@ def expected(task: Task, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]
     if made is None:
         return None
     wide = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in inputs]
+    if task.name in PRODUCTS:  # bytes, whose sums are wider
+        wide = [x.astype(np.int64) if x.dtype.kind in "iu" else x for x in wide]
     a = by_name(task)
     operands = len(wide) - sum(step in ("bias", "residual") for step in _steps(a))
     found = made(a, *wide[:operands])
@@ -78,6 +80,9 @@ def _matmul(a: Args, x: Array, y: Array) -> Array:
     right = y.swapaxes(-1, -2) if a.transpose_b else y
     return left @ right
 
+
+PRODUCTS = ("matmul", "batch_matmul", "dense", "matvec", *CONVS)
+"""Operators that multiply, and sum up in a type that may be wider."""
 
 REFERENCES: dict[str, Reference] = {
     "matmul": _matmul,

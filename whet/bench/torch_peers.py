@@ -13,6 +13,8 @@ from types import SimpleNamespace as Args
 from typing import TYPE_CHECKING, Any
 
 from whet.bench.arguments import by_name
+from whet.bench.references import PRODUCTS
+from whet.search_spaces.cpu.arguments import BYTES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -107,7 +109,14 @@ def ways_of(task: Task) -> Ways | None:
     from whet.bench.torch_matmuls import MATMULS
     from whet.bench.torch_rows import ROWS
 
-    return {**MATMULS, **CONVS, **ROWS}.get(task.name)
+    return None if of_bytes(task) else {**MATMULS, **CONVS, **ROWS}.get(task.name)
+
+
+def of_bytes(task: Task) -> bool:
+    """Whether a task multiplies bytes: PyTorch's and Triton's operators of its name sum bytes up
+    in bytes."""
+    kind = getattr(by_name(task), "dtype", "")
+    return task.name in PRODUCTS and kind in BYTES
 
 
 def add_torch(

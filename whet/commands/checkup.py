@@ -127,16 +127,38 @@ def cuda_device() -> Finding:
     gives = "measures CUDA kernels, and runs them fast"
     try:
         driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return Finding("CUDA device", False, "no NVIDIA driver (libcuda.so.1)", gives)
+    except OSError as error:
+        return _no_driver(str(error), gives)
     count = ctypes.c_int()
-    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
-        return Finding("CUDA device", False, "the driver is there, but no device answers", gives)
+    code = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    if code or not count.value:
+        why = _error(driver, code) if code else "CUDA_VISIBLE_DEVICES may hide it"
+        text = f"the driver is there, but no device answers: {why}"
+        return Finding("CUDA device", False, text, gives)
     names = [_gpu(driver, ordinal) for ordinal in range(count.value)]
     version = ctypes.c_int()
     driver.cuDriverGetVersion(ctypes.byref(version))
     cuda = f"CUDA {version.value // 1000}.{version.value % 1000 // 10}"
     return Finding("CUDA device", True, f"{', '.join(names)}; the driver's is {cuda}")
+
+
+def _no_driver(why: str, gives: str) -> Finding:
+    """Why there is no driver to ask: none at all, one where nobody looks, or a broken one."""
+    from whet.compiler.runtime.gpu.driver_folders import folder_of_driver, not_looked_in
+
+    if "cannot open shared object file: No such file" not in why:
+        return Finding("CUDA device", False, f"NVIDIA's driver cannot be loaded: {why}", gives)
+    folder = folder_of_driver()
+    if folder is None:
+        return Finding("CUDA device", False, "no NVIDIA driver (libcuda.so.1)", gives)
+    text, way_out = not_looked_in(folder)
+    return Finding("CUDA device", False, text, f"{gives}: {way_out}")
+
+
+def _error(driver: ctypes.CDLL, code: int) -> str:
+    text = ctypes.c_char_p()
+    driver.cuGetErrorName(code, ctypes.byref(text))
+    return (text.value or b"").decode(errors="replace") or f"error {code}"
 
 
 def _gpu(driver: ctypes.CDLL, ordinal: int) -> str:

@@ -207,7 +207,8 @@ class CudaKernel(VectorCode):
             raise CodegenError(
                 f"CUDA code for {self.name}: the buffer {b.name}",
                 f"there is no memory of the scope {scope!r}",
-                "scopes: local, shared",
+                "scopes: local, shared; run the passes of build before: "
+                "whet.compiler.passes.run_build_passes",
             )
         name = self.names.set(b, self.names.fresh(b.name))
         kind, shape = self.d.memory_type(b.dtype), self.shape_text(b)

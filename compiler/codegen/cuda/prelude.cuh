@@ -191,6 +191,20 @@ WHET_DEVICE unsigned int whet_dp4a(unsigned int a, unsigned int b, unsigned int 
 WHET_DEVICE unsigned int whet_pack(int a, int b, int c, int d) {
     return (a & 255) | (b & 255) << 8 | (c & 255) << 16 | (unsigned int)d << 24;
 }
+// four vectors of four bytes, as the words of their first, second, third and last bytes
+template <class V, class B> WHET_DEVICE V whet_turn(B a, B b, B c, B d) {
+    unsigned int rows[4];
+    memcpy(rows, &a, 4), memcpy(rows + 1, &b, 4), memcpy(rows + 2, &c, 4), memcpy(rows + 3, &d, 4);
+    const unsigned int ab = __byte_perm(rows[0], rows[1], 0x5140);  // a0 b0 a1 b1
+    const unsigned int cd = __byte_perm(rows[2], rows[3], 0x5140);
+    const unsigned int ab_high = __byte_perm(rows[0], rows[1], 0x7362);  // a2 b2 a3 b3
+    const unsigned int cd_high = __byte_perm(rows[2], rows[3], 0x7362);
+    V words;
+    words[0] = __byte_perm(ab, cd, 0x5410), words[1] = __byte_perm(ab, cd, 0x7632);
+    words[2] = __byte_perm(ab_high, cd_high, 0x5410);
+    words[3] = __byte_perm(ab_high, cd_high, 0x7632);
+    return words;
+}
 
 // ---- the end of a kernel whose assertion does not hold
 

@@ -18,6 +18,7 @@ from whet.compiler.codegen.c.functions import Functions
 from whet.compiler.codegen.c.indices import ATOM, Text
 from whet.compiler.codegen.c.statements import Statements
 from whet.compiler.codegen.cuda.dialect import CudaDialect
+from whet.compiler.codegen.cuda.dot_product import PACK
 from whet.compiler.codegen.cuda.lanes import lane_form, uniform
 from whet.compiler.codegen.cuda.vectors import (
     block_lanes,
@@ -34,6 +35,8 @@ from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.rewrite import TABLE
+
+_WORD = 4  # bytes
 
 
 @dataclass(frozen=True)
@@ -197,6 +200,19 @@ class VectorCode(Statements):
             parts = parts[:1]  # the second is asked for where the first does not decide
         for x in parts:
             self._hold(x)
+        if isinstance(n, e.Call) and n.op == PACK:
+            self._hold_words(n)
+
+    def _hold_words(self, n: e.Call) -> None:
+        """Words of bytes that lie side by side from word to word: four of them by a few moves."""
+        rows = [self.held.get(id(x)) for x in n.args]
+        if dt.lanes(n.dtype) != _WORD or any(x is None or x.piece != _WORD for x in rows):
+            return
+        name = self.names.fresh("turned")
+        words = vector_type(n.dtype, _WORD)
+        given = ", ".join(x.names[0] for x in rows if x is not None)
+        self.line(f"const {words} {name} = whet_turn<{words}>({given});")
+        self.held[id(n)] = _Held(n, (name,), _WORD)
 
     def _hold_scalar(self, n: e.Broadcast) -> None:
         """A value of all lanes that is worth a variable."""

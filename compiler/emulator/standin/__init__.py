@@ -19,7 +19,7 @@ from whet.compiler.content_cache import ContentCache, digest
 from whet.compiler.emulator.standin.symbols import unsupported
 from whet.compiler.errors import CodegenError
 
-SOURCES = ("device.c", "queue.c", "streams.c", "memory.c", "modules.c")
+SOURCES = ("device.c", "queue.c", "streams.c", "capture.c", "memory.c", "modules.c")
 NAME = "libcuda.so.1"
 _FLAGS = ("-std=gnu11", "-O1", "-fPIC", "-shared", f"-Wl,-soname,{NAME}")
 _cache = ContentCache("standin")

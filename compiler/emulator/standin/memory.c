@@ -8,6 +8,7 @@ static struct Piece pieces[MOST_PIECES], pinned[MOST_PIECES];
 static unsigned piece_count, pinned_count;
 static size_t used[STANDIN_DEVICES ? STANDIN_DEVICES : 1];
 static int owners[MOST_PIECES];
+static struct Context *makers[MOST_PIECES];
 
 static int find(const struct Piece *table, unsigned count, Address address) {
     for (unsigned k = 0; k < count; ++k)
@@ -36,6 +37,7 @@ int standin_is_pinned(const void *address) {
 
 EXPORT Result cuMemAlloc_v2(Address *address, size_t bytes) {
     READY(1);
+    ALLOWED(aside);
     if (bytes == 0) return INVALID_VALUE;
     const int device = standin_context()->device;
     void *made;
@@ -45,6 +47,7 @@ EXPORT Result cuMemAlloc_v2(Address *address, size_t bytes) {
         posix_memalign(&made, 512, bytes) == 0) {
         memset(made, 0xff, bytes);  /* not a number */
         owners[piece_count] = device;
+        makers[piece_count] = standin_context();
         pieces[piece_count++] = (struct Piece){(Address)(uintptr_t)made, bytes, NULL, NULL};
         used[device] += bytes;
         *address = (Address)(uintptr_t)made;
@@ -55,6 +58,7 @@ EXPORT Result cuMemAlloc_v2(Address *address, size_t bytes) {
 }
 EXPORT Result cuMemFree_v2(Address address) {
     READY(1);
+    ALLOWED(aside);
     standin_drain(standin_context()->device);  /* as the driver does */
     pthread_mutex_lock(&lock);
     const int k = find(pieces, piece_count, address);
@@ -64,6 +68,7 @@ EXPORT Result cuMemFree_v2(Address address) {
         free((void *)(uintptr_t)address);
         pieces[k] = pieces[--piece_count];
         owners[k] = owners[piece_count];
+        makers[k] = makers[piece_count];
         result = SUCCESS;
     }
     pthread_mutex_unlock(&lock);
@@ -71,6 +76,7 @@ EXPORT Result cuMemFree_v2(Address address) {
 }
 EXPORT Result cuMemGetInfo_v2(size_t *unused, size_t *all) {
     READY(1);
+    ALLOWED(aside);
     pthread_mutex_lock(&lock);
     *unused = STANDIN_MEMORY - used[standin_context()->device];
     *all = STANDIN_MEMORY;
@@ -89,6 +95,7 @@ EXPORT Result cuMemGetAddressRange_v2(Address *base, size_t *bytes, Address addr
 EXPORT Result cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
     (void)flags;
     READY(1);
+    ALLOWED(aside);
     if (bytes == 0 || pinned_count == MOST_PIECES) return INVALID_VALUE;
     if (posix_memalign(address, 4096, bytes) != 0) return OUT_OF_MEMORY;
     pthread_mutex_lock(&lock);
@@ -98,6 +105,7 @@ EXPORT Result cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
 }
 EXPORT Result cuMemFreeHost(void *address) {
     READY(1);
+    ALLOWED(aside);
     standin_drain(standin_context()->device);
     pthread_mutex_lock(&lock);
     const int k = find(pinned, pinned_count, (Address)(uintptr_t)address);
@@ -176,11 +184,13 @@ EXPORT Result cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void 
 EXPORT Result cuMemcpyHtoD_v2(Address to, const void *from, size_t bytes) {
     uint64_t number;
     READY(1);
+    ALLOWED(aside);
     Result result = standin_reach(standin_last(standin_stream(NULL)));
     if (result == SUCCESS) result = copy_in(to, from, bytes, NULL, &number);
     return result != SUCCESS || !standin_is_pinned(from) ? result : standin_reach(number);
 }
 EXPORT Result cuMemcpyDtoH_v2(void *to, Address from, size_t bytes) {
+    ALLOWED(aside);
     uint64_t number;
     const Result result = copy_out(to, from, bytes, NULL, &number);
     return result != SUCCESS ? result : standin_reach(number);
@@ -195,11 +205,20 @@ static int owner_of(Address address) {
     pthread_mutex_unlock(&lock);
     return device;
 }
+static struct Context *maker_of(Address address) {
+    pthread_mutex_lock(&lock);
+    const int k = find(pieces, piece_count, address);
+    struct Context *maker = k < 0 ? NULL : makers[k];
+    pthread_mutex_unlock(&lock);
+    return maker;
+}
 EXPORT Result cuPointerGetAttribute(void *value, int which, Address address) {
     READY(1);
     const int device = owner_of(address);
-    if (which != 9 || device < 0) return INVALID_VALUE;
-    return *(int *)value = device, SUCCESS;
+    if ((which != 9 && which != 1) || device < 0) return INVALID_VALUE;
+    if (which == 9) *(int *)value = device;
+    if (which == 1) *(struct Context **)value = maker_of(address);
+    return SUCCESS;
 }
 EXPORT unsigned standin_peer_copies;  /* how many there were */
 EXPORT Result cuMemcpyPeerAsync(

@@ -43,8 +43,11 @@ struct Launch {
     unsigned char packed[];
 };
 
+EXPORT unsigned standin_modules;  /* how many are loaded */
+
 EXPORT Result cuModuleLoadData(struct Module **module, const void *image) {
     READY(1);
+    ALLOWED(aside);
     const Elf64_Ehdr *head = image;
     if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_type != ET_DYN) return INVALID_IMAGE;
     const size_t bytes = head->e_shoff + (size_t)head->e_shnum * head->e_shentsize;
@@ -63,6 +66,7 @@ EXPORT Result cuModuleLoadData(struct Module **module, const void *image) {
         free(made);
         return INVALID_IMAGE;
     }
+    ++standin_modules;
     return *module = made, SUCCESS;
 }
 EXPORT Result cuModuleLoadDataEx(
@@ -72,8 +76,10 @@ EXPORT Result cuModuleLoadDataEx(
 }
 EXPORT Result cuModuleUnload(struct Module *module) {
     READY(1);
+    ALLOWED(aside);
     if (standin_uses(module)) standin_fail(LAUNCH_FAILED);  /* nobody promises that it waits */
     if (standin_sticky() != SUCCESS) return standin_sticky();
+    --standin_modules;
     dlclose(module->library);
     free(module);
     return SUCCESS;

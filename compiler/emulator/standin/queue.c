@@ -10,6 +10,7 @@ struct Stream {
     struct Context *context;
     int blocking;  /* its work and the default stream's wait for each other's earlier work */
     uint64_t last;
+    int captured;  /* 1 and the mode; 0: it is not */
     struct Stream *next;
 };
 
@@ -78,7 +79,7 @@ struct Stream *standin_new_stream(struct Context *context, int blocking) {
     struct Stream *made = calloc(1, sizeof *made);
     if (made == NULL) return NULL;
     pthread_mutex_lock(&lock);
-    *made = (struct Stream){IS_STREAM, context, blocking, 0, streams};
+    *made = (struct Stream){IS_STREAM, context, blocking, 0, 0, streams};
     streams = made;
     pthread_mutex_unlock(&lock);
     return made;
@@ -89,9 +90,19 @@ struct Stream *standin_stream(const void *handle) {
     struct Context *own = standin_context();
     if ((uintptr_t)handle > 2) {
         struct Stream *stream = (struct Stream *)(uintptr_t)handle;
-        return stream->mark == IS_STREAM && stream->context == own ? stream : NULL;
+        const int known = stream->mark == IS_STREAM && stream->context == own;
+        return known && !stream->captured ? stream : NULL;
     }
     return own->streams[(uintptr_t)handle == 2];  /* 2: a thread's own; here of all threads */
+}
+int standin_capture(struct Stream *stream, int *had, int mode) {
+    if (stream->mark != IS_STREAM || stream->blocking || (stream->captured > 0) != (mode < 0)) return 0;
+    if (had != NULL) *had = stream->captured - 1;
+    stream->captured = 1 + mode;
+    return 1;
+}
+int standin_is_captured(const struct Stream *stream) {
+    return (uintptr_t)stream > 2 && stream->captured > 0;
 }
 uint64_t standin_last(const struct Stream *stream) {
     pthread_mutex_lock(&lock);

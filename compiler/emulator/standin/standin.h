@@ -25,7 +25,8 @@ enum {
     NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200, INVALID_CONTEXT = 201,
     INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
     PEER_ACCESS_ALREADY_ENABLED = 704, ASSERT = 710,
-    MISALIGNED = 716, LAUNCH_FAILED = 719, NOT_SUPPORTED = 801,
+    MISALIGNED = 716, LAUNCH_FAILED = 719, NOT_SUPPORTED = 801, CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_INVALIDATED = 901,
 };
 
 struct Context { int device, primary, retained; struct Stream *streams[2]; };
@@ -58,10 +59,22 @@ extern Result standin_ready(int needs_context);
         if (refused_ != SUCCESS) return refused_;                                                  \
     } while (0)
 
-/* The stream of a handle in the current context; null: there is none. */
+/* SUCCESS, or why a capture forbids what is no stream's work (aside), or a wait for all (all). */
+extern Result standin_aside(void);
+extern Result standin_all(void);
+#define ALLOWED(what)                                                                              \
+    do {                                                                                           \
+        Result refused_ = standin_##what();                                                        \
+        if (refused_ != SUCCESS) return refused_;                                                  \
+    } while (0)
+
+/* The stream of a handle in the current context that takes work; null: there is none. */
 extern struct Stream *standin_stream(const void *handle);
 extern struct Stream *standin_new_stream(struct Context *context, int blocking);
 extern void standin_drop_stream(struct Stream *stream);
+/* Begin a capture of a stream in a mode, or end it (-1), and tell the mode that it had; 0: it cannot. */
+extern int standin_capture(struct Stream *stream, int *had, int mode);
+extern int standin_is_captured(const struct Stream *stream);
 extern uint64_t standin_last(const struct Stream *stream);  /* the number of its last work */
 
 /* To the end of a stream, and behind work of another one (0: of none); the work's number. */

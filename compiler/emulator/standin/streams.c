@@ -18,6 +18,7 @@ static int is_event(const struct Event *event) { return event != NULL && event->
 
 EXPORT Result cuStreamCreate(struct Stream **stream, unsigned flags) {
     READY(1);
+    ALLOWED(aside);
     if (flags > NON_BLOCKING) return INVALID_VALUE;
     *stream = standin_new_stream(standin_context(), flags != NON_BLOCKING);
     return *stream == NULL ? OUT_OF_MEMORY : SUCCESS;
@@ -29,11 +30,13 @@ EXPORT Result cuStreamDestroy_v2(struct Stream *stream) {
 }
 EXPORT Result cuStreamSynchronize(const void *stream) {
     READY(1);
+    ALLOWED(aside);
     const struct Stream *own = standin_stream(stream);
     return own == NULL ? INVALID_HANDLE : standin_reach(standin_last(own));
 }
 EXPORT Result cuStreamQuery(const void *stream) {
     READY(1);
+    ALLOWED(aside);
     const struct Stream *own = standin_stream(stream);
     if (own == NULL) return INVALID_HANDLE;
     return standin_finished(standin_last(own)) ? SUCCESS : NOT_READY;
@@ -83,10 +86,12 @@ EXPORT Result cuEventRecord(struct Event *event, void *stream) {
 }
 EXPORT Result cuEventSynchronize(struct Event *event) {
     READY(1);
+    ALLOWED(aside);
     return is_event(event) ? standin_reach(event->asked) : INVALID_HANDLE;
 }
 EXPORT Result cuEventQuery(struct Event *event) {
     READY(1);
+    ALLOWED(aside);
     if (!is_event(event)) return INVALID_HANDLE;
     return standin_finished(event->asked) ? SUCCESS : NOT_READY;
 }

@@ -216,6 +216,10 @@ class Context(Protocol):
         """A new event, with a time."""
         ...
 
+    def has(self, address: int) -> bool:
+        """Whether somebody's memory can be used here: others' contexts have their own."""
+        ...
+
     def synchronize(self) -> None:
         """Wait until all work of the context is done.
 

@@ -184,6 +184,13 @@ def _from_interface(source: Any, device: Device | None) -> DeviceArray:
     address, read_only = told["data"]
     device = device or Device("cuda", driver_of("cuda").device_of(address))
     context = context_of(device)
+    if address and not context.has(address):
+        raise ArgumentError(
+            asked,
+            f"its memory is of another CUDA context than {device}'s primary one, in which kernels "
+            "run here",
+            "with pycuda: import pycuda.autoprimaryctx in the place of pycuda.autoinit",
+        )
     theirs, mine = told.get("stream"), current_handle(context)
     if theirs not in (None, mine):
         context.order(theirs, mine)

@@ -14,14 +14,19 @@ from whet.compiler.errors import KernelError
 
 _NAME = "libcuda.so.1"
 _NO_TIME = 2  # CU_EVENT_DISABLE_TIMING
-_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-_HANDLE, _ADDRESS = ctypes.c_void_p, ctypes.c_uint64
+_CONTEXT, _ORDINAL = 1, 9  # CU_POINTER_ATTRIBUTE_CONTEXT, _DEVICE_ORDINAL
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
+_INVALID_HANDLE, _NOT_READY = 400, 600
+_HANDLE, _ADDRESS, _NUMBER = ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_int)
 
 # function -> types of its arguments; those that wait for a device give the GIL up
 _QUICK = {
     "cuEventCreate": (ctypes.POINTER(_HANDLE), ctypes.c_uint),
     "cuEventRecord": (_HANDLE, _HANDLE),
     "cuStreamWaitEvent": (_HANDLE, _HANDLE, ctypes.c_uint),
+    "cuStreamQuery": (_HANDLE,),
+    "cuStreamIsCapturing": (_HANDLE, _NUMBER),
+    "cuThreadExchangeStreamCaptureMode": (_NUMBER,),
     "cuPointerGetAttribute": (_HANDLE, ctypes.c_int, _ADDRESS),
     "cuGetErrorString": (ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)),
 }
@@ -31,14 +36,36 @@ _WAITING = {
 }
 
 
+class Relaxed:
+    """While it is entered, this thread's calls that are no stream's work end no capture.
+
+    Without it the driver refuses them while anybody captures a graph, who then has none: memory and
+    code come and go when Python drops arrays and modules.
+
+    Args:
+        exchange: the driver's function that sets a thread's mode and gives the one before.
+    """
+
+    __slots__ = ("_exchange", "_mode")
+
+    def __init__(self, exchange: Callable[[ctypes.c_int], int]) -> None:
+        self._exchange, self._mode = exchange, ctypes.c_int(_RELAXED)
+
+    def __enter__(self) -> None:
+        self._exchange(self._mode)
+
+    def __exit__(self, *raised: object) -> None:
+        self._exchange(self._mode)
+
+
 class Libcuda:
     """The driver's library, which this process has loaded.
 
     Args:
-        failed: called before a call's error is raised.
+        failed: called before a call's error is raised; gives the way out, or nothing.
     """
 
-    def __init__(self, failed: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, failed: Callable[[], str] = str) -> None:
         self._failed = failed
         self._calls: dict[str, Any] = {}
         for library, functions in (
@@ -77,6 +104,23 @@ class Libcuda:
         """Wait until all work of a stream is done."""
         self._check("cuStreamSynchronize", self._calls["cuStreamSynchronize"](stream))
 
+    def is_done(self, stream: int) -> bool:
+        """Whether all work of a stream is done now."""
+        code = self._calls["cuStreamQuery"](stream)
+        if code != _NOT_READY:
+            self._check("cuStreamQuery", code)
+        return not code
+
+    def is_capturing(self, stream: int) -> bool:
+        """Whether somebody captures a stream's work into a graph, or that cannot be told."""
+        status = ctypes.c_int()
+        code = self._calls["cuStreamIsCapturing"](stream, ctypes.byref(status))
+        return bool(code or status.value)
+
+    def relaxed(self) -> Relaxed:
+        """Let calls that are no stream's work go on while somebody captures a graph."""
+        return Relaxed(self._calls["cuThreadExchangeStreamCaptureMode"])
+
     def copy_peer(
         self, to: int, context: int, source: int, source_context: int, nbytes: int, stream: int
     ) -> None:
@@ -91,11 +135,19 @@ class Libcuda:
         code = self._calls["cuPointerGetAttribute"](ctypes.byref(found), _ORDINAL, address)
         return None if code or found.value < 0 else found.value
 
+    def context_of(self, address: int) -> int | None:
+        """The ``CUcontext`` in which memory was allocated; None where the driver does not tell."""
+        found = _HANDLE()
+        code = self._calls["cuPointerGetAttribute"](ctypes.byref(found), _CONTEXT, address)
+        return None if code else found.value
+
     def _check(self, name: str, code: int) -> None:
         if not code:
             return
         text = ctypes.c_char_p()
         self._calls["cuGetErrorString"](code, ctypes.byref(text))
         said = (text.value or b"").decode(errors="replace")
-        self._failed()
-        raise KernelError(name, f"NVIDIA's driver says {code}: {said}")
+        way_out = self._failed()
+        if code == _INVALID_HANDLE:
+            way_out = way_out or "somebody's stream may be gone, or not of the primary context"
+        raise KernelError(name, f"NVIDIA's driver says {code}: {said}", way_out)

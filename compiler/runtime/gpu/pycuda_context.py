@@ -30,6 +30,7 @@ from whet.compiler.runtime.gpu.driver import (
 )
 from whet.compiler.runtime.gpu.libcuda import Libcuda
 from whet.compiler.runtime.gpu.properties import DeviceProperties, Extents
+from whet.compiler.runtime.gpu.pycuda_leaving import Leaving
 from whet.compiler.runtime.gpu.pycuda_objects import (
     BorrowedStream,
     Pinned,
@@ -42,6 +43,10 @@ from whet.compiler.runtime.gpu.pycuda_objects import (
 )
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
+LOST = (
+    "a kernel failed, or the device was reset: CUDA does nothing more in this process; start "
+    'another. device("cuda-emulator") and whet check-kernel name kernel, thread and place'
+)
 
 
 class PycudaContext:
@@ -55,6 +60,7 @@ class PycudaContext:
         index: the device's number.
 
     Attributes:
+        leaving: what was let go of and is not destroyed yet.
         usable: whether what goes is destroyed: not in a forked child, nor at the process's end.
     """
 
@@ -68,7 +74,7 @@ class PycudaContext:
     ) -> None:
         self.driver = driver
         self.drv = drv
-        self.library = Libcuda(self._look)
+        self.library = Libcuda(self._way_out)
         self.device = device
         self._properties = properties
         self._index = index
@@ -78,6 +84,7 @@ class PycudaContext:
         self._allocations: dict[int, Any] = {}
         self._peers: set[int] = set()
         self._borrowed: dict[int, BorrowedStream] = {}
+        self.leaving = Leaving(self)
         self._event = 0
         self._ordering = threading.Lock()
         self.usable = True
@@ -125,7 +132,7 @@ class PycudaContext:
     def alloc(self, nbytes: int) -> int:
         """The address of new memory."""
         try:
-            with self:
+            with self, self.library.relaxed():
                 made = self.drv.mem_alloc(max(1, nbytes))
         except self.drv.MemoryError:
             free, total = self.memory()
@@ -146,7 +153,7 @@ class PycudaContext:
             return
         made = self._allocations.pop(address)
         try:
-            with self:
+            with self, self.library.relaxed():
                 made.free()
         except self.drv.Error:  # the device was reset: pycuda would end the process
             immortal(made)
@@ -157,7 +164,7 @@ class PycudaContext:
     def pinned(self, nbytes: int) -> np.ndarray:
         """Page-locked memory of the host as ``uint8``."""
         try:
-            with self:
+            with self, self.library.relaxed():
                 made = self.drv.pagelocked_empty(max(1, nbytes), np.uint8)
         except self.drv.Error as error:
             raise self.failed(f"{nbytes} bytes of page-locked memory", error) from None
@@ -238,7 +245,8 @@ class PycudaContext:
         arch = self._properties.arch
         asked = f"loading {len(image)} bytes of code on {self} ({arch})"
         try:
-            with self:
+            with self, self.library.relaxed():
+                self.leaving.unload()
                 return PycudaImage(self, self.drv.module_from_buffer(image))
         except self.drv.Error as error:
             if isinstance(error, self.drv.MemoryError) or self._is_lost():
@@ -265,6 +273,7 @@ class PycudaContext:
         try:
             if shared_bytes > kernel.shared_bytes:
                 kernel.allow(shared_bytes)
+            kernel.streams.add(held)
             if stream is None or not stream.is_borrowed:
                 kernel.launch(grid, block, arguments, shared_bytes, held)
                 return
@@ -282,15 +291,15 @@ class PycudaContext:
 
     def stream(self) -> PycudaStream:
         """A new stream."""
-        with Reporting(self, "making a stream on"):
-            return PycudaStream(self, self.drv.Stream())
+        with Reporting(self, "making a stream on"), self.library.relaxed():
+            return PycudaStream(self, self.leaving.idle_stream() or self.drv.Stream())
 
     def borrowed(self, handle: int, owner: object) -> BorrowedStream:
         """Somebody else's stream of this device."""
         found = self._borrowed.get(handle)  # the same one: idle memory is kept for it
         if found is not None:
             return found
-        with Reporting(self, "making a stream on"), self._ordering:
+        with Reporting(self, "making a stream on"), self._ordering, self.library.relaxed():
             if handle not in self._borrowed:
                 made = BorrowedStream(self, self.drv.Stream(_NON_BLOCKING), handle)
                 self._borrowed[handle] = made
@@ -320,13 +329,19 @@ class PycudaContext:
 
     def event(self) -> PycudaEvent:
         """A new event, with a time."""
-        with Reporting(self, "making an event on"):
+        with Reporting(self, "making an event on"), self.library.relaxed():
             return PycudaEvent(self, self.drv.Event())
 
     def synchronize(self) -> None:
         """Wait until all work of the context is done."""
         with Reporting(self, "waiting for"):
             self.drv.Context.synchronize()
+            self.leaving.unload()
+
+    def has(self, address: int) -> bool:
+        """Whether memory is of this context, as far as the driver tells."""
+        with self:
+            return self.library.context_of(address) in (None, self.handle)
 
     def memory(self) -> tuple[int, int]:
         """Bytes of the device's memory that are free, and all."""
@@ -338,18 +353,18 @@ class PycudaContext:
         """One of pycuda's errors as ours."""
         if isinstance(error, self.drv.MemoryError):
             return OutOfMemoryError(asked, str(error), "take smaller arrays")
-        self._look()
-        return KernelError(asked, str(error))
+        return KernelError(asked, str(error), self._way_out())
 
-    def _look(self) -> None:
-        """Destroy nothing any more if all later calls fail: so would that, and pycuda says so."""
+    def _way_out(self) -> str:
+        """Of an error; destroys nothing any more if all later calls fail, as that would, too."""
         if self.usable and self._is_lost():
             self.abandon()
+        return "" if self.usable else LOST
 
     def _is_lost(self) -> bool:
         """Whether an error has come that every later call ends with."""
         try:
-            with self:
+            with self, self.library.relaxed():
                 self.drv.mem_get_info()
         except self.drv.Error:
             return True

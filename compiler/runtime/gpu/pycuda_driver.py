@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.errors import TargetError
+from whet.compiler.runtime.gpu.driver_folders import folder_of_driver, not_looked_in
 from whet.compiler.runtime.gpu.libcuda import Libcuda
 from whet.compiler.runtime.gpu.properties import DeviceProperties
 from whet.compiler.runtime.gpu.pycuda_context import PycudaContext
@@ -237,6 +238,9 @@ def imported() -> Any:
 def _why_not_imported(text: str) -> tuple[str, str]:
     """Why pycuda is installed and cannot be imported, and the way out."""
     if "libcuda.so.1: cannot open" in text:
+        folder = folder_of_driver()
+        if folder is not None:
+            return not_looked_in(folder)
         return (
             "NVIDIA's driver is missing: there is no libcuda.so.1 on this machine",
             'install the driver; device("cuda-emulator") runs kernels without one, and '

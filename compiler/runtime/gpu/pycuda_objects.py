@@ -90,7 +90,7 @@ class Held:
             immortal(self.held)
             return
         try:
-            with self.context:
+            with self.context, self.context.library.relaxed():
                 self.drop()
         except self.context.drv.Error:  # the device was reset: pycuda would end the process
             immortal(self.held)
@@ -107,9 +107,17 @@ class Pinned(Held):
 
 
 class PycudaImage(Held):
-    """A cubin in a context."""
+    """A cubin in a context.
 
-    __slots__ = ()
+    Attributes:
+        streams: pycuda's streams that its kernels were launched in; None: the default one.
+    """
+
+    __slots__ = ("streams",)
+
+    def __init__(self, context: PycudaContext, held: Any) -> None:
+        super().__init__(context, held)
+        self.streams: set[Any] = set()
 
     def kernel(self, name: str) -> PycudaKernel:
         """The kernel of that name."""
@@ -123,10 +131,8 @@ class PycudaImage(Held):
             ) from None
 
     def drop(self) -> None:
-        """Let go of pycuda's objects; the context is current."""
-        drv = self.context.drv
-        with suppress(drv.Error):  # the driver does not promise to wait for what runs
-            drv.Context.synchronize()
+        """Let go of pycuda's module; the driver does not promise to wait for what runs."""
+        self.context.leaving.add_code(self.held, self.streams)
         super().drop()
 
 
@@ -137,13 +143,15 @@ class PycudaKernel(Held):
         name: its name.
         launch: pycuda's call: grid, block, arguments, bytes of shared memory, stream.
         shared_bytes: of dynamic shared memory it may have as it is.
+        streams: its image's, for a launch to add to.
     """
 
-    __slots__ = ("image", "launch", "name", "shared_bytes")
+    __slots__ = ("image", "launch", "name", "shared_bytes", "streams")
 
     def __init__(self, image: PycudaImage, held: Any, name: str) -> None:
         super().__init__(image.context, held)
         self.image = image
+        self.streams = image.streams
         self.name = name
         self.launch = held._launch_kernel
         self.shared_bytes = image.context.properties.shared_bytes
@@ -167,10 +175,18 @@ class PycudaStream(Held):
     __slots__ = ()
     is_borrowed = False
 
+    def drop(self) -> None:
+        """Let go of pycuda's stream, which code may have been launched in, for the next one."""
+        self.context.leaving.add_stream(self.held)
+        super().drop()
+
     @property
     def handle(self) -> int:
         """The ``CUstream`` as a number."""
         return int(self.held.handle)
+
+    def __repr__(self) -> str:
+        return f"<stream {self.handle:#x} of {self.context}>"
 
     def synchronize(self) -> None:
         """Wait until all its work is done."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from whet.compiler import te
@@ -13,23 +14,21 @@ from whet.compiler.topi.nn.padding import get_pad_tuple, pair, windows
 from whet.compiler.topi.pad import pad
 from whet.compiler.topi.shapes import static
 
-_LAYOUTS = {"NCHW": False, "NHWC": True}
-"""Layouts of data -> whether the channels are last."""
-
 
 def conv2d(
-    data: Tensor,
-    weight: Tensor,
+    input: Tensor,
+    filter: Tensor,
     strides: object = 1,
     padding: object = 0,
     dilation: object = 1,
     data_layout: str = "NCHW",
+    kernel_layout: str = "",
     out_dtype: str | None = None,
 ) -> Tensor:
     """A convolution, by the layout of its data: NCHW with OIHW weights, or NHWC with HWIO.
 
     Raises:
-        ArgumentError: for another layout, and as :func:`conv2d_nchw`.
+        ArgumentError: for other layouts, and as :func:`conv2d_nchw`.
     """
     if data_layout not in _LAYOUTS:
         raise ArgumentError(
@@ -37,27 +36,33 @@ def conv2d(
             "there is a convolution for NCHW and for NHWC only",
             "transpose the data: topi.transpose(data, (0, 3, 1, 2))",
         )
-    way = conv2d_nhwc if _LAYOUTS[data_layout] else conv2d_nchw
-    return way(data, weight, strides, padding, dilation, out_dtype)
+    weights, way = _LAYOUTS[data_layout]
+    if kernel_layout not in ("", weights):
+        raise ArgumentError(
+            f"conv2d(..., data_layout={data_layout!r}, kernel_layout={kernel_layout!r})",
+            f"weights of {data_layout} data are {weights}",
+            "leave kernel_layout out, and transpose the weights: topi.transpose(weight, axes)",
+        )
+    return way(input, filter, strides, padding, dilation, out_dtype)
 
 
 def conv2d_nchw(
-    data: Tensor,
-    weight: Tensor,
-    strides: object = 1,
+    Input: Tensor,
+    Filter: Tensor,
+    stride: object = 1,
     padding: Any = 0,
     dilation: object = 1,
     out_dtype: str | None = None,
     name: str = "conv",
 ) -> Tensor:
-    """The convolution of ``data`` (N, CI, H, W) with ``weight`` (CO, CI, KH, KW).
+    """The convolution of ``Input`` (N, CI, H, W) with ``Filter`` (CO, CI, KH, KW).
 
     Args:
-        strides: step of the window, an int or (vertical, horizontal), at least 1.
+        stride: step of the window, an int or (vertical, horizontal), at least 1.
         padding: zeros on each side, an int, (vertical, horizontal), (top, left, bottom, right),
             ``"VALID"`` or ``"SAME"``.
         dilation: the distance between two elements of the window, at least 1.
-        out_dtype: what is summed up and returned; ``data``'s by default.
+        out_dtype: what is summed up and returned; ``Input``'s by default.
         name: of the result.
 
     Returns:
@@ -66,12 +71,12 @@ def conv2d_nchw(
     Raises:
         ArgumentError: if shapes, strides or padding do not fit.
     """
-    return _convolution(data, weight, strides, padding, dilation, 1, out_dtype, "conv2d_nchw", name)
+    return _convolution(Input, Filter, stride, padding, dilation, 1, out_dtype, "conv2d_nchw", name)
 
 
 def group_conv2d_nchw(
-    data: Tensor,
-    weight: Tensor,
+    Input: Tensor,
+    Filter: Tensor,
     stride: object = 1,
     padding: Any = 0,
     dilation: object = 1,
@@ -81,47 +86,47 @@ def group_conv2d_nchw(
     """As :func:`conv2d_nchw`, the channels in groups that are convolved each by itself.
 
     Args:
-        weight: (CO, CI / groups, KH, KW).
+        Filter: (CO, CI / groups, KH, KW).
         groups: divides CI and CO.
     """
     return _convolution(
-        data, weight, stride, padding, dilation, groups, out_dtype, "group_conv2d_nchw"
+        Input, Filter, stride, padding, dilation, groups, out_dtype, "group_conv2d_nchw"
     )
 
 
 def conv2d_nhwc(
-    data: Tensor,
-    weight: Tensor,
-    strides: object = 1,
+    Input: Tensor,
+    Filter: Tensor,
+    stride: object = 1,
     padding: Any = 0,
     dilation: object = 1,
     out_dtype: str | None = None,
     groups: int = 1,
 ) -> Tensor:
-    """The convolution of ``data`` (N, H, W, CI) with ``weight`` (KH, KW, CI / groups, CO).
+    """The convolution of ``Input`` (N, H, W, CI) with ``Filter`` (KH, KW, CI / groups, CO).
 
     Arguments as of :func:`conv2d_nchw` and :func:`group_conv2d_nchw`.
 
     Returns:
         (N, OH, OW, CO).
     """
-    return _convolution(data, weight, strides, padding, dilation, groups, out_dtype, "conv2d_nhwc")
+    return _convolution(Input, Filter, stride, padding, dilation, groups, out_dtype, "conv2d_nhwc")
 
 
 def conv2d_transpose_nchw(
-    data: Tensor,
-    weight: Tensor,
+    Input: Tensor,
+    Filter: Tensor,
     strides: object = 1,
     padding: Any = 0,
     out_dtype: str | None = None,
     output_padding: object = 0,
 ) -> Tensor:
-    """The transposed convolution of ``data`` (N, CI, H, W) with ``weight`` (CI, CO, KH, KW).
+    """The transposed convolution of ``Input`` (N, CI, H, W) with ``Filter`` (CI, CO, KH, KW).
 
     Args:
         strides: how far the windows of two neighbouring pixels are apart.
         padding: what is cut off on each side.
-        out_dtype: what is summed up and returned; ``data``'s by default.
+        out_dtype: what is summed up and returned; ``Input``'s by default.
         output_padding: what is added at the bottom and the right, fewer than the strides.
 
     Returns:
@@ -130,11 +135,18 @@ def conv2d_transpose_nchw(
     Raises:
         ArgumentError: if shapes, strides or paddings do not fit.
     """
-    asked = f"conv2d_transpose_nchw({data}, {weight}, strides={strides}, padding={padding})"
-    _four(data, weight, asked)
+    asked = f"conv2d_transpose_nchw({Input}, {Filter}, strides={strides}, padding={padding})"
+    _four(Input, Filter, asked)
     return transposed_convolution(
-        data, weight, strides, padding, output_padding, out_dtype, "conv2d_transpose_nchw"
+        Input, Filter, strides, padding, output_padding, out_dtype, "conv2d_transpose_nchw"
     )
+
+
+_LAYOUTS: dict[str, tuple[str, Callable[..., Tensor]]] = {
+    "NCHW": ("OIHW", conv2d_nchw),
+    "NHWC": ("HWIO", conv2d_nhwc),
+}
+"""Layouts of data -> that of the weights, and the convolution."""
 
 
 def _convolution(
@@ -161,14 +173,14 @@ def _four(data: Tensor, weight: Tensor, asked: str) -> None:
 
 
 def depthwise_conv2d_nchw(
-    data: Tensor,
-    weight: Tensor,
+    Input: Tensor,
+    Filter: Tensor,
     stride: object = 1,
     padding: Any = 0,
     dilation: object = 1,
     out_dtype: str | None = None,
 ) -> Tensor:
-    """Each channel of ``data`` (N, C, H, W) with its own ``weight`` (C, M, KH, KW).
+    """Each channel of ``Input`` (N, C, H, W) with its own ``Filter`` (C, M, KH, KW).
 
     Returns:
         (N, C * M, OH, OW): channel ``c * M + m`` is channel ``c`` with window ``m``.
@@ -176,21 +188,22 @@ def depthwise_conv2d_nchw(
     Raises:
         ArgumentError: if shapes, strides or padding do not fit.
     """
-    asked = f"depthwise_conv2d_nchw({data}, {weight}, stride={stride}, padding={padding})"
-    if data.ndim != 4 or weight.ndim != 4:
-        raise ArgumentError(asked, "data and weight must have four dimensions")
-    n, c, _, _ = data.shape
-    c2, many, kh, kw = weight.shape
+    asked = f"depthwise_conv2d_nchw({Input}, {Filter}, stride={stride}, padding={padding})"
+    _four(Input, Filter, asked)
+    n, c, _, _ = Input.shape
+    c2, many, kh, kw = Filter.shape
     if not c == c2:
         raise ArgumentError(asked, "the channels of data and weight differ")
-    padded, (oh, ow), (sh, sw), (dh, dw) = _window(data, (kh, kw), stride, padding, dilation, asked)
+    padded, (oh, ow), (sh, sw), (dh, dw) = _window(
+        Input, (kh, kw), stride, padding, dilation, asked
+    )
     ry = te.reduce_axis((0, kh), name="ry")
     rx = te.reduce_axis((0, kw), name="rx")
-    kind = out_dtype or data.dtype
+    kind = out_dtype or Input.dtype
 
     def element(b: Any, o: Any, y: Any, x: Any) -> Any:
         one = padded[b, o // many, y * sh + ry * dh, x * sw + rx * dw]
-        own = weight[o // many, o % many, ry, rx]
+        own = Filter[o // many, o % many, ry, rx]
         return te.sum(ops.cast(kind, one) * ops.cast(kind, own), [ry, rx])
 
     return te.compute(

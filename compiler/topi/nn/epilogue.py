@@ -119,7 +119,11 @@ class Epilogue:
             return data, []
         asked = f"epilogue {self.steps} of {data}"
         if not dt.is_float(data.dtype):
-            raise ArgumentError(asked, f"elements are {data.dtype}, no floats", "cast them first")
+            raise ArgumentError(
+                asked,
+                f"elements are {data.dtype}, no floats",
+                "leave the epilogue out, and compute what follows in te or topi",
+            )
         given = [channel_axis] if isinstance(channel_axis, int) else list(channel_axis)
         axes = [one_axis(k, data.ndim, asked) for k in given]
         brought: list[Tensor | None] = []

@@ -88,22 +88,24 @@ def batch_norm(
     beta: Tensor,
     moving_mean: Tensor,
     moving_var: Tensor,
-    axis: int = 1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-    training: bool = False,
+    axis: int | None = None,
+    epsilon: float | None = None,
+    center: bool | None = None,
+    scale: bool | None = None,
+    training: bool | None = None,
+    momentum: float | None = None,
 ) -> list[Tensor]:
     """``(data - moving_mean) / sqrt(moving_var + epsilon) * gamma + beta`` for each channel.
 
     Args:
         data: floating point.
         gamma, beta, moving_mean, moving_var: one number a channel.
-        axis: of the channels.
-        epsilon: keeps the divisor from 0.
-        center: whether ``beta`` is added.
-        scale: whether it is multiplied by ``gamma``.
+        axis: of the channels; None for 1.
+        epsilon: keeps the divisor from 0; None for 1e-5.
+        center: whether ``beta`` is added; None for True.
+        scale: whether it is multiplied by ``gamma``; None for True.
         training: statistics of the data itself; not here.
+        momentum: of training; of no use without.
 
     Returns:
         The result, the mean and the variance; the latter as they were given.
@@ -112,7 +114,7 @@ def batch_norm(
         ArgumentError: shapes do not fit, or ``training``.
     """
     asked = f"batch_norm({data}, axis={axis})"
-    k = one_axis(axis, data.ndim, asked)
+    k = one_axis(1 if axis is None else axis, data.ndim, asked)
     if training:
         raise ArgumentError(
             asked, "training is not here", "compute mean and variance with topi.sum"
@@ -121,17 +123,18 @@ def batch_norm(
     for t in given:
         if t.ndim != 1 or not t.shape[0] == data.shape[k]:
             raise ArgumentError(asked, f"{t} has not one number for each of {data.shape[k]}")
-    small = te.const(epsilon, data.dtype)
+    small = te.const(1e-5 if epsilon is None else epsilon, data.dtype)
+    centered, scaled = (x is None or bool(x) for x in (center, scale))
 
     # Two numbers a channel are all that an element needs.
     def factor(c: Any) -> Any:
         inverse = m.rsqrt(moving_var(c) + small)
-        return inverse * gamma(c) if scale else inverse
+        return inverse * gamma(c) if scaled else inverse
 
     by = te.compute(moving_var.shape, factor, name="T_scale", tag=tag.ELEMWISE)
 
     def offset(c: Any) -> Any:
-        return (beta(c) if center else te.const(0, data.dtype)) - moving_mean(c) * by(c)
+        return (beta(c) if centered else te.const(0, data.dtype)) - moving_mean(c) * by(c)
 
     to = te.compute(moving_mean.shape, offset, name="T_shift", tag=tag.ELEMWISE)
     out = te.compute(
@@ -157,19 +160,19 @@ def _over(
     return over
 
 
-def scale_shift_nchw(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """Each channel of ``data`` (N, C, H, W) times ``scale[c]``, plus ``shift[c]``.
+def scale_shift_nchw(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
+    """Each channel of ``Input`` (N, C, H, W) times ``Scale[c]``, plus ``Shift[c]``.
 
     Raises:
-        ArgumentError: ``scale`` or ``shift`` has not one number a channel.
+        ArgumentError: ``Scale`` or ``Shift`` has not one number a channel.
     """
-    asked = f"scale_shift_nchw({data}, {scale}, {shift})"
-    if data.ndim != 4 or scale.ndim != 1 or shift.ndim != 1:
+    asked = f"scale_shift_nchw({Input}, {Scale}, {Shift})"
+    if Input.ndim != 4 or Scale.ndim != 1 or Shift.ndim != 1:
         raise ArgumentError(asked, "give four dimensions, one and one")
-    if not data.shape[1] == scale.shape[0] or not data.shape[1] == shift.shape[0]:
+    if not Input.shape[1] == Scale.shape[0] or not Input.shape[1] == Shift.shape[0]:
         raise ArgumentError(asked, "there must be one number for each channel")
 
     def element(b: Any, c: Any, y: Any, x: Any) -> Any:
-        return data(b, c, y, x) * scale(c) + shift(c)
+        return Input(b, c, y, x) * Scale(c) + Shift(c)
 
-    return te.compute(data.shape, element, name="ScaleShift", tag=tag.BROADCAST)
+    return te.compute(Input.shape, element, name="ScaleShift", tag=tag.BROADCAST)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.bench.arguments import by_name
 from whet.bench.gpu.torch_device import place_of, sees, true_float32
+from whet.bench.torch_peers import of_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +38,7 @@ def add_triton(device: Device, found: Peers, task: Task, inputs: Sequence[np.nda
     """
     make = PEERS.get(task.name)
     a = by_name(task)
-    if make is None or sees(device) or tuple(getattr(a, "epilogue", ()) or ()):
+    if make is None or sees(device) or of_bytes(task) or tuple(getattr(a, "epilogue", ()) or ()):
         return
     import torch
 
