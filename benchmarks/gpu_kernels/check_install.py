@@ -15,6 +15,7 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from runpy import run_path
 
 from check_command import Ended, ended, said
 from check_report import Failed, Report, Skipped, tail
@@ -25,17 +26,9 @@ FOLDER = ROOT / ".venv-gpu"
 MARK = "gpu_check.pth"
 """A file of it: what has none is no environment of this script, and is not removed."""
 TOOLKITS = ("/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda")
-DRIVERS = (
-    "/usr/local/nvidia/lib64",
-    "/usr/local/nvidia/lib",
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib/wsl/lib",
-    "/run/opengl-driver/lib",
-    "/usr/local/cuda/compat",
-)
-"""Where the driver's library is on machines whose loader does not know it."""
+DRIVERS: tuple[str, ...] = run_path(str(ROOT / "compiler/runtime/gpu/driver_folders.py"))["FOLDERS"]
+"""Where the driver's library is on machines whose loader does not know it. The file is run by
+itself, as Whet cannot be imported yet."""
 SPARE = ("ray",)
 """What Whet depends on, and no check uses: 70 MB of it."""
 NVRTC = "nvidia-cuda-nvrtc"

@@ -1,7 +1,8 @@
 """Where NVIDIA's driver library is on machines whose loader does not look there.
 
 Containers and WSL have it in folders of their own, which NVIDIA's tools put on the loader's path,
-and other ways to start a process do not.
+and other ways to start a process do not. `scripts/gpu_check` runs this file by itself, before Whet
+can be imported: it imports nothing of it.
 """
 
 from __future__ import annotations
