@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from whet.autotune.extras import install_extra
 from whet.autotune.report.failures import last_line
 from whet.compiler.errors import ArgumentError
+from whet.compiler.installed import install_extra
 from whet.measure.timing import spread
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from whet.compiler.errors import WhetError
+from whet.compiler.installed import installed_versions
 
 if TYPE_CHECKING:
     from whet.autotune.task import Task
@@ -14,16 +15,9 @@ if TYPE_CHECKING:
 @lru_cache(maxsize=1)
 def versions() -> dict[str, str]:
     """Versions of what takes part in a search, for the log."""
-    import importlib.metadata  # 20 ms, which importing this file shall not cost
-    import platform
-
-    found = {"python": platform.python_version()}
-    for name in ("whet", "numpy", "llvmlite", "optuna", "xgboost-cpu", "xgboost", "ray"):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    return installed_versions(
+        ("whet", "numpy", "llvmlite", "optuna", "xgboost-cpu", "xgboost", "ray")
+    )
 
 
 def peak_of(task: Task) -> float:

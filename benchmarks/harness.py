@@ -13,7 +13,6 @@ library_threads(1)
 
 import argparse
 import json
-import platform
 import re
 import sys
 from datetime import date
@@ -34,24 +33,18 @@ def pin() -> int:
 
 def machine() -> dict[str, Any]:
     """The machine and the versions, for the head of a result."""
-    from importlib.metadata import PackageNotFoundError, version
-
+    from whet.compiler.installed import installed_versions
     from whet.compiler.target import Target, host
 
     facts = host.describe()
-    versions = {"python": platform.python_version()}
-    for package in ("whet", "numpy", "llvmlite", "torch", "triton", "pycuda"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
+    packages = ("whet", "numpy", "llvmlite", "torch", "triton", "pycuda")
     return {
         "cpu": host.cpu_model(),
         "vector_bytes": Target("llvm").vector_bytes,
         "caches": facts.get("caches"),
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
-        "versions": versions,
+        "versions": installed_versions(packages),
         "date": date.today().isoformat(),
     }
 

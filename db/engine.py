@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from whet.compiler.errors import ArgumentError, LogError
+from whet.compiler.installed import install_extra
 
 BUSY_SECONDS = 30.0
 """How long a transaction waits for another process's before it gives up."""
@@ -94,7 +95,7 @@ def open_engine(place: Place, *, write: bool, foreign_keys: bool = True) -> tupl
             raise LogError(
                 f"open log {place.shown}",
                 f"its driver is missing ({error})",
-                'PostgreSQL: pip install "psycopg[binary]"',
+                f"PostgreSQL: {install_extra('postgresql')}",
             ) from error
         return engine, "" if write else "it was opened for reading"
     read_only = _check_file(place.path, place.shown, write)

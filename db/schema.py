@@ -7,6 +7,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from whet.compiler.errors import LogError
+from whet.compiler.installed import DISTRIBUTION
 from whet.db import engine as db_engine
 
 SCHEMA = "0002"
@@ -58,7 +59,7 @@ def make_ready(place: db_engine.Place, engine: sa.Engine, read_only: str) -> Non
             asked,
             f"it was made by a newer version of Whet (its tables are version {found};"
             f" this one knows up to {SCHEMA})",
-            "upgrade: pip install --upgrade whet; or give another file",
+            f"upgrade: pip install --upgrade {DISTRIBUTION}; or give another file",
         )
     if read_only:
         why = "there is no log in it yet" if found is None else f"its tables are of version {found}"

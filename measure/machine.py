@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from whet.compiler.errors import MeasureError
+from whet.compiler.installed import installed_versions
 
 CPU_FOLDER = Path("/sys/devices/system/cpu")
 
@@ -116,21 +117,15 @@ def environment() -> dict[str, Any]:
 
 @functools.cache
 def _fixed_facts() -> dict[str, Any]:
-    import importlib.metadata  # 40 ms, which only workers should pay
-
     from whet.compiler.target import host
 
     governor = _read(CPU_FOLDER / f"cpu{measuring_core()}/cpufreq/scaling_governor")
-    versions = {"python": platform.python_version()}
-    for package in ("whet", "llvmlite", "numpy"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[package] = importlib.metadata.version(package)
     return {
         "cpu": host.cpu_model(),
         "cpus": os.cpu_count() or 1,
         "host": platform.node(),
         "governor": governor or "unknown",
-        "versions": versions,
+        "versions": installed_versions(("whet", "llvmlite", "numpy")),
     }
 
 

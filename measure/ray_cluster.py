@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from whet.compiler.errors import MeasureError
+from whet.compiler.installed import install_extra
 
 MEASURER = "whet_measurer"  # the custom resource of which each measuring machine offers one
 STORE_BYTES = 100 << 20  # object store of a local cluster; only small values travel
@@ -44,7 +45,7 @@ def connect(address: str | None) -> Any:
             import ray
         except ImportError as error:
             raise MeasureError(
-                'workers="ray"', f"Ray cannot be imported: {error}", "pip install ray"
+                'workers="ray"', f"Ray cannot be imported: {error}", install_extra("cluster")
             ) from error
         if not ray.is_initialized():
             try:
@@ -63,7 +64,7 @@ def _unreachable(address: str | None, error: Exception) -> MeasureError:
     """Why there is no connection; Ray raises all kinds of errors, bare ones, too."""
     way_out = "`ray status` on the head says whether it runs"
     if str(address).startswith("ray://") and not find_spec("grpc"):
-        way_out = "pip install 'ray[client]'"
+        way_out = install_extra("cluster")
     return MeasureError(
         f"Ray cluster at {address or 'this machine'}", f"{type(error).__name__}: {error}", way_out
     )

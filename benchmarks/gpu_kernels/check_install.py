@@ -29,8 +29,6 @@ TOOLKITS = ("/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda")
 DRIVERS: tuple[str, ...] = run_path(str(ROOT / "compiler/runtime/gpu/driver_folders.py"))["FOLDERS"]
 """Where the driver's library is on machines whose loader does not know it. The file is run by
 itself, as Whet cannot be imported yet."""
-SPARE = ("ray",)
-"""What Whet depends on, and no check uses: 70 MB of it."""
 NVRTC = "nvidia-cuda-nvrtc"
 OLDER = "torch<2.9"
 """PyTorch for drivers of CUDA 12: later ones on PyPI are made with CUDA 13."""
@@ -227,8 +225,7 @@ def packages(options: argparse.Namespace, seconds: float) -> str:
         Failed: something is missing in the end; the checks that need it fail, and others do not.
     """
     extras = project()["optional-dependencies"]
-    every = [*project()["dependencies"], *extras["nvrtc"], *extras["bfloat16"]]
-    wanted = [text for text in every if not text.startswith(SPARE)]
+    wanted = [*project()["dependencies"], *extras["nvrtc"], *extras["bfloat16"]]
     missing, compiler = lacking(options, wanted)
     if missing:
         _install(options, missing, seconds)

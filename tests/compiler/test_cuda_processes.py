@@ -104,7 +104,7 @@ def test_without_a_driver_the_error_says_so_and_the_rest_works():
 def test_without_pycuda_the_error_says_how_to_install_it():
     blocked = 'import sys\nsys.modules["pycuda"] = None\n'
     text = said(CATCH + WITHOUT, head=blocked + textwrap.dedent(HEAD))
-    assert "the Python module pycuda" in text and "pip install 'whet[cuda]'" in text
+    assert "the Python module pycuda" in text and "pip install " in text and "[cuda]" in text
     assert "scripts/build_pycuda" in text
 
 

@@ -101,5 +101,5 @@ def test_a_symbolic_length():
 )
 def test_nvidias_compiler_takes_it(program, arch):
     if not available():
-        pytest.skip("NVRTC is not installed: pip install 'whet[nvrtc]'")
+        pytest.skip("NVRTC is not installed: pip install 'whet-autotune[nvrtc]'")
     assert "warning" not in compile_cubin(text(*program), arch).log

@@ -161,7 +161,7 @@ def test_what_generate_hands_over():
 
 def test_the_module_gives_ptx_and_resources(tmp_path):
     if not available():
-        pytest.skip("NVRTC is not installed: pip install 'whet[nvrtc]'")
+        pytest.skip("NVRTC is not installed: pip install 'whet-autotune[nvrtc]'")
     module = whet.build(*matmul(), target="cuda -arch=sm_90", name="kernel")
     assert module.get_source("cuda") == module.get_source("cu")
     assert re.search(r"\.target sm_90\b(.|\n)*\.entry kernel_kernel0", module.get_source("ptx"))

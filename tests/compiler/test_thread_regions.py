@@ -161,7 +161,7 @@ def test_a_maximum_is_one_instruction():
     bound(s[c], c.op.axis[0], TX)
     text = whet.build(s, [a, b, c], emulated.TARGET).get_source("cuda")
     if not available():
-        pytest.skip("NVRTC is not installed: pip install 'whet[nvrtc]'")
+        pytest.skip("NVRTC is not installed: pip install 'whet-autotune[nvrtc]'")
     ptx = compile_ptx(text, "sm_80")
     assert "max.f32" in ptx and "setp" not in ptx
 

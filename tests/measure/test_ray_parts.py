@@ -81,7 +81,15 @@ def test_a_connection_that_fails_leaves_nothing_behind(monkeypatch, error, addre
 def test_what_ray_needs_for_its_clients_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", Failing(ValueError("requires more")))
     monkeypatch.setattr(ray_cluster, "find_spec", lambda name: None)
-    with pytest.raises(MeasureError, match=r"pip install 'ray\[client\]'"):
+    with pytest.raises(MeasureError, match=r"pip install .*\[cluster\]"):
         ray_cluster.connect("ray://one:10001")
     with pytest.raises(MeasureError, match="ray status"):
         ray_cluster.connect("one:6379")
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(
+        MeasureError, match=r"Ray cannot be imported.*\n.*pip install .*\[cluster\]"
+    ):
+        ray_cluster.connect(None)

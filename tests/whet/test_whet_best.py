@@ -8,8 +8,8 @@ import sqlite3
 import pytest
 
 import whet
-from whet.autotune.extras import install_extra
 from whet.cli import main
+from whet.compiler.installed import install_extra
 from whet.measure import MeasureResult, ReplayPool
 from whet.search_spaces import Config
 
@@ -105,7 +105,7 @@ def test_how_to_install_an_extra(tmp_path, monkeypatch):
         return install_extra.__wrapped__("plots")
 
     assert command(None).startswith('pip install -e "/') and command(None).endswith('[plots]"')
-    monkeypatch.setattr("whet.autotune.extras.__file__", str(tmp_path / "whet/autotune/e.py"))
-    assert command(None) == 'pip install "whet[plots]"'
+    monkeypatch.setattr("whet.compiler.installed.__file__", str(tmp_path / "whet/compiler/e.py"))
+    assert command(None) == 'pip install "whet-autotune[plots]"'
     url = json.dumps({"url": "file:///home/me/whet", "dir_info": {}})
-    assert command(url) == 'pip install "whet[plots] @ file:///home/me/whet"'
+    assert command(url) == 'pip install "whet-autotune[plots] @ file:///home/me/whet"'

@@ -46,6 +46,17 @@ def test_the_example_runs_as_a_script(tmp_path):
     assert derived.template.startswith("graph/") and derived.args[:2] == (512, 1000)
 
 
+def test_pip_is_told_the_name_of_the_distribution():
+    """On the package index, ``whet`` is another project: no page and no message names that."""
+    told = subprocess.run(
+        ["git", "grep", "-nE", r"""pip install[^`]*[ "']whet(\[|[`"' ]|$)"""],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 1, told.stdout  # 1: no line
+
+
 def commands() -> list[str]:
     lines = [line for block in blocks("sh") for line in block.splitlines()]
     return [line for line in lines if line.startswith("whet ")]

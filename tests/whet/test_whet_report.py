@@ -263,8 +263,8 @@ def test_a_config_that_nobody_here_measured(kernels):
 
 
 def test_doctor_names_what_looks_at_searches(capsys):
-    from whet.autotune.extras import install_extra
     from whet.commands.checkup import checkup
+    from whet.compiler.installed import install_extra
 
     found = {f.name: f for f in checkup()}
     for name in ("pandas", "plotly", "optuna-dashboard"):

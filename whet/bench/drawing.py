@@ -8,12 +8,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from whet.autotune.extras import install_extra
 from whet.autotune.report.markup import Markup, tag
 from whet.autotune.report.plot import Plot
 from whet.autotune.report.scales import Logarithmic
 from whet.bench.roofline import Chart, Point
 from whet.compiler.errors import ArgumentError
+from whet.compiler.installed import install_extra
 
 WIDTH, HEIGHT = 860, 480
 TOP = 30.0

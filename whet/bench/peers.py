@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from whet.autotune.extras import install_extra
 from whet.bench.turns import numpy_threads
+from whet.compiler.installed import install_extra
 
 if TYPE_CHECKING:
     import numpy as np

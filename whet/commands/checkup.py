@@ -6,11 +6,12 @@ import ctypes
 import importlib.metadata
 import importlib.util
 import platform
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from whet.autotune.extras import install_extra
+from whet.compiler.installed import install_extra
 
 VECTORS = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512vnni", "amx-tile", "neon", "sve")
 
@@ -200,13 +201,13 @@ def pycuda() -> Finding:
 def _package(name: str, module: str, gives: str) -> Callable[[], Finding]:
     """A finding about an installed package; it is not imported, which takes seconds for some.
 
-    ``{plots}`` in what it gives stands for the command that installs that extra.
+    ``{plots}`` in what it gives stands for the command that installs that extra, and so for others.
     """
 
     def look() -> Finding:
         if importlib.util.find_spec(module) is None:
-            plots = install_extra("plots")
-            return Finding(name, False, "not installed", gives.replace("{plots}", plots))
+            text = re.sub(r"\{(\w+)\}", lambda extra: install_extra(extra[1]), gives)
+            return Finding(name, False, "not installed", text)
         for distribution in (module, f"{module}-cpu"):
             try:
                 return Finding(name, True, importlib.metadata.version(distribution))
@@ -232,8 +233,8 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _package("Optuna", "optuna", "samplers: pip install optuna"),
     _package("XGBoost", "xgboost", 'the cost model (sampler="xgb"): pip install xgboost-cpu'),
     _package("SQLAlchemy", "sqlalchemy", "the log: pip install sqlalchemy"),
-    _package("Ray", "ray", 'many machines at once (workers="ray://..."): pip install ray'),
-    _package("psycopg", "psycopg", 'logs in PostgreSQL: pip install "psycopg[binary]"'),
+    _package("Ray", "ray", 'many machines at once (workers="ray://..."): {cluster}'),
+    _package("psycopg", "psycopg", "logs in PostgreSQL: {postgresql}"),
     nvrtc,
     emulator,
     pycuda,
@@ -241,6 +242,6 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _package("pandas", "pandas", "result.trials_dataframe(): {plots}"),
     _package("plotly", "plotly", "Optuna's plots of result.study: {plots}"),
     _package("optuna-dashboard", "optuna_dashboard", "result.study in a browser: {plots}"),
-    _package("torch", "torch", "a peer in the benchmarks: pip install torch"),
+    _package("torch", "torch", "a peer in the benchmarks: {bench}"),
 )
 """What is looked at, in the order of the report."""

@@ -18,11 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from whet.compiler.errors import TargetError
+from whet.compiler.installed import install_extra
 
-WAY_OUT = (
-    "pip install 'whet[nvrtc]'\nit needs no GPU; generated CUDA C can be read without it: "
-    "module.get_source('cuda')"
-)
 #: folders of wheels under the package ``nvidia``
 _FOLDERS = ("cu13", "cuda_nvrtc")
 _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12")
@@ -98,7 +95,7 @@ class Nvrtc:
             raise TargetError(
                 f"{name} of {self.path}",
                 f"it failed with {self.meaning(code)}",
-                "install NVRTC again: pip install --force-reinstall 'whet[nvrtc]'",
+                f"install NVRTC again: {install_extra('nvrtc')} --force-reinstall",
             )
 
     def meaning(self, code: int) -> str:
@@ -131,7 +128,10 @@ def load() -> Nvrtc:
         except OSError as error:
             tried.append(f"{name}: {error}")
     raise TargetError(
-        "compile CUDA C with NVRTC", f"there is no NVRTC library ({'; '.join(tried)})", WAY_OUT
+        "compile CUDA C with NVRTC",
+        f"there is no NVRTC library ({'; '.join(tried)})",
+        f"{install_extra('nvrtc')}\nit needs no GPU; generated CUDA C can be read without it: "
+        "module.get_source('cuda')",
     )
 
 

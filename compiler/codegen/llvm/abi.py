@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.errors import CodegenError
+from whet.compiler.installed import install_extra
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def numpy_dtype(dtype: str) -> np.dtype:
             import ml_dtypes  # type: ignore[import-not-found,unused-ignore]
         except ImportError:
             raise CodegenError(
-                "a bfloat16 array", "numpy has no bfloat16", "pip install ml_dtypes"
+                "a bfloat16 array", "numpy has no bfloat16", install_extra("bfloat16")
             ) from None
         return np.dtype(ml_dtypes.bfloat16)
     return np.dtype(dtype)

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.errors import TargetError
+from whet.compiler.installed import install_extra
 from whet.compiler.runtime.gpu.driver_folders import folder_of_driver, not_looked_in
 from whet.compiler.runtime.gpu.libcuda import Libcuda
 from whet.compiler.runtime.gpu.properties import DeviceProperties
 from whet.compiler.runtime.gpu.pycuda_context import PycudaContext
 
 ASKED = "using a CUDA device"
-INSTALL = "pip install 'whet[cuda]'; where pycuda does not build: scripts/build_pycuda"
 
 # Fields of DeviceProperties and the attributes that they are.
 _ATTRIBUTES = {
@@ -229,10 +229,14 @@ def imported() -> Any:
             warnings.simplefilter("ignore")  # its guess at what is wrong is often another's
             import pycuda.driver as drv  # type: ignore[import-not-found,unused-ignore]
     except ModuleNotFoundError as error:
-        raise TargetError(ASKED, f"the Python module {error.name} is missing", INSTALL) from None
+        raise TargetError(ASKED, f"the Python module {error.name} is missing", _install()) from None
     except ImportError as error:
         raise TargetError(ASKED, *_why_not_imported(str(error))) from None
     return drv
+
+
+def _install() -> str:
+    return f"{install_extra('cuda')}; where pycuda does not build: scripts/build_pycuda"
 
 
 def _why_not_imported(text: str) -> tuple[str, str]:
@@ -251,4 +255,4 @@ def _why_not_imported(text: str) -> tuple[str, str]:
             f"pycuda was built for a newer CUDA than this machine's driver has: {text}",
             "scripts/build_pycuda builds one for drivers from CUDA 12.4 on",
         )
-    return f"pycuda cannot be imported: {text}", INSTALL
+    return f"pycuda cannot be imported: {text}", _install()

@@ -7,7 +7,6 @@ from contextlib import ExitStack, closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from whet.autotune.extras import install_extra
 from whet.bench.arguments import Arrays, arrays_of, check_work, taken_by
 from whet.bench.comparison import Comparison
 from whet.bench.gpu.clock import Clock
@@ -15,6 +14,7 @@ from whet.bench.gpu.limits import CopyProbe, PeakProbe
 from whet.bench.gpu.right import Exact, error_of, exact_of, laid_out
 from whet.bench.peers import Peers
 from whet.bench.turns import Sample
+from whet.compiler.installed import install_extra
 
 if TYPE_CHECKING:
     from whet.autotune import Task
