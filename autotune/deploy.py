@@ -50,6 +50,7 @@ def build_from_log(
     task: Task,
     log: TuningLog | str | os.PathLike[str],
     device: Device | RuntimeDevice | None = None,
+    name: str = "",
 ) -> Module:
     """Build a task's kernel with the best config that a log has for it.
 
@@ -57,6 +58,7 @@ def build_from_log(
         task: what to build.
         log: a log, its path or its URL.
         device: whose records count; None: this machine's.
+        name: the kernel's; empty: the template's.
 
     Raises:
         LogError: as :func:`best_from_log`.
@@ -65,12 +67,14 @@ def build_from_log(
     from whet.compiler import driver
 
     schedule, args = task.instantiate(config)
-    return driver.build(schedule, args, target=task.target, name=kernel_name(task))
+    return driver.build(schedule, args, target=task.target, name=name or kernel_name(task))
 
 
 def kernel_name(task: Task) -> str:
-    """The kernel's name: the template's, as an identifier."""
-    return "".join(c if c.isalnum() else "_" for c in task.name)
+    """The kernel's name: the template's, as an identifier; the graph's for a derived one."""
+    from whet.search_spaces.shown import name_of
+
+    return "".join(c if c.isalnum() else "_" for c in name_of(task.workload))
 
 
 def _why_nothing(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whet.autotune.result import Trial
+from whet.compiler.errors import SpaceError
 from whet.db.decision import FINALISTS_RUN, Verdict, deciding, judge
 
 if TYPE_CHECKING:
@@ -17,6 +18,28 @@ if TYPE_CHECKING:
     from whet.db.identity import Device
     from whet.db.records import RunRecord, TrialRecord
     from whet.search_spaces import Workload
+
+
+def known_here(workload: Workload, runs: Sequence[RunRecord]) -> bool:
+    """Whether ``create_task`` can make a recorded workload's task in this process.
+
+    A template has to be registered; a derived graph is made from what its runs hold of it.
+    """
+    from whet.search_spaces.derived.family import PREFIX, from_data
+    from whet.search_spaces.template import registered
+
+    template = registered(workload.template)
+    if not workload.template.startswith(PREFIX):
+        return template is not None
+    if template is not None and workload.args in template.func.graphs:
+        return True
+    for run in reversed(runs):
+        data = run.options.get("graph") if isinstance(run.options, dict) else None
+        if run.workload == workload and data is not None:
+            with suppress(SpaceError):  # damaged, or another graph: an older run may have it
+                from_data(workload, data)
+                return True
+    return False
 
 
 @dataclass(frozen=True)

@@ -290,7 +290,7 @@ class Session:
             goal.space.fingerprint,
             sampler,
             self.seed,
-            self.options.to_json() | {"search": search},
+            self.options.to_json() | {"search": search} | _graph(goal.task),
             versions(),
         )
 
@@ -322,3 +322,11 @@ class Session:
                 f"{self.bar.name}: the space has only {counted(self.total, 'config')}; "
                 f"the search ends after {counted(self.total, 'trial')}"
             )
+
+
+def _graph(task: Task) -> dict[str, Any]:
+    """What a log needs of a derived task, so that its program can be shown from the log alone."""
+    from whet.search_spaces.derived.family import graph_data
+
+    data = graph_data(task.template, task.workload)
+    return {} if data is None else {"graph": data}

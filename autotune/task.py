@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from whet.compiler.signature import BufferParam
     from whet.compiler.target import Target
     from whet.compiler.te import Tensor
     from whet.search_spaces import Config, ConfigSpace, Template, Workload
@@ -77,6 +78,24 @@ class Task:
         _, args = self.instantiate()
         return str(args[-1].dtype) if args else ""
 
+    @property
+    def kernel_args(self) -> tuple[BufferParam, ...]:
+        """The arrays that a built kernel takes, in order: name, dtype, shape, written or not.
+
+        ``print(*task.kernel_args)`` shows them. Weights that a config packs ahead are shown as
+        ``pack_weights`` takes them.
+        """
+        from whet.compiler.signature import BufferParam
+        from whet.compiler.te import PlaceholderOp
+
+        _, args = self.instantiate()
+        return tuple(
+            BufferParam(
+                t.op.name, t.dtype, tuple(map(int, t.shape)), not isinstance(t.op, PlaceholderOp)
+            )
+            for t in args
+        )
+
     def instantiate(self, config: Config | None = None) -> tuple[Any, list]:
         """The schedule and the arguments under ``config`` (None: the default config)."""
         with self.target:
@@ -87,7 +106,7 @@ class Task:
         return Task, (self.workload, self.target, self.template, self.level)
 
     def __str__(self) -> str:
-        return f"{self.workload} on {self.target}"
+        return f"{self.workload} on {self.target.short}"
 
 
 def create_task(

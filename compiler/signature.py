@@ -28,6 +28,10 @@ class BufferParam:
     strides: tuple[int | str, ...] = ()
     value_range: tuple[float, float] | None = None
 
+    def __str__(self) -> str:
+        shape = ", ".join(map(str, self.shape))
+        return f"{'out ' if self.written else ''}{self.name}: {self.dtype}[{shape}]"
+
 
 @dataclass(frozen=True, slots=True)
 class ScalarParam:
@@ -35,6 +39,9 @@ class ScalarParam:
 
     name: str
     dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,9 @@ class KernelSignature:
     symbols: tuple[str, ...] = ()
     asserts: tuple[str, ...] = ()
     ahead: Ahead | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.params))})"
 
     def to_json(self) -> dict:
         """The signature as JSON-able data."""

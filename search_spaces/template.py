@@ -38,6 +38,7 @@ class Template:
         func: the function.
         canonical: what gives several spellings of the same arguments one form, or None.
         source_hash: hex digits of the function's source.
+        signature: the function's; all of its parameters are positional.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Template:
         self.canonical = canonical
         self.source_text = source_text(func)
         self.source_hash = source_hash(func)
-        self._signature = _positional_signature(name, func)
+        self.signature = _positional_signature(name, func)
         self._spaces: OrderedDict[tuple[str, str, str], ConfigSpace] = OrderedDict()
         self._lock = threading.Lock()
         functools.update_wrapper(self, func)
@@ -82,7 +83,7 @@ class Template:
                 cannot hold; a ``canonical`` that fails. Its WhetErrors are passed on.
         """
         asked = f"template {self.name!r}"
-        usage = f"{self.name}{self._signature}"
+        usage = f"{self.name}{self.signature}"
         if kwargs:
             raise SpaceError(
                 asked,
@@ -90,7 +91,7 @@ class Template:
                 f"a workload's arguments are positional: {usage}",
             )
         try:
-            bound = self._signature.bind(*args)
+            bound = self.signature.bind(*args)
         except TypeError as error:
             raise SpaceError(
                 asked, f"{error} ({len(args)} arguments were given)", f"it takes {usage}"
@@ -215,7 +216,7 @@ class Template:
         self.__dict__.update(state, _spaces=OrderedDict(), _lock=threading.Lock())
 
     def __repr__(self) -> str:
-        return f"<template {self.name!r} {self._signature}>"
+        return f"<template {self.name!r} {self.signature}>"
 
 
 def template(
@@ -290,18 +291,23 @@ def list_templates() -> list[str]:
     return sorted({*BUILTIN, *_templates})
 
 
+def registered(name: str) -> Template | None:
+    """The template of this name, or None; built-in ones are imported when first asked for."""
+    if name not in _templates and name in BUILTIN:
+        module, _, attribute = BUILTIN[name].partition(":")
+        _templates.setdefault(name, getattr(import_module(module), attribute))
+    return _templates.get(name)
+
+
 def get_template(name: str) -> Template:
     """The template of this name; built-in ones are imported when first asked for.
 
     Raises:
         SpaceError: there is none; names the nearest spelling and the templates there are.
     """
-    if name not in _templates and name in BUILTIN:
-        module, _, attribute = BUILTIN[name].partition(":")
-        found = getattr(import_module(module), attribute)
-        _templates.setdefault(name, found)
-    if name in _templates:
-        return _templates[name]
+    found = registered(name)
+    if found is not None:
+        return found
     known = list_templates()
     from difflib import get_close_matches
 

@@ -60,7 +60,9 @@ class Workload:
         return hash(self.key)
 
     def __str__(self) -> str:
-        return f"{self.template}({', '.join(map(str, self.args))})"
+        from whet.search_spaces.shown import shown  # it asks the templates, which hold workloads
+
+        return shown(self)
 
     def to_json(self) -> dict:
         """The workload as JSON-able data."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from whet.autotune.deploy import build_from_log
+from whet.autotune.deploy import build_from_log, kernel_name
 from whet.autotune.task import Task
 from whet.compiler import driver
 from whet.compiler.errors import ArgumentError
@@ -31,6 +31,7 @@ def build(
         inputs: a schedule (with ``args``), a PrimFunc, an IRModule, a list of them; a dict from
             targets to lowered modules; or a :class:`Task`.
         args, target, target_host, runtime, name, binds: as for :func:`whet.compiler.driver.build`.
+            A task's kernel is called after its template unless it is named.
         log: for a task: the tuning log (a path, a database URL or a TuningLog) that holds its best
             config. Without one the task's default config is built.
         device: with ``log``: whose records count, a fingerprint or a device such as ``"cuda:0"`` or
@@ -63,8 +64,9 @@ def build(
             "a task brings its own arguments and target",
             "whet.build(task, log='whet.db')",
         )
+    name = kernel_name(inputs) if name == "default_function" else name
     if log is not None:
-        return build_from_log(inputs, log, device)
+        return build_from_log(inputs, log, device, name)
+    schedule, tensors = inputs.instantiate(None)
     with inputs.target:
-        schedule, tensors = inputs.instantiate(None)
         return driver.build(schedule, tensors, inputs.target, name=name)

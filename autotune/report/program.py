@@ -15,17 +15,18 @@ def best_program(data: TaskTrials) -> tuple[str, str]:
     """The loops of the best config.
 
     A log keeps choices, not programs: the template has to be here, in the version that was tuned.
+    A derived graph is in the log.
 
     Returns:
         The loops and "", or "" and why there are none.
     """
-    from whet.search_spaces import list_templates
+    from whet.autotune.recorded import known_here
     from whet.search_spaces.canonical import said
 
     workload = data.task.workload
     if data.best is None:
         return "", "nothing worked"
-    if workload.template not in list_templates():
+    if not known_here(workload, data.task.runs):
         return "", _not_here(workload.template)
     try:
         return _loops(data), ""
@@ -38,7 +39,7 @@ def _not_here(template: str) -> str:
 
     if template.startswith(PREFIX):
         return (
-            "this task was derived from a compute graph, which a log does not hold: import the "
+            "this task was derived from a compute graph, which this log does not hold: import the "
             "module that makes the task before the report is made (whet report --module "
             "FILE_OR_MODULE)"
         )

@@ -152,7 +152,7 @@ class Function(Answering):
         return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)(address)
 
     def __repr__(self) -> str:
-        return f"<whet kernel {self.name}({', '.join(p.name for p in self.signature.params)})>"
+        return f"<whet kernel {self.signature}>"
 
 
 def _overlap(a: np.ndarray, b: np.ndarray) -> bool:

@@ -369,4 +369,4 @@ class Module(Answering):
         return evaluate
 
     def __repr__(self) -> str:
-        return f"<whet module: {', '.join(self._functions)}>"
+        return f"<whet module: {'; '.join(str(f.signature) for f in self._functions.values())}>"

@@ -14,6 +14,7 @@ from whet.compiler.target.canon import CanonForms
 from whet.compiler.target.canonical import canonical
 from whet.compiler.target.kinds import KINDS, TargetKind, nearest
 from whet.compiler.target.parse import option_name, parse
+from whet.compiler.target.short import short_form
 from whet.compiler.target.tags import find_tag, list_tags
 
 _current: ContextVar[tuple[Target, ...]] = ContextVar("whet_target", default=())
@@ -392,6 +393,11 @@ class Target(CanonForms):
         if self.host is not None:
             words.append(f"-host={shlex.quote(str(self.host))}")
         return " ".join(words)
+
+    @property
+    def short(self) -> str:
+        """Kind, processor, vector width and threads in a few words, for people."""
+        return short_form(self)
 
     def __repr__(self) -> str:
         return f"Target({str(self)!r})"

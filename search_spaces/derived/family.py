@@ -10,6 +10,7 @@ from whet.compiler.te.tensor import Tensor
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.derived.graph import ComputeGraph
 from whet.search_spaces.derived.identity import identity_of
+from whet.search_spaces.derived.stored_graph import loaded, stored
 from whet.search_spaces.derived.template import VERSION, schedule_graph
 from whet.search_spaces.template import Template, register
 from whet.search_spaces.values import Workload
@@ -93,6 +94,36 @@ def derived(outputs: list[Tensor], args: list[Tensor], label: str) -> tuple[Temp
     own = _template(name)
     own.func.graphs[identity.numbers] = graph  # type: ignore[attr-defined]
     return own, Workload(name, identity.numbers)
+
+
+def graph_data(template: Template, workload: Workload) -> dict[str, Any] | None:
+    """The compute graph of a derived workload as JSON-able data, for a log.
+
+    None for any other template, and where the graph calls code or is an extern statement.
+    """
+    graph = template.func.graphs.get(workload.args) if isinstance(template.func, Family) else None
+    return None if graph is None else stored(graph.outputs, graph.args)
+
+
+def from_data(workload: Workload, data: Any) -> Template:
+    """The derived template of a workload whose graph a log holds.
+
+    Args:
+        workload: whose it is.
+        data: from :func:`graph_data`, as it was read.
+
+    Raises:
+        SpaceError: the data is no graph, or another one than the workload's.
+    """
+    label = workload.template.removeprefix(PREFIX).rpartition("/")[0]
+    template, found = derived(*loaded(data), label)
+    if found != workload:
+        raise SpaceError(
+            f"the stored compute graph of {workload}",
+            f"it is the graph of {found.key}, not of {workload.key}",
+            "name the task in the code that makes it",
+        )
+    return template
 
 
 def _template(name: str) -> Template:

@@ -261,7 +261,7 @@ def test_a_template_that_changed_or_is_unknown_is_said(log, tmp_path):
     unknown = replace(data, task=replace(data.task, workload=Workload("no/such")))
     assert "'no/such' is not known here" in best_program(unknown)[1]
     graph = replace(data, task=replace(data.task, workload=Workload("graph/C/0123456789ab")))
-    assert "derived from a compute graph, which a log does not hold" in best_program(graph)[1]
+    assert "derived from a compute graph, which this log does not hold" in best_program(graph)[1]
 
 
 def test_a_template_that_raises_now_does_not_take_the_report_along(tmp_path):

@@ -118,7 +118,7 @@ def test_an_error_of_a_template_says_while_what_it_came(capsys, kernels):
     assert main(["tune", f"{kernels}:kernel", "--args", "8"]) == 1
     said = capsys.readouterr().err
     assert "a int is not a task" in said
-    assert f"while the space of test_cli/{kernels.stem}(64, w) was collected" in said
+    assert f"while the space of test_cli/{kernels.stem}(64) was collected" in said
 
 
 def test_ctrl_c_exits_with_130(kernels, tmp_path):

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import click
 import pytest
@@ -237,13 +238,26 @@ def elsewhere(words: list[str]) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-c", code, *words], text=True, capture_output=True)
 
 
+def forget_graphs(path: str) -> None:
+    """Make a log that of an earlier version, which held no compute graphs."""
+    raw = sqlite3.connect(path)
+    with raw:
+        raw.execute("UPDATE run SET options = '{}'")
+    raw.close()
+
+
 def test_a_task_without_a_template_is_shown_by_the_code_that_makes_it(capsys, kernels):
     task = load_task(f"{kernels}:graph", (), None)
     tune(task, 3, "g.db", "random", workers=ReplayPool(lambda inp: 1e-6), progress=False)
     assert main(["best", "g.db"]) == 0 and "3/3" in capsys.readouterr().out
     done = elsewhere(["show", "g.db"])
+    assert done.returncode == 0 and "for i_outer in " in done.stdout, done.stdout + done.stderr
+    done = elsewhere(["report", "g.db", "-o", "g.html"])
+    assert done.returncode == 0 and "for i_outer in " in Path("g.html").read_text()
+    forget_graphs("g.db")
+    done = elsewhere(["show", "g.db"])
     assert done.returncode == 2
-    assert "was derived from a compute graph, which a log does not hold" in done.stderr
+    assert "was derived from a compute graph, which this log does not hold" in done.stderr
     assert "--task FILE_OR_MODULE:TASK" in done.stderr
     done = elsewhere(["show", "g.db", "--what", "config"])  # which needs no program
     assert done.returncode == 0 and "1 us" in done.stdout, done.stderr
@@ -257,6 +271,9 @@ def test_a_config_that_nobody_here_measured(kernels):
     task = load_task(f"{kernels}:graph", (), None)
     pool = ReplayPool(lambda inp: MeasureResult("ok", (1e-6,)))
     tune(task, 2, "g.db", "random", pool, device="cpu-elsewhere", progress=False)
+    done = elsewhere(["show", "g.db", "--what", "config"])
+    assert done.returncode == 1 and "on other machines only (cpu-elsewhere" in done.stderr
+    forget_graphs("g.db")
     done = elsewhere(["show", "g.db", "--what", "config"])
     assert done.returncode == 2
     assert "nothing that was measured on this machine worked" in done.stderr

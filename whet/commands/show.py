@@ -38,8 +38,8 @@ def command(
 ) -> None:
     """The best program that LOG (default: whet.db) has for a task of this machine.
 
-    A log holds configs, not programs: but for --what config, the template has to be here, or the
-    code that makes the task.
+    A log holds configs, not programs: but for --what config, the template has to be here. A task of
+    create_task(outputs=...) needs nothing: its compute graph is in the log.
     """
     from whet.autotune import best_from_log
     from whet.db import TuningLog
@@ -70,11 +70,10 @@ def _task(
 ) -> Task | Trial:
     """The task that is meant; where a config is enough and its template is not here, its best."""
     from whet.autotune import create_task
-    from whet.autotune.recorded import trial_of
-    from whet.search_spaces import list_templates
+    from whet.autotune.recorded import known_here, trial_of
 
     run = _choose(log, op, tuple(map(value, args)), target)
-    if run.workload.template in list_templates():
+    if known_here(run.workload, log.runs()):
         return create_task(run.workload.template, run.workload.args, target or run.target)
     wanted = target or run.target
     best = log.best(run.workload, wanted, device, run.fingerprint) if config_only else None
@@ -91,8 +90,8 @@ def _not_here(workload: Workload, config_only: bool) -> str:
         return f"nothing that was measured on this machine worked for {workload}"
     if workload.template.startswith(PREFIX):
         return (
-            f"{workload.template!r} was derived from a compute graph, which a log does not hold; "
-            "name the task in the code that makes it: --task FILE_OR_MODULE:TASK; "
+            f"{workload.template!r} was derived from a compute graph, which this log does not "
+            "hold; name the task in the code that makes it: --task FILE_OR_MODULE:TASK; "
             "its best config is in the log: --what config"
         )
     return (
@@ -116,10 +115,11 @@ def _program(task: Task, best: Trial, what: str) -> str:
 def _choose(log: TuningLog, op: str | None, args: tuple, target: str | None) -> RunRecord:
     """The newest run of the workload that is meant, of the target where there is one."""
     from whet.db.identity import target_json
+    from whet.search_spaces.shown import in_full, name_of
 
     runs = log.runs()
     workloads = list(dict.fromkeys(run.workload for run in runs))
-    of_op = [w for w in workloads if op in (None, w.template)]
+    of_op = [w for w in workloads if op in (None, w.template, name_of(w))]
     fitting = [w for w in of_op if _fits(w, args)]
     if len(fitting) == 1:
         newest = [run for run in reversed(runs) if run.workload == fitting[0]]
@@ -127,7 +127,7 @@ def _choose(log: TuningLog, op: str | None, args: tuple, target: str | None) -> 
         return next((run for run in newest if run.target == wanted), newest[0])
     which = "several workloads fit" if fitting else "no workload fits"
     near = fitting or [w for w in of_op if _begins(w, args)] or of_op or workloads
-    held = "\n".join(f"  {w}" for w in near) or "  (nothing)"
+    held = "\n".join(f"  {in_full(w)}" for w in near) or "  (nothing)"
     raise click.UsageError(f"{which}; name one by --op and --args. The log holds:\n{held}")
 
 
