@@ -31,7 +31,7 @@ def known_here(workload: Workload, runs: Sequence[RunRecord]) -> bool:
     template = registered(workload.template)
     if not workload.template.startswith(PREFIX):
         return template is not None
-    if template is not None and workload.args in template.func.graphs:
+    if template is not None and workload.args in getattr(template.func, "graphs", ()):
         return True
     for run in reversed(runs):
         data = run.options.get("graph") if isinstance(run.options, dict) else None

@@ -264,5 +264,10 @@ def __getattr__(name: str) -> Any:
 _install(_MODULES)
 
 
+# TVM's names of devices for which Whet makes no code: known, so that their use is explained.
+_NO_TARGET = {"ext_dev", "metal", "opencl", "rocm", "vulkan"}
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    shown = {name for name in globals() if name.startswith("__")}
+    return sorted(shown | set(__all__) - _NO_TARGET)

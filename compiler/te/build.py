@@ -183,7 +183,7 @@ def compute(
     tag: str = "",
     attrs: dict[str, Any] | None = None,
     varargs_names: Sequence[str] | None = None,
-) -> Any:
+) -> Tensor:
     """The tensor whose element at some indices is ``fcompute(*indices)``.
 
     Args:
@@ -196,10 +196,11 @@ def compute(
         varargs_names: names of the axes behind ``*i``.
 
     Returns:
-        A tensor, or a list of tensors for a tuple of several.
+        A tensor, or a list of tensors for a tuple of several, which type checkers cannot tell apart.
 
     Raises:
-        ArgumentError: if the function does not fit the shape or mixes reductions.
+        ArgumentError: if the function does not fit the shape, takes too few indices for what it
+            returns, or mixes reductions.
     """
     name = checked_name(name, "compute(...)")
     asked = f"compute({name})"
@@ -220,13 +221,21 @@ def compute(
     for value in result if many else (result,):
         if isinstance(value, (Tensor, TensorSlice)) and given < len(axis):
             value = value[tuple(a.var for a in axis[given:])]
+        elif given < len(axis):
+            raise ArgumentError(
+                asked,
+                f"the function takes {given} of {len(axis)} indices and returns no part of a "
+                "tensor that the others could index",
+                f"name them all: lambda {', '.join(names)}: ..., or lambda *i: ...",
+            )
         body.append(_element(value, asked))
     if not body:
         raise ArgumentError(asked, "the function gives no value", "return an expression")
     reduced = _reduction_axes(body, asked)
     op = ComputeOp(name, axis, reduced, tuple(body), tag, attrs)
     outputs = [op.output(k) for k in range(len(body))]
-    return outputs if len(outputs) > 1 else outputs[0]
+    made: Any = outputs if len(outputs) > 1 else outputs[0]
+    return made
 
 
 def checked_attrs(attrs: Any, asked: str) -> dict[str, Any]:

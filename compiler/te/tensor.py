@@ -282,7 +282,7 @@ class Tensor(e.ExprOp):
             f"index it: {self._example()}",
         )
 
-    def __iter__(self) -> NoReturn:
+    def __iter__(self) -> Iterator[Tensor]:  # as checkers see `a, b = te.compute(...)`
         raise ArgumentError(
             f"iterate over the tensor {self.name}",
             "its elements are computed in the kernel, there are none yet",
@@ -354,8 +354,8 @@ class TensorSlice(e.ExprOp):
     def __getitem__(self, more: Any) -> Any:
         return self.tensor[(*self.indices, *(more if isinstance(more, tuple) else (more,)))]
 
-    def __iter__(self) -> NoReturn:
-        self.tensor.__iter__()
+    def __iter__(self) -> Iterator[Any]:
+        return self.tensor.__iter__()
 
     @property
     def dtype(self) -> str:

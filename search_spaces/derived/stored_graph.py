@@ -242,7 +242,8 @@ class _Reader:
         arity = 1 if node is e.Not else 3 if node is e.Select else 2
         if len(parts) != arity:
             raise ValueError(f"{kind} of {len(parts)}")
-        return node(*parts, dtype)  # type: ignore[call-arg]
+        make: Any = node
+        return make(*parts, dtype)
 
     def _read(self, kind: str, dtype: str, rest: list[Any]) -> e.PrimExpr:
         (op, value), indices = rest
@@ -272,7 +273,7 @@ _MAKERS: dict[str, Callable[[_Reader, str, str, list[Any]], e.PrimExpr]] = {
     "IntImm": lambda r, kind, dtype, rest: e.IntImm(dtype, _int(rest[0])),
     "FloatImm": lambda r, kind, dtype, rest: e.FloatImm(dtype, float.fromhex(rest[0])),
     "Cast": lambda r, kind, dtype, rest: e.Cast(dtype, r._expr(rest[0])),
-    "Let": lambda r, kind, dtype, rest: e.Let(r._var(rest[0]), *r._exprs(rest[1:3]), dtype),
+    "Let": lambda r, kind, dtype, rest: e.Let(r._var(rest[0]), r._expr(rest[1]), r._expr(rest[2]), dtype),
     "Read": _Reader._read,
     "Call": _Reader._call,
     "Reduce": _Reader._reduce,

@@ -91,5 +91,13 @@ def test_a_name_that_is_not_there():
     assert "__version__" in dir(whet)
 
 
+def test_dir_shows_what_can_be_used():
+    shown = set(dir(whet))
+    assert not [name for name in shown if name.startswith("_") and not name.startswith("__")]
+    assert shown.isdisjoint({"metal", "opencl", "rocm", "vulkan", "ext_dev", "Any", "NOT_HERE"})
+    assert {"te", "topi", "tune", "build", "cpu", "cuda", "TuningLog"} <= shown
+    assert whet.opencl(0).device_type  # TVM's names stay, for errors that explain
+
+
 def test_the_names_are_bound_once():
     assert whet.build is vars(whet)["build"]
