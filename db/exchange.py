@@ -10,7 +10,7 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import sqlalchemy as sa
 
@@ -114,27 +114,27 @@ def import_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
             imported); the log cannot be written.
     """
     asked = f"import {os.fspath(path)} into log {log.location}"
-    line_number = 0
     try:
-        with open(path, encoding="utf-8") as file, log.writing("import records") as connection:
-            before = _count(connection)
-            run_ids: dict[str, int] = {}
-            for line_number, line in enumerate(file, 1):  # noqa: B007 (named in the error)
-                if line.strip():
-                    _import_line(connection, json.loads(line, parse_constant=_refuse), run_ids)
-            return _count(connection) - before
+        file = open(path, encoding="utf-8")  # noqa: SIM115 (closed below)
     except OSError as error:
         raise LogError(asked, str(error), "give a file that export_json() wrote") from error
-    except LogError as error:
-        if line_number == 0 or error.__cause__ is not None:
-            raise
-        raise _bad_line(asked, line_number, error) from error
+    with file, log.writing("import records") as connection:
+        before = _count(connection)
+        _import_lines(connection, file, asked)
+        return _count(connection) - before
+
+
+def _import_lines(connection: sa.Connection, file: TextIO, asked: str) -> None:
+    run_ids: dict[str, int] = {}
+    number = 0
+    try:
+        for number, line in enumerate(file, 1):  # noqa: B007 (named in the error)
+            if line.strip():
+                _import_line(connection, json.loads(line, parse_constant=_refuse), run_ids)
+    except OSError as error:
+        raise LogError(asked, str(error), "give a file that export_json() wrote") from error
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError, WhetError) as error:
-        raise _bad_line(asked, line_number, error) from error
-
-
-def _bad_line(asked: str, line_number: int, error: Exception) -> LogError:
-    return LogError(asked, f"line {line_number}: {error}", "nothing was imported")
+        raise LogError(asked, f"line {number}: {error}", "nothing was imported") from error
 
 
 def _count(connection: sa.Connection) -> int:

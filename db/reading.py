@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -19,9 +18,6 @@ from whet.db.records import RunRecord, TrialRecord
 from whet.measure.values import OK, STATUSES, MeasureResult, is_time
 from whet.search_spaces.values import Config, Workload
 
-if TYPE_CHECKING:
-    from whet.db.log import TuningLog
-
 Identity = type[WorkloadRow] | type[TargetRow] | type[DeviceRow]
 
 BROKEN = (ValueError, TypeError, KeyError, RecursionError, OverflowError, WhetError)
@@ -32,22 +28,20 @@ SHOWN = 40
 """Characters of a broken value that are quoted."""
 
 
-@contextmanager
-def records(log: TuningLog, asked: str, known: set[tuple[str, int]]) -> Iterator[Reader]:
-    """A transaction that reads records; afterwards a warning tells of the broken ones.
+def tell_of_broken(
+    location: str, broken: Mapping[tuple[str, int], str], known: set[tuple[str, int]]
+) -> None:
+    """Warn of rows that were passed over.
 
     Args:
-        log: what is read.
-        asked: what is being read, for an error's text.
+        location: of the log.
+        broken: why each is broken.
         known: rows that were told of before; those that are told of now are added.
     """
-    with log.reading(asked) as connection:
-        reader = Reader(connection)
-        yield reader
-    news = [(row[0], why) for row, why in reader.broken.items() if row not in known]
-    known.update(reader.broken)
+    news = [(row[0], why) for row, why in broken.items() if row not in known]
+    known.update(broken)
     if news:
-        warn_of_ignored(_told(log.location, news))
+        warn_of_ignored(_told(location, news))
 
 
 def check_costs(status: Any, cost: Any, costs: Any) -> None:
