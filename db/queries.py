@@ -230,7 +230,8 @@ def best_trial(reader: Reader, where: dict[str, Any]) -> TrialRecord | None:
         query = query.where(RUNS.c[column] == value)
     spaces: dict[str, list[Any]] = {}
     for run in reader.connection.execute(query):
-        if isinstance(run.started_at, int | float):
+        texts = (run.space_fingerprint, run.sampler, run.state)
+        if isinstance(run.started_at, int | float) and all(isinstance(t, str) for t in texts):
             spaces.setdefault(run.space_fingerprint, []).append(run)
     if not any(run.sampler == FINALISTS_RUN for runs in spaces.values() for run in runs):
         return _first_trial(reader, best_query(where))
@@ -324,6 +325,8 @@ def summarise(reader: Reader) -> list[TaskSummary]:
     for row in reader.connection.execute(query.group_by(*task).order_by(*task)).all():
         try:
             identities = reader.identities(row)
+            if not isinstance(row.space_fingerprint, str):
+                raise ValueError(f"its space is {row.space_fingerprint!r}")
         except BROKEN as error:
             reader.broken["task", row.workload_id] = str(error)
             continue

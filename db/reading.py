@@ -91,8 +91,8 @@ class Reader:
             if not _is_number(row.flop) or not math.isfinite(row.flop):
                 raise ValueError(f"its flop is {_shown(row.flop)}")
             return TrialRecord(
-                number=row.number,
-                run_id=row.run_id,
+                number=_whole(row.number, "number"),
+                run_id=_whole(row.run_id, "run"),
                 **self.identities(row),
                 config=config,
                 result=result,
@@ -118,8 +118,12 @@ class Reader:
         run is taken without them.
         """
         try:
-            if not all(_is_number(t) for t in (row.started_at, row.finished_at or 0.0)):
-                raise ValueError(f"it was started at {_shown(row.started_at)}")
+            for name, when in (("started", row.started_at), ("finished", row.finished_at or 0.0)):
+                if not _is_number(when) or not math.isfinite(when):
+                    raise ValueError(f"it was {name} at {_shown(when)}")
+            for name in ("uid", "space_fingerprint", "sampler", "state"):
+                if not isinstance(getattr(row, name), str):
+                    raise ValueError(f"its {name} is {_shown(getattr(row, name))}")
             identities = self.identities(row)
         except BROKEN as error:
             self.broken["run", row.id] = f"run {row.id}: {_first_line(error)}"
@@ -149,9 +153,9 @@ class Reader:
             ValueError, SpaceError: one of them is broken.
         """
         return {
-            "workload": self._identity(WorkloadRow, row.workload_id),
-            "target": self._identity(TargetRow, row.target_id),
-            "device": self._identity(DeviceRow, row.device_id),
+            "workload": self._identity(WorkloadRow, _whole(row.workload_id, "workload")),
+            "target": self._identity(TargetRow, _whole(row.target_id, "target")),
+            "device": self._identity(DeviceRow, _whole(row.device_id, "device")),
         }
 
     def _identity(self, table: Identity, row_id: int) -> Any:
@@ -212,7 +216,7 @@ def _result(row: Any) -> MeasureResult:
         raise ValueError(f"its environment is {_shown(environment)}")
     if not all(isinstance(t, str) for t in (row.error, row.stage, row.program_hash)):
         raise ValueError("its error, stage or program is no text")
-    if not _is_number(row.timestamp):
+    if not _is_number(row.timestamp) or not math.isfinite(row.timestamp):
         raise ValueError(f"its time is {_shown(row.timestamp)}")
     return MeasureResult(
         status=row.status,
@@ -232,6 +236,12 @@ def _median(costs: list[float]) -> float:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _whole(value: Any, name: str) -> int:
+    if type(value) is not int:
+        raise ValueError(f"its {name} is {_shown(value)}")
+    return value
 
 
 def _shown(value: Any) -> str:
