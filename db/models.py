@@ -64,7 +64,9 @@ class JSONText(TypeDecorator):
             return None
         try:
             found = json.loads(value)
-            if "\\ud" in value.lower():  # half of a pair of surrogates can be neither shown nor kept
+            if (
+                "\\ud" in value.lower()
+            ):  # half of a pair of surrogates can be neither shown nor kept
                 json.dumps(found, ensure_ascii=False).encode()
             return found
         except (ValueError, TypeError, RecursionError):

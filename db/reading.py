@@ -11,9 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from whet.compiler.errors import WhetError
+from whet.db.decision import FINALISTS_RUN
 from whet.db.identity import device_key
 from whet.db.ignored import warn_of_ignored
-from whet.db.models import DeviceRow, NotJSON, TargetRow, WorkloadRow
+from whet.db.models import DeviceRow, NotJSON, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.db.records import RunRecord, TrialRecord
 from whet.measure.values import OK, STATUSES, MeasureResult, is_time
 from whet.search_spaces.values import Config, Workload
@@ -80,6 +81,7 @@ class Reader:
         self.connection = connection
         self.broken: dict[tuple[str, int], str] = {}
         self._identities: dict[tuple[str, int], Any] = {}
+        self._compared: dict[int, bool] = {}
 
     def trial(self, row: Any) -> TrialRecord | None:
         """The record in a row of trials; None where it is broken."""
@@ -98,6 +100,7 @@ class Reader:
                 result=result,
                 flop=row.flop,
                 features=row.features if isinstance(row.features, str) else "",
+                compared=self._is_compared(row.run_id),
             )
         except BROKEN as error:
             self._pass_over(row, error)
@@ -171,6 +174,19 @@ class Reader:
         if isinstance(found, BROKEN):
             raise ValueError(_first_line(found))
         return found
+
+    def _is_compared(self, run_id: int) -> bool:
+        """Whether a run measured its trials in turns with a default config that worked."""
+        if run_id not in self._compared:
+            query = sa.select(RunRow.sampler).where(RunRow.id == run_id)
+            found = self.connection.execute(query).scalar() == FINALISTS_RUN
+            if found:
+                default = sa.select(TrialRow.status).where(
+                    TrialRow.run_id == run_id, TrialRow.number == 0
+                )
+                found = self.connection.execute(default).scalar() == OK
+            self._compared[run_id] = found
+        return self._compared[run_id]
 
     def _pass_over(self, row: Any, error: BaseException) -> None:
         where = f"trial {row.number} of run {row.run_id}"

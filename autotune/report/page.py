@@ -15,10 +15,9 @@ from whet.autotune.report.knobs import dimensions
 from whet.autotune.report.markup import Child, Markup, join, tag
 from whet.autotune.report.style import STYLE
 from whet.autotune.report.words import table, target_text
-from whet.autotune.result import duration
 from whet.compiler.errors import ArgumentError
 from whet.db.identity import device_key
-from whet.search_spaces.counted import counted
+from whet.search_spaces.counted import counted, duration
 
 if TYPE_CHECKING:
     from whet.db import TuningLog

@@ -14,10 +14,10 @@ from whet.autotune.report.markup import Markup, tag
 from whet.autotune.report.model import FEWEST, Predictions, cross_validate
 from whet.autotune.report.times import MEANS, STAGES, times
 from whet.autotune.report.words import figure, folded, table
-from whet.autotune.result import duration, pruned_words
+from whet.autotune.result import pruned_words
 from whet.measure.timing import spread
 from whet.measure.values import PRUNED
-from whet.search_spaces.counted import counted
+from whet.search_spaces.counted import counted, duration
 
 if TYPE_CHECKING:
     from whet.autotune.report.gather import TaskTrials

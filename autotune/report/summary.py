@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from whet.autotune.report.markup import Child, Markup, tag
 from whet.autotune.report.program import best_program
 from whet.autotune.report.words import data_text, date, facts, folded, table, target_text
-from whet.autotune.result import duration
 from whet.db.decision import FINALISTS_RUN, judge, median_interval
 from whet.db.identity import device_name
-from whet.search_spaces.counted import counted
+from whet.search_spaces.counted import counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
