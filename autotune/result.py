@@ -81,7 +81,8 @@ class TuneResult:
         state: ``"finished"``, ``"stopped"`` (before its number of trials, for the reason in
             ``stopped``), ``"exhausted"`` (the space is smaller than the budget),
             ``"failed"`` (one of many tasks; ``stopped`` says why), or ``"interrupted"``, which is
-            only ever printed: on Ctrl-C ``tune`` raises ``KeyboardInterrupt``.
+            only ever printed: on Ctrl-C ``tune`` raises ``KeyboardInterrupt``, on SIGTERM
+            ``SystemExit``.
         compared: whether best and default were measured again, interleaved with each other.
         peak: FLOP/s that one core can do at most; 0 when not measured.
         speedup_interval: where the true speed-up lies with at least 95 % confidence, from the
