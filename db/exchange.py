@@ -17,9 +17,11 @@ import sqlalchemy as sa
 from whet.compiler.errors import LogError, WhetError
 from whet.db import queries, vectors
 from whet.db.identity import plain_json
+from whet.db.ignored import warn_of_ignored
 from whet.db.models import TrialRow
 from whet.db.records import RunRecord
 from whet.measure.values import MeasureResult
+from whet.search_spaces.counted import counted
 from whet.search_spaces.values import Config, Workload
 
 if TYPE_CHECKING:
@@ -73,12 +75,15 @@ def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
     """
     asked = f"export log {log.location} to {os.fspath(path)}"
     draft = Path(f"{os.fspath(path)}.part")
-    trials = 0
+    trials = astray = 0
     try:
         with open(draft, "w", encoding="utf-8") as file:
             for run in log.runs():
                 file.write(plain_json(_run_line(run)) + "\n")
                 for trial in log.trials(run_id=run.id):
+                    if trial.config.fingerprint != run.fingerprint:
+                        astray += 1
+                        continue
                     line = {
                         "run": run.uid,
                         "number": trial.number,
@@ -86,7 +91,7 @@ def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
                         "flop": trial.flop,
                         "result": trial.result.to_json(),
                     }
-                    if trial.features:
+                    if trial.features and vectors.is_packed(trial.features):
                         line["features"] = trial.features
                     file.write(plain_json(line) + "\n")
                     trials += 1
@@ -94,6 +99,9 @@ def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise LogError(asked, str(error), "give a path that can be written") from error
+    if astray:
+        said = f"{counted(astray, 'trial')} of another space than the run that holds it"
+        warn_of_ignored(f"log {log.location}: {said}: passed over")
     return trials
 
 

@@ -66,6 +66,11 @@ class TuningLog:
         return bool(self._database.read_only)
 
     @property
+    def broken(self) -> int:
+        """How many rows were passed over so far, because they cannot be read."""
+        return len(self._database.broken)
+
+    @property
     def _engine(self) -> sa.Engine:
         return self._database.engine
 

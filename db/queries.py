@@ -19,6 +19,7 @@ from whet.search_spaces.values import Config, Workload
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
+    from whet.db.log import TuningLog
 
 TRIALS = TrialRow.__table__
 RUNS = RunRow.__table__
@@ -205,6 +206,24 @@ def select_trials(
         query = query.where(TrialRow.run_id == run_id)
     found = map(reader.trial, reader.connection.execute(query))
     return [record for record in found if record is not None]
+
+
+def broken_trials(
+    log: TuningLog, workload: Workload, target: Any, device: Device, fingerprint: str
+) -> int:
+    """How many trials of a task's runs cannot be read.
+
+    Args:
+        log, workload, target, device, fingerprint: as of :meth:`whet.db.TuningLog.trials`.
+    """
+    readable = len(log.trials(workload, target, device, fingerprint))
+    with log.reading("count trials") as connection:
+        where = conditions(connection, workload, target, device, fingerprint)
+        # By their runs: what a broken trial repeats of its run may be what is broken.
+        query = sa.select(sa.func.count(TrialRow.id)).join(RUNS, RunRow.id == TrialRow.run_id)
+        for column, value in (where or {}).items():
+            query = query.where(RUNS.c[column] == value)
+        return connection.execute(query).scalar_one() - readable if where else 0
 
 
 def best_query(where: dict[str, Any], runs: Iterable[int] | None = None) -> sa.Select:

@@ -14,7 +14,7 @@ from whet.compiler.errors import WhetError
 from whet.db.decision import FINALISTS_RUN
 from whet.db.identity import device_key
 from whet.db.ignored import warn_of_ignored
-from whet.db.models import DeviceRow, NotJSON, RunRow, TargetRow, TrialRow, WorkloadRow
+from whet.db.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.db.records import RunRecord, TrialRecord
 from whet.measure.values import OK, STATUSES, MeasureResult, is_time
 from whet.search_spaces.values import Config, Workload
@@ -121,7 +121,9 @@ class Reader:
         run is taken without them.
         """
         try:
-            for name, when in (("started", row.started_at), ("finished", row.finished_at or 0.0)):
+            for name, when in (("started", row.started_at), ("finished", row.finished_at)):
+                if name == "finished" and when is None:
+                    continue  # it is running, or was killed
                 if not _is_number(when) or not math.isfinite(when):
                     raise ValueError(f"it was {name} at {_shown(when)}")
             for name in ("uid", "space_fingerprint", "sampler", "state"):
@@ -141,7 +143,7 @@ class Reader:
             **identities,
             fingerprint=row.space_fingerprint,
             sampler=row.sampler,
-            seed=None if isinstance(row.seed, NotJSON) else row.seed,
+            seed=row.seed if type(row.seed) in (int, str) else None,
             options=row.options if isinstance(row.options, dict) else {},
             versions=row.versions if isinstance(row.versions, dict) else {},
             state=row.state,

@@ -81,7 +81,7 @@ def test_an_interrupted_search_says_that_nothing_was_compared(small, tmp_path, c
 
 def test_a_cost_that_was_never_repeated_has_no_spread(small, tmp_path):
     pool = Recorder(lambda inp: measured(inp.config, QUIET, 1))
-    found = tune(small, 6, tmp_path / "a.db", "random", pool, progress=False)
+    tune(small, 6, tmp_path / "a.db", "random", pool, progress=False)
     page = report(tmp_path / "a.db")
     assert "6 trials with fewer than 3 repeats: spread unknown." in page
     assert "1 repeat, spread unknown" in page
