@@ -33,8 +33,8 @@ def trials_dataframe(trials: Sequence[Trial]) -> pandas.DataFrame:
         A row for each trial, in their order: ``number``; ``status``; ``cost_s``, seconds per call,
         NaN for a failure; ``gflops``, NaN where unknown; each knob under its name, a split as the
         tuple of its sizes (a knob with the name of another column is ``knob:name``); ``repeats``
-        and ``spread`` of the measurement (interquartile range over median); seconds of its stages;
-        ``timestamp`` in UTC; and the last line of a failure's ``error``.
+        and ``spread`` of the measurement (interquartile range over median; NaN for one repeat);
+        seconds of its stages; ``timestamp`` in UTC; and the last line of a failure's ``error``.
 
     Raises:
         ArgumentError: pandas is not installed.
@@ -74,7 +74,7 @@ def _facts(trial: Trial) -> dict[str, Any]:
         "cost_s": result.cost if result.ok else unknown,
         "gflops": trial.gflops or unknown,
         "repeats": len(result.costs),
-        "spread": spread(list(result.costs)) if result.ok else unknown,
+        "spread": unknown if (known := spread(result.costs)) is None else known,
         **{name: result.timings.get(name, unknown) for name in TIMINGS},
         "timestamp": result.timestamp,
         "error": last_line(result.error),

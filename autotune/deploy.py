@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whet.autotune.recorded import opened, trial_of
 from whet.compiler.errors import LogError
 from whet.measure.gpu.names import NO_GPU
+from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
     from whet.autotune.result import Trial
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from whet.compiler.runtime.module import Module
     from whet.db import TuningLog
     from whet.db.identity import Device
+    from whet.db.records import RunRecord
 
 
 def best_from_log(
@@ -77,23 +79,41 @@ def kernel_name(task: Task) -> str:
     return "".join(c if c.isalnum() else "_" for c in name_of(task.workload))
 
 
+def _is_of(run: RunRecord, target: dict[str, Any], device: Device, fingerprint: str) -> bool:
+    """Whether a run searched this version of a task's space for this target and device."""
+    from whet.db.identity import device_key
+
+    here = device_key(run.device) == device_key(device)
+    return run.target == target and run.fingerprint == fingerprint and here
+
+
 def _why_nothing(
     log: TuningLog, task: Task, device: Device | RuntimeDevice | None
 ) -> tuple[str, str]:
     """Why a log has no config for a task, and the way out."""
     from whet.db.identity import device_key, device_name, device_of
+    from whet.db.queries import broken_trials
 
     whose = device_of(task.target, device)
     tune = f"whet.tune(task, log={log.location!r})"
     tried = log.trials(task.workload, task.target, whose, task.config_space.fingerprint)
+    runs = [run for run in log.runs() if run.workload == task.workload]
+    target = task.target.to_json()
+    fingerprint = task.config_space.fingerprint
+    broken = broken_trials(log, task.workload, task.target, whose, fingerprint)
     if tried:
         why = f"none of its {len(tried)} trials worked"
+        why += f", and {broken} more cannot be read" if broken else ""
         return why, f"see the errors: whet best {log.location} --errors"
-    runs = [run for run in log.runs() if run.workload == task.workload]
+    if broken:
+        why = "its only record is" if broken == 1 else f"all {broken} of its records are"
+        return f"{why} broken", f"restore a copy of the log, or tune it into another: {tune}"
+    if any(_is_of(run, target, whose, fingerprint) for run in runs):
+        return "a search of it began, and no trial was recorded", f"tune it: {tune}"
     if not runs:
         known = ", ".join(dict.fromkeys(str(w) for w in log.workloads())) or "(nothing)"
-        return "it was never tuned there", f"tune it: {tune}\nthe log holds: {known}"
-    target = task.target.to_json()
+        passed = f" ({counted(log.broken, 'broken row')} passed over)" if log.broken else ""
+        return f"it was never tuned there{passed}", f"tune it: {tune}\nthe log holds: {known}"
     if not any(run.target == target for run in runs):
         others = "\n".join(dict.fromkeys(f"  {run.target}" for run in runs))
         return (

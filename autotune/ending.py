@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from whet.autotune.result import duration
 from whet.measure.timing import spread
-from whet.search_spaces.counted import counted
+from whet.search_spaces.counted import counted, duration
 
 if TYPE_CHECKING:
     from whet.measure.values import MeasureResult
@@ -107,4 +106,4 @@ def noise_of(costs: tuple[float, ...]) -> float:
 
     An interquartile range is 1.35 standard deviations, and a median's error 1.25 times a mean's.
     """
-    return 1.25 / 1.35 * spread(list(costs)) / len(costs) ** 0.5
+    return 1.25 / 1.35 * (spread(costs) or 0.0) / len(costs) ** 0.5

@@ -55,7 +55,10 @@ class Goal:
         )
         inside = [t for t in self.recorded.searched if t.config in self.space]
         known = {t.config.key for t in inside}
-        self.outside = [t for t in self.recorded.searched if t.config.key not in known]
+        beside = [t for t in self.recorded.searched if t.config.key not in known]
+        # A record that was altered may be in neither space: it is no candidate.
+        full = replace(task, level="full").config_space if beside else self.space
+        self.outside = [t for t in beside if t.config in full]
         self.placed = slots(inside, self.default)
         self.found = {t.config.key: t for t in self.placed.values()}
         self.bests: list[float] = []

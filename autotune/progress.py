@@ -8,8 +8,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
-from whet.autotune.result import Trial, duration
-from whet.search_spaces.counted import counted
+from whet.autotune.result import Trial
+from whet.db.quality import quality_words
+from whet.search_spaces.counted import counted, duration
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -153,19 +154,27 @@ class Progress:
         self._refresh()
 
     def line(self) -> str:
-        """The state in one line: which task, its best so far, time left, outcomes."""
+        """The state in one line: which task, its best so far and how good that is, time left,
+        outcomes."""
+        return self._line(f", {self._quality}" if self._quality else "")
+
+    @property
+    def _quality(self) -> str:
+        """How good the best cost so far is: a search compares nothing in turns before its end."""
+        return quality_words(self.best.result, False) if self.best is not None else ""
+
+    def _line(self, quality: str) -> str:
         parts = []
         if self._many:
             share = f" ({self._goal.done / self.done:.0%} of the trials)" if self.done else ""
             parts.append(f"{self._goal.name}{share}")
         if self.best is not None:
-            said = " (predicted)" if self.best.result.predicted else ""
-            text = f"best {duration(self.best.cost)}{said}"
+            text = f"best {duration(self.best.cost)}"
             if self.best.flop:
                 text += f" {self.best.gflops:.1f} GFLOP/s"
                 if self.peak:
                     text += f" ({self.best.gflops * 1e9 / self.peak:.0%} of peak)"
-            parts.append(text)
+            parts.append(text + quality)
         if self.stage:
             parts.append(self.stage)
         elif left := self._left():
@@ -201,7 +210,9 @@ class Progress:
 
     def _refresh(self) -> None:
         if self._live is not None:
-            self._live.update(self._bar, completed=self.done, total=self.total, said=self.line())
+            # Below the line: a terminal that is narrow cuts off what stands at the end.
+            said = f"{self._line('')}\n{self._quality}"
+            self._live.update(self._bar, completed=self.done, total=self.total, said=said)
             return
         now = time.monotonic()
         pause = min(max(PLAIN_EVERY, PLAIN_SHARE * (now - self._began)), PLAIN_AT_MOST)

@@ -76,6 +76,11 @@ class Recorded:
         return judge(self.finals)
 
     @property
+    def compared(self) -> bool:
+        """Whether the best and the default were measured in turns with each other."""
+        return self.best in self.finals and any(t.is_default and t.result.ok for t in self.finals)
+
+    @property
     def default(self) -> Trial | None:
         """The default config's trial: beside the best where both were measured together."""
         rivals = self.finals if self.best in self.finals else []

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from whet.db.quality import quality_words
 from whet.measure.load import busy_words
 from whet.measure.values import OK, PRUNED
-from whet.search_spaces.counted import counted
+from whet.search_spaces.counted import counted, duration
 
 if TYPE_CHECKING:
     import optuna
@@ -80,7 +81,8 @@ class TuneResult:
         state: ``"finished"``, ``"stopped"`` (before its number of trials, for the reason in
             ``stopped``), ``"exhausted"`` (the space is smaller than the budget),
             ``"failed"`` (one of many tasks; ``stopped`` says why), or ``"interrupted"``, which is
-            only ever printed: on Ctrl-C ``tune`` raises ``KeyboardInterrupt``.
+            only ever printed: on Ctrl-C ``tune`` raises ``KeyboardInterrupt``, on SIGTERM
+            ``SystemExit``.
         compared: whether best and default were measured again, interleaved with each other.
         peak: FLOP/s that one core can do at most; 0 when not measured.
         speedup_interval: where the true speed-up lies with at least 95 % confidence, from the
@@ -122,9 +124,14 @@ class TuneResult:
 
     @property
     def busy(self) -> str:
-        """That others used the machine, with the load that says so; "" where nothing does."""
-        first = self.trials[0].result.environment if self.trials else {}
-        return busy_words(first, self.best.result.costs if self.best and self.compared else ())
+        """That others used the machine while the best or the default was measured, with the load
+        that says so; "" where nothing does."""
+        for trial in (self.best, self.default):
+            if trial is not None and trial.result.ok:
+                rounds = trial.result.costs if self.compared else ()
+                if said := busy_words(trial.result.environment, rounds):
+                    return said
+        return ""
 
     @cached_property
     def study(self) -> optuna.Study:
@@ -162,23 +169,19 @@ class TuneResult:
             said = f"  pruned   {outcomes[PRUNED]}, refused by a static check, never run"
             lines.append(f"{said}: {why}" if why else said)
         if self.default is not None:
-            lines.append(f"  default  {self._line(self.default)}")
+            lines += self._lines("default", self.default)
         if self.best is None:
             lines.append("  best     none: nothing worked yet")
         else:
-            lines.append(f"  best     {self._line(self.best)}")
+            lines += self._lines("best", self.best)
             lines.append(f"  config   {self.best.config}")
             if not math.isnan(self.speedup):
                 lines.append(f"  speed-up {self._speedup_text()}")
-        if model := self.predicted:
-            lines.append(f"  note     costs are predicted by a model of {model}: none was measured")
-        elif self.busy:
-            lines.append(f"  note     {self.busy}: measured times are upper bounds")
-            if self.compared and self.best is not None:
-                lines.append(
-                    "           default and best were measured once more, in turns: their times "
-                    "may be above those of the search"
-                )
+        if self.busy and not self.predicted and self.compared:
+            lines.append(
+                "  note     default and best were measured once more, in turns: their times may be "
+                "above those of the search"
+            )
         if self.log:
             lines.append(f"  log      {self.log}")
         return "\n".join(lines)
@@ -199,13 +202,18 @@ class TuneResult:
         if self.busy:
             text += ", uncertain: the machine was busy"
         if not self.compared:
-            return text + " (as measured during the search)"
+            return text + ", not compared in turns"
         if self.speedup_interval is None:
             return text
         low, high = self.speedup_interval
         if self.busy:
             return f"{text}; with 95 % confidence the true one is from {low:.2f}x to {high:.2f}x"
         return f"{text}  (95 %: {low:.2f}x to {high:.2f}x)"
+
+    def _lines(self, name: str, trial: Trial) -> list[str]:
+        """A trial's cost, and below it how good that cost is."""
+        words = quality_words(trial.result, self.compared)
+        return [f"  {name:8} {self._line(trial)}", *([f"           {words}"] if words else [])]
 
     def _line(self, trial: Trial) -> str:
         if not trial.result.ok:
@@ -233,11 +241,3 @@ def pruned_words(results: Iterable[MeasureResult]) -> str:
     record says."""
     found = Counter(r.pruned_for for r in results if r.pruned_for)
     return ", ".join(f"{n} {why}" for why, n in found.most_common())
-
-
-def duration(seconds: float) -> str:
-    """A time for people: three digits and the unit that suits it."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from whet.autotune.ending import TIMEOUT, Limits
@@ -17,6 +17,7 @@ from whet.autotune.progress import Progress
 from whet.autotune.result import Trial, TuneResult
 from whet.autotune.samplers import make_sampler
 from whet.autotune.spent import Spent
+from whet.autotune.stopping import ending_on_sigterm
 from whet.autotune.versions import peak_of, versions
 from whet.compiler.errors import ArgumentError, LogError
 from whet.db.decision import FINALISTS_RUN, judge
@@ -129,26 +130,31 @@ class Session:
 
     def run(self, workers: Any) -> list[TuneResult]:
         """Search, then measure the finalists; keep the log's runs up to date whatever happens."""
-        state = "failed"
-        try:
-            with ExitStack() as stack:
-                pool = self._open(workers, stack)
-                busy = pool.busy_s
-                timed_out = self._search(pool)
-                self._finish_runs(timed_out)
-                self._raise_if_hopeless()
-                self._measure_finalists(pool)
-                self._raise_if_hopeless()
-                self._outcome.busy_s = pool.busy_s - busy
-                return self._outcome.results()
-        except KeyboardInterrupt:
-            state = "interrupted"
-            print(self._outcome.interrupted(), file=sys.stderr, flush=True)
-            # Where in the search it came says nothing to who pressed it.
-            raise KeyboardInterrupt from None
-        finally:
-            for goal in self.goals:
-                self._finish_run(goal, state)
+        with ending_on_sigterm():
+            try:
+                return self._run(workers)
+            except (KeyboardInterrupt, SystemExit) as end:
+                self._say_interrupted(self._finish_all("interrupted"))
+                # Where in the search it came says nothing to who pressed it.
+                leaving = isinstance(end, SystemExit)
+                raise (SystemExit(end.code) if leaving else KeyboardInterrupt()) from None
+            except BaseException as error:
+                # What ended the search is what its user must hear, not what came of it.
+                if unwritten := self._finish_all("failed"):
+                    error.add_note(unwritten)
+                raise
+
+    def _run(self, workers: Any) -> list[TuneResult]:
+        with ExitStack() as stack:
+            pool = self._open(workers, stack)
+            busy = pool.busy_s
+            timed_out = self._search(pool)
+            self._finish_runs(timed_out)
+            self._raise_if_hopeless()
+            self._measure_finalists(pool)
+            self._raise_if_hopeless()
+            self._outcome.busy_s = pool.busy_s - busy
+            return self._outcome.results()
 
     def _open(self, workers: Any, stack: ExitStack) -> Pool:
         from whet.measure import open_pool
@@ -305,6 +311,26 @@ class Session:
         if goal.run_id is not None:
             run_id, goal.run_id = goal.run_id, None
             self.log.finish_run(run_id, state)
+
+    def _finish_all(self, state: str) -> str:
+        """Write how the runs ended; returns why the log does not say so, or ""."""
+        unwritten = ""
+        for goal in self.goals:
+            try:
+                self._finish_run(goal, state)
+            except LogError as error:
+                unwritten = unwritten or f"the log's run stays as 'running': {error}"
+        return unwritten
+
+    def _say_interrupted(self, unwritten: str) -> None:
+        """Print a summary of what the log holds."""
+        lines = [unwritten] if unwritten else []
+        try:
+            lines.insert(0, str(self._outcome.interrupted()))
+        except LogError as error:
+            lines.insert(0, f"{self.bar.name}: interrupted; no summary: {error}")
+        with suppress(OSError):  # who would have read it may be gone
+            print("\n".join(lines), file=sys.stderr, flush=True)
 
     def _raise_if_hopeless(self) -> None:
         """A task that fails does not end the others; all of them do."""

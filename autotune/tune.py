@@ -137,6 +137,8 @@ def tune(
         TargetError: this machine has no GPU that can run the target's kernels.
         KeyboardInterrupt: Ctrl-C; what was measured is in the log, and the summary is printed on
             standard error.
+        SystemExit: the same on SIGTERM, with exit code 143; only in the main thread, and only
+            where the process has no handler of its own for it.
     """
     tasks, many = check_tasks(task)
     asked = str(tasks[0].workload) if not many else f"[{len(tasks)} tasks]"

@@ -20,6 +20,7 @@ from whet.db.identity import (
 from whet.db.log import TuningLog
 from whet.db.records import TaskSummary
 from whet.search_spaces import Config, Workload, space_of, using_resolver
+from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.device import Device as RuntimeDevice
@@ -137,7 +138,13 @@ def _why_none(
     tune = f"tune: {_tune_call(workload, target)}"
     tried = sum(task.trials for task in here if task.fingerprint == fingerprint)
     if tried:
-        return f"{workload}: none of its {tried} trials worked; {tune}"
+        from whet.db.queries import broken_trials
+
+        broken = broken_trials(log, workload, target, wanted_device, fingerprint)
+        if broken >= tried:
+            return f"{workload}: all {broken} of its records are broken; restore a copy, or {tune}"
+        lost = f", and {broken} more cannot be read" if broken else ""
+        return f"{workload}: none of its {tried - broken} trials worked{lost}; {tune}"
     if here:
         was = ", ".join(sorted({task.fingerprint[:8] for task in here}))
         return (
@@ -160,7 +167,8 @@ def _why_none(
             f"{workload}: its records are of another machine, {device_name(mine[-1].device)},"
             f" and of another version of its space; {tune}"
         )
-    return f"{workload}: never tuned{_nearest(tasks, workload)}; {tune}"
+    passed = f" ({counted(log.broken, 'broken row')} passed over)" if log.broken else ""
+    return f"{workload}: never tuned{passed}{_nearest(tasks, workload)}; {tune}"
 
 
 def _tune_call(workload: Workload, target: Target) -> str:

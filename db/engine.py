@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +23,21 @@ from whet.compiler.installed import install_extra
 
 BUSY_SECONDS = 30.0
 """How long a transaction waits for another process's before it gives up."""
-
 SQLITE_MAGIC = b"SQLite format 3\x00"
+
+
+class NotText:
+    """A text of the database that is no UTF-8: whoever reads its row passes over that row.
+
+    Args:
+        data: its bytes.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"{self.data!r}, which is no text"
 
 
 @dataclass(frozen=True)
@@ -107,12 +118,21 @@ def open_engine(place: Place, *, write: bool, foreign_keys: bool = True) -> tupl
         raw = sqlite3.connect(
             uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
+        raw.text_factory = _text
         raw.execute(f"PRAGMA foreign_keys={'ON' if foreign_keys else 'OFF'}")
         return raw
 
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.QueuePool)
     sa.event.listen(engine, "begin", _begin)
     return engine, read_only
+
+
+def _text(data: bytes) -> str | NotText:
+    # The driver's own decoder would end the whole query for one stray byte in one row.
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return NotText(data)
 
 
 def _begin(connection: sa.Connection) -> None:
@@ -153,41 +173,6 @@ def _check_file(path: Path, shown: str, write: bool) -> str:
     if not os.access(path.parent, os.W_OK):
         return f"its directory {path.parent} is read-only, and SQLite keeps its journal there"
     return ""
-
-
-@contextmanager
-def errors_named(asked: str, place: Place, opening: bool = False) -> Iterator[None]:
-    """Turn what the database says into a ``LogError`` with a way out.
-
-    Args:
-        asked: what was asked, for the error's text.
-        place: where the log is.
-        opening: the file is being made or opened: it need not have been there.
-    """
-    try:
-        yield
-    except exc.SQLAlchemyError as error:
-        said = str(getattr(error, "orig", None) or error).strip()
-        raise LogError(asked, said, _way_out(said, place, opening)) from error
-
-
-def _way_out(said: str, place: Place, opening: bool) -> str:
-    low = said.lower()
-    if place.path is not None and not place.path.exists():
-        if opening:
-            return f"no file can be made in {place.path.parent}: give a path that can be written"
-        return f"the file {place.path} was moved or deleted while it was open: put it back"
-    if "locked" in low:
-        return f"another process has held the log for {BUSY_SECONDS:.0f} s: let it end"
-    if "full" in low:
-        return "free some space; what was recorded so far is safe"
-    if "readonly" in low or "read-only" in low or "unable to open" in low:
-        return f"make {place.shown} and its directory writable, or log to another file"
-    if "malformed" in low or "not a database" in low:
-        return "the file is damaged: restore a copy, or move it away and import an export"
-    if place.path is None:
-        return f"is the database {place.shown} up, and may you use it?"
-    return f"log: {place.shown}"
 
 
 def reading(engine: sa.Engine) -> Any:

@@ -10,16 +10,18 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import sqlalchemy as sa
 
 from whet.compiler.errors import LogError, WhetError
 from whet.db import queries, vectors
 from whet.db.identity import plain_json
+from whet.db.ignored import warn_of_ignored
 from whet.db.models import TrialRow
 from whet.db.records import RunRecord
 from whet.measure.values import MeasureResult
+from whet.search_spaces.counted import counted
 from whet.search_spaces.values import Config, Workload
 
 if TYPE_CHECKING:
@@ -73,12 +75,15 @@ def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
     """
     asked = f"export log {log.location} to {os.fspath(path)}"
     draft = Path(f"{os.fspath(path)}.part")
-    trials = 0
+    trials = astray = 0
     try:
         with open(draft, "w", encoding="utf-8") as file:
             for run in log.runs():
                 file.write(plain_json(_run_line(run)) + "\n")
                 for trial in log.trials(run_id=run.id):
+                    if trial.config.fingerprint != run.fingerprint:
+                        astray += 1
+                        continue
                     line = {
                         "run": run.uid,
                         "number": trial.number,
@@ -86,7 +91,7 @@ def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
                         "flop": trial.flop,
                         "result": trial.result.to_json(),
                     }
-                    if trial.features:
+                    if trial.features and vectors.is_packed(trial.features):
                         line["features"] = trial.features
                     file.write(plain_json(line) + "\n")
                     trials += 1
@@ -94,6 +99,9 @@ def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise LogError(asked, str(error), "give a path that can be written") from error
+    if astray:
+        said = f"{counted(astray, 'trial')} of another space than the run that holds it"
+        warn_of_ignored(f"log {log.location}: {said}: passed over")
     return trials
 
 
@@ -114,27 +122,27 @@ def import_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
             imported); the log cannot be written.
     """
     asked = f"import {os.fspath(path)} into log {log.location}"
-    line_number = 0
     try:
-        with open(path, encoding="utf-8") as file, log.writing("import records") as connection:
-            before = _count(connection)
-            run_ids: dict[str, int] = {}
-            for line_number, line in enumerate(file, 1):  # noqa: B007 (named in the error)
-                if line.strip():
-                    _import_line(connection, json.loads(line, parse_constant=_refuse), run_ids)
-            return _count(connection) - before
+        file = open(path, encoding="utf-8")  # noqa: SIM115 (closed below)
     except OSError as error:
         raise LogError(asked, str(error), "give a file that export_json() wrote") from error
-    except LogError as error:
-        if line_number == 0 or error.__cause__ is not None:
-            raise
-        raise _bad_line(asked, line_number, error) from error
+    with file, log.writing("import records") as connection:
+        before = _count(connection)
+        _import_lines(connection, file, asked)
+        return _count(connection) - before
+
+
+def _import_lines(connection: sa.Connection, file: TextIO, asked: str) -> None:
+    run_ids: dict[str, int] = {}
+    number = 0
+    try:
+        for number, line in enumerate(file, 1):  # noqa: B007 (named in the error)
+            if line.strip():
+                _import_line(connection, json.loads(line, parse_constant=_refuse), run_ids)
+    except OSError as error:
+        raise LogError(asked, str(error), "give a file that export_json() wrote") from error
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError, WhetError) as error:
-        raise _bad_line(asked, line_number, error) from error
-
-
-def _bad_line(asked: str, line_number: int, error: Exception) -> LogError:
-    return LogError(asked, f"line {line_number}: {error}", "nothing was imported")
+        raise LogError(asked, f"line {number}: {error}", "nothing was imported") from error
 
 
 def _count(connection: sa.Connection) -> int:

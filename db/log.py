@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import time
 import uuid
-import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -51,30 +50,29 @@ class TuningLog:
     """
 
     def __init__(self, location: str | os.PathLike[str] = "whet.db", *, write: bool = True) -> None:
-        from whet.db import engine, schema
+        from whet.db.database import Database
 
-        self._place = engine.place_of(location)
-        self._engine, self._read_only = engine.open_engine(self._place, write=write)
+        self._database = Database(location, write)
         self._keys_of_run: dict[int, dict[str, Any]] = {}
-        self._told: set[tuple[str, int]] = set()
-        # An open file must not outlive the last reference to the log.
-        self._close = weakref.finalize(self, self._engine.dispose)
-        try:
-            with engine.errors_named(f"open log {self.location}", self._place, opening=True):
-                schema.make_ready(self._place, self._engine, self._read_only)
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def location(self) -> str:
         """The path or URL, without a password."""
-        return self._place.shown
+        return self._database.place.shown
 
     @property
     def read_only(self) -> bool:
         """Whether this log refuses to be written."""
-        return bool(self._read_only)
+        return bool(self._database.read_only)
+
+    @property
+    def broken(self) -> int:
+        """How many rows were passed over so far, because they cannot be read."""
+        return len(self._database.broken)
+
+    @property
+    def _engine(self) -> sa.Engine:
+        return self._database.engine
 
     def __repr__(self) -> str:
         return f"TuningLog({self.location!r})"
@@ -87,26 +85,16 @@ class TuningLog:
 
     def close(self) -> None:
         """Close the connections; the log opens them again when it is used again."""
-        self._engine.dispose()
+        self._database.close()
 
-    @contextmanager
-    def reading(self, asked: str) -> Iterator[sa.Connection]:
+    def reading(self, asked: str) -> AbstractContextManager[sa.Connection]:
         """One transaction that only reads what ``asked`` says; ``LogError`` if it cannot."""
-        from whet.db import engine
-
-        with (
-            engine.errors_named(f"{asked} from log {self.location}", self._place),
-            engine.reading(self._engine) as connection,
-        ):
-            yield connection
+        return self._database.reading(asked)
 
     def _records(self, asked: str) -> AbstractContextManager[Reader]:
-        from whet.db.reading import records
+        return self._database.records(asked)
 
-        return records(self, asked, self._told)
-
-    @contextmanager
-    def writing(self, asked: str) -> Iterator[sa.Connection]:
+    def writing(self, asked: str) -> AbstractContextManager[sa.Connection]:
         """One transaction that writes: all of it is on disk afterwards, or nothing.
 
         Args:
@@ -115,12 +103,7 @@ class TuningLog:
         Raises:
             LogError: the log can only be read, or the database refused.
         """
-        from whet.db import engine
-
-        self.check_writable(asked)
-        asked = f"{asked} to log {self.location}"
-        with engine.errors_named(asked, self._place), self._engine.begin() as connection:
-            yield connection
+        return self._database.writing(asked)
 
     def check_writable(self, asked: str) -> None:
         """Refuse a log that can only be read, before work is done for it.
@@ -131,12 +114,7 @@ class TuningLog:
         Raises:
             LogError: the log can only be read.
         """
-        if self._read_only:
-            raise LogError(
-                f"{asked} to log {self.location}",
-                self._read_only,
-                "make it writable, or log to another file",
-            )
+        self._database.check_writable(asked)
 
     def start_run(
         self,
@@ -185,8 +163,12 @@ class TuningLog:
             started_at=time.time(),
             finished_at=None,
         )
-        with self.writing(f"start a run of {workload}") as connection:
-            return queries.insert_run(connection, run)
+        asked = f"start a run of {workload}"
+        with self.writing(asked) as connection:
+            run_id = queries.insert_run(connection, run)
+            self._keys_of_run.pop(run_id, None)
+            self._keys(connection, run_id, asked)
+        return run_id
 
     def finish_run(self, run_id: int, state: str = "finished") -> None:
         """Write how a run ended.
@@ -200,9 +182,10 @@ class TuningLog:
         """
         from whet.db import queries
 
-        with self.writing(f"finish run {run_id}") as connection:
-            if not queries.update_run(connection, run_id, clean_text(state), time.time()):
-                raise LogError(f"finish run {run_id}", f"{self.location} has no such run")
+        asked = f"finish run {run_id}"
+        with self.writing(asked) as connection:
+            self._keys(connection, run_id, asked)
+            queries.update_run(connection, run_id, clean_text(state), time.time())
 
     def add_trial(
         self,
@@ -240,16 +223,26 @@ class TuningLog:
         first = f"add trial {entries[0][1]} of run {entries[0][0]}"
         with self.writing(first) as connection:
             for run_id, number, config, result, flop, features in entries:
-                keys = self._keys_of_run.get(run_id) or queries.run_keys(connection, run_id)
-                if keys is None:
-                    asked = f"add trial {number} of run {run_id}"
-                    raise LogError(
-                        asked, f"{self.location} has no such run", "start_run() gives one"
-                    )
-                self._keys_of_run[run_id] = keys
+                keys = self._keys(connection, run_id, f"add trial {number} of run {run_id}")
                 queries.insert_trial(
                     connection, keys, run_id, number, config, result, flop, features
                 )
+
+    def _keys(self, connection: sa.Connection, run_id: int, asked: str) -> dict[str, Any]:
+        """A run's keys; refuses a run of that number which is not the one it was.
+
+        Where another log was copied over this one's file, the number may be a stranger's.
+        """
+        from whet.db import queries
+
+        known, keys = self._keys_of_run.get(run_id), queries.run_keys(connection, run_id)
+        if keys is None or (known is not None and known != keys):
+            why = f"{self.location} has no such run"
+            if known is None:
+                raise LogError(asked, why, "start_run() gives one")
+            why += " any more: another file was copied over it while it was open"
+            raise LogError(asked, why, "open the log anew, and start the search again")
+        return self._keys_of_run.setdefault(run_id, keys)
 
     def trials(
         self,

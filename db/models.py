@@ -63,7 +63,12 @@ class JSONText(TypeDecorator):
         if value is None:
             return None
         try:
-            return json.loads(value)
+            found = json.loads(value)
+            if (
+                "\\ud" in value.lower()
+            ):  # half of a pair of surrogates can be neither shown nor kept
+                json.dumps(found, ensure_ascii=False).encode()
+            return found
         except (ValueError, TypeError, RecursionError):
             return NotJSON(value)
 

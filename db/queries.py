@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import exc
+from sqlalchemy.dialects import postgresql, sqlite
 
 from whet.compiler.errors import LogError
 from whet.db.decision import FINALISTS_RUN, deciding, judge
 from whet.db.identity import Device, clean_text, device_key, digest, target_json
-from whet.db.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
+from whet.db.models import Base, DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.db.reading import BROKEN, Identity, Reader
 from whet.db.records import RunRecord, TaskSummary, TrialRecord
 from whet.measure.values import MeasureResult, is_time
@@ -19,17 +19,24 @@ from whet.search_spaces.values import Config, Workload
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
+    from whet.db.log import TuningLog
 
 TRIALS = TrialRow.__table__
 RUNS = RunRow.__table__
 
-# Compiled once: a search sends it for every trial.
-INSERT_TRIAL = sa.insert(TrialRow)
+# Made once, so that SQLAlchemy compiles each once: a search sends one for every trial.
+UNLESS_THERE = {
+    (dialect, table): insert(table).on_conflict_do_nothing()
+    for dialect, insert in (("sqlite", sqlite.insert), ("postgresql", postgresql.insert))
+    for table in (TrialRow, WorkloadRow, TargetRow, DeviceRow)
+}
 
 # Literals, not bound values: a planner takes a partial index only if it can see that it applies.
 SUCCEEDED = sa.text("trial.status = 'ok'")
 HASHED = sa.text("trial.program_hash <> ''")
 
+REPEATED = ("workload_id", "target_id", "device_id", "space_fingerprint")
+"""Columns of a run that its trials have, too."""
 REUSABLE = ("ok", "wrong_answer", "build_error", "build_crash", "run_error", "run_crash")
 """Outcomes that belong to the program; timeouts and lack of memory belong to a run's limits too."""
 
@@ -74,16 +81,21 @@ def _find_or_insert(
     found = find_id(connection, table, value_digest)
     if found is not None:
         return found
-    try:
-        with connection.begin_nested():
-            row = sa.insert(table).values(digest=value_digest, **columns).returning(table.id)
-            return connection.execute(row).scalar_one()
-    except exc.IntegrityError:
-        # Another process of a server was quicker (SQLite's writers take turns and never get here).
-        found = find_id(connection, table, value_digest)
-        if found is None:
-            raise
-        return found
+    insert = _unless_there(connection, table).returning(table.id)
+    made = connection.execute(insert, {"digest": value_digest, **columns}).scalar()
+    # Another process of a server was quicker (SQLite's writers take turns and never get here).
+    found = find_id(connection, table, value_digest) if made is None else made
+    assert found is not None
+    return found
+
+
+def _unless_there(connection: sa.Connection, table: type[Base]) -> Any:
+    """A statement that inserts a row, or nothing where a unique key is taken.
+
+    It needs no savepoint: where the disk is full, SQLite ends the whole transaction, and what is
+    said of a savepoint that is gone would hide it.
+    """
+    return UNLESS_THERE[connection.dialect.name, table]
 
 
 def insert_run(connection: sa.Connection, run: RunRecord) -> int:
@@ -113,16 +125,15 @@ def insert_run(connection: sa.Connection, run: RunRecord) -> int:
     return connection.execute(sa.insert(RunRow).values(values).returning(RunRow.id)).scalar_one()
 
 
-def update_run(connection: sa.Connection, run_id: int, state: str, when: float) -> bool:
-    """Write how a run ended; False where there is no such run."""
+def update_run(connection: sa.Connection, run_id: int, state: str, when: float) -> None:
+    """Write how a run ended."""
     change = sa.update(RunRow).where(RunRow.id == run_id).values(state=state, finished_at=when)
-    return connection.execute(change).rowcount == 1
+    connection.execute(change)
 
 
 def run_keys(connection: sa.Connection, run_id: int) -> dict[str, Any] | None:
-    """What a trial repeats of its run: the ids of its identities and its space's fingerprint."""
-    columns = ("workload_id", "target_id", "device_id", "space_fingerprint")
-    query = sa.select(*(getattr(RunRow, name) for name in columns)).where(RunRow.id == run_id)
+    """A run's uid, and what a trial repeats of it: its identities' ids, its space's fingerprint."""
+    query = sa.select(*(RUNS.c[name] for name in ("uid", *REPEATED))).where(RunRow.id == run_id)
     row = connection.execute(query).mappings().first()
     return dict(row) if row is not None else None
 
@@ -152,7 +163,7 @@ def insert_trial(
         why = f"its costs are {result.costs}"
         raise LogError(asked, why, "the costs of a success are seconds, finite and above 0")
     values = {
-        **keys,
+        **{name: keys[name] for name in REPEATED},
         "run_id": run_id,
         "number": number,
         "config": config.to_json(),
@@ -168,24 +179,20 @@ def insert_trial(
         "timestamp": result.timestamp,
         "features": features or None,
     }
+    if connection.execute(_unless_there(connection, TrialRow), values).rowcount == 1:
+        return
+    there = sa.select(TrialRow.config, TrialRow.status, TrialRow.costs).where(
+        TrialRow.run_id == run_id, TrialRow.number == number
+    )
+    row = connection.execute(there).one()
     try:
-        with connection.begin_nested():
-            connection.execute(INSERT_TRIAL, values)
-    except exc.IntegrityError:
-        there = sa.select(TrialRow.config, TrialRow.status, TrialRow.costs).where(
-            TrialRow.run_id == run_id, TrialRow.number == number
-        )
-        row = connection.execute(there).first()
-        if row is None:
-            raise
-        try:
-            known: Config | str = Config.from_json(row.config)
-            same = (known, row.status, tuple(row.costs)) == (config, result.status, result.costs)
-        except BROKEN:
-            known, same = "its config cannot be read", False
-        if not same:
-            why = f"another trial has that number ({row.status}, {known})"
-            raise LogError(asked, why, "one process adds the trials of one run") from None
+        known: Config | str = Config.from_json(row.config)
+        same = (known, row.status, tuple(row.costs)) == (config, result.status, result.costs)
+    except BROKEN:
+        known, same = "its config cannot be read", False
+    if not same:
+        why = f"another trial has that number ({row.status}, {known})"
+        raise LogError(asked, why, "one process adds the trials of one run")
 
 
 def select_trials(
@@ -199,6 +206,24 @@ def select_trials(
         query = query.where(TrialRow.run_id == run_id)
     found = map(reader.trial, reader.connection.execute(query))
     return [record for record in found if record is not None]
+
+
+def broken_trials(
+    log: TuningLog, workload: Workload, target: Any, device: Device, fingerprint: str
+) -> int:
+    """How many trials of a task's runs cannot be read.
+
+    Args:
+        log, workload, target, device, fingerprint: as of :meth:`whet.db.TuningLog.trials`.
+    """
+    readable = len(log.trials(workload, target, device, fingerprint))
+    with log.reading("count trials") as connection:
+        where = conditions(connection, workload, target, device, fingerprint)
+        # By their runs: what a broken trial repeats of its run may be what is broken.
+        query = sa.select(sa.func.count(TrialRow.id)).join(RUNS, RunRow.id == TrialRow.run_id)
+        for column, value in (where or {}).items():
+            query = query.where(RUNS.c[column] == value)
+        return connection.execute(query).scalar_one() - readable if where else 0
 
 
 def best_query(where: dict[str, Any], runs: Iterable[int] | None = None) -> sa.Select:
@@ -224,7 +249,8 @@ def best_trial(reader: Reader, where: dict[str, Any]) -> TrialRecord | None:
         query = query.where(RUNS.c[column] == value)
     spaces: dict[str, list[Any]] = {}
     for run in reader.connection.execute(query):
-        if isinstance(run.started_at, int | float):
+        texts = (run.space_fingerprint, run.sampler, run.state)
+        if isinstance(run.started_at, int | float) and all(isinstance(t, str) for t in texts):
             spaces.setdefault(run.space_fingerprint, []).append(run)
     if not any(run.sampler == FINALISTS_RUN for runs in spaces.values() for run in runs):
         return _first_trial(reader, best_query(where))
@@ -318,6 +344,8 @@ def summarise(reader: Reader) -> list[TaskSummary]:
     for row in reader.connection.execute(query.group_by(*task).order_by(*task)).all():
         try:
             identities = reader.identities(row)
+            if not isinstance(row.space_fingerprint, str):
+                raise ValueError(f"its space is {row.space_fingerprint!r}")
         except BROKEN as error:
             reader.broken["task", row.workload_id] = str(error)
             continue

@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import sqlalchemy as sa
 
 from whet.compiler.errors import WhetError
+from whet.db.decision import FINALISTS_RUN
 from whet.db.identity import device_key
 from whet.db.ignored import warn_of_ignored
-from whet.db.models import DeviceRow, NotJSON, TargetRow, WorkloadRow
+from whet.db.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.db.records import RunRecord, TrialRecord
 from whet.measure.values import OK, STATUSES, MeasureResult, is_time
 from whet.search_spaces.values import Config, Workload
-
-if TYPE_CHECKING:
-    from whet.db.log import TuningLog
 
 Identity = type[WorkloadRow] | type[TargetRow] | type[DeviceRow]
 
@@ -32,22 +29,20 @@ SHOWN = 40
 """Characters of a broken value that are quoted."""
 
 
-@contextmanager
-def records(log: TuningLog, asked: str, known: set[tuple[str, int]]) -> Iterator[Reader]:
-    """A transaction that reads records; afterwards a warning tells of the broken ones.
+def tell_of_broken(
+    location: str, broken: Mapping[tuple[str, int], str], known: set[tuple[str, int]]
+) -> None:
+    """Warn of rows that were passed over.
 
     Args:
-        log: what is read.
-        asked: what is being read, for an error's text.
+        location: of the log.
+        broken: why each is broken.
         known: rows that were told of before; those that are told of now are added.
     """
-    with log.reading(asked) as connection:
-        reader = Reader(connection)
-        yield reader
-    news = [(row[0], why) for row, why in reader.broken.items() if row not in known]
-    known.update(reader.broken)
+    news = [(row[0], why) for row, why in broken.items() if row not in known]
+    known.update(broken)
     if news:
-        warn_of_ignored(_told(log.location, news))
+        warn_of_ignored(_told(location, news))
 
 
 def check_costs(status: Any, cost: Any, costs: Any) -> None:
@@ -86,6 +81,7 @@ class Reader:
         self.connection = connection
         self.broken: dict[tuple[str, int], str] = {}
         self._identities: dict[tuple[str, int], Any] = {}
+        self._compared: dict[int, bool] = {}
 
     def trial(self, row: Any) -> TrialRecord | None:
         """The record in a row of trials; None where it is broken."""
@@ -97,13 +93,14 @@ class Reader:
             if not _is_number(row.flop) or not math.isfinite(row.flop):
                 raise ValueError(f"its flop is {_shown(row.flop)}")
             return TrialRecord(
-                number=row.number,
-                run_id=row.run_id,
+                number=_whole(row.number, "number"),
+                run_id=_whole(row.run_id, "run"),
                 **self.identities(row),
                 config=config,
                 result=result,
                 flop=row.flop,
                 features=row.features if isinstance(row.features, str) else "",
+                compared=self._is_compared(row.run_id),
             )
         except BROKEN as error:
             self._pass_over(row, error)
@@ -124,8 +121,14 @@ class Reader:
         run is taken without them.
         """
         try:
-            if not all(_is_number(t) for t in (row.started_at, row.finished_at or 0.0)):
-                raise ValueError(f"it was started at {_shown(row.started_at)}")
+            for name, when in (("started", row.started_at), ("finished", row.finished_at)):
+                if name == "finished" and when is None:
+                    continue  # it is running, or was killed
+                if not _is_number(when) or not math.isfinite(when):
+                    raise ValueError(f"it was {name} at {_shown(when)}")
+            for name in ("uid", "space_fingerprint", "sampler", "state"):
+                if not isinstance(getattr(row, name), str):
+                    raise ValueError(f"its {name} is {_shown(getattr(row, name))}")
             identities = self.identities(row)
         except BROKEN as error:
             self.broken["run", row.id] = f"run {row.id}: {_first_line(error)}"
@@ -140,7 +143,7 @@ class Reader:
             **identities,
             fingerprint=row.space_fingerprint,
             sampler=row.sampler,
-            seed=None if isinstance(row.seed, NotJSON) else row.seed,
+            seed=row.seed if type(row.seed) in (int, str) else None,
             options=row.options if isinstance(row.options, dict) else {},
             versions=row.versions if isinstance(row.versions, dict) else {},
             state=row.state,
@@ -155,9 +158,9 @@ class Reader:
             ValueError, SpaceError: one of them is broken.
         """
         return {
-            "workload": self._identity(WorkloadRow, row.workload_id),
-            "target": self._identity(TargetRow, row.target_id),
-            "device": self._identity(DeviceRow, row.device_id),
+            "workload": self._identity(WorkloadRow, _whole(row.workload_id, "workload")),
+            "target": self._identity(TargetRow, _whole(row.target_id, "target")),
+            "device": self._identity(DeviceRow, _whole(row.device_id, "device")),
         }
 
     def _identity(self, table: Identity, row_id: int) -> Any:
@@ -173,6 +176,19 @@ class Reader:
         if isinstance(found, BROKEN):
             raise ValueError(_first_line(found))
         return found
+
+    def _is_compared(self, run_id: int) -> bool:
+        """Whether a run measured its trials in turns with a default config that worked."""
+        if run_id not in self._compared:
+            query = sa.select(RunRow.sampler).where(RunRow.id == run_id)
+            found = self.connection.execute(query).scalar() == FINALISTS_RUN
+            if found:
+                default = sa.select(TrialRow.status).where(
+                    TrialRow.run_id == run_id, TrialRow.number == 0
+                )
+                found = self.connection.execute(default).scalar() == OK
+            self._compared[run_id] = found
+        return self._compared[run_id]
 
     def _pass_over(self, row: Any, error: BaseException) -> None:
         where = f"trial {row.number} of run {row.run_id}"
@@ -218,7 +234,7 @@ def _result(row: Any) -> MeasureResult:
         raise ValueError(f"its environment is {_shown(environment)}")
     if not all(isinstance(t, str) for t in (row.error, row.stage, row.program_hash)):
         raise ValueError("its error, stage or program is no text")
-    if not _is_number(row.timestamp):
+    if not _is_number(row.timestamp) or not math.isfinite(row.timestamp):
         raise ValueError(f"its time is {_shown(row.timestamp)}")
     return MeasureResult(
         status=row.status,
@@ -238,6 +254,12 @@ def _median(costs: list[float]) -> float:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _whole(value: Any, name: str) -> int:
+    if type(value) is not int:
+        raise ValueError(f"its {name} is {_shown(value)}")
+    return value
 
 
 def _shown(value: Any) -> str:

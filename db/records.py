@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whet.db.identity import Device, device_name
+from whet.db.quality import Quality, quality_of
 from whet.measure.values import MeasureResult
 from whet.search_spaces.values import Config, Workload
 
@@ -24,6 +25,8 @@ class TrialRecord:
         result: what came of it.
         flop: arithmetic operations of one call; 0 when not known.
         features: what a cost model saw of it, as :mod:`whet.db.vectors` writes it; "": not kept.
+        compared: whether it was measured in turns with the default config: it is of a search's last
+            measurement, in which the default config worked.
     """
 
     number: int
@@ -35,6 +38,7 @@ class TrialRecord:
     result: MeasureResult
     flop: float = 0.0
     features: str = ""
+    compared: bool = False
 
     @property
     def cost(self) -> float:
@@ -46,11 +50,16 @@ class TrialRecord:
         """Billions of operations per second; 0 for a failed trial or an unknown operation count."""
         return self.flop / self.cost / 1e9
 
+    @property
+    def quality(self) -> Quality | None:
+        """How good its cost is; None for a failure. ``print`` says it in words."""
+        return quality_of(self.result, self.compared)
+
     def __str__(self) -> str:
         if not self.result.ok:
             return f"trial {self.number} of {self.workload}: {self.result.status}, {self.config}"
         speed = f", {self.gflops:.1f} GFLOP/s" if self.flop else ""
-        cost = f"{self.cost * 1e3:.4g} ms{speed}"
+        cost = f"{self.cost * 1e3:.4g} ms{speed} ({self.quality})"
         return f"trial {self.number} of {self.workload}: {cost}, {self.config}"
 
 

@@ -108,7 +108,8 @@ def tasks(log: TuningLog, before: float = math.inf) -> tuple[list[LoggedTask], i
             groups.setdefault(group, []).append(row)
     found, broken = [], 0
     for key, rows in groups.items():
-        sound = [row for row in rows if isinstance(row.started_at, int | float)]
+        whole = isinstance(key[3], str) and all(type(number) is int for number in key[:3])
+        sound = [row for row in rows if whole and isinstance(row.started_at, int | float)]
         broken += len(rows) - len(sound)
         runs = tuple(row.id for row in sound if row.started_at < before)
         if not runs:
@@ -120,8 +121,8 @@ def tasks(log: TuningLog, before: float = math.inf) -> tuple[list[LoggedTask], i
         except BROKEN:
             broken += len(runs)
             continue
-        whole = len(runs) == len(rows)
-        found.append(LoggedTask(workload, target, machine, key[3], runs, whole, key[:3]))
+        all_count = len(runs) == len(rows)
+        found.append(LoggedTask(workload, target, machine, key[3], runs, all_count, key[:3]))
     return found, broken
 
 

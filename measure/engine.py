@@ -178,7 +178,7 @@ class StagedPool:
             turn += 1
         for i, report in enumerate(last):
             if report is not None and report.status == OK:
-                last[i] = replace(report, costs=tuple(costs[i]))
+                last[i] = report.in_rounds(costs[i])
         return last
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,8 +16,12 @@ ROUNDS, SHAKEN = 6, 0.1
 """Rounds differ where at least so many have this relative spread (interquartile over median)."""
 
 
-def busy_words(environment: Mapping[str, Any], rounds: Sequence[float] = ()) -> str:
-    """That others used the machine, with the load that says so; "" where nothing does.
+UPPER = "measured times are upper bounds"
+"""What it means that the machine was busy."""
+
+
+def is_busy(environment: Mapping[str, Any], rounds: Sequence[float] = ()) -> bool | None:
+    """Whether others used the machine while it measured; None: nothing says so or not.
 
     What a search itself runs is a load of about 1 a core, also when it ended just before.
 
@@ -26,9 +31,25 @@ def busy_words(environment: Mapping[str, Any], rounds: Sequence[float] = ()) -> 
         rounds: seconds a call, of the rounds of one measurement.
     """
     load, cpus = environment.get("load"), environment.get("cpus")
-    if not isinstance(load, int | float) or not isinstance(cpus, int) or cpus < 1:
+    if not is_number(load) or type(cpus) is not int or cpus < 1:
+        return None
+    shaken = len(rounds) >= ROUNDS and (spread(rounds) or 0.0) >= SHAKEN
+    return load >= (BUSY_AND_SHAKEN if shaken else BUSY) * cpus
+
+
+def busy_words(environment: Mapping[str, Any], rounds: Sequence[float] = ()) -> str:
+    """That others used the machine, with the load that says so; "" where nothing does.
+
+    Args:
+        environment, rounds: as of :func:`is_busy`.
+    """
+    if not is_busy(environment, rounds):
         return ""
-    shaken = len(rounds) >= ROUNDS and spread(list(rounds)) >= SHAKEN
-    if load < (BUSY_AND_SHAKEN if shaken else BUSY) * cpus:
-        return ""
-    return f"the machine was busy (load {load:.1f} on {counted(cpus, 'core')})"
+    cores = counted(environment["cpus"], "core")
+    return f"the machine was busy (load {environment['load']:.1f} on {cores})"
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number, and no truth value: a log may hold anything."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and -sys.float_info.max <= value <= sys.float_info.max

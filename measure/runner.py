@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from whet.measure.buffers import Arguments
 from whet.measure.kept import Kept
 from whet.measure.machine import environment
 from whet.measure.packed import Call
-from whet.measure.timing import spread, time_kernel
+from whet.measure.timing import repeat_facts, time_kernel
 from whet.measure.values import OK, MeasureOptions
 
 if TYPE_CHECKING:
@@ -42,6 +42,11 @@ class RunReport:
     environment: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     lost: bool = False
+
+    def in_rounds(self, costs: Sequence[float]) -> RunReport:
+        """The same with the costs of several rounds, of which each measured once."""
+        facts = self.environment | repeat_facts(costs)
+        return replace(self, costs=tuple(costs), environment=facts)
 
 
 @dataclass(frozen=True)
@@ -160,8 +165,7 @@ def measure(
     facts = environment() | {
         "checked": reference is not None,
         "number": timing.number,
-        "repeats": len(timing.costs),
-        "spread": round(spread(list(timing.costs)), 5),
+        **repeat_facts(timing.costs),
         "stopped": timing.stopped,
     }
     if stray:

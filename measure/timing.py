@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from whet.measure.values import MeasureOptions
 
@@ -62,9 +63,11 @@ def time_kernel(
     while True:
         if costs and is_behind([before, *costs], options, best_cost):
             return Timing(tuple(costs), number, "behind")
-        if len(costs) >= options.min_repeats and spread(costs) <= options.spread:
+        apart = spread(costs)
+        enough = len(costs) >= options.min_repeats
+        if enough and apart is not None and apart <= options.spread:
             return Timing(tuple(costs), number, "spread")
-        if len(costs) >= options.repeat:
+        if len(costs) >= options.repeat or (enough and apart is None):
             return Timing(tuple(costs), number, "repeats")
         if costs and clock() - start + number * cost > options.max_measure_s:
             return Timing(tuple(costs), number, "time")
@@ -87,12 +90,18 @@ def is_behind(timings: list[float], options: MeasureOptions, best_cost: float | 
     return apart > max(math.log(options.behind), SURE * math.log(slowest / fastest))
 
 
-def spread(costs: list[float]) -> float:
-    """Interquartile range over median; 0 for a single figure."""
+def spread(costs: Sequence[float]) -> float | None:
+    """Interquartile range over median; None for a single figure, which says nothing of it."""
     if len(costs) < 2:
-        return 0.0
+        return None
     low, middle, high = statistics.quantiles(costs, n=4, method="inclusive")
     return (high - low) / middle if middle else 0.0
+
+
+def repeat_facts(costs: Sequence[float]) -> dict[str, Any]:
+    """What a log keeps of repeats: how many, and their spread, null where there is one alone."""
+    known = spread(costs)
+    return {"repeats": len(costs), "spread": None if known is None else round(known, 5)}
 
 
 def _warm_up(timed: Callable[[int], float], options: MeasureOptions) -> tuple[int, float]:

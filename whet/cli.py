@@ -48,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: without the program's name; None: the process's.
 
     Returns:
-        0; 1 for an error that Whet explains; 2 for wrong usage; 130 after Ctrl-C.
+        0; 1 for an error that Whet explains; 2 for wrong usage; 130 after Ctrl-C. A search that
+        SIGTERM ends raises ``SystemExit(143)``.
     """
     return run(cli, arguments, "whet")
 

@@ -206,8 +206,8 @@ def show(contenders: list[Contender], peak: float) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from whet.autotune.result import duration
     from whet.compiler.target import host
+    from whet.search_spaces.counted import duration
 
     caption = f"one thread; its FMA peak is {peak / 1e9:.1f} GFLOP/s; medians of {ROUNDS} rounds"
     table = Table(title=str(host.describe()["cpu"]), caption=caption)

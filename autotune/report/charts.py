@@ -13,8 +13,7 @@ from whet.autotune.report.markup import Markup
 from whet.autotune.report.plot import Plot
 from whet.autotune.report.scales import Categories, Linear, Logarithmic, Scale, seconds
 from whet.autotune.report.times import STAGES, Times
-from whet.autotune.result import duration
-from whet.search_spaces.counted import counted
+from whet.search_spaces.counted import counted, duration
 
 if TYPE_CHECKING:
     from whet.autotune.report.gather import TaskTrials
@@ -59,7 +58,8 @@ def describe(trial: TrialRecord) -> str:
     if not trial.result.ok:
         return f"trial {trial.number}: {trial.result.status}\n{trial.config}"
     rate = f", {trial.gflops:.1f} GFLOP/s" if trial.flop else ""
-    return f"trial {trial.number}: {duration(trial.cost)}{rate}\n{trial.config}"
+    cost = f"trial {trial.number}: {duration(trial.cost)}{rate}"
+    return f"{cost}\n{trial.quality}\n{trial.config}"
 
 
 def costs_scale(data: TaskTrials) -> Logarithmic:
@@ -73,11 +73,12 @@ def best_so_far(data: TaskTrials, by_time: bool, room: Room) -> Markup:
 
     Args:
         data: at least one success.
-        by_time: against the time of search; False: against the number of trials.
+        by_time: against the time of search; False: against the trials in their order, from 0 on,
+            as they are numbered.
         room: how much may be drawn.
     """
     y, costs = costs_scale(data), data.costs.tolist()
-    at: Sequence[float] = data.elapsed if by_time else range(1, len(costs) + 1)
+    at: Sequence[float] = data.elapsed if by_time else range(len(costs))
     end = max(at)
     x = Linear(0, end, seconds) if by_time else Linear(0, end, whole=True)
     label = "time of search" if by_time else "trials"
@@ -157,8 +158,8 @@ def importance(found: Predictions) -> Markup:
     shares = list(found.importance.items())[:24][::-1]
     plot = Plot(
         Linear(0, max(max(v for _, v in shares), 0.05)), Categories([k for k, _ in shares]),
-        "share of the variance of log(cost) that is lost when the knob is shuffled", "",
-        "Importance of each knob", height=60 + 24 * len(shares),
+        "importance: share of the variance of log(cost)", "", "Importance of each knob",
+        width=460, height=60 + 24 * len(shares),
     )  # fmt: skip
     for i, (knob, share) in enumerate(shares):
         plot.bar((0, i - 0.33), (share, i + 0.33), f"{knob}: {share:.3f}")

@@ -15,10 +15,9 @@ from whet.autotune.report.knobs import dimensions
 from whet.autotune.report.markup import Child, Markup, join, tag
 from whet.autotune.report.style import STYLE
 from whet.autotune.report.words import table, target_text
-from whet.autotune.result import duration
 from whet.compiler.errors import ArgumentError
 from whet.db.identity import device_key
-from whet.search_spaces.counted import counted
+from whet.search_spaces.counted import counted, duration
 
 if TYPE_CHECKING:
     from whet.db import TuningLog
@@ -134,8 +133,11 @@ def _page(title: str, generated: str, index: Markup | None, content: Markup) -> 
 
 
 def _index(rows: Sequence[Sequence[Child]]) -> Markup:
-    head = ("task", "target", "machine", "trials", "failed", "best", "GFLOP/s", "speed-up")
-    return tag("nav", table(head, rows, frozenset({3, 4, 5, 6, 7})))
+    head = (
+        "task", "trials", "failed", "best", "GFLOP/s", "speed-up", "how good the best is",
+        "target and machine",
+    )  # fmt: skip
+    return tag("nav", table(head, rows, frozenset({1, 2, 3, 4, 5})))
 
 
 def _row(place: int, data: TaskTrials) -> Sequence[Child]:
@@ -143,8 +145,6 @@ def _row(place: int, data: TaskTrials) -> Sequence[Child]:
     speed_up = best and default and default.result.ok
     return (
         tag("a", str(task.workload), href=f"#task{place}"),
-        target_text(task.target),
-        device_key(task.device),
         f"{len(data.searched):,}",
         f"{sum(t.result.failed for t in data.searched):,}",
         f"{duration(best.cost)}{' predicted' * bool(best.result.predicted)}"
@@ -152,6 +152,8 @@ def _row(place: int, data: TaskTrials) -> Sequence[Child]:
         else "nothing worked",
         f"{best.gflops:.1f}" if best and best.flop else "",
         f"{default.cost / best.cost:.2f}x" if speed_up and best and default else "",
+        str(best.quality or "") if best else "",
+        f"{target_text(task.target)}, {device_key(task.device)}",
     )
 
 

@@ -40,6 +40,8 @@ class Plot:
         self.left = 30 + CHARACTER * longest
         self.right, self.top = 14.0, 10.0
         self.slanted = isinstance(self.x, Categories) and self._crowded()
+        if not isinstance(self.x, Categories):
+            self._x_ticks = self._apart(self._x_ticks)
         names = max((len(shortened(said)) for _, said in self._x_ticks), default=0)
         self.bottom = 40 + (CHARACTER * 0.72 * names if self.slanted else 0.0)
         self.height += round(self.bottom) - 40
@@ -155,6 +157,18 @@ class Plot:
         shown = shortened(said)
         whole = tag("title", said) if shown != said else None
         return tag("text", whole, shown, **attributes)
+
+    def _apart(self, ticks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+        """Ticks, without the words that would run into those of the tick before."""
+        found, end = [], float("-inf")
+        for place, said in ticks:
+            middle = place * (self.width - self.left - self.right)
+            half = CHARACTER * len(shortened(said)) / 2
+            if said and middle - half < end + CHARACTER:
+                said = ""
+            end = middle + half if said else end
+            found.append((place, said))
+        return found
 
     def _crowded(self) -> bool:
         """Whether the words under the axis would run into each other."""

@@ -14,10 +14,10 @@ from whet.autotune.report.markup import Markup, tag
 from whet.autotune.report.model import FEWEST, Predictions, cross_validate
 from whet.autotune.report.times import MEANS, STAGES, times
 from whet.autotune.report.words import figure, folded, table
-from whet.autotune.result import duration, pruned_words
+from whet.autotune.result import pruned_words
 from whet.measure.timing import spread
 from whet.measure.values import PRUNED
-from whet.search_spaces.counted import counted
+from whet.search_spaces.counted import counted, duration
 
 if TYPE_CHECKING:
     from whet.autotune.report.gather import TaskTrials
@@ -99,8 +99,9 @@ def model(data: TaskTrials, found: Predictions | None, room: Room) -> list[Marku
         f"of {found.typical_error:.2f}."
     )
     method = (
-        "Permutation importance: what the predictions from the knobs lose when one knob's choices "
-        "are shuffled among the trials; near 0, it does not matter to what was tried."
+        "Permutation importance: the share of the variance of log(cost) that the predictions from "
+        "the knobs lose when one knob's choices are shuffled among the trials; near 0, it does not "
+        "matter to what was tried."
     )
     return [
         head,
@@ -203,16 +204,20 @@ def _on_the_wall(wall: float, running: float, trials: int) -> str:
 
 def noise(data: TaskTrials) -> list[Markup]:
     """How far the repeats of one measurement lie apart."""
-    spreads = [
-        spread(list(t.result.costs)) for t in data.ok if len(t.result.costs) >= FEWEST_REPEATS
-    ]
+    repeated = [t.result.costs for t in data.ok if len(t.result.costs) >= FEWEST_REPEATS]
+    once = len(data.ok) - len(repeated)
+    few = (
+        f"{counted(once, 'trial')} with fewer than {FEWEST_REPEATS} repeats: spread unknown."
+        if once
+        else ""
+    )
     head = tag("h3", "Noise")
-    if not any(spreads):
-        why = "The records hold no repeats that differ."
-        return [head, tag("p", why, class_="soft")]
+    if not repeated:
+        return [head, tag("p", few or "The records hold no repeats.", class_="soft")]
+    spreads = [spread(costs) or 0.0 for costs in repeated]
     middle, high = np.percentile(spreads, (50, 90))
     text = (
         f"{counted(len(spreads), 'trial')} with at least {FEWEST_REPEATS} repeats: half of them "
-        f"spread by less than {middle:.2%}, nine in ten by less than {high:.2%}."
+        f"spread by less than {middle:.2%}, nine in ten by less than {high:.2%}. {few}"
     )
-    return [head, figure(charts.noise(spreads), text)]
+    return [head, figure(charts.noise(spreads), text.strip())]

@@ -45,6 +45,11 @@ th, td { text-align: left; padding: 0.2rem 0.9rem 0.2rem 0; vertical-align: top;
          border-bottom: 1px solid var(--rule); }
 th { color: var(--soft); font-weight: 600; font-size: 0.87em; }
 td { white-space: nowrap; }
+td .words { min-width: 13rem; max-width: 22rem; white-space: normal; font-size: 0.87em; }
+nav td { white-space: normal; overflow-wrap: anywhere; }
+nav td:first-child { min-width: 11rem; }
+nav td:nth-child(n+7) { min-width: 9rem; font-size: 0.87em; }
+nav td.right { white-space: nowrap; }
 td code { display: inline-block; min-width: 16rem; white-space: normal; }
 td.right, th.right { text-align: right; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.15rem 1rem; margin: 0.5rem 0; }

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from whet.autotune.report.markup import Child, Markup, tag
 from whet.autotune.report.program import best_program
 from whet.autotune.report.words import data_text, date, facts, folded, table, target_text
-from whet.autotune.result import duration
-from whet.db.decision import FINALISTS_RUN, judge, median_interval
+from whet.db.decision import FINALISTS_RUN, judge
 from whet.db.identity import device_name
-from whet.search_spaces.counted import counted
+from whet.search_spaces.counted import counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +32,6 @@ def summary(data: TaskTrials) -> list[Markup]:
         ("best", _measured(data.best, peak)),
         ("default config", _measured(data.default, peak)),
         ("speed-up", speed_up(data)),
-        *_costs(data.best),
         ("trials", f"{counted(len(data.searched), 'trial')}, {failed:,} failed{apart}"),
         ("last search", _state(data.searches[-1])),
         ("best config", tag("code", str(data.best.config)) if data.best else "none"),
@@ -47,13 +45,6 @@ def summary(data: TaskTrials) -> list[Markup]:
     ]
 
 
-def _costs(best: TrialRecord | None) -> list[tuple[str, Child]]:
-    """Where nothing was measured, that it was not."""
-    if best is None or not best.result.predicted:
-        return []
-    return [("costs", f"predicted by a model of {best.result.predicted}, not measured")]
-
-
 def _measured(trial: TrialRecord | None, peak: float) -> Child:
     if trial is None:
         return "not measured"
@@ -64,7 +55,8 @@ def _measured(trial: TrialRecord | None, peak: float) -> Child:
         said = f", {trial.gflops:.1f} GFLOP/s"
         if peak:
             said += f", {trial.gflops * 1e9 / peak:.0%} of one core's FMA peak"
-    return [tag("strong", duration(trial.cost)), f"{said} (trial {trial.number})"]
+    first = [tag("strong", duration(trial.cost)), f"{said} (trial {trial.number})"]
+    return [*first, tag("div", str(trial.quality), class_="soft")]
 
 
 def speed_up(data: TaskTrials) -> str:
@@ -75,13 +67,15 @@ def speed_up(data: TaskTrials) -> str:
     text = f"{default.cost / best.cost:.2f}x"
     if best.result.predicted:
         return f"{text}, predicted"
+    if any(t.quality is not None and t.quality.busy for t in (best, default)):
+        text += ", uncertain: the machine was busy"
     if best not in data.finals:
-        return f"{text}, as measured during the search"
+        return f"{text}, not compared in turns"
     verdict = judge(data.finals)
     if not verdict.better:
         return "none: no config is faster than the default beyond the noise"
     if verdict.interval is None:
-        return f"{text}, measured in turns"
+        return f"{text}, compared in turns"
     low, high = verdict.interval
     return f"{text}, with 95 % confidence between {low:.2f}x and {high:.2f}x"
 
@@ -94,27 +88,26 @@ def finals(data: TaskTrials) -> list[Markup]:
         (
             "default" if t.number == 0 else f"trial {t.number}",
             duration(t.cost) if t.result.ok else t.result.status,
-            _interval(t),
-            len(t.result.costs),
+            _quality(t),
             tag("code", str(t.config)),
         )
         for t in sorted(data.finals, key=lambda t: (t.cost, t.number))
     ]
-    head = ("", "median", "95 % interval of it", "rounds", "config")
+    head = ("", "median", "how good it is", "config")
     text = (
-        "The fastest and the default config, measured in turns. Intervals are from the order of "
-        "the rounds' figures; fewer than six rounds give none."
+        "The fastest and the default config, measured in turns: a repeat a round. Intervals are "
+        "from the order of the rounds' figures; fewer than six rounds give none."
     )
     return [
         tag("h3", "The last measurement"),
         tag("p", text, class_="soft"),
-        table(head, rows, frozenset({1, 2, 3})),
+        table(head, rows, frozenset({1})),
     ]
 
 
-def _interval(trial: TrialRecord) -> str:
-    found = median_interval(trial.result.costs)
-    return f"{duration(found[0])} to {duration(found[1])}" if found else ""
+def _quality(trial: TrialRecord) -> Markup:
+    """How good a cost is, as a cell whose lines may break."""
+    return tag("div", str(trial.quality or ""), class_="words")
 
 
 def top(data: TaskTrials) -> list[Markup]:
@@ -129,11 +122,12 @@ def top(data: TaskTrials) -> list[Markup]:
             duration(t.cost),
             f"{t.gflops:.1f}" if t.flop else "",
             f"{t.cost / fastest[0].cost:.3f}",
+            _quality(t),
             tag("code", str(t.config)),
         )
         for place, t in enumerate(fastest, 1)
     ]
-    head = ("", "trial", "cost", "GFLOP/s", "of the fastest", "config")
+    head = ("", "trial", "cost", "GFLOP/s", "of the fastest", "how good it is", "config")
     return [
         tag("h3", "The fastest trials"),
         tag(

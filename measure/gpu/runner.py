@@ -20,7 +20,7 @@ from whet.measure.gpu.packed import DeviceCall, packed_on
 from whet.measure.kept import Kept
 from whet.measure.machine import environment
 from whet.measure.runner import RunReport
-from whet.measure.timing import spread, time_kernel
+from whet.measure.timing import repeat_facts, time_kernel
 from whet.measure.values import OK, MeasureOptions
 
 if TYPE_CHECKING:
@@ -240,8 +240,7 @@ def measure(
         "checked": reference is not None,
         "flushed": options.flush_l2,
         "number": timing.number,
-        "repeats": len(timing.costs),
-        "spread": round(spread(list(timing.costs)), 5),
+        **repeat_facts(timing.costs),
         "stopped": timing.stopped,
     }
     if timer.late:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from autotune_synthetic import gemm_cost, gemm_template
 from whet.autotune import create_task, tune
 from whet.measure import ReplayPool
 
+{before}
 class Slow(ReplayPool):
     told = 0
 
@@ -42,9 +44,9 @@ except KeyboardInterrupt:
 """
 
 
-def start(log, progress=False):
+def start(log, progress=False, before=""):
     here = str(Path(__file__).parent)
-    code = SCRIPT.format(here=here, log=str(log), progress=progress)
+    code = SCRIPT.format(here=here, log=str(log), progress=progress, before=before)
     return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
 
 
@@ -57,7 +59,7 @@ def wait_for_trials(log, count):
     raise AssertionError("the search does not come on")
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_the_log_survives_and_the_search_goes_on(gemm, tmp_path, how):
     log = tmp_path / "a.db"
     process = start(log)
@@ -70,8 +72,8 @@ def test_the_log_survives_and_the_search_goes_on(gemm, tmp_path, how):
     recorded = TuningLog(log).trials()
     assert [t.number for t in recorded] == list(range(len(recorded)))  # no holes
     assert TuningLog(log).runs()[0].state == ("running" if how == signal.SIGKILL else "interrupted")
-    if how == signal.SIGINT:
-        assert process.returncode == 130
+    if how != signal.SIGKILL:
+        assert process.returncode == 128 + how
         assert f"{len(recorded)} trials, interrupted" in said
     measured = []
 
@@ -85,3 +87,43 @@ def test_the_log_survives_and_the_search_goes_on(gemm, tmp_path, how):
     assert len({t.config.key for t in found.trials}) == total
     again = set(measured[:-5]) & {t.config.key for t in recorded}  # the last five: finalists
     assert not again
+
+
+def test_a_handler_of_the_users_for_sigterm_stays(tmp_path):
+    log = tmp_path / "a.db"
+    handler = """
+import os, signal
+signal.signal(signal.SIGTERM, lambda number, frame: os._exit(7))
+"""
+    process = start(log, before=handler)
+    try:
+        wait_for_trials(log, 1)
+        process.terminate()
+        said = process.communicate(timeout=300)[1]
+    finally:
+        process.kill()
+    assert process.returncode == 7 and "interrupted" not in said
+
+
+def test_sigterm_is_as_it_was_after_a_search_and_in_other_threads(small, tmp_path):
+    seen = []
+
+    def cost(inp):
+        seen.append(signal.getsignal(signal.SIGTERM))
+        return 1.0
+
+    before = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        tune(small, 3, tmp_path / "a.db", "random", ReplayPool(cost), progress=False)
+        assert callable(seen[0]) and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        seen.clear()
+        work = threading.Thread(
+            target=tune, args=(small, 3, tmp_path / "b.db", "random", ReplayPool(cost)),
+            kwargs={"progress": False},
+        )  # fmt: skip
+        work.start()
+        work.join()
+        assert seen and set(seen) == {signal.SIG_DFL}
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -7,13 +7,14 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
-from autotune_synthetic import result, small_cost
+from autotune_synthetic import gemm_cost, result, small_cost
 from watching_pools import Forbidden, Recorder, tuned
 
 from whet.autotune import best_from_log, build_from_log, create_task
 from whet.compiler.errors import ArgumentError, LogError, MeasureError
 from whet.db import TuningLog
 from whet.db.schema import VERSION_TABLE
+from whet.measure import MeasureResult
 from whet.search_spaces import Template
 
 
@@ -106,3 +107,30 @@ def test_an_altered_record_is_refused(small, small_pool, tmp_path):
         ).rowcount
     with pytest.raises(LogError, match=r"(?s)is not in the space.*\(3, 1\).*fresh log"):
         build_from_log(small, log)
+
+
+@pytest.mark.parametrize("what", ["replaced", "full"])
+def test_the_error_that_ended_a_search_is_the_one_that_is_raised(gemm, tmp_path, what):
+    """Its run cannot be finished either: that is said beside it."""
+    path, other = tmp_path / "a.db", tmp_path / "b.db"
+    TuningLog(other).close()
+
+    class Meanwhile(Recorder):
+        def collect(self, timeout=None):
+            if len(self.submitted) > 10 and what == "replaced" and other.exists():
+                other.replace(path)
+            if len(self.submitted) > 10 and what == "full":
+                with log.writing("limit the file") as connection:
+                    connection.exec_driver_sql("PRAGMA max_page_count = 1")  # what it has already
+            return super().collect(timeout)
+
+    def cost(config):
+        return MeasureResult("ok", (gemm_cost(config),), environment={"x": "y" * 5000})
+
+    with TuningLog(path) as log, pytest.raises(LogError) as caught:
+        tuned(gemm, Meanwhile(cost), log, 50)
+    said = {"replaced": "was replaced by another", "full": "database or disk is full"}[what]
+    assert str(caught.value).startswith("add trial ") and said in str(caught.value)
+    notes = getattr(caught.value, "__notes__", [])
+    if what == "replaced":
+        assert len(notes) == 1 and "the log's run stays as 'running': finish run" in notes[0]

@@ -11,6 +11,7 @@ from report_logs import BEGAN, configs, failed, gemm_task, ok
 from whet.autotune.dataframe import trials_dataframe
 from whet.autotune.result import Trial, TuneResult
 from whet.compiler.errors import ArgumentError
+from whet.measure import MeasureResult
 from whet.search_spaces import Config
 
 pandas = pytest.importorskip("pandas")
@@ -54,6 +55,11 @@ def test_a_knob_that_is_named_like_a_column_keeps_both():
     frame = trials_dataframe([trial])
     assert frame["status"][0] == "ok" and frame["knob:status"][0] == 7
     assert frame["knob:cost_s"][0] == "x" and math.isnan(frame["gflops"][0])
+
+
+def test_the_spread_of_one_repeat_is_not_known():
+    frame = trials_dataframe([Trial(0, Config(), MeasureResult("ok", (1e-3,)))])
+    assert frame["repeats"][0] == 1 and math.isnan(frame["spread"][0])
 
 
 def test_no_trials_are_an_empty_table():

@@ -181,7 +181,7 @@ def test_a_speed_up_of_a_busy_machine_is_uncertain(small):
         "  speed-up 2.84x over the default config, uncertain: the machine was busy; "
         "with 95 % confidence the true one is from 1.22x to 21.08x"
     )
-    assert said(5.4, compared=False).endswith("busy (as measured during the search)")
+    assert said(5.4, compared=False).endswith("busy, not compared in turns")
     again = "default and best were measured once more, in turns"
     assert again in str(result_of(small, 5.4)) and again not in str(result_of(small, 0.5))
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from whet.autotune.result import duration
 from whet.bench.comparison import Comparison
 from whet.bench.limits import Level
+from whet.search_spaces.counted import duration
 
 Point = tuple[float, float]
 

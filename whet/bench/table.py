@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from whet.autotune.result import duration
 from whet.bench.comparison import Comparison
-from whet.measure.load import busy_words
+from whet.measure.load import UPPER, busy_words
+from whet.search_spaces.counted import duration
 
 HEAD = ("", "time", "median", "GFLOP/s", "of peak", "GB/s", "of bandwidth", "ours is")
 
@@ -36,7 +36,7 @@ def bound_of(found: Comparison) -> str:
 def notes_of(found: Comparison) -> list[str]:
     """What makes the times doubtful: others on the machine, rounds that differ."""
     busy = busy_words(found.environment, found.samples[found.best].seconds)
-    notes = [f"{busy}: measured times are upper bounds"] if busy else []
+    notes = [f"{busy}: {UPPER}"] if busy else []
     for name in found.ours:
         times = found.samples[name]
         if times.median > UNSTEADY * times.best:

@@ -22,6 +22,7 @@ def command(log: str, errors: bool) -> None:
     """The best config of each task in LOG (default: whet.db)."""
     from whet.autotune.recorded import read_recorded
     from whet.db import TuningLog
+    from whet.db.quality import quality_words
 
     with TuningLog(log, write=False) as opened:
         found = [
@@ -34,8 +35,10 @@ def command(log: str, errors: bool) -> None:
     spaces = _spaces([task for task, _ in found])
     rows = [COLUMNS, *(_row(task, recorded, spaces) for task, recorded in found)]
     widths = [max(map(len, column)) for column in zip(*rows)]
-    for row in rows:
+    for row, (_, recorded) in zip(rows, [(None, None), *found]):
         click.echo("  ".join(cell.ljust(n) for cell, n in zip(row, widths)).rstrip())
+        if recorded is not None and recorded.best is not None:
+            click.echo(f"  {quality_words(recorded.best.result, recorded.compared)}")
     for task, recorded in found:
         failed = [t.result for t in recorded.searched if t.result.failed]
         if errors and failed:
@@ -86,14 +89,14 @@ def _todays(task: TaskSummary) -> str:
 
 def _row(task: TaskSummary, recorded: Recorded, spaces: dict[int, str]) -> tuple[str, ...]:
     """The cells of one task; the config comes last, because it is the longest."""
-    from whet.autotune.result import duration
     from whet.db.identity import device_key
+    from whet.search_spaces.counted import duration
 
     best, base = recorded.best, recorded.default
     return (
         f"{task.workload}{spaces.get(id(task), '')}",
         f"{sum(t.result.ok for t in recorded.searched)}/{len(recorded.searched)}",
-        f"{duration(best.cost)}{' predicted' if best.result.predicted else ''}" if best else "-",
+        f"{duration(best.cost)}{' predicted' * bool(best.result.predicted)}" if best else "-",
         f"{best.gflops:.1f}" if best and best.flop else "-",
         f"{base.cost / best.cost:.2f}x" if best and base and base.result.ok else "-",
         device_key(task.device),

@@ -12,13 +12,13 @@ def command(log: str) -> None:
 
     All that is in it stays. Searches do so by themselves; an older Whet cannot open it afterwards.
     """
-    from whet.db import TuningLog, engine, schema
+    from whet.db import TuningLog, engine, faults, schema
 
     place = engine.place_of(log)
     # A log that is not there is not made.
     looked_at, _ = engine.open_engine(place, write=False)
     try:
-        with engine.errors_named(f"open log {place.shown}", place), engine.reading(looked_at) as c:
+        with faults.errors_named(f"open log {place.shown}", place), engine.reading(looked_at) as c:
             found = schema.found_version(c)
     finally:
         looked_at.dispose()
