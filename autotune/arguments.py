@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -32,6 +33,72 @@ def check_tasks(task: Any) -> tuple[list[Task], bool]:
                 'make one: whet.create_task("matmul", args=(1024, 1024, 1024))',
             )
     return tasks, many
+
+
+# Other tuners' words for arguments of whet.tune.
+_WORDS = {
+    "n_trial": "trials",
+    "n_trials": "trials",
+    "num_trials": "trials",
+    "max_trials": "trials",
+    "max_trials_global": "trials",
+    "n_jobs": "workers",
+    "num_workers": "workers",
+    "n_parallel": "workers",
+    "tuner": "sampler",
+    "strategy": "sampler",
+    "log_file": "log",
+    "storage": "log",
+    "database": "log",
+    "measure_option": "options",
+    "callback": "callbacks",
+    "early_stopping": "early_stop",
+    "show_progress_bar": "progress",
+    "verbose": "progress",
+}
+
+
+def check_unknown(given: dict[str, Any]) -> None:
+    """Refuse keyword arguments that :func:`whet.tune` does not have.
+
+    Raises:
+        ArgumentError: there is one; the text names the argument that is probably meant. It is a
+            TypeError, too, as for any other function.
+    """
+    from difflib import get_close_matches
+
+    from whet.autotune.tune import tune
+
+    for name in given:
+        known = [p for p in inspect.signature(tune).parameters if p != "unknown"]
+        near = _WORDS.get(name) or next(iter(get_close_matches(name, known, n=1)), "")
+        raise UnknownArgument(
+            f"tune(..., {name}={given[name]!r})",
+            f"there is no argument {name!r}" + (f"; did you mean {near}=?" if near else ""),
+            f"arguments: {', '.join(known)}",
+        )
+
+
+class UnknownArgument(ArgumentError, TypeError):
+    """A keyword argument that a function does not have."""
+
+
+def check_callbacks(asked: str, callbacks: Any) -> None:
+    """Refuse callbacks that cannot be called.
+
+    Args:
+        asked: what is tuned, for the error's text.
+        callbacks: of :func:`whet.tune`.
+
+    Raises:
+        ArgumentError: no sequence of functions.
+    """
+    if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
+        raise ArgumentError(
+            f"tune({asked}, callbacks={callbacks!r})",
+            "callbacks are a list of functions of (task, trial)",
+            "callbacks=[lambda task, trial: print(trial)]",
+        )
 
 
 def check_numbers(asked: str, trials: Any, seed: Any, options: Any, transfer: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from whet.autotune.ending import TIMEOUT, Limits
 from whet.autotune.finalists import SECONDS, finalists, measure_again, numbered
@@ -25,7 +25,7 @@ from whet.measure.values import MeasureOptions
 from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from whet.autotune.places import Place
     from whet.autotune.task import Task
@@ -39,6 +39,8 @@ FINALS = 30.0
 SHARE, LEAST = 0.15, 2.0
 """The share of the search's time for the last measurement, within :data:`LEAST` and
 :data:`SECONDS`: it shall not be most of a short search."""
+
+Callback: TypeAlias = "Callable[[Task, Trial], object]"
 
 
 class Session:
@@ -57,6 +59,7 @@ class Session:
         transfer: whether to learn from other tasks of the log.
         options: how candidates are measured.
         progress: whether to show it.
+        callbacks: called with each new trial that is in the log.
     """
 
     def __init__(
@@ -73,11 +76,13 @@ class Session:
         transfer: bool,
         options: MeasureOptions | None,
         progress: bool,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         self.log, self.place, self.device = log, place, place.identity
         self.sampler, self.sampler_name, self.seed = sampler, sampler_name, seed
         self.limits, self.transfer, self.progress = limits, transfer, progress
         self.options = options or MeasureOptions()
+        self.callbacks = callbacks
         self.spent = Spent()
         self._began = time.monotonic()
         self._failed: dict[int, Exception] = {}
@@ -238,6 +243,8 @@ class Session:
                 if self.many:
                     self.bar.at(goal.name)
                 self.bar.trial(trial)
+            for callback in self.callbacks:
+                callback(goal.task, trial)
 
     def _run_of(self, goal: Goal) -> int:
         """The task's run in the log, begun with its first new trial."""

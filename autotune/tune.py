@@ -8,12 +8,15 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, overload
 
 from whet.autotune.arguments import (
+    check_callbacks,
     check_limits,
     check_numbers,
     check_share,
     check_tasks,
+    check_unknown,
     check_weights,
 )
+from whet.autotune.loading import refuse_search
 from whet.autotune.places import place_of
 from whet.autotune.recorded import opened
 from whet.autotune.result import TuneResult, TuneResults
@@ -26,6 +29,7 @@ from whet.measure.pool import check_workers
 if TYPE_CHECKING:
     import optuna
 
+    from whet.autotune.session import Callback
     from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.db import TuningLog
     from whet.db.identity import Device
@@ -49,6 +53,7 @@ def tune(
     early_stop: bool | int = ...,
     transfer: bool = ...,
     weights: None = ...,
+    callbacks: Sequence[Callback] = ...,
 ) -> TuneResult: ...
 
 
@@ -69,6 +74,7 @@ def tune(
     early_stop: bool | int = ...,
     transfer: bool = ...,
     weights: Sequence[float] | None = ...,
+    callbacks: Sequence[Callback] = ...,
 ) -> TuneResults: ...
 
 
@@ -88,6 +94,8 @@ def tune(
     early_stop: bool | int = False,
     transfer: bool = True,
     weights: Sequence[float] | None = None,
+    callbacks: Sequence[Callback] = (),
+    **unknown: Any,
 ) -> TuneResult | TuneResults:
     """Search a task's space for the fastest program, and record every trial.
 
@@ -122,6 +130,9 @@ def tune(
         transfer: learn from the log's other tasks: the best configs of near shapes come first, and
             a sampler with a cost model begins with their trials. False: begin with nothing.
         weights: of many tasks, how much each one's cost counts, e.g. how often it is called.
+        callbacks: functions of ``(task, trial)``, called in this process for each new
+            :class:`whet.autotune.Trial` once it is in the log, as trials come in. What one raises
+            ends the search.
 
     Returns:
         The winner, measured once more, interleaved with the default config and the other
@@ -140,12 +151,15 @@ def tune(
         SystemExit: the same on SIGTERM, with exit code 143; only in the main thread, and only
             where the process has no handler of its own for it.
     """
+    check_unknown(unknown)
     tasks, many = check_tasks(task)
+    refuse_search()
     asked = str(tasks[0].workload) if not many else f"[{len(tasks)} tasks]"
     check_numbers(asked, trials, seed, options, transfer)
     sampler_name = _check_sampler(sampler, many)
     limits = check_limits(asked, timeout, target_cost, early_stop)
     given = check_weights(weights, len(tasks), many)
+    check_callbacks(asked, callbacks)
     check_workers(workers)
     once = _once(tasks, given)
     check_share(asked, trials, len(once))
@@ -165,6 +179,7 @@ def tune(
             transfer,
             options,
             progress,
+            callbacks,
         )
         if session.complete:
             found = session.results_from_log()

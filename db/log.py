@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -76,6 +76,21 @@ class TuningLog:
 
     def __repr__(self) -> str:
         return f"TuningLog({self.location!r})"
+
+    def __len__(self) -> int:
+        """How many trials it holds, those that cannot be read included."""
+        from whet.db import queries
+
+        with self.reading("count the trials") as connection:
+            return queries.count_trials(connection)
+
+    def __bool__(self) -> bool:
+        """A log is one, also without trials."""
+        return True
+
+    def __iter__(self) -> Iterator[TrialRecord]:
+        """The trials that can be read, in order of runs and numbers."""
+        return iter(self.trials())
 
     def __enter__(self) -> TuningLog:
         return self

@@ -208,6 +208,11 @@ def select_trials(
     return [record for record in found if record is not None]
 
 
+def count_trials(connection: sa.Connection) -> int:
+    """How many rows of trials there are."""
+    return int(connection.execute(sa.select(sa.func.count()).select_from(TRIALS)).scalar_one())
+
+
 def broken_trials(
     log: TuningLog, workload: Workload, target: Any, device: Device, fingerprint: str
 ) -> int:

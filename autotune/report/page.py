@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,16 +85,18 @@ def write_report(
     """
     target = Path(path).expanduser()
     _check_path(target)
-    page = report(log, **chosen)
     new = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        new.write_text(page, encoding="utf-8")
+        new.touch()  # a folder that cannot be written is found before the log is read
+        new.write_text(report(log, **chosen), encoding="utf-8")
         new.replace(target)
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise ArgumentError(
             f"write a report to {target}", f"{error.strerror}", "give another file"
         ) from error
+    finally:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
     return target
 
 

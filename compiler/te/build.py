@@ -196,7 +196,7 @@ def compute(
         varargs_names: names of the axes behind ``*i``.
 
     Returns:
-        A tensor, or a list of tensors for a tuple of several, which type checkers cannot tell apart.
+        A tensor; for a tuple of several a list of tensors, which type checkers cannot tell apart.
 
     Raises:
         ArgumentError: if the function does not fit the shape, takes too few indices for what it

@@ -273,7 +273,9 @@ _MAKERS: dict[str, Callable[[_Reader, str, str, list[Any]], e.PrimExpr]] = {
     "IntImm": lambda r, kind, dtype, rest: e.IntImm(dtype, _int(rest[0])),
     "FloatImm": lambda r, kind, dtype, rest: e.FloatImm(dtype, float.fromhex(rest[0])),
     "Cast": lambda r, kind, dtype, rest: e.Cast(dtype, r._expr(rest[0])),
-    "Let": lambda r, kind, dtype, rest: e.Let(r._var(rest[0]), r._expr(rest[1]), r._expr(rest[2]), dtype),
+    "Let": lambda r, kind, dtype, rest: e.Let(
+        r._var(rest[0]), r._expr(rest[1]), r._expr(rest[2]), dtype
+    ),
     "Read": _Reader._read,
     "Call": _Reader._call,
     "Reduce": _Reader._reduce,

@@ -6,11 +6,14 @@ import ast
 import importlib
 import re
 import sys
+import traceback
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from whet.autotune.loading import SearchWhileLoading, loading
 
 if TYPE_CHECKING:
     from whet.autotune import Task
@@ -94,8 +97,24 @@ def load_module(where: str) -> types.ModuleType:
     module = types.ModuleType(name)
     module.__file__ = str(path.resolve())
     sys.modules[module.__name__] = module
-    exec(compile(path.read_text(), str(path.resolve()), "exec"), module.__dict__)
+    try:
+        with loading(where):
+            exec(compile(path.read_text(), str(path.resolve()), "exec"), module.__dict__)
+    except SearchWhileLoading as search:
+        _say_where_it_ended(search, path.resolve())
     return module
+
+
+def _say_where_it_ended(search: SearchWhileLoading, path: Path) -> None:
+    """Which line of a file called ``tune()``: what stands below it was not loaded."""
+    lines = [
+        f.lineno for f in traceback.extract_tb(search.__traceback__) if f.filename == str(path)
+    ]
+    click.echo(
+        f"{path.name}: loaded up to line {lines[0]}, which begins a search; whatever is to be "
+        'loaded must stand above it, or the search under `if __name__ == "__main__":`',
+        err=True,
+    )
 
 
 def load_task(
