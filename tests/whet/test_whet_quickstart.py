@@ -17,6 +17,7 @@ import sys
 from whet import quickstart
 quickstart.MATMUL = ("matmul", (33, 32, 34))
 quickstart.CONVOLUTION = ("conv2d_nchw", (1, 4, 9, 8, 8, 3, 3, 1, 1))
+quickstart.CODES = (9, 11, 3)
 quickstart.ROUNDS, quickstart.ROUND_SECONDS = 3, 0.001
 sys.exit(quickstart.main(sys.argv[1:]))
 """
@@ -32,17 +33,25 @@ def test_it_tunes_builds_from_the_log_and_compares(tmp_path):
     assert first.returncode == 0, first.stdout + first.stderr
     for said in ("matmul(33, 32, 34", "conv2d_nchw(1, 4, 9, 8", "GFLOP/s", "of the peak"):
         assert said in first.stdout
-    assert first.stdout.count("agrees with numpy") == 4
+    assert first.stdout.count("agrees with numpy") == 6
     rows = [line for line in first.stdout.splitlines() if line.startswith("│")]
     programs = [line.split("│")[2].strip() for line in rows]
-    assert programs == ["default config", "tuned", "numpy", "default config", "tuned"]
+    both = ["default config", "tuned"]
+    assert programs == [*both, "numpy", *both, *both, "numpy"]
+    assert first.stdout.count("starting the workers") == 0  # progress is on standard error
+    worth = first.stdout.partition("what the search was worth:\n")[2].splitlines()
+    assert [line.split("(")[0].strip() for line in worth] == [
+        "matmul", "conv2d_nchw", "differing_bits",
+    ]  # fmt: skip
+    assert all(" over the default config" in line for line in worth)
+    assert "no template: yours to write" in worth[2] and "x numpy" in worth[2]
     with whet.TuningLog(tmp_path / "whet.db", write=False) as log:
-        assert [len(log.trials(workload=w)) >= 3 for w in log.workloads()] == [True, True]
+        assert [len(log.trials(workload=w)) >= 3 for w in log.workloads()] == [True] * 3
         before = len(log.trials())
 
     again = run(tmp_path, "--trials", "3")
     assert again.returncode == 0, again.stdout + again.stderr
-    assert again.stdout.count("agrees with numpy") == 4
+    assert again.stdout.count("agrees with numpy") == 6
     assert "starting the workers" not in again.stderr
     with whet.TuningLog(tmp_path / "whet.db", write=False) as log:
         assert len(log.trials()) == before
@@ -82,6 +91,17 @@ def test_the_reference_convolution_against_loops(stride, padding):
     assert (scale >= abs(exact)).all()
 
 
+def test_the_reference_distances_against_counting():
+    rng = np.random.default_rng()
+    a, b = (quickstart.drawn(rng, (n, 3), "int32") for n in (5, 7))
+    a[0], b[0] = -1, 0  # all bits differ
+    counted = [[sum((int(x) ^ int(y)) & (1 << k) != 0 for x, y in zip(p, q) for k in range(32))
+                for q in b] for p in a]  # fmt: skip
+    assert counted[0][0] == 96
+    assert quickstart.distances(None, a, b)[0].tolist() == counted
+    assert quickstart.distances_by_numpy(a, b).tolist() == counted
+
+
 def test_a_wrong_result_is_refused():
     exact, scale = np.ones((4, 4)), np.ones((4, 4))
     right = exact.astype("float32")
@@ -91,3 +111,7 @@ def test_a_wrong_result_is_refused():
         result[2, 3] = wrong
         with pytest.raises(MeasureError, match=r"1 of 16 elements are wrong"):
             quickstart.check("it", result, exact, 8, scale)
+    whole = np.ones((4, 4), "int32")
+    quickstart.check("it", whole, whole.astype("int64"), 0, 0)
+    with pytest.raises(MeasureError, match=r"16 of 16 elements are wrong"):
+        quickstart.check("it", whole + 1, whole.astype("int64"), 0, 0)
