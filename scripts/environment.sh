@@ -14,6 +14,20 @@ interpreter() {
   return 1
 }
 
+# ticking COMMAND...: runs it, and says every two seconds for how long; in place on a terminal.
+ticking() {
+  local start=$SECONDS form='   %d s\n' clock code=0
+  if [[ -t 1 ]]; then form='\r   %d s '; fi
+  # It ends with this shell, which Ctrl-C may end; a background process does not hear that itself.
+  (while sleep 2 && kill -0 $$ 2>/dev/null; do printf "$form" $((SECONDS - start)); done) &
+  clock=$!
+  "$@" || code=$?
+  kill "$clock" 2>/dev/null || true
+  wait "$clock" 2>/dev/null || true
+  if [[ -t 1 ]]; then printf '\r'; fi
+  return "$code"
+}
+
 # environment FOLDER [EXTRA [COMMAND]]: makes FOLDER, or does nothing when it fits this checkout already.
 # COMMAND is called before the packages are installed, when FOLDER has a Python and its pip.
 environment() {
@@ -26,13 +40,13 @@ environment() {
   fi
   echo "   installing into $folder (a few minutes the first time)"
   rm -rf "$folder"
-  if ! "$python" -m venv "$folder"; then
+  if ! ticking "$python" -m venv "$folder"; then
     echo "$python -m venv failed; on Debian and Ubuntu: apt install python3-venv" >&2
     return 1
   fi
-  "$folder/bin/python" -m pip install -qq --disable-pip-version-check --upgrade pip
+  ticking "$folder/bin/python" -m pip install -qq --disable-pip-version-check --upgrade pip
   "$command"
-  "$folder/bin/python" -m pip install -qq --disable-pip-version-check \
+  ticking "$folder/bin/python" -m pip install -qq --disable-pip-version-check \
     --editable ".${extra:+[$extra]}"
   printf '%s\n' "$stamp" >"$folder/stamp"
 }
