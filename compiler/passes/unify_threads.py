@@ -30,6 +30,7 @@ from whet.compiler.passes.facts import negated, pinned
 from whet.compiler.passes.thread_guards import (
     HARDWARE,
     ByOne,
+    differing,
     guarded,
     is_thread_loop,
     region_of_one,
@@ -185,9 +186,9 @@ class _Unifier(Rewriter):
         if self.text(extent) != there:
             # of `max(n, 1)` threads all have a step, or n is 0: a condition that they share
             shared = self.text(ops.maximum(extent, 1)) == there
-            whole = n.var if isinstance(extent, e.IntImm) and extent.value > 0 else None
+            whole = isinstance(extent, e.IntImm) and extent.value > 0
             test = ops.compare(e.LT, 0 if shared else thread, extent)
-            body = guarded(body, test, n.thread, whole)
+            body = guarded(body, test, n.thread, differing(body, n.var) if whole else None)
         before = self.spans.get(thread)
         self.spans[thread] = _number(extent)
         self.active.append(n.thread)
@@ -225,7 +226,7 @@ class _Unifier(Rewriter):
         if b.storage_scope == "local":
             self.depth[id(b)] = len(self.active)
         body = self(n.body)
-        chosen = None if b.storage_scope != "local" else region_of_one(n.body, body, self.by_one)
+        chosen = None if b.storage_scope != "local" else region_of_one(b, n.body, body, self.by_one)
         if chosen is not None:
             condition, tags, work = chosen
             out = s.IfThenElse(condition, s.Allocate(b, work))
