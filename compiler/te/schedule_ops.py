@@ -14,7 +14,7 @@ from whet.compiler.te.range_check import check_reads, check_values
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.stage import AT, INLINE, Stage
 from whet.compiler.te.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
-from whet.compiler.te.threads import scope_of
+from whet.compiler.te.threads import in_one_block, scope_of
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.rewrite import Rewriter, variables
@@ -308,7 +308,7 @@ class _Nests(Guards):
         )
         for b in reversed(parts.buffers):
             out = Allocate(b, out)
-        return out
+        return in_one_block(self.bounds, stage, out, first_reduce)
 
 
 def _rename(body: Stmt, fresh: dict[e.Var, e.Var]) -> Stmt:

@@ -192,3 +192,68 @@ def test_a_sum_by_one_thread_is_not_a_race():
     s = te.create_schedule(b.op)
     s[b].bind(b.op.axis[0], te.thread_axis(TX))
     assert "__shared__" not in source(IRModule(dict(lower(s, [a, b]).functions)))
+
+
+def total_of(n, shape=()):
+    """The sums along the last axis, with their schedule."""
+    a = te.placeholder((*shape, n), name="A")
+    k = te.reduce_axis((0, n), name="k")
+    b = te.compute(shape, lambda *i: te.sum(a(*i, k), axis=k), name="B")
+    return te.create_schedule(b.op), a, b
+
+
+def summed(s, a, b):
+    """The numbers of :func:`total_of` under a schedule; the CUDA C text."""
+    x = RNG.standard_normal([int(d) for d in a.shape]).astype("float32")
+    check(s, [a, b], rtol=1e-4)
+    shape = tuple(int(d) for d in b.shape)
+    wanted = x.astype("float64").sum(-1)
+    return emulated.agree(s, [a, b], [x], [(shape, "float32")], [wanted])
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (3, 2)])
+@pytest.mark.parametrize(("n", "split"), [(64, None), (37, None), (1, None), (1001, 32), (45, 8)])
+def test_a_sum_over_threads_needs_no_block_around_it(shape, n, split):
+    """The parts of the block's threads and their sum are one kernel for each element."""
+    s, a, b = total_of(n, shape)
+    (k,) = s[b].op.reduce_axis
+    s[b].bind(s[b].split(k, split)[1] if split else k, te.thread_axis(TX))
+    text = summed(s, a, b)
+    assert text.count("__global__ void") == int(np.prod(shape, dtype=int))
+
+
+@pytest.mark.parametrize("way", ["rfactor", "tile", "rows", "vthread"])
+def test_all_elements_become_one_by_threads(way):
+    s, a, b = total_of(1001, (4,) if way == "vthread" else ())
+    outer, inner = s[b].split(b.op.reduce_axis[0], 32)
+    if way == "rfactor":
+        parts = s.rfactor(b, inner)
+        tx = te.thread_axis(TX)
+        s[b].bind(s[b].op.reduce_axis[0], tx)
+        s[parts].compute_at(s[b], s[b].op.reduce_axis[0])
+        s[b].set_store_predicate(tx.var.equal(0))
+    else:
+        s[b].bind(inner, te.thread_axis(TX))
+    if way == "tile":
+        tile = s.cache_read(a, "shared", [b])
+        s[tile].compute_at(s[b], outer)
+        s[tile].bind(s[tile].op.axis[0], te.thread_axis(TX))
+    if way == "rows":
+        s[b].bind(s[b].split(outer, 4)[1], te.thread_axis("threadIdx.y"))
+    if way == "vthread":
+        s[b].bind(s[b].op.axis[0], te.thread_axis("vthread"))
+    summed(s, a, b)
+
+
+def test_a_sum_over_threads_of_what_other_blocks_would_make_is_refused():
+    a = te.placeholder((40,), name="A")
+    t = te.compute((40,), lambda i: a[i] * 2.0, name="T")
+    k = te.reduce_axis((0, 40), name="k")
+    b = te.compute((), lambda: te.sum(t[k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    outer, inner = s[b].split(k, 8)
+    s[b].bind(inner, te.thread_axis(TX))
+    s[t].compute_at(s[b], outer)
+    s[t].bind(t.op.axis[0], te.thread_axis("blockIdx.x"))
+    with pytest.raises(LowerError, match="would be read or written by the host"):
+        build(s, [a, b], "cuda")

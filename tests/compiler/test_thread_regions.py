@@ -285,9 +285,9 @@ def summed_in_steps(tags, width, splits):
         bound(s[t2], ty, tag)
     bound(s[t2], i, BX)
     s[kept].compute_at(s[t2], ii)
-    rows, columns = s[kept].op.axis
+    _, columns = s[kept].op.axis
     if splits:
-        _, columns = s[kept].split(columns, 3)
+        columns = s[kept].split(columns, 3)[1]
     s[t1].compute_at(s[kept], columns)
     s[t0].compute_at(s[kept], columns)
     s[t0].set_scope("shared")
