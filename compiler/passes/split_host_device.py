@@ -20,13 +20,13 @@ After::
 from __future__ import annotations
 
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.facts import negated
 from whet.compiler.passes.thread_guards import HARDWARE, is_thread_loop
 from whet.compiler.passes.unify_threads import Wrap, unify_threads
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.analysis.conditions import negated
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.rewrite import Rewriter, post_order_visit, substitute

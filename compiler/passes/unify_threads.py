@@ -26,7 +26,6 @@ from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError, PrunedError
-from whet.compiler.passes.facts import negated, pinned
 from whet.compiler.passes.thread_guards import (
     HARDWARE,
     ByOne,
@@ -40,6 +39,7 @@ from whet.compiler.passes.thread_overlap import overlapping
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.analysis.conditions import negated, pinned
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.printer import Printer
 from whet.compiler.tir.rewrite import TABLE, Rewriter, post_order_visit, replace_buffers, variables

@@ -241,7 +241,8 @@ class _Nests(Guards):
         if stage.store_predicate is None:
             return body
         condition = storing.predicate(self.bounds, stage)
-        return storing.stored(stage, condition, self.buffers[(stage, 0)], body, reduces)
+        out = storing.stored(stage, condition, self.buffers[(stage, 0)], body, reduces)
+        return storing.over_inner(self.bounds, stage, condition, out, reduces)
 
     def _check_begin(self, stage: Stage, first_reduce: int) -> None:
         late = {
@@ -296,7 +297,9 @@ class _Nests(Guards):
         store = self._guarded(stage, store, with_reduction=False)
         condition = storing.predicate(self.bounds, stage)
         if condition is not None:
-            chosen = IfThenElse(condition, store)
+            chosen = storing.over_inner(
+                self.bounds, stage, condition, IfThenElse(condition, store), False
+            )
             swap = [leaf.var for leaf, _, _ in parts.loops]
             store = (
                 parts.over(lambda fresh: _rename(chosen, dict(zip(swap, fresh))))

@@ -131,7 +131,7 @@ def waits_inside(
     inside = stage.leaf_iter_vars[stage.leaf_iter_vars.index(loop) :]
     if any(leaf in inside and leaf.iter_type == e.COMM_REDUCE for _, leaf in _of_block([stage])):
         return True
-    below = [x for x in bounds.schedule.stages if _is_below(x, stage, inside)]
+    below = [x for x in bounds.schedule.stages if is_below(x, stage, inside)]
     return any(scope_of(bounds, x).startswith("shared") for x in below) or any(
         leaf.iter_type == e.COMM_REDUCE for _, leaf in _of_block(below)
     )
@@ -146,7 +146,7 @@ def _of_block(stages: Iterable[Stage]) -> Iterator[tuple[Stage, e.IterVar]]:
                 yield stage, leaf
 
 
-def _is_below(stage: Stage, parent: Stage, loops: Collection[e.IterVar]) -> bool:
+def is_below(stage: Stage, parent: Stage, loops: Collection[e.IterVar]) -> bool:
     """Whether a stage is computed inside some loops of another one."""
     at: Stage | None = stage
     while at is not None and at.attach_type == AT:
@@ -174,7 +174,7 @@ def in_one_block(bounds: Bounds, stage: Stage, nest: s.Stmt, first_reduce: int) 
     tags += [tag for tag, _ in around(bounds, stage)] + [t.thread_tag for t in stage.launch_threads]
     if not all(map(is_virtual, tags)):
         return nest
-    inside = [x for x in bounds.schedule.stages if _is_below(x, stage, leaves[first_reduce:])]
+    inside = [x for x in bounds.schedule.stages if is_below(x, stage, leaves[first_reduce:])]
     if any(tag.startswith("blockIdx") for x in inside for tag in _tags(x)):
         return nest  # blocks do not share what one of them would read
     return s.For(e.Var("block"), ops.const(0), ops.const(1), s.THREAD_BINDING, nest, {}, BLOCK)
