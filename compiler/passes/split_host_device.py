@@ -20,6 +20,7 @@ After::
 from __future__ import annotations
 
 from whet.compiler.errors import LowerError
+from whet.compiler.passes.thread_axes import resolve_thread_axes
 from whet.compiler.passes.thread_guards import HARDWARE, is_thread_loop
 from whet.compiler.passes.unify_threads import Wrap, unify_threads
 from whet.compiler.target import Target
@@ -237,7 +238,7 @@ def split_module(mod: IRModule, target: Target) -> IRModule:
         LowerError: if a kernel's name is taken, or as :func:`split_host_device`.
     """
     out: dict[str, PrimFunc] = {}
-    for name, func in mod.functions.items():
+    for name, func in mod.map(resolve_thread_axes).functions.items():
         if func.attrs.get("calling_conv") == "kernel_launch":
             out[name] = func
             continue
