@@ -170,7 +170,7 @@ def region_of_one(
     held: list[s.IfThenElse] = []
     found: set[tuple[str, ...]] = set()
     stack: list[s.Stmt] = [after]
-    made = _made_in(after) | {buffer.data}
+    made = {buffer.data}
     while stack:
         n = stack.pop()
         if id(n) in by_one:
@@ -179,8 +179,10 @@ def region_of_one(
             continue
         if isinstance(n, s.BufferStore) and n.buffer.data not in made:
             return None
-        if isinstance(n, s.Allocate) and n.buffer.storage_scope != "local":
-            return None
+        if isinstance(n, s.Allocate):
+            if n.buffer.storage_scope != "local":
+                return None
+            made.add(n.buffer.data)
         if isinstance(n, s.Evaluate) and not is_pure(n.value):
             return None
         stack.extend(x for x in TABLE[type(n)][0](n) if isinstance(x, s.Stmt))
