@@ -122,7 +122,7 @@ class _Flatten(Rewriter):
         if lanes == 1:
             return (index,)
         base, count = (index.base, index.lanes) if isinstance(index, e.Ramp) else (index, 1)
-        if dt.lanes(base.dtype) > 1 or (isinstance(index, e.Ramp) and not _is(index.stride, 1)):
+        if dt.lanes(base.dtype) > 1 or (isinstance(index, e.Ramp) and index.stride != 1):
             _refuse(n.buffer, "several of its elements are accessed that are no neighbours")
         first = self.analyzer.affine(ops.multiply(base, lanes)).to_expr(base.dtype)
         return (e.Ramp(first, 1, lanes * count, dt.vector(first.dtype, lanes * count)),)
@@ -164,12 +164,8 @@ class _Flatten(Rewriter):
         return isinstance(size, e.IntImm) and size.value >= 2**31
 
 
-def _is(n: e.PrimExpr, value: int) -> bool:
-    return isinstance(n, e.IntImm) and n.value == value
-
-
 def _is_zero(n: e.PrimExpr) -> bool:
-    return _is(n, 0)
+    return isinstance(n, e.IntImm) and n.value == 0
 
 
 def _is_flat(b: Buffer) -> bool:

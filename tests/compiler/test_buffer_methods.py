@@ -101,6 +101,17 @@ def test_a_buffer_may_hold_vectors(target, lanes):
     np.testing.assert_array_equal(out.reshape(3, lanes), wanted)
 
 
+def test_several_vectors_of_a_buffer_at_a_time():
+    out = tir.decl_buffer((4,), "int32", name="out")
+    x = tir.decl_buffer((3,), "int32x2", name="x", scope="local")
+    kept = [x.vstore(k, tir.Shuffle([10 * k, 10 * k + 1], [0, 1])) for k in range(3)]
+    body = tir.Allocate(x, tir.SeqStmt((*kept, out.vstore([0], x.vload(1, "int32x4")))))
+    func = tir.PrimFunc((out,), body, attrs={"global_symbol": "f"})
+    got = np.full(4, 77, "int32")
+    whet.build(func, target="llvm -mcpu=x86-64-v3")(got)
+    np.testing.assert_array_equal(got, [10, 11, 20, 21])
+
+
 def test_accesses_to_a_buffer_of_vectors():
     x = tir.decl_buffer((3,), "int32x2", name="x")
     assert text(x.vload(1)) == text(x.vload(1, "int32x2")) == "x[1]"
