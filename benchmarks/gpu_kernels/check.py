@@ -29,6 +29,7 @@ from check_report import (
 )  # fmt: skip
 from check_programs import SKIPPED
 from check_runtime import CHECKS
+from whet.compiler.target.host import affinity, cpu_quota
 
 SHARE = 0.35
 """Of the time that is left, for the kernels of all templates."""
@@ -38,6 +39,17 @@ ALONE = ("launches", "tensors", "hung")
 """Checks of the runtime that time something, or keep the device: nothing else runs beside them."""
 GRACE = 10.0
 """Seconds that what was begun may take when the time is over."""
+RUNTIME = 4
+"""Checks of the runtime at a time: some of them fill the device's memory."""
+HOST_BYTES, GPU_BYTES = 3 << 29, 1 << 30
+"""Memory that one check may take of this machine, and of the GPU: arrays, and its context."""
+MEMORY = """
+import ctypes, sys
+cuda, device, size = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_size_t()
+assert not cuda.cuInit(0) and not cuda.cuDeviceGet(ctypes.byref(device), int(sys.argv[1]))
+assert not cuda.cuDeviceTotalMem_v2(ctypes.byref(size), device)
+print(size.value)
+"""
 ROOM = 45.0
 """Seconds that the figures leave for the last of them, and for what they come to."""
 
@@ -190,6 +202,27 @@ def judged(out: str, how: str = "default configs (not tuned)") -> str:
     return said
 
 
+def at_a_time(device: str) -> int:
+    """How many checks may run at a time: one a core, as far as memory goes.
+
+    Args:
+        device: whose memory each of them takes a part of, where it is a GPU.
+    """
+    cores = len(affinity())
+    cores = min(cores, int((cpu_quota() or cores) + 0.5))
+    rooms = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // HOST_BYTES]
+    if is_gpu(device):
+        rooms.append(memory_of(device) // GPU_BYTES)
+    return max(1, min(cores, *rooms))
+
+
+def memory_of(device: str) -> int:
+    """Bytes of a GPU's memory, asked in a process of its own, which takes the context with it."""
+    number = device.partition(":")[2] or "0"
+    found = ended([sys.executable, "-c", MEMORY, number], 60)
+    return int(found.out) if found.code == 0 else 8 * GPU_BYTES
+
+
 def side_by_side(report: Report, jobs: list[tuple[str, Callable[[], str]]], count: int) -> None:
     """Check several things at a time."""
     with ThreadPoolExecutor(max_workers=count) as pool:
@@ -203,7 +236,7 @@ def everything(report: Report, asked: argparse.Namespace) -> None:
         report: what is added to.
         asked: the command line.
     """
-    device, at_once, only = asked.device, asked.jobs, asked.only
+    device, at_once, only = asked.device, asked.jobs or at_a_time(asked.device), asked.only
 
     def wanted(name: str) -> bool:
         return not only or any(name.startswith(word) for word in only)
@@ -221,7 +254,7 @@ def everything(report: Report, asked: argparse.Namespace) -> None:
     side_by_side(
         report,
         [(f"runtime {n}", partial(promise, n)) for n in promised if n not in ALONE],
-        min(at_once, 4),
+        min(at_once, RUNTIME),
     )
     jobs = [(t, d) for t in SMALL for d in DTYPES if wanted(f"kernels {t}")]
     rounds = -(-len(jobs) // at_once) or 1
@@ -265,7 +298,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--device", default="cuda:0", help="cuda:0, ..., cuda-emulator, stand-in")
     parser.add_argument("--minutes", type=float, default=8.0, help="for all of it")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="kernels, runtime ..")
-    parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 8))
+    parser.add_argument("--jobs", type=int, help="checks at a time; as many as cores and memory do")
     parser.add_argument("--draws", type=int, help="configs at random of a shape, at most")
     parser.add_argument("--out", type=Path, help="the report as JSON, the figures beside it")
     parser.add_argument("--tune", type=float, default=0.0, metavar="MINUTES", help="of a search")

@@ -315,12 +315,10 @@ def _built(options: argparse.Namespace, more: list[str], seconds: float) -> str:
         more: nothing, for headers from PyPI; or a toolkit.
         seconds: that it may take.
     """
-    environ = dict(os.environ)
-    if options.wheels:
-        environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(options.wheels.resolve())}
     words = [sys.executable, str(ROOT / "scripts" / "build_pycuda"), "--python"]
     words += [str(python(options)), "--output", str(options.folder / "wheels"), *more]
-    wheel = said(words, seconds, environ).splitlines()[-1]
+    words += ["--wheels", str(options.wheels)] if options.wheels else []
+    wheel = said(words, seconds).splitlines()[-1]
     pip(options, "--no-deps", wheel)
     if not _imports_pycuda(options):
         raise Failed(f"{Path(wheel).name} was built, and cannot be imported")

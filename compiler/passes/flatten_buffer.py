@@ -3,14 +3,18 @@
 C[i, j] = A[i, j + 1]     ->     C[i * 64 + j] = A[i * 65 + j + 1]
 
 A buffer with strides takes as much memory as its last element needs; another view of a buffer is
-flattened over the same memory.
+flattened over the same memory. A buffer of vectors becomes one of their lanes:
+
+x[k] = ramp(0, 1, 2)  (int32x2)     ->     x[ramp(k * 2, 1, 2)] = ramp(0, 1, 2)
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NoReturn
 
 from whet.compiler.arith import Analyzer
+from whet.compiler.errors import LowerError
 from whet.compiler.passes.context import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
@@ -25,7 +29,15 @@ _ZERO = e.IntImm("int32", 0)
 
 
 def flatten_buffer(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
-    """The function over one-dimensional buffers; its parameters are those."""
+    """The function over one-dimensional buffers; its parameters are those.
+
+    Raises:
+        LowerError: a parameter's elements are vectors, or vectors are used in a way that has no
+            lanes side by side.
+    """
+    for p in func.params:
+        if isinstance(p, Buffer) and dt.lanes(p.dtype) > 1:
+            _refuse(p, "an argument's elements are numbers, as an array's are")
     flatten = _Flatten()
     body = flatten(func.body)
     params = tuple(flatten.buffer(p) if isinstance(p, Buffer) else p for p in func.params)
@@ -56,8 +68,15 @@ class _Flatten(Rewriter):
             return b
         known = self.flat.get(b)
         if known is None:
+            lanes = dt.lanes(b.dtype)
+            size = _size(b) if lanes == 1 else ops.multiply(_size(b), lanes)
             known = self.flat[b] = replace(
-                b, shape=(_size(b),), strides=(), elem_offset=_ZERO, offset_factor=1
+                b,
+                shape=(size,),
+                dtype=dt.element(b.dtype),
+                strides=(),
+                elem_offset=_ZERO,
+                offset_factor=1,
             )
         return known
 
@@ -75,6 +94,8 @@ class _Flatten(Rewriter):
 
     def _view(self, n: e.BufferView) -> e.BufferView:
         n = self.children(n)  # its offset counts from the memory's begin already
+        if dt.lanes(n.buffer.dtype) > 1:
+            _refuse(n.buffer, "who is handed a buffer expects numbers in it")
         b = self.buffer(n.buffer)
         return n if b is n.buffer else e.BufferView(b, n.shape, n.strides, n.offset, n.dtype)
 
@@ -95,6 +116,18 @@ class _Flatten(Rewriter):
         return s.AttrStmt(self.buffer(n.node), n.key, n.value, n.body)
 
     def _index(self, n: e.BufferLoad | s.BufferStore) -> tuple[e.PrimExpr]:
+        """The one index of an access: of a number, of several, or of the lanes of vectors."""
+        (index,) = self._of_elements(n)
+        lanes = dt.lanes(n.buffer.dtype)
+        if lanes == 1:
+            return (index,)
+        base, count = (index.base, index.lanes) if isinstance(index, e.Ramp) else (index, 1)
+        if dt.lanes(base.dtype) > 1 or (isinstance(index, e.Ramp) and index.stride != 1):
+            _refuse(n.buffer, "several of its elements are accessed that are no neighbours")
+        first = self.analyzer.affine(ops.multiply(base, lanes)).to_expr(base.dtype)
+        return (e.Ramp(first, 1, lanes * count, dt.vector(first.dtype, lanes * count)),)
+
+    def _of_elements(self, n: e.BufferLoad | s.BufferStore) -> tuple[e.PrimExpr]:
         """The one index of an access; of a vector of elements, along its last dimension."""
         last = n.indices[-1] if n.indices else None
         if last is None or dt.lanes(last.dtype) == 1:
@@ -136,7 +169,18 @@ def _is_zero(n: e.PrimExpr) -> bool:
 
 
 def _is_flat(b: Buffer) -> bool:
-    return len(b.shape) == 1 and not b.strides and _is_zero(b.elem_offset)
+    plain = not b.strides and _is_zero(b.elem_offset)
+    return len(b.shape) == 1 and plain and dt.lanes(b.dtype) == 1
+
+
+def _refuse(b: Buffer, why: str) -> NoReturn:
+    element, lanes = dt.split(b.dtype)
+    raise LowerError(
+        f"a buffer {b.name} of {b.dtype}",
+        why,
+        f"declare it with elements of {element} and {lanes} of them in a last dimension, and give "
+        f"vload and vstore the dtype {b.dtype!r}",
+    )
 
 
 def _size(b: Buffer) -> e.PrimExpr:

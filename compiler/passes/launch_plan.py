@@ -24,6 +24,7 @@ from whet.compiler.arguments import extent_texts
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError
 from whet.compiler.launch import Extent, Launch, LaunchPlan, Temporary
+from whet.compiler.passes.thread_guards import HARDWARE
 from whet.compiler.signature import KernelSignature
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
@@ -31,7 +32,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.printer import Printer
-from whet.compiler.tir.rewrite import substitute
+from whet.compiler.tir.rewrite import substitute, variables
 
 MOST_LAUNCHES = 4096
 """Launches of one call: beyond that a loop of the host's belongs into a kernel."""
@@ -161,6 +162,13 @@ class _Planner:
         return text
 
     def _value(self, n: e.PrimExpr) -> e.PrimExpr:
+        free = next((v.name for v in variables(n) if v not in self.values), None)
+        if free is not None:
+            raise self._no_plan(
+                f"the kernels use {free}, and nothing gives it a value"
+                + (": there is no loop over these threads around" if free in HARDWARE else ""),
+                "use a loop's variable, or pass it as an argument",
+            )
         return self.analyzer.simplify(substitute(n, self.values))
 
     def _no_plan(self, why: str, out: str = "bind its loops to threads") -> LowerError:

@@ -27,6 +27,7 @@ from whet.compiler.passes.rewrite_unsafe_select import rewrite_unsafe_select
 from whet.compiler.passes.simplify import simplify, simplify_loops
 from whet.compiler.passes.skip_assert import skip_assert
 from whet.compiler.passes.storage_rewrite import storage_rewrite
+from whet.compiler.passes.thread_axes import resolve_thread_axes
 from whet.compiler.passes.transpose_loads import transpose_loads
 from whet.compiler.passes.unroll_loop import unroll_loop
 from whet.compiler.passes.vectorize_loop import vectorize_loop
@@ -248,7 +249,7 @@ def run_passes(mod: IRModule, target: Target, simple_mode: bool = False) -> IRMo
     contains: dict[str, Features] | None = None
     for step in _steps(context, simple_mode):
         if isinstance(step, Pass):
-            mod = step(mod).map(defined_once)
+            mod = step(mod).map(defined_once).map(resolve_thread_axes)
             contains = None  # a custom pass may bring in anything
             continue
         if contains is None and step.when is not None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.simplify import Simplifier
 from whet.compiler.passes.context import PassConfig
-from whet.compiler.passes.facts import negated
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.analysis.conditions import negated
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.renew import renewed
 from whet.compiler.tir.rewrite import keep, post_order_visit, variables

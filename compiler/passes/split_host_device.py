@@ -20,13 +20,14 @@ After::
 from __future__ import annotations
 
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.facts import negated
+from whet.compiler.passes.thread_axes import resolve_thread_axes
 from whet.compiler.passes.thread_guards import HARDWARE, is_thread_loop
 from whet.compiler.passes.unify_threads import Wrap, unify_threads
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.analysis.conditions import negated
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.rewrite import Rewriter, post_order_visit, substitute
@@ -237,7 +238,7 @@ def split_module(mod: IRModule, target: Target) -> IRModule:
         LowerError: if a kernel's name is taken, or as :func:`split_host_device`.
     """
     out: dict[str, PrimFunc] = {}
-    for name, func in mod.functions.items():
+    for name, func in mod.map(resolve_thread_axes).functions.items():
         if func.attrs.get("calling_conv") == "kernel_launch":
             out[name] = func
             continue

@@ -25,11 +25,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.facts import pinned
 from whet.compiler.passes.thread_accesses import Access, Accesses
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.analysis.conditions import pinned
 from whet.compiler.tir.function import IRModule
 from whet.compiler.tir.rewrite import post_order_visit, variables
 

@@ -26,10 +26,10 @@ from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError, PrunedError
-from whet.compiler.passes.facts import negated, pinned
 from whet.compiler.passes.thread_guards import (
     HARDWARE,
     ByOne,
+    differing,
     guarded,
     is_thread_loop,
     region_of_one,
@@ -39,6 +39,7 @@ from whet.compiler.passes.thread_overlap import overlapping
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.analysis.conditions import negated, pinned
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.printer import Printer
 from whet.compiler.tir.rewrite import TABLE, Rewriter, post_order_visit, replace_buffers, variables
@@ -185,9 +186,9 @@ class _Unifier(Rewriter):
         if self.text(extent) != there:
             # of `max(n, 1)` threads all have a step, or n is 0: a condition that they share
             shared = self.text(ops.maximum(extent, 1)) == there
-            whole = n.var if isinstance(extent, e.IntImm) and extent.value > 0 else None
+            whole = isinstance(extent, e.IntImm) and extent.value > 0
             test = ops.compare(e.LT, 0 if shared else thread, extent)
-            body = guarded(body, test, n.thread, whole)
+            body = guarded(body, test, n.thread, differing(body, n.var) if whole else None)
         before = self.spans.get(thread)
         self.spans[thread] = _number(extent)
         self.active.append(n.thread)
@@ -225,7 +226,7 @@ class _Unifier(Rewriter):
         if b.storage_scope == "local":
             self.depth[id(b)] = len(self.active)
         body = self(n.body)
-        chosen = None if b.storage_scope != "local" else region_of_one(n.body, body, self.by_one)
+        chosen = None if b.storage_scope != "local" else region_of_one(b, n.body, body, self.by_one)
         if chosen is not None:
             condition, tags, work = chosen
             out = s.IfThenElse(condition, s.Allocate(b, work))

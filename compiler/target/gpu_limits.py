@@ -1,4 +1,4 @@
-"""What a block and a multiprocessor have, for each architecture of NVIDIA's GPUs."""
+"""Limits and rates of a block and a multiprocessor, for each architecture of NVIDIA's GPUs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,19 @@ _ARCH = re.compile(r"sm_(\d+)[af]?")
 
 @dataclass(frozen=True, slots=True)
 class GpuLimits:
-    """Limits of one architecture.
+    """Limits and rates of one architecture. Rates are of one multiprocessor and one clock cycle.
 
     Attributes:
         shared_bytes: shared memory of a block whose kernel asks for as much as there is.
         shared_bytes_multiprocessor: shared memory of a multiprocessor.
         threads_multiprocessor: threads that a multiprocessor holds.
         blocks_multiprocessor: blocks that a multiprocessor holds.
+        fma32: fused multiply-adds of float32.
+        fma64: fused multiply-adds of float64.
+        multiprocessors: of the largest GPU of the architecture that is common.
+        special: results of special functions (exp2, rsqrt, conversions).
+        sub_partitions: parts of a multiprocessor, each with warps, registers and lanes of its own;
+            each issues one warp's instruction.
         threads_block: threads of a block.
         registers_block: 32-bit registers of a block.
         registers_multiprocessor: 32-bit registers of a multiprocessor.
@@ -31,6 +37,11 @@ class GpuLimits:
     shared_bytes_multiprocessor: int
     threads_multiprocessor: int
     blocks_multiprocessor: int
+    fma32: int
+    fma64: int
+    multiprocessors: int
+    special: int = 16
+    sub_partitions: int = 4
     threads_block: int = 1024
     registers_block: int = 65536
     registers_multiprocessor: int = 65536
@@ -38,36 +49,49 @@ class GpuLimits:
     warp_size: int = 32
 
 
-def _row(block_kb: int, multiprocessor_kb: int, threads: int, blocks: int) -> GpuLimits:
-    return GpuLimits(block_kb * _KB, multiprocessor_kb * _KB, threads, blocks)
+def _row(
+    block_kb: int,
+    multiprocessor_kb: int,
+    threads: int,
+    blocks: int,
+    fma: tuple[int, int],
+    many: int,
+    special: int = 16,
+    parts: int = 4,
+) -> GpuLimits:
+    sizes = block_kb * _KB, multiprocessor_kb * _KB
+    return GpuLimits(*sizes, threads, blocks, *fma, many, special, parts)
 
 
-# "Technical Specifications per Compute Capability", CUDA C++ Programming Guide: shared memory of a
-# block and of a multiprocessor in KB, threads and blocks of a multiprocessor.
+# "Technical Specifications per Compute Capability" and "Throughput of Native Arithmetic
+# Instructions", CUDA C++ Programming Guide: shared memory of a block and of a multiprocessor in KB,
+# threads and blocks of a multiprocessor, multiply-adds of float32 and of float64. From data sheets:
+# multiprocessors of P100, GTX 1080 Ti, TX2, V100, Xavier, T4, A100, RTX 3090, Orin, RTX 4090, H200,
+# B200, B300, Thor, RTX 5090 and GB10.
 _LIMITS: dict[int, GpuLimits] = {
-    60: _row(48, 64, 2048, 32),
-    61: _row(48, 96, 2048, 32),
-    62: _row(48, 64, 2048, 32),
-    70: _row(96, 96, 2048, 32),
-    72: _row(96, 96, 2048, 32),
-    75: _row(64, 64, 1024, 16),
-    80: _row(163, 164, 2048, 32),
-    86: _row(99, 100, 1536, 16),
-    87: _row(163, 164, 1536, 16),
-    89: _row(99, 100, 1536, 24),
-    90: _row(227, 228, 2048, 32),
-    100: _row(227, 228, 2048, 32),
-    103: _row(227, 228, 2048, 32),
-    110: _row(227, 228, 1536, 24),
-    120: _row(99, 100, 1536, 24),
-    121: _row(99, 100, 1536, 24),
+    60: _row(48, 64, 2048, 32, (64, 32), 56, parts=2),
+    61: _row(48, 96, 2048, 32, (128, 4), 28, special=32),
+    62: _row(48, 64, 2048, 32, (128, 4), 2, special=32),
+    70: _row(96, 96, 2048, 32, (64, 32), 80),
+    72: _row(96, 96, 2048, 32, (64, 32), 8),
+    75: _row(64, 64, 1024, 16, (64, 2), 40),
+    80: _row(163, 164, 2048, 32, (64, 32), 108),
+    86: _row(99, 100, 1536, 16, (128, 2), 82),
+    87: _row(163, 164, 1536, 16, (128, 2), 16),
+    89: _row(99, 100, 1536, 24, (128, 2), 128),
+    90: _row(227, 228, 2048, 32, (128, 64), 132),
+    100: _row(227, 228, 2048, 32, (128, 64), 148),
+    103: _row(227, 228, 2048, 32, (128, 2), 148),
+    110: _row(227, 228, 1536, 24, (128, 2), 20),
+    120: _row(99, 100, 1536, 24, (128, 2), 170),
+    121: _row(99, 100, 1536, 24, (128, 2), 48),
 }
 #: the most shared memory that a block has on any of them
 MOST_SHARED_BYTES = max(x.shared_bytes for x in _LIMITS.values())
 #: what NVIDIA's compiler knows, too, and is not in the table
 _WITH_LEAST = (50, 52, 53, 88, 101)
 #: what every one has: for an architecture that is not in the table
-LEAST = _row(48, 64, 1024, 16)
+LEAST = _row(48, 64, 1024, 16, (64, 2), 64)
 
 
 def limits_of(arch: str) -> GpuLimits:

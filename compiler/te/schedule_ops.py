@@ -14,7 +14,7 @@ from whet.compiler.te.range_check import check_reads, check_values
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.stage import AT, INLINE, Stage
 from whet.compiler.te.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
-from whet.compiler.te.threads import scope_of
+from whet.compiler.te.threads import in_one_block, scope_of
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.rewrite import Rewriter, variables
@@ -241,7 +241,8 @@ class _Nests(Guards):
         if stage.store_predicate is None:
             return body
         condition = storing.predicate(self.bounds, stage)
-        return storing.stored(stage, condition, self.buffers[(stage, 0)], body, reduces)
+        out = storing.stored(stage, condition, self.buffers[(stage, 0)], body, reduces)
+        return storing.over_inner(self.bounds, stage, condition, out, reduces)
 
     def _check_begin(self, stage: Stage, first_reduce: int) -> None:
         late = {
@@ -296,7 +297,9 @@ class _Nests(Guards):
         store = self._guarded(stage, store, with_reduction=False)
         condition = storing.predicate(self.bounds, stage)
         if condition is not None:
-            chosen = IfThenElse(condition, store)
+            chosen = storing.over_inner(
+                self.bounds, stage, condition, IfThenElse(condition, store), False
+            )
             swap = [leaf.var for leaf, _, _ in parts.loops]
             store = (
                 parts.over(lambda fresh: _rename(chosen, dict(zip(swap, fresh))))
@@ -308,7 +311,7 @@ class _Nests(Guards):
         )
         for b in reversed(parts.buffers):
             out = Allocate(b, out)
-        return out
+        return in_one_block(self.bounds, stage, out, first_reduce)
 
 
 def _rename(body: Stmt, fresh: dict[e.Var, e.Var]) -> Stmt:

@@ -212,8 +212,9 @@ class Stored(Placed):
     def set_store_predicate(self, predicate: Any) -> None:
         """Store only where a condition holds: ``if predicate: stage[...] = ...``.
 
-        It is a condition on axes of this stage and on thread axes, e.g. ``tx.var.equal(0)``. A
-        reduction that is spread over threads takes it for its result, which all of them share.
+        It is a condition on axes of this stage and on thread axes, e.g. ``tx.var.equal(0)``, which
+        are bound in this stage, around it, or in a stage attached to it. A reduction that is spread
+        over threads takes it for its result, which all of them share; so does what reads it.
 
         >>> A = te.placeholder((4,), name="A")
         >>> B = te.compute((4,), lambda i: A[i] + 1.0, name="B")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LowerError
-from whet.compiler.te.threads import around
+from whet.compiler.te.threads import around, is_below
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.analysis.conditions import pinned
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.rewrite import substitute, variables
 
 if TYPE_CHECKING:
+    from whet.compiler.arith import Affine
     from whet.compiler.te.bound import Bounds
     from whet.compiler.te.stage import Stage
 
@@ -49,8 +51,13 @@ def check_given(stage: Stage) -> None:
 def predicate(bounds: Bounds, stage: Stage) -> e.PrimExpr | None:
     """The condition to store, in terms of the loops; None when there is none.
 
+    Of threads that are bound inside stages attached to this one, all hold what is to be stored: a
+    condition that names one of them (``tx.var.equal(0)``) holds once. The variables of others stay
+    (:func:`over_inner`).
+
     Raises:
-        LowerError: if it uses a thread axis that is bound nowhere around the stage.
+        LowerError: if it uses a thread axis that is bound nowhere in the stage or around it, nor
+            in what is attached to it.
     """
     if stage.store_predicate is None:
         return None
@@ -71,14 +78,64 @@ def predicate(bounds: Bounds, stage: Stage) -> e.PrimExpr | None:
     values.update(bounds.axis_values(stage))
     for axis, form in b.values.items():
         values.setdefault(axis.var, form.to_expr(axis.dtype))
+    inner = _inner(bounds, stage)
+    for v, one in pinned(stage.store_predicate, inner).items():
+        steps = inner[v][1]
+        if v not in values and steps.is_const and 0 <= one < steps.const:
+            values[v] = ops.const(one, v.dtype)
     for v in variables(stage.store_predicate):
-        if v.name.startswith(("threadIdx", "blockIdx")) and v not in values:
+        if v.name.startswith(("threadIdx", "blockIdx")) and v not in values and v not in inner:
             raise LowerError(
                 f"set_store_predicate({stage.op.name}, ...)",
-                f"{v.name} is not bound in {stage.op.name} or around it",
+                f"{v.name} is not bound in {stage.op.name} or around it, nor in what is attached "
+                "to it",
                 "bind the thread axis to one of its loops",
             )
     return substitute(stage.store_predicate, values)
+
+
+def _inner(bounds: Bounds, stage: Stage) -> dict[e.Var, tuple[str, Affine]]:
+    """The thread axes in stages attached to this one: variable -> tag and number of threads."""
+    found: dict[e.Var, tuple[str, Affine]] = {}
+    for below in bounds.schedule.stages:
+        if below is stage or not is_below(below, stage, stage.leaf_iter_vars):
+            continue
+        b = bounds.stages[below]
+        for leaf, attr in below.iter_var_attrs.items():
+            if attr.bind_thread is not None and leaf in b.extents:
+                steps = b.lengths.get(leaf) or b.extents[leaf]
+                found[attr.bind_thread.var] = (attr.bind_thread.thread_tag, steps)
+        for t in below.launch_threads:
+            assert t.dom is not None
+            found[t.var] = (t.thread_tag, bounds.analyzer.affine(t.dom.extent))
+    return found
+
+
+def over_inner(
+    bounds: Bounds, stage: Stage, condition: e.PrimExpr | None, body: s.Stmt, reduces: bool
+) -> s.Stmt:
+    """A store in loops over those threads of attached stages that its condition is about.
+
+    Raises:
+        LowerError: if several of the threads would add to a reduction.
+    """
+    if condition is None:
+        return body
+    used = variables(condition)
+    for v, (tag, steps) in _inner(bounds, stage).items():
+        if v not in used:
+            continue
+        if reduces and v not in pinned(condition, {v}):
+            raise LowerError(
+                f"set_store_predicate({stage.op.name}, ...)",
+                f"{stage.op.name} is a reduction, and the condition may let several threads of "
+                f"{v.name} add to it",
+                f"name one of them: {v.name} == 0",
+            )
+        fresh = e.Var(v.name, v.dtype)
+        zero, extent = ops.const(0, v.dtype), steps.to_expr(v.dtype)
+        body = s.For(fresh, zero, extent, s.THREAD_BINDING, substitute(body, {v: fresh}), {}, tag)
+    return body
 
 
 def stored(

@@ -15,11 +15,16 @@ from whet.compiler.errors import LowerError
 from whet.compiler.te.relations import AT
 from whet.compiler.te.scopes import default_scope, is_shared, is_virtual
 from whet.compiler.tir import expr as e
+from whet.compiler.tir import ops
+from whet.compiler.tir import stmt as s
 
 if TYPE_CHECKING:
     from whet.compiler.te.bound import Bounds, StageBounds
     from whet.compiler.te.schedule import Schedule
     from whet.compiler.te.stage import Stage
+
+BLOCK = "blockIdx.x"
+"""The tag of the one block of a kernel whose schedule binds none."""
 
 
 def has_threads(schedule: Schedule) -> bool:
@@ -126,7 +131,7 @@ def waits_inside(
     inside = stage.leaf_iter_vars[stage.leaf_iter_vars.index(loop) :]
     if any(leaf in inside and leaf.iter_type == e.COMM_REDUCE for _, leaf in _of_block([stage])):
         return True
-    below = [x for x in bounds.schedule.stages if _is_below(x, stage, inside)]
+    below = [x for x in bounds.schedule.stages if is_below(x, stage, inside)]
     return any(scope_of(bounds, x).startswith("shared") for x in below) or any(
         leaf.iter_type == e.COMM_REDUCE for _, leaf in _of_block(below)
     )
@@ -141,7 +146,7 @@ def _of_block(stages: Iterable[Stage]) -> Iterator[tuple[Stage, e.IterVar]]:
                 yield stage, leaf
 
 
-def _is_below(stage: Stage, parent: Stage, loops: Collection[e.IterVar]) -> bool:
+def is_below(stage: Stage, parent: Stage, loops: Collection[e.IterVar]) -> bool:
     """Whether a stage is computed inside some loops of another one."""
     at: Stage | None = stage
     while at is not None and at.attach_type == AT:
@@ -149,6 +154,38 @@ def _is_below(stage: Stage, parent: Stage, loops: Collection[e.IterVar]) -> bool
             return any(at.attach_ivar is x for x in loops)
         at = at.attach_stage
     return False
+
+
+def in_one_block(bounds: Bounds, stage: Stage, nest: s.Stmt, first_reduce: int) -> s.Stmt:
+    """A reduction over a block's threads, in a loop over one block where no thread stands around.
+
+    What it begins with, its steps and its result are then one kernel: they meet in the memory that
+    the block shares.
+
+    Args:
+        bounds: of the schedule.
+        stage: the one that reduces.
+        nest: its statement inside its loops over data.
+        first_reduce: the place of its first loop over a reduction axis.
+    """
+    leaves = stage.leaf_iter_vars
+    attrs = [stage.iter_var_attrs.get(leaf) for leaf in leaves[:first_reduce]]
+    tags = [a.bind_thread.thread_tag for a in attrs if a is not None and a.bind_thread is not None]
+    tags += [tag for tag, _ in around(bounds, stage)] + [t.thread_tag for t in stage.launch_threads]
+    if not all(map(is_virtual, tags)):
+        return nest
+    inside = [x for x in bounds.schedule.stages if is_below(x, stage, leaves[first_reduce:])]
+    if any(tag.startswith("blockIdx") for x in inside for tag in _tags(x)):
+        return nest  # blocks do not share what one of them would read
+    return s.For(e.Var("block"), ops.const(0), ops.const(1), s.THREAD_BINDING, nest, {}, BLOCK)
+
+
+def _tags(stage: Stage) -> Iterator[str]:
+    """The tags of the threads that a stage's own loops are bound to."""
+    yield from (t.thread_tag for t in stage.launch_threads)
+    for attr in stage.iter_var_attrs.values():
+        if attr.bind_thread is not None:
+            yield attr.bind_thread.thread_tag
 
 
 def _check_shared(bounds: Bounds, stage: Stage, leaf: e.IterVar, tag: str) -> None:

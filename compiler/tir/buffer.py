@@ -164,12 +164,13 @@ class Buffer:
     def _begin(self, begin: Any, dtype: str | None, method: str) -> tuple[e.PrimExpr, ...]:
         given = begin if isinstance(begin, (tuple, list)) else (begin,)
         self._check(given, method)
-        if dtype is not None and dt.element(dtype) != self.dtype:
+        wanted = self.dtype if dtype is None else dtype
+        lanes, rest = divmod(dt.lanes(wanted), dt.lanes(self.dtype))
+        if dt.element(wanted) != dt.element(self.dtype) or rest:
             raise ArgumentError(
                 f"{self.name}.{method}(dtype={dtype})", f"the buffer holds {self.dtype}"
             )
         exprs = [ops.convert(i) for i in given]
-        lanes = dt.lanes(dtype or self.dtype)
         if lanes > 1 and exprs:
             last = exprs[-1]
             exprs[-1] = e.Ramp(last, 1, lanes, dt.vector(last.dtype, lanes))

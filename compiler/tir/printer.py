@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
@@ -212,7 +211,7 @@ def function_text(func: PrimFunc) -> str:
     params = []
     for x in func.params:
         if isinstance(x, Buffer):
-            params.append(f"{p.name(x)}: {dt.element(x.dtype)}[{p.list(x.shape)}]")
+            params.append(f"{p.name(x)}: {x.dtype}[{p.list(x.shape)}]")
         else:
             params.append(f"{p.name(x)}: {x.dtype}")
     p.lines.append(f"def {func.attrs.get('global_symbol', 'main')}({', '.join(params)}):")

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from whet.measure.gpu.specs import GpuSpec
+from whet.search_spaces.gpu.device import balance
 
-VERSION = 4
+VERSION = 5
 """Costs of different versions are different devices' in a log."""
 
 Number = Any
@@ -168,15 +169,16 @@ def _parts(spec: GpuSpec, work: Work, active: Number, share: Number) -> dict[str
     device_rate = in_flight / MEMORY_CYCLES * sms * hertz * np.minimum(1.0, 1.0 / (share * sms))
     memory_rate = _joined(spec.memory_bytes_s * REACHED[0], device_rate)
     # A warp's chain leaves issue slots to the others.
-    issue = np.minimum(spec.issue * REACHED[3], active / _interval(work))
-    lanes = np.minimum(spec.fp32 * REACHED[3], active * WARP / _interval(work))
+    limits, used = spec.limits, balance(active, spec.limits.sub_partitions)
+    issue = np.minimum(limits.sub_partitions * used * REACHED[3], active / _interval(work))
+    lanes = np.minimum(limits.fma32 * used * REACHED[3], active * WARP / _interval(work))
     return {
         "memory": work.memory_bytes / memory_rate,
         "l2": work.l2_bytes * share / l2_rate / hertz,
         "l1": work.wavefronts * share / REACHED[2] / hertz,
         "issue": work.instructions * share / issue / hertz,
-        "arithmetic": (work.fma32 / lanes + work.fma64 / spec.fp64) * share / hertz,
-        "special": work.special * share / spec.special / hertz,
+        "arithmetic": (work.fma32 / lanes + work.fma64 / (limits.fma64 * used)) * share / hertz,
+        "special": work.special * share / (limits.special * used) / hertz,
     }
 
 

@@ -20,45 +20,45 @@ class GpuSpec:
         key: a short name for a log's keys.
         name: the GPU's name.
         arch: its architecture.
-        multiprocessors: how many.
         hertz: the boost clock.
         memory_bytes_s: bytes a second from and to its memory.
         l2_bytes: size of the L2 cache.
         l2_rate: bytes from the L2 cache.
-        fp32: fused multiply-adds of float32.
-        fp64: fused multiply-adds of float64.
-        issue: warp instructions that are issued.
-        special: results of special functions (exp2, rsqrt, conversions).
     """
 
     key: str
     name: str
     arch: str
-    multiprocessors: int
     hertz: float
     memory_bytes_s: float
     l2_bytes: int
     l2_rate: float
-    fp32: int
-    fp64: float
-    issue: int = 4
-    special: int = 16
 
     @property
     def limits(self) -> GpuLimits:
-        """What a block and a multiprocessor have."""
+        """Limits and rates of its architecture."""
         return limits_of(self.arch)
+
+    @property
+    def multiprocessors(self) -> int:
+        """How many it has."""
+        return self.limits.multiprocessors
+
+    @property
+    def fp32(self) -> int:
+        """Fused multiply-adds of float32 of a multiprocessor in a cycle."""
+        return self.limits.fma32
 
 
 _MIB = 1 << 20
 _SPECS = (
-    GpuSpec("t4", "NVIDIA T4", "sm_75", 40, 1.59e9, 320e9, 4 * _MIB, 64.0, 64, 2),
-    GpuSpec("a100", "NVIDIA A100 80GB SXM", "sm_80", 108, 1.41e9, 2039e9, 40 * _MIB, 64.0, 64, 32),
-    GpuSpec("rtx3090", "GeForce RTX 3090", "sm_86", 82, 1.695e9, 936e9, 6 * _MIB, 64.0, 128, 2),
-    GpuSpec("rtx4090", "GeForce RTX 4090", "sm_89", 128, 2.52e9, 1008e9, 72 * _MIB, 64.0, 128, 2),
-    GpuSpec("h200", "NVIDIA H200 SXM", "sm_90", 132, 1.98e9, 4800e9, 50 * _MIB, 64.0, 128, 64),
-    GpuSpec("b200", "NVIDIA B200", "sm_100", 148, 1.965e9, 8000e9, 126 * _MIB, 64.0, 128, 64),
-    GpuSpec("rtx5090", "GeForce RTX 5090", "sm_120", 170, 2.41e9, 1792e9, 96 * _MIB, 64.0, 128, 2),
+    GpuSpec("t4", "NVIDIA T4", "sm_75", 1.59e9, 320e9, 4 * _MIB, 64.0),
+    GpuSpec("a100", "NVIDIA A100 80GB SXM", "sm_80", 1.41e9, 2039e9, 40 * _MIB, 64.0),
+    GpuSpec("rtx3090", "GeForce RTX 3090", "sm_86", 1.695e9, 936e9, 6 * _MIB, 64.0),
+    GpuSpec("rtx4090", "GeForce RTX 4090", "sm_89", 2.52e9, 1008e9, 72 * _MIB, 64.0),
+    GpuSpec("h200", "NVIDIA H200 SXM", "sm_90", 1.98e9, 4800e9, 50 * _MIB, 64.0),
+    GpuSpec("b200", "NVIDIA B200", "sm_100", 1.965e9, 8000e9, 126 * _MIB, 64.0),
+    GpuSpec("rtx5090", "GeForce RTX 5090", "sm_120", 2.41e9, 1792e9, 96 * _MIB, 64.0),
 )
 SPECS = {spec.arch: spec for spec in _SPECS}
 """One GPU for each architecture that has a model."""

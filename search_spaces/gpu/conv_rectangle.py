@@ -12,7 +12,7 @@ from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.cpu.conv_shape import ConvShape
 from whet.search_spaces.gpu.conv_implicit import implicit_tiles
-from whet.search_spaces.gpu.device import processors, shared_bytes
+from whet.search_spaces.gpu.device import LANES, Gpu, shared_bytes
 from whet.search_spaces.gpu.lanes import summed_in
 from whet.search_spaces.gpu.product import covered
 from whet.search_spaces.gpu.product_plan import TILES, WARP, busy, held
@@ -161,29 +161,29 @@ def _choices(shape: ConvShape) -> tuple[list[tuple[int, int, int, int]], list[in
 
 def cheapest_rectangle(shape: ConvShape, target: Target) -> tuple[float, Rectangle]:
     """What takes the least time, and how many cycles, roughly; inf where no choice fits a block."""
-    return _cheapest(shape, shared_bytes(target), processors(target))
+    return _cheapest(shape, Gpu.of(target))
 
 
 @lru_cache(maxsize=256)
-def _cheapest(shape: ConvShape, shared: int, many: int) -> tuple[float, Rectangle]:
+def _cheapest(shape: ConvShape, gpu: Gpu) -> tuple[float, Rectangle]:
     tiles, channels = _choices(shape)
-    most = min(shared, _SHARED)
+    most = min(gpu.shared, _SHARED)
     every = [Rectangle(*t, c) for t in tiles for c in channels]
     fitting = [r for r in every if r.shared_bytes(shape) <= most]
     if not fitting:
         return inf, every[-1]
-    times = [(_time(shape, r, many), r) for r in fitting]
+    times = [(_time(shape, r, gpu), r) for r in fitting]
     return min(times, key=lambda found: found[0])
 
 
-def _time(shape: ConvShape, r: Rectangle, many: int) -> float:
-    """Cycles, roughly: those of the multiprocessor that has the most blocks, of ``many``."""
+def _time(shape: ConvShape, r: Rectangle, gpu: Gpu) -> float:
+    """Cycles, roughly: those of the multiprocessor that has the most blocks."""
     (oh, ow), (kh, kw), threads = shape.out, shape.window, r.x * r.groups
     blocks = (
         shape.batch * shape.groups * -(-shape.co_group // (r.groups * r.own_channels))
         * -(-oh // r.own_rows) * -(-ow // r.x)
     )  # fmt: skip
-    each, pieces = -(-blocks // many), -(-shape.ci_group // r.channels)
+    each, pieces = -(-blocks // gpu.many), -(-shape.ci_group // r.channels)
     column = r.rows_read(shape) if r.keeps_columns(shape) else r.own_rows * kh
     registers = r.own_rows * r.own_channels + column + 2 * r.own_channels + _OTHERS
     fitting = min(held(threads, registers), max(1, _SHARED_SM // r.shared_bytes(shape)))
@@ -191,7 +191,9 @@ def _time(shape: ConvShape, r: Rectangle, many: int) -> float:
     reads = kw * column + kh * kw * -(-r.own_channels // 4)
     copies = r.numbers(shape) / threads * _COPYING
     own = pieces * (r.channels * (products + _READING * reads) + copies)
+    own = max(own, pieces * r.channels * products * LANES / gpu.fma)
     own += r.own_rows * r.own_channels * _STORING
     resident = min(each, fitting)
     waits = -(-each // fitting) * (pieces + 1) * _LATENCY / resident
-    return each * threads * own / (128 * busy(resident * threads / WARP)) + waits
+    warps = -(-threads // WARP)
+    return each * warps * WARP * own / (LANES * busy(resident * warps, gpu.fma)) + waits

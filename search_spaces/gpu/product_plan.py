@@ -8,7 +8,15 @@ from functools import lru_cache
 from typing import Any
 
 from whet.compiler.target import Target
-from whet.search_spaces.gpu.device import MOST_THREADS, REGISTERS, processors, shared_bytes
+from whet.search_spaces.gpu.device import (
+    LANES,
+    MOST_THREADS,
+    REGISTERS,
+    Gpu,
+    balance,
+    processors,
+    shared_bytes,
+)
 from whet.search_spaces.gpu.threads import Block
 
 Tile = tuple[int, int, int, int]
@@ -288,17 +296,16 @@ def cheapest(
     product: Product, target: Target, tiles: Sequence[Tile], parts: Sequence[int]
 ) -> tuple[float, Tile, int, int]:
     """What takes the least time: cycles, roughly, the tile, the parts of the sum, the slices."""
-    device = shared_bytes(target), processors(target)
-    return _cheapest(product, *device, tuple(tiles), tuple(parts))
+    return _cheapest(product, Gpu.of(target), tuple(tiles), tuple(parts))
 
 
 @lru_cache(maxsize=256)
 def _cheapest(
-    product: Product, shared: int, many: int, tiles: tuple[Tile, ...], parts: tuple[int, ...]
+    product: Product, gpu: Gpu, tiles: tuple[Tile, ...], parts: tuple[int, ...]
 ) -> tuple[float, Tile, int, int]:
-    fits, sliced = _Fits(shared, product.itemsize), _Sliced()
+    fits, sliced = _Fits(gpu.shared, product.itemsize), _Sliced()
     every = [
-        (_time(product, t, p, n, many, shared), t, p, n)
+        (_time(product, t, p, n, gpu), t, p, n)
         for t in tiles
         for n in product.slices
         if n == 1 or (fits.sums(t, n) and sliced.fits(t, n))
@@ -344,17 +351,19 @@ def _threads(registers: int) -> int:
     return 4 * WARP * (REGISTERS // 4 // (WARP * (-(-registers // 8) * 8)))
 
 
-def busy(warps: float) -> float:
-    """The share of cycles in which so many warps keep a multiprocessor's arithmetic busy."""
-    return min(1.0, warps / 4) * warps / (warps + 1.5)
+def busy(warps: int, fma: int) -> float:
+    """The share of cycles in which so many warps keep ``fma`` lanes of a multiprocessor busy."""
+    return balance(warps) * warps / (warps + 1.5 * fma / LANES)
 
 
-def _time(product: Product, tile: Tile, parts: int, slices: int, many: int, shared: int) -> float:
-    """Cycles, roughly: those of the multiprocessor that has the most blocks, of ``many``.
+def _time(product: Product, tile: Tile, parts: int, slices: int, gpu: Gpu) -> float:
+    """Cycles, roughly: those of the multiprocessor that has the most blocks.
 
-    A multiprocessor does 128 multiply-adds a cycle if its warps are many enough to hide latencies,
-    and if a thread has many products for each number that it reads from shared memory: issuing
-    its instructions takes time, and so do their passes through the L1 cache, a part of which it is.
+    A multiprocessor does ``gpu.fma`` multiply-adds a cycle if its warps are many enough to hide
+    latencies, and as many in each of its sub-partitions, and if a thread has many products for each
+    number that it reads from shared memory: issuing its instructions takes time, and so do their
+    passes through the L1 cache, a part of which it is. Where multiply-adds have half the lanes that
+    instructions are issued to, half of the others are issued beside them.
     """
     height, width, own_rows, own_columns = tile
     rows, columns, steps = product.rows, product.columns, product.steps * product.outer
@@ -362,21 +371,24 @@ def _time(product: Product, tile: Tile, parts: int, slices: int, many: int, shar
     own = own_rows * own_columns
     fitting = held(threads, _registers(own_rows, own_columns, product.others))
     if slices > 1:
-        fitting = min(fitting, max(1, shared // (height * width * slices * product.itemsize)))
+        fitting = min(fitting, max(1, gpu.shared // (height * width * slices * product.itemsize)))
     blocks = product.lead * parts * -(-rows // height) * -(-columns // width)
-    each = -(-blocks // many)
+    each = -(-blocks // gpu.many)
     resident = min(each, fitting)
-    warps = resident * threads / WARP
+    block = -(-threads // WARP)  # warps, whose lanes without a thread take their time, too
     reads = -(-own_rows // 4) - (-own_columns // 4)
     copies = (height + width) / (height * width)
-    issued = 1 + reads * _READING / own + copies * product.copying
-    passes = _PASSES * 2 * (reads / own + 2 * copies)
-    rate = busy(warps) / (issued**_JOINED + passes**_JOINED) ** (1 / _JOINED)
-    cycles = each * height * width * (-(-steps // parts)) / (128 * rate)
+    beside = gpu.fma / LANES
+    issued = max(1.0, beside * (1 + reads * _READING / own + copies * product.copying))
+    passes = beside * _PASSES * 2 * (reads / own + 2 * copies)
+    rate = busy(resident * block, gpu.fma) / (issued**_JOINED + passes**_JOINED) ** (1 / _JOINED)
+    lanes = height * width * block * WARP / threads
+    cycles = each * lanes * (-(-steps // parts)) / (gpu.fma * rate)
     if slices > 1:  # their sums go through shared memory
         cycles += each * (2 * height * width * slices / WARP + _ADDED)
     if parts > 1:  # the parts are written, read again and added up by a kernel of their own
-        cycles = _DOUBT * cycles + KERNEL + moving(parts * product.lead * rows * columns * 8, many)
+        written = parts * product.lead * rows * columns * 8
+        cycles = _DOUBT * cycles + KERNEL + moving(written, gpu.many)
     return cycles + each * (_BEGUN + height * width * product.itemsize / _BYTES) / resident
 
 

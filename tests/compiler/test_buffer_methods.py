@@ -1,10 +1,12 @@
 """The methods of a buffer, by TVM's names: offsets, vectors, pointers, the flattened view."""
 
+import emulated
 import numpy as np
 import pytest
 
+import whet
 from whet.compiler import driver, te, tir
-from whet.compiler.errors import ArgumentError
+from whet.compiler.errors import ArgumentError, LowerError
 from whet.compiler.tir.printer import Printer
 
 
@@ -69,3 +71,56 @@ def test_what_a_lowered_function_says_of_itself():
     assert done.attrs["global_symbol"] == "f" and done.attrs["lowered"]
     signature = done.attrs["signature"]
     assert signature.name == "f" and [p.name for p in signature.params] == ["A", "B"]
+
+
+def vectors_kept(lanes, threads=False):
+    """A function that keeps three vectors and stores them in the opposite order."""
+    out = tir.decl_buffer((3 * lanes,), "int32", name="out")
+    x = tir.decl_buffer((3,), f"int32x{lanes}", name="x", scope="local")
+    numbers = [[tir.IntImm("int32", 10 * k + j) for j in range(lanes)] for k in range(3)]
+    kept = [x.vstore(k, tir.Shuffle(v, list(range(lanes)))) for k, v in enumerate(numbers)]
+    stored = [out.vstore([k * lanes], x.vload(2 - k)) for k in range(3)]
+    body = tir.Allocate(x, tir.SeqStmt((*kept, *stored)))
+    if threads:
+        one = tir.IntImm("int32", 1), "thread_binding", body, {}, "threadIdx.x"
+        body = tir.For(tir.Var("t"), tir.IntImm("int32", 0), *one)
+    return tir.PrimFunc((out,), body, attrs={"global_symbol": "f"})
+
+
+@pytest.mark.parametrize("lanes", [2, 3, 4])
+@pytest.mark.parametrize("target", ["llvm -mcpu=x86-64-v3", "c", "cuda -arch=sm_80"])
+def test_a_buffer_may_hold_vectors(target, lanes):
+    gpu = target.startswith("cuda")
+    kernel = whet.build(vectors_kept(lanes, gpu), target=target)
+    out = np.full(3 * lanes, 77, "int32")
+    if gpu:
+        (out,) = emulated.on_device(kernel, [out])
+    else:
+        kernel(out)
+    wanted = np.array([20, 10, 0])[:, None] + np.arange(lanes)
+    np.testing.assert_array_equal(out.reshape(3, lanes), wanted)
+
+
+def test_several_vectors_of_a_buffer_at_a_time():
+    out = tir.decl_buffer((4,), "int32", name="out")
+    x = tir.decl_buffer((3,), "int32x2", name="x", scope="local")
+    kept = [x.vstore(k, tir.Shuffle([10 * k, 10 * k + 1], [0, 1])) for k in range(3)]
+    body = tir.Allocate(x, tir.SeqStmt((*kept, out.vstore([0], x.vload(1, "int32x4")))))
+    func = tir.PrimFunc((out,), body, attrs={"global_symbol": "f"})
+    got = np.full(4, 77, "int32")
+    whet.build(func, target="llvm -mcpu=x86-64-v3")(got)
+    np.testing.assert_array_equal(got, [10, 11, 20, 21])
+
+
+def test_accesses_to_a_buffer_of_vectors():
+    x = tir.decl_buffer((3,), "int32x2", name="x")
+    assert text(x.vload(1)) == text(x.vload(1, "int32x2")) == "x[1]"
+    assert text(x.vload(0, "int32x4")) == "x[ramp(0, 1, 2)]"
+    assert x.vstore(0, 5).value.dtype == "int32x2"
+    for wrong in ("int32", "int32x3", "float32x2"):
+        with pytest.raises(ArgumentError, match=rf"dtype={wrong}\): the buffer holds int32x2"):
+            x.vload(0, wrong)
+    func = tir.PrimFunc((x,), x.vstore(0, 5))
+    assert "x: int32x2[3]" in str(func)
+    with pytest.raises(LowerError, match=r"x of int32x2: an argument's elements are numbers"):
+        whet.build(func, target="llvm -mcpu=x86-64-v3")

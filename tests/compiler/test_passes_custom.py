@@ -1,5 +1,7 @@
 """Passes of a user's own: at the phases of lowering, and how they are written."""
 
+import emulated
+import numpy as np
 import pytest
 from pass_checks import vector_add
 
@@ -40,8 +42,6 @@ def test_custom_passes_run_at_the_four_phases():
 
 
 def test_a_custom_pass_changes_the_program():
-    import numpy as np
-
     @tir.transform.prim_func_pass(opt_level=0)
     def twos_to_threes(func, mod, ctx):
         def change(n):
@@ -260,3 +260,72 @@ def test_vectorize_by_its_parameter():
     assert "ramp" in str(tir.transform.VectorizeLoop()(mod))
     scalar = str(tir.transform.VectorizeLoop(enable_vectorize=False)(mod))
     assert "ramp" not in scalar and "vectorized" not in scalar
+
+
+def spread(n=70, threads=32):
+    """An element-wise computation in blocks of threads, and the axis of its threads."""
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] * 2.0, name="B")
+    s = te.create_schedule(b.op)
+    tx = te.thread_axis("threadIdx.x")
+    outer, inner = s[b].split(b.op.axis[0], threads)
+    s[b].bind(outer, te.thread_axis("blockIdx.x"))
+    s[b].bind(inner, tx)
+    return s, [a, b], tx
+
+
+def indexed_by(var):
+    """A pass that reads an element by a variable, and adds the variable."""
+
+    @tir.transform.prim_func_pass(opt_level=0)
+    def change(func, mod, context):
+        def post(n):
+            if isinstance(n, tir.BufferStore):
+                a = func.params[0]
+                value = n.value + a.vload([var]) + var.astype("float32")
+                return tir.BufferStore(n.buffer, value, n.indices)
+            return None
+
+        return func.with_body(tir.stmt_functor.ir_transform(func.body, None, post))
+
+    return change
+
+
+@pytest.mark.parametrize("phase", [0, 1, 2, 3])
+@pytest.mark.parametrize("target", ["llvm -mcpu=x86-64-v3", "cuda -arch=sm_80"])
+def test_a_pass_may_write_the_variable_of_a_thread_axis(phase, target):
+    """It is the step of the loop that is bound to it, on any target."""
+    s, args, tx = spread()
+    with PassContext(config={"tir.add_lower_pass": [(phase, indexed_by(tx.var))]}):
+        kernel = whet.build(s, args, target)
+    x, out = np.random.default_rng().random(70).astype("float32"), np.full(70, np.nan, "float32")
+    if target.startswith("cuda"):
+        out = emulated.on_device(kernel, [x, out])[1]
+    else:
+        kernel(x, out)
+    t = np.arange(70) % 32
+    np.testing.assert_allclose(out, 2 * x + x[t] + t, rtol=1e-6)
+
+
+def test_a_module_that_was_lowered_before_may_get_thread_axes():
+    s, args, tx = spread()
+    mod = indexed_by(tx.var)(whet.lower(s, args))
+    kernel = whet.build(mod, target="cuda -arch=sm_80")
+    x = np.random.default_rng().random(70).astype("float32")
+    out = emulated.on_device(kernel, [x, np.full(70, np.nan, "float32")])[1]
+    t = np.arange(70) % 32
+    np.testing.assert_allclose(out, 2 * x + x[t] + t, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("var", "words"),
+    [
+        (te.thread_axis("threadIdx.y").var, r"threadIdx.y, and .*: there is no loop over these"),
+        (tir.Var("q"), "the kernels use q, and nothing gives it a value"),
+    ],
+)
+def test_a_variable_that_nothing_gives_a_value_is_refused_before_a_call(var, words):
+    s, args, _ = spread()
+    config = {"tir.add_lower_pass": [(1, indexed_by(var))]}
+    with PassContext(config=config), pytest.raises(LowerError, match=words):
+        whet.build(s, args, "cuda -arch=sm_80")

@@ -33,6 +33,7 @@ ILLEGAL = (
     "outside all threads",
     "a kernel uses it that does not make it",
     "which no argument gives",
+    "no argument gives it a value",
     "are not all known",
     "the parts overlap",
     "each of these threads has its own",
@@ -41,6 +42,8 @@ ILLEGAL = (
     "its own, and computes it alone",
     "at most 64 there",
 )
+#: seeds of programs that gave wrong numbers once
+WRONG_ONCE = (98700034,)
 #: whole numbers up to these are exact
 EXACT = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24, "float64": 2**53}
 ROUNDING = {"float16": 2**-10, "bfloat16": 2**-7, "float32": 1e-4, "float64": 1e-9}
@@ -198,6 +201,13 @@ def test_any_schedule_for_gpus_gives_the_same_numbers(draws):
             applied |= p.made.applied
     assert ran >= count // 2 and compared >= ran * 3 // 4, (count, ran, compared)
     assert len(applied) >= 10, applied
+
+
+@pytest.mark.parametrize("seed", WRONG_ONCE)
+def test_programs_that_were_wrong_once(seed):
+    ((p, function),) = legal([seed])
+    with noted(p):
+        assert p.check(whet.build([function], target=TARGET)[p.name])
 
 
 def test_the_check_can_fail():

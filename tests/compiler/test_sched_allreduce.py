@@ -192,3 +192,161 @@ def test_a_sum_by_one_thread_is_not_a_race():
     s = te.create_schedule(b.op)
     s[b].bind(b.op.axis[0], te.thread_axis(TX))
     assert "__shared__" not in source(IRModule(dict(lower(s, [a, b]).functions)))
+
+
+def total_of(n, shape=()):
+    """The sums along the last axis, with their schedule."""
+    a = te.placeholder((*shape, n), name="A")
+    k = te.reduce_axis((0, n), name="k")
+    b = te.compute(shape, lambda *i: te.sum(a(*i, k), axis=k), name="B")
+    return te.create_schedule(b.op), a, b
+
+
+def summed(s, a, b):
+    """The numbers of :func:`total_of` under a schedule; the CUDA C text."""
+    x = RNG.standard_normal([int(d) for d in a.shape]).astype("float32")
+    check(s, [a, b], rtol=1e-4)
+    shape = tuple(int(d) for d in b.shape)
+    wanted = x.astype("float64").sum(-1)
+    return emulated.agree(s, [a, b], [x], [(shape, "float32")], [wanted])
+
+
+@pytest.mark.parametrize(
+    ("shape", "n", "split"),
+    [
+        ((), 64, None),
+        ((), 37, None),
+        ((1,), 1, None),
+        ((), 1001, 32),
+        ((3,), 45, 8),
+        ((3, 2), 33, 4),
+    ],
+)
+def test_a_sum_over_threads_needs_no_block_around_it(shape, n, split):
+    """The parts of the block's threads and their sum are one kernel for each element."""
+    s, a, b = total_of(n, shape)
+    (k,) = s[b].op.reduce_axis
+    s[b].bind(s[b].split(k, split)[1] if split else k, te.thread_axis(TX))
+    assert summed(s, a, b).count("__global__ void") == 1
+
+
+@pytest.mark.parametrize("way", ["rfactor", "tile", "rows", "vthread"])
+def test_all_elements_become_one_by_threads(way):
+    s, a, b = total_of(1001, (4,) if way == "vthread" else ())
+    outer, inner = s[b].split(b.op.reduce_axis[0], 32)
+    if way == "rfactor":
+        parts = s.rfactor(b, inner)
+        tx = te.thread_axis(TX)
+        s[b].bind(s[b].op.reduce_axis[0], tx)
+        s[parts].compute_at(s[b], s[b].op.reduce_axis[0])
+        s[b].set_store_predicate(tx.var.equal(0))
+    else:
+        s[b].bind(inner, te.thread_axis(TX))
+    if way == "tile":
+        tile = s.cache_read(a, "shared", [b])
+        s[tile].compute_at(s[b], outer)
+        s[tile].bind(s[tile].op.axis[0], te.thread_axis(TX))
+    if way == "rows":
+        s[b].bind(s[b].split(outer, 4)[1], te.thread_axis("threadIdx.y"))
+    if way == "vthread":
+        s[b].bind(s[b].op.axis[0], te.thread_axis("vthread"))
+    summed(s, a, b)
+
+
+def test_a_sum_over_threads_of_what_other_blocks_would_make_is_refused():
+    a = te.placeholder((40,), name="A")
+    t = te.compute((40,), lambda i: a[i] * 2.0, name="T")
+    k = te.reduce_axis((0, 40), name="k")
+    b = te.compute((), lambda: te.sum(t[k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    outer, inner = s[b].split(k, 8)
+    s[b].bind(inner, te.thread_axis(TX))
+    s[t].compute_at(s[b], outer)
+    s[t].bind(t.op.axis[0], te.thread_axis("blockIdx.x"))
+    with pytest.raises(LowerError, match="would be read or written by the host"):
+        build(s, [a, b], "cuda")
+
+
+def stored_by_some(condition, rows=TX, vector=1, threads=16, summed=False):
+    """A reader of sums over threads that stores where ``condition(axis)`` of their threads holds.
+
+    Returns:
+        The schedule, its input and output, and a function from the input to the numbers.
+    """
+    tag, row = (TX, "threadIdx.y") if rows == TX else ("threadIdx.y", TX)
+    a = te.placeholder((10, 70), name="A")
+    k = te.reduce_axis((0, 70), name="k")
+    b = te.compute((10,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    r = te.reduce_axis((0, 2), name="r")
+    c = (
+        te.compute((5,), lambda i: te.sum(b[i * 2 + r], axis=r), name="C")
+        if summed
+        else te.compute((10,), lambda i: b[i] * 2.0 + 1.0, name="C")
+    )
+    s = te.create_schedule(c.op)
+    thread = te.thread_axis(tag)
+    outer, y = s[c].split(c.op.axis[0], 4)
+    s[c].bind(outer, te.thread_axis("blockIdx.x"))
+    if vector > 1:
+        y, lanes = s[c].split(y, vector)
+        s[c].vectorize(lanes)
+    s[c].bind(y, te.thread_axis(row))
+    s[b].bind(s[b].split(k, threads)[1], thread)
+    s[b].compute_at(s[c], y)
+    s[c].set_store_predicate(condition(thread))
+
+    def wanted(x):
+        sums = x.astype("float64").sum(1)
+        return sums.reshape(5, 2).sum(1) if summed else sums * 2 + 1
+
+    return s, a, c, wanted
+
+
+def agrees_stored(s, a, c, wanted):
+    x = RNG.standard_normal((10, 70)).astype("float32")
+    check(s, [a, c], rtol=1e-4)
+    return emulated.agree(s, [a, c], [x], [(tuple(map(int, c.shape)), "float32")], [wanted(x)])
+
+
+CONDITIONS = {
+    "first": lambda t: t.var.equal(0),
+    "axis": lambda t: t.equal(0),
+    "third": lambda t: t.var.equal(3),
+    "several": lambda t: t.var < 4,
+    "between": lambda t: te.all(t.var < 4, t.var > 2),
+}
+
+
+@pytest.mark.parametrize(
+    ("condition", "how"),
+    [
+        ("first", {}),
+        ("axis", {"rows": "y"}),
+        ("third", {"vector": 2}),
+        ("several", {"threads": 32}),
+        ("between", {"vector": 2}),
+    ],
+)
+def test_threads_of_a_sum_attached_inside_say_who_stores_its_reader(condition, how):
+    """All of them have the sum: which one stores it makes no difference."""
+    agrees_stored(*stored_by_some(CONDITIONS[condition], **how))
+
+
+@pytest.mark.parametrize("condition", ["first", "third"])
+def test_one_thread_of_a_sum_attached_inside_adds_to_its_reader(condition):
+    agrees_stored(*stored_by_some(CONDITIONS[condition], summed=True))
+
+
+def test_a_thread_that_is_not_there_stores_nothing():
+    s, a, c, _ = stored_by_some(lambda t: t.var.equal(16))
+    agrees = emulated.on_device(
+        build(s, [a, c], emulated.TARGET),
+        [np.ones((10, 70), "float32"), np.full(10, 77, "float32")],
+    )
+    np.testing.assert_array_equal(agrees[1], 77)
+
+
+def test_several_threads_of_a_sum_attached_inside_would_add_to_its_reader():
+    s, a, c, _ = stored_by_some(CONDITIONS["several"], summed=True)
+    with pytest.raises(LowerError, match=r"several threads of threadIdx.x add to it"):
+        lower(s, [a, c])

@@ -180,6 +180,19 @@ def test_what_an_architecture_has(arch, shared_kb, threads):
     assert limits.shared_bytes <= limits.shared_bytes_multiprocessor
 
 
+@pytest.mark.parametrize(
+    ("arch", "fma32", "fma64", "many"),
+    [("sm_70", 64, 32, 80), ("sm_75", 64, 2, 40), ("sm_80", 64, 32, 108), ("sm_86", 128, 2, 82),
+     ("sm_89", 128, 2, 128), ("sm_90", 128, 64, 132), ("sm_100", 128, 64, 148),
+     ("sm_120", 128, 2, 170)],
+)  # fmt: skip
+def test_what_a_multiprocessor_does_in_a_cycle(arch, fma32, fma64, many):
+    """The programming guide's throughput of arithmetic instructions, and data sheets."""
+    limits = limits_of(arch)
+    assert (limits.fma32, limits.fma64, limits.special) == (fma32, fma64, 16)
+    assert limits.multiprocessors == many and limits.sub_partitions == 4
+
+
 def test_a_gpu_that_is_here_has_an_architecture_that_the_table_lacks(monkeypatch):
     parse = sys.modules["whet.compiler.target.parse"]
     monkeypatch.setattr(parse, "local_arch", lambda: "sm_130")

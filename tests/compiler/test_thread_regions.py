@@ -265,3 +265,62 @@ def test_padded_rows_of_which_there_are_none():
     for n in (0, 5):
         x = RNG.random((n, 4)).astype("float32")
         agree(s, [a, b], [x], [((n, 4), "float32")], [x + 1], orders=("forwards",))
+
+
+def summed_in_steps(tags, width, splits):
+    """A maximum over threads of sums that each of them keeps whole, whose operands are shared."""
+    a = te.placeholder((2, width + 1), name="A")
+    t0 = te.compute((2, width + 1), lambda i, j: a[i, j] * 2.0, name="T0")
+    r0, r1 = te.reduce_axis((0, 2)), te.reduce_axis((0, 2))
+    t1 = te.compute((1, width), lambda i, j: te.sum(t0[i + r0, j + r1], axis=[r0, r1]), name="T1")
+    k = te.reduce_axis((0, width), name="k")
+    t2 = te.compute((1,), lambda i: te.max(t1[i, k], axis=k), name="T2")
+    s = te.create_schedule(t2.op)
+    kept = s.cache_read(t1, "local", [t2])
+    (i,) = s[t2].op.axis
+    bound(s[t2], k, tags[0], width)
+    i, ii = s[t2].split(i, 4)
+    for tag in tags[1:]:
+        i, ty = s[t2].split(i, 4)
+        bound(s[t2], ty, tag)
+    bound(s[t2], i, BX)
+    s[kept].compute_at(s[t2], ii)
+    _, columns = s[kept].op.axis
+    if splits:
+        columns = s[kept].split(columns, 3)[1]
+    s[t1].compute_at(s[kept], columns)
+    s[t0].compute_at(s[kept], columns)
+    s[t0].set_scope("shared")
+    return s, a, t2
+
+
+@pytest.mark.parametrize("splits", [False, True])
+@pytest.mark.parametrize("tags", [(TX,), (TY,), (TX, TY), (TY, TX), (TX, TY, "threadIdx.z")])
+@pytest.mark.parametrize("width", [8, 5])
+def test_what_all_threads_read_in_registers_each_of_them_stores(tags, width, splits):
+    """One thread fills what is shared, but its sum is kept by all: it is not for one to store."""
+    s, a, out = summed_in_steps(tags, width, splits)
+    x = RNG.random((2, width + 1)).astype("float32")
+    y = 2 * x.astype("float64")
+    wanted = (y[0, :-1] + y[0, 1:] + y[1, :-1] + y[1, 1:]).max()
+    agree(s, [a, out], [x], [((1,), "float32")], [[wanted]])
+
+
+@pytest.mark.parametrize("tag", [TX, TY])
+def test_what_is_made_of_a_threads_own_registers_is_not_made_by_threads_without_any(tag):
+    """A tile is filled by three threads, and two of them sum over it: the third has no row."""
+    a = te.placeholder((6, 7), name="A")
+    k = te.reduce_axis((0, 7), name="k")
+    b = te.compute((2,), lambda i: te.sum(a[i * 2, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    tile = s.cache_read(a, "shared", [b])
+    row = s.cache_read(tile, "local", [b])
+    total = s.cache_write(b, "local")
+    bound(s[b], b.op.axis[0], tag)
+    s[total].compute_at(s[b], b.op.axis[0])
+    (k,) = s[total].op.reduce_axis
+    s[row].compute_at(s[total], k)
+    s[tile].compute_at(s[row], s[row].op.axis[0])
+    bound(s[tile], tile.op.axis[0], tag)
+    x = RNG.random((6, 7)).astype("float32")
+    agree(s, [a, b], [x], [((2,), "float32")], [x[:4:2].astype("float64").sum(1)])

@@ -287,6 +287,34 @@ def test_one_formula_for_one_kernel_and_for_many():
         assert together.resident[k] == alone.resident
 
 
+@pytest.mark.parametrize("limit", ["arithmetic", "issue", "special"])
+def test_sub_partitions_with_fewer_warps_wait_for_the_others(limit):
+    """Fourteen warps take as long as sixteen: two of the four parts have four of them, too."""
+    spec = spec_of("sm_80")
+
+    def seconds(threads, blocks):
+        warps = threads // 32 * blocks
+        given = dict.fromkeys(Work.__dataclass_fields__, 0.0)
+        each = {"instructions": 1e5 * warps, "fma32": 2e6 * warps, "special": 1e6 * warps}
+        given |= {**each, "blocks": blocks, "threads": threads, "registers": 128, "chain": 1.0}
+        return float(predict(spec, Work(**given)).parts[limit])
+
+    blocks = 2 * spec.multiprocessors
+    assert seconds(224, blocks) == pytest.approx(seconds(256, blocks), rel=1e-12)
+    assert seconds(192, blocks) == pytest.approx(3 / 4 * seconds(256, blocks), rel=1e-12)
+    assert seconds(160, blocks) > 5 / 8 * 1.15 * seconds(256, blocks)
+
+
+@pytest.mark.parametrize(("arch", "rate"), [("sm_80", 64), ("sm_86", 128)])
+def test_multiply_adds_have_the_lanes_of_their_architecture(arch, rate):
+    spec = spec_of(arch)
+    given = dict.fromkeys(Work.__dataclass_fields__, 0.0)
+    given |= {"blocks": 4 * spec.multiprocessors, "threads": 256, "registers": 64, "chain": 1.0}
+    fma = 1e9 * spec.multiprocessors
+    told = predict(spec, Work(**{**given, "fma32": fma, "instructions": fma / 32}))
+    assert 1e9 / rate < told.parts["arithmetic"] * spec.hertz < 1.1 * 1e9 / rate
+
+
 # --- what it refuses
 
 

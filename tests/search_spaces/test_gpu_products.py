@@ -6,6 +6,8 @@ from gpu_checks import TARGET, Case, check, configs_of, product
 
 import whet
 from whet.compiler.errors import ArgumentError
+from whet.compiler.target import Target
+from whet.search_spaces.gpu.device import balance
 from whet.search_spaces.gpu.product_plan import TILES, Plan, Product, cheapest
 from whet.search_spaces.gpu.threads import Block
 
@@ -161,3 +163,32 @@ def test_a_tile_fits_the_shared_memory_of_the_target():
         rows, columns = c["tile"].val[:2]
         copies = 2 if c["double_buffer"].val else 1
         assert (rows + columns) * c["step"].val * 4 * copies <= most
+
+
+ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("n", [1024, 2048, 4096, 8192, 4000])
+def test_the_default_keeps_all_sub_partitions_at_work(arch, n):
+    """Blocks of seven warps, two at a time, would leave two of sixteen places empty."""
+    target, product = Target(f"cuda -arch={arch}"), Product(1, n, n, n)
+    _, tile, split, slices = cheapest(product, target, TILES, product.parts)
+    plan = Plan(*tile, 8, split, True, slices=slices).of(product, target)
+    warps = plan.block.threads / 32
+    assert warps == int(warps) and balance(plan.resident * int(warps)) == 1
+
+
+def test_lanes_of_a_multiprocessor_that_have_a_warp():
+    shares = [balance(n) for n in (1, 3, 4, 5, 7, 8, 14, 28)]
+    assert shares == [1 / 4, 3 / 4, 1, 5 / 8, 7 / 8, 1, 7 / 8, 1]
+
+
+def test_half_the_lanes_take_twice_as_long():
+    """A100 has half of the H100's lanes for float32, and needs fewer warps to keep them busy."""
+    product = Product(1, 4096, 4096, 4096)
+    cycles = {
+        arch: cheapest(product, Target(f"cuda -arch={arch} -multi_processor_count=128"), TILES, [1])
+        for arch in ("sm_80", "sm_90")
+    }
+    assert 1.5 < cycles["sm_80"][0] / cycles["sm_90"][0] < 2

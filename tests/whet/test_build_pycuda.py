@@ -1,9 +1,11 @@
 """`scripts/build_pycuda`: what it refuses, how it links; with `--gpu-full` the whole build."""
 
+import argparse
 import importlib.util
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -42,6 +44,11 @@ PyMODINIT_FUNC PyInit__driver() { return VERSION == 12 && cuInit(0) ? nullptr
                                                                      : PyModule_Create(&module); }
 """
 
+PYPROJECT = """
+[build-system]
+requires = ["setuptools", "wheel", "numpy>=1.24"]
+"""
+
 
 @pytest.fixture(scope="module")
 def script():
@@ -54,6 +61,11 @@ def script():
     finally:
         sys.dont_write_bytecode = written
     return module
+
+
+def asks(**more):
+    """The command line."""
+    return argparse.Namespace(**{"python": sys.executable, "wheels": None, "cuda": None} | more)
 
 
 def program(path, text):
@@ -102,12 +114,79 @@ def test_an_extension_is_linked_with_a_driver_that_is_not_there(script, tmp_path
     (unpacked / "pycuda" / "__init__.py").touch()
     (headers / "cuda.h").write_text("#define VERSION 12\n")
     monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "1")  # this environment's setuptools will do
-    wheel = script.build(sys.executable, unpacked, [headers], work)
+    wheel = script.build(asks(), unpacked, [headers], work)
     script.check(wheel)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     says = import_of(tmp_path / "site", "pycuda._driver")
     assert "libcuda.so.1: cannot open shared object file" in says or not says
+
+
+def carried_sources(folder, name="pycuda-2026.1"):
+    """A folder with the sources of an extension as pycuda's, and nothing that builds it."""
+    unpacked = folder / name
+    (unpacked / "pycuda").mkdir(parents=True)
+    (unpacked / "setup.py").write_text(SETUP)
+    (unpacked / "pyproject.toml").write_text(PYPROJECT)
+    (unpacked / "driver.cpp").write_text(DRIVER)
+    (unpacked / "pycuda" / "__init__.py").touch()
+    wheels = folder / "wheels"
+    wheels.mkdir()
+    with tarfile.open(wheels / f"{name}.tar.gz", "w:gz") as archive:
+        archive.add(unpacked, name)
+    return wheels
+
+
+def test_sources_that_were_carried_are_built_without_a_network(tmp_path):
+    """The index that pip would ask is not there: a build of its own environment would ask it."""
+    wheels, cuda = carried_sources(tmp_path), tmp_path / "cuda"
+    cuda.mkdir()
+    (cuda / "cuda.h").write_text("#define VERSION 12\n")
+    (cuda / "cudaProfiler.h").touch()
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("PIP_")}
+    environ |= {"PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_CONFIG_FILE": os.devnull}
+    words = ["--python", sys.executable, "--wheels", wheels, "--cuda", cuda]
+    done = subprocess.run(
+        [SCRIPT, *words, "--output", tmp_path / "made"],
+        env=environ, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    wheel = Path(done.stdout.splitlines()[-1])
+    assert wheel.parent == tmp_path / "made" and wheel.name.startswith("pycuda-2026.1-")
+
+
+def test_what_is_not_carried_is_named(script, tmp_path, monkeypatch):
+    options = asks(wheels=tmp_path)
+    with pytest.raises(SystemExit, match=r"there is no pycuda-2026\.1\.tar\.gz in .*pip download"):
+        script.sources(options, tmp_path)
+    assert script.isolation(options) == ["--no-build-isolation"]
+    assert script.isolation(asks()) == []
+    bare = program(tmp_path / "bare", f'exec {sys.executable} -S -I "$@"')
+    options = asks(wheels=tmp_path, python=bare)
+    with pytest.raises(SystemExit, match="put wheels of setuptools, wheel, numpy into"):
+        script.isolation(options)
+    with pytest.raises(SystemExit, match="has no pip: put a wheel of it into --wheels"):
+        script.pip_of(options)
+    for name in ("setuptools", "wheel", "numpy", "pip"):
+        (tmp_path / f"{name}-1.0-py3-none-any.whl").touch()
+    assert script.isolation(options) == []  # pip makes the build's environment of these
+    assert script.pip_of(options) == [bare, f"{tmp_path}/pip-1.0-py3-none-any.whl/pip"]
+
+
+def test_every_call_of_pip_gives_a_silent_network_up(script, tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        script, "run", lambda words, **environment: calls.append((words, environment))
+    )
+    script.pip(asks(), "install", "a.whl")
+    script.pip(asks(wheels=tmp_path), "wheel", "folder", LDFLAGS="-s")
+    for words, environment in calls:
+        assert words[words.index("--retries") + 1] == environment["PIP_RETRIES"] == "1"
+        assert words[words.index("--timeout") + 1] == environment["PIP_TIMEOUT"] == "15"
+    (online, _), (offline, environment) = calls
+    assert "--no-index" not in online and offline[-1] == "folder"
+    assert offline[offline.index("--find-links") + 1] == str(tmp_path)
+    assert environment["PIP_NO_INDEX"] == "1" and environment["LDFLAGS"] == "-s"
 
 
 def import_of(site, name):

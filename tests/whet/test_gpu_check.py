@@ -137,6 +137,42 @@ def test_all_of_it_on_the_emulator(tmp_path):
     assert "4 passed, 0 failed, 0 short of goals, 0 too late, 2 skipped" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("cores", "quota", "gigabytes", "of_gpu", "jobs"),
+    [
+        (32, None, 256, 80, 32),  # one a core
+        (32, 5.5, 256, 80, 6),  # of a container
+        (64, None, 48, 80, 32),  # this machine's memory
+        (64, None, 256, 16, 16),  # the GPU's
+        (1, None, 1, 0, 1),
+    ],
+)
+def test_as_many_checks_at_a_time_as_cores_and_memory_do(
+    monkeypatch, cores, quota, gigabytes, of_gpu, jobs
+):
+    import check
+
+    pages = {"SC_PHYS_PAGES": gigabytes << 20, "SC_PAGE_SIZE": 1 << 10}
+    monkeypatch.setattr(check, "affinity", lambda: tuple(range(cores)))
+    monkeypatch.setattr(check, "cpu_quota", lambda: quota)
+    monkeypatch.setattr(check.os, "sysconf", pages.__getitem__)
+    monkeypatch.setattr(check, "memory_of", lambda device: of_gpu << 30)
+    assert check.at_a_time("cuda:0") == jobs
+    monkeypatch.setattr(check, "memory_of", lambda device: pytest.fail("it has none of its own"))
+    assert check.at_a_time("cuda-emulator") >= jobs
+    assert check.parsed([]).jobs is None and check.parsed(["--jobs", "64"]).jobs == 64
+
+
+def test_memory_of_a_gpu_is_asked_of_the_driver(monkeypatch):
+    import check
+
+    from whet.compiler.emulator.standin import folder
+
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder()))
+    assert check.memory_of("cuda:0") == 16 << 30
+    assert check.memory_of("cuda:99") == 8 << 30  # it does not say: few checks, as ever
+
+
 def test_nothing_checked_is_no_success():
     late = checked("check.py", "--device", "cuda-emulator", "--minutes", "0")
     assert late.returncode == 2 and late.stdout.startswith("LATE  device"), late.stdout
