@@ -5,6 +5,7 @@ Nothing else looks at the environment.
 | variable | default | meaning |
 | --- | --- | --- |
 | ``WHET_NUM_THREADS`` | physical cores this process may use | threads of a parallel loop |
+| ``WHET_CPU`` | ``native``: all that this processor has | the level that code is made for where a target names no processor, and that this machine passes for: ``x86-64-v2``, ``x86-64-v3``, ``x86-64-v4`` |
 | ``CC`` | ``cc`` | the C compiler that links exported libraries and compiles target ``c`` |
 | ``CXX`` | ``g++`` | the C++ compiler that compiles kernels for the emulator |
 | ``WHET_CACHE_DIR`` | ``~/.cache/whet`` | folder of compiled GPU code; empty text: none is kept |
@@ -40,6 +41,15 @@ def num_threads() -> int | None:
             "unset it to use one thread a physical core",
         )
     return int(text)
+
+
+def cpu_level() -> str:
+    """``WHET_CPU``: the level that this machine passes for; empty: it is taken as it is.
+
+    ``compiler/target/host.py`` knows the levels, and which of them the processor has.
+    """
+    text = os.environ.get("WHET_CPU", "").strip()
+    return "" if text == "native" else text
 
 
 def c_compiler() -> str:

@@ -1,5 +1,6 @@
 """Builds a schedule, runs it on random inputs and compares every result with the oracle."""
 
+import aarch64
 import numpy as np
 from sched_check import replays
 from te_oracle import evaluate
@@ -84,9 +85,11 @@ def check(s, args, symbols=None, gpu=True, **options):
     """Replay the trace of ``s``, build it for ``args``, run and compare; the results come back.
 
     One with loops over a GPU's threads runs in the emulator, too, backwards; ``gpu=False``: it is
-    no kernel, e.g. something is computed outside all threads.
+    no kernel, e.g. something is computed outside all threads. A sample runs for aarch64.
     """
     replays(s, args)
+    if aarch64.chosen:
+        run_and_compare(aarch64.build(s, args), args, symbols, **options)
     if gpu and binds_threads(s):
         check_emulated(s, args, symbols, **options)
     return run_and_compare(driver.build(s, args), args, symbols, **options)
