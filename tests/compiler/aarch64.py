@@ -157,6 +157,18 @@ def build(*args: Any, **named: Any) -> Kernel:
     return Kernel(whet.build(*args, target=TARGET, **named))
 
 
+def chosen_instead_of(target: Any) -> bool:
+    """Whether the test that runs now tries here what it tries for a target."""
+    return chosen and "mtriple=aarch64" not in str(whet.Target(target))
+
+
+def callable_here(module: Any) -> Any:
+    """A module that can be called: one for aarch64 by qemu, another one as it is."""
+    made_for = str(module.artifact.target.get("mtriple", ""))
+    foreign = made_for.startswith("aarch64") and host.architecture() != "aarch64"
+    return Kernel(module) if foreign else module
+
+
 def too(s: Any, args: Any, arrays: Any, result: Any, rtol: float = 1e-5) -> None:
     """What this machine has computed, an aarch64 computes, too: in a sample of all tests.
 
