@@ -1,7 +1,7 @@
 """Kernels for aarch64: cross-compiled, linked with Debian's compiler, run by qemu-user.
 
-Tests of numbers on this machine try a sample of their kernels there, too, drawn by the tests' names;
-``--aarch64`` tries all of them.
+Tests of numbers on this machine try a sample of their kernels there, too, drawn by the names of the
+tests; ``--aarch64`` tries all of them.
 """
 
 from __future__ import annotations

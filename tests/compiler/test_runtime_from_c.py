@@ -11,7 +11,6 @@ import pytest
 from linked_programs import C_PACKED, C_PARALLEL, C_VADD, compiled, fills, parallel
 from raw_kernels import MIXED, MIXED_RAW, VADD, VADD_RAW, module
 
-import whet
 from whet.compiler import settings
 from whet.compiler.runtime import include_dir
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import aarch64
 import numpy as np
+from cpu_gemm_checks import after, built, drawn
 
 import whet
-from cpu_gemm_checks import after, built, drawn
 
 Reference = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
