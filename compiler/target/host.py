@@ -208,7 +208,7 @@ def _fingerprint(have: frozenset[str]) -> str:
 
 
 def fma_peak(dtype: str = "float32", seconds: float = 0.2) -> float:
-    """The measured FMA limit of one core in FLOP/s (an FMA counts two).
+    """The measured FMA limit of one core in FLOP/s (an FMA counts two; without it, both halves do).
 
     Args:
         dtype: ``"float32"`` or ``"float64"``.

@@ -120,9 +120,7 @@ def test_a_machine_passes_for_one_of_a_level(level, monkeypatch):
     monkeypatch.setenv("WHET_CPU", "native")
     assert Target("llvm").canonical() == own and host.fingerprint() == name
     monkeypatch.setenv("WHET_CPU", "x86-64-v9")
-    with pytest.raises(
-        TargetError, match="x86_64 has no such level\n  this machine runs"
-    ):
+    with pytest.raises(TargetError, match="x86_64 has no such level\n  this machine runs"):
         Target("llvm").canonical()
 
 
