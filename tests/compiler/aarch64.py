@@ -20,7 +20,6 @@ import numpy as np
 
 import whet
 from whet.compiler.runtime import export, weights
-from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.target import host
 from whet.compiler.tir import dtype as dtypes
@@ -187,9 +186,17 @@ def too(s: Any, args: Any, arrays: Any, result: Any, rtol: float = 1e-5) -> None
     np.testing.assert_allclose(out.astype("float64"), wanted, rtol=rtol, atol=rtol * scale)
 
 
-def calls_python(artifact: Artifact) -> bool:
-    """Whether code asks for functions of Python's, which are not there."""
-    return b"whet_call_packed" in artifact.object
+def is_built_here(f: Any) -> bool:
+    """Whether something is a module that ``build`` made for this machine, and that calls no Python."""
+    loops = getattr(f, "ir_module_by_target", {})
+    own = len(loops) == 1 and all(t.kind == "llvm" for t in loops)
+    return own and b"whet_call_packed" not in f.artifact.object
+
+
+def built_again(module: Any) -> Kernel:
+    """The loops of a module as a kernel for aarch64."""
+    (loops,) = module.ir_module_by_target.values()
+    return Kernel(whet.build(loops, target=TARGET))
 
 
 def _text(text: str) -> bytes:

@@ -1,5 +1,6 @@
 """Named templates: configs drawn from each space compute what numpy does in float64."""
 
+import aarch64
 import numpy as np
 import pytest
 from named_cases import CASES, softmax
@@ -29,12 +30,19 @@ def inputs_of(args, rng):
 def test_drawn_configs_are_right(name):
     case = CASES[name]
     rng = np.random.default_rng(sum(map(ord, name)))
-    task = whet.create_task(case.name, args=case.args, target="llvm -num-threads=1")
+    check_drawn(case, "llvm -num-threads=1", rng, DRAWN)
+    if aarch64.chosen:
+        check_drawn(case, aarch64.TARGET, rng, 1)
+
+
+def check_drawn(case, target, rng, count):
+    """The default config and so many others for a target."""
+    task = whet.create_task(case.name, args=case.args, target=target)
     space = task.config_space
-    configs = {c.key: c for c in [space.default, *(space.sample(rng) for _ in range(DRAWN))]}
+    configs = {c.key: c for c in [space.default, *(space.sample(rng) for _ in range(count))]}
     for config in configs.values():
         schedule, args = task.instantiate(config)
-        kernel = whet.build(schedule, args, target=task.target)
+        kernel = aarch64.callable_here(whet.build(schedule, args, target=task.target))
         given = inputs_of(args, rng)
         wide = [x if x.dtype == "int32" else x.astype("float64") for x in given]
         wanted = case.reference(*wide)
