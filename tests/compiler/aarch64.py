@@ -187,7 +187,7 @@ def too(s: Any, args: Any, arrays: Any, result: Any, rtol: float = 1e-5) -> None
 
 
 def is_built_here(f: Any) -> bool:
-    """Whether something is a module that ``build`` made for this machine, and that calls no Python."""
+    """Whether something is a module that ``build`` made for this machine and calls no Python."""
     loops = getattr(f, "ir_module_by_target", {})
     own = len(loops) == 1 and all(t.kind == "llvm" for t in loops)
     return own and b"whet_call_packed" not in f.artifact.object
