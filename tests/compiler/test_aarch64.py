@@ -8,6 +8,8 @@ import random
 import aarch64
 import numpy as np
 import pytest
+import te_check
+import topi_check
 from linked_programs import C_PACKED, C_PARALLEL, C_VADD, compiled, fills, parallel
 from random_programs import Graph
 from random_schedules import RandomSchedule
@@ -74,6 +76,22 @@ def test_a_sample_is_drawn_by_name(monkeypatch):
     assert 20 <= drawn <= 80
     aarch64.choose("tests/compiler/test_x.py::test_0", True)
     assert aarch64.chosen
+
+
+def test_checks_of_numbers_ask_here(monkeypatch):
+    """Outputs stay poisoned, and each of the checks that tests share sees it."""
+    monkeypatch.setattr(aarch64, "chosen", True)
+    monkeypatch.setattr(aarch64.Kernel, "__call__", lambda self, *args: None)
+    s, args, _ = add(7)
+    x = np.ones(7, "float32")
+    for check in (
+        lambda: te_check.check(s, args),
+        lambda: te_check.run_and_compare(whet.build(s, args), args),
+        lambda: topi_check.holds(lambda a: a + 1.0, x + 1, x, gpu=False),
+        lambda: topi_check.holds(lambda a: a + 1.0, x + 1, x),
+    ):
+        with pytest.raises(AssertionError, match=r"(?i)not equal|mismatch"):
+            check()
 
 
 # C programs
