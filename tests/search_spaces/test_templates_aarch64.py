@@ -1,4 +1,4 @@
-"""The checks of templates run a sample of their kernels for aarch64, and see what is wrong there."""
+"""Checks of templates run a sample of their kernels for aarch64, and see what is wrong there."""
 
 import aarch64
 import cpu_conv_checks
