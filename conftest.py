@@ -9,6 +9,7 @@ import gc
 import os
 import random
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -39,6 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--gpu-full", action="store_true", help="all cases of GPU tests, not a sample of each"
     )
+    parser.addoption(
+        "--aarch64", action="store_true", help="tests of numbers run all kernels for aarch64, too"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,6 +68,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out |= set(of_test) - set(random.Random(name).sample(of_test, count))
     config.hook.pytest_deselected(items=[i for i in items if i in left_out])
     items[:] = [i for i in items if i not in left_out]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Say to tests of numbers whether this one runs its kernels for aarch64, too."""
+    aarch64 = sys.modules.get("aarch64")  # of tests/compiler; of whom it is not, nobody asks
+    if aarch64 is not None:
+        aarch64.choose(item.nodeid, item.config.getoption("--aarch64"))
 
 
 def pytest_collection_finish() -> None:

@@ -5,6 +5,7 @@ Nothing else looks at the environment.
 | variable | default | meaning |
 | --- | --- | --- |
 | ``WHET_NUM_THREADS`` | physical cores this process may use | threads of a parallel loop |
+| ``WHET_CPU`` | ``native`` | the level that this machine passes for; see below |
 | ``CC`` | ``cc`` | the C compiler that links exported libraries and compiles target ``c`` |
 | ``CXX`` | ``g++`` | the C++ compiler that compiles kernels for the emulator |
 | ``WHET_CACHE_DIR`` | ``~/.cache/whet`` | folder of compiled GPU code; empty text: none is kept |
@@ -13,6 +14,12 @@ Nothing else looks at the environment.
 | ``CUDA_DEVICE_ORDER`` | ``FASTEST_FIRST`` | how CUDA numbers GPUs; or ``PCI_BUS_ID`` |
 | ``CUDA_HOME`` | ``/usr/local/cuda`` | the CUDA toolkit, for its disassembler |
 | ``WHET_TUTORIAL_EXEC_PATTERN`` | all | lessons that building the documentation executes |
+
+``WHET_CPU`` is ``x86-64-v2``, ``x86-64-v3``, ``x86-64-v4`` (vectors of 16, 32 and 64 bytes) or
+``native``, which is all that the processor has. Code for a target that names no processor is made
+for that level, in all processes that inherit the environment; code that needs more is refused, as
+on a machine of that level, and logs know it as another machine. One that the processor lacks is an
+error. ``scripts/test --cpu`` sets it.
 """
 
 from __future__ import annotations
@@ -40,6 +47,15 @@ def num_threads() -> int | None:
             "unset it to use one thread a physical core",
         )
     return int(text)
+
+
+def cpu_level() -> str:
+    """``WHET_CPU``: the level that this machine passes for; empty: all that it has.
+
+    Which levels there are, and which of them it has, ``compiler/target/host.py`` knows.
+    """
+    text = os.environ.get("WHET_CPU", "").strip()
+    return "" if text == "native" else text
 
 
 def c_compiler() -> str:

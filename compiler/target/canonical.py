@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler import settings
 from whet.compiler.target import features as feat
 from whet.compiler.target import host
 from whet.compiler.target.gpu_limits import limits_of
@@ -39,7 +40,7 @@ def canonical(target: Target) -> Target:
     attrs = target.attrs
     if attrs.get("mcpu") != "native" and all(name in attrs for name in _CPU):
         return target  # asked for often while code is made
-    return _canonical_cpu(target, host.num_threads())
+    return _canonical_cpu(target, host.num_threads(), settings.cpu_level())
 
 
 @functools.cache
@@ -57,7 +58,7 @@ def _canonical_gpu(target: Target) -> Target:
 
 
 @functools.cache
-def _canonical_cpu(target: Target, threads: int) -> Target:
+def _canonical_cpu(target: Target, threads: int, of_level: str) -> Target:
     attrs = dict(target.attrs)
     native = not attrs.get("mcpu") or attrs["mcpu"] == "native"
     arch = architecture_of(str(attrs.get("mtriple") or host.triple()))

@@ -14,16 +14,16 @@ _CHAINS = 12
 _SAMPLES = 25
 
 
-def _loop_text(llvm_type: str, lanes: int) -> str:
+def _loop_text(llvm_type: str, lanes: int, fused: bool) -> str:
     vec = f"<{lanes} x {llvm_type}>"
     suffix = f"v{lanes}{'f32' if llvm_type == 'float' else 'f64'}"
     phis = "\n".join(
         f"  %a{i} = phi {vec} [ %x, %entry ], [ %b{i}, %loop ]" for i in range(_CHAINS)
     )
-    fmas = "\n".join(
-        f"  %b{i} = call {vec} @llvm.fma.{suffix}({vec} %a{i}, {vec} %x, {vec} %y)"
-        for i in range(_CHAINS)
-    )
+    step = "  %b{i} = call {vec} @llvm.fma.{suffix}({vec} %a{i}, {vec} %x, {vec} %y)"
+    if not fused:  # LLVM would call the C library for each lane
+        step = "  %m{i} = fmul {vec} %a{i}, %x\n  %b{i} = fadd {vec} %m{i}, %y"
+    fmas = "\n".join(step.format(i=i, vec=vec, suffix=suffix) for i in range(_CHAINS))
     sums = ["  %s0 = fadd " + f"{vec} %b0, %b1"]
     sums += [f"  %s{i} = fadd {vec} %s{i - 1}, %b{i + 1}" for i in range(1, _CHAINS - 1)]
     return f"""
@@ -50,8 +50,12 @@ done:
 
 
 def measure_fma_peak(dtype: str, seconds: float) -> float:
-    """FLOP/s of one core, the median of 25 samples that together take ``seconds``."""
+    """FLOP/s of one core, the median of 25 samples that together take ``seconds``.
+
+    A processor without FMA multiplies, then adds.
+    """
     from whet.compiler.codegen.llvm import jit
+    from whet.compiler.target.host import architecture, features
     from whet.compiler.target.target import Target
 
     types = {"float32": ("float", 4), "float64": ("double", 8)}
@@ -60,7 +64,8 @@ def measure_fma_peak(dtype: str, seconds: float) -> float:
     llvm_type, size = types[dtype]
     target = Target("llvm").canonical()
     lanes = target.vector_bytes // size
-    code = jit.load_object(jit.compile_text(_loop_text(llvm_type, lanes), target))
+    fused = architecture() != "x86_64" or "fma" in features()
+    code = jit.load_object(jit.compile_text(_loop_text(llvm_type, lanes, fused), target))
     run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(
         code.address_of("fma_loop")
     )

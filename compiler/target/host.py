@@ -10,7 +10,11 @@ import platform
 from pathlib import Path
 
 from whet.compiler import settings
-from whet.compiler.target.features import X86_NEEDS, closed, level, x86_vector_bytes
+from whet.compiler.errors import TargetError
+from whet.compiler.target.features import X86_LEVELS, X86_NEEDS, closed, level, x86_vector_bytes
+
+# Those that ``WHET_CPU`` names, the narrowest first; no 64-bit processor in use has less.
+_LEVELS = X86_LEVELS[-2::-1]
 
 # LLVM's name of a feature -> its name in /proc/cpuinfo, for those that the kernel can withhold.
 _CPUINFO_NAMES = {
@@ -41,23 +45,49 @@ def triple() -> str:
     return jit.llvm().get_default_triple()
 
 
-@functools.cache
 def features() -> frozenset[str]:
     """LLVM's names of the CPU features that generated code may use here.
 
     They are what the CPU reports, less what the operating system does not list: a feature that
-    either source denies would end a kernel with an illegal instruction.
+    either source denies would end a kernel with an illegal instruction. ``WHET_CPU`` leaves those
+    of a level.
+
+    Raises:
+        TargetError: ``WHET_CPU`` is no level, or one that this machine cannot run.
     """
-    have = _reported()
-    return closed(have & X86_NEEDS.keys()) if architecture() == "x86_64" else have
+    return _features(settings.cpu_level())
 
 
 @functools.cache
+def _features(of_level: str) -> frozenset[str]:
+    have = _reported()
+    own = closed(have & X86_NEEDS.keys()) if architecture() == "x86_64" else have
+    if not of_level:
+        return own
+    needed = dict(_LEVELS).get(of_level)
+    if needed is None or of_level not in levels():
+        known = needed is not None and architecture() == "x86_64"
+        lacks = ", ".join(sorted(needed - own)) if needed else ""
+        raise TargetError(
+            f"WHET_CPU={of_level}",
+            f"this processor lacks {lacks}" if known else f"{architecture()} has no such level",
+            f"this machine runs {', '.join(levels())}",
+        )
+    return needed
+
+
 def all_features() -> frozenset[str]:
     """:func:`features`, and what no target here is made of unless a user names it: aes, sse2."""
     return features() | (_reported() - X86_NEEDS.keys())
 
 
+def levels() -> tuple[str, ...]:
+    """What ``WHET_CPU`` may be on this machine, the narrowest first; ``"native"`` is the last."""
+    runs = [n for n, needed in _LEVELS if architecture() == "x86_64" and needed <= _features("")]
+    return (*runs, "native")
+
+
+@functools.cache
 def _reported() -> frozenset[str]:
     from whet.compiler.codegen.llvm import jit
 
@@ -155,17 +185,21 @@ def describe() -> dict:
     }
 
 
-@functools.cache
 def fingerprint() -> str:
     """A stable short name of this device: records of one device are not those of another.
 
     Made of the CPU's model, its features, its caches and the number of logical CPUs; not of what
     may change from run to run (affinity, number of threads, frequency).
     """
+    return _fingerprint(features())
+
+
+@functools.cache
+def _fingerprint(have: frozenset[str]) -> str:
     facts = {
         "cpu": cpu_model(),
         "arch": architecture(),
-        "features": sorted(features()),
+        "features": sorted(have),
         "caches": caches(),
         "logical_cpus": os.cpu_count() or 1,
     }
@@ -174,7 +208,7 @@ def fingerprint() -> str:
 
 
 def fma_peak(dtype: str = "float32", seconds: float = 0.2) -> float:
-    """The measured FMA limit of one core in FLOP/s (an FMA counts two).
+    """The measured FMA limit of one core in FLOP/s (an FMA counts two; without it, both halves do).
 
     Args:
         dtype: ``"float32"`` or ``"float64"``.

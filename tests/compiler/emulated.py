@@ -2,6 +2,7 @@
 
 import warnings
 
+import aarch64
 import numpy as np
 from te_check import binds_threads
 
@@ -48,7 +49,7 @@ chosen = False  # whether the test that runs now does; set by a fixture for all 
 
 
 def too(s, args, arrays, result, rtol=1e-5):
-    """What a CPU has computed, the emulator computes, too: in a sample of all tests.
+    """What a CPU has computed, the emulator and an aarch64 compute, too: in samples of all tests.
 
     Args:
         s: the schedule, for a GPU or not; if not, loops are bound by themselves.
@@ -56,6 +57,7 @@ def too(s, args, arrays, result, rtol=1e-5):
         arrays: the inputs.
         result: the output of the CPU.
     """
+    aarch64.too(s, args, arrays, result, rtol)
     if not chosen:
         return
     if not binds_threads(s):

@@ -1,5 +1,6 @@
 """Builds a schedule, runs it on random inputs and compares every result with the oracle."""
 
+import aarch64
 import numpy as np
 from sched_check import replays
 from te_oracle import evaluate
@@ -51,7 +52,20 @@ def arguments(args, symbols, rng, given):
     return out
 
 
-def run_and_compare(f, args, symbols=None, seed=0, rtol=1e-5, given=None, place=lambda a: a):
+def run_and_compare(f, args, symbols=None, there=None, **options):
+    """Call a built kernel and compare; a sample runs for aarch64, too.
+
+    Args:
+        there: the kernel for aarch64; by default one of the same loops.
+    """
+    if there is None and aarch64.chosen and aarch64.is_built_here(f):
+        there = aarch64.built_again(f)
+    if there is not None:
+        compared(there, args, symbols, **{**options, "place": lambda a: a})
+    return compared(f, args, symbols, **options)
+
+
+def compared(f, args, symbols=None, seed=0, rtol=1e-5, given=None, place=lambda a: a):
     """Call a built kernel and compare; ``place`` moves arrays elsewhere before."""
     symbols = dict(symbols or {})
     rng = np.random.default_rng(seed)
@@ -84,12 +98,13 @@ def check(s, args, symbols=None, gpu=True, **options):
     """Replay the trace of ``s``, build it for ``args``, run and compare; the results come back.
 
     One with loops over a GPU's threads runs in the emulator, too, backwards; ``gpu=False``: it is
-    no kernel, e.g. something is computed outside all threads.
+    no kernel, e.g. something is computed outside all threads. A sample runs for aarch64.
     """
     replays(s, args)
     if gpu and binds_threads(s):
         check_emulated(s, args, symbols, **options)
-    return run_and_compare(driver.build(s, args), args, symbols, **options)
+    there = aarch64.build(s, args) if aarch64.chosen else None
+    return run_and_compare(driver.build(s, args), args, symbols, there=there, **options)
 
 
 def check_emulated(s, args, symbols=None, order="backwards", **options):

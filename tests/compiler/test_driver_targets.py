@@ -159,7 +159,9 @@ def test_code_for_another_processor_cannot_be_called():
 @pytest.mark.skipif(host.architecture() != "x86_64", reason="names features of x86-64")
 def test_features_that_this_processor_lacks_are_named_when_the_kernel_is_called(tmp_path):
     s, args = scaled()
-    lacking = next(f for f in ("avx512f", "amx-tile", "avxifma") if f not in host.features())
+    # the last is of processors that nobody makes any more
+    named = ("avx512f", "amx-tile", "avxifma", "xop")
+    lacking = next(f for f in named if f not in host.all_features())
     f = build(s, args, target=f"llvm -mcpu=x86-64 -mattr=+{lacking}", name="f")
     said = rf"^calling f: its target asks for {lacking}, which .*\n  get_source\(\) and save\(\)"
     with pytest.raises(ArtifactError, match=said):

@@ -193,6 +193,20 @@ assert len(set.union(*groups)) == 2
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_forked_child_is_known_where_the_system_says_yes_and_wipes_nothing():
+    code = """
+import mmap, os
+from whet.compiler.codegen.llvm import parallel
+parallel._MADV_WIPEONFORK = mmap.MADV_NORMAL
+mark = parallel._fork_mark()
+child = os.fork()
+if child == 0:
+    os._exit(mark.value != b"\\0")
+assert os.waitpid(child, 0)[1] == 0 and mark.value == b"\\1"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_a_forked_child_runs_serially():
     run("""
 x = fresh(100)

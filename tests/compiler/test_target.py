@@ -81,12 +81,47 @@ def test_a_feature_that_the_system_does_not_list_is_not_used(monkeypatch):
     if host.architecture() != "x86_64" or "fma" not in host.features():
         pytest.skip("needs an x86-64 CPU with FMA")
     listed = host._cpuinfo("flags").replace(" fma ", " ")
-    host.features.cache_clear()
+    monkeypatch.delenv("WHET_CPU", raising=False)
     monkeypatch.setattr(host, "_cpuinfo", lambda field: listed)
+    forget()
     try:
         assert "fma" not in host.features() and "avx512f" not in host.features()
+        assert host.levels() == ("x86-64-v2", "native")
+        monkeypatch.setenv("WHET_CPU", "x86-64-v3")
+        with pytest.raises(TargetError, match="WHET_CPU=x86-64-v3: this processor lacks fma\n"):
+            host.features()
     finally:
-        host.features.cache_clear()
+        forget()
+
+
+def forget():
+    """What is known of this processor."""
+    host._reported.cache_clear()
+    host._features.cache_clear()
+
+
+WIDTHS = {"x86-64-v2": 16, "x86-64-v3": 32, "x86-64-v4": 64}
+
+
+@pytest.mark.parametrize("level", [x for x in host.levels() if x != "native"])
+def test_a_machine_passes_for_one_of_a_level(level, monkeypatch):
+    monkeypatch.delenv("WHET_CPU", raising=False)
+    own, name = Target("llvm").canonical(), host.fingerprint()
+    monkeypatch.setenv("WHET_CPU", level)
+    full = Target("llvm").canonical()
+    needed = dict(features.X86_LEVELS)[level]
+    assert full == Target(f"llvm -mcpu={level} -mattr={full.attrs['mattr']}").canonical()
+    assert set(full.attrs["mattr"].replace("+", "").split(",")) == needed == host.features()
+    assert full.vector_bytes == host.vector_bytes() == WIDTHS[level]
+    assert Target("llvm -mcpu=native").canonical() == full
+    assert Target("llvm -mcpu=x86-64-v3").vector_bytes == 32
+    assert Target("llvm -mattr=-sse4.2").vector_bytes == 16
+    assert host.fingerprint() != name or full == own
+    monkeypatch.setenv("WHET_CPU", "native")
+    assert Target("llvm").canonical() == own and host.fingerprint() == name
+    monkeypatch.setenv("WHET_CPU", "x86-64-v9")
+    with pytest.raises(TargetError, match="x86_64 has no such level\n  this machine runs"):
+        Target("llvm").canonical()
 
 
 def test_current_target_is_the_innermost():

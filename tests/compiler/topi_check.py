@@ -1,5 +1,6 @@
 """What the tests of operators share: an operator's numbers beside a reference in float64."""
 
+import aarch64
 import emulated
 import numpy as np
 
@@ -30,7 +31,9 @@ def holds(make, wanted, *arrays, tolerance=0.0, gpu=True):
         if stage.op is not out.op and getattr(stage.op, "axis", None) and not stage.op.reduce_axis:
             stage.compute_inline()
     build(schedule, [*tensors, out])(*arrays, got)
-    if gpu:
+    if not gpu:
+        aarch64.too(schedule, [*tensors, out], arrays, got)
+    else:
         emulated.too(schedule, [*tensors, out], arrays, got)
     scale = max(1.0, float(np.abs(wanted.astype("float64")).max(initial=0)))
     np.testing.assert_allclose(got.astype("float64"), wanted, rtol=0, atol=tolerance * scale)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
+import aarch64
 import numpy as np
 from cpu_gemm_checks import after, built, drawn
 
@@ -61,6 +62,9 @@ def check(
         block: of NCHWc.
         algorithm: where given, the only one that is drawn.
     """
+    if aarch64.chosen_instead_of(target):
+        more = {"epilogue": epilogue, "packed": packed, "block": block, "dtype": dtype, "count": 1}
+        check(operator, args, algorithm=algorithm, target=aarch64.TARGET, **more)
     rank = RANK[operator]
     strides, padding, dilation, groups = [
         *args[3 + 2 * rank :],

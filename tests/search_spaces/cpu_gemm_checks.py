@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import aarch64
 import numpy as np
 
 import whet
@@ -26,7 +27,7 @@ def built(task: Any, config: Config) -> tuple[Any, list[Any]]:
     """A kernel under a config, and the tensors that the schedule takes."""
     with task.target:
         s, args = instantiate(task.workload, config)
-    return whet.build(s, args, task.target), args
+    return aarch64.callable_here(whet.build(s, args, task.target)), args
 
 
 def after(steps: Any, product: np.ndarray, extras: list[np.ndarray]) -> np.ndarray:
@@ -61,6 +62,9 @@ def check(
     seed: int = 0,
 ) -> None:
     """Compare a template's kernels with ``product`` of its first two inputs."""
+    if aarch64.chosen_instead_of(target):
+        more = {"epilogue": epilogue, "packed": packed, "count": 1, "seed": seed}
+        check(name, args, product, target=aarch64.TARGET, **more)
     task = whet.create_task(name, args=args, target=target)
     for number, config in enumerate(drawn(task, count, seed)):
         f, tensors = built(task, config)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import aarch64
 import numpy as np
 from cpu_gemm_checks import after, built, drawn
+
+import whet
 
 Reference = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -27,6 +30,10 @@ def check(
     Args:
         near: the largest error, as a share of the largest result.
     """
+    if aarch64.chosen_instead_of(task.target):
+        there = whet.create_task(task.template, args=task.workload.args, target=aarch64.TARGET)
+        more = {"epilogue": epilogue, "packed": packed, "count": 1, "seed": seed, "near": near}
+        check(there, reference, channels_last, **more)
     for number, config in enumerate(drawn(task, count, seed)):
         f, tensors = built(task, config)
         rng = np.random.default_rng(100 + number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import aarch64
 import numpy as np
 from derived_graphs import Case
 
@@ -29,6 +30,12 @@ def inputs_of(case: Case, rng: np.random.Generator) -> list[np.ndarray]:
 def check(task: Task, config: Config, inputs: list[np.ndarray], wanted: np.ndarray) -> None:
     schedule, args = task.instantiate(config)
     kernel = whet.build(schedule, args, task.target)
+    compared(kernel, args, config, inputs, wanted)
+    if aarch64.chosen_instead_of(task.target):
+        compared(aarch64.build(schedule, args), args, config, inputs, wanted)
+
+
+def compared(kernel, args, config: Config, inputs: list[np.ndarray], wanted: np.ndarray) -> None:
     dtype = args[-1].dtype
     result = np.full(wanted.shape, 77, dtype)
     kernel(*inputs, result)

@@ -187,7 +187,7 @@ def test_a_padding_between_two_products_belongs_to_the_second():
 
 def test_a_pinned_knob_says_so():
     task = whet.create_task(
-        outputs=[topi.sum(placeholder(8, 999), 1)], target="llvm -num-threads=1"
+        outputs=[topi.sum(placeholder(8, 999), 1)], target="llvm -num-threads=1 -mcpu=x86-64-v3"
     )
     assert "where unroll has no effect with size=1" in str(task.config_space)
     assert task.config_space.from_choices({"size": 8, "unroll": 2})

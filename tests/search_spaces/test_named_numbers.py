@@ -1,5 +1,6 @@
 """Named templates: configs drawn from each space compute what numpy does in float64."""
 
+import aarch64
 import numpy as np
 import pytest
 from named_cases import CASES, softmax
@@ -29,12 +30,19 @@ def inputs_of(args, rng):
 def test_drawn_configs_are_right(name):
     case = CASES[name]
     rng = np.random.default_rng(sum(map(ord, name)))
-    task = whet.create_task(case.name, args=case.args, target="llvm -num-threads=1")
+    check_drawn(case, "llvm -num-threads=1", rng, DRAWN)
+    if aarch64.chosen:
+        check_drawn(case, aarch64.TARGET, rng, 1)
+
+
+def check_drawn(case, target, rng, count):
+    """The default config and so many others for a target."""
+    task = whet.create_task(case.name, args=case.args, target=target)
     space = task.config_space
-    configs = {c.key: c for c in [space.default, *(space.sample(rng) for _ in range(DRAWN))]}
+    configs = {c.key: c for c in [space.default, *(space.sample(rng) for _ in range(count))]}
     for config in configs.values():
         schedule, args = task.instantiate(config)
-        kernel = whet.build(schedule, args, target=task.target)
+        kernel = aarch64.callable_here(whet.build(schedule, args, target=task.target))
         given = inputs_of(args, rng)
         wide = [x if x.dtype == "int32" else x.astype("float64") for x in given]
         wanted = case.reference(*wide)
@@ -61,7 +69,8 @@ def test_large_results_may_go_past_the_caches(name, begin):
     rng = np.random.default_rng(3)
     drawn = (task.config_space.sample(rng) for _ in range(100))
     choices = ((c, c.as_dict()) for c in drawn)
-    config = next(c for c, d in choices if d["stream"] and d["vector"] not in ("none", 1))
+    # "load": vectors are read, and their lanes stored each in a row of its own
+    config = next(c for c, d in choices if d["stream"] and d["vector"] not in ("none", 1, "load"))
     schedule, args = task.instantiate(config)
     kernel = whet.build(schedule, args, target=task.target)
     given = inputs_of(args, rng)
@@ -75,6 +84,19 @@ def test_large_results_may_go_past_the_caches(name, begin):
     np.testing.assert_allclose(made, expected, rtol=0, atol=1e-5)
     assert np.isnan(memory[:first]).all() and np.isnan(memory[first + 512 * 512 :]).all()
     assert "!nontemporal" in kernel.get_source("ll")
+
+
+@pytest.mark.parametrize("mcpu", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("vector", ["store", "turn"])
+def test_a_transpose_goes_past_the_caches_at_every_width(vector, mcpu):
+    target = f"llvm -num-threads=1 -mcpu={mcpu}"
+    task = whet.create_task("transpose", args=((512, 512),), target=target)
+    space = task.config_space
+    chosen = {"tile": (64, 16), "stream": True, "vector": vector}
+    config = space.from_choices({**space.default.as_dict(), **chosen})
+    schedule, args = task.instantiate(config)
+    text = whet.build(schedule, args, target=task.target).get_source("ll")
+    assert "!nontemporal" in text
 
 
 def test_small_results_have_no_such_choice():

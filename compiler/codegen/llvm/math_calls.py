@@ -10,10 +10,10 @@ Accuracy of float32, denormals, infinities and NaN included: sqrt is exact, pow 
 the others of the first kind within 2 ulp (``scripts/check_math`` measures it).
 
 With the target's ``fast_math``: exp, exp2, exp10 within 3 ulp but kept between 2**-126 and 2**127;
-log, log2, log10 and rsqrt within 4 ulp and sigmoid within 5, for normal arguments (the rsqrt of
-zero is NaN); tanh within 12. Float arithmetic may be reordered and contracted, division be a
-multiplication by the reciprocal, and the sign of zero be lost; NaN and infinity keep their meaning
-unless the target has ``fast_math_nnan`` or ``fast_math_ninf``, too.
+log, log2, log10 and rsqrt within 4 ulp (5 without FMA) and sigmoid within 5, for normal arguments
+(the rsqrt of zero is NaN); tanh within 12. Float arithmetic may be reordered and contracted,
+division be a multiplication by the reciprocal, and the sign of zero be lost; NaN and infinity keep
+their meaning unless the target has ``fast_math_nnan`` or ``fast_math_ninf``, too.
 """
 
 from __future__ import annotations

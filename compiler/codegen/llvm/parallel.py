@@ -16,6 +16,7 @@ import mmap
 import os
 import sys
 import threading
+from contextlib import suppress
 
 from whet.compiler.codegen.llvm import jit
 from whet.compiler.target import Target, host
@@ -58,14 +59,14 @@ def _fork_mark() -> ctypes.c_char:
     """A byte that is 1 here and 0 in every forked child, however the fork was made."""
     page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     mark = ctypes.c_char.from_buffer(page)
-    try:
+    with suppress(OSError):  # a kernel before 4.14
         page.madvise(_MADV_WIPEONFORK)
-    except OSError:  # a kernel before 4.14: forks made by Python are still seen
 
-        def wipe() -> None:
-            mark.value = b"\0"
+    def wipe() -> None:
+        mark.value = b"\0"
 
-        os.register_at_fork(after_in_child=wipe)
+    # Forks that Python makes are seen here, too: an emulated kernel may say yes and wipe nothing.
+    os.register_at_fork(after_in_child=wipe)
     mark.value = b"\1"
     return mark
 
