@@ -89,7 +89,7 @@ def test_one_module_and_a_kernel_named_like_anothers_function():
     functions = []
     for name, factor in (("f", 2.0), ("f__raw", 3.0), ("f__entry", 5.0), ("f__repeat", 7.0)):
         A = te.placeholder((4,), name="A")
-        B = te.compute((4,), lambda i: A[i] * factor, name="B")  # noqa: B023
+        B = te.compute((4,), lambda i: A[i] * factor, name="B")
         functions.append(whet.lower(te.create_schedule(B.op), [A, B], name=name))
     module = whet.build(functions, target="llvm")
     x = np.arange(4, dtype="float32")
@@ -109,7 +109,7 @@ def test_a_kernel_may_be_named_like_the_function_that_it_calls(target):
             called = [tir.call_pure_extern("float64", f, A[i]) for f in (function, "exp")]
             return called[0] + te.exp(A[i]) + called[1]
 
-        B = te.compute((5,), lambda i: element(i), name="B")  # noqa: B023
+        B = te.compute((5,), lambda i: element(i), name="B")
         x, out = np.random.default_rng().random(5), np.full(5, 77.0)
         whet.build(te.create_schedule(B.op), [A, B], target, name=function)(x, out)
         np.testing.assert_allclose(out, ours(x) + 2 * np.exp(x), rtol=1e-13)
