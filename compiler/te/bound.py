@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.errors import LowerError
-from whet.compiler.te import threads
+from whet.compiler.te import ragged, threads
 from whet.compiler.te.extents import pass_down, pass_up
 from whet.compiler.te.inlining import Inlining
 from whet.compiler.te.schedule import Schedule
@@ -141,6 +141,12 @@ class Bounds:
             assert a.dom is not None
             b.mins[a] = self.analyzer.affine(a.dom.min)
             b.extents[a] = self.analyzer.affine(a.dom.extent)
+        uneven = ragged.ragged_axes(op)
+        if uneven and (stage.attach_type == AT or not ragged.stands_as_written(stage)):
+            self.bodies[stage] = tuple(ragged.guarded(op, x) for x in self.bodies[stage])
+            self._reads.pop(stage, None)
+            for a in uneven:
+                b.mins[a], b.extents[a] = ragged.hull(stage, a, self.analyzer)
         if stage.attach_type == AT:
             b.whole = False
             self._region(stage, op, b)

@@ -3,6 +3,7 @@
 import ctypes
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -38,6 +39,10 @@ def program(n, buffers, target):
     elif target == "llvm":
         s[B].parallel(s[B].op.axis[0])
     return s, [A, B]
+
+
+def scaled(A, factor, i):
+    return A[i] * factor
 
 
 def check(f, n, target="llvm"):
@@ -89,7 +94,7 @@ def test_one_module_and_a_kernel_named_like_anothers_function():
     functions = []
     for name, factor in (("f", 2.0), ("f__raw", 3.0), ("f__entry", 5.0), ("f__repeat", 7.0)):
         A = te.placeholder((4,), name="A")
-        B = te.compute((4,), lambda i: A[i] * factor, name="B")
+        B = te.compute((4,), partial(scaled, A, factor), name="B")
         functions.append(whet.lower(te.create_schedule(B.op), [A, B], name=name))
     module = whet.build(functions, target="llvm")
     x = np.arange(4, dtype="float32")
