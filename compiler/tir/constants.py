@@ -119,7 +119,7 @@ def convert(value: Any) -> e.PrimExpr:
     if isinstance(value, e.IterVar):
         return value.var
     if isinstance(value, (bool, int, float, np.generic)):
-        return const(value)
+        return const(value)  # type: ignore[arg-type]
     as_expr = getattr(value, "__whet_expr__", None)
     if as_expr is not None:
         return as_expr()
