@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.arguments import with_signature
 from whet.compiler.errors import ArgumentError, CodegenError, WhetError
 from whet.compiler.lowering import Argument, Lowerable, check_name, lower
+from whet.compiler.nesting import nesting_explained
 from whet.compiler.passes import run_build_passes
 from whet.compiler.passes.launch_plan import is_kernel, plans_of
 from whet.compiler.signature import KernelSignature
@@ -41,6 +42,11 @@ def compile_module(mod: IRModule, target: Target) -> Artifact:
                 "call whet.lower first, or give whet.build the schedule",
             )
         check_name("build", func.attrs.get("global_symbol", name))
+    with nesting_explained(f"build for {target}", mod):
+        return _compiled(mod, target)
+
+
+def _compiled(mod: IRModule, target: Target) -> Artifact:
     if not target.kind.row.has_threads:
         return _generated(run_build_passes(mod, target), target)
     ready = run_build_passes(mod.map(_described), target)
@@ -70,7 +76,7 @@ def _generated(mod: IRModule, target: Target) -> Artifact:
     generate = target.kind.row.load_generator()
     try:
         made = generate(mod, target)
-    except (WhetError, MemoryError):
+    except (WhetError, MemoryError, RecursionError):
         raise
     except Exception as error:
         raise CodegenError(

@@ -11,6 +11,7 @@ from whet.compiler.arguments import with_signature
 from whet.compiler.arith import Analyzer
 from whet.compiler.by_hand_check import checked
 from whet.compiler.errors import ArgumentError
+from whet.compiler.nesting import nesting_explained
 from whet.compiler.passes import run_passes
 from whet.compiler.signature import BufferParam, KernelSignature
 from whet.compiler.target import Target
@@ -52,6 +53,17 @@ def lower(
         ArgumentError: for anything else.
         LowerError: if the schedule cannot be lowered.
     """
+    with nesting_explained(f"lower({name})", inp):
+        return _lower(inp, args, name, binds, simple_mode)
+
+
+def _lower(
+    inp: Lowerable,
+    args: Sequence[Argument] | None,
+    name: str,
+    binds: Mapping[Tensor, Buffer] | None,
+    simple_mode: bool,
+) -> IRModule:
     target = (Target.current() or Target("llvm")).canonical()
     if isinstance(inp, IRModule):
         return _passes(inp, target, simple_mode)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import PrunedError
+from whet.measure.error_text import error_text
 from whet.measure.values import OK, PRUNED, MeasureInput
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _refused(failure: Exception, status: str) -> tuple[str, str, dict[str, Any]]
     """Status, text and facts of an exception; of a static check's, its own text says it all."""
     if isinstance(failure, PrunedError):
         return PRUNED, str(failure), {PRUNED: failure.reason}
-    return status, traceback.format_exc(), {}
+    return status, error_text(), {}
 
 
 def hash_program(module_hash: str, target: dict[str, Any]) -> str:

@@ -15,11 +15,11 @@ import resource
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Callable
 from typing import Any
 
 from whet.measure import wire
+from whet.measure.error_text import error_text
 
 PR_SET_PDEATHSIG = 1
 # A worker's output is kept in memory by the supervisor; a candidate that prints for ever must not
@@ -71,7 +71,7 @@ def serve(spec: dict[str, Any]) -> None:
             os._exit(0)
         except Exception:
             wire.send(sock, ("error", f"{function} returned {type(reply[1])}, which does not "
-                             f"pickle\n{traceback.format_exc()}"))  # fmt: skip
+                             f"pickle\n{error_text()}"))  # fmt: skip
 
 
 def find(path: str) -> Callable[..., Any]:
@@ -90,9 +90,9 @@ def _answer(function: str, args: tuple, timeout: float) -> tuple[str, Any]:
     try:
         return "ok", find(function)(*args)
     except MemoryError:
-        return "memory", traceback.format_exc()
+        return "memory", error_text()
     except BaseException:  # SystemExit and KeyboardInterrupt of a candidate too
-        return "error", traceback.format_exc()
+        return "error", error_text()
     finally:
         faulthandler.cancel_dump_traceback_later()
 

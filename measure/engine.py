@@ -10,7 +10,6 @@ import contextlib
 import queue
 import threading
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from typing import Self, TypeVar
 from whet.compiler.errors import DeviceLostError, MeasureError, WhetError
 from whet.measure.builder import Built
 from whet.measure.busy import Busy
+from whet.measure.error_text import error_text
 from whet.measure.gate import Gate
 from whet.measure.outcome import result_of, reused
 from whet.measure.pool import Known, Rounds
@@ -384,7 +384,7 @@ class StagedPool:
         except DeviceLostError:
             raise  # another device measures the candidate
         except Exception:  # a thread that dies would lose a candidate and hang collect()
-            return failed(traceback.format_exc())
+            return failed(error_text())
 
     def _gate(self, machine: str) -> Gate:
         with self._changed:

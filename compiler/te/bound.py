@@ -6,20 +6,19 @@ in one step of that loop: the bounds of their indices over all loops inside it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Affine, Analyzer
-from whet.compiler.arith.keys import structural_key
 from whet.compiler.errors import LowerError
-from whet.compiler.te import threads
+from whet.compiler.te import ragged, threads
 from whet.compiler.te.extents import pass_down, pass_up
+from whet.compiler.te.inlining import Inlining
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.stage import AT, INLINE, Stage
 from whet.compiler.te.tensor import ComputeOp, ExternOp, nodes
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
-from whet.compiler.tir.rewrite import Rewriter, substitute, variables
+from whet.compiler.tir.rewrite import substitute, variables
 from whet.compiler.tir.sharing import bind_shared
 from whet.compiler.tir.stmt import THREAD_BINDING, UNROLLED, VECTORIZED
 
@@ -73,39 +72,16 @@ class Bounds:
     # expressions
 
     def _inline(self) -> None:
-        inlined: dict[tuple[int, int], tuple[Stage, e.PrimExpr]] = {}
-
-        expanded: dict[tuple[Hashable, ...], tuple[e.ProducerLoad, e.PrimExpr]] = {}
-
-        def expand(n: e.ProducerLoad) -> e.PrimExpr:
-            n = rewrite.children(n)
-            stage = self.schedule.stage_map[n.producer.op]
-            found = inlined.get((id(stage), n.producer.value_index))
-            if found is None:
-                return n
-            # the same element read twice is one expression, which is not copied for each read
-            key = (found[0], n.producer.value_index, *(_place_key(i) for i in n.indices))
-            known = expanded.get(key)
-            if known is None:
-                op = found[0].op
-                assert isinstance(op, ComputeOp)
-                places = {a.var: ops.cast(a.dtype, i) for a, i in zip(op.axis, n.indices)}
-                known = expanded[key] = n, substitute(found[1], places)
-            return known[1]
-
-        rewrite = Rewriter({e.ProducerLoad: expand}, once=True)
+        inlining = Inlining(self.schedule)
         for stage in self.schedule.stages:
             if isinstance(stage.op, ExternOp):
                 self.bodies[stage] = ()
                 self._check_extern(stage)
-            if isinstance(stage.op, ComputeOp):
-                body = tuple(rewrite(b) for b in stage.op.body)
-                if stage.attach_type != INLINE:
-                    body = _named(body)
-                self.bodies[stage] = body
+            elif isinstance(stage.op, ComputeOp):
                 if stage.attach_type == INLINE:
-                    for k, b in enumerate(body):
-                        inlined[(id(stage), k)] = (stage, b)
+                    self.bodies[stage] = stage.op.body
+                else:
+                    self.bodies[stage] = _named(tuple(map(inlining.expanded, stage.op.body)))
 
     def reads(self, reader: Stage) -> list[tuple[Stage, e.ProducerLoad]]:
         """Every read of ``reader``, with the stage it reads."""
@@ -165,6 +141,12 @@ class Bounds:
             assert a.dom is not None
             b.mins[a] = self.analyzer.affine(a.dom.min)
             b.extents[a] = self.analyzer.affine(a.dom.extent)
+        uneven = ragged.ragged_axes(op)
+        if uneven and (stage.attach_type == AT or not ragged.stands_as_written(stage)):
+            self.bodies[stage] = tuple(ragged.guarded(op, x) for x in self.bodies[stage])
+            self._reads.pop(stage, None)
+            for a in uneven:
+                b.mins[a], b.extents[a] = ragged.hull(stage, a, self.analyzer)
         if stage.attach_type == AT:
             b.whole = False
             self._region(stage, op, b)
@@ -347,11 +329,6 @@ def _named(bodies: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
         else:
             out.append(named(body))
     return tuple(out)
-
-
-def _place_key(index: e.PrimExpr) -> Hashable:
-    """Equal for indices that are written the same; a large one is only equal to itself."""
-    return structural_key(index) if len(nodes((index,))) < 100 else id(index)
 
 
 def _depends_on_data(form: Affine) -> bool:

@@ -280,6 +280,15 @@ def _reduction_axes(body: list[e.PrimExpr], asked: str) -> tuple[e.IterVar, ...]
             "give the others a te.compute of their own",
         )
     _check_groups(top, asked)
+    for a in top[0].axis:
+        assert a.dom is not None
+        if any(type(n) is e.ProducerLoad for n in nodes((a.dom.min, a.dom.extent))):
+            raise ArgumentError(
+                asked,
+                f"the domain of {a.var.name} is read from a tensor",
+                "reduce over the whole range under a condition: "
+                "te.sum(A[i, k], axis=k, where=k < L[i])",
+            )
     return top[0].axis
 
 

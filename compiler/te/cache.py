@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.extents import Forms, axis_extents, map_down, pass_up, touched
 from whet.compiler.te.graph import Graph
+from whet.compiler.te.ragged import renamed_domains
 from whet.compiler.te.stored import check_scope
 from whet.compiler.te.tensor import ComputeOp, Tensor
 from whet.compiler.tir import expr as e
@@ -196,9 +198,14 @@ def _alike(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e.
     leaves = [a for a in stage.leaf_iter_vars if a.iter_type == e.DATA_PAR]
     axis = [e.IterVar(a.dom, e.Var(f"{a.var.name}.c", a.dtype), e.DATA_PAR) for a in leaves]
     renamed = {a.var: b.var for a, b in zip(leaves, axis)}
-    body = tuple(substitute(b, renamed) for b in old.body)
-    cache = ComputeOp(f"{old.name}.{scope}", tuple(axis), old.reduce_axis, body, old.tag, old.attrs)
+    over = renamed_domains(old, renamed)
+    body = tuple(_over(substitute(b, renamed), over) for b in old.body)
+    cache = ComputeOp(f"{old.name}.{scope}", tuple(axis), over, body, old.tag, old.attrs)
     return cache, [a.var for a in leaves]
+
+
+def _over(body: e.PrimExpr, axes: tuple[e.IterVar, ...]) -> e.PrimExpr:
+    return replace(body, axis=axes) if isinstance(body, e.Reduce) else body
 
 
 def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e.PrimExpr]]:
@@ -224,8 +231,9 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e
     guards = pass_up(stage.relations, extents, values, analyzer)
     inside = [ops.compare(e.LT, v.to_expr(), n.to_expr()) for v, n in guards]
     renamed = {a.var: _form(a, axis, leaves, values) for a in old.axis}
-    body = tuple(_where(substitute(b, renamed), inside) for b in old.body)
-    cache = ComputeOp(f"{old.name}.{scope}", tuple(axis), old.reduce_axis, body, old.tag, old.attrs)
+    over = renamed_domains(old, renamed)
+    body = tuple(_over(_where(substitute(b, renamed), inside), over) for b in old.body)
+    cache = ComputeOp(f"{old.name}.{scope}", tuple(axis), over, body, old.tag, old.attrs)
     own = set(old.axis)
     return cache, [a.var if a in own else places[a].to_expr(a.dtype) for a in leaves]
 

@@ -11,6 +11,7 @@ from whet.compiler.errors import ScheduleError
 from whet.compiler.te.extents import axis_extents, pass_up, touched
 from whet.compiler.te.graph import Graph
 from whet.compiler.te.place import axis_name
+from whet.compiler.te.ragged import ragged_axes, refused
 from whet.compiler.te.tensor import ComputeOp, Tensor
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
@@ -86,6 +87,8 @@ class Factors(Graph):
             raise ScheduleError(
                 asked, f"{axis_name(axis)} is a data axis, not one of the reduction", stage._loops
             )
+        if ragged_axes(old):
+            raise refused(old, asked)
         place = _position(factor_axis, len(old.axis), asked)
         first, second = _factored(stage, old, axis, place)
         partial = self._insert(stage, first, "")

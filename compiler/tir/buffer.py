@@ -44,6 +44,7 @@ class Buffer:
     offset_factor: int = 1
 
     def __post_init__(self) -> None:
+        self.dtype = dt.check(self.dtype)
         if self.data is None:
             self.data = e.Var(self.name, "handle")
 

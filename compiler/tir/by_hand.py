@@ -5,6 +5,7 @@ The compiler's own code gives every field, and pays for nothing here.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,86 @@ def operands(node: type, a: Any, b: Any) -> tuple[Any, Any, str]:
     if issubclass(node, (e.CmpOp, e.And, e.Or)):
         return a, b, dt.vector("bool", dt.lanes(a.dtype))
     return a, b, a.dtype
+
+
+def expression(value: Any, kind: str | None = None) -> Any:
+    """A value as an expression; a number has the type ``kind``, where one is given."""
+    from whet.compiler.tir import ops
+    from whet.compiler.tir.expr import PrimExpr
+
+    if isinstance(value, PrimExpr):
+        return value
+    return ops.const(value, kind) if kind and ops.is_number(value) else ops.convert(value)
+
+
+def expressions(values: Any) -> tuple[Any, ...]:
+    """Values as a tuple of expressions; the tuple itself where they are."""
+    from whet.compiler.tir.expr import PrimExpr
+
+    for x in values:
+        if not isinstance(x, PrimExpr):
+            break
+    else:
+        if type(values) is tuple:
+            return values
+    from whet.compiler.tir import ops
+
+    return tuple(ops.convert(x) for x in values)
+
+
+def typed(like: Any, values: Any) -> tuple[Any, ...]:
+    """A value for each variable; a number gets the variable's type."""
+    from whet.compiler.tir import ops
+
+    if len(like) != len(values):
+        return expressions(values)
+    return tuple(
+        ops.const(x, v.dtype) if ops.is_number(x) else ops.convert(x) for v, x in zip(like, values)
+    )
+
+
+def integer(kind: Any, value: Any) -> tuple[str, Any]:
+    """The type and the value of an integer constant.
+
+    Raises:
+        ArgumentError: for what is no integer type or no whole number.
+    """
+    from whet.compiler.tir.traced import TracedInt
+
+    name = dt.check(kind)
+    if name not in dt.INTEGERS:
+        raise ArgumentError(
+            f"IntImm({name!r}, {value!r})",
+            f"{name} is no type of integers",
+            "tir.const(value, dtype)",
+        )
+    if isinstance(value, TracedInt):
+        return name, value
+    try:
+        return name, int(value) if isinstance(value, float) else operator.index(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(
+            f"IntImm({name!r}, {value!r})", "it is no whole number", "tir.const(value, dtype)"
+        ) from None
+
+
+def floating(kind: Any, value: Any) -> tuple[str, float]:
+    """The type and the value of a float constant.
+
+    Raises:
+        ArgumentError: for what is no type of floats or no number.
+    """
+    name = dt.check(kind)
+    try:
+        if name in dt.FLOATS:
+            return name, float(value)
+    except (TypeError, ValueError):
+        pass
+    raise ArgumentError(
+        f"FloatImm({name!r}, {value!r})",
+        f"{name} is no type of floats" if name not in dt.FLOATS else "it is no number",
+        "tir.const(value, dtype)",
+    )
 
 
 def element_of(holder: Any, asked: str, what: str) -> str:
@@ -69,7 +150,7 @@ def stored(element: str, value: Any, indices: Any) -> tuple[Any, tuple[Any, ...]
     from whet.compiler.tir import ops
 
     at, kind = access(element, indices)
-    return (ops.const(value, kind) if isinstance(value, (int, float)) else ops.convert(value)), at
+    return (ops.const(value, kind) if ops.is_number(value) else ops.convert(value)), at
 
 
 def ramp(base: Any, stride: Any, lanes: int) -> tuple[Any, int, str]:

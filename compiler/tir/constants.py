@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -16,6 +18,8 @@ _FIRST, _LAST = -(2**31), 2**31 - 1
 def const(value: int | float | bool, dtype: str | None = None) -> e.PrimExpr:
     """A constant; without ``dtype`` an int is int32 (int64 when it needs it), a float float32.
 
+    A number of numpy's keeps its type: ``const(np.float64(0.1))`` is float64.
+
     Raises:
         ArgumentError: for a value that the type does not hold.
     """
@@ -23,7 +27,8 @@ def const(value: int | float | bool, dtype: str | None = None) -> e.PrimExpr:
     if (kind is int or kind is TracedInt) and dtype in (None, "int32") and _FIRST <= value <= _LAST:
         return e.IntImm("int32", value)  # type: ignore[arg-type]  # nearly all there are
     if kind not in (int, float, bool):
-        value = _python_number(value)
+        value, own = _python_number(value)
+        dtype = own if dtype is None else dtype
     if dtype is None:
         if isinstance(value, bool):
             dtype = "bool"
@@ -31,7 +36,8 @@ def const(value: int | float | bool, dtype: str | None = None) -> e.PrimExpr:
             dtype = "int32" if -(2**31) <= value < 2**31 else "int64"
         else:
             dtype = "float32"
-    name, lanes = dt.split(dt.check(dtype))
+    dtype = dt.check(dtype)
+    name, lanes = dt.split(dtype)
     if dt.is_float(name):
         imm: e.PrimExpr = e.FloatImm(name, _float_value(value, name))
     elif name == "bool":
@@ -41,14 +47,22 @@ def const(value: int | float | bool, dtype: str | None = None) -> e.PrimExpr:
     return imm if lanes == 1 else e.Broadcast(imm, lanes, dtype)
 
 
-def _python_number(value: Any) -> int | float | bool:
-    """What a constant of the IR or of numpy is in Python."""
+def is_numpy_number(value: Any) -> bool:
+    """Whether a value is a scalar of numpy's, or an array of its without dimensions."""
+    return isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
+
+
+def _python_number(value: Any) -> tuple[int | float | bool, str | None]:
+    """A constant of the IR or a number of numpy's as Python's, and the type that numpy gave it."""
     if isinstance(value, (e.IntImm, e.FloatImm)):
-        return bool(value.value) if value.dtype == "bool" else value.value
-    if not isinstance(value, e.ExprOp) and getattr(value, "ndim", None) == 0:
-        value = value.item()  # a number of numpy's
+        return (bool(value.value) if value.dtype == "bool" else value.value), None
+    own = None
+    if is_numpy_number(value):
+        value, own = value.item(), dt.check(value.dtype)
+    elif not isinstance(value, e.ExprOp) and getattr(value, "ndim", None) == 0:
+        value = value.item()
     if isinstance(value, (int, float)):
-        return value
+        return value, own
     raise ArgumentError(
         f"const({value!r})", f"a {type(value).__name__} is no number", "an int, a float or a bool"
     )
@@ -104,13 +118,13 @@ def convert(value: Any) -> e.PrimExpr:
         return value
     if isinstance(value, e.IterVar):
         return value.var
-    if isinstance(value, (bool, int, float)):
-        return const(value)
+    if isinstance(value, (bool, int, float, np.generic)):
+        return const(value)  # type: ignore[arg-type]
     as_expr = getattr(value, "__whet_expr__", None)
     if as_expr is not None:
         return as_expr()
     if hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        return const(value.item(), str(value.dtype))  # a numpy scalar
+        return const(value.item(), str(value.dtype))  # an array of one number
     if isinstance(value, str):
         return e.StringImm(value)
     raise ArgumentError(
@@ -123,7 +137,8 @@ def convert(value: Any) -> e.PrimExpr:
 def cast(dtype: str, value: Any) -> e.PrimExpr:
     """``value`` converted to ``dtype``; constants are converted at once."""
     value = convert(value)
-    name, lanes = dt.split(dt.check(dtype))
+    dtype = dt.check(dtype)
+    name, lanes = dt.split(dtype)
     if lanes == 1 and dt.lanes(value.dtype) > 1:
         dtype = dt.vector(name, dt.lanes(value.dtype))
     if value.dtype == dtype:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
+
+import numpy as np
 
 from whet.compiler.errors import ArgumentError
 
@@ -23,6 +26,11 @@ _BITS = {
     "bool": 8,
     "handle": 64,
 }
+
+
+#: the types of constants: of integers and bools, and of floats
+INTEGERS = frozenset(name for name in _BITS if name.startswith(("int", "uint", "bool")))
+FLOATS = frozenset(name for name in _BITS if "float" in name)
 
 
 @lru_cache(None)
@@ -78,21 +86,38 @@ def is_bool(dtype: str) -> bool:
 
 
 #: other names that TVM has for some types
-_ALIASES = {"float": "float32", "int": "int32", "uint": "uint32", "uint1": "bool"}
+_ALIASES = {
+    "float": "float32",
+    "int": "int32",
+    "uint": "uint32",
+    "uint1": "bool",
+    "bfloat": "bfloat16",
+}
 
 
-def check(dtype: str) -> str:
+def check(dtype: Any) -> str:
     """``dtype`` by its usual name, if it is one that Whet knows.
+
+    Args:
+        dtype: a name, one of TVM's other names (``"float"`` is float32, ``"int"`` int32, ``"uint"``
+            uint32), a dtype of numpy's, or a class of numpy's scalars.
 
     Raises:
         ArgumentError: if it is not.
     """
-    if isinstance(dtype, str) and dtype in _BITS:
-        return dtype
-    dtype = _ALIASES.get(str(dtype), str(dtype))
+    if type(dtype) is str:
+        return dtype if dtype in _BITS else _checked(dtype)
+    if isinstance(dtype, type) and issubclass(dtype, np.generic):
+        dtype = np.dtype(dtype)
+    return _checked(str(dtype))
+
+
+@lru_cache(None)
+def _checked(dtype: str) -> str:
     name, x, count = dtype.partition("x")
+    name = _ALIASES.get(name, name)
     if name in _BITS and (not x or (count.isdecimal() and int(count) > 0)):
-        return vector(name, int(count)) if x else dtype
+        return vector(name, int(count)) if x else name
     raise ArgumentError(
         f"dtype {dtype!r}", "there is no such data type", "known: " + ", ".join(_BITS)
     )

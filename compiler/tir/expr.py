@@ -11,12 +11,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from whet.compiler.errors import ArgumentError
+from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.op_name import OpName, op_name
 from whet.compiler.tir.operators import ExprOp
 
 if TYPE_CHECKING:
     from whet.compiler.te.tensor import Tensor
     from whet.compiler.tir.buffer import Buffer
+
+
+def by_value_hash(constant: Any) -> int:
+    """The hash of a constant: equal values, Python's own among them, hash alike."""
+    return hash(constant.value)
 
 
 class PrimExpr(ExprOp):
@@ -46,6 +52,9 @@ class Var(PrimExpr):
     name: str
     dtype: str = "int32"
 
+    def __post_init__(self) -> None:
+        self.dtype = dt.check(self.dtype)
+
     def __repr__(self) -> str:
         return self.name
 
@@ -67,6 +76,12 @@ class IntImm(PrimExpr):
     dtype: str
     value: int
 
+    def __post_init__(self) -> None:
+        if type(self.value) is not int or self.dtype not in dt.INTEGERS:
+            self.dtype, self.value = by_hand.integer(self.dtype, self.value)
+
+    __hash__ = by_value_hash
+
     def __int__(self) -> int:
         return int(self.value)
 
@@ -84,6 +99,12 @@ class FloatImm(PrimExpr):
     dtype: str
     value: float
 
+    def __post_init__(self) -> None:
+        if type(self.value) is not float or self.dtype not in dt.FLOATS:
+            self.dtype, self.value = by_hand.floating(self.dtype, self.value)
+
+    __hash__ = by_value_hash
+
     def __float__(self) -> float:
         return self.value
 
@@ -95,6 +116,14 @@ class StringImm(PrimExpr):
     value: str
     dtype: str = "handle"
 
+    def __eq__(self, other: Any) -> Any:
+        return self.value == (other.value if isinstance(other, StringImm) else other)
+
+    def __ne__(self, other: Any) -> Any:
+        return not self == other
+
+    __hash__ = by_value_hash
+
 
 @dataclass(slots=True, eq=False)
 class Cast(PrimExpr):
@@ -103,6 +132,11 @@ class Cast(PrimExpr):
     dtype: str
     value: PrimExpr
 
+    def __post_init__(self) -> None:
+        self.dtype = dt.check(self.dtype)
+        if not isinstance(self.value, PrimExpr):
+            self.value = ops.convert(self.value)
+
 
 @dataclass(slots=True, eq=False)
 class Not(PrimExpr):
@@ -110,6 +144,10 @@ class Not(PrimExpr):
 
     a: PrimExpr
     dtype: str = "bool"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.a, PrimExpr):
+            self.a = ops.convert(self.a)
 
 
 @dataclass(slots=True, eq=False, init=False)
@@ -259,6 +297,13 @@ class BufferView(PrimExpr):
     offset: PrimExpr
     dtype: str = "handle"
 
+    def __post_init__(self) -> None:
+        self.shape, self.strides = (
+            by_hand.expressions(self.shape),
+            by_hand.expressions(self.strides),
+        )
+        self.offset = ops.convert(self.offset)
+
 
 @dataclass(slots=True, eq=False, init=False)
 class Call(PrimExpr):
@@ -272,9 +317,9 @@ class Call(PrimExpr):
     args: tuple[PrimExpr, ...]
 
     def __init__(self, dtype: str, op: str, args: Any) -> None:
-        self.dtype = dtype
+        self.dtype = dt.check(dtype)
         self.op = op if type(op) is OpName else op_name(op)
-        self.args = args if type(args) is tuple else tuple(ops.convert(x) for x in args)
+        self.args = by_hand.expressions(args)
 
 
 @dataclass(slots=True, eq=False)
@@ -294,6 +339,10 @@ class CommReducer:
     identity: tuple[PrimExpr, ...]
     name: str
 
+    def __post_init__(self) -> None:
+        self.result = by_hand.typed(self.lhs, self.result)
+        self.identity = by_hand.typed(self.lhs, self.identity)
+
     @property
     def identity_element(self) -> tuple[PrimExpr, ...]:
         """``identity``, TVM's name."""
@@ -311,6 +360,11 @@ class Reduce(PrimExpr):
     value_index: int
     dtype: str
     init: tuple[PrimExpr, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.source, self.init = by_hand.expressions(self.source), by_hand.expressions(self.init)
+        if not isinstance(self.condition, PrimExpr):
+            self.condition = ops.convert(self.condition)
 
 
 @dataclass(slots=True, eq=False, init=False)

@@ -81,7 +81,7 @@ class BufferVar:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         indices, lanes = self._indices(index)
-        if isinstance(value, (int, float)):
+        if ops.is_number(value):
             value = ops.const(value, self.dtype)
         value = ops.convert(value)
         wanted = dt.vector(self.dtype, lanes)

@@ -21,10 +21,12 @@ from whet.compiler.tir.ops import (
     compare,
     const,
     convert,
+    is_number,
     maximum,
     minimum,
     multiply,
     negate,
+    own_type,
     select,
     subtract,
 )
@@ -80,11 +82,14 @@ def call(op: str, *args: Any) -> e.PrimExpr:
 
 
 def _common(op: str, args: tuple[Any, ...], given: list[e.PrimExpr]) -> str:
-    """The type of a call; Python's numbers take the type of what they meet."""
-    typed = [x.dtype for a, x in zip(args, given) if not isinstance(a, (bool, int, float))]
+    """The type of a call; numbers take the type of what they meet, if it is one of floats."""
+    typed = [x.dtype for a, x in zip(args, given) if not is_number(a)]
     kind = typed[0] if typed else given[0].dtype
-    for other in typed[1:]:
+    for other in typed[1:] if typed else [x.dtype for x in given]:
         kind = dt.promote(kind, other)
+    if not dt.is_float(kind):
+        for number in filter(is_number, args):
+            kind = dt.promote(kind, own_type(number))
     return kind if dt.is_float(kind) else dt.vector("float32", dt.lanes(kind))
 
 

@@ -74,6 +74,21 @@ class ExprOp:
     def __rshift__(self, other: Any) -> PrimExpr:
         return tir.ops.bitwise("shift_right", self, other)
 
+    def __rand__(self, other: Any) -> PrimExpr:
+        return tir.ops.bitwise("bitwise_and", other, self)
+
+    def __ror__(self, other: Any) -> PrimExpr:
+        return tir.ops.bitwise("bitwise_or", other, self)
+
+    def __rxor__(self, other: Any) -> PrimExpr:
+        return tir.ops.bitwise("bitwise_xor", other, self)
+
+    def __rlshift__(self, other: Any) -> PrimExpr:
+        return tir.ops.bitwise("shift_left", other, self)
+
+    def __rrshift__(self, other: Any) -> PrimExpr:
+        return tir.ops.bitwise("shift_right", other, self)
+
     def __lt__(self, other: Any) -> PrimExpr:
         return tir.ops.compare(tir.expr.LT, self, other)
 
@@ -119,4 +134,4 @@ class ExprOp:
 
 
 def _convertible(other: Any) -> bool:
-    return isinstance(other, (ExprOp, int, float, bool))
+    return isinstance(other, (ExprOp, int, float)) or tir.ops.is_numpy_number(other)

@@ -13,6 +13,7 @@ from whet.compiler.tir.constants import (  # noqa: F401  (the limits are offered
     cast,
     const,
     convert,
+    is_numpy_number,
     max_value,
     min_value,
     saturated,
@@ -21,22 +22,27 @@ from whet.compiler.tir.constants import (  # noqa: F401  (the limits are offered
 
 
 def _match(a: Any, b: Any) -> tuple[e.PrimExpr, e.PrimExpr]:
-    """Both operands as expressions of one type; a Python number takes the other's type."""
-    if isinstance(a, (int, float)) and not isinstance(b, (int, float)):
+    """Both operands as expressions of one type; a number takes the other's type."""
+    a_number, b_number = is_number(a), is_number(b)
+    if a_number and not b_number:
         b = convert(b)
         return _same_type(_literal(a, b.dtype), b)
-    if isinstance(b, (int, float)) and not isinstance(a, (int, float)):
+    if b_number and not a_number:
         a = convert(a)
         return _same_type(a, _literal(b, a.dtype))
-    if not isinstance(a, e.ExprOp) or not isinstance(b, e.ExprOp):
-        for x, y, turned in ((a, b, False), (b, a, True)):  # a numpy scalar, like Python's numbers
-            if isinstance(y, e.ExprOp) and _is_numpy_number(x):
-                return _match(y, x.item())[::-1] if not turned else _match(y, x.item())
     return _same_type(convert(a), convert(b))
 
 
-def _is_numpy_number(x: Any) -> bool:
-    return not isinstance(x, e.ExprOp) and hasattr(x, "item") and getattr(x, "ndim", 0) == 0
+def is_number(x: Any) -> bool:
+    """Whether a value is Python's number or numpy's."""
+    return isinstance(x, (int, float)) or is_numpy_number(x)
+
+
+def own_type(number: Any) -> str:
+    """The type of a number that meets what cannot hold it: numpy's, where it is the wider one."""
+    if not is_numpy_number(number):
+        return const(number).dtype
+    return dt.promote(const(number).dtype, const(number.item()).dtype)
 
 
 def _same_type(a: e.PrimExpr, b: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr]:
@@ -46,9 +52,11 @@ def _same_type(a: e.PrimExpr, b: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr]:
     return cast(common, a), cast(common, b)
 
 
-def _literal(value: int | float, dtype: str) -> e.PrimExpr:
+def _literal(given: Any, dtype: str) -> e.PrimExpr:
+    """A number in the type of what it meets; one that this cannot hold keeps a type of its own."""
+    value = given.item() if is_numpy_number(given) else given
     if isinstance(value, float) and not dt.is_float(dtype):
-        return const(value)
+        return const(value, own_type(given))
     if isinstance(value, int) and dt.is_bool(dtype) and not isinstance(value, bool):
         return const(value)
     if dtype == "int32" and isinstance(value, int) and not -(2**31) <= value < 2**31:

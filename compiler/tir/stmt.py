@@ -72,7 +72,7 @@ class For(Stmt):
         if type(annotations) is not dict or thread_binding is not None or var is None:
             var = loop_var if var is None else var
             thread, annotations = by_hand.loop(var, body, thread, annotations, thread_binding)
-        if type(min) is int or type(extent) is int:
+        if not (isinstance(min, PrimExpr) and isinstance(extent, PrimExpr)):
             min, extent = by_hand.bounds(var, min, extent)
         self.var = var
         self.min = min
@@ -111,7 +111,7 @@ class BufferStore(Stmt):
         if (
             type(indices) is not tuple
             or not isinstance(value, PrimExpr)
-            or int in map(type, indices)
+            or not all(isinstance(i, PrimExpr) for i in indices)
         ):
             value, indices = by_hand.stored(buffer.dtype, value, indices)
         self.buffer = buffer
@@ -145,6 +145,9 @@ class IfThenElse(Stmt):
     then_case: Stmt
     else_case: Stmt | None = None
     likely: bool = False
+
+    def __post_init__(self) -> None:
+        self.condition = by_hand.expression(self.condition)
 
 
 @dataclass(slots=True, eq=False)
@@ -180,6 +183,9 @@ class LetStmt(Stmt):
     value: PrimExpr
     body: Stmt
 
+    def __post_init__(self) -> None:
+        self.value = by_hand.expression(self.value, self.var.dtype)
+
 
 @dataclass(slots=True, eq=False)
 class AssertStmt(Stmt):
@@ -193,6 +199,10 @@ class AssertStmt(Stmt):
     body: Stmt
     values: tuple[PrimExpr, ...] = ()
 
+    def __post_init__(self) -> None:
+        self.condition = by_hand.expression(self.condition)
+        self.values = by_hand.expressions(self.values)
+
 
 @dataclass(slots=True, eq=False)
 class While(Stmt):
@@ -200,6 +210,9 @@ class While(Stmt):
 
     condition: PrimExpr
     body: Stmt
+
+    def __post_init__(self) -> None:
+        self.condition = by_hand.expression(self.condition)
 
 
 @dataclass(slots=True, eq=False)
@@ -211,6 +224,10 @@ class AttrStmt(Stmt):
     value: PrimExpr
     body: Stmt
 
+    def __post_init__(self) -> None:
+        if self.value is not None:
+            self.value = by_hand.expression(self.value)
+
 
 @dataclass(slots=True, eq=False)
 class Evaluate(Stmt):
@@ -219,8 +236,7 @@ class Evaluate(Stmt):
     value: PrimExpr
 
     def __post_init__(self) -> None:
-        if type(self.value) is int:
-            self.value = IntImm("int32", self.value)
+        self.value = by_hand.expression(self.value)
 
 
 def nothing() -> Stmt:

@@ -50,7 +50,7 @@ def substitute(node: Any, vmap: Mapping[Any, Any]) -> Any:
     for v, value in vmap.items():
         expect(v, (e.Var, e.IterVar), "substitute(vmap), a key")
         var = v.var if isinstance(v, e.IterVar) else v
-        number = isinstance(value, (int, float))
+        number = ops.is_number(value)
         values[var] = ops.const(value, var.dtype) if number else ops.convert(value)
     return rewrite.substitute(node, values)
 

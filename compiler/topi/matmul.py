@@ -7,12 +7,14 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
+from whet.compiler.tir import ops
+from whet.compiler.topi.halves import stored, summed_in
 
 
 def matmul(
     a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False, name: str = "C"
 ) -> Tensor:
-    """The product of ``a`` (N, K) and ``b`` (K, M), of ``a``'s dtype.
+    """The product of ``a`` (N, K) and ``b`` (K, M), of ``a``'s dtype; sums of halves are float32.
 
     Args:
         a, b: two matrices of one dtype.
@@ -33,9 +35,11 @@ def matmul(
     if not length == rows:
         raise ArgumentError(asked, "the columns of the first are not the rows of the second")
     k = te.reduce_axis((0, length), name="k")
+    kind = summed_in(a.dtype)
 
     def element(i: Any, j: Any) -> Any:
         left = a[k, i] if transp_a else a[i, k]
-        return te.sum(left * (b[j, k] if transp_b else b[k, j]), axis=k)
+        right = b[j, k] if transp_b else b[k, j]
+        return te.sum(ops.cast(kind, left) * ops.cast(kind, right), axis=k)
 
-    return te.compute((n, m), element, name=name)
+    return stored(te.compute((n, m), element, name=name), a.dtype)

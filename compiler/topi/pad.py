@@ -10,7 +10,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.compiler.tir import PrimExpr, ops
 from whet.compiler.topi import tag
-from whet.compiler.topi.shapes import static
+from whet.compiler.topi.shapes import remainder, static
 
 
 def pad(
@@ -82,7 +82,7 @@ def _symmetric(x: Any, n: Any) -> Any:
 
 
 def _wrap(x: Any, n: Any) -> Any:
-    return ops.floormod(x, n)
+    return remainder(x, n)
 
 
 # mode -> from a place outside to the one inside; and from an extent to the most that may be padded

@@ -12,8 +12,11 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir import IntImm, ops
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi import tag
+from whet.compiler.topi.halves import stored, summed_in
 
 Axis = int | Sequence[int] | None
+#: reductions whose steps round
+_ROUNDED = ("sum", "prod")
 
 
 def _axes(data: Tensor, axis: Axis, asked: str) -> list[int]:
@@ -34,6 +37,7 @@ def _reduction(name: str, combine: Callable[..., Any], nothing: str) -> Callable
         axes = _axes(data, axis, f"{name}({data}, axis={axis})")
         if not axes:
             return _as_it_is(data)
+        kind = summed_in(data.dtype) if name in _ROUNDED else data.dtype
         inner = {a: te.reduce_axis((0, data.shape[a]), name=f"k{a}") for a in axes}
         shape = [ops.const(1) if d in inner else x for d, x in enumerate(data.shape)]
         if not keepdims:
@@ -45,14 +49,21 @@ def _reduction(name: str, combine: Callable[..., Any], nothing: str) -> Callable
                 index = [inner.get(d, x) for d, x in enumerate(i)]
             else:
                 index = [inner[d] if d in inner else next(given) for d in range(data.ndim)]
-            return combine(data(*index), axis=list(inner.values()))
+            value = ops.cast(kind, data(*index))
+            return combine(value, axis=list(inner.values()))
 
-        return te.compute(tuple(shape), element, name=f"{data.op.name}_red", tag=tag.COMM_REDUCE)
+        made = te.compute(tuple(shape), element, name=f"{data.op.name}_red", tag=tag.COMM_REDUCE)
+        return stored(made, data.dtype)
 
     operator.__name__ = name
     operator.__doc__ = (
         f"The {name} over ``axis`` (all axes for None); with ``keepdims`` its extents become 1.\n\n"
-        f"    Over no axis, ``()``, it is ``data`` as it is; of no elements, {nothing}.\n    "
+        f"    Over no axis, ``()``, it is ``data`` as it is; of no elements, {nothing}.\n"
+        + (
+            "    Halves are combined in float32, and rounded once.\n    "
+            if name in _ROUNDED
+            else "    "
+        )
     )
     return operator
 

@@ -46,3 +46,18 @@ def sum_of(sizes: Sequence[Any]) -> PrimExpr:
     for d in sizes:
         out = ops.add(out, d)
     return out
+
+
+def is_zero(size: Any) -> bool:
+    """Whether a size is known to be 0."""
+    return isinstance(size, (int, IntImm)) and int(size) == 0
+
+
+def quotient(index: Any, size: Any) -> PrimExpr:
+    """``index // size``; 0 for a size of 0, of which there is no index and nothing is computed."""
+    return ops.const(0) if is_zero(size) else ops.floordiv(index, size)
+
+
+def remainder(index: Any, size: Any) -> PrimExpr:
+    """``index % size``; 0 for a size of 0, of which there is no index and nothing is computed."""
+    return ops.const(0) if is_zero(size) else ops.floormod(index, size)

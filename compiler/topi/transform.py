@@ -12,7 +12,15 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir import IntImm, PrimExpr, ops
 from whet.compiler.topi import tag
 from whet.compiler.topi.broadcast import at, broadcast_shape
-from whet.compiler.topi.shapes import one_axis, product, static, sum_of
+from whet.compiler.topi.shapes import (
+    is_zero,
+    one_axis,
+    product,
+    quotient,
+    remainder,
+    static,
+    sum_of,
+)
 
 
 def _moved(shape: Sequence[Any], element: Any, name: str) -> Tensor:
@@ -33,7 +41,7 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
         raise ArgumentError(asked, "only one extent can be -1")
     if free:
         rest = product([d for k, d in enumerate(shape) if k != free[0]])
-        if isinstance(rest, IntImm) and rest.value == 0:
+        if is_zero(rest):
             raise ArgumentError(asked, "-1 is no definite number beside an extent of 0")
         shape[free[0]] = ops.floordiv(have, rest)
     want = product(shape)
@@ -47,7 +55,8 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
         index = []
         for k, d in enumerate(a.shape):
             step = product(a.shape[k + 1 :])
-            index.append(ops.floordiv(flat, step) if k == 0 else ops.floordiv(flat, step) % d)
+            whole = quotient(flat, step)
+            index.append(whole if k == 0 else remainder(whole, d))
         return a(*index)
 
     return _moved(shape, element, "reshape")
@@ -257,7 +266,7 @@ def tile(a: Tensor, reps: int | Sequence[int]) -> Tensor:
 
     def element(*i: Any) -> Any:
         own = list(zip(i, lengths, counts))[rank - a.ndim :]
-        return a(*[x if n == 1 else x % d for x, d, n in own])
+        return a(*[x if n == 1 else remainder(x, d) for x, d, n in own])
 
     return _moved([d * n for d, n in zip(lengths, counts)], element, "tile")
 
@@ -266,10 +275,10 @@ def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
     """``a`` with each of its parts along ``axis`` so many times."""
     asked = f"repeat({a}, {repeats}, axis={axis})"
     k = one_axis(axis, a.ndim, asked)
-    if repeats < 1:
-        raise ArgumentError(asked, "the number of times must be at least 1")
+    if repeats < 0:
+        raise ArgumentError(asked, "the number of times is negative", "at least 0")
     shape = (*a.shape[:k], a.shape[k] * repeats, *a.shape[k + 1 :])
-    return _moved(shape, lambda *i: a(*i[:k], i[k] // repeats, *i[k + 1 :]), "repeat")
+    return _moved(shape, lambda *i: a(*i[:k], quotient(i[k], repeats), *i[k + 1 :]), "repeat")
 
 
 def take(
@@ -302,8 +311,8 @@ def take(
     source = a if axis is not None else reshape(a, [-1])
     k = one_axis(axis or 0, source.ndim, asked)
     n = source.shape[k]
-    if isinstance(n, IntImm) and n.value == 0:
-        raise ArgumentError(asked, "there is no element to take")
+    if is_zero(n) and not any(map(is_zero, indices.shape)):
+        raise ArgumentError(asked, "there is no element to take", "give no indices: (0,) of them")
     shared = batch_dims + indices.ndim if batch_dims < 0 else batch_dims
     if not 0 <= shared <= min(k, indices.ndim):
         raise ArgumentError(
@@ -323,7 +332,7 @@ def take(
         if mode == "clip":
             x = ops.maximum(ops.minimum(x, n - 1), 0)
         elif mode == "wrap":
-            x = ops.floormod(x, n)
+            x = remainder(x, n)
         return source(*i[:k], x, *i[behind:])
 
     shape = (*source.shape[:k], *indices.shape[shared:], *source.shape[k + 1 :])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import KernelError, MeasureError
 from whet.measure.answers import Expected
 from whet.measure.buffers import Arguments
+from whet.measure.error_text import error_text
 from whet.measure.gpu import nvml
 from whet.measure.gpu.arguments import DeviceArguments
 from whet.measure.gpu.events import EventTimer
@@ -168,7 +168,7 @@ def run_candidate(
         raise
     except Exception:
         _arguments.clear()  # nobody knows what was written
-        text = traceback.format_exc()
+        text = error_text()
         return RunReport("run_error", (), text, _facts(kernel), lost=is_lost(kernel.context))
 
 

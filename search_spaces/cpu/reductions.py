@@ -6,9 +6,9 @@ from math import prod
 
 from whet.compiler import te, topi
 from whet.compiler.te import Tensor
+from whet.compiler.topi.halves import stored, widened
 from whet.search_spaces.derived.named import graph_template
 from whet.search_spaces.derived.spelling import AXES, AXIS, DTYPE, FLOAT, SHAPE
-from whet.search_spaces.derived.widened import stored, widened
 
 Parts = tuple[list[Tensor], list[Tensor]]
 

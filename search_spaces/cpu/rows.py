@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from whet.compiler import te, topi
 from whet.compiler.te import Tensor
+from whet.compiler.topi.halves import stored, widened
 from whet.search_spaces.derived.named import graph_template
 from whet.search_spaces.derived.spelling import AXES_IN_ORDER, AXIS, DTYPE, FLOAT, REAL, SHAPE
-from whet.search_spaces.derived.widened import stored, widened
 
 Parts = tuple[list[Tensor], list[Tensor]]
 

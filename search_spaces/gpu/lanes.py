@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.cpu.arguments import BYTES
 
 MOST_BYTES = 16
@@ -19,11 +20,6 @@ def lanes_of(dtype: str, *multiples: int) -> int:
     while lanes > 1 and any(n % lanes for n in multiples):
         lanes //= 2
     return lanes
-
-
-def summed_in(dtype: str) -> str:
-    """The type that sums of a type are kept in: float32 for halves."""
-    return "float32" if dtype in ("float16", "bfloat16") else dtype
 
 
 def of_products(dtype: str) -> tuple[str, str]:

@@ -169,3 +169,66 @@ def test_operators_and_their_derived_spaces(name):
         driver.build(s, args)(filled((3, 0)), out)
         want = {"sum": np.zeros(3), "max": np.full(3, -np.inf)}.get(name, np.zeros(shape))
         np.testing.assert_array_equal(out, want)
+
+
+MOVED = {
+    "tile": (lambda a: topi.tile(a, (2, 3)), lambda a: np.tile(a, (2, 3))),
+    "tile, more axes": (lambda a: topi.tile(a, (2, 1, 3)), lambda a: np.tile(a, (2, 1, 3))),
+    "tile, none": (lambda a: topi.tile(a, (0, 2)), lambda a: np.tile(a, (0, 2))),
+    "repeat": (lambda a: topi.repeat(a, 3, 1), lambda a: np.repeat(a, 3, 1)),
+    "repeat, none": (lambda a: topi.repeat(a, 0, 0), lambda a: np.repeat(a, 0, 0)),
+    "reshape": (lambda a: topi.reshape(a, (0, 4)), lambda a: a.reshape(0, 4)),
+    "reshape, more": (lambda a: topi.reshape(a, (2, 0, 5)), lambda a: a.reshape(2, 0, 5)),
+    "reshape, one": (lambda a: topi.reshape(a, -1), lambda a: a.reshape(-1)),
+    "flatten": (topi.nn.flatten, lambda a: a.reshape(a.shape[0], -1) if a.size else a),
+    "transpose": (topi.transpose, np.transpose),
+    "flip": (lambda a: topi.flip(a, 0), lambda a: np.flip(a, 0)),
+    "stack": (lambda a: topi.stack([a, a], 1), lambda a: np.stack([a, a], 1)),
+    "concatenate": (lambda a: topi.concatenate([a, a], 0), lambda a: np.concatenate([a, a], 0)),
+    "expand_dims": (lambda a: topi.expand_dims(a, 1), lambda a: a[:, None]),
+    "pad": (lambda a: topi.nn.pad(a, (1, 0), (0, 2)), lambda a: np.pad(a, ((1, 0), (0, 2)))),
+    "dilate": (
+        lambda a: topi.nn.dilate(a, (2, 3)),
+        lambda a: np.zeros([max(2 * a.shape[0] - 1, 0), max(3 * a.shape[1] - 2, 0)]),
+    ),
+    "cumsum": (lambda a: topi.cumsum(a, 0), lambda a: np.cumsum(a, 0)),
+    "softmax": (lambda a: topi.nn.softmax(a, 1), lambda a: a),
+    "broadcast_to": (
+        lambda a: topi.broadcast_to(a, (2, *a.shape)),
+        lambda a: np.broadcast_to(a, (2, *a.shape)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0, 0)])
+def test_operators_on_tensors_of_nothing(name, shape):
+    made, reference = MOVED[name]
+    wanted = reference(np.zeros(shape, "float32"))
+    a = te.placeholder(shape, name="A")
+    b = made(a)
+    out = filled(tuple(int(d) for d in b.shape))
+    assert out.shape == wanted.shape
+    driver.build(te.create_schedule(b.op), [a, b])(filled(shape), out)
+    np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("mode", ["clip", "wrap", "fast"])
+def test_nothing_is_taken_of_nothing(mode):
+    a, i = te.placeholder((3, 0), name="A"), te.placeholder((0,), "int32", name="I")
+    for axis in (1, None):
+        b = topi.take(a, i, axis, mode=mode)
+        out = filled(tuple(int(d) for d in b.shape))
+        assert out.shape == np.take(np.zeros((3, 0)), np.zeros(0, int), axis).shape
+        driver.build(te.create_schedule(b.op), [a, i, b])(filled((3, 0)), filled(0, "int32"), out)
+    two = te.placeholder((2,), "int32", name="I")
+    with pytest.raises(whet.WhetError, match="there is no element to take"):
+        topi.take(a, two, 1, mode=mode)
+
+
+def test_convolutions_without_channels_of_results():
+    a, w = te.placeholder((1, 4, 5, 5), name="A"), te.placeholder((0, 2, 3, 3), name="W")
+    b = topi.nn.group_conv2d_nchw(a, w, 1, 1, 1, 2)
+    assert tuple(b.shape) == (1, 0, 5, 5)
+    w = te.placeholder((4, 0, 3, 3), name="W")
+    assert tuple(topi.nn.depthwise_conv2d_nchw(a, w, (1, 1), (1, 1), (1, 1)).shape) == (1, 0, 5, 5)

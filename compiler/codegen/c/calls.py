@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whet.compiler.codegen.c.functions import SHORT_FLOATS
-from whet.compiler.codegen.c.names import RESERVED, identifier
+from whet.compiler.codegen.c.names import DECLARED, RESERVED, identifier
+from whet.compiler.codegen.c_library import is_of_the_library
 from whet.compiler.codegen.llvm import abi
 from whet.compiler.codegen.llvm.entry import PACKED_RAISED
 from whet.compiler.errors import CodegenError
@@ -155,10 +156,26 @@ def _extern(k: CKernel, n: e.Call, name: str, args: list[e.PrimExpr]) -> Text:
     result = k.d.memory_type(n.dtype)
     if n.dtype in SHORT_FLOATS:
         raise CodegenError(f"call_extern({name!r})", f"C99 functions return no {n.dtype}")
-    if name not in RESERVED:  # those that the headers at the top declare
-        k.declared[f"extern {result} {name}({', '.join(kinds) or 'void'});"] = None
-    text = f"{name}({', '.join(given)})"
+    text = f"{_declared(k, name, result, kinds)}({', '.join(given)})"
     return (f"{text} != 0", _EQUAL) if dt.is_bool(n.dtype) else (text, _ATOM)
+
+
+def _declared(k: CKernel, name: str, result: str, kinds: list[str]) -> str:
+    """The name in the text of a C function, which is declared once.
+
+    The headers may declare functions of C's library with other types than a call has: they get
+    names of their own here, for their symbols.
+    """
+    params = ", ".join(kinds) or "void"
+    if name in DECLARED:
+        return name
+    if not is_of_the_library(name) and name not in RESERVED:
+        k.externs.setdefault(name, f"extern {result} {name}({params});")
+        return name
+    inside = f"whet_c_{name}"
+    symbol = f'#ifdef __GNUC__\nextern {result} {inside}({params}) __asm__("{name}");'
+    k.externs.setdefault(name, f"{symbol}\n#else\n#define {inside} {name}\n#endif")
+    return inside
 
 
 def _c_argument(k: CKernel, a: e.PrimExpr) -> tuple[str, str]:

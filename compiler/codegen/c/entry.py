@@ -8,13 +8,14 @@ the bits from 24 on, the argument's from 8 on, the dimension below.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from whet.compiler.codegen.c.functions import Functions
 from whet.compiler.codegen.c.names import RESERVED
 from whet.compiler.codegen.llvm import abi
 from whet.compiler.codegen.llvm.entry import CHECKS
 from whet.compiler.codegen.llvm.shape_text import bindings
+from whet.compiler.codegen.symbols import entry_symbol
 from whet.compiler.errors import CodegenError
 from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
 
@@ -75,8 +76,8 @@ def _code(check: str, arg: int = 0, dim: int = 0) -> str:
     return f"0x{_NUMBER[check] << 24 | arg << 8 | dim:x}"
 
 
-def entry_text(sig: KernelSignature, use: Functions) -> str:
-    """``name``, ``name__repeat`` and ``name__release``."""
+def entry_text(sig: KernelSignature, use: Functions, called: Container[str] = ()) -> str:
+    """The entry, ``name__repeat`` and ``name__release``; ``called``: what the text calls."""
     release = [
         "/* Nothing is kept between calls. */",
         f"void {sig.name}__release(void);",
@@ -84,10 +85,10 @@ def entry_text(sig: KernelSignature, use: Functions) -> str:
         "{",
         "}",
     ]
-    return "\n\n".join((_checked(sig, use), _repeat(sig), "\n".join(release)))
+    return "\n\n".join((_checked(sig, use, called), _repeat(sig), "\n".join(release)))
 
 
-def _checked(sig: KernelSignature, use: Functions) -> str:
+def _checked(sig: KernelSignature, use: Functions, called: Container[str]) -> str:
     body: list[str] = [f"    if (n != {len(sig.params)}) return {_code('count')};"]
     tensors = [i for i, p in enumerate(sig.params) if isinstance(p, BufferParam)]
     for i, p in enumerate(sig.params):
@@ -134,7 +135,7 @@ def _checked(sig: KernelSignature, use: Functions) -> str:
     if not sig.params:
         declared = ["    (void)args;"]
     body.append(f"    return {sig.name}__raw({', '.join(call)});")
-    return "\n".join([*_head(sig), "{", *declared, *body, "}"])
+    return "\n".join([*_head(sig, called), "{", *declared, *body, "}"])
 
 
 def _size(p: BufferParam, i: int, d: int) -> str:
@@ -144,9 +145,9 @@ def _size(p: BufferParam, i: int, d: int) -> str:
     return f"whet_stride(t{i}, {d - len(p.shape)})"
 
 
-def _head(sig: KernelSignature) -> list[str]:
-    """The entry's first lines; a name that C keeps for itself is only a symbol."""
-    name = sig.name
+def _head(sig: KernelSignature, called: Container[str]) -> list[str]:
+    """The entry's first lines; a word that C keeps for itself is only a symbol."""
+    name = entry_symbol(sig.name, called)
     first = "/* The kernel behind checks of all that it is given. */"
     if name not in RESERVED:
         return [

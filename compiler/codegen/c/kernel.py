@@ -40,17 +40,20 @@ def module_text(mod: IRModule) -> str:
     use = Functions(dialect)
     kernels: list[str] = []
     outside: dict[str, None] = {}
+    called: dict[str, str] = {}
     signatures: list[KernelSignature] = []
     for func in mod.functions.values():
         signature = complete_signature(func)
         kernel = CKernel(dialect, use, func, signature)
         kernels.append(kernel.kernel_text())
         outside.update(kernel.declared)
+        called = {**kernel.externs, **called}
         signatures.append(signature)
-    entries = [entry_text(sig, use) for sig in signatures]
+    entries = [entry_text(sig, use, called) for sig in signatures]
     arrays = any(isinstance(p, BufferParam) for sig in signatures for p in sig.params)
     if arrays:
         outside = {TENSOR: None, **outside}
+    outside.update(dict.fromkeys(called.values()))
     checks = checks_text() if arrays else ""
     parts = [_HEAD, "\n".join(outside), use.text(), checks, *kernels, *entries]
     return "\n\n".join(p.strip("\n") for p in parts if p.strip()) + "\n"
@@ -69,6 +72,8 @@ class CKernel(Statements):
         self.name = signature.name
         self.globals: list[str] = []
         self.declared: dict[str, None] = {}
+        self.externs: dict[str, str] = {}  # C functions that are called, and their declarations
+        self.names.avoid(_called(func.body))
         self.held: list[str] = []  # memory from the heap that is in use here
         if signature.asserts:
             self.globals.append(f"int64_t {self.name}__assert_values[{MAX_ASSERT_VALUES}];")
@@ -231,6 +236,18 @@ class CKernel(Statements):
             call_out(self, n, used=False)
             return
         super().evaluate(n)
+
+
+def _called(body: s.Stmt) -> set[str]:
+    """The C functions that a kernel calls."""
+    found: set[str] = set()
+
+    def visit(n: object) -> None:
+        if isinstance(n, e.Call) and n.op in ("call_extern", "call_pure_extern"):
+            found.update(x.value for x in n.args[:1] if isinstance(x, e.StringImm))
+
+    post_order_visit(body, visit)
+    return found
 
 
 def _is_product(d: e.PrimExpr) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 _WORDS = """
@@ -22,10 +24,24 @@ floor fma fmax fmin fmod frexp hypot ilogb ldexp log log10 log1p log2 logb modf 
 nextafter pow rint round scalbn sin sinh sqrt tan tanh trunc
 """
 
+_STANDARD = "malloc free memcpy memset abs abort exit rand signbit isnan isinf isfinite"
+
+#: functions that a text calls as its headers, <math.h>, <stdlib.h> and <string.h>, declare them
+DECLARED = frozenset(
+    [name + end for name in _FUNCTIONS.split() for end in ("", "f", "l")] + _STANDARD.split()
+)
 #: names that a kernel or a variable cannot have
 RESERVED = frozenset(_WORDS.split()) | {
     name + end for name in _FUNCTIONS.split() for end in ("", "f", "l")
 }
+
+
+#: macros of the headers, and names that C, its library or Whet keeps for itself
+_KEPT = re.compile(
+    r"U?INT(?:_LEAST|_FAST)?\d+_(?:MAX|MIN|C)|U?INT(?:MAX|PTR)_(?:MAX|MIN|C)|[A-Z]+_(?:MAX|MIN)"
+    r"|(?:M|FP|MATH|EXIT|HUGE)_[A-Z0-9_]+|BUFSIZ|EOF|errno|math_errhandling|linux|unix|assert"
+    r"|std(?:in|out|err)|offsetof|__\w*|_[A-Z]\w*|(?:whet|WHET)_\w*|\w+__(?:raw|assert_values)"
+)
 
 
 def identifier(name: str) -> str:
@@ -45,11 +61,16 @@ class Names:
     def fresh(self, wanted: str) -> str:
         """A name like ``wanted`` that nothing else has."""
         wanted = identifier(wanted)
+        wanted = f"v{wanted}" if _KEPT.fullmatch(wanted) else wanted
         name, k = wanted, 1
-        while name in self._taken or name in RESERVED or name.startswith("whet_"):
+        while name in self._taken or name in RESERVED:
             name, k = f"{wanted}_{k}", k + 1
         self._taken.add(name)
         return name
+
+    def avoid(self, names: Iterable[str]) -> None:
+        """Give these names to nothing: they are functions'."""
+        self._taken.update(names)
 
     def of(self, thing: Any) -> str:
         """The name of a variable or a buffer."""

@@ -72,7 +72,8 @@ def call_extern(kernel: Memory, n: e.Call) -> str:
     given = [_c_argument(kernel, a) for a in args]
     result = "ptr" if n.dtype == "handle" else ty.type_of(n.dtype)
     symbol, types = abi.quoted(name.value), ", ".join(kind for kind, _ in given)
-    kernel.declare(f"declare {_extended(n.dtype, result)} {symbol}({types})")
+    declared = f"declare {_extended(n.dtype, result)} {symbol}({types})"
+    kernel.module.declare_extern(name.value, declared)
     passed = ", ".join(f"{kind} {value}" for kind, value in given)
     value = kernel.out.here(f"call {_extended(n.dtype, result)} {symbol}({passed})")
     for a in args:
@@ -125,7 +126,7 @@ def _element(kernel: Memory, slots: str, kind: str, k: int) -> str:
 def _text(kernel: Memory, text: str) -> str:
     """A constant with a C string."""
     data = text.encode() + b"\0"
-    name = f"@{kernel.name}.text{len(kernel.module.globals)}"
+    name = f"@{kernel.name}_.text{len(kernel.module.globals)}"
     content = "".join(f"\\{byte:02X}" for byte in data)
     kernel.module.globals.append(f'{name} = internal constant [{len(data)} x i8] c"{content}"')
     return name

@@ -12,11 +12,12 @@ that says which check failed and where::
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Protocol
 
 from whet.compiler.codegen.llvm import abi
 from whet.compiler.codegen.llvm.shape_text import Text, bindings, emit
+from whet.compiler.codegen.symbols import entry_symbol
 from whet.compiler.errors import ArgumentError, KernelError, OutOfMemoryError
 from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
 
@@ -45,13 +46,16 @@ CHECKS = {
 _NUMBER = {name: number for number, name in CHECKS.items()}
 
 
-def entry_text(sig: KernelSignature) -> str:
-    """LLVM text of ``@name`` and ``@name__repeat``, to stand behind the raw kernel's text."""
-    return checked_text(sig) + repeat_text(sig)
+def entry_text(sig: KernelSignature, called: Container[str] = ()) -> str:
+    """LLVM text of the entry and ``@name__repeat``, to stand behind the raw kernel's text.
+
+    ``called``: the functions that the module calls.
+    """
+    return checked_text(sig, called) + repeat_text(sig)
 
 
-def checked_text(sig: KernelSignature) -> str:
-    """LLVM text of ``i32 @name(ptr args, i32 n)``.
+def checked_text(sig: KernelSignature, called: Container[str] = ()) -> str:
+    """LLVM text of ``i32 @name(ptr args, i32 n)``, or what :func:`entry_symbol` calls it.
 
     ``args[i]`` points to a DLTensor, or to a scalar's value.
     """
@@ -96,7 +100,8 @@ def checked_text(sig: KernelSignature) -> str:
     text.do("ret i32 %code")
     body = "\n".join(text.lines)
     # Without optimisation its code is made in two thirds of the time; it runs once a call.
-    head = f"define i32 {abi.quoted(sig.name)}(ptr %args, i32 %n) noinline optnone"
+    symbol = abi.quoted(entry_symbol(sig.name, called))
+    head = f"define i32 {symbol}(ptr %args, i32 %n) noinline optnone"
     return f"\n{head} {{\n{body}\n}}\n"
 
 

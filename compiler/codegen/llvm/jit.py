@@ -10,12 +10,14 @@ an MCJIT engine each; and a symbol that is missing is an exception instead of a 
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler.codegen.llvm.undefined import undefined_symbols
 from whet.compiler.errors import CodegenError, TargetError
 from whet.compiler.target import host
 from whet.compiler.target.probe import check_machine
@@ -80,6 +82,7 @@ class LoadedCode:
     def __init__(self, data: bytes, pool: bool = True) -> None:
         binding = llvm()
         self._name = f"whet{next(_serial)}"
+        self._object = data  # until it is linked: an error names what it lacks
         self._trackers: dict[str, Any] = {}
         if pool and b"whet_parallel_for" in data:
             from whet.compiler.codegen.llvm import parallel
@@ -109,15 +112,30 @@ class LoadedCode:
                 try:
                     self._trackers[symbol] = _engine().lookup(self._name, symbol)
                 except RuntimeError as error:
+                    missing = _missing_symbols(self._object)
+                    if missing:
+                        raise CodegenError(
+                            f"loading a kernel that calls {', '.join(missing)}",
+                            "this process has no such function",
+                            "load the library that has it first, for all: "
+                            "ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)",
+                        ) from None
                     raise CodegenError(
                         f"looking up {symbol!r} in a loaded object", str(error).strip()
                     ) from None
+                self._object = b""
             return self._trackers[symbol][symbol]
 
 
 def load_object(data: bytes) -> LoadedCode:
     """Load an object file into this process."""
     return LoadedCode(data)
+
+
+def _missing_symbols(data: bytes) -> list[str]:
+    """The functions that an object calls and that nothing in this process has."""
+    process = ctypes.CDLL(None)
+    return [s for s in undefined_symbols(data) if s not in _provided and not hasattr(process, s)]
 
 
 def provide_symbol(name: str, address: int) -> None:
@@ -133,10 +151,10 @@ _provided: dict[str, int] = {}
 def _engine() -> Any:
     binding = llvm()
     machine = binding.Target.from_default_triple().create_target_machine(jit=True)
-    # LLVM's session names a missing symbol only on stderr, which is better than not at all. JITLink
-    # puts all sections of an object side by side; the older linker may put them over 2 GiB apart in
-    # a process that holds much memory, and then ends the process.
-    return binding.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=False)
+    # LLVM's session names a missing symbol only on stderr: _missing_symbols finds it instead.
+    # JITLink puts all sections of an object side by side; the older linker may put them over 2 GiB
+    # apart in a process that holds much memory, and then ends the process.
+    return binding.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
 
 
 @functools.cache

@@ -41,12 +41,22 @@ class ModuleText:
         self.functions: list[str] = []
         self.globals: list[str] = []
         self.declared: dict[str, None] = {}
-        self.entries: list[str] = []
+        self.called: dict[str, str] = {}
+        self.entries: list[KernelSignature] = []
         self.written = Written()
         self.math = MathCalls(target, self.declare, self.attributes())
 
     def declare(self, line: str) -> None:
         self.declared[line] = None
+
+    def declare_extern(self, name: str, line: str) -> None:
+        """Declare a function that a user calls; calls of other types need no other declaration."""
+        self.called.setdefault(name, line)
+
+    def _is_called(self, declaration: str) -> bool:
+        """Whether a user's call declares the function, too."""
+        head, _, rest = declaration.partition("@")
+        return head.startswith("declare ") and rest.partition("(")[0].strip('"') in self.called
 
     def attributes(self) -> str:
         bits = 8 * self.target.vector_bytes
@@ -60,12 +70,14 @@ class ModuleText:
             self.globals.append(f"{name} = global {values} zeroinitializer")
         _Kernel(self, func, signature).generate()
         if has_entries(self.target):
-            self.entries.append(entry_text(signature))
+            self.entries.append(signature)
 
     def text(self) -> str:
-        parts = [*self.globals, *self.functions, *self.entries]
+        entries = [entry_text(signature, self.called) for signature in self.entries]
+        parts = [*self.globals, *self.functions, *entries]
         body = "\n\n".join(parts)
-        missing = [d for d in self.declared if d not in body]
+        missing = [d for d in self.declared if d not in body and not self._is_called(d)]
+        missing += self.called.values()
         missing.append(self.math.support(body))
         return body + "\n\n" + "\n".join(missing) + "\n"
 
@@ -216,7 +228,7 @@ class _Kernel(Stores):
     def _parallel(self, n: s.For) -> None:
         """The loop's body as a function of its own, handed to the thread pool."""
         body = _Kernel(self.module, self.func, self.signature)
-        body.name = f"{self.name}.part{self.serial}"
+        body.name = f"{self.name}_.part{self.serial}"
         body.out.define("%begin")
         self.serial += 1
         captured: list[tuple[str, str]] = []  # type and value here

@@ -92,7 +92,7 @@ class Memory(Expressions):
         cell = out.fresh("cell")
         out.allocas.append(f"  {cell} = alloca ptr")
         if keep:
-            slot = f"@{self.name}.work{len(self.slots)}"
+            slot = f"@{self.name}_.work{len(self.slots)}"
             self.slots.append(slot)
             self.module.globals.append(f"{slot} = internal global ptr null")
             kept = out.here(f"atomicrmw xchg ptr {slot}, ptr null acq_rel")
@@ -147,7 +147,7 @@ class Memory(Expressions):
     def constant(self, n: s.AllocateConst) -> None:
         """A global that holds the bytes of an array."""
         data = np.ascontiguousarray(n.data)
-        name = f"@{self.name}.const{len(self.module.globals)}"
+        name = f"@{self.name}_.const{len(self.module.globals)}"
         text = "".join(f"\\{byte:02X}" for byte in data.tobytes())
         size = data.nbytes
         self.module.globals.append(

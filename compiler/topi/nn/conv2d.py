@@ -9,10 +9,11 @@ from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.compiler.tir import ops
+from whet.compiler.topi.halves import stored, summed_in
 from whet.compiler.topi.nn.convolution import convolution, transposed_convolution
 from whet.compiler.topi.nn.padding import get_pad_tuple, pair, windows
 from whet.compiler.topi.pad import pad
-from whet.compiler.topi.shapes import static
+from whet.compiler.topi.shapes import quotient, remainder, static
 
 
 def conv2d(
@@ -199,16 +200,19 @@ def depthwise_conv2d_nchw(
     )
     ry = te.reduce_axis((0, kh), name="ry")
     rx = te.reduce_axis((0, kw), name="rx")
-    kind = out_dtype or Input.dtype
+    result = out_dtype or Input.dtype
+    kind = summed_in(result)
 
     def element(b: Any, o: Any, y: Any, x: Any) -> Any:
-        one = padded[b, o // many, y * sh + ry * dh, x * sw + rx * dw]
-        own = Filter[o // many, o % many, ry, rx]
+        plane = quotient(o, many)
+        one = padded[b, plane, y * sh + ry * dh, x * sw + rx * dw]
+        own = Filter[plane, remainder(o, many), ry, rx]
         return te.sum(ops.cast(kind, one) * ops.cast(kind, own), [ry, rx])
 
-    return te.compute(
+    made = te.compute(
         (n, c * many, oh, ow), element, name="DepthwiseConv2d", tag="depthwise_conv2d_nchw"
     )
+    return stored(made, result)
 
 
 def _window(

@@ -9,9 +9,10 @@ from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.compiler.tir import IterVar, ops
+from whet.compiler.topi.halves import stored, summed_in
 from whet.compiler.topi.nn.padding import windows
 from whet.compiler.topi.pad import pad
-from whet.compiler.topi.shapes import static
+from whet.compiler.topi.shapes import quotient, static
 
 
 def convolution(
@@ -63,12 +64,13 @@ def convolution(
         for n, k, s, b, a in zip(image, reach, steps, before, after, strict=True)
     ]
     padded = _padded(data, first, before, after)
-    kind = out_dtype or data.dtype
+    result = out_dtype or data.dtype
+    kind = summed_in(result)
     channel, places = _axes(per, window)
 
     def element(*index: Any) -> Any:
         o = index[-1] if channels_last else index[1]
-        c = channel if groups == 1 else o // (co // groups) * per + channel
+        c = channel if groups == 1 else quotient(o, co // groups) * per + channel
         at = [
             i * s + k * d for i, s, k, d in zip(index[first:], steps, places, spread, strict=False)
         ]
@@ -79,7 +81,7 @@ def convolution(
         return te.sum(ops.cast(kind, one) * ops.cast(kind, own), _order(channel, places, first))
 
     shape = (data.shape[0], *out, co) if channels_last else (data.shape[0], co, *out)
-    return te.compute(shape, element, name=name, tag=operator)
+    return stored(te.compute(shape, element, name=name, tag=operator), result)
 
 
 def transposed_convolution(
@@ -123,7 +125,8 @@ def transposed_convolution(
         raise ArgumentError(
             asked, f"the result would be {out}, with output padding {more} for strides {steps}"
         )
-    kind = out_dtype or data.dtype
+    result = out_dtype or data.dtype
+    kind = summed_in(result)
     channel, places = _axes(ci, window)
 
     def element(b: Any, o: Any, *index: Any) -> Any:
@@ -135,7 +138,8 @@ def transposed_convolution(
         own = weight(channel, o, *places)
         return te.sum(ops.cast(kind, one) * ops.cast(kind, own), [channel, *places])
 
-    return te.compute((data.shape[0], co, *out), element, name=name, tag=operator)
+    made = te.compute((data.shape[0], co, *out), element, name=name, tag=operator)
+    return stored(made, result)
 
 
 def _axes(channels: Any, window: Sequence[Any]) -> tuple[IterVar, list[IterVar]]:

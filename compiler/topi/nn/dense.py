@@ -9,6 +9,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.compiler.tir import IntImm, ops
 from whet.compiler.topi import broadcast
+from whet.compiler.topi.halves import stored, summed_in
 from whet.compiler.topi.shapes import one_axis, product
 from whet.compiler.topi.transform import expand_dims, reshape
 
@@ -17,6 +18,8 @@ def dense(
     data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str | None = None
 ) -> Tensor:
     """``data`` (N, K) times the transpose of ``weight`` (M, K), plus ``bias`` (M).
+
+    Sums of halves are kept in float32, and stored in ``out_dtype``, ``data``'s by default.
 
     Raises:
         ArgumentError: the shapes do not fit.
@@ -27,13 +30,15 @@ def dense(
     if not data.shape[1] == weight.shape[1]:
         raise ArgumentError(asked, "the columns of data and weight differ")
     k = te.reduce_axis((0, data.shape[1]), name="k")
-    kind = out_dtype or data.dtype
-    out = te.compute(
+    result = out_dtype or data.dtype
+    kind = summed_in(result)
+    made = te.compute(
         (data.shape[0], weight.shape[0]),
         lambda i, j: te.sum(ops.cast(kind, data[i, k]) * ops.cast(kind, weight[j, k]), axis=k),
         name="T_dense",
         tag="dense",
     )
+    out = stored(made, result)
     return out if bias is None else broadcast.add(out, bias)
 
 
@@ -50,7 +55,7 @@ def batch_matmul(
     Args:
         tensor_a, tensor_b: three dimensions; a batch of 1 goes with any.
         oshape: TVM's; the shape follows from the tensors.
-        out_dtype: what is summed up and returned; ``tensor_a``'s by default.
+        out_dtype: what is returned; ``tensor_a``'s by default. Halves are summed up in float32.
         transpose_a: ``tensor_a`` is (B, K, N).
         transpose_b: ``tensor_b`` is (B, M, K), or (B, K, M) if not.
 
@@ -67,7 +72,8 @@ def batch_matmul(
         raise ArgumentError(asked, f"{k} and {k2} elements are not multiplied")
     (batch,) = broadcast.broadcast_shape(a.shape[:1], b.shape[:1], asked)
     r = te.reduce_axis((0, k), name="k")
-    kind = out_dtype or a.dtype
+    result = out_dtype or a.dtype
+    kind = summed_in(result)
 
     def element(x: Any, i: Any, j: Any) -> Any:
         p = ops.const(0) if _is_one(a.shape[0]) else x
@@ -76,7 +82,8 @@ def batch_matmul(
         right = b[q, j, r] if transpose_b else b[q, r, j]
         return te.sum(ops.cast(kind, left) * ops.cast(kind, right), axis=r)
 
-    return te.compute((batch, n, m), element, name="T_batch_matmul", tag="batch_matmul")
+    out = te.compute((batch, n, m), element, name="T_batch_matmul", tag="batch_matmul")
+    return stored(out, result)
 
 
 def _is_one(d: object) -> bool:

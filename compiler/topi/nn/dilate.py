@@ -10,6 +10,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.compiler.tir import ops
 from whet.compiler.topi import tag
+from whet.compiler.topi.shapes import is_zero
 
 
 def dilate(
@@ -35,5 +36,5 @@ def dilate(
             return one
         return te.if_then_else(ops.all_of(*hit), one, te.const(dilation_value, data.dtype))
 
-    shape = [(d - 1) * k + 1 for d, k in zip(data.shape, strides)]
+    shape = [d if is_zero(d) else (d - 1) * k + 1 for d, k in zip(data.shape, strides)]
     return te.compute(tuple(shape), element, name=name, tag=f"{tag.INJECTIVE},dilate")

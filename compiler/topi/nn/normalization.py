@@ -11,6 +11,7 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir import mathematics as m
 from whet.compiler.tir import ops
 from whet.compiler.topi import broadcast, reduction, tag
+from whet.compiler.topi.halves import stored, widened
 from whet.compiler.topi.shapes import one_axis, product
 
 
@@ -24,7 +25,7 @@ def layer_norm(
     """``(data - mean) / sqrt(variance + epsilon) * gamma + beta``, over ``axis``.
 
     Args:
-        data: floating point.
+        data: floating point; halves are computed with in float32.
         gamma, beta: of the shape of the axes that are normalised; None for 1 and 0.
         axis: one or several.
         epsilon: keeps the divisor from 0.
@@ -34,6 +35,7 @@ def layer_norm(
     """
     asked = f"layer_norm({data}, {gamma}, {beta}, axis={axis})"
     over = _over(data, (gamma, beta), axis, asked)
+    dtype, data = data.dtype, widened(data)
     many = ops.cast(data.dtype, product([data.shape[k] for k in over]))
     mean = broadcast.divide(reduction.sum(data, over, keepdims=True), many)
     away = broadcast.subtract(data, mean)
@@ -48,7 +50,8 @@ def layer_norm(
         out = out if gamma is None else out * gamma(*own)
         return out if beta is None else out + beta(*own)
 
-    return te.compute(data.shape, element, name="T_layer_norm", tag=tag.INJECTIVE)
+    out = te.compute(data.shape, element, name="T_layer_norm", tag=tag.INJECTIVE)
+    return stored(out, dtype)
 
 
 def rms_norm(
@@ -57,7 +60,7 @@ def rms_norm(
     """``data / sqrt(mean(data * data) + epsilon) * weight``, over ``axis``.
 
     Args:
-        data: floating point.
+        data: floating point; halves are computed with in float32.
         weight: of the shape of the axes that are normalised; None for 1.
         axis: one or several.
         epsilon: keeps the divisor from 0.
@@ -67,6 +70,7 @@ def rms_norm(
     """
     asked = f"rms_norm({data}, {weight}, axis={axis})"
     over = _over(data, (weight,), axis, asked)
+    dtype, data = data.dtype, widened(data)
     many = ops.cast(data.dtype, product([data.shape[k] for k in over]))
     squares = reduction.sum(broadcast.multiply(data, data), over, keepdims=True)
 
@@ -79,7 +83,8 @@ def rms_norm(
         out = data(*i) * broadcast.at(scale, i)
         return out if weight is None else out * weight(*[i[k] for k in over])
 
-    return te.compute(data.shape, element, name="T_rms_norm", tag=tag.INJECTIVE)
+    out = te.compute(data.shape, element, name="T_rms_norm", tag=tag.INJECTIVE)
+    return stored(out, dtype)
 
 
 def batch_norm(

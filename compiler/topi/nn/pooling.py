@@ -11,6 +11,7 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import ops
 from whet.compiler.topi import reduction, tag
+from whet.compiler.topi.halves import summed_in, widened
 from whet.compiler.topi.layout import Layout
 from whet.compiler.topi.nn.padding import get_pad_tuple, pair, windows
 from whet.compiler.topi.pad import pad
@@ -78,11 +79,12 @@ def pool2d(
         padded = pad(data, before, after, lowest, "pad_temp")
     ry, rx = te.reduce_axis((0, kh), name="rv"), te.reduce_axis((0, kw), name="rv")
     combine = te.max if pool_type == "max" else te.sum
+    kind = data.dtype if pool_type == "max" else summed_in(data.dtype)
 
     def element(*index: Any) -> Any:
         at = list(index)
         at[of_h], at[of_w] = at[of_h] * sh + ry * dh, at[of_w] * sw + rx * dw
-        return combine(padded(*at), axis=[ry, rx])
+        return combine(ops.cast(kind, padded(*at)), axis=[ry, rx])
 
     shape = _resized(data, (of_h, of_w), (oh, ow))
     out = te.compute(shape, element, name=f"pool_{pool_type}", tag=f"pool_{pool_type}")
@@ -104,7 +106,7 @@ def pool2d(
     def average(*index: Any) -> Any:
         y, x = index[of_h], index[of_w]
         many = count(y, sh, dh, kh, top, rows) * count(x, sw, dw, kw, left, columns)
-        return _quotient(out(*index), many)
+        return _quotient(out(*index), many, data.dtype)
 
     return te.compute(out.shape, average, name="T_pool_avg", tag=tag.ELEMWISE)
 
@@ -122,10 +124,13 @@ def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
     of_h, of_w = _places(data, pool_type, layout, asked)
     if pool_type == "max":
         return reduction.max(data, (of_h, of_w), keepdims=True)
-    total = reduction.sum(data, (of_h, of_w), keepdims=True)
+    total = reduction.sum(widened(data), (of_h, of_w), keepdims=True)
     many = data.shape[of_h] * data.shape[of_w]
     return te.compute(
-        total.shape, lambda *i: _quotient(total(*i), many), name="T_pool_avg", tag=tag.ELEMWISE
+        total.shape,
+        lambda *i: _quotient(total(*i), many, data.dtype),
+        name="T_pool_avg",
+        tag=tag.ELEMWISE,
     )
 
 
@@ -160,6 +165,7 @@ def adaptive_pool(
     axes = [te.reduce_axis((0, k), name="rv") for k in longest]
     even = all(h % o == 0 for h, o in zip(have, wanted))
     combine, least = (te.max, -math.inf) if pool_type == "max" else (te.sum, 0)
+    kind = data.dtype if pool_type == "max" else summed_in(data.dtype)
     if pool_type == "max" and not dt.is_float(data.dtype):
         least = int(ops.min_value(data.dtype).value)  # type: ignore[attr-defined]
 
@@ -177,7 +183,7 @@ def adaptive_pool(
         value: Any = data(*[moved.get(k, i) for k, i in enumerate(index)])
         if not even:
             value = te.if_then_else(te.all(*inside), value, te.const(least, data.dtype))
-        return combine(value, axis=axes)
+        return combine(ops.cast(kind, value), axis=axes)
 
     shape = _resized(data, places, wanted)
     out = te.compute(shape, element, name=f"pool_{pool_type}", tag=f"pool_{pool_type}")
@@ -188,7 +194,7 @@ def adaptive_pool(
         many: Any = ops.const(1)
         for k, h, o in zip(places, have, wanted):
             many = many * (end(index[k], h, o) - begin(index[k], h, o))
-        return _quotient(out(*index), many)
+        return _quotient(out(*index), many, data.dtype)
 
     return te.compute(out.shape, average, name="T_pool_avg", tag=tag.ELEMWISE)
 
@@ -220,9 +226,10 @@ def _longest(have: int, want: int) -> int:
     return max(-(-(k + 1) * have // want) - k * have // want for k in range(want))
 
 
-def _quotient(total: Any, many: Any) -> Any:
+def _quotient(total: Any, many: Any, dtype: str) -> Any:
+    """An average, in the type of what it is of."""
     if dt.is_float(total.dtype):
-        return ops.divide(total, ops.cast(total.dtype, many))
+        return ops.cast(dtype, ops.divide(total, ops.cast(total.dtype, many)))
     return ops.truncdiv(total, ops.cast(total.dtype, many))
 
 

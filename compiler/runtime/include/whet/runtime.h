@@ -62,7 +62,8 @@ typedef struct {
 #endif
 #endif
 
-/* A kernel's checked entry. */
+/* A kernel's checked entry: its symbol is the kernel's name, or name__entry where C's library, or
+ * what the kernel calls, has a function of that name. */
 typedef int32_t (*WhetKernel)(void **args, int32_t num_args);
 #ifdef __cplusplus
 #define WHET_KERNEL(name) extern "C" int32_t name(void **args, int32_t num_args)

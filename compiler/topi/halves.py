@@ -1,0 +1,33 @@
+"""Halves are what numbers are stored in: operators compute sums of them in float32."""
+
+from __future__ import annotations
+
+from whet.compiler import te
+from whet.compiler.te import Tensor
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import ops
+from whet.compiler.topi import tag
+
+_HALVES = ("float16", "bfloat16")
+
+
+def summed_in(dtype: str) -> str:
+    """The type that sums of a type are kept in: float32 for halves.
+
+    float16 holds 11 bits: a sum of ones would stop growing at 2048, and end at 65504.
+    """
+    dtype = dt.check(dtype)
+    return "float32" if dtype in _HALVES else dtype
+
+
+def widened(t: Tensor) -> Tensor:
+    """A tensor of halves in float32; any other one as it is."""
+    return stored(t, summed_in(t.dtype))
+
+
+def stored(t: Tensor, dtype: str) -> Tensor:
+    """A result in the type that it is stored in."""
+    dtype = dt.check(dtype)
+    if t.dtype == dtype:
+        return t
+    return te.compute(t.shape, lambda *i: ops.cast(dtype, t(*i)), name="T_cast", tag=tag.ELEMWISE)

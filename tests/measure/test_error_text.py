@@ -1,0 +1,37 @@
+"""Texts of exceptions in results: their begin and their end, however long they are."""
+
+import pytest
+
+from whet.measure.child import _answer
+from whet.measure.error_text import LONGEST, capped, error_text
+
+
+def endless(values):
+    raise ValueError(f"the first word {values!r} the last word")
+
+
+def test_short_texts_stay():
+    assert capped("x" * LONGEST) == "x" * LONGEST
+
+
+@pytest.mark.parametrize("size", [LONGEST + 1, 10 * LONGEST])
+def test_long_texts_say_what_was_cut(size):
+    text = "head" + "x" * (size - 8) + "tail"
+    out = capped(text)
+    assert out.startswith("headx") and out.endswith("xtail")
+    assert len(out) < LONGEST + 100
+    cut = size - LONGEST
+    assert f"... {cut} characters of {size} left out ..." in out
+
+
+def test_a_workers_traceback_is_capped():
+    status, text = _answer(f"{__name__}:endless", (list(range(1_000_000)),), 60)
+    assert status == "error" and len(text) < LONGEST + 100
+    assert text.startswith("Traceback") and text.rstrip().endswith("the last word")
+
+
+def test_the_exception_at_hand():
+    try:
+        endless(1)
+    except ValueError:
+        assert "the first word 1 the last word" in error_text()
