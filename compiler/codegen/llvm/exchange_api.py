@@ -127,7 +127,7 @@ def borrower(where: Layout) -> int:
     from whet.compiler.codegen.llvm import jit
     from whet.compiler.target import Target
 
-    code = jit.load_object(jit.compile_text(_text(where), Target("llvm").canonical()))
+    code = jit.load_object(jit.compile_text(_text(where), Target("llvm").canonical(), passes=False))
     _loaded.append(code)
     return code.address_of("borrow")
 

@@ -70,7 +70,7 @@ def make_fastcall(
     failed = slow.failed
     least = 0 if calls_python else GIL_ELEMENTS
     text = shim_text(sig, raw_address, id(slow), id(failed), where, least)
-    code = jit.load_object(jit.compile_text(text, Target("llvm").canonical()))
+    code = jit.load_object(jit.compile_text(text, Target("llvm").canonical(), passes=False))
     method = _MethodDef(sig.name.encode(), code.address_of("shim"), 0x82, b"A compiled kernel.")
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
