@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from whet.compiler.codegen.llvm.abi import DL_CPU, SCALARS, DLTensor, numpy_dtype
+from whet.compiler.codegen.llvm.abi import DL_CPU, DL_PINNED, SCALARS, DLTensor, numpy_dtype
 from whet.compiler.errors import ArgumentError
 
 READ_ONLY = 1  # flag of a versioned capsule
@@ -101,14 +101,18 @@ def tensor_as_numpy(tensor: DLTensor, owner: Any = None, read_only: bool = False
         read_only: whether it must not be written.
 
     Raises:
-        ArgumentError: it is not on the CPU, or of a dtype that kernels do not have.
+        ArgumentError: it is not on the CPU, at no address, or of a dtype that kernels do not have.
     """
-    if tensor.device_type not in (DL_CPU, 3):
+    if tensor.device_type not in (DL_CPU, DL_PINNED):
         what = f"memory of DLPack's device type {tensor.device_type}"
         raise ArgumentError("sharing memory by DLPack", f"the array has {what}", "convert it first")
     dtype = dtype_of(tensor)
     memory = Memory((tensor.data or 0) + tensor.byte_offset, dtype, tensor, read_only)
     shape = memory.__array_interface__["shape"]
+    if 0 not in shape and not tensor.data:
+        raise ArgumentError(
+            "sharing memory by DLPack", "the array has elements, and no memory that holds them"
+        )
     if 0 in shape:  # there is nothing to share, and its address may be null
         array = np.empty(shape, numpy_dtype(dtype))
         array.flags.writeable = not read_only
@@ -183,8 +187,42 @@ def take(capsule: Any) -> np.ndarray:
     return array
 
 
-def take_from(source: Any) -> np.ndarray:
-    """The numpy array that shares the memory of an object with ``__dlpack__``."""
+def shared(source: Any) -> np.ndarray:
+    """The numpy array that shares the memory of an object with ``__dlpack__``.
+
+    Raises:
+        BufferError: its elements are not what its memory holds.
+        ArgumentError: numpy cannot describe the memory.
+        Exception: whatever its ``__dlpack__`` raises.
+    """
+    check_stored(source)
+    array = _taken_by_numpy(source)
+    return _taken_from(source) if array is None else array
+
+
+def check_stored(source: Any) -> None:
+    """Refuse a tensor of PyTorch whose memory holds its elements negated: DLPack cannot say so.
+
+    Raises:
+        BufferError: it does.
+    """
+    is_neg = getattr(type(source), "is_neg", None)
+    if callable(is_neg) and is_neg(source):
+        raise BufferError("its memory holds its elements negated: pass tensor.resolve_neg()")
+
+
+def _taken_by_numpy(source: Any) -> np.ndarray | None:
+    try:
+        array = np.from_dlpack(source)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return None  # numpy has no bfloat16, and explains nothing
+    if array.flags.owndata and array.size:
+        return None  # of memory at no address numpy makes an array of its own
+    # numpy takes memory from before DLPack 1.0 for read-only
+    return array if array.flags.writeable else None
+
+
+def _taken_from(source: Any) -> np.ndarray:
     try:
         capsule = source.__dlpack__(max_version=(1, 0))
     except TypeError:  # from before DLPack 1.0

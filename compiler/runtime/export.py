@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler import settings
 from whet.compiler.errors import ArgumentError, ArtifactError
 from whet.compiler.runtime.gpu.exported import code_as_data
+from whet.compiler.runtime.integrity import seal
 from whet.compiler.runtime.source import path_of
 from whet.compiler.runtime.unloaded import HostPart
 
@@ -76,6 +77,8 @@ def export_library(
                     "fcompile wrote no file",
                     "it writes the file that its first argument names",
                 )
+            if fcompile is None:
+                seal(new)
 
         _replace(path, suffix, write)
     return str(path)
@@ -352,7 +355,8 @@ def compile_files(
         command += ["-shared", "-Wl,-Bsymbolic-functions", "-Wl,-z,nodelete", "-pthread", "-lm"]
     command += [*(options or ()), "-o", output]
     try:
-        done = subprocess.run(command, capture_output=True, text=True)
+        # what a compiler quotes of a damaged file is no text in any encoding
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     except OSError as error:
         raise ArtifactError(
             f"linking {output}",

@@ -9,26 +9,29 @@ from __future__ import annotations
 
 import ctypes
 import json
+import operator
 import os
 import platform
 import shutil
 import tarfile
 import tempfile
-import zlib
 from pathlib import Path
 from typing import Any, NoReturn
 
 from whet.compiler import settings
+from whet.compiler.codegen.llvm.abi import scalar
+from whet.compiler.codegen.llvm.shape_text import bindings
 from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
 from whet.compiler.launch import LaunchPlan
 from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.runtime.export import FORMAT, HEADER, METADATA, compile_files
 from whet.compiler.runtime.gpu.exported import with_code
+from whet.compiler.runtime.integrity import check_whole
 from whet.compiler.runtime.module import Function, Module
 from whet.compiler.runtime.origin import Origin
 from whet.compiler.runtime.source import path_of
 from whet.compiler.runtime.unloaded import HostPart, code_of_a_gpu
-from whet.compiler.signature import KernelSignature
+from whet.compiler.signature import BufferParam, KernelSignature
 
 # LLVM's names of features, where /proc/cpuinfo has other ones.
 _CPUINFO = {
@@ -55,6 +58,8 @@ _SAME_NAMES = """
     avx512f avx512cd avx512bw avx512dq avx512vl avx512ifma
 """
 _WAY_OUT = "Module.export_library(path) writes such a file; if this was one, export it again"
+_MOST_IMPORTS = 32  # that import each other
+_MOST_BYTES = 1 << 30  # of a file in an archive, which may be a hole or compressed
 _SAME = frozenset(_SAME_NAMES.split())
 
 
@@ -139,10 +144,12 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     if not isinstance(fmt, str):
         raise ArgumentError(asked, f"fmt is a str, not {fmt!r}", "formats: so, o, tar")
     if not file.is_file():
-        raise MissingFile(asked, "there is no such file")
+        why = "it is a folder" if file.is_dir() else "there is no such file"
+        raise MissingFile(asked, why)
     kind = (fmt or file.suffix).lstrip(".")
     if kind not in ("so", "o", "tar"):
         raise ArgumentError(asked, f"{kind!r} is no format of a library", "formats: so, o, tar")
+    check_whole(asked, file, kind)
     settings.num_threads()  # the library itself cannot say that the setting is wrong
     module = _module_of(asked, file, kind)
     module.origin = Origin.of(file, f".{kind}", module)
@@ -160,7 +167,10 @@ def _module_of(asked: str, file: Path, kind: str) -> Module:
             parts = [str(file)] if kind == "o" else _unpacked(asked, file, Path(folder))
             if [Path(part).name for part in parts] == [METADATA]:
                 return _module(asked, _parsed(asked, Path(parts[0]).read_bytes()), None)
-            compile_files(library, parts)
+            try:
+                compile_files(library, parts)
+            except ArtifactError as error:
+                raise ArtifactError(asked, f"its parts cannot be linked: {error}") from None
         return _loaded(asked, library)  # once it is mapped, its file may go
 
 
@@ -184,11 +194,13 @@ def _unpacked(asked: str, file: Path, folder: Path) -> list[str]:
                 part = folder / (HEADER if member.name == HEADER else Path(member.name).name)
                 if content is None:
                     continue
+                if member.size > _MOST_BYTES:
+                    raise ValueError(f"{member.name!r} has {member.size:,} bytes")
                 part.parent.mkdir(exist_ok=True)
                 part.write_bytes(content.read())
                 if part.suffix in (".o", ".c") or part.name == METADATA:
                     parts.append(str(part))
-    except (tarfile.TarError, OSError) as error:
+    except Exception as error:  # each kind of compression has its own
         why = str(error).partition(":\n")[0]  # then what each kind of compression says
         raise ArtifactError(asked, f"it is no archive of a library: {why}", _WAY_OUT) from None
     if not parts:
@@ -212,24 +224,34 @@ def _parsed(asked: str, text: bytes) -> dict[str, Any]:
     try:
         data = json.loads(text)
         known = data["whet"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ArtifactError(asked, "it holds no kernels of Whet", _WAY_OUT) from None
     if known != FORMAT:
         raise ArtifactError(asked, f"it is of format {known}, known is {FORMAT}", "export it again")
     return data
 
 
-def _module(asked: str, data: dict[str, Any], code: LibraryCode | None) -> Module:
+def _module(asked: str, data: dict[str, Any], code: LibraryCode | None, depth: int = 0) -> Module:
     """One of a library's modules, with those that it imports."""
     try:
-        artifact, linked, parts = _artifact(data), data["linked"], list(data["imports"])
-        others = [KernelSignature.from_json(other) for other in data["others"]]
-        if linked and code is None:
-            raise ValueError("it has code of a CPU, and holds none")
-    except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as error:
+        return _described(asked, data, code, depth)
+    except ArtifactError:
+        raise
+    except Exception as error:  # what is not as it was written may be anything
         why = f"what it tells of itself is damaged: {type(error).__name__}: {error}"
-        raise ArtifactError(asked, why, "export it again") from None
-    imports = [_module(asked, part, code) for part in parts]
+        raise ArtifactError(asked, why[:400], "export it again") from None
+
+
+def _described(asked: str, data: dict[str, Any], code: LibraryCode | None, depth: int) -> Module:
+    if depth > _MOST_IMPORTS:
+        raise ValueError(f"its modules import each other more than {_MOST_IMPORTS} deep")
+    if not isinstance(data["target"], dict):
+        raise ValueError(f"its target is {data['target']!r}")
+    artifact, linked, parts = _artifact(data), data["linked"], list(data["imports"])
+    others = [_signature(other) for other in data["others"]]
+    if linked and code is None:
+        raise ValueError("it has code of a CPU, and holds none")
+    imports = [_module(asked, part, code, depth + 1) for part in parts]
     module: Module
     if linked:
         _check_processor(asked, data["target"])
@@ -259,10 +281,29 @@ def _function_of_imports(module: Module, signature: KernelSignature) -> Function
     return _SourceFunction(signature, device)
 
 
+def _signature(data: dict[str, Any]) -> KernelSignature:
+    """The signature that was described.
+
+    Raises:
+        Exception: it is none, of any kind.
+    """
+    signature = KernelSignature.from_json(data)
+    named = (signature.name, *signature.symbols, *signature.asserts)
+    texts = (*named, *(p.name for p in signature.params))
+    extents = [d for p in signature.params if isinstance(p, BufferParam) for d in p.shape]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a name is no text")
+    if not all(isinstance(d, str) or 0 <= operator.index(d) < 2**63 for d in extents):
+        raise ValueError(f"{extents} are no extents")
+    for p in signature.params:
+        scalar(p.dtype)
+    bindings(signature)
+    return signature
+
+
 def _artifact(data: dict[str, Any]) -> Artifact:
     signatures, kernels = (
-        tuple(KernelSignature.from_json(s) for s in data.get(key, ()))
-        for key in ("signatures", "kernels")
+        tuple(_signature(s) for s in data.get(key, ())) for key in ("signatures", "kernels")
     )
     plans = tuple(LaunchPlan.from_json(plan) for plan in data.get("plans", ()))
     source = data.get("source", "")

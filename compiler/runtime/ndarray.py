@@ -16,7 +16,7 @@ import numpy as np
 from whet.compiler.codegen.llvm.abi import SCALARS
 from whet.compiler.errors import ArgumentError, OutOfMemoryError, WhetError
 from whet.compiler.runtime.device import Device, cpu
-from whet.compiler.runtime.dlpack import give, on_gpu, take, take_from
+from whet.compiler.runtime.dlpack import give, on_gpu, shared, take
 from whet.compiler.runtime.places import checked_device, device_or_ctx
 
 
@@ -322,13 +322,7 @@ def as_numpy(value: object) -> np.ndarray | None:
     if isinstance(value, np.generic) or not hasattr(value, "__dlpack__"):
         return None
     try:
-        array = np.from_dlpack(value)
-        if array.flags.writeable:
-            return array
-    except (BufferError, RuntimeError, TypeError, ValueError):
-        pass  # numpy has no bfloat16, and explains nothing
-    try:  # numpy takes memory from before DLPack 1.0 for read-only; this reads the struct itself
-        return take_from(value)
+        return shared(value)
     except (WhetError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise ArgumentError(
             f"sharing the memory of a {type(value).__name__}", str(error), "copy it to a CPU array"

@@ -1,6 +1,8 @@
 """Calls from Python: what goes the quick way, what is converted, and what each refusal says."""
 
+import copy
 import gc
+import pickle
 import sys
 import threading
 import time
@@ -67,6 +69,77 @@ def test_ndarrays_and_offset_views(vadd):
     d = nd.array(np.zeros(16, np.float32))
     vadd(a[1:], nd.array(b[1:]), d)
     np.testing.assert_array_equal(d.numpy(), a[1:] + b[1:])
+
+
+class Refusing:
+    """In the place of the slow call."""
+
+    def __call__(self, *args):
+        raise AssertionError("this call went the slow way")
+
+    failed = __call__
+
+
+@pytest.fixture(scope="module")
+def quick_only(loaded):
+    raw = loaded._code.address_of("vadd__raw")
+    return fastcall.make_fastcall(VADD, raw, Refusing(), loaded._code)
+
+
+def arrays_of_the_quick_way():
+    a = np.random.default_rng().standard_normal(19, np.float32)
+    again = pickle.loads(pickle.dumps(a))
+    assert again.dtype is not a.dtype  # one dtype, two objects
+    return {
+        "numpy": a,
+        "unpickled": again,
+        "native by name": a.astype(a.dtype.newbyteorder("=")),
+        "with metadata": a.view(np.dtype("float32", metadata={"unit": "m"})),
+        "nd.array": nd.array(a),
+        "nd.array of one": nd.array(nd.array(a)),
+        "nd.array on a device": nd.array(a, nd.cpu(0)),
+        "nd.array of the other byte order": nd.array(a.astype(">f4")),
+        "nd.array of lists": nd.array(a.tolist()).copyto(nd.empty(19, "float32")),
+        "unpickled nd.array": pickle.loads(pickle.dumps(nd.array(a))),
+        "copied nd.array": copy.deepcopy(nd.array(a)),
+        "view of an nd.array": nd.array(a.reshape(1, 19))._create_view((19,)),
+        "from_dlpack": nd.from_dlpack(a),
+    }
+
+
+@pytest.mark.parametrize("kind", arrays_of_the_quick_way())
+def test_what_goes_the_quick_way(quick_only, kind):
+    a, b, c = (arrays_of_the_quick_way()[kind] for _ in range(3))
+    wanted = np.asarray(a) + np.asarray(b)
+    np.asarray(c)[:] = np.nan
+    quick_only(a, b, c)
+    np.testing.assert_array_equal(np.asarray(c), wanted)
+
+
+def test_an_ndarray_that_holds_something_else_is_refused_by_the_slow_call(loaded, quick_only):
+    a, b, c = (nd.empty(16, "float32") for _ in range(3))
+    held = np.zeros((16, 2), np.float32)[:, 0], np.zeros(16), np.zeros(16, ">f4"), np.zeros(15, "f")
+    for array in (*held, read_only(), unaligned()):
+        c._array = array
+        with pytest.raises(AssertionError, match="slow"):
+            quick_only(a, b, c)
+        with pytest.raises(ArgumentError, match=r"argument 2 \(C\)"):
+            loaded["vadd"].fast(a, b, c)
+    del c._array
+    with pytest.raises(AssertionError, match="slow"):
+        quick_only(a, b, c)
+
+
+@pytest.mark.parametrize("code", "?bhilqBHILQefd")
+def test_every_type_of_c_is_told_by_its_size_and_kind(code):
+    where = numpy_layout.layout()
+    dtype = np.dtype(code)
+    words = numpy_layout.dtype_words(dtype, where)
+    for other in map(np.dtype, "?bhilqBHILQefdFDOSUVmM"):
+        assert (numpy_layout.dtype_words(other, where)[0] in words) == (other == dtype)
+    if dtype.itemsize > 1:
+        swapped = numpy_layout.dtype_words(dtype.newbyteorder("S"), where)
+        assert swapped[0] not in words
 
 
 class Foreign:

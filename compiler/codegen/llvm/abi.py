@@ -56,7 +56,7 @@ SCALARS: dict[str, ScalarType] = {
 # Offsets of DLTensor's fields in bytes (DLPack 0.2 to 1.x, 64 bits).
 DL_DATA, DL_DEVICE, DL_NDIM, DL_CODE, DL_BITS, DL_LANES = 0, 8, 16, 20, 21, 22
 DL_SHAPE, DL_STRIDES, DL_BYTE_OFFSET = 24, 32, 40
-DL_CPU = 1
+DL_CPU, DL_PINNED = 1, 3  # the other one is page-locked memory of the host
 
 
 class DLTensor(ctypes.Structure):

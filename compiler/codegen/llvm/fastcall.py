@@ -14,8 +14,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from whet.compiler.codegen.llvm import abi, jit
-from whet.compiler.codegen.llvm.numpy_layout import Layout, layout
+from whet.compiler.codegen.llvm import abi, exchange_api, jit
+from whet.compiler.codegen.llvm.numpy_layout import (
+    ALIGNED,
+    CONTIGUOUS,
+    DTYPE_MASK,
+    WRITEABLE,
+    Layout,
+    dtype_words,
+    layout,
+)
 from whet.compiler.codegen.llvm.shape_text import Text, bindings, emit
 from whet.compiler.codegen.llvm.slowcall import SlowCall
 from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
@@ -24,9 +32,6 @@ from whet.compiler.target import Target
 # Giving the GIL up and taking it back costs about 50 ns. Below this many elements in all arguments
 # a kernel is rarely longer than a few microseconds.
 GIL_ELEMENTS = 4096
-
-# PyArray flags: C-contiguous, aligned, writable.
-_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 
 
 class _MethodDef(ctypes.Structure):
@@ -65,7 +70,7 @@ def make_fastcall(
     failed = slow.failed
     least = 0 if calls_python else GIL_ELEMENTS
     text = shim_text(sig, raw_address, id(slow), id(failed), where, least)
-    code = jit.load_object(jit.compile_text(text, Target("llvm").canonical()))
+    code = jit.load_object(jit.compile_text(text, Target("llvm").canonical(), passes=False))
     method = _MethodDef(sig.name.encode(), code.address_of("shim"), 0x82, b"A compiled kernel.")
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
@@ -100,21 +105,28 @@ def shim_text(
         text.label(following)
 
     text.label("entry")
+    for i, p in enumerate(sig.params):
+        if isinstance(p, BufferParam):
+            text.do(f"%view{i} = alloca [{exchange_api.VIEW_BYTES} x i8], align 8")
     require(text.op("icmp eq ptr %names, null"))
     # the highest bit of a count that a caller of a vectorcall gives is a flag
     count = text.op(f"and i64 %n, {2**63 - 1}")
     require(text.op(f"icmp eq i64 {count}, {len(sig.params)}"))
     call: list[str] = []
-    arrays: dict[int, str] = {}
+    items = [text.field("%args", 8 * i, "ptr") for i in range(len(sig.params))]
+    # All arrays first: to describe one may run Python, which must not touch one that was checked.
+    arrays = {
+        i: _unwrapped(text, i, p, items[i], where, require)
+        for i, p in enumerate(sig.params)
+        if isinstance(p, BufferParam)
+    }
     dims: dict[int, list[str]] = {}
     numbers: dict[int, str] = {}
     for i, p in enumerate(sig.params):
-        item = text.field("%args", 8 * i, "ptr")
         if isinstance(p, BufferParam):
-            arrays[i] = _unwrapped(text, item, where, require)
             dims[i] = _checked_array(text, p, arrays[i], where, require)
         else:
-            numbers[i] = _checked_number(text, p, item, where, require)
+            numbers[i] = _checked_number(text, p, items[i], where, require)
 
     values: dict[str, str] = {}
     for name, (i, d) in bindings(sig).items():
@@ -161,6 +173,8 @@ bad:
   ret ptr %raised
 done:
 {_none_text()}
+failed:
+  ret ptr null
 slow:
   %whole = inttoptr i64 {slow} to ptr
   %other = call ptr @PyObject_Vectorcall(ptr %whole, ptr %args, i64 %n, ptr %names)
@@ -169,24 +183,51 @@ slow:
 """
 
 
-def _unwrapped(text: Text, item: str, where: Layout, require: Callable[[str], None]) -> str:
-    """The exact numpy array that an argument is, or that the NDArray it is holds."""
-    plain, held, joined = text.fresh("plain"), text.fresh("held"), text.fresh("array")
+def _unwrapped(
+    text: Text,
+    i: int,
+    p: BufferParam,
+    item: str,
+    where: Layout,
+    require: Callable[[str], None],
+) -> str:
+    """The exact numpy array that an argument is, or that the NDArray it is holds; or a view."""
+    held, wrapped, other, joined = (text.fresh(n) for n in ("held", "wrapped", "other", "array"))
     kind = text.field(item, where.type, "i64")
     is_array = text.op(f"icmp eq i64 {kind}, {where.ndarray_type}")
     came_from = text.block
     text.do(f"br i1 {is_array}, label %{joined}, label %{held}")
     text.label(held)
-    require(text.op(f"icmp eq i64 {kind}, {where.wrapper_type}"))
+    is_ours = text.op(f"icmp eq i64 {kind}, {where.wrapper_type}")
+    text.do(f"br i1 {is_ours}, label %{wrapped}, label %{other}")
+    text.label(wrapped)
     inner = text.field(item, where.wrapper_slot, "ptr")
     require(text.op(f"icmp ne ptr {inner}, null"))
     inner_kind = text.field(inner, where.type, "i64")
     require(text.op(f"icmp eq i64 {inner_kind}, {where.ndarray_type}"))
-    text.do(f"br label %{plain}")
-    text.label(plain)
+    unwrapped = text.block
+    text.do(f"br label %{joined}")
+    text.label(other)
+    _borrowed(text, i, p, item, where)
+    borrowed = text.block
     text.do(f"br label %{joined}")
     text.label(joined)
-    return text.op(f"phi ptr [ {item}, %{came_from} ], [ {inner}, %{plain} ]")
+    found = f"[ {item}, %{came_from} ], [ {inner}, %{unwrapped} ], [ %view{i}, %{borrowed} ]"
+    return text.op(f"phi ptr {found}")
+
+
+def _borrowed(text: Text, i: int, p: BufferParam, item: str, where: Layout) -> None:
+    """Write the view of another library's tensor; what is none goes the slow way."""
+    descr = f"ptr inttoptr (i64 {id(abi.numpy_dtype(p.dtype))} to ptr)"
+    below = abi.scalar(p.dtype).bytes - 1
+    wanted = f"i32 {exchange_api.dtype_field(p.dtype)}, i64 {below}, {descr}"
+    borrow = f"inttoptr (i64 {exchange_api.borrower(where)} to ptr)"
+    code = text.op(
+        f"call i32 {borrow}(ptr {item}, ptr %view{i}, {wanted}, i1 {str(p.written).lower()})"
+    )
+    following = text.fresh("ok")
+    text.do(f"switch i32 {code}, label %slow [ i32 1, label %{following} i32 -1, label %failed ]")
+    text.label(following)
 
 
 def _checked_array(
@@ -195,10 +236,13 @@ def _checked_array(
     """Check rank, dtype and flags of a numpy array; its dimensions."""
     ndim = text.field(array, where.nd, "i32")
     require(text.op(f"icmp eq i32 {ndim}, {len(p.shape)}"))
-    # dtypes are compared by identity: another byte order or structure is another object.
-    descr = text.field(array, where.descr, "i64")
-    require(text.op(f"icmp eq i64 {descr}, {id(abi.numpy_dtype(p.dtype))}"))
-    wanted = _CONTIGUOUS | _ALIGNED | (_WRITEABLE if p.written else 0)
+    # by what a dtype is, and not which object: arrays that were unpickled have their own
+    descr = text.field(array, where.descr, "ptr")
+    word = text.op(f"and i64 {text.field(descr, where.dtype_word, 'i64')}, {DTYPE_MASK}")
+    words = dtype_words(abi.numpy_dtype(p.dtype), where)
+    same = [text.op(f"icmp eq i64 {word}, {known}") for known in words]
+    require(functools.reduce(lambda a, b: text.op(f"or i1 {a}, {b}"), same))
+    wanted = CONTIGUOUS | ALIGNED | (WRITEABLE if p.written else 0)
     flags = text.op(f"and i32 {text.field(array, where.flags, 'i32')}, {wanted}")
     require(text.op(f"icmp eq i32 {flags}, {wanted}"))
     if not p.shape:

@@ -4,8 +4,10 @@ The text that the generator writes already has its vectors, so that the pass lis
 turns local arrays into registers; LLVM's vectorisers never run. That takes 19 ms for the
 matmul template's default at 1024, and 47 ms with the O2 pipeline.
 
-Objects are loaded by one ORC engine for the whole process: 0.3 ms an object, against 1.1 ms for
-an MCJIT engine each; and a symbol that is missing is an exception instead of a dead process.
+Objects are loaded by ORC engines: 0.3 ms an object, against 1.1 ms for an MCJIT engine each; and a
+symbol that is missing is an exception instead of a dead process. An engine never gives back all of
+an object that it unloads (9 KB stay: a library of ORC has no end, and its symbols neither), but
+does when it ends itself. So an engine loads a few objects, and ends with the last of them.
 """
 
 from __future__ import annotations
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 # llvmlite's `add_<name>_pass`, in order.
 PASSES = ("sroa",)
 
+# Objects an engine loads: a new engine takes 0.25 ms, and the others of an object that stays may
+# leave 9 KB each.
+_OBJECTS_AN_ENGINE = 16
+
 # llvmlite serialises each call by itself; building one module is many calls, which share a
 # context, and two threads gain nothing by taking turns.
 _lock = threading.RLock()
@@ -46,18 +52,19 @@ def llvm() -> ModuleType:
     return binding
 
 
-def compile_text(ll: str, target: Target) -> bytes:
+def compile_text(ll: str, target: Target, passes: bool = True) -> bytes:
     """Compile LLVM text to a position-independent object file.
 
     Args:
         ll: the module's text.
         target: what to compile for; what it leaves open is filled in from this machine.
+        passes: whether the passes run. Without them, what is on the stack stays there.
 
     Raises:
         CodegenError: LLVM refuses the text.
     """
     with _lock:
-        module, machine = _optimised(ll, target)
+        module, machine = _optimised(ll, target, passes)
         return machine.emit_object(module)
 
 
@@ -96,8 +103,9 @@ class LoadedCode:
             builder = binding.JITLibraryBuilder().add_object_img(data).add_current_process()
             for symbol, address in _provided.items():
                 builder.import_symbol(symbol, address)
+            self._engine = _engine()
             try:
-                self._library = builder.link(_engine(), self._name)
+                self._library = builder.link(self._engine, self._name)
             except RuntimeError as error:
                 raise CodegenError("loading an object", str(error).strip()) from None
 
@@ -110,7 +118,7 @@ class LoadedCode:
         with _lock:
             if symbol not in self._trackers:
                 try:
-                    self._trackers[symbol] = _engine().lookup(self._name, symbol)
+                    self._trackers[symbol] = self._engine.lookup(self._name, symbol)
                 except RuntimeError as error:
                     missing = _missing_symbols(self._object)
                     if missing:
@@ -147,8 +155,21 @@ def provide_symbol(name: str, address: int) -> None:
 _provided: dict[str, int] = {}
 
 
-@functools.cache
+_open: tuple[Any, int] | None = None
+"""The engine that loads the next object, and how many objects it may still load."""
+
+
 def _engine() -> Any:
+    """The engine for one more object; under the lock."""
+    global _open
+    engine, room = _open or (None, 0)
+    if not room:
+        engine, room = _new_engine(), _OBJECTS_AN_ENGINE
+    _open = engine, room - 1
+    return engine
+
+
+def _new_engine() -> Any:
     binding = llvm()
     machine = binding.Target.from_default_triple().create_target_machine(jit=True)
     # LLVM's session names a missing symbol only on stderr: _missing_symbols finds it instead.
@@ -208,7 +229,7 @@ def _with_float_abi(target: Target) -> str:
     return triple
 
 
-def _optimised(ll: str, target: Target) -> tuple[Any, Any]:
+def _optimised(ll: str, target: Target, passes: bool = True) -> tuple[Any, Any]:
     binding = llvm()
     machine = _machine(target)
     try:
@@ -219,12 +240,26 @@ def _optimised(ll: str, target: Target) -> tuple[Any, Any]:
     if foreign(target):  # passes would take this machine's layout for granted
         module.data_layout = str(machine.target_data)
         module.triple = machine.triple
-    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(2))
-    manager = binding.create_new_module_pass_manager()
+    if passes and _has_local_memory(ll):
+        # A builder leaves 1.5 KB when it ends (its callbacks), and serves one run: those of the
+        # next would refer to what was on the stack in the one before.
+        builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(2))
+        _passes().run(module, builder)
+    return module, machine
+
+
+def _has_local_memory(ll: str) -> bool:
+    """Whether the passes have anything to do: they make registers of what is on the stack."""
+    functions = ll.split("\ndefine ")
+    return any("= alloca " in f and " optnone" not in f.partition("\n")[0] for f in functions)
+
+
+@functools.cache
+def _passes() -> Any:
+    manager = llvm().create_new_module_pass_manager()
     for name in PASSES:
         getattr(manager, f"add_{name}_pass")()
-    manager.run(module, builder)
-    return module, machine
+    return manager
 
 
 def inlined(ll: str, triple: str) -> Any:

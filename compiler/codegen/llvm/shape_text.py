@@ -48,7 +48,7 @@ class Text:
         return self.op(f"load {type_}, ptr {at}" + (f", align {align}" if align else ""))
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def _parsed(text: str) -> ast.expr:
     try:
         return ast.parse(text, mode="eval").body

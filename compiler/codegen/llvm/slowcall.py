@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from whet.compiler.codegen.llvm import abi
+from whet.compiler.codegen.llvm import abi, exchange_api
 from whet.compiler.codegen.llvm.entry import assert_values, decode, wants, wants_all
 from whet.compiler.codegen.llvm.shape_text import bindings, evaluate
 from whet.compiler.errors import ArgumentError
@@ -167,6 +167,8 @@ def _array(sig: KernelSignature, i: int, p: BufferParam, arg: object) -> np.ndar
     if array is None:
         why = f"a {type(arg).__name__} is not an array: expect arg[{i}] to be a pointer to one"
         raise wrong(sig, i, why, arg)
+    if array is not arg:
+        exchange_api.learn(type(arg))  # the next call may take it as it is
     check_alone(sig, i, p, array)
     if not array.flags.aligned:
         alignment = abi.numpy_dtype(p.dtype).alignment

@@ -16,7 +16,7 @@ import numpy as np
 from whet.compiler.codegen.llvm.abi import SCALARS, numpy_dtype
 from whet.compiler.errors import ArgumentError, WhetError
 from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.dlpack import DL_CUDA, Taken, dtype_of, give, give_memory
+from whet.compiler.runtime.dlpack import DL_CUDA, Taken, check_stored, dtype_of, give, give_memory
 from whet.compiler.runtime.gpu.array import DeviceArray, describe
 from whet.compiler.runtime.gpu.driver import context_of, driver_of
 from whet.compiler.runtime.gpu.streams import DEFAULT, current_handle
@@ -124,6 +124,7 @@ def taken_array(source: Any, device: Device | None = None) -> DeviceArray:
         return _from_interface(source, device)
     where = Device("cuda", source.__dlpack_device__()[1])
     try:
+        check_stored(source)
         return _from_capsule(_capsule_of(source, current_handle(context_of(where))))
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         if isinstance(error, WhetError):

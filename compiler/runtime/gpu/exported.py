@@ -16,6 +16,8 @@ from typing import Any
 from whet.compiler.errors import CodegenError, TargetError
 from whet.compiler.runtime.artifact import Artifact
 
+_MOST_BYTES = 1 << 28
+
 
 def code_as_data(artifact: Artifact) -> dict[str, str]:
     """The machine code and the PTX of an artifact, as text for JSON; nothing for a CPU's.
@@ -78,4 +80,8 @@ def _as_text(code: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    return zlib.decompress(base64.b64decode(text))
+    stream = zlib.decompressobj()
+    code = stream.decompress(base64.b64decode(text), _MOST_BYTES)
+    if not stream.eof:
+        raise ValueError(f"code of more than {_MOST_BYTES:,} bytes, or cut off")
+    return code

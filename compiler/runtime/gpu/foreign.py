@@ -118,6 +118,7 @@ def _of_torch(tensor: Any) -> Told:
         device,
         tensor.layout,
         tensor.requires_grad,
+        tensor.is_neg(),
         address % ALIGNMENT,
     )
     return told, address, device
