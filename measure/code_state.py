@@ -7,15 +7,17 @@ compared is identity, about 15,000 names in 1 to 2 ms; data that modules keep fo
 
 from __future__ import annotations
 
+import builtins
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Set
 from operator import attrgetter, is_
 from typing import Any
 
 OWN = "whet."
 _CODE = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 _TABLES = ("_registered", "_named", "_templates")  # what registers functions, tags and templates
+_BUILT_IN = frozenset(vars(builtins)) - {"__doc__", "__name__", "__spec__", "__loader__", "_"}
 _MISSING: Any = object()
 _MATERIALISED = {"__slotnames__", "__annotations__"}  # what Python adds to a class by itself
 _inside_of = attrgetter("__code__", "__defaults__", "__kwdefaults__")
@@ -30,9 +32,11 @@ class Names:
     Args:
         what: how a change is told.
         space: the names, by now.
-        chosen: which of them count; None: all, and those that come later are removed.
+        chosen: which of them count; None: all.
         bind: binds a name again.
         unbind: removes one.
+        intruders: which are removed where they come later: a name of a module shadows a built-in
+            one; None: all.
         usual: whether a change is told to nobody.
     """
 
@@ -43,30 +47,31 @@ class Names:
         chosen: Iterable[str] | None,
         bind: Callable[[str, Any], None],
         unbind: Callable[[str], None],
+        intruders: Set[str] | None = None,
         usual: bool = False,
     ) -> None:
         self.what, self.usual = what, usual
         self._space, self._bind, self._unbind = space, bind, unbind
-        self._whole = chosen is None
+        self._size, self._intruders = _len(space), intruders
         keys = _list(space if chosen is None else chosen)
         self._keys = [key for key in keys if key not in _MATERIALISED]
         self._values = [space[key] for key in self._keys]
+        self._known = {*space, *_MATERIALISED}
 
     def put_back(self) -> Iterator[str]:
         """Bind what was bound; what had changed."""
         space = self._space
-        if _all(_map(is_, _map(space.get, self._keys), self._values)) and (
-            not self._whole or _len(space) == _len(self._keys)
-        ):
+        same = _all(_map(is_, _map(space.get, self._keys), self._values))
+        if same and _len(space) == self._size:
             return
         for key, value in zip(self._keys, self._values, strict=True):
             if space.get(key, _MISSING) is not value:
                 self._bind(key, value)
                 yield f"{self.what}.{key}"
-        if self._whole:
-            for key in set(space) - set(self._keys) - _MATERIALISED:
-                self._unbind(key)
-                yield f"{self.what}.{key}"
+        new = set(space) - self._known
+        for key in new if self._intruders is None else new & self._intruders:
+            self._unbind(key)
+            yield f"{self.what}.{key}"
 
 
 class Container:
@@ -176,8 +181,12 @@ class CodeState:
 
     def _take_module(self, name: str, module: types.ModuleType) -> None:
         space = module.__dict__
-        chosen = [key for key, value in space.items() if _counts(key, value)]
-        self._watched.append(Names(name, space, chosen, space.__setitem__, space.__delitem__))
+        whole = module is builtins
+        chosen = None if whole else [key for key, value in space.items() if _counts(key, value)]
+        hidden = None if whole else _BUILT_IN
+        self._watched.append(
+            Names(name, space, chosen, space.__setitem__, space.__delitem__, hidden)
+        )
         if not name.startswith(OWN):
             return
         for key, value in space.items():

@@ -56,12 +56,23 @@ class Setting:
 def settings() -> list[Setting]:
     """All of them, with what they refer to as it is now."""
     return [
+        # first: in another mode other settings that are read are other numbers
+        Setting("floating-point mode", _float_mode, _set_float_mode),
         _streams(),
         _lists(),
         _environment(),
         *(Setting(*row, usual=True) for row in _USUAL),
         *(Setting(*row) for row in _HARMFUL),
     ]
+
+
+def seed() -> None:
+    """Begin with the same random numbers in each worker, numpy's too where that is imported."""
+    random.seed(0)
+    if "numpy" in sys.modules:
+        import numpy as np
+
+        np.random.seed(0)
 
 
 def _streams() -> Setting:
@@ -349,7 +360,6 @@ _HARMFUL: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
     ("blocked signals", _mask, _block),
     ("interval timers", _timers, _set_timers),
     ("fault handler", faulthandler.is_enabled, _set_faulthandler),
-    ("floating-point mode", _float_mode, _set_float_mode),
     ("processor affinity", _affinity, _set_affinity),
     ("priority", _priority, _set_priority),
     ("scheduling", _scheduling, _set_scheduling),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import os
 import resource
 import sys
@@ -16,7 +17,7 @@ import time
 from dataclasses import dataclass
 
 from whet.measure import descendants
-from whet.measure.process_settings import ABSENT, settings
+from whet.measure.process_settings import ABSENT, seed, settings
 
 _STREAMS = (0, 1, 2)
 _COPIES = 200  # descriptors of copies begin here, beyond what a candidate closes by its number
@@ -50,6 +51,7 @@ class ProcessState:
         self._copies = {fd: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _COPIES) for fd in _STREAMS}
         self.errors = self._copies[2]
         self._data = _data_bytes()
+        seed()
         self.take()
 
     def take(self) -> None:
@@ -78,6 +80,7 @@ class ProcessState:
                 left.append(setting.name)
             elif not setting.usual:
                 harm.append(setting.name)
+        self._look_at_descriptors(left)
         self._look_at_threads(left)
         grown = _data_bytes() - self._data
         if self._room is not None and grown > self._room:
@@ -99,7 +102,12 @@ class ProcessState:
                 left.append(f"descriptor {fd}")
                 continue
             harm.append(f"descriptor {fd}")
-        if (more := len(now.keys() - self._open.keys())) and not self._grows:
+
+    def _look_at_descriptors(self, left: list[str]) -> None:
+        if self._grows or _descriptors().keys() <= self._open.keys():
+            return
+        gc.collect()  # a file in a cycle is nobody's
+        if more := len(_descriptors().keys() - self._open.keys()):
             left.append(f"{more} open descriptors")
 
     def _look_at_threads(self, left: list[str]) -> None:
@@ -133,5 +141,3 @@ def _threads() -> set[str]:
 def _data_bytes() -> int:
     with open("/proc/self/statm") as sizes:
         return int(sizes.read().split()[5]) * resource.getpagesize()
-
-

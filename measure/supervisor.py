@@ -304,7 +304,6 @@ class _Worker:
             os.close(self._log)
             self._log = -1
 
-
     def _ends_within(self, seconds: float) -> bool:
         """Whether the process ends by then; it is left to be reaped."""
         deadline = time.monotonic() + seconds

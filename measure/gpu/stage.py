@@ -64,7 +64,9 @@ class DeviceStage(Measuring):
         limit = options.memory_limit or (machine.memory_bytes() // 2 if self._emulated else None)
         place = _number_of_own() if place is None else place
         cpus = None if self._emulated else [machine.measuring_core(place)]
-        worker = Supervisor(memory_limit=limit, cpus=cpus, preload=preload(function), path=path)
+        worker = Supervisor(
+            memory_limit=limit, cpus=cpus, preload=preload(function), path=path, grows=True
+        )
         super().__init__([worker], "" if self._emulated else lock_of(device), function, prepare)
 
     def overlaps_builds(self) -> bool:
