@@ -16,7 +16,8 @@ from typing import Any
 
 OWN = "whet."
 _CODE = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
-_TABLES = ("_registered", "_named", "_templates")  # what registers functions, tags and templates
+_TABLES = ("_registered", "_named")  # what functions and tags are registered in
+_INTERNED = ("OP_NAMES",)  # what only keeps one object a name, and grows
 _BUILT_IN = frozenset(vars(builtins)) - {"__doc__", "__name__", "__spec__", "__loader__", "_"}
 _MISSING: Any = object()
 _MATERIALISED = {"__slotnames__", "__annotations__"}  # what Python adds to a class by itself
@@ -190,7 +191,7 @@ class CodeState:
         if not name.startswith(OWN):
             return
         for key, value in space.items():
-            if key.isupper() or key in _TABLES:
+            if (key.isupper() and key not in _INTERNED) or key in _TABLES:
                 self._take_container(f"{name}.{key}", value)
             if isinstance(value, types.FunctionType) and self._is_new(value):
                 self._insides.add(value)

@@ -6,6 +6,7 @@ import ctypes
 import faulthandler
 import gc
 import io
+import itertools
 import locale
 import os
 import platform
@@ -142,14 +143,11 @@ def _refuse(_: Any) -> None:
 
 def _c_environment() -> dict[bytes, bytes]:
     """The environment as C code and child processes see it."""
-    pointer = ctypes.POINTER(ctypes.c_char_p).in_dll(_libc, "environ")
+    entries: Any = ctypes.POINTER(ctypes.c_char_p).in_dll(_libc, "environ")
     found = {}
-    if pointer:
-        for entry in pointer:
-            if entry is None:
-                break
-            name, _, value = entry.partition(b"=")
-            found[name] = value
+    for entry in itertools.takewhile(bool, entries) if entries else ():
+        name, _, value = entry.partition(b"=")
+        found[name] = value
     return found
 
 
@@ -195,8 +193,9 @@ def _set_numpy_errors(value: Any) -> None:
 
 
 def _set_filters(value: list) -> None:
-    warnings.filters[:] = value
-    warnings._filters_mutated()  # type: ignore[attr-defined]
+    module: Any = warnings
+    module.filters[:] = value
+    module._filters_mutated()
 
 
 def _collection() -> tuple:
@@ -280,7 +279,7 @@ def _set_float_mode(value: list[int]) -> None:
     state = ctypes.create_string_buffer(64)
     _libm.fegetenv(state)
     for (at, size, _), bits in zip(_FLAGS[platform.machine()], value, strict=True):
-        state[at : at + size] = bits.to_bytes(size, "little")
+        ctypes.memmove(ctypes.addressof(state) + at, bits.to_bytes(size, "little"), size)
     _libm.fesetenv(state)
 
 

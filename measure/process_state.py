@@ -64,7 +64,8 @@ class ProcessState:
 
     def put_back(self) -> Changes:
         """Put back what differs; what that was."""
-        harm, left = [], []
+        harm: list[str] = []
+        left: list[str] = []
         if ended := descendants.end(self._children):
             harm.append(f"{ended} processes")
         self._descriptors_back(harm, left)

@@ -41,7 +41,7 @@ class Sort:
 
     says: str
     count: int
-    example: TrialRecord
+    example: TrialRecord | Trial
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,14 @@ class Kind:
     others: int
 
 
-def failures(trials: Iterable[TrialRecord], pruned: bool = False) -> list[Kind]:
+def failures(trials: Iterable[TrialRecord | Trial], pruned: bool = False) -> list[Kind]:
     """The failures among trials, the commonest kind first.
 
     Args:
         trials: of one task.
         pruned: whether candidates that a static check refused are among them.
     """
-    kinds: dict[str, dict[str, list[TrialRecord]]] = {}
+    kinds: dict[str, dict[str, list[TrialRecord | Trial]]] = {}
     for trial in trials:
         if trial.result.failed or (pruned and trial.result.pruned):
             says = re.sub(r"0x[0-9a-f]+|\d+", "#", last_line(trial.result.error))
@@ -77,7 +77,7 @@ def failures(trials: Iterable[TrialRecord], pruned: bool = False) -> list[Kind]:
     return sorted(found, key=lambda kind: (-kind.count, kind.status))
 
 
-def _kind(status: str, sorts: list[list[TrialRecord]]) -> Kind:
+def _kind(status: str, sorts: list[list[TrialRecord | Trial]]) -> Kind:
     common = sorted(sorts, key=len, reverse=True)
     shown = [Sort(last_line(s[0].result.error), len(s), s[0]) for s in common[:SORTS]]
     return Kind(status, sum(map(len, sorts)), shown, sum(map(len, common[SORTS:])))

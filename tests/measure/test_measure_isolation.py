@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,12 +12,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import measure_fakes
+import numpy as np
 import pytest
 
-from whet.measure import MeasureOptions
+from whet.autotune import create_task
+from whet.compiler.target import Target
+from whet.measure import MeasureInput, MeasureOptions
 from whet.measure.second_try import SecondTry
-from whet.measure.stages import BuildStage
+from whet.measure.stages import BuildStage, RunStage
 from whet.measure.supervisor import Outcome, Supervisor
+from whet.search_spaces import Config, TemplateRef, Workload
 
 FAKES, MISCHIEF = "measure_fakes:", "mischief:"
 PATIENT = 60.0  # seconds, for calls that take milliseconds on an idle machine
@@ -105,6 +110,83 @@ def test_who_closes_the_connection_fails_alone(shared: Supervisor) -> None:
     outcome = shared.call(MISCHIEF + "close_everything_else", timeout=PATIENT)
     assert outcome.kind in ("crash", "ok")
     assert done(shared, FAKES + "echo", 7) == 7
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_ordinary_candidates_change_nothing(parallel: bool) -> None:
+    """Else each would cost a new worker, or be suspected of what the next one does."""
+    options = MeasureOptions(min_repeat_ms=0.1, max_measure_s=0.01)
+    target = "llvm -mcpu=x86-64-v2" + " -num-threads=2" * parallel
+    build, run = BuildStage(options), RunStage(options, device="isolation")
+    workers = [build._supervisor, run._workers[parallel]]
+    try:
+        for task in (
+            create_task("matmul", (33, 40, 48), target),
+            create_task("softmax", ((9, 50),), target),
+        ):
+            space = task.config_space
+            points = space.valid_points.sample(np.random.default_rng(3), 3)
+            for config in (space.default, *map(space.decode, points)):
+                inp = MeasureInput(
+                    task.workload, task.target.to_json(), config, task.template.ref()
+                )
+                built = build.build(inp)
+                assert built.status == "ok", built.error
+                assert run.run(built, options, built).status == "ok"
+        assert [one.starts for one in workers] == [1, 1] or (parallel and not built.parallel)
+        assert not any(one._worker is not None and one._worker.touched for one in workers)
+    finally:
+        build.close()
+        run.close()
+
+
+def test_what_an_import_changes_stays(tmp_path: Path) -> None:
+    """A template's module is imported once: what it sets then, all candidates find."""
+    (tmp_path / "importing_template.py").write_text(
+        textwrap.dedent(
+            """
+            import sys
+            from whet import te
+            from whet.search_spaces import get_config, template
+            sys.path.append("/somewhere/of/its/own")
+            calls, listed = 0, []
+            @template("test/importing")
+            def importing(n):
+                global calls
+                get_config().define_knob("k", [1, 2, 3])
+                calls += 1
+                listed.append(1)
+                assert "/somewhere/of/its/own" in sys.path, "an import was undone"
+                assert calls == len(listed) <= 2, "another candidate was here"
+                a = te.placeholder((n,), name="a")
+                b = te.compute((n,), lambda i: a[i] + 1, name="b")
+                return te.create_schedule(b.op), [a, b]
+            """
+        )
+    )
+    stage = BuildStage(MeasureOptions(), path=[str(tmp_path), *sys.path])
+    script = "import importing_template as m; print(m.importing.source_hash, m.importing.version)"
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+    )
+    digest, version = found.stdout.split()
+    ref = TemplateRef("test/importing", int(version), digest, "importing_template", "importing")
+    target = Target("llvm -mcpu=x86-64-v2").canonical().to_json()
+    try:
+        for choice in (1, 2, 3):
+            config = Config((("k", choice),), "", ("other",))
+            built = stage.build(
+                MeasureInput(Workload("test/importing", (32,)), target, config, ref)
+            )
+            assert built.status == "ok", built.error
+        assert stage._supervisor.starts == 1
+    finally:
+        stage.close()
 
 
 # --- what a candidate starts ------------------------------------------------------------------
