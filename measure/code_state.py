@@ -21,7 +21,8 @@ _INTERNED = ("OP_NAMES",)  # what only keeps one object a name, and grows
 _BUILT_IN = frozenset(vars(builtins)) - {"__doc__", "__name__", "__spec__", "__loader__", "_"}
 _MISSING: Any = object()
 _MATERIALISED = {"__slotnames__", "__annotations__"}  # what Python adds to a class by itself
-_inside_of = attrgetter("__code__", "__defaults__", "__kwdefaults__")
+_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
+_READERS = tuple(map(attrgetter, _PARTS))
 
 # Looked up now: a candidate may replace the built-in functions.
 _all, _list, _map, _len, _dict, _type = all, list, map, len, dict, type
@@ -59,12 +60,16 @@ class Names:
         self._values = [space[key] for key in self._keys]
         self._known = {*space, *_MATERIALISED}
 
+    def same(self) -> bool:
+        """Whether nothing has changed."""
+        space = self._space
+        if _len(space) != self._size:
+            return False
+        return _all(_map(is_, _map(space.get, self._keys), self._values))
+
     def put_back(self) -> Iterator[str]:
         """Bind what was bound; what had changed."""
         space = self._space
-        same = _all(_map(is_, _map(space.get, self._keys), self._values))
-        if same and _len(space) == self._size:
-            return
         for key, value in zip(self._keys, self._values, strict=True):
             if space.get(key, _MISSING) is not value:
                 self._bind(key, value)
@@ -88,11 +93,13 @@ class Container:
         self.what, self.usual, self._value = what, usual, value
         self._copy = value.copy()
 
+    def same(self) -> bool:
+        """Whether nothing has changed."""
+        return _same(self._value, self._copy)
+
     def put_back(self) -> Iterator[str]:
         """Fill it as it was; what had changed."""
         value, copy = self._value, self._copy
-        if _same(value, copy):
-            return
         if isinstance(value, list):
             value[:] = copy
         else:
@@ -106,20 +113,23 @@ class Insides:
 
     def __init__(self) -> None:
         self._functions: list[types.FunctionType] = []
-        self._parts: list[tuple] = []
+        self._parts: list[list[Any]] = [[] for _ in _PARTS]
 
     def add(self, function: types.FunctionType) -> None:
         """Watch one more."""
         self._functions.append(function)
-        self._parts.append(_inside_of(function))
+        for values, part in zip(self._parts, _PARTS, strict=True):
+            values.append(getattr(function, part))
 
     def put_back(self) -> Iterator[str]:
         """Give each function its own code again; what had changed."""
-        now = _list(_map(_inside_of, self._functions))
-        for function, was, has in zip(self._functions, self._parts, now, strict=True):
-            if not _all(_map(is_, was, has)):
-                function.__code__, function.__defaults__, function.__kwdefaults__ = was
-                yield f"{function.__module__}.{function.__qualname__}"
+        for part, read, values in zip(_PARTS, _READERS, self._parts, strict=True):
+            if _all(_map(is_, _map(read, self._functions), values)):
+                continue
+            for function, value in zip(self._functions, values, strict=True):
+                if getattr(function, part) is not value:
+                    setattr(function, part, value)
+                    yield f"{function.__module__}.{function.__qualname__}"
 
 
 class CodeState:
@@ -157,7 +167,7 @@ class CodeState:
             if sys.modules.get(name) is not module:
                 sys.modules[name] = module
                 found.append(f"sys.modules[{name!r}]")
-        for watched in self._watched:
+        for watched in [one for one in self._watched if not one.same()]:
             changed = _list(watched.put_back())
             if not watched.usual:
                 found += changed

@@ -19,9 +19,14 @@ _OUTPUT = "--- the worker's output ---"
 
 
 class SecondTry:
-    """Remembers which kinds of failures fresh workers have had, too."""
+    """Remembers which kinds of failures fresh workers have had, too.
 
-    def __init__(self) -> None:
+    Args:
+        kinds: how many are tried again though nothing was put back; 0: none.
+    """
+
+    def __init__(self, kinds: int = KINDS) -> None:
+        self._kinds = kinds
         self._confirmed: set[str] = set()
         self._lock = threading.Lock()
 
@@ -44,7 +49,7 @@ class SecondTry:
                 return True
             # A hang takes its whole time again, and slow candidates are killed all the time.
             hung = outcome.kind == "timeout"
-            return not hung and kind not in self._confirmed and len(self._confirmed) < KINDS
+            return not hung and kind not in self._confirmed and len(self._confirmed) < self._kinds
 
 
 def _kind(status: str, error: str) -> str:

@@ -15,6 +15,7 @@ from whet.measure.gpu.builder import too_much
 from whet.measure.gpu.identity import text_of
 from whet.measure.gpu.names import EMULATOR
 from whet.measure.runner import RunReport
+from whet.measure.second_try import SecondTry
 from whet.measure.stages import Measuring, preload, run_budget
 from whet.measure.supervisor import Outcome, Supervisor
 from whet.measure.values import OK, MeasureOptions
@@ -68,6 +69,8 @@ class DeviceStage(Measuring):
             memory_limit=limit, cpus=cpus, preload=preload(function), path=path, grows=True
         )
         super().__init__([worker], "" if self._emulated else lock_of(device), function, prepare)
+        # A GPU's errors are looked after by themselves, and a new context takes a second.
+        self._second_try = SecondTry(kinds=0)
 
     def overlaps_builds(self) -> bool:
         """No: a GPU's events and a model's costs do not feel what the processor does."""
