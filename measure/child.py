@@ -9,7 +9,7 @@ the answer says so, and the supervisor takes a new worker. A process of its own 
 forked from one that has imported everything, was measured and is too slow (CPython 3.11, two cores,
 minima of many): the fork and the end of a process of 120 MB take 3 ms, but one build then copies
 4,700 pages that both write, mostly counts of references, and takes about 20 ms longer, 30 % of
-the build of a matmul; looking at everything and putting it back takes 2 to 3 ms.
+the build of a matmul. Looking at everything and putting it back takes 3 ms.
 """
 
 from __future__ import annotations
