@@ -164,6 +164,7 @@ class TuneResult:
         failed = {k: n for k, n in outcomes.items() if k not in (OK, PRUNED)}
         if failed:
             lines.append("  failed   " + ", ".join(f"{n} {k}" for k, n in failed.items()))
+            lines += self._failures()
         if PRUNED in outcomes:
             why = pruned_words(t.result for t in self.trials)
             said = f"  pruned   {outcomes[PRUNED]}, refused by a static check, never run"
@@ -185,6 +186,16 @@ class TuneResult:
         if self.log:
             lines.append(f"  log      {self.log}")
         return "\n".join(lines)
+
+    def _failures(self) -> list[str]:
+        from whet.autotune.report.failures import summary_lines
+
+        lines = [f"           {line}" for line in summary_lines(self.trials)]
+        if self.log:
+            lines.append(
+                f"           all texts: whet report {self.log}; whet best {self.log} --errors"
+            )
+        return lines
 
     def __repr__(self) -> str:
         said = "nothing worked" if self.best is None else f"best {duration(self.best.cost)}"

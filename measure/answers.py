@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 # Schedules differ in the order of additions. Blocked or not, the error of a float32 sum of a
@@ -39,7 +42,7 @@ class Expected:
         return self.want.nbytes + (0 if self._exact else self._bound.nbytes)
 
     def difference(self, got: np.ndarray) -> str:
-        """What is wrong with ``got``, in words; empty when nothing is."""
+        """What is wrong with ``got``, an array of the same shape, in words; "" when nothing is."""
         bad = self._bad(got)
         if bad is None:
             return ""
@@ -75,3 +78,30 @@ class Expected:
     @staticmethod
     def _wide(values: np.ndarray) -> np.ndarray:
         return values if values.dtype.itemsize >= 4 else values.astype(np.float32)
+
+
+def other_arguments(want: Mapping[int, Any], got: Mapping[int, Any]) -> str:
+    """How a candidate's arguments differ from the default config's, in words; "" where they do not.
+
+    Numpy would compare arrays of some different shapes, and take them for equal.
+
+    Args:
+        want: the reference's parameters by their places.
+        got: the candidate's.
+    """
+    texts = []
+    for place in sorted(want.keys() | got.keys()):
+        one, other = (_described(params.get(place)) for params in (want, got))
+        if one != other:
+            name = (got.get(place) or want[place]).name
+            texts.append(f"argument {place} ({name}) is {other} with this config, {one} by default")
+    if texts:
+        texts.append("a template computes the same with every config: only its schedule may differ")
+    return "\n".join(texts)
+
+
+def _described(param: Any) -> str:
+    if param is None:
+        return "missing"
+    shape = getattr(param, "shape", None)
+    return f"a scalar of {param.dtype}" if shape is None else f"{param.dtype} of shape {shape}"

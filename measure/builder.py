@@ -95,6 +95,20 @@ def build_candidate(inp: MeasureInput, finish: Finish | None = None) -> Built:
     return Built(status, artifact, program_hash, error, timings, facts)
 
 
+def imports(inp: MeasureInput) -> dict[str, Any]:
+    """Import a candidate's template; the names of the module that it is written in.
+
+    Args:
+        inp: the candidate.
+    """
+    from whet.search_spaces import resolve
+
+    return resolve(inp.template).func.__globals__
+
+
+build_candidate.imports = imports  # type: ignore[attr-defined]
+
+
 def _refused(failure: Exception, status: str) -> tuple[str, str, dict[str, Any]]:
     """Status, text and facts of an exception; of a static check's, its own text says it all."""
     if isinstance(failure, PrunedError):

@@ -79,7 +79,7 @@ class RayPool(StagedPool):
             made = chosen, build_function or build_function_of(on), path
             build = [
                 _RemoteBuilder(
-                    ray, stages.BuildStage, {"num_cpus": 1}, made, chosen.build_timeout, opened
+                    ray, stages.BuildStage, {"num_cpus": 1}, made, 2 * chosen.build_timeout, opened
                 )
                 for _ in range(count)
             ]
@@ -104,7 +104,7 @@ def _measurers(
     """The measuring actors: one, or one for each free GPU; ``opened`` ends them."""
     from whet.measure.gpu import stage
 
-    budget = 2 * options.run_timeout  # the reference may have to run first
+    budget = 4 * options.run_timeout  # the reference may have to run first, and all once more
     run, prepare = functions
     if on.type == CPU:
         ray_cluster.check_measurer(ray)

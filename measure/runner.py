@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whet.measure.answers import Expected
+from whet.measure.answers import Expected, other_arguments
 from whet.measure.buffers import Arguments
 from whet.measure.kept import Kept
 from whet.measure.machine import environment
@@ -64,6 +64,12 @@ class Kernel:
     bind: Callable[[tuple], Callable[[int], None]]
     packs: Kernel | None = None
 
+    @property
+    def places(self) -> dict[int, Any]:
+        """Its parameters, weights instead of packed arrays, by their places."""
+        packs = None if self.packs is None else self.packs.signature
+        return Arguments.places(self.signature, packs)
+
     def on(self, arguments: Arguments) -> Call:
         """What it is called with; its weights are packed now."""
         if self.packs is None:
@@ -84,7 +90,7 @@ class Kernel:
 KEPT = 256 << 20
 """Bytes of arguments, and as many of references' outputs, that a worker keeps for its next call."""
 
-_expected: Kept[tuple[list[Expected], bool]] = Kept(KEPT)
+_expected: Kept[tuple[list[Expected], bool, Mapping[int, Any]]] = Kept(KEPT)
 _arguments: Kept[Arguments] = Kept(KEPT)
 
 
@@ -132,7 +138,7 @@ def remember(key: str, kernel: Kernel, options: MeasureOptions) -> tuple[str, ..
             break
         finite = True  # it reads what it writes (an accumulation): poison would spoil any check
     expected = [Expected(name, array, options.rtol) for name, array in outputs.items()]
-    _expected.keep(key, (expected, finite), sum(one.nbytes for one in expected))
+    _expected.keep(key, (expected, finite, kernel.places), sum(one.nbytes for one in expected))
     return tuple(_expected)
 
 
@@ -143,11 +149,13 @@ def measure(
     best_cost: float | None = None,
 ) -> RunReport:
     """:func:`run_candidate` for a loaded kernel."""
-    call = kernel.on(_arguments_of(kernel, options.seed))
     expected: list[Expected] = []
     finite = False
     if reference is not None:
-        expected, finite = _expected[reference]
+        expected, finite, places = _expected[reference]
+        if other := other_arguments(places, kernel.places):
+            return RunReport("wrong_answer", (), other, environment())
+    call = kernel.on(_arguments_of(kernel, options.seed))
     call.arguments.poison(finite)
     run = kernel.bind(call.values)
 
@@ -189,8 +197,7 @@ def _what_is_wrong(call: Call, expected: list[Expected]) -> str:
 
 
 def _arguments_of(kernel: Kernel, seed: int) -> Arguments:
-    packs = None if kernel.packs is None else kernel.packs.signature
-    params = Arguments.places(kernel.signature, packs)
+    params = kernel.places
     key = f"{seed} {params}"
     if key not in _arguments:
         made = Arguments(params, seed, kernel.signature.name)

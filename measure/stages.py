@@ -17,6 +17,7 @@ from whet.compiler.signature import BufferParam, ScalarParam
 from whet.measure import machine
 from whet.measure.builder import Built
 from whet.measure.runner import RunReport
+from whet.measure.second_try import SecondTry
 from whet.measure.supervisor import Outcome, Supervisor
 from whet.measure.values import OK, MeasureInput, MeasureOptions
 
@@ -26,9 +27,23 @@ PREPARE = "whet.measure.runner:prepare_reference"
 ALLOWANCE = 1.0  # seconds for loading a kernel, checking its numbers, and a busy machine
 SLOWEST_FILL = 100e6  # bytes of inputs made in a second, at least
 RECYCLE = 400  # builds after which a builder is replaced: LLVM keeps some memory of each
-# What a worker imports before its first candidate, so that no candidate pays for it.
+# What a worker imports before its first candidate, so that no candidate pays for it, and that what
+# one changes there is seen.
+_BUILDS = [
+    "whet.compiler.driver",
+    "whet.compiler.runtime",
+    "whet.compiler.topi",
+    "whet.search_spaces.derived.template",
+]
+_BUILDS_LLVM = [
+    "llvmlite.binding",
+    "whet.compiler.codegen.llvm.generate",
+    "whet.compiler.codegen.llvm.jit",
+]
 PRELOAD = {
-    BUILD: ["whet.compiler.driver", "whet.search_spaces", "llvmlite.binding"],
+    BUILD: [*_BUILDS, *_BUILDS_LLVM],
+    "whet.measure.gpu.builder:build_for_gpu": _BUILDS,
+    "whet.measure.gpu.builder:build_for_emulator": _BUILDS,
     RUN: ["whet.compiler.runtime", "llvmlite.binding"],
 }
 
@@ -52,12 +67,15 @@ class BuildStage:
     ) -> None:
         self._options = options
         self._function = function
+        self._second_try = SecondTry()
+        limit = options.memory_limit or machine.memory_bytes() // 2
         self._supervisor = Supervisor(
-            memory_limit=options.memory_limit or machine.memory_bytes() // 2,
+            memory_limit=limit,
             cpus=machine.builder_cores(measurers),
             preload=preload(function),
             max_calls=RECYCLE,
             path=path,
+            room=limit // 4,
         )
 
     def start(self) -> str:
@@ -71,11 +89,19 @@ class BuildStage:
         Raises:
             MeasureError: no worker can be had.
         """
+        outcome, built = self._once(inp)
+        if self._second_try.is_due(outcome, built.status, built.error):
+            self._supervisor.renew()
+            outcome, built = self._once(inp)
+            self._second_try.is_due(outcome, built.status, built.error)
+        return built
+
+    def _once(self, inp: MeasureInput) -> tuple[Outcome, Built]:
         outcome = self._supervisor.call(self._function, inp, timeout=self._options.build_timeout)
         if outcome.kind == "ok":
-            return outcome.value
+            return outcome, outcome.value
         timings = {"build_s": outcome.seconds}
-        return Built(_status("build", outcome), error=outcome.error, timings=timings)
+        return outcome, Built(_status("build", outcome), error=outcome.error, timings=timings)
 
     def close(self) -> None:
         """Kill the worker and what it started."""
@@ -100,6 +126,7 @@ class Measuring:
         self._function = function
         self._prepare = prepare
         self._closed = False
+        self._second_try = SecondTry()
         self._one_at_a_time = threading.Lock()
         # The references that each worker has, and the start of the worker that has them.
         self._prepared: dict[Supervisor, tuple[int, tuple[str, ...]]] = {}
@@ -135,25 +162,41 @@ class Measuring:
         """
         supervisor = self._worker_for(built)
         with self._one_at_a_time, self._alone():
-            self._wake(supervisor)
-            key, why_not = None, "switched off"
-            if reference is not None and options.check:
-                key, why_not = self._reference(supervisor, reference, options)
-            budget = self._budget(supervisor, built, options, best_cost)
-            more = 0.0 if key is not None else inputs_s(built)
-            outcome = supervisor.call(
-                self._function, *self._asked(built, options, key, best_cost), timeout=budget + more
-            )
-            self._look_after(supervisor, outcome)
+            outcome, report = self._once(supervisor, built, options, reference, best_cost)
+            if self._second_try.is_due(outcome, report.status, report.error):
+                supervisor.renew()
+                outcome, report = self._once(supervisor, built, options, reference, best_cost)
+                self._second_try.is_due(outcome, report.status, report.error)
+        return report
+
+    def _once(
+        self,
+        supervisor: Supervisor,
+        built: Built,
+        options: MeasureOptions,
+        reference: Built | None,
+        best_cost: float | None,
+    ) -> tuple[Outcome, RunReport]:
+        self._wake(supervisor)
+        key, why_not = None, "switched off"
+        if reference is not None and options.check:
+            key, why_not = self._reference(supervisor, reference, options)
+        budget = self._budget(supervisor, built, options, best_cost)
+        more = 0.0 if key is not None else inputs_s(built)
+        outcome = supervisor.call(
+            self._function, *self._asked(built, options, key, best_cost), timeout=budget + more
+        )
+        self._look_after(supervisor, outcome)
         if outcome.kind != "ok":
             error = outcome.error
             if outcome.kind == "timeout" and budget < options.run_timeout:
                 error = f"hopeless: the best so far takes {best_cost:.3g} s per call; {error}"
-            return RunReport(_status("run", outcome), (), error, seconds=outcome.seconds)
+            status = _status("run", outcome)
+            return outcome, RunReport(status, (), error, seconds=outcome.seconds)
         report: RunReport = replace(outcome.value, seconds=outcome.seconds)
         if report.status == OK and key is None:
             report.environment["unchecked"] = why_not
-        return report
+        return outcome, report
 
     def close(self) -> None:
         """Kill the workers and what they started."""
@@ -206,17 +249,27 @@ class Measuring:
         supervisor.start()
         starts, kept = self._prepared.get(supervisor, (0, ()))
         if starts != supervisor.starts or key not in kept:
-            outcome = supervisor.call(
-                self._prepare,
-                *self._prepares(key, reference, options),
-                timeout=options.run_timeout + inputs_s(reference),
-            )
-            self._look_after(supervisor, outcome)
+            outcome = self._prepared_by(supervisor, key, reference, options)
+            if outcome.kind != "ok" and outcome.earlier:  # a candidate before it may be the reason
+                supervisor.renew()
+                self._wake(supervisor)
+                outcome = self._prepared_by(supervisor, key, reference, options)
             if outcome.kind != "ok":
                 self._unfit[key] = f"the default config could not be run: {outcome.error}"
                 return None, self._unfit[key]
             self._prepared[supervisor] = supervisor.starts, outcome.value
         return key, ""
+
+    def _prepared_by(
+        self, supervisor: Supervisor, key: str, reference: Built, options: MeasureOptions
+    ) -> Outcome:
+        outcome = supervisor.call(
+            self._prepare,
+            *self._prepares(key, reference, options),
+            timeout=options.run_timeout + inputs_s(reference),
+        )
+        self._look_after(supervisor, outcome)
+        return outcome
 
 
 class RunStage(Measuring):
@@ -246,6 +299,7 @@ class RunStage(Measuring):
                 cpus=cpus,
                 preload=preload(function),
                 path=path,
+                grows=cpus is None,  # the threads of its pool stay
             )
             for cpus in ([machine.measuring_core()], None)
         ]

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from whet.compiler.errors import MeasureError
@@ -43,12 +43,17 @@ class Outcome:
         value: what the function returned, if ok.
         error: what happened, with the worker's last output; empty if ok.
         seconds: time the call took.
+        earlier: calls that the same worker had answered before.
+        touched: whether one of them had changed what templates have no reason to change; it was
+            put back, but what else was changed nobody knows.
     """
 
     kind: str
     value: Any = None
     error: str = ""
     seconds: float = 0.0
+    earlier: int = 0
+    touched: bool = False
 
 
 class Supervisor:
@@ -61,6 +66,9 @@ class Supervisor:
         max_calls: calls after which it is replaced, so that leaks of a compiler do not add up.
         path: the worker's ``sys.path``; None: this process's.
         start_timeout: seconds it may take to start.
+        grows: whether threads and descriptors that a call leaves are none of the call's, but of a
+            pool or of a device's driver.
+        room: bytes of memory that calls may leave behind before it is replaced; None: any number.
     """
 
     def __init__(
@@ -72,6 +80,8 @@ class Supervisor:
         max_calls: int | None = None,
         path: Sequence[str] | None = None,
         start_timeout: float = 60.0,
+        grows: bool = False,
+        room: int | None = None,
     ) -> None:
         self._memory_limit = memory_limit
         self._cpus = sorted(cpus) if cpus is not None else None
@@ -79,6 +89,7 @@ class Supervisor:
         self._max_calls = max_calls
         self._path = merged_path(path)
         self._start_timeout = start_timeout
+        self._grows, self._room = grows, room
         self._worker: _Worker | None = None
         self._busy = threading.Lock()
         self._closed = False
@@ -115,18 +126,22 @@ class Supervisor:
                 self._drop()
                 raise
             worker.forget_output()
+            earlier, touched = worker.calls, worker.touched
             outcome = self._exchange(worker, (function, args, timeout), timeout)
+            outcome = replace(outcome, earlier=earlier, touched=touched)
             worker.calls += 1
             worn = self._max_calls is not None and worker.calls >= self._max_calls
-            if outcome.kind not in ("ok", "error") or worn:
+            if outcome.kind not in ("ok", "error") or worn or worker.spoilt:
                 self._drop()
                 if not self._closed:
                     self.start()  # the next one warms up while the driver thinks
             return outcome
 
     def renew(self) -> None:
-        """Replace the worker, which answers but has lost what it needs."""
+        """Replace the worker, which answers but has lost what it needs; a fresh one stays."""
         with self._busy:
+            if self._worker is not None and not self._worker.calls:
+                return
             self._drop()
             if not self._closed:
                 self.start()
@@ -147,7 +162,7 @@ class Supervisor:
         begin = time.monotonic()
         try:
             wire.send(worker.sock, request, begin + timeout)
-            kind, value = wire.receive(worker.sock, begin + timeout)
+            kind, value, (put_back, left) = wire.receive(worker.sock, begin + timeout)
         except TimeoutError:
             worker.wait_for_traceback()
             worker.kill()
@@ -162,6 +177,8 @@ class Supervisor:
                 error = f"{worker.peak_bytes >> 20} MiB of {_mib(self._memory_limit)} used: {error}"
             return Outcome("out_of_memory" if full else "crash", error=error, seconds=seconds)
         seconds = time.monotonic() - begin
+        worker.touched |= bool(put_back)
+        worker.spoilt |= bool(left)
         if kind == "ok":
             return Outcome("ok", value, seconds=seconds)
         error = f"{value}{worker.output()}"
@@ -183,14 +200,22 @@ class Supervisor:
             "memory_limit": self._memory_limit,
             "preload": self._preload,
             "parent": os.getpid(),
+            "grows": self._grows,
+            "room": self._room,
         }
 
 
 class _Worker:
-    """One process, its socket and its output."""
+    """One process with its keeper, its socket and its output.
+
+    The process that is started is the keeper (:mod:`whet.measure.keeper`), which ends as the worker
+    does.
+    """
 
     def __init__(self, spec: dict[str, Any]) -> None:
         self.calls = 0
+        self.touched = False  # a call changed what was put back
+        self.spoilt = False  # a call changed what could not be
         self.peak_bytes = 0  # the most memory it had; 0 for less than it was born with
         self._inherited = 0
         self._ready = False
@@ -206,7 +231,7 @@ class _Worker:
                 stdout=self._log,
                 stderr=self._log,
                 pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # its own group: one kill reaches grandchildren too
+                start_new_session=True,  # its own group: Ctrl-C is the driver's business
                 env=os.environ | dict.fromkeys(SINGLE_THREADED, "1"),
             )
 
@@ -241,22 +266,16 @@ class _Worker:
         os.ftruncate(self._log, 0)
 
     def kill(self) -> None:
-        """Kill the whole process group; safe from any thread and more than once."""
+        """Have the keeper end all; safe from any thread and more than once."""
         with self._kill_lock:
             if self._exit is None:  # not reaped, so the number cannot belong to anyone else
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+                for number in (signal.SIGTERM, signal.SIGCONT):  # a candidate may have stopped it
+                    os.kill(self._process.pid, number)
 
     def last_words(self) -> str:
         """Wait for a worker that closed its connection; say how it ended."""
-        deadline = time.monotonic() + GONE
-        alive = True
-        while alive and time.monotonic() < deadline:
-            flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
-            alive = os.waitid(os.P_PID, self._process.pid, flags) is None
-            if alive:
-                time.sleep(0.001)
-        self.kill()  # grandchildren, while the number is still ours
+        alive = not self._ends_within(GONE)
+        self.kill()
         self.reap(close=False)
         status = self._exit or 0
         # On a busy machine one that crashed may take longer than that to go: then our signal comes
@@ -265,15 +284,17 @@ class _Worker:
             return "closed its connection"
         if status >= 0:
             return f"exited with status {status}"
-        number = signal.Signals(-status)
-        what = f"died of {number.name} ({signal.strsignal(number)})"
-        if number == signal.SIGKILL:
+        what = f"died of {_signal_name(-status)} ({signal.strsignal(-status)})"
+        if -status == signal.SIGKILL:
             what += ", not sent by its deadline: most often the system ran out of memory"
         return what
 
     def reap(self, close: bool = True) -> None:
         with self._kill_lock:
             if self._exit is None:
+                if not self._ends_within(GONE):  # its keeper does not answer
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(self._process.pid, signal.SIGKILL)
                 _, status, usage = os.wait4(self._process.pid, 0)
                 self._exit = self._process.returncode = os.waitstatus_to_exitcode(status)
                 peak = usage.ru_maxrss * 1024
@@ -282,6 +303,23 @@ class _Worker:
             self.sock.close()
             os.close(self._log)
             self._log = -1
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether the process ends by then; it is left to be reaped."""
+        deadline = time.monotonic() + seconds
+        flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
+        while os.waitid(os.P_PID, self._process.pid, flags) is None:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.001)
+        return True
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals between the first and the last have no names
+        return f"signal {number}"
 
 
 def merged_path(path: Sequence[str] | None) -> list[str]:

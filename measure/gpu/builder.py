@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from whet.measure.builder import Built, build_candidate
+from whet.measure.builder import Built, build_candidate, imports
 from whet.measure.gpu.alignment import check_alignment
 from whet.measure.gpu.pruning import check_resources, facts_of
 from whet.measure.gpu.unrolled import check_unrolled
@@ -44,6 +44,9 @@ def build_for_emulator(inp: MeasureInput) -> Built:
         inp: the candidate.
     """
     return build_candidate(inp, functools.partial(_to_prediction, inp))
+
+
+build_for_gpu.imports = build_for_emulator.imports = imports  # type: ignore[attr-defined]
 
 
 def _to_cubin(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import KernelError, MeasureError
-from whet.measure.answers import Expected
+from whet.measure.answers import Expected, other_arguments
 from whet.measure.buffers import Arguments
 from whet.measure.error_text import error_text
 from whet.measure.gpu import nvml
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 KEPT = 2 << 30
 """Bytes of arguments, and as many of references' outputs, that a worker keeps for its next call."""
 
-_expected: Kept[tuple[list[Expected], bool]] = Kept(KEPT)
+_expected: Kept[tuple[list[Expected], bool, Mapping[int, Any]]] = Kept(KEPT)
 _arguments: Kept[DeviceArguments] = Kept(KEPT)
 
 
@@ -79,10 +79,15 @@ class DeviceKernel:
             packs = DeviceKernel(device, context, ahead.signature, ahead.repeater)
         return DeviceKernel(device, context, entry.signature, entry.repeater, packs)
 
+    @property
+    def places(self) -> dict[int, Any]:
+        """Its parameters, weights instead of packed arrays, by their places."""
+        packs = None if self.packs is None else self.packs.signature
+        return Arguments.places(self.signature, packs)
+
     def arguments(self, seed: int) -> DeviceArguments:
         """Its arguments, weights as they are, kept for the next candidate that takes the same."""
-        packs = None if self.packs is None else self.packs.signature
-        params = Arguments.places(self.signature, packs)
+        params = self.places
         key = f"{seed} {self.device} {params}"
         if key not in _arguments:
             name = self.signature.name
@@ -206,7 +211,7 @@ def remember(key: str, kernel: DeviceKernel, options: MeasureOptions) -> tuple[s
                 break
         finite = True
     expected = [Expected(name, array, options.rtol) for name, array in outputs.items()]
-    _expected.keep(key, (expected, finite), sum(one.nbytes for one in expected))
+    _expected.keep(key, (expected, finite, kernel.places), sum(one.nbytes for one in expected))
     return tuple(_expected)
 
 
@@ -217,11 +222,13 @@ def measure(
     best_cost: float | None = None,
 ) -> RunReport:
     """:func:`run_candidate` for a loaded function."""
-    call = kernel.on(kernel.arguments(options.seed))
     expected: list[Expected] = []
     finite = False
     if reference is not None:
-        expected, finite = _expected[reference]
+        expected, finite, places = _expected[reference]
+        if other := other_arguments(places, kernel.places):
+            return RunReport("wrong_answer", (), other, _facts(kernel))
+    call = kernel.on(kernel.arguments(options.seed))
     call.arguments.poison(finite)
     run = kernel.bind(call.values)
     if kernel.emulated:

@@ -15,6 +15,7 @@ from whet.measure.gpu.builder import too_much
 from whet.measure.gpu.identity import text_of
 from whet.measure.gpu.names import EMULATOR
 from whet.measure.runner import RunReport
+from whet.measure.second_try import SecondTry
 from whet.measure.stages import Measuring, preload, run_budget
 from whet.measure.supervisor import Outcome, Supervisor
 from whet.measure.values import OK, MeasureOptions
@@ -64,8 +65,12 @@ class DeviceStage(Measuring):
         limit = options.memory_limit or (machine.memory_bytes() // 2 if self._emulated else None)
         place = _number_of_own() if place is None else place
         cpus = None if self._emulated else [machine.measuring_core(place)]
-        worker = Supervisor(memory_limit=limit, cpus=cpus, preload=preload(function), path=path)
+        worker = Supervisor(
+            memory_limit=limit, cpus=cpus, preload=preload(function), path=path, grows=True
+        )
         super().__init__([worker], "" if self._emulated else lock_of(device), function, prepare)
+        # A GPU's errors are looked after by themselves, and a new context takes a second.
+        self._second_try = SecondTry(kinds=0)
 
     def overlaps_builds(self) -> bool:
         """No: a GPU's events and a model's costs do not feel what the processor does."""

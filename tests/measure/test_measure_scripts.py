@@ -59,7 +59,7 @@ def test_no_worker_outlives_a_killed_driver(tmp_path: Path, pool: str) -> None:
     with driver.stdout as lines:
         assert lines.readline() == "hanging\n"
     workers = [pid for pid in descendants(driver.pid) if is_worker(pid)]
-    assert len(workers) == 2
+    assert len(workers) == 4  # each with its keeper
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     deadline = time.monotonic() + 120
@@ -79,7 +79,7 @@ def test_interrupting_a_script_ends_its_workers(tmp_path: Path) -> None:
     assert driver.stdout is not None
     driver.stdout.readline()
     workers = [pid for pid in descendants(driver.pid) if is_worker(pid)]
-    assert len(workers) == 2
+    assert len(workers) == 4  # each with its keeper
     os.kill(driver.pid, signal.SIGINT)
     _, errors = driver.communicate(timeout=120)
     assert "KeyboardInterrupt" in errors

@@ -166,7 +166,9 @@ def test_best_prints_a_line_a_task(capsys, log):
     default = create_default_cost(log)
     assert f"{default / (1e-3 / 32):.2f}x" in said
     assert main(["best", log, "--errors"]) == 0
-    assert "Boom: too wide" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Boom: too wide" in said and "the only failure among 7 trials" in said
+    assert "the only candidate" not in said
 
 
 def create_default_cost(log):

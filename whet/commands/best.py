@@ -17,7 +17,7 @@ COLUMNS = ("workload", "ok/trials", "time", "GFLOP/s", "speed-up", "machine", "c
 
 @click.command("best")
 @click.argument("log", default="whet.db")
-@click.option("--errors", is_flag=True, help="The commonest failure of each task, too.")
+@click.option("--errors", is_flag=True, help="How trials failed, too: the first of each sort.")
 def command(log: str, errors: bool) -> None:
     """The best config of each task in LOG (default: whet.db)."""
     from whet.autotune.recorded import read_recorded
@@ -40,13 +40,28 @@ def command(log: str, errors: bool) -> None:
         if recorded is not None and recorded.best is not None:
             click.echo(f"  {quality_words(recorded.best.result, recorded.compared)}")
     for task, recorded in found:
-        failed = [t.result for t in recorded.searched if t.result.failed]
-        if errors and failed:
-            from whet.autotune.loop import nothing_works
-            from whet.search_spaces.counted import counted
+        if errors:
+            _show_failures(task, recorded)
 
-            said = counted(len(failed), "trial")
-            click.echo(f"\n{task.workload}: {said} failed\n{nothing_works(failed)}")
+
+def _show_failures(task: TaskSummary, recorded: Recorded) -> None:
+    """How many trials of a task failed, and the first of each sort with its text."""
+    from whet.autotune.report.failures import excerpt, failures
+    from whet.search_spaces.counted import counted
+
+    kinds = failures(recorded.searched)
+    if not kinds:
+        return
+    failed = sum(kind.count for kind in kinds)
+    which = "the only failure" if failed == 1 else f"{failed} failures"
+    click.echo(f"\n{task.workload}: {which} among {counted(len(recorded.searched), 'trial')}")
+    for kind in kinds:
+        for sort in kind.sorts:
+            like = f"{sort.count} like this, the first: " if sort.count > 1 else ""
+            click.echo(f"\n{kind.status}: {like}trial {sort.example.number}, {sort.example.config}")
+            click.echo(excerpt(sort.example.result.error).rstrip() or "(no text)")
+        if kind.others:
+            click.echo(f"\n{kind.status}: {kind.others} of other sorts")
 
 
 def _spaces(tasks: list[TaskSummary]) -> dict[int, str]:

@@ -1,0 +1,243 @@
+"""The code of a worker: functions, classes and constants of its modules, put back after a call.
+
+A candidate that says ``te.compute = mine`` would change what all later ones are built with. What is
+compared is identity, about 20,000 names in 2 ms; data that modules keep for themselves
+(caches, counters) is left alone, but for Whet's tables and the module of a user's template.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Set
+from operator import attrgetter, is_
+from typing import Any
+
+OWN = "whet."
+_CODE = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
+_TABLES = ("_registered", "_named")  # what functions and tags are registered in
+_INTERNED = ("OP_NAMES",)  # what only keeps one object a name, and grows
+_BUILT_IN = frozenset(vars(builtins)) - {"__doc__", "__name__", "__spec__", "__loader__", "_"}
+_MISSING: Any = object()
+_MATERIALISED = {"__slotnames__", "__annotations__"}  # what Python adds to a class by itself
+_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
+_READERS = tuple(map(attrgetter, _PARTS))
+
+# Looked up now: a candidate may replace the built-in functions.
+_all, _list, _map, _len, _dict, _type = all, list, map, len, dict, type
+
+
+class Names:
+    """Names that are bound to values: they are bound to the same values again.
+
+    Args:
+        what: how a change is told.
+        space: the names, by now.
+        chosen: which of them count; None: all.
+        bind: binds a name again.
+        unbind: removes one.
+        intruders: which are removed where they come later: a name of a module shadows a built-in
+            one; None: all.
+        usual: whether a change is told to nobody.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        space: Mapping[str, Any],
+        chosen: Iterable[str] | None,
+        bind: Callable[[str, Any], None],
+        unbind: Callable[[str], None],
+        intruders: Set[str] | None = None,
+        usual: bool = False,
+    ) -> None:
+        self.what, self.usual = what, usual
+        self._space, self._bind, self._unbind = space, bind, unbind
+        self._size, self._intruders = _len(space), intruders
+        keys = _list(space if chosen is None else chosen)
+        self._keys = [key for key in keys if key not in _MATERIALISED]
+        self._values = [space[key] for key in self._keys]
+        self._known = {*space, *_MATERIALISED}
+
+    def same(self) -> bool:
+        """Whether nothing has changed."""
+        space = self._space
+        if _len(space) != self._size:
+            return False
+        return _all(_map(is_, _map(space.get, self._keys), self._values))
+
+    def put_back(self) -> Iterator[str]:
+        """Bind what was bound; what had changed."""
+        space = self._space
+        for key, value in zip(self._keys, self._values, strict=True):
+            if space.get(key, _MISSING) is not value:
+                self._bind(key, value)
+                yield f"{self.what}.{key}"
+        new = set(space) - self._known
+        for key in new if self._intruders is None else new & self._intruders:
+            self._unbind(key)
+            yield f"{self.what}.{key}"
+
+
+class Container:
+    """A list, dict or set that holds the same things again.
+
+    Args:
+        what: how a change is told.
+        value: the container.
+        usual: whether a change is told to nobody.
+    """
+
+    def __init__(self, what: str, value: Any, usual: bool = False) -> None:
+        self.what, self.usual, self._value = what, usual, value
+        self._copy = value.copy()
+
+    def same(self) -> bool:
+        """Whether nothing has changed."""
+        return _same(self._value, self._copy)
+
+    def put_back(self) -> Iterator[str]:
+        """Fill it as it was; what had changed."""
+        value, copy = self._value, self._copy
+        if isinstance(value, list):
+            value[:] = copy
+        else:
+            value.clear()
+            value.update(copy)
+        yield self.what
+
+
+class Insides:
+    """The code and the defaults of functions."""
+
+    def __init__(self) -> None:
+        self._functions: list[types.FunctionType] = []
+        self._parts: list[list[Any]] = [[] for _ in _PARTS]
+
+    def add(self, function: types.FunctionType) -> None:
+        """Watch one more."""
+        self._functions.append(function)
+        for values, part in zip(self._parts, _PARTS, strict=True):
+            values.append(getattr(function, part))
+
+    def put_back(self) -> Iterator[str]:
+        """Give each function its own code again; what had changed."""
+        for part, read, values in zip(_PARTS, _READERS, self._parts, strict=True):
+            if _all(_map(is_, _map(read, self._functions), values)):
+                continue
+            for function, value in zip(self._functions, values, strict=True):
+                if getattr(function, part) is not value:
+                    setattr(function, part, value)
+                    yield f"{function.__module__}.{function.__qualname__}"
+
+
+class CodeState:
+    """What the modules of this process are made of."""
+
+    def __init__(self) -> None:
+        self._modules: dict[str, Any] = {}
+        self._seen: set[int] = set()
+        self._kept: list[Any] = []  # so that no id is given to another one
+        self._watched: list[Names | Container] = []
+        self._insides = Insides()
+        self.take()
+
+    def take(self, namespaces: Iterable[MutableMapping[str, Any]] = ()) -> None:
+        """Watch the modules that were imported since, too.
+
+        Args:
+            namespaces: names of users' modules, of which all are watched.
+        """
+        self._modules = _dict(sys.modules)
+        for space in namespaces:
+            self._take_whole(space)
+        for name, module in self._modules.items():
+            if isinstance(module, types.ModuleType) and self._is_new(module):
+                self._take_module(name, module)
+
+    def knows(self, namespace: Mapping[str, Any]) -> bool:
+        """Whether all names of a module are watched."""
+        return id(namespace) in self._seen
+
+    def put_back(self) -> list[str]:
+        """Undo what was changed; its names."""
+        found = []
+        for name, module in self._modules.items():
+            if sys.modules.get(name) is not module:
+                sys.modules[name] = module
+                found.append(f"sys.modules[{name!r}]")
+        for watched in [one for one in self._watched if not one.same()]:
+            changed = _list(watched.put_back())
+            if not watched.usual:
+                found += changed
+        found += self._insides.put_back()
+        return found
+
+    def _is_new(self, thing: Any) -> bool:
+        if id(thing) in self._seen:
+            return False
+        self._seen.add(id(thing))
+        self._kept.append(thing)
+        return True
+
+    def _take_whole(self, space: MutableMapping[str, Any]) -> None:
+        what = str(space.get("__name__", "the template's module"))
+        if not self._is_new(space) or what.startswith(OWN):  # Whet's remember what they computed
+            return
+        names = Names(what, space, None, space.__setitem__, space.__delitem__, usual=True)
+        self._watched.append(names)
+        for key, value in space.items():
+            self._take_container(f"{what}.{key}", value, usual=True)
+
+    def _take_module(self, name: str, module: types.ModuleType) -> None:
+        space = module.__dict__
+        whole = module is builtins
+        chosen = None if whole else [key for key, value in space.items() if _counts(key, value)]
+        hidden = None if whole else _BUILT_IN
+        self._watched.append(
+            Names(name, space, chosen, space.__setitem__, space.__delitem__, hidden)
+        )
+        if not name.startswith(OWN):
+            return
+        for key, value in space.items():
+            if (key.isupper() and key not in _INTERNED) or key in _TABLES:
+                self._take_container(f"{name}.{key}", value)
+            if isinstance(value, types.FunctionType) and self._is_new(value):
+                self._insides.add(value)
+            if isinstance(value, type) and value.__module__ == name and self._is_new(value):
+                self._take_class(value)
+
+    def _take_class(self, cls: type) -> None:
+        def bind(key: str, value: Any) -> None:
+            setattr(cls, key, value)
+
+        def unbind(key: str) -> None:
+            delattr(cls, key)
+
+        what = f"{cls.__module__}.{cls.__qualname__}"
+        self._watched.append(Names(what, cls.__dict__, None, bind, unbind))
+        for value in cls.__dict__.values():
+            if isinstance(value, types.FunctionType) and self._is_new(value):
+                self._insides.add(value)
+
+    def _take_container(self, what: str, value: Any, usual: bool = False) -> None:
+        if _type(value) in (list, dict, set) and self._is_new(value):
+            self._watched.append(Container(what, value, usual))
+
+
+def _counts(key: str, value: Any) -> bool:
+    """Whether a name of a module is code or a constant, and not what the module remembers."""
+    public = not key.startswith("_")
+    return isinstance(value, _CODE) or key.isupper() or (public and isinstance(value, float))
+
+
+def _same(value: Any, copy: Any) -> bool:
+    """Whether two containers hold the very same things in the same order."""
+    if _len(value) != _len(copy):
+        return False
+    if isinstance(value, set):
+        return {id(one) for one in value} == {id(one) for one in copy}
+    if isinstance(value, dict) and not _all(_map(is_, value.values(), copy.values())):
+        return False
+    return _all(_map(is_, value, copy))
