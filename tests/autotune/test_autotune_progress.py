@@ -96,8 +96,8 @@ def test_many_tasks_share_one_line(clocked):
             bar.at(name, peak)
         bar.resumed([trial(0, 5e-3)])
         assert bar.line() == (
-            "conv(3) (100% of the trials)  best 5 ms 0.4 GFLOP/s, not compared in turns, 3 repeats, "
-            "spread 0.0 %, machine load unknown  1 ok"
+            "conv(3) (100% of the trials)  best 5 ms 0.4 GFLOP/s, not compared in turns, "
+            "3 repeats, spread 0.0 %, machine load unknown  1 ok"
         )
         for number, (name, cost) in enumerate(
             (("matmul(8)", 1e-3), ("conv(3)", math.inf), ("matmul(8)", 2e-3))
