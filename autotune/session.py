@@ -141,8 +141,9 @@ class Session:
             except (KeyboardInterrupt, SystemExit) as end:
                 self._say_interrupted(self._finish_all("interrupted"))
                 # Where in the search it came says nothing to who pressed it.
-                leaving = isinstance(end, SystemExit)
-                raise (SystemExit(end.code) if leaving else KeyboardInterrupt()) from None
+                if isinstance(end, SystemExit):
+                    raise SystemExit(end.code) from None
+                raise KeyboardInterrupt from None
             except BaseException as error:
                 # What ended the search is what its user must hear, not what came of it.
                 if unwritten := self._finish_all("failed"):

@@ -25,7 +25,7 @@ TRIALS = TrialRow.__table__
 RUNS = RunRow.__table__
 
 # Made once, so that SQLAlchemy compiles each once: a search sends one for every trial.
-UNLESS_THERE = {
+UNLESS_THERE: dict[tuple[str, type[Base]], Any] = {
     (dialect, table): insert(table).on_conflict_do_nothing()
     for dialect, insert in (("sqlite", sqlite.insert), ("postgresql", postgresql.insert))
     for table in (TrialRow, WorkloadRow, TargetRow, DeviceRow)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from whet.measure.timing import spread
 from whet.search_spaces.counted import counted
@@ -49,7 +49,7 @@ def busy_words(environment: Mapping[str, Any], rounds: Sequence[float] = ()) -> 
     return f"the machine was busy (load {environment['load']:.1f} on {cores})"
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Whether a value is a finite number, and no truth value: a log may hold anything."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and -sys.float_info.max <= value <= sys.float_info.max

@@ -60,6 +60,8 @@ def test_a_terminal_gets_a_live_line():
     text = out.getvalue()
     assert "matmul" in text and "1/2" in text and "2 ms 1.0 GFLOP/s" in text
     assert "[a line of its own]" in text and "once more" in text
+    below = next(line for line in text.splitlines() if "not compared in turns, 3 repeats" in line)
+    assert "2 ms" not in below  # a narrow terminal would cut off the end of the line
 
 
 def test_nothing_is_printed_when_it_is_switched_off():
@@ -93,7 +95,10 @@ def test_many_tasks_share_one_line(clocked):
         for name, peak in (("matmul(8)", 4e9), ("conv(3)", 0.0)):
             bar.at(name, peak)
         bar.resumed([trial(0, 5e-3)])
-        assert bar.line().startswith("conv(3) (100% of the trials)  best 5 ms 0.4 GFLOP/s  1 ok")
+        assert bar.line() == (
+            "conv(3) (100% of the trials)  best 5 ms 0.4 GFLOP/s, not compared in turns, "
+            "3 repeats, spread 0.0 %, machine load unknown  1 ok"
+        )
         for number, (name, cost) in enumerate(
             (("matmul(8)", 1e-3), ("conv(3)", math.inf), ("matmul(8)", 2e-3))
         ):

@@ -27,6 +27,7 @@ from whet.autotune.report import report, write_report
 from whet.autotune.report.charts import Room
 from whet.autotune.report.gather import TaskTrials, find_tasks, read_task
 from whet.autotune.report.page import _task
+from whet.autotune.report.style import STYLE
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError, LogError
 from whet.db import TuningLog
@@ -195,6 +196,11 @@ def test_many_tasks_get_an_index(tmp_path):
     assert [h.attrib["id"] for h in root.iter("h2")] == ["task1", "task2", "task3"]
     rows = [" ".join(r.itertext()) for r in root.find(".//nav").iter("tr")][1:]
     assert all("12" in row and "GFLOP" not in row and "x" in row for row in rows)
+    assert all("compared in turns, 8 repeats, spread 0.3 %" in row for row in rows)
+    head = [cell.text for cell in root.find(".//nav").iter("th")]
+    assert head[1:6] == ["trials", "failed", "best", "GFLOP/s", "speed-up"]
+    # What is long breaks into lines, and pushes no figure off the page.
+    assert "nav td { white-space: normal; overflow-wrap: anywhere; }" in STYLE
     said = []
     chosen = report(path, op="test/gemm", args=(384,), say=said.append)
     assert "test/gemm(384, 1152, 512)" in chosen and "test/gemm(768" not in chosen

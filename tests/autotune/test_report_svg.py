@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 import re
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from whet.autotune.report.charts import Room
 from whet.autotune.report.gather import TaskRuns, TaskTrials
 from whet.autotune.report.knobs import dimensions
 from whet.autotune.report.markup import Markup, escape, join, tag
+from whet.autotune.report.model import Predictions
 from whet.autotune.report.plot import Plot
 from whet.autotune.report.scales import Categories, Linear, Logarithmic, number, seconds
 from whet.db.records import RunRecord, TrialRecord
@@ -183,3 +186,47 @@ def test_a_plot_draws_no_more_than_its_room():
     shapes = {e.attrib.get("class"): e.attrib.get("d", "") for e in svg.iter("path")}
     assert 30 < shapes["dot"].count("M") <= 50
     assert len([e for e in svg.iter("circle") if e.attrib["class"] == "told"]) == 10
+
+
+def words_under(svg: ET.Element) -> list[tuple[float, str]]:
+    """The words under the horizontal axis, with where they stand."""
+    texts = (t for t in svg.iter("text") if t.attrib.get("class") == "x")
+    return [(float(t.attrib["x"]), t.text or "") for t in texts if t.text]
+
+
+def test_a_trial_stands_over_its_number():
+    data = searched([4e-3, 3e-3, 2e-3, 1e-3, 2e-3, 3e-3])
+    svg = ET.fromstring(charts.best_so_far(data, False, Room(100, 100)))
+    ticks = dict((said, x) for x, said in words_under(svg))
+    told = [e for e in svg.iter("circle") if e.attrib["class"] == "told"]
+    for circle in told:
+        number = circle.find("title").text.split(":")[0].removeprefix("trial ")
+        assert float(circle.attrib["cx"]) == pytest.approx(ticks[number], abs=0.2)
+    assert len(told) == 6
+
+
+def test_words_of_an_axis_do_not_run_into_each_other():
+    scale = Logarithmic(1.2e-5, 6e-3, seconds)  # less than three decades: 1, 2 and 5 of each
+    svg = ET.fromstring(Plot(scale, scale, "", "", "p", width=460, height=400).markup())
+    found = words_under(svg)
+    assert len(found) >= 4
+    for (left, before), (right, after) in pairwise(found):
+        assert right - left > 6.2 * (len(before) + len(after)) / 2
+
+
+def test_the_importance_chart_is_drawn_for_the_room_that_it_has():
+    """It stands beside another chart: drawn wider, its words would shrink with it."""
+    found = Predictions(
+        np.arange(3), np.ones(3), np.ones(3), {f"knob_{i}": 0.1 for i in range(9)}, False
+    )
+    sizes = [
+        ET.fromstring(drawing).attrib["viewBox"].split()[2]
+        for drawing in (
+            charts.importance(found),
+            charts.predicted_against_measured(found, searched([1e-3] * 3).searched, Room(9, 9)),
+        )
+    ]
+    assert sizes[0] == sizes[1]
+    label = next(t for t in ET.fromstring(charts.importance(found)).iter("text")
+                 if t.attrib.get("class") == "label")  # fmt: skip
+    assert 6.2 * len(label.text) < int(sizes[0])
