@@ -242,3 +242,8 @@ def native_build(inp: MeasureInput) -> Built:
     text += entry.entry_text(signature)
     artifact = Artifact(jit.compile_text(text, target), (signature,), target.to_json(), text)
     return Built("ok", artifact, program_hash=inp.config.key)
+
+
+def shout(size: int) -> None:
+    """Raise an exception with a very long text."""
+    raise ValueError(f"the first word {'x' * size} the last word")

@@ -1,9 +1,11 @@
 """Texts of exceptions in results: their begin and their end, however long they are."""
 
+import contextlib
+
 import pytest
 
-from whet.measure.child import _answer
 from whet.measure.error_text import LONGEST, capped, error_text
+from whet.measure.supervisor import Supervisor
 
 
 def endless(values):
@@ -25,9 +27,12 @@ def test_long_texts_say_what_was_cut(size):
 
 
 def test_a_workers_traceback_is_capped():
-    status, text = _answer(f"{__name__}:endless", (list(range(1_000_000)),), 60)
-    assert status == "error" and len(text) < LONGEST + 100
-    assert text.startswith("Traceback") and text.rstrip().endswith("the last word")
+    with contextlib.closing(Supervisor()) as supervisor:
+        outcome = supervisor.call("measure_fakes:shout", 1_000_000, timeout=60)
+    assert outcome.kind == "error"
+    text = outcome.error
+    assert LONGEST < len(text) < LONGEST + 1000
+    assert text.startswith("Traceback") and "the last word" in text[-1000:]
 
 
 def test_the_exception_at_hand():
