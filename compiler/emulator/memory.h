@@ -66,25 +66,30 @@ struct Place {
 template <class T>
 struct OwnedRef;
 
+template <class T>
+constexpr Use use_of = std::is_volatile_v<T> ? STRONG : PLAIN;
+
 // A place in a buffer.
 template <class T>
-struct Ref : Place<Ref<T>, T> {
+struct Ref : Place<Ref<T>, std::remove_volatile_t<T>> {
+    typedef std::remove_volatile_t<T> V;
     const Buffer *buffer;
     T *at;
     Ref(const Buffer *buffer, T *at) : buffer(buffer), at(at) {}
+    Ref(T &own) : buffer(nullptr), at(&own) {}  // a thread's own variable, by reference
     Ref(const Ref &) = default;
-    using Place<Ref<T>, T>::operator=;
+    using Place<Ref<T>, V>::operator=;
     WHET_EMULATOR_INLINE const Ref &operator=(const Ref &other) const { return *this = other.get(); }
-    WHET_EMULATOR_INLINE const Ref &operator=(const OwnedRef<T> &other) const {
+    WHET_EMULATOR_INLINE const Ref &operator=(const OwnedRef<V> &other) const {
         return *this = other.get();
     }
-    WHET_EMULATOR_INLINE T get() const {
-        check_read<sizeof(T), alignof(T)>(buffer, at);
-        return *at;
+    WHET_EMULATOR_INLINE V get() const {
+        check_read<sizeof(T), alignof(T), use_of<T>>(buffer, const_cast<V *>(at));
+        return *const_cast<V *>(at);
     }
-    WHET_EMULATOR_INLINE void set(T value) const {
-        check_write<sizeof(T), alignof(T)>(buffer, at, &value);
-        *at = value;
+    WHET_EMULATOR_INLINE void set(V value) const {
+        check_write<sizeof(T), alignof(T), use_of<T>>(buffer, const_cast<V *>(at), &value);
+        *const_cast<V *>(at) = value;
     }
     auto operator&() const;
 };
@@ -97,20 +102,24 @@ struct Checked {
     Checked() = default;
     Checked(const Buffer *buffer, T *at) : buffer(buffer), at(at) {}
     Checked(T *at) : buffer(nullptr), at(at) {}
-    template <class U, class = std::enable_if_t<std::is_same_v<const U, T> && !std::is_const_v<U>>>
+    template <class U, class = std::enable_if_t<
+                           std::is_same_v<std::remove_cv_t<U>, std::remove_cv_t<T>> &&
+                           !std::is_same_v<U, T> && std::is_convertible_v<U *, T *>>>
     Checked(const Checked<U> &other) : buffer(other.buffer), at(other.at) {}
     // seen as elements of another type, e.g. float4
     template <class U, class = std::enable_if_t<!std::is_convertible_v<U *, T *>>, class = void>
     explicit Checked(const Checked<U> &other)
-        : buffer(other.buffer), at(reinterpret_cast<T *>(const_cast<std::remove_const_t<U> *>(other.at))) {}
+        : buffer(other.buffer), at(reinterpret_cast<T *>(const_cast<std::remove_cv_t<U> *>(other.at))) {}
     template <class U, class = std::enable_if_t<!std::is_convertible_v<U *, T *>>>
     explicit Checked(U *at)
-        : buffer(nullptr), at(reinterpret_cast<T *>(const_cast<std::remove_const_t<U> *>(at))) {}
+        : buffer(nullptr), at(reinterpret_cast<T *>(const_cast<std::remove_cv_t<U> *>(at))) {}
     template <class I>
     WHET_EMULATOR_INLINE decltype(auto) operator[](I index) const {
         if constexpr (std::is_const_v<T>) {
-            check_read<sizeof(T), alignof(T)>(buffer, at + index);
-            return std::remove_const_t<T>(at[index]);
+            typedef std::remove_cv_t<T> V;
+            V *own = const_cast<V *>(at + index);
+            check_read<sizeof(T), alignof(T), use_of<T>>(buffer, own);
+            return V(*own);
         } else {
             return Ref<T>(buffer, at + index);
         }
@@ -126,6 +135,8 @@ struct Checked {
     Checked &operator++() { return ++at, *this; }
     // for what takes plain pointers: unwatched from there on
     operator T *() const { return at; }
+    template <class I, class = std::enable_if_t<std::is_integral_v<I> && sizeof(I) == 8>>
+    explicit operator I() const { return reinterpret_cast<I>(at); }
 };
 
 template <class T>
