@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from whet.autotune.unchecked import unchecked_words
 from whet.measure.load import busy_words
 from whet.measure.values import OK, PRUNED
 from whet.search_spaces.counted import counted
@@ -172,6 +173,8 @@ class TuneResult:
                 lines.append(f"  speed-up {self._speedup_text()}")
         if model := self.predicted:
             lines.append(f"  note     costs are predicted by a model of {model}: none was measured")
+            if unchecked := unchecked_words(t.result for t in self.trials):
+                lines.append(f"           {unchecked}")
         elif self.busy:
             lines.append(f"  note     {self.busy}: measured times are upper bounds")
             if self.compared and self.best is not None:
