@@ -9,6 +9,9 @@ for CUDA C written by hand, this is what makes them::
     *(const float4 *)&A[4 * i]            *(WHET_POINTER(const float4))(A + (long long)(4 * i))
     reinterpret_cast<float4 *>(y)[i]      WHET_SEEN_AS(float4)(y)[i]
     float acc[4];                         WHET_LOCAL(float, acc, 4);
+    __constant__ float c[4];              WHET_CONSTANT(float, c, [4], {});
+    __shared__ Storage s; f(s);           WHET_SHARED_PLAIN(Storage, s, ); f(s);  (is not looked at)
+    p[i].x = 1; float &r = s[i];          WHET_MEMBER(x, p[i]) = 1; WHET_REFERENCE(float) r = s[i];
     c ? s[i] : 0                          c ? whet_emulator::value_of((s[i])) : 0
 
 A pointer that is not recognised stays plain: what goes through it is computed, not looked at
@@ -21,7 +24,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from whet.compiler.emulator.declarations import (
+    used_whole,
+    with_constants,
+    with_kinds,
+    with_rows,
+)
 from whet.compiler.emulator.device_code import listed, without_host
+from whet.compiler.emulator.elements import with_members, with_references
 from whet.compiler.emulator.local_arrays import (
     end_of_subscript,
     head_of,
@@ -42,10 +52,6 @@ _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
 _VOLATILE = re.compile(r"\bvolatile\b\s*")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 
-_CONSTANT = re.compile(
-    r"\b(?:(?:static|const|__device__)[ \t]+)*__constant__(?:[ \t]+(?:static|const|__device__)\b)*"
-)
-_CONSTANTS = re.compile(r"\b__constant__\b[^;={}]*;")
 _ALIGN = r"(?:__align__\s*\(\s*\w+\s*\)\s*|alignas\s*\(\s*\w+\s*\)\s*)?"
 _KIND = r"(?P<type>[\w:]+(?:\s+\w+)*?)"
 _SHARED_HEAD = rf"{_ALIGN}(?:static\s+)?__shared__\s+{_ALIGN}{_KIND}\s+"
@@ -93,10 +99,11 @@ def adapt(source: str) -> tuple[str, tuple[KernelText, ...]]:
             "there is no __global__ function in it",
             'a kernel: extern "C" __global__ void name(const float *A, float *B, int n) { .. }',
         )
-    text = _CONSTANTS.sub(_with_zeros, _CONSTANT.sub("__constant__", text))
-    text = _addresses(_pointers(watched_arrays(_shared(text)), known))
-    generated = "WHET_GLOBAL(" in source  # it names all types
-    return (text if generated else read_values(text)), kernels
+    text = _shared(with_kinds(with_constants(text)))
+    text = _addresses(_pointers(with_rows(watched_arrays(text), known), known))
+    if "WHET_GLOBAL(" in source:  # generated, it names all types
+        return text, kernels
+    return read_values(with_members(with_references(text, known))), kernels
 
 
 def without_comments(source: str) -> str:
@@ -220,6 +227,8 @@ def _shared(text: str) -> str:
 
     def rows(m: re.Match[str]) -> str:
         sizes = re.findall(r"\[([^\]]+)\]", m["size"])
+        if used_whole(m.string, m.end(), m["name"], m["type"]):
+            return f"WHET_SHARED_PLAIN({m['type']}, {m['name']}, {m['size'].strip()});"
         if not sizes:  # one value that the threads share
             return f"WHET_SHARED_ONE({m['type']}, {m['name']});"
         return f"WHET_SHARED_ROWS({m['type']}, {m['name']}, {', '.join(sizes)});"
@@ -241,11 +250,6 @@ def _volatile(text: str, known: str) -> str:
     return _VOLATILE.sub(kept, text)
 
 
-def _with_zeros(found: re.Match[str]) -> str:
-    """Constants that the host sets are zeros here."""
-    return found[0][:-1].rstrip().replace(",", "{},") + "{};"
-
-
 def _pointers(text: str, known: str) -> str:
     """Pointers in parameters, casts and declarations."""
     kind = rf"(?P<type>(?:(?:const|volatile)\s+)*(?:{known})(?:\s+(?:const|volatile)\b)*)"
@@ -262,6 +266,7 @@ def _addresses(text: str) -> str:
     """Addresses of elements of what is only read: its subscripts are values, without an address."""
     known = set(re.findall(r"WHET_POINTER\([^()]*\bconst\b[^()]*\)\s*(\w+)", text))
     known |= set(re.findall(r"WHET_GLOBAL\([^()]*\bconst\b[^()]*\)\s*(\w+)", text))
+    known |= set(re.findall(r"WHET_CONSTANT\([^,]*, (\w+),", text))
     at = 0
     while (m := _ADDRESS.search(text, at)) is not None:
         at = m.end()

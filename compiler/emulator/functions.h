@@ -215,5 +215,21 @@ inline double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 inline void __sincosf(float x, float *s, float *c) { *s = sinf(x), *c = cosf(x); }
 inline float sinpif(float x) { return float(sin(M_PI * fmod(double(x), 2.0))); }
 inline float cospif(float x) { return float(cos(M_PI * fmod(double(x), 2.0))); }
+inline double sinpi(double x) { return sin(M_PI * fmod(x, 2.0)); }
+inline double cospi(double x) { return cos(M_PI * fmod(x, 2.0)); }
+template <class P, class Q>
+inline void sincospif(float x, P s, Q c) { *s = sinpif(x), *c = cospif(x); }
+template <class P, class Q>
+inline void sincospi(double x, P s, Q c) { *s = sinpi(x), *c = cospi(x); }
+inline double normcdf(double x) { return 0.5 * erfc(-x * M_SQRT1_2); }
+inline double rcbrt(double x) { return 1.0 / cbrt(x); }
+inline float rhypotf(float x, float y) { return float(1.0 / hypot(double(x), double(y))); }
+inline double rhypot(double x, double y) { return 1.0 / hypot(x, y); }
+inline double norm3d(double x, double y, double z) { return hypot(hypot(x, y), z); }
+inline float norm3df(float x, float y, float z) { return float(norm3d(x, y, z)); }
+inline double rnorm3d(double x, double y, double z) { return 1.0 / norm3d(x, y, z); }
+inline float rnorm3df(float x, float y, float z) { return float(rnorm3d(x, y, z)); }
+inline double norm4d(double x, double y, double z, double w) { return hypot(norm3d(x, y, z), w); }
+inline float norm4df(float x, float y, float z, float w) { return float(norm4d(x, y, z, w)); }
 inline float normcdff(float x) { return float(0.5 * erfc(-double(x) * M_SQRT1_2)); }
 inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }

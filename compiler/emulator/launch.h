@@ -32,6 +32,12 @@ struct Parameter<T *> {
         return reinterpret_cast<T *>(address);
     }
 };
+template <class T, size_t... EXTENTS>
+struct Parameter<RowsPointer<T, EXTENTS...>> : Parameter<T *> {
+    static RowsPointer<T, EXTENTS...> get(const unsigned char *at, int k) {
+        return {&parameters[k], Parameter<T *>::get(at, k)};
+    }
+};
 template <class T>
 struct Parameter<Checked<T>> : Parameter<T *> {
     static Checked<T> get(const unsigned char *at, int k) {
