@@ -21,9 +21,7 @@ def unchecked_words(results: Iterable[MeasureResult]) -> str:
         results: of a search's trials.
     """
     succeeded = [r for r in results if r.ok and r.predicted]
-    reasons = Counter(
-        str(r.environment.get("unchecked", "")) for r in succeeded if is_unchecked(r)
-    )
+    reasons = Counter(str(r.environment.get("unchecked", "")) for r in succeeded if is_unchecked(r))
     if not reasons:
         return ""
     many, why = sum(reasons.values()), reasons.most_common(1)[0][0]

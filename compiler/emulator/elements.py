@@ -43,7 +43,9 @@ def with_references(text: str, known: str) -> str:
         known: the types, as alternatives of a pattern.
     """
     kind = rf"(?<![\w:<])(?P<type>(?:const\s+)?(?:{known}|auto)(?:\s+const)?)"
-    own = re.compile(rf"{kind}\s*&\s*(?P<name>\w+)\s*(?:=(?P<value>[^;{{}}]*)|\{{(?P<held>[^;{{}}]*)\}})\s*;")
+    own = re.compile(
+        rf"{kind}\s*&\s*(?P<name>\w+)\s*(?:=(?P<value>[^;{{}}]*)|\{{(?P<held>[^;{{}}]*)\}})\s*;"
+    )
     while True:
         names, before = watched_names(text), text
 
@@ -114,7 +116,9 @@ def _parameters(text: str, kind: str, names: set[str]) -> str:
         parameters = _split(text[opened + 1 : closed])
         made = [
             f" WHET_REFERENCE({m['type']}) {m['name']}"
-            if (m := one.fullmatch(p)) and "auto" not in m["type"] and _given(text, head["name"], k, names)
+            if (m := one.fullmatch(p))
+            and "auto" not in m["type"]
+            and _given(text, head["name"], k, names)
             else p
             for k, p in enumerate(parameters)
         ]

@@ -102,7 +102,9 @@ def check_launch(
                 "forwards",
                 "a result may not depend on which thread runs first",
             )
-    return Checked(read.kernel, orders_of(orders), len(wanted), unwatched(source), "numbers as expected")
+    return Checked(
+        read.kernel, orders_of(orders), len(wanted), unwatched(source), "numbers as expected"
+    )
 
 
 def _with_words_on_out(error: EmulatorError, launch: str) -> EmulatorError:

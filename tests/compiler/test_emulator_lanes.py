@@ -143,7 +143,9 @@ def test_lanes_that_wait_elsewhere(checks):
     with pytest.raises(EmulatorError, match=said), emulator_options(checks=checks):
         run_kernel(text, "f", 1, 32, [Unwritten((32,), "int32"), 1])
     text = BODY.replace("LINE", "v = __shfl_sync(t < 9 ? 0x1ffu : ~0u, v, 1);").replace("&p", "p")
-    text = text.replace("int v = t, p = 0;", "int v = t, p = 0; if (t < 9) p = __any_sync(0x3ff, 1);")
+    text = text.replace(
+        "int v = t, p = 0;", "int v = t, p = 0; if (t < 9) p = __any_sync(0x3ff, 1);"
+    )
     with pytest.raises(EmulatorError, match="thread .*, whose mask is 0xffffffff,"):
         run_kernel(text, "f", 1, 32, [Unwritten((32,), "int32"), 1])
 
