@@ -1,4 +1,4 @@
-"""Arrays of a launch by their texts: ``float32[64]``, ``int32[8]=iota``, ``out float32[4]``, ``@x.npy``."""
+"""Arrays of a launch by their texts: ``float32[64]``, ``int32[8]=iota``, ``@x.npy``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from whet.compiler.errors import ArgumentError, WhetError
 _ARRAY = re.compile(r"^(out\s+)?([a-z]+\d*)\s*\[([\d\s,*]+)\]\s*(?:=\s*(.+))?$")
 _FILE = re.compile(r"^@\s*(.+)$")
 HOW_ARRAY = (
-    "float32[64, 48] is an array of drawn values, int32[8]=zeros, =ones, =iota (0, 1, 2, ...), =7 or "
+    "float32[64, 48] is an array of drawn values, int32[8]=zeros, =ones, =iota (0, 1, ...), =7 or "
     "=@file.npy one that holds these, @file.npy what the file holds, out float32[64] one that the "
     "kernel writes"
 )

@@ -30,7 +30,7 @@ _KIND = re.compile(
 
 
 def with_constants(text: str) -> str:
-    """A text whose ``__constant__`` arrays know their bounds; those that the host sets are zeros."""
+    """A text whose ``__constant__`` arrays know their bounds; what the host sets is zero."""
     text = _CONSTANT.sub("__constant__", text)
     parts, at = [], 0
     for found in re.finditer(r"\b__constant__\b", text):
@@ -89,7 +89,9 @@ def with_kinds(text: str) -> str:
         if not re.search(r"[<,]|\btypename\b", m["type"]):
             return m[0]
         lines = "\n" * m[0].count("\n")
-        return f"typedef {' '.join(m['type'].split())} {m['name']}_kind; {m['head'].strip()} {m['name']}_kind {m['name']}{lines}"
+        kind = f"{m['name']}_kind"
+        made = f"typedef {' '.join(m['type'].split())} {kind};"
+        return f"{made} {m['head'].strip()} {kind} {m['name']}{lines}"
 
     return _KIND.sub(named, text)
 
@@ -138,7 +140,8 @@ def with_rows(text: str, known: str) -> str:
     restrict = r"(?:(?:const|__restrict__|__restrict)\b\s*)*"
     text = re.sub(rf"{kind}\(\s*\*\s*{restrict}(?P<name>\w+)\s*\)\s*{rows}", pointer, text)
     text = re.sub(rf"{kind}\(\s*&\s*(?P<name>\w+)\s*\)\s*{rows}(?=[,)])", reference, text)
-    parameter = rf"(?<=[(,]){kind.replace('(?<!', ' *(?<!', 1)}(?P<name>\w+)\s*\[[^\[\]]*\]\s*{rows}(?=[,)])"
+    first = kind.replace("(?<!", " *(?<!", 1)
+    parameter = rf"(?<=[(,]){first}(?P<name>\w+)\s*\[[^\[\]]*\]\s*{rows}(?=[,)])"
     return re.sub(parameter, pointer, text)
 
 

@@ -6,7 +6,7 @@ references bind to::
     p[i].x = 1; q->y               WHET_MEMBER(x, p[i]) = 1; WHET_MEMBER(y, *(q))
     float &r = tile[i];            WHET_REFERENCE(float) r = tile[i];
     auto &r = tile[i];             auto &&r = tile[i];
-    void inc(float &a) ..          void inc(WHET_REFERENCE(float) a) ..   where it is given such ones
+    void inc(float &a) ..          void inc(WHET_REFERENCE(float) a) ..   (given such)
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def lanes_in_words(r: Any) -> tuple[str, str]:
         return (
             f"its {what} has the mask {mask}, and {other} which that names, has come by this call "
             "before, and has ended",
-            "let all lanes of the mask come by as often, with that mask, or name only those that do",
+            "let all lanes of the mask come by as often, with it, or name only those that do",
         )
     absent = {
         _NOT_NAMED: f"which the mask {mask} does not name",
@@ -43,5 +43,5 @@ def lanes_in_words(r: Any) -> tuple[str, str]:
     }[r.reason]
     return (
         f"its {what} reads lane {lane}, {absent}: it gives no value",
-        "read only lanes of the mask that come by, e.g. by a width: __shfl_down_sync(mask, v, 8, 16)",
+        "read only lanes of the mask that come by; a width helps: __shfl_down_sync(mask, v, 8, 16)",
     )

@@ -21,8 +21,8 @@ _IN_COMMENT = re.compile(
 )
 HOW = (
     "f<<<grid, block>>>(arguments) or f<<<grid, block, shared bytes>>>(arguments); a grid or block "
-    f"is a number or (x, y, z), an argument a number or an array: {HOW_ARRAY}; f<32, float><<<...>>> "
-    "launches a template"
+    f"is a number or (x, y, z), an argument a number or an array: {HOW_ARRAY}; "
+    "f<32, float><<<...>>> launches a template"
 )
 
 

@@ -184,8 +184,8 @@ def _arithmetic(r: Report) -> tuple[str, str]:
     return (
         f"it shifts {r.count}, of type {kind} with {r.element} bits, by {r.index}: undefined "
         "behaviour in C++ and CUDA C",
-        f"shift by 0 to {r.element - 1}, or test the count: PTX's shl and shr give 0 beyond (shr of "
-        "a negative number -1), but the compiler may assume that it does not happen",
+        f"shift by 0 to {r.element - 1}, or test the count: PTX's shl and shr give 0 beyond (of "
+        "a negative number shr gives -1), but the compiler may assume that it does not happen",
     )
 
 
@@ -211,8 +211,8 @@ def _race(r: Report, place: str, does: str) -> tuple[str, str]:
         return why, f"read it by an atomic operation, too: atomicAdd(p, 0); or {order}"
     if same_block and r.reason:
         return why, (
-            "set a barrier: __syncwarp() between the two accesses, which are of one warp (its lanes do "
-            "not run in step); __syncthreads() where other warps use that memory, too"
+            "set a barrier: __syncwarp() between the two accesses, which are of one warp (its lanes "
+            "do not run in step); __syncthreads() where other warps use that memory, too"
         )
     if same_block:
         return why, "set a barrier: __syncthreads() between the two accesses"

@@ -65,7 +65,8 @@ def run_kernel(
     are in ``whet.compiler.emulator``).
 
         >>> import numpy, whet
-        >>> text = "__global__ void twice(const int *x, int *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }"
+        >>> body = "{ y[threadIdx.x] = 2 * x[threadIdx.x]; }"
+        >>> text = f"__global__ void twice(const int *x, int *y) {body}"
         >>> x = numpy.arange(4, dtype="int32")
         >>> whet.run_kernel(text, "twice", 1, 4, [x, whet.Unwritten((4,), "int32")])[1]
         array([0, 2, 4, 6], dtype=int32)

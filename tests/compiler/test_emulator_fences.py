@@ -235,15 +235,18 @@ def test_looking_back_without_a_fence_or_a_flag_is_a_race(data):
 # The guide's addition, by atomicCAS; ways of others to begin, and what is none.
 LOOP = """
 __device__ double add(double *address, double value) {
-    unsigned long long *as_ull = (unsigned long long *)address, old = *as_ull, assumed;
+    unsigned long long *as_ull = (unsigned long long *)address;
+    unsigned long long old = *as_ull, assumed;
     do {
         assumed = old;
-        old = atomicCAS(as_ull, assumed, __double_as_longlong(value + __longlong_as_double(assumed)));
+        old = atomicCAS(as_ull, assumed,
+                        __double_as_longlong(value + __longlong_as_double(assumed)));
     } while (assumed != old);
     return __longlong_as_double(old);
 }
 __device__ void raise(float *address, float value) {
-    int *p = (int *)address, old = *p;
+    int *p = (int *)address;
+    int old = *p;
     while (value > __int_as_float(old)) {
         const int assumed = old;
         old = atomicCAS(p, assumed, __float_as_int(value));

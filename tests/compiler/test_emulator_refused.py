@@ -39,13 +39,13 @@ CHECKED = {
     ),
     "shift": ("y[t] = 1 << (n + t);", "undefined arithmetic", "shifts 1, of type int with 32 bits"),
     "shift to the right": (
-        "y[t] = 4000000000u >> (32 - n + t);", "undefined arithmetic", "of type unsigned int .* by 3",
+        "y[t] = 4000000000u >> (27 + t);", "undefined arithmetic", "type unsigned int .* by 32",
     ),
     "shift of 64 bits": (
         "y[t] = int(1ull << (60 + t));", "undefined arithmetic", "with 64 bits, by 64: undefined",
     ),
     "negative shift": ("y[t] <<= t - 40;", "undefined arithmetic", "by -40: undefined behaviour"),
-    "constant": ("y[t] = int(c[t]);", "out of bounds", r"reads constant c\[4\], out of bounds: there"),
+    "constant": ("y[t] = int(c[t]);", "out of bounds", r"constant c\[4\], out of bounds: there"),
     "constant with values": ("y[t] = int(d[t]);", "out of bounds", r"constant d\[3\]"),
     "constant rows": ("y[t] = int(e[1][t]);", "out of bounds", r"constant e\[2\].* 2 elements"),
     "constant before": (
@@ -97,7 +97,9 @@ def test_launch_bounds(bounds, most):
 
 @pytest.mark.parametrize("checks", [True, False])
 def test_static_shared_memory(checks):
-    line = "__shared__ float a[6144]; __shared__ double b[MORE]; a[t] = t; b[t] = t; y[t] = a[t] + b[t];"
+    line = (
+        "__shared__ float a[6144]; __shared__ double b[MORE]; a[t] = b[t] = t; y[t] = a[t] + b[t];"
+    )
     y = run(line.replace("MORE", "3072"), checks=checks)
     np.testing.assert_array_equal(y, 2 * np.arange(32))
     with pytest.raises(
@@ -154,7 +156,8 @@ __global__ void f(P *p, float4 *v, const float (*a)[8], float *y) {
     __shared__ P s[32];
     const int t = threadIdx.x;
     for (int k = 0; k < 32; ++k) tile[k][t] = 32 * k + t;
-    float &own = tile[t][32], plain = 1;
+    float &own = tile[t][32];
+    float plain = 1;
     own = t;
     own += 1;
     s[t].x = t; s[t].y = 2 * t; s[t].w[1] = 3; s[t].in.a = 4;
@@ -194,14 +197,18 @@ def test_references_members_and_rows(checks):
 
 
 WATCHED = {
-    "a member": ("held.n = 3;\n    BARRIER", "held.n = 3;", r"shared held\\["),
+    "a member": ("held.n = 3;\n    BARRIER", "held.n = 3;", r"shared held\["),
     "a reference": (
         "float &own = tile[t][32]",
         "float &own = tile[t][33]",
-        r"tile\\[33\\], out of",
+        r"tile\[33\], out of",
     ),
-    "a row": ("t[k][31 - k]; }", "t[k][33 + k]; }", r"shared tile\\[33\\], out of bounds"),
-    "a member of the device": ("q->y = s[t]", "q[32].y = s[t]", r"global p\\["),
+    "a row": (
+        "t[k][31 - k]; }",
+        "t[k][33 + k]; }",
+        r"shared tile\[\d+\], out of bounds: there are 33",
+    ),
+    "a member of the device": ("q->y = s[t]", "q[32].y = s[t]", r"global p\["),
 }
 
 
@@ -211,7 +218,7 @@ def test_references_members_and_rows_are_looked_at(name):
     assert COMPILED.count(before) == 1
     text = COMPILED.replace(before, after).replace("BARRIER", "__syncthreads();")
     given = [np.zeros((32, 5), "i4"), np.zeros((32, 4), "f4"), np.ones(32, "f4"), np.ones(32, "f4")]
-    with pytest.raises(EmulatorError, match=said.replace("\\\\", "\\")):
+    with pytest.raises(EmulatorError, match=said):
         run_kernel(text, "f", 1, 32, given)
 
 

@@ -96,8 +96,8 @@ def command(
         )
     elif launches or defines or expected:
         raise click.UsageError(
-            "--launch and -D are for a .cu file, and --expect; a schedule's launches are its own, and "
-            "its numbers are compared with those of its plain loops"
+            "--launch and -D are for a .cu file, and --expect; a schedule's launches are its own, "
+            "and its numbers are compared with those of its plain loops"
         )
     else:
         checked = [_check_schedule(where, args, sizes, target, orders, seed, timeout)]
