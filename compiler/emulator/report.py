@@ -211,7 +211,7 @@ def _race(r: Report, place: str, does: str) -> tuple[str, str]:
         return why, f"read it by an atomic operation, too: atomicAdd(p, 0); or {order}"
     if same_block and r.reason:
         return why, (
-            "set a barrier: __syncwarp() between the two accesses, which are of one warp (its lanes "
+            "set a barrier: __syncwarp() between the two accesses, which are of one warp (lanes "
             "do not run in step); __syncthreads() where other warps use that memory, too"
         )
     if same_block:
