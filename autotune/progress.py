@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from whet.autotune.result import Trial
+from whet.autotune.unchecked import is_unchecked
 from whet.db.quality import quality_words
 from whet.search_spaces.counted import counted, duration
 
@@ -58,6 +59,7 @@ class Progress:
         self.stream = sys.stderr if stream is None else stream
         self.outcomes: Counter[str] = Counter()
         self.done = 0
+        self._unchecked = 0
         self.stage = ""
         self._goals = {name: _Goal(name, peak)}
         self._goal = self._goals[name]
@@ -180,6 +182,8 @@ class Progress:
         elif left := self._left():
             parts.append(f"{left} left")
         parts += [f"{n} {status}" for status, n in self.outcomes.most_common()]
+        if self._unchecked:
+            parts.append(f"{self._unchecked} with unchecked numbers")
         return "  ".join(parts)
 
     @property
@@ -192,6 +196,7 @@ class Progress:
         goal = self._goal
         goal.done += 1
         self.outcomes[trial.result.status] += 1
+        self._unchecked += is_unchecked(trial.result)
         if trial.result.ok and (goal.best is None or trial.cost < goal.best.cost):
             goal.best = trial
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from whet.autotune.unchecked import unchecked_words
 from whet.db.quality import quality_words
 from whet.measure.load import busy_words
 from whet.measure.values import OK, PRUNED
@@ -178,7 +179,10 @@ class TuneResult:
             lines.append(f"  config   {self.best.config}")
             if not math.isnan(self.speedup):
                 lines.append(f"  speed-up {self._speedup_text()}")
-        if self.busy and not self.predicted and self.compared:
+        if self.predicted:
+            if unchecked := unchecked_words(t.result for t in self.trials):
+                lines.append(f"  note     {unchecked}")
+        elif self.busy and self.compared:
             lines.append(
                 "  note     default and best were measured once more, in turns: their times may be "
                 "above those of the search"

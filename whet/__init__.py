@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from whet.compiler import errors as error
     from whet.compiler.driver import lower
+    from whet.compiler.emulator import Unwritten, run_kernel
     from whet.compiler.errors import (
         ArgumentError,
         ArtifactError,
@@ -108,6 +109,7 @@ _HOMES = {
     "TuneResult": "whet.autotune",
     "TuneResults": "whet.autotune",
     "TuningLog": "whet.db",
+    "Unwritten": "whet.compiler.emulator",
     "WhetError": _ERRORS,
     "apply_best": "whet.db",
     "build": "whet.front",
@@ -129,6 +131,7 @@ _HOMES = {
     "register_func": "whet.compiler.runtime.packed",
     "remove_global_func": "whet.compiler.runtime.packed",
     "rocm": "whet.compiler.runtime.device",
+    "run_kernel": "whet.compiler.emulator",
     "template": "whet.search_spaces",
     "tune": "whet.autotune",
     "vulkan": "whet.compiler.runtime.device",
@@ -182,6 +185,7 @@ __all__ = [
     "TuneResult",
     "TuneResults",
     "TuningLog",
+    "Unwritten",
     "WhetError",
     "apply_best",
     "arith",
@@ -215,6 +219,7 @@ __all__ = [
     "register_func",
     "remove_global_func",
     "rocm",
+    "run_kernel",
     "runtime",
     "search_spaces",
     "target",

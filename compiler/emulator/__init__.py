@@ -8,11 +8,14 @@ kernel, block, thread and buffer.
 from whet.compiler.emulator.compile import compile_emulated
 from whet.compiler.emulator.options import EmulatorOptions, current_options, emulator_options
 from whet.compiler.emulator.report import EmulatorError
+from whet.compiler.emulator.run import Unwritten, run_kernel
 
 __all__ = [
     "EmulatorError",
     "EmulatorOptions",
+    "Unwritten",
     "compile_emulated",
     "current_options",
     "emulator_options",
+    "run_kernel",
 ]

@@ -9,6 +9,9 @@ for CUDA C written by hand, this is what makes them::
     *(const float4 *)&A[4 * i]            *(WHET_POINTER(const float4))(A + (long long)(4 * i))
     reinterpret_cast<float4 *>(y)[i]      WHET_SEEN_AS(float4)(y)[i]
     float acc[4];                         WHET_LOCAL(float, acc, 4);
+    __constant__ float c[4];              WHET_CONSTANT(float, c, [4], {});
+    __shared__ Storage s; f(s);           WHET_SHARED_PLAIN(Storage, s, ); f(s);  (is not looked at)
+    p[i].x = 1; float &r = s[i];          WHET_MEMBER(x, p[i]) = 1; WHET_REFERENCE(float) r = s[i];
     c ? s[i] : 0                          c ? whet_emulator::value_of((s[i])) : 0
 
 A pointer that is not recognised stays plain: what goes through it is computed, not looked at
@@ -21,7 +24,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from whet.compiler.emulator.declarations import (
+    used_whole,
+    with_constants,
+    with_kinds,
+    with_rows,
+)
 from whet.compiler.emulator.device_code import listed, without_host
+from whet.compiler.emulator.elements import with_members, with_references
 from whet.compiler.emulator.local_arrays import (
     end_of_subscript,
     head_of,
@@ -39,13 +49,9 @@ _WORDS = (
 )
 _HEAD = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*|\b(?P<word>__global__)\b", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
-_VOLATILE = re.compile(r"\bvolatile\b")  # each access is one here, anyway
+_VOLATILE = re.compile(r"\bvolatile\b\s*")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 
-_CONSTANT = re.compile(
-    r"\b(?:(?:static|const|__device__)[ \t]+)*__constant__(?:[ \t]+(?:static|const|__device__)\b)*"
-)
-_CONSTANTS = re.compile(r"\b__constant__\b[^;={}]*;")
 _ALIGN = r"(?:__align__\s*\(\s*\w+\s*\)\s*|alignas\s*\(\s*\w+\s*\)\s*)?"
 _KIND = r"(?P<type>[\w:]+(?:\s+\w+)*?)"
 _SHARED_HEAD = rf"{_ALIGN}(?:static\s+)?__shared__\s+{_ALIGN}{_KIND}\s+"
@@ -63,12 +69,14 @@ _ADDRESS = re.compile(
 class KernelText:
     """A kernel of a text: its name, and its parameters' names and types in order.
 
-    Of a pointer the type is what it points to, and a star: ``float *``.
+    Of a pointer the type is what it points to, and a star: ``float *``. The most threads of a block
+    are an expression of the text, from ``__launch_bounds__``; "0" where nothing bounds them.
     """
 
     name: str
     parameters: tuple[str, ...]
     types: tuple[str, ...]
+    most_threads: str = "0"
 
 
 def adapt(source: str) -> tuple[str, tuple[KernelText, ...]]:
@@ -81,7 +89,9 @@ def adapt(source: str) -> tuple[str, tuple[KernelText, ...]]:
         CodegenError: there is no kernel in it, or one that cannot be launched by its name.
     """
     text = without_host(without_comments(source))
-    text = _VOLATILE.sub("", _INCLUDE.sub(_kept_system_header, text))
+    text = _INCLUDE.sub(_kept_system_header, text)
+    known = f"{_WORDS}{_type_names(text)}"
+    text = _volatile(text, known)
     kernels = tuple(_kernels(text))
     if not kernels:
         raise CodegenError(
@@ -89,11 +99,11 @@ def adapt(source: str) -> tuple[str, tuple[KernelText, ...]]:
             "there is no __global__ function in it",
             'a kernel: extern "C" __global__ void name(const float *A, float *B, int n) { .. }',
         )
-    known = f"{_WORDS}{_type_names(text)}"
-    text = _CONSTANTS.sub(_with_zeros, _CONSTANT.sub("__constant__", text))
-    text = _addresses(_pointers(watched_arrays(_shared(text)), known))
-    generated = "WHET_GLOBAL(" in source  # it names all types
-    return (text if generated else read_values(text)), kernels
+    text = _shared(with_kinds(with_constants(text)))
+    text = _addresses(_pointers(with_rows(watched_arrays(text), known), known))
+    if "WHET_GLOBAL(" in source:  # generated, it names all types
+        return text, kernels
+    return read_values(with_members(with_references(text, known))), kernels
 
 
 def without_comments(source: str) -> str:
@@ -111,7 +121,7 @@ def _kept_system_header(found: re.Match[str]) -> str:
     """CUDA's headers are not there; the standard's are."""
     line = found.group()
     name = re.search(r"[<\"]([\w./]+)[>\"]", line)
-    if name and re.fullmatch(r"(c?(stdint|stddef|math|float|limits|assert)(\.h)?)", name[1]):
+    if name and re.fullmatch(r"(c?(stdint|stddef|math|float|limits)(\.h)?)", name[1]):
         return line
     return ""
 
@@ -135,8 +145,25 @@ def _kernels(text: str) -> list[KernelText]:
                 'write it for one type: extern "C" __global__ void ...',
             )
         parts = _parameters(text[opened + 1 : closed])
-        found.append(KernelText(name, tuple(n for n, _ in parts), tuple(kind for _, kind in parts)))
+        found.append(
+            KernelText(
+                name,
+                tuple(n for n, _ in parts),
+                tuple(kind for _, kind in parts),
+                _most_threads(text, head.start(), opened),
+            )
+        )
     return found
+
+
+def _most_threads(text: str, begin: int, opened: int) -> str:
+    """The first argument of ``__launch_bounds__`` in the head of a kernel."""
+    begin = max(text.rfind(c, 0, begin) for c in ";{}") + 1
+    bounds = re.search(r"\b__launch_bounds__\s*\(", text[begin:opened])
+    if bounds is None:
+        return "0"
+    at = begin + bounds.end()
+    return listed(text[at : _closing(text, at - 1)])[0]
 
 
 def _parameters_at(text: str, at: int) -> tuple[str, int] | None:
@@ -169,7 +196,7 @@ def _parameters(text: str) -> list[tuple[str, str]]:
 def _parameter(text: str) -> tuple[str, str]:
     plain = re.sub(r"\bWHET_GLOBAL\s*\(([^()]*)\)", r"\1 *", text)
     plain = re.sub(r"\[[^]]*\]", "*", plain)
-    plain = re.sub(r"\b(?:const|__restrict__|__restrict|__grid_constant__)\b", " ", plain)
+    plain = re.sub(r"\b(?:const|volatile|__restrict__|__restrict|__grid_constant__)\b", " ", plain)
     pointer = " *" if "*" in plain else ""
     words = re.findall(r"\w+", plain)
     return words[-1], " ".join(words[:-1]) + pointer
@@ -200,6 +227,8 @@ def _shared(text: str) -> str:
 
     def rows(m: re.Match[str]) -> str:
         sizes = re.findall(r"\[([^\]]+)\]", m["size"])
+        if used_whole(m.string, m.end(), m["name"], m["type"]):
+            return f"WHET_SHARED_PLAIN({m['type']}, {m['name']}, {m['size'].strip()});"
         if not sizes:  # one value that the threads share
             return f"WHET_SHARED_ONE({m['type']}, {m['name']});"
         return f"WHET_SHARED_ROWS({m['type']}, {m['name']}, {', '.join(sizes)});"
@@ -207,20 +236,29 @@ def _shared(text: str) -> str:
     return re.sub(array, rows, _SEVERAL.sub(apart, re.sub(arena, dynamic, text)))
 
 
-def _with_zeros(found: re.Match[str]) -> str:
-    """Constants that the host sets are zeros here."""
-    return found[0][:-1].rstrip().replace(",", "{},") + "{};"
+def _volatile(text: str, known: str) -> str:
+    """A text with ``volatile`` for what pointers point to: other memory is no flag of blocks."""
+    behind = re.compile(rf"\s*(?:const\s+)?(?:{known})(?:\s+const)?\s*\*")
+    before = re.compile(rf"(?<![\w:])(?:{known})(?:\s+const)?\s+$")
+
+    def kept(m: re.Match[str]) -> str:
+        if behind.match(text, m.end()):
+            return m[0]
+        pointed = text.startswith("*", m.end()) and before.search(text[: m.start()][-99:])
+        return m[0] if pointed else ""
+
+    return _VOLATILE.sub(kept, text)
 
 
 def _pointers(text: str, known: str) -> str:
     """Pointers in parameters, casts and declarations."""
-    kind = rf"(?P<type>(?:const\s+)?(?:{known})(?:\s+const)?)"
+    kind = rf"(?P<type>(?:(?:const|volatile)\s+)*(?:{known})(?:\s+(?:const|volatile)\b)*)"
     restrict = r"(?:(?:const|__restrict__|__restrict|restrict)\b\s*)*"
     pointer = rf"(?<![\w:]){kind}\s*\*\s*{restrict}(?P<name>\w+)(?=\s*[,)=;])"
     text = re.sub(pointer, r"WHET_POINTER(\g<type>) \g<name>", text)
     cast = rf"\(\s*{kind}\s*\*\s*\)"
     text = re.sub(cast, r"(WHET_POINTER(\g<type>))", text)
-    named = rf"\b(?:reinterpret_cast|static_cast)\s*<\s*{kind}\s*\*\s*>\s*\("
+    named = rf"\b(?:reinterpret_cast|static_cast|const_cast)\s*<\s*{kind}\s*\*\s*>\s*\("
     return re.sub(named, r"WHET_SEEN_AS(\g<type>)(", text)
 
 
@@ -228,6 +266,7 @@ def _addresses(text: str) -> str:
     """Addresses of elements of what is only read: its subscripts are values, without an address."""
     known = set(re.findall(r"WHET_POINTER\([^()]*\bconst\b[^()]*\)\s*(\w+)", text))
     known |= set(re.findall(r"WHET_GLOBAL\([^()]*\bconst\b[^()]*\)\s*(\w+)", text))
+    known |= set(re.findall(r"WHET_CONSTANT\([^,]*, (\w+),", text))
     at = 0
     while (m := _ADDRESS.search(text, at)) is not None:
         at = m.end()

@@ -22,8 +22,11 @@ from whet.compiler.errors import CodegenError, TargetError
 
 HEADERS = (
     "prelude.h",
+    "switch.h",
     "fibers.h",
     "fences.h",
+    "faults.h",
+    "traps.h",
     "checks.h",
     "memory.h",
     "buffers.h",
@@ -31,6 +34,7 @@ HEADERS = (
     "host_only.h",
     "types.h",
     "intrinsics.h",
+    "lanes.h",
     "functions.h",
     "launch.h",
 )
@@ -42,6 +46,9 @@ FLAGS = (
     "-fvisibility=hidden",
     "-ffp-contract=off",
     "-fno-strict-aliasing",
+    # __activemask() looks at the calls that led to it
+    "-fno-omit-frame-pointer",
+    "-fno-optimize-sibling-calls",
     "-fno-finite-loops",  # one that waits for ever is to be seen, and not left out
     # what nvcc refuses, too
     "-fno-exceptions",
@@ -50,6 +57,9 @@ FLAGS = (
     "-Werror=pointer-arith",
     "-Werror=frame-larger-than=229376",  # a thread's stack has 256 KiB
 )
+# What these find, the prelude reports (traps.h), and no library of the compiler's.
+_SANITIZED = ("-fsanitize=integer-divide-by-zero", "-nodefaultlibs")
+_LIBRARIES = ("-lstdc++", "-lm", "-lc", "-lgcc")
 _WHOLE = "-Wl,--no-undefined"  # what is declared and not defined is told here, not by a loader
 TIMEOUT_SECONDS = 300
 FILE = "kernel.cu"  # what messages call the text
@@ -82,6 +92,8 @@ def compile_emulated(source: str, checks: bool = False, quick: bool = False) -> 
     command.append(f"-DWHET_EMULATOR_GRANULE={granule}")
     if "clang" not in _version(command[0]):
         command.append("-fno-gnu-unique")  # or a library would stay loaded for ever
+        # what diverges on a GPU stays apart: __activemask() in two branches is not one call
+        command += ["-fno-tree-tail-merge", "-fno-crossjumping"]
     for options in [_options(checks, False), *([_options(checks, True)] if quick else [])]:
         words = " ".join([*command, *options])
         name = digest(text, *_headers().values(), words, _version(command[0]))
@@ -117,7 +129,8 @@ def _table(kernels: tuple[KernelText, ...], body: str) -> str:
     for k in kernels:
         names = "".join(f'"{p}", ' for p in k.parameters)
         lines.append(f"static const char *const {k.name}_names[] = {{{names}nullptr}};")
-        entries.append(f"    WHET_EMULATED_KERNEL({k.name}, whet_emulator::{k.name}_names),")
+        names_of = f"whet_emulator::{k.name}_names"
+        entries.append(f"    WHET_EMULATED_KERNEL({k.name}, {names_of}, ({k.most_threads})),")
     spaces = dict.fromkeys(_NAMESPACE.findall(body))  # the kernels of which have plain names here
     lines += ["}", *(f"using namespace {space};" for space in spaces)]
     lines += ['extern "C" const whet_emulator::Kernel whet_kernels[] = {', *entries, "};"]
@@ -126,7 +139,8 @@ def _table(kernels: tuple[KernelText, ...], body: str) -> str:
 
 
 def _options(checks: bool, quick: bool) -> tuple[str, ...]:
-    return (*FLAGS, "-O0" if quick else "-O2", *(("-g1",) if checks else ()))
+    checked = ("-g1", "-fsanitize=shift-exponent") if checks else ()
+    return (*FLAGS, *_SANITIZED, "-O0" if quick else "-O2", *checked)
 
 
 @functools.cache
@@ -172,7 +186,8 @@ def _compile(
         if quick:
             words = [*command, *options]
             link_precompiled(Path(folder), HEADERS[0], _headers(), words, _version(command[0]))
-        words = [*command, *options, f"-I{folder}", str(whole), _WHOLE, "-o", str(out)]
+        words = [*command, *options, f"-I{folder}", str(whole), *_LIBRARIES, _WHOLE]
+        words += ["-o", str(out)]
         try:
             done = subprocess.run(words, capture_output=True, timeout=TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:

@@ -1,8 +1,9 @@
-// What blocks hand to each other within a launch: by __threadfence() and an atomic operation.
+// What blocks hand to each other within a launch: by __threadfence() and an atomic operation, or a
+// volatile one, which to another block is as good (PTX: a volatile access is a relaxed one).
 //
 // A fence covers what its thread did before it, and what had come before that by barriers. When a
-// thread changes a counter atomically, it releases what the fences before that cover; a block that
-// comes by such a counter later acquires what was released until then.
+// thread changes a counter atomically, or stores to a volatile flag, it releases what the fences
+// before that cover; a block that comes by it later acquires what was released until then.
 #pragma once
 #include "fibers.h"
 
@@ -81,20 +82,23 @@ inline void release(const Covered &what) {
     raise_each(r.before, what.before, MOST_THREADS);
 }
 
-// An atomic operation on the device's memory; before: whether another block came by that place, or
-// last this one, after it had come by others.
+inline void acquire() {
+    current->acquired = true;
+    if (acquired_at == 0) acquired_at = interval;
+}
+
+// An atomic operation on the device's memory, or a volatile store; before: whether another block
+// came by that place, or last this one, after it had come by others.
 inline void hand_over(bool before) {
-    if (before) {
-        current->acquired = true;
-        if (acquired_at == 0) acquired_at = interval;
-    }
+    if (before) acquire();
     if (current->fenced == 0) return;
     Covered now = {interval, {}};
     release(covered.when == interval ? covered_before : covered);
     if (covered.when == interval && covered_now(now.before)) release(now);
 }
 
-constexpr uint16_t ATOMIC = 0xffff;  // the writer, where it was an atomic operation
+constexpr uint16_t ATOMIC = 0x7fff;  // the writer, where it was an atomic operation
+constexpr uint16_t VOLATILE = 0x8000;  // set beside a thread's number, where its access was one
 
 // Whether what another block did in an interval surely came before what the current thread does.
 inline bool handed_over(uint32_t when, uint16_t who, uint16_t epoch) {
@@ -105,6 +109,22 @@ inline bool handed_over(uint32_t when, uint16_t who, uint16_t epoch) {
     for (int k = 0; k < block.count; ++k)  // any thread may have been it
         if (r.before[k] == 0) return false;
     return true;
+}
+
+// Which flag of each block the current block has read, that was stored to behind no fence of its own
+// thread that covers all before it: two such places of one block have no order.
+struct Flag {
+    uint32_t reader;  // the number of the block that read, from 1
+    const void *at;
+};
+static Flag *flags;
+
+// Whether a volatile value of another block, which no fence covers, comes beside another such one.
+inline bool beside_another_flag(uint32_t when, const void *at) {
+    Flag &flag = flags[block_number(when)];
+    if (flag.reader == blocks_started) return flag.at != at;
+    flag = {blocks_started, at};
+    return false;
 }
 
 }  // namespace whet_emulator

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "switch.h"
 
 struct uint3 { unsigned x, y, z; };
 struct dim3 {
@@ -14,106 +15,17 @@ struct dim3 {
 
 namespace whet_emulator {
 
-// One switch: what the calling convention keeps is pushed, the stack exchanged, and popped again.
-#if defined(__x86_64__) && defined(__ELF__)
-extern "C" void whet_emulator_switch(void **save, void *load);
-__asm__(R"(
-    .text
-    .p2align 4
-    .hidden whet_emulator_switch
-    .type whet_emulator_switch, @function
-whet_emulator_switch:
-    pushq %rbp
-    pushq %rbx
-    pushq %r12
-    pushq %r13
-    pushq %r14
-    pushq %r15
-    movq %rsp, (%rdi)
-    movq %rsi, %rsp
-    popq %r15
-    popq %r14
-    popq %r13
-    popq %r12
-    popq %rbx
-    popq %rbp
-    ret
-    .size whet_emulator_switch, .-whet_emulator_switch
-)");
-inline void *fresh_stack(unsigned char *top, void (*body)()) {
-    void **at = reinterpret_cast<void **>(top) - 8;
-    *--at = nullptr;  // where body would return to
-    *--at = reinterpret_cast<void *>(body);
-    for (int k = 0; k < 6; ++k) *--at = nullptr;
-    return at;
-}
-#elif defined(__aarch64__) && defined(__ELF__)
-extern "C" void whet_emulator_switch(void **save, void *load);
-__asm__(R"(
-    .text
-    .p2align 4
-    .hidden whet_emulator_switch
-    .type whet_emulator_switch, %function
-whet_emulator_switch:
-    sub sp, sp, #160
-    stp x19, x20, [sp, #0]
-    stp x21, x22, [sp, #16]
-    stp x23, x24, [sp, #32]
-    stp x25, x26, [sp, #48]
-    stp x27, x28, [sp, #64]
-    stp x29, x30, [sp, #80]
-    stp d8, d9, [sp, #96]
-    stp d10, d11, [sp, #112]
-    stp d12, d13, [sp, #128]
-    stp d14, d15, [sp, #144]
-    mov x9, sp
-    str x9, [x0]
-    mov sp, x1
-    ldp x19, x20, [sp, #0]
-    ldp x21, x22, [sp, #16]
-    ldp x23, x24, [sp, #32]
-    ldp x25, x26, [sp, #48]
-    ldp x27, x28, [sp, #64]
-    ldp x29, x30, [sp, #80]
-    ldp d8, d9, [sp, #96]
-    ldp d10, d11, [sp, #112]
-    ldp d12, d13, [sp, #128]
-    ldp d14, d15, [sp, #144]
-    add sp, sp, #160
-    ret
-    .size whet_emulator_switch, .-whet_emulator_switch
-)");
-inline void *fresh_stack(unsigned char *top, void (*body)()) {
-    void **at = reinterpret_cast<void **>(top) - 20;
-    memset(at, 0, 160);
-    at[11] = reinterpret_cast<void *>(body);  // x30, where the switch returns to
-    return at;
-}
-#else
-}  // namespace whet_emulator
-#include <ucontext.h>
-namespace whet_emulator {
-inline void whet_emulator_switch(void **save, void *load) {
-    ucontext_t own;
-    *save = &own;
-    swapcontext(&own, static_cast<ucontext_t *>(load));
-}
-inline void *fresh_stack(unsigned char *top, void (*body)()) {
-    // The first context of a fiber lies at the top of its own stack.
-    ucontext_t *first = reinterpret_cast<ucontext_t *>(top - 16 - sizeof(ucontext_t));
-    getcontext(first);
-    first->uc_stack.ss_sp = top - 131072;
-    first->uc_stack.ss_size = 131072 - 16 - sizeof(ucontext_t);
-    first->uc_link = nullptr;
-    makecontext(first, body, 0);
-    return first;
-}
-#endif
+enum State : unsigned char { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, AT_ACTIVE_MASK, ENDED };
 
-enum State : unsigned char { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, ENDED };
+// A call in the text at which lanes or threads meet; two on one line are told apart.
+struct Site {
+    int line, number;  // 0: any of the same function will do
+    const char *what;  // the function
+};
 
 struct Warp {
     uint32_t alive, arrived;  // a bit a lane
+    uint32_t asking;          // those in __activemask()
     // Of each lane, how many barriers of each lane of the warp it has seen behind it: its own so far,
     // and of another one those up to where a barrier joined the two.
     uint16_t seen[32][32];
@@ -124,8 +36,10 @@ struct Thread {
     void *stack;
     uint3 index;
     int number;  // in the block
-    int line;    // of the barrier at which it waits
-    uint32_t mask;  // of the lanes it waits for
+    Site site;   // of the barrier at which it waits, or has waited last
+    uint64_t visited;  // the warp's calls that it came by: a bit for each of the text's first ones
+    uint64_t path;     // the calls that lead to the __activemask() it is in
+    uint32_t mask;  // of the lanes it waits for; in __activemask() its result
     bool orders;    // whether the warp's barrier at which it waits orders memory
     State state;
     Warp *warp;
@@ -133,6 +47,9 @@ struct Thread {
     uint32_t fenced;           // the interval of its last __threadfence() in this block; 0: none
     uint16_t fenced_seen[32];  // what it had seen of its warp's lanes by then, as in Warp
     bool acquired;  // whether it came by a counter that other blocks change atomically
+    // its last plain reads: where to, and where in the code
+    const void *read_at[4], *read_by[4];
+    unsigned reads;
 };
 
 constexpr int MOST_THREADS = 1024;
@@ -145,7 +62,7 @@ struct Block {
     int gone;     // threads of warps that have returned as a whole
     int ready;    // threads that could run
     int arrived;  // threads at the block's barrier
-    int line;     // of that barrier
+    Site site;    // of that barrier
     int direction;  // in which a warp's lanes take turns
     int order[MOST_THREADS], place[MOST_THREADS];  // the n-th to run; when a thread runs
     void *home;  // the scheduler's stack
@@ -164,7 +81,7 @@ inline uint32_t lane_bit(const Thread *t) { return 1u << (t->number & 31); }
 // lanes then run as far apart from other warps as they can, and a missing barrier shows.
 inline Thread *next_ready(const Thread *from) {
     if (block.ready == 0) return nullptr;
-    if (from->state == AT_WARP_BARRIER) {
+    if (from->state == AT_WARP_BARRIER || from->state == AT_ACTIVE_MASK) {
         const int first = from->number & ~31, own = from->number & 31;
         for (int k = 1; k < 32; ++k) {
             const int number = first + ((own + block.direction * k) & 31);
@@ -180,8 +97,33 @@ inline Thread *next_ready(const Thread *from) {
     }
 }
 
+// Where all lanes of a warp stand, those of them go on that have come to one __activemask() by the
+// same calls: they are the active ones there. Of several such groups, the one whose line is first:
+// the others may meet it behind.
+__attribute__((noinline)) static void answer_active(Warp *warp) {
+    Thread *lanes = &block.threads[(warp - block.warps) * 32], *first = nullptr;
+    for (uint32_t rest = warp->alive; rest != 0; rest &= rest - 1) {
+        Thread *t = &lanes[__builtin_ctz(rest)];
+        if (t->state == READY) return;
+        if (t->state == AT_ACTIVE_MASK && (first == nullptr || t->site.line < first->site.line)) first = t;
+    }
+    uint32_t active = 0;
+    for (uint32_t rest = warp->asking; rest != 0; rest &= rest - 1) {
+        const int lane = __builtin_ctz(rest);
+        if (lanes[lane].path == first->path) active |= 1u << lane;
+    }
+    for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
+        Thread *t = &lanes[__builtin_ctz(rest)];
+        t->state = READY;
+        t->mask = active;
+        ++block.ready;
+    }
+    warp->asking &= ~active;
+}
+
 // Gives up the processor; the thread's state says until when.
 inline void leave() {
+    if (current->warp->asking != 0) answer_active(current->warp);
     Thread *from = current, *to = next_ready(from);
     if (to == nullptr) {
         whet_emulator_switch(&from->stack, block.home);
@@ -192,14 +134,37 @@ inline void leave() {
     whet_emulator_switch(&from->stack, to->stack);
 }
 
-inline void wait(State why, int line) {
+inline void wait(State why, Site site) {
     current->state = why;
-    current->line = line;
+    current->site = site;
     --block.ready;
     leave();
 }
 
-[[noreturn]] static void fail_diverged(int line);
+// The lanes that run the same call together. What CUDA promises is less: any part of them.
+__attribute__((noinline)) static uint32_t active_mask(Site site) {
+    uint64_t path = 0;
+    // the calls that led here, by the chain of frames on the thread's own stack
+    const unsigned char *low = stacks + STACK_BYTES * size_t(current->number);
+    void *const *frame = static_cast<void *const *>(__builtin_frame_address(0));
+    for (;;) {
+        const unsigned char *at = reinterpret_cast<const unsigned char *>(frame);
+        if (at < low || at + 16 > low + STACK_BYTES || frame[1] == nullptr) break;
+        path = path * 0x9e3779b97f4a7c15u + reinterpret_cast<uint64_t>(frame[1]);
+        if (frame[0] <= static_cast<const void *>(frame)) break;
+        frame = static_cast<void *const *>(frame[0]);
+    }
+    current->path = path;
+    current->warp->asking |= lane_bit(current);
+    wait(AT_ACTIVE_MASK, site);
+    return current->mask;
+}
+
+[[noreturn]] static void fail_diverged(Site site);
+[[noreturn]] static void fail_lane(int why, const Thread *own, int lane, const Thread *other);
+enum LaneFault : int {  // why lanes cannot exchange what they ask for
+    OWN_NOT_NAMED, LANE_NOT_NAMED, LANE_NOT_THERE, LANE_ENDED, AT_ANOTHER_CALL, FEWER_TIMES, BAD_WIDTH
+};
 static void settle();
 
 // Releases the threads at the block's barrier where none is missing. A warp that has returned as a
@@ -217,11 +182,11 @@ inline bool release_block() {
     return true;
 }
 
-__attribute__((noinline)) static void block_barrier(int line) {
-    if (block.arrived != 0 && block.line != line) fail_diverged(line);
-    block.line = line;
+__attribute__((noinline)) static void block_barrier(Site site) {
+    if (block.arrived != 0 && block.site.number != site.number) fail_diverged(site);
+    block.site = site;
     ++block.arrived;
-    if (!release_block()) wait(AT_BLOCK_BARRIER, line);
+    if (!release_block()) wait(AT_BLOCK_BARRIER, site);
 }
 
 // What the lanes of a mask did so far comes before what they do from here on.
@@ -242,6 +207,24 @@ inline void join_lanes(Warp *warp, uint32_t mask) {
         memcpy(warp->seen[__builtin_ctz(rest)], joined, sizeof joined);
 }
 
+// Whether a thread came by a call, of those that are counted.
+inline bool came_by(const Thread &t, Site site) {
+    return site.number > 0 && site.number <= 64 && (t.visited >> (site.number - 1) & 1);
+}
+
+// Lanes that have come together have come to one call; one that has ended was not there before.
+inline void check_call(const Warp *warp, const Thread *lanes, uint32_t mask) {
+    const Thread &first = lanes[__builtin_ctz(mask & warp->alive)];
+    for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+        const int lane = __builtin_ctz(rest);
+        const Thread &t = lanes[lane];
+        if (lanes - block.threads + lane >= block.count) return;
+        if (t.state != ENDED && t.site.number != first.site.number)
+            fail_lane(AT_ANOTHER_CALL, &first, lane, &t);
+        if (t.state == ENDED && came_by(t, first.site)) fail_lane(FEWER_TIMES, &first, lane, &t);
+    }
+}
+
 // Releases a warp's lanes where all of a mask that still run have come.
 inline bool release(Warp *warp, uint32_t mask, bool orders) {
     const uint32_t awaited = mask & warp->alive;
@@ -249,6 +232,7 @@ inline bool release(Warp *warp, uint32_t mask, bool orders) {
     Thread *lanes = &block.threads[(warp - block.warps) * 32];
     for (uint32_t rest = awaited; rest != 0; rest &= rest - 1)  // one may wait for other lanes
         if ((lanes[__builtin_ctz(rest)].mask & warp->alive) != awaited) return false;
+    if (awaited != 0) check_call(warp, lanes, mask);
     for (uint32_t rest = warp->arrived & mask; rest != 0; rest &= rest - 1) {
         Thread *t = &lanes[__builtin_ctz(rest)];
         if (t->state == AT_WARP_BARRIER) {
@@ -262,13 +246,18 @@ inline bool release(Warp *warp, uint32_t mask, bool orders) {
 }
 
 // orders: whether it is a barrier of memory, too, as __syncwarp() is and no shuffle is.
-__attribute__((noinline)) static void warp_barrier(
-    int line, uint32_t mask = 0xffffffffu, bool orders = true) {
+__attribute__((noinline)) static void warp_barrier(Site site, uint32_t mask, bool orders) {
     Warp *warp = current->warp;
-    warp->arrived |= lane_bit(current);
     current->mask = mask;
     current->orders = orders;
-    if (!release(warp, mask, orders)) wait(AT_WARP_BARRIER, line);
+    current->site = site;
+    if (!(mask & lane_bit(current))) fail_lane(OWN_NOT_NAMED, current, current->number & 31, nullptr);
+    warp->arrived |= lane_bit(current);
+    if (site.number > 0 && site.number <= 64) current->visited |= uint64_t(1) << (site.number - 1);
+    if (!release(warp, mask, orders)) wait(AT_WARP_BARRIER, site);
+}
+inline void sync_lanes(int line, uint32_t mask = 0xffffffffu) {
+    warp_barrier({line, 0, "__syncwarp"}, mask, true);
 }
 
 static void (*thread_body)();
@@ -316,7 +305,7 @@ inline void make_threads() {
     for (int w = 0; w < warps; ++w) {
         const int lanes = block.count - 32 * w < 32 ? block.count - 32 * w : 32;
         block.warps[w].alive = lanes == 32 ? 0xffffffffu : (1u << lanes) - 1;
-        block.warps[w].arrived = 0;
+        block.warps[w].arrived = block.warps[w].asking = 0;
         memset(block.warps[w].seen, 0, sizeof block.warps[w].seen);
     }
     for (int k = 0; k < block.count; ++k) {
@@ -328,6 +317,8 @@ inline void make_threads() {
         t->warp = &block.warps[k / 32];
         t->fenced = 0;
         t->acquired = false;
+        t->visited = 0;
+        memset(t->read_at, 0, sizeof t->read_at);
         unsigned char *top = stacks + STACK_BYTES * (size_t(k) + 1) - size_t(k % 48) * 320;
         t->stack = fresh_stack(top, fiber_main);
     }
@@ -354,5 +345,6 @@ inline void choose_order(unsigned seed) {
 #define blockDim (static_cast<const dim3 &>(whet_emulator::block.extent))
 #define gridDim (static_cast<const dim3 &>(whet_emulator::block.grid))
 #define warpSize 32
-#define __syncthreads() whet_emulator::block_barrier(__LINE__)
-#define __syncwarp(...) whet_emulator::warp_barrier(__LINE__ __VA_OPT__(, ) __VA_ARGS__)
+#define WHET_EMULATOR_SITE(what) (whet_emulator::Site{__LINE__, __COUNTER__ + 1, what})
+#define __syncthreads() whet_emulator::block_barrier(WHET_EMULATOR_SITE("__syncthreads"))
+#define __syncwarp(...) whet_emulator::sync_lanes(__LINE__ __VA_OPT__(, ) __VA_ARGS__)

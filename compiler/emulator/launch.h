@@ -2,6 +2,7 @@
 #pragma once
 #include <sched.h>
 #include "memory.h"
+#include "traps.h"
 
 namespace whet_emulator {
 
@@ -31,6 +32,12 @@ struct Parameter<T *> {
         return reinterpret_cast<T *>(address);
     }
 };
+template <class T, size_t... EXTENTS>
+struct Parameter<RowsPointer<T, EXTENTS...>> : Parameter<T *> {
+    static RowsPointer<T, EXTENTS...> get(const unsigned char *at, int k) {
+        return {&parameters[k], Parameter<T *>::get(at, k)};
+    }
+};
 template <class T>
 struct Parameter<Checked<T>> : Parameter<T *> {
     static Checked<T> get(const unsigned char *at, int k) {
@@ -47,6 +54,7 @@ struct Kernel {
     size_t packed_bytes;
     const Shape *shapes;
     void (*call)(const unsigned char *packed);
+    long long most_threads;  // by __launch_bounds__
 };
 
 template <class... P>
@@ -79,8 +87,8 @@ struct Caller<FUNCTION> {
     static void call(const unsigned char *packed) {
         with(packed, std::index_sequence_for<P...>());
     }
-    static constexpr Kernel entry(const char *name, const char *const *names) {
-        return {name, names, layout::count, layout::table.bytes, layout::table.at, call};
+    static constexpr Kernel entry(const char *name, const char *const *names, long long most) {
+        return {name, names, layout::count, layout::table.bytes, layout::table.at, call, most};
     }
 };
 
@@ -145,6 +153,23 @@ inline bool make_shared(size_t bytes) {
     return arena_bytes != 0;
 }
 
+// The lane that a thread waits for in vain at its warp's barrier.
+inline const Thread *missing_lane(const Thread *stuck) {
+    for (uint32_t rest = stuck->mask & stuck->warp->alive; rest != 0; rest &= rest - 1) {
+        const Thread *t = &block.threads[(stuck->number & ~31) + __builtin_ctz(rest)];
+        if (t->state != AT_WARP_BARRIER || t->mask != stuck->mask) return t;
+    }
+    return nullptr;
+}
+
+inline const Thread *other_than(const Thread *stuck) {
+    for (int k = 0; k < block.count; ++k)
+        if (block.threads[k].state != ENDED &&
+            (block.threads[k].state != stuck->state || block.threads[k].site.line != stuck->site.line))
+            return &block.threads[k];
+    return nullptr;
+}
+
 // Where threads wait that nobody can release; the block's threads have all stopped.
 inline void report_stuck() {
     const Thread *stuck = nullptr, *other = nullptr;
@@ -154,21 +179,14 @@ inline void report_stuck() {
         const bool counts = t->state != ENDED || t->warp->alive != 0;  // others are not waited for
         if (found == nullptr && counts) found = t;
     }
-    for (int k = 0; other == nullptr && k < block.count; ++k)
-        if (block.threads[k].state != ENDED &&
-            (block.threads[k].state != stuck->state || block.threads[k].line != stuck->line))
-            other = &block.threads[k];
-    report->fault = UNFINISHED;
-    report->line = stuck->line;
-    report->write = stuck->state == AT_WARP_BARRIER;
-    copy_text(report->kernel, kernel_name, sizeof report->kernel);
-    put_index(report->block, block.index);
-    put_index(report->thread, stuck->index);
-    report->has_other = other != nullptr;
-    if (other == nullptr) return;
-    report->other_wrote = other->state == ENDED;
-    report->other_line = other->line;
-    put_index(report->other_thread, other->index);
+    const bool lanes = stuck->state == AT_WARP_BARRIER;
+    const Thread *missing = lanes ? missing_lane(stuck) : nullptr;
+    other = missing != nullptr ? missing : other != nullptr ? other : other_than(stuck);
+    current = const_cast<Thread *>(stuck);
+    begin_report(report, UNFINISHED, stuck->site.line);
+    report->write = lanes;
+    if (other != nullptr) put_lanes(report, stuck, other->number & 31, other);
+    report->reason = missing != nullptr;
 }
 
 inline void run_block(size_t shared_bytes) {
@@ -187,6 +205,21 @@ inline void run_block(size_t shared_bytes) {
     for (int k = 0; k < block.count; ++k)
         if (block.threads[k].state != ENDED) return report_stuck();
     *report = pending;  // nothing, mostly
+}
+
+// What no device would launch.
+inline bool refused(const Launch *launch, uint64_t blocks, uint64_t threads) {
+    report->fault = BAD_LAUNCH;
+    copy_text(report->kernel, kernel_name, sizeof report->kernel);
+    if (blocks == 0 || threads == 0 || threads > MOST_THREADS) return true;
+    if (launched->most_threads > 0 && threads > uint64_t(launched->most_threads)) {
+        report->reason = 1;
+        report->index = int64_t(threads);
+        report->count = launched->most_threads;
+        return true;
+    }
+    report->fault = NONE;
+    return false;
 }
 
 // Numbers of intervals begin anew, now and then: what is known of shared memory is void then.
@@ -225,7 +258,9 @@ extern "C" __attribute__((visibility("default"))) int whet_emulator_launch(
     const uint64_t threads = uint64_t(launch->block[0]) * launch->block[1] * launch->block[2];
     block_starts = static_cast<uint32_t *>(malloc(sizeof(uint32_t) * (blocks + 1)));
     releases = static_cast<Released *>(calloc(blocks + 1, sizeof(Released)));
-    if (blocks == 0 || threads == 0 || threads > MOST_THREADS || block_starts == nullptr || releases == nullptr ||
+    flags = static_cast<Flag *>(calloc(blocks + 1, sizeof(Flag)));
+    if (refused(launch, blocks, threads)) {
+    } else if (block_starts == nullptr || releases == nullptr || flags == nullptr ||
         !take_stacks(launch->stacks) || !make_shared(launch->shared_bytes)) {
         result->fault = BAD_LAUNCH;
     } else {
@@ -238,17 +273,23 @@ extern "C" __attribute__((visibility("default"))) int whet_emulator_launch(
         for (const FileArena *a = FileArena::first; a != nullptr; a = a->next) a->place();
         begin_intervals(launch->first_interval);
         blocks_started = 0;
+        static_bytes = suspect_count = 0;
         choose_order(launch->seed);
         bind_parameters(launch);
+        take_signals();
         for (uint64_t k = 0; k < blocks && result->fault == NONE; ++k) {
             block.index = block_index(uint32_t(k));
             run_block(launch->shared_bytes);
         }
+        give_signals_back();
+        const Report *suspect = result->fault == NONE ? race_of_suspects() : nullptr;
+        if (suspect != nullptr) *result = *suspect;
         *last_interval = last_used = interval;
     }
     for (uint64_t k = 0; releases != nullptr && k < blocks; ++k) free(releases[k].before);
     free(block_starts);
     free(releases);
+    free(flags);
     __sync_lock_release(&launching);
     return result->fault;
 }
@@ -264,5 +305,5 @@ extern "C" __attribute__((visibility("default"))) int whet_emulator_find(
     return -1;
 }
 
-#define WHET_EMULATED_KERNEL(name, names)                                                          \
-    whet_emulator::Caller<static_cast<decltype(&name)>(&name)>::entry(#name, names)
+#define WHET_EMULATED_KERNEL(name, names, most_threads)                                            \
+    whet_emulator::Caller<static_cast<decltype(&name)>(&name)>::entry(#name, names, most_threads)

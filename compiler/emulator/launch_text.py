@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whet.compiler.emulator.array_text import HOW_ARRAY, read_array
 from whet.compiler.emulator.device_code import listed
-from whet.compiler.emulator.run import Argument, Unwritten
+from whet.compiler.emulator.run import Argument
 from whet.compiler.errors import ArgumentError
 
 _LAUNCH = re.compile(
@@ -18,11 +19,10 @@ _LAUNCH = re.compile(
 _IN_COMMENT = re.compile(
     r"^\s*(?://|\*|/\*)\s*whet:\s*(.*?<<<.*?>>>.*?\))\s*;?\s*(?:\*/)?\s*$", re.MULTILINE
 )
-_ARRAY = re.compile(r"^(out\s+)?([a-z]+\d*)\s*\[([\d\s,*]+)\]$")
 HOW = (
     "f<<<grid, block>>>(arguments) or f<<<grid, block, shared bytes>>>(arguments); a grid or block "
-    "is a number or (x, y, z), an argument a number, float32[64, 48] for an array of drawn values, "
-    "or out float32[64] for one that the kernel writes; f<32, float><<<...>>> launches a template"
+    f"is a number or (x, y, z), an argument a number or an array: {HOW_ARRAY}; "
+    "f<32, float><<<...>>> launches a template"
 )
 
 
@@ -101,14 +101,9 @@ def _extents(launch: str, text: str) -> tuple[int, ...]:
 
 
 def _value(text: str, rng: np.random.Generator) -> Argument:
-    array = _ARRAY.match(text)
+    array = read_array(text, rng)
     if array is not None:
-        shape = tuple(int(n) for n in re.findall(r"\d+", array[3]))
-        try:
-            dtype = np.dtype(array[2])
-        except TypeError:
-            raise ArgumentError(f"the argument {text!r}", f"{array[2]} is no type", HOW) from None
-        return Unwritten(shape, array[2]) if array[1] else _drawn(rng, shape, dtype)
+        return array
     try:
         value = ast.literal_eval(re.sub(r"(?<=[\d.])[fuUlL]+$", "", text))
     except (ValueError, SyntaxError):
@@ -116,10 +111,3 @@ def _value(text: str, rng: np.random.Generator) -> Argument:
     if not isinstance(value, (int, float)):
         raise ArgumentError(f"the argument {text!r}", "it is neither a number nor an array", HOW)
     return value
-
-
-def _drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Small values; whole numbers are drawn below 8, so that they may be indices."""
-    if dtype.kind == "f":
-        return rng.standard_normal(shape).astype(dtype)
-    return rng.integers(0, 2 if dtype.kind == "b" else 8, shape).astype(dtype)

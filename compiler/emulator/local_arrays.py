@@ -79,7 +79,7 @@ def _opening(text: str, at: int) -> int | None:
     return None
 
 
-def _closing(text: str, at: int) -> int:
+def closing(text: str, at: int) -> int:
     """The place of the brace that ends the block a place is in."""
     depth = 0
     for k in range(at, len(text)):
@@ -97,7 +97,7 @@ def _in_function(text: str, at: int) -> bool:
 
 def _only_elements(text: str, at: int, name: str, dimensions: int) -> bool:
     """Whether all that is done with an array, behind a place in its block, is with elements."""
-    block = text[at : _closing(text, at)]
+    block = text[at : closing(text, at)]
     if re.search(r"\bgoto\b|\bauto\b", block):
         return False
     takes_references = _with_references(text)

@@ -66,25 +66,34 @@ struct Place {
 template <class T>
 struct OwnedRef;
 
+template <class T>
+constexpr Use use_of = std::is_volatile_v<T> ? STRONG : PLAIN;
+
 // A place in a buffer.
 template <class T>
-struct Ref : Place<Ref<T>, T> {
+struct Ref : Place<Ref<T>, std::remove_cv_t<T>> {
+    typedef std::remove_cv_t<T> V;
     const Buffer *buffer;
     T *at;
+    template <class U, class = std::enable_if_t<
+                           std::is_same_v<std::remove_cv_t<U>, V> && !std::is_same_v<U, T> &&
+                           std::is_convertible_v<U *, T *>>>
+    Ref(const Ref<U> &other) : buffer(other.buffer), at(other.at) {}
     Ref(const Buffer *buffer, T *at) : buffer(buffer), at(at) {}
+    Ref(T &own) : buffer(nullptr), at(&own) {}  // a thread's own variable, by reference
     Ref(const Ref &) = default;
-    using Place<Ref<T>, T>::operator=;
+    using Place<Ref<T>, V>::operator=;
     WHET_EMULATOR_INLINE const Ref &operator=(const Ref &other) const { return *this = other.get(); }
-    WHET_EMULATOR_INLINE const Ref &operator=(const OwnedRef<T> &other) const {
+    WHET_EMULATOR_INLINE const Ref &operator=(const OwnedRef<V> &other) const {
         return *this = other.get();
     }
-    WHET_EMULATOR_INLINE T get() const {
-        check_read<sizeof(T), alignof(T)>(buffer, at);
-        return *at;
+    WHET_EMULATOR_INLINE V get() const {
+        check_read<sizeof(T), alignof(T), use_of<T>>(buffer, const_cast<V *>(at));
+        return *const_cast<V *>(at);
     }
-    WHET_EMULATOR_INLINE void set(T value) const {
-        check_write<sizeof(T), alignof(T)>(buffer, at, &value);
-        *at = value;
+    WHET_EMULATOR_INLINE void set(V value) const {
+        check_write<sizeof(T), alignof(T), use_of<T>>(buffer, const_cast<V *>(at), &value);
+        *const_cast<V *>(at) = value;
     }
     auto operator&() const;
 };
@@ -97,20 +106,24 @@ struct Checked {
     Checked() = default;
     Checked(const Buffer *buffer, T *at) : buffer(buffer), at(at) {}
     Checked(T *at) : buffer(nullptr), at(at) {}
-    template <class U, class = std::enable_if_t<std::is_same_v<const U, T> && !std::is_const_v<U>>>
+    template <class U, class = std::enable_if_t<
+                           std::is_same_v<std::remove_cv_t<U>, std::remove_cv_t<T>> &&
+                           !std::is_same_v<U, T> && std::is_convertible_v<U *, T *>>>
     Checked(const Checked<U> &other) : buffer(other.buffer), at(other.at) {}
     // seen as elements of another type, e.g. float4
     template <class U, class = std::enable_if_t<!std::is_convertible_v<U *, T *>>, class = void>
     explicit Checked(const Checked<U> &other)
-        : buffer(other.buffer), at(reinterpret_cast<T *>(const_cast<std::remove_const_t<U> *>(other.at))) {}
+        : buffer(other.buffer), at(reinterpret_cast<T *>(const_cast<std::remove_cv_t<U> *>(other.at))) {}
     template <class U, class = std::enable_if_t<!std::is_convertible_v<U *, T *>>>
     explicit Checked(U *at)
-        : buffer(nullptr), at(reinterpret_cast<T *>(const_cast<std::remove_const_t<U> *>(at))) {}
+        : buffer(nullptr), at(reinterpret_cast<T *>(const_cast<std::remove_cv_t<U> *>(at))) {}
     template <class I>
     WHET_EMULATOR_INLINE decltype(auto) operator[](I index) const {
         if constexpr (std::is_const_v<T>) {
-            check_read<sizeof(T), alignof(T)>(buffer, at + index);
-            return std::remove_const_t<T>(at[index]);
+            typedef std::remove_cv_t<T> V;
+            V *own = const_cast<V *>(at + index);
+            check_read<sizeof(T), alignof(T), use_of<T>>(buffer, own);
+            return V(*own);
         } else {
             return Ref<T>(buffer, at + index);
         }
@@ -126,6 +139,8 @@ struct Checked {
     Checked &operator++() { return ++at, *this; }
     // for what takes plain pointers: unwatched from there on
     operator T *() const { return at; }
+    template <class I, class = std::enable_if_t<std::is_integral_v<I> && sizeof(I) == 8>>
+    explicit operator I() const { return reinterpret_cast<I>(at); }
 };
 
 template <class T>
@@ -146,6 +161,8 @@ struct Rows<T, COUNT> : Checked<T> {
     static constexpr size_t bytes = sizeof(T) * COUNT;
     typedef T plain;
     using Checked<T>::Checked;
+    template <class U, class = std::enable_if_t<std::is_convertible_v<U *, T *> && !std::is_same_v<U, T>>>
+    Rows(const Rows<U, COUNT> &other) : Checked<T>(other.buffer, other.at) {}
     template <class I>
     WHET_EMULATOR_INLINE decltype(auto) operator[](I index) const {
         check_row(this->buffer, static_cast<long long>(index), COUNT, sizeof(T));
@@ -161,12 +178,83 @@ struct Rows<T, FIRST, SECOND, REST...> {
     const Buffer *buffer;
     T *at;
     Rows(const Buffer *buffer, T *at) : buffer(buffer), at(at) {}
+    Rows(plain (&own)[FIRST]) : buffer(nullptr), at(reinterpret_cast<T *>(own)) {}
+    template <class U, class = std::enable_if_t<std::is_convertible_v<U *, T *> && !std::is_same_v<U, T>>>
+    Rows(const Rows<U, FIRST, SECOND, REST...> &other) : buffer(other.buffer), at(other.at) {}
     template <class I>
     WHET_EMULATOR_INLINE row operator[](I index) const {
         check_row(buffer, static_cast<long long>(index), FIRST, row::bytes);
         return row(buffer, at + index * (row::bytes / sizeof(T)));
     }
 };
+
+// A pointer to rows, float (*t)[33].
+template <class T, size_t... EXTENTS>
+struct RowsPointer {
+    typedef Rows<T, EXTENTS...> row;
+    typedef typename Rows<T, 1, EXTENTS...>::plain plain;
+    static constexpr size_t size = row::bytes / sizeof(T);
+    const Buffer *buffer;
+    T *at;
+    RowsPointer() = default;
+    RowsPointer(const Buffer *buffer, T *at) : buffer(buffer), at(at) {}
+    RowsPointer(plain *own) : buffer(nullptr), at(reinterpret_cast<T *>(own)) {}
+    template <class U, size_t FIRST, class = std::enable_if_t<std::is_convertible_v<U *, T *>>>
+    RowsPointer(const Rows<U, FIRST, EXTENTS...> &rows) : buffer(rows.buffer), at(rows.at) {}
+    template <class U, class = std::enable_if_t<std::is_convertible_v<U *, T *>>>
+    RowsPointer(const RowsPointer<U, EXTENTS...> &other) : buffer(other.buffer), at(other.at) {}
+    template <class I>
+    WHET_EMULATOR_INLINE row operator[](I index) const {
+        return row(buffer, at + static_cast<long long>(index) * static_cast<long long>(size));
+    }
+    row operator*() const { return (*this)[0]; }
+    template <class I>
+    RowsPointer operator+(I n) const { return {buffer, at + n * static_cast<long long>(size)}; }
+    RowsPointer &operator++() { return at += size, *this; }
+};
+
+// The watched form of an array's type: T[4][2].
+template <class A>
+struct RowsOf;
+template <class T, size_t N>
+struct RowsOf<T[N]> { typedef Rows<T, N> type; };
+template <class T, size_t N, size_t M>
+struct RowsOf<T[N][M]> { typedef Rows<T, N, M> type; };
+template <class T, size_t N, size_t M, size_t K>
+struct RowsOf<T[N][M][K]> { typedef Rows<T, N, M, K> type; };
+template <class A>
+using rows_of = typename RowsOf<A>::type;
+
+// A member of an element: a place of its own where the element is one.
+template <class M>
+WHET_EMULATOR_INLINE inline auto place_of(const Buffer *buffer, M *at) {
+    if constexpr (std::is_array_v<M>)
+        return rows_of<M>(buffer, reinterpret_cast<std::remove_all_extents_t<M> *>(at));
+    else
+        return Ref<M>(buffer, at);
+}
+template <class T>
+constexpr bool is_place = false;
+template <class T>
+constexpr bool is_place<Ref<T>> = true;
+template <class V, class F>
+WHET_EMULATOR_INLINE inline decltype(auto) member(V &&element, F address) {
+    if constexpr (is_place<std::remove_cvref_t<V>>)
+        return place_of(element.buffer, address(element.at));
+    else if constexpr (std::is_lvalue_reference_v<V>)
+        return *address(__builtin_addressof(element));
+    else
+        return std::remove_cvref_t<decltype(*address(__builtin_addressof(element)))>(
+            *address(__builtin_addressof(element)));
+}
+
+// As of references: the two elements' values.
+template <class T>
+inline void swap(const Ref<T> &a, const Ref<T> &b) {
+    const T held = a.get();
+    a.set(b.get());
+    b.set(held);
+}
 
 // A thread's own array, which forgets nothing: what was not written is not read.
 template <class T>

@@ -9,7 +9,7 @@ namespace whet_emulator {
 template <class T>
 inline const T &printed(const T &value) { return value; }
 template <class T>
-inline T printed(const Ref<T> &place) { return place.get(); }
+inline auto printed(const Ref<T> &place) { return place.get(); }
 template <class T>
 inline T printed(const OwnedRef<T> &place) { return place.get(); }
 

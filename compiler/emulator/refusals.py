@@ -67,7 +67,8 @@ _RULES = (
         "write the pointer: x + i, not &x[i]",
     ),
     (
-        r"(?:cannot bind|invalid initialization).*\n(?s:.*)whet_emulator::Place<",
+        r"cannot bind [^\n]*whet_emulator::(?:Owned)?Ref<"
+        r"|(?:cannot bind|invalid initialization).*\n(?s:.*)whet_emulator::Place<",
         "a reference to an element of watched memory is not to be had in the emulator",
         "take a pointer (p + i), or read and write the element by its index",
     ),

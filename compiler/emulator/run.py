@@ -57,7 +57,19 @@ def run_kernel(
     arguments: Sequence[Argument],
     shared_bytes: int = 0,
 ) -> list[np.ndarray]:
-    """Launch a kernel in the emulator, by the options in force.
+    """Launch a kernel of a CUDA C text on the CPU, in the emulator, by the options in force.
+
+    Races, barriers that threads miss, accesses out of bounds and reads of unwritten memory are
+    errors that name thread and line; ``emulator_options(checks=False)`` looks at nothing and runs
+    faster, ``emulator_options(order="backwards")`` lets threads take turns in another order (both
+    are in ``whet.compiler.emulator``).
+
+        >>> import numpy, whet
+        >>> body = "{ y[threadIdx.x] = 2 * x[threadIdx.x]; }"
+        >>> text = f"__global__ void twice(const int *x, int *y) {body}"
+        >>> x = numpy.arange(4, dtype="int32")
+        >>> whet.run_kernel(text, "twice", 1, 4, [x, whet.Unwritten((4,), "int32")])[1]
+        array([0, 2, 4, 6], dtype=int32)
 
     Args:
         source: CUDA C.
@@ -93,6 +105,16 @@ def run_kernel(
     for array, address in arrays:
         context.copy_out(array, address)
     return [array for array, _ in arrays]
+
+
+def parameters_of(source: str, kernel: str | None = None) -> tuple[str, ...]:
+    """The names of a kernel's parameters.
+
+    Args:
+        source: CUDA C.
+        kernel: its name; None: the only one in the text.
+    """
+    return _chosen(adapt(source)[1], kernel).parameters
 
 
 def _chosen(kernels: Sequence[KernelText], name: str | None) -> KernelText:

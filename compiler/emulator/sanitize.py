@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.codegen.llvm.abi import numpy_dtype
+from whet.compiler.emulator.expectations import Expectations
 from whet.compiler.emulator.instances import instance
 from whet.compiler.emulator.launch_text import read_launch
 from whet.compiler.emulator.macros import with_macros
 from whet.compiler.emulator.one_kernel import with_kernels
 from whet.compiler.emulator.options import emulator_options
 from whet.compiler.emulator.report import EmulatorError
-from whet.compiler.emulator.run import run_kernel
+from whet.compiler.emulator.run import Unwritten, parameters_of, run_kernel
 from whet.compiler.emulator.unwatched import unwatched
 from whet.compiler.errors import ArgumentError, KernelError
 from whet.compiler.target import Target
@@ -33,12 +34,14 @@ class Checked:
         orders: the orders of threads.
         compared: how many arrays were compared with a computation without GPU.
         unwatched: memory of the text whose accesses were computed and not looked at.
+        numbers: what they were compared with, in words.
     """
 
     kernel: str
     orders: tuple[str | int, ...]
     compared: int = 0
     unwatched: tuple[str, ...] = ()
+    numbers: str = "numbers as without threads"
 
 
 def orders_of(count: int) -> tuple[str | int, ...]:
@@ -52,6 +55,7 @@ def check_launch(
     orders: int = 4,
     seed: int = 0,
     defines: Mapping[str, str] | None = None,
+    expected: Expectations | None = None,
 ) -> Checked:
     """Run a launch of CUDA C with all checks, once for each order of threads.
 
@@ -62,27 +66,34 @@ def check_launch(
         orders: how many orders.
         seed: of what the arrays hold.
         defines: macros that are defined before the text, as by ``nvcc -D``.
+        expected: what arrays shall hold afterwards.
 
     Raises:
-        ArgumentError: the launch is none, or not one of this kernel.
+        ArgumentError: the launch is none, or not one of this kernel, or what is expected cannot be.
         CodegenError: the text does not compile.
         EmulatorError: the kernel does what it must not do.
-        KernelError: its results depend on the order of threads.
+        KernelError: its results depend on the order of threads, or are not what is expected.
     """
     read = read_launch(launch)
     source = with_kernels(source, [read.kernel])
     if read.template:
         source = instance(source, read.kernel, read.template)
     source = with_macros(source, defines or {})
+    given = read.values(seed)
+    names = parameters_of(source, read.kernel)
+    arrays = [n for n, g in zip(names, given) if isinstance(g, (np.ndarray, Unwritten))]
+    wanted = expected.values(names, given) if expected is not None else {}
     first: list[np.ndarray] | None = None
     for order in orders_of(orders):
         with emulator_options(checks=True, order=order):
             try:
                 found = run_kernel(
-                    source, read.kernel, read.grid, read.block, read.values(seed), read.shared_bytes
+                    source, read.kernel, read.grid, read.block, given, read.shared_bytes
                 )
             except EmulatorError as error:
                 raise _with_words_on_out(error, launch) from None
+        if expected is not None:
+            expected.check(wanted, dict(zip(arrays, found)), launch)
         first = found if first is None else first
         if not all(map(_close, found, first)):
             raise KernelError(
@@ -91,7 +102,9 @@ def check_launch(
                 "forwards",
                 "a result may not depend on which thread runs first",
             )
-    return Checked(read.kernel, orders_of(orders), unwatched=unwatched(source))
+    return Checked(
+        read.kernel, orders_of(orders), len(wanted), unwatched(source), "numbers as expected"
+    )
 
 
 def _with_words_on_out(error: EmulatorError, launch: str) -> EmulatorError:

@@ -12,6 +12,7 @@ _FUNCTION = re.compile(r"(\w+)\s*\(([^(){};]*(?:\([^()]*\)[^(){};]*)*)\)\s*\{")
 _WORDS = re.compile(r"^(?:if|for|while|switch|catch|return|sizeof)$")
 _MADE = re.compile(r"\b(?:WHET_POINTER|WHET_GLOBAL)\s*\([^()]*\)")
 _NAME = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
+_SHARED = re.compile(r"\bWHET_SHARED_PLAIN\([^,;]*, (\w+)")
 _POINTER = re.compile(
     r"(?<=[;{}])\s*(?:const\s+)?[A-Za-z_]\w*\s*\*+\s*"
     r"(?:(?:const|__restrict__|__restrict)\s+)*([A-Za-z_]\w*)\s*[=;]"
@@ -30,6 +31,7 @@ def unwatched(source: str) -> tuple[str, ...]:
     text = _DIRECTIVE.sub("", adapt(source)[0])
     found = [*_arrays(text), *_parameters(text)]
     found += [(m.start(1), f"the pointer {m[1]}") for m in _POINTER.finditer(text)]
+    found += [(m.start(1), f"the shared variable {m[1]}") for m in _SHARED.finditer(text)]
     return tuple(dict.fromkeys(said for _, said in sorted(found)))
 
 

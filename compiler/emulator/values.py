@@ -41,7 +41,7 @@ def read_values(text: str) -> str:
     for found in _AUTO.finditer(text):
         end = _end(text, found.end())
         value = text[found.end() : end]
-        if "[" in value or _is_element(value, ones):
+        if "[" in value or "WHET_MEMBER(" in value or _is_element(value, ones):
             added += [(found.end(), _READ), (end, "))")]
     added += _arguments(text, ones)
     parts, at = [], 0

@@ -90,7 +90,7 @@ def too_much(model: Mapping[str, Any]) -> str:
     for what, most in (("instructions", EMULATED), ("lines", LINES)):
         found = float(model.get(what, 0.0))
         if found > most:
-            return f"too much for the emulator: {found:.4g} {what}, and {most:.4g} are"
+            return f"too much for the emulator: {found:.4g} {what}, and {most:.4g} are the most"
     return ""
 
 

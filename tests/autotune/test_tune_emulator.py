@@ -8,6 +8,7 @@ from whet import te
 from whet.autotune import best_from_log, create_task, tune
 from whet.autotune.report import report
 from whet.autotune.transfer import read_prior
+from whet.autotune.unchecked import unchecked_words
 from whet.compiler.errors import ArgumentError, LogError, TargetError
 from whet.db import TuningLog, device_key
 from whet.measure import MeasureOptions, MeasureResult, ReplayPool
@@ -66,6 +67,29 @@ def test_a_search_without_a_gpu(tuned):
     with TuningLog(path, write=False) as log:
         (device,) = log.devices()
         assert device["name"].startswith("cuda-emulator (model of") and device["cost"] == "model"
+
+
+def test_candidates_that_are_too_large_to_run_are_said_to_be_unchecked(
+    tuned, tmp_path, monkeypatch, capsys
+):
+    """Nothing said that no number of any candidate was compared."""
+    assert "checked" not in str(tuned[1]).replace("static check,", "")
+    monkeypatch.setattr("whet.measure.gpu.builder.EMULATED", 1.0)
+    monkeypatch.setattr("whet.autotune.progress.PLAIN_EVERY", 0.0)
+    monkeypatch.setattr("whet.autotune.progress.PLAIN_SHARE", 0.0)
+    pruned = task_of(4099)
+    found = tune(pruned, 6, tmp_path / "a.db", "random", 1, "cuda-emulator", options=QUICK)
+    ok = found.outcomes()["ok"]
+    assert ok == 4 and found.outcomes()["pruned"] == 2
+    said = f"the numbers of no candidate were checked ({ok} candidates): "
+    assert f"{said}too much for the emulator: " in str(found)
+    assert "instructions, and 1 are the most" in str(found)
+    assert f"{ok} with unchecked numbers" in capsys.readouterr().err
+    monkeypatch.undo()
+    some = [found.trials[0].result, *(t.result for t in tuned[1].trials)]
+    if not some[0].ok:
+        some[0] = next(t.result for t in found.trials if t.result.ok)
+    assert unchecked_words(some).startswith("the numbers of 1 of 3 candidates were not checked: ")
 
 
 def test_it_goes_on_where_it_stopped_and_builds(tuned):

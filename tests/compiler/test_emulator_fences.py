@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from whet.compiler.emulator import EmulatorError
+from whet.compiler.emulator import EmulatorError, emulator_options
 from whet.compiler.emulator.run import Unwritten, run_kernel
 
 # The last block to come by the counter adds up what all have left.
@@ -178,3 +178,103 @@ extern "C" __global__ void total(const float *x, float *part, unsigned *count, f
 def test_a_thread_takes_over_behind_another_one_of_its_block():
     x, y = run(WARPS, 64)
     assert y[0] == x[0] + x[1]
+
+
+# Each block adds the sums of those before it, which it looks back at by their flags.
+LOOK_BACK = """
+__global__ void scan(const float *x, float *y, FLAG *flag, float *own, DATA *all) {
+    const int b = blockIdx.x;
+    if (threadIdx.x != 0) return;
+    float sum = x[b], before = 0;
+    if (b > 0) {
+        own[b] = sum; RELEASE flag[b] = 1;
+        for (int j = b - 1; j >= 0; --j) {
+            int state = 0;
+            while (state == 0) state = flag[j];
+            ACQUIRE
+            if (state == 2) { before += all[j]; break; }
+            before += own[j];
+        }
+    }
+    all[b] = before + sum; RELEASE flag[b] = 2;
+    y[b] = before + sum;
+}
+"""
+
+
+def look_back(
+    flag="volatile int", data="float", release="__threadfence();", acquire="", text=LOOK_BACK
+):
+    text = text.replace("FLAG", flag).replace("DATA", data).replace("RELEASE", release)
+    x = np.random.default_rng().integers(0, 9, 7).astype("f4")
+    args = [x, Unwritten((7,)), np.zeros(7, "i4"), Unwritten((7,)), Unwritten((7,))]
+    y = run_kernel(text.replace("ACQUIRE", acquire), "scan", 7, 64, args)[1]
+    np.testing.assert_array_equal(y, np.cumsum(x))
+
+
+def test_looking_back_at_volatile_flags():
+    look_back(acquire="__threadfence();")
+    look_back(data="volatile float")
+    cast = LOOK_BACK.replace("= flag[j]", "= ((volatile int *)flag)[j]")
+    cast = cast.replace("flag[b] = 1", "*(volatile int *)&flag[b] = 1")
+    look_back("int", text=cast.replace("flag[b] = 2", "atomicExch(&flag[b], 2)"))
+    cached = LOOK_BACK.replace("= flag[j]", "= __ldcv(&flag[j])").replace(
+        "flag[b] = 1", "__stwt(&flag[b], 1)"
+    )
+    look_back("int", text=cached.replace("flag[b] = 2", "__stwt(flag + b, 2)"))
+
+
+@pytest.mark.parametrize("data", ["float", "volatile float"])
+def test_looking_back_without_a_fence_or_a_flag_is_a_race(data):
+    with pytest.raises(EmulatorError, match="a race: it reads global all"):
+        look_back(data=data, release="")
+    with pytest.raises(EmulatorError, match="a race: it reads global flag"):
+        look_back("int", data)
+
+
+# The guide's addition, by atomicCAS; ways of others to begin, and what is none.
+LOOP = """
+__device__ double add(double *address, double value) {
+    unsigned long long *as_ull = (unsigned long long *)address;
+    unsigned long long old = *as_ull, assumed;
+    do {
+        assumed = old;
+        old = atomicCAS(as_ull, assumed,
+                        __double_as_longlong(value + __longlong_as_double(assumed)));
+    } while (assumed != old);
+    return __longlong_as_double(old);
+}
+__device__ void raise(float *address, float value) {
+    int *p = (int *)address;
+    int old = *p;
+    while (value > __int_as_float(old)) {
+        const int assumed = old;
+        old = atomicCAS(p, assumed, __float_as_int(value));
+        if (old == assumed) break;
+    }
+}
+__global__ void f(const double *x, double *y, float *most, int *first) {
+    __shared__ float shared;
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (threadIdx.x == 0) shared = 0;
+    __syncthreads();
+    add(y, x[i]);
+    raise(&shared, (float)x[i]);
+    __syncthreads();
+    if (threadIdx.x == 0) raise(most, shared);
+    if (*first == 0) atomicCAS(first, 0, i + 1);
+    LINE
+}
+"""
+
+
+@pytest.mark.parametrize("order", ["forwards", "backwards", 3])
+def test_a_loop_of_compare_and_swap_may_begin_with_a_plain_read(order):
+    x = np.random.default_rng().integers(1, 99, 192).astype("f8")
+    given = [x, np.zeros(1), np.zeros(1, "f4"), np.zeros(1, "i4")]
+    with emulator_options(order=order):
+        _, y, most, first = run_kernel(LOOP.replace("LINE", ""), "f", 3, 64, given)
+        assert (y[0], most[0]) == (x.sum(), x.max()) and 1 <= first[0] <= 64
+        for wrong in ("if (i == 70) y[0] = first[0];", "if (*most < i) atomicMax((int *)most, i);"):
+            with pytest.raises(EmulatorError, match="a race"):
+                run_kernel(LOOP.replace("LINE", wrong), "f", 3, 64, given)

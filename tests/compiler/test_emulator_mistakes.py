@@ -116,7 +116,7 @@ def test_what_is_said_of_a_race():
     assert error.other_block == error.block == (0, 0, 0)
     assert "a race: it reads shared U[0], which thread (0, 0, 0) has written" in str(error)
     assert "line 13: C[1] = U[tx / 4];" in str(error)
-    assert "set a barrier: __syncthreads() between the two accesses" in str(error)
+    assert "set a barrier: __syncwarp() between the two accesses, which are of one" in str(error)
 
 
 def test_what_is_said_of_an_index():

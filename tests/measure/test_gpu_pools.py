@@ -68,7 +68,8 @@ def test_a_default_that_is_too_large_is_not_run():
     good = found["good"]
     assert good.ok and good.environment["checked"] is False
     assert good.environment["unchecked"] == (
-        "the default config is too much for the emulator: 1e+12 instructions, and 1.5e+08 are"
+        "the default config is too much for the emulator: 1e+12 instructions, "
+        "and 1.5e+08 are the most"
     )
     assert found["race"].status == "run_error"  # all else is looked at
 

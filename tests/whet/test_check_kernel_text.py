@@ -95,7 +95,9 @@ def test_what_the_compiler_refuses_in_the_emulators_words(message, why, way_out)
 
 
 def test_a_reference_to_an_element_is_refused_with_the_way_out(capfd, tmp_path):
-    code, text = said(capfd, tmp_path, "float &r = y[i]; r = x[i];")
+    assert said(capfd, tmp_path, "float &r = y[i]; r = x[i];")[0] == 0
+    before = "template <class T> __device__ void set(T &r) { r = 1; }"
+    code, text = said(capfd, tmp_path, "set(y[i]);", before)
     assert code == 1 and text.startswith(
         "CodegenError: compiling CUDA C for the emulator: line 5: "
     )

@@ -13,6 +13,7 @@ from whet.commands.time_limit import within
 from whet.commands.words import ManyArgs, Seconds, load_module, value
 
 if TYPE_CHECKING:
+    from whet.compiler.emulator.expectations import Expectations
     from whet.compiler.emulator.sanitize import Checked
 
 CLEAN = "no race, no barrier that threads miss, nothing out of bounds or read before it was written"
@@ -29,6 +30,15 @@ CLEAN = "no race, no barrier that threads miss, nothing out of bounds or read be
     metavar="NAME=VALUE",
     help="A macro of a .cu file, as nvcc -D.",
 )
+@click.option(
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="NAME=WHAT",
+    help="What an array of a .cu file's kernel holds afterwards: y=2*x+y, y=@file.npy.",
+)
+@click.option("--rtol", type=click.FloatRange(0), help="Of --expect; by the type if left out.")
+@click.option("--atol", type=click.FloatRange(0), help="Of --expect; by the type if left out.")
 @click.option("--args", multiple=True, metavar="VALUE...", help="Of the function or template.")
 @click.option("--size", "sizes", multiple=True, metavar="NAME=N", help="Of a symbolic size.")
 @click.option("--target", default="cuda", show_default=True, help="Of a schedule.")
@@ -41,6 +51,9 @@ def command(
     where: str,
     launches: tuple[str, ...],
     defines: tuple[str, ...],
+    expected: tuple[str, ...],
+    rtol: float | None,
+    atol: float | None,
     args: tuple[str, ...],
     sizes: tuple[str, ...],
     target: str,
@@ -64,19 +77,27 @@ def command(
 
     // whet: saxpy<<<4, 256>>>(999, 2.0f, float32[999], float32[999])
 
+    That is y = a * x + y, which reads y; an array with "out" holds nothing that may be read. Others
+    hold drawn numbers, or what is said: int32[8]=zeros, =ones, =iota, =7, =@file.npy. Names in
+    --expect are the kernel's parameters before the launch, np is numpy:
+
+    whet check-kernel saxpy.cu --launch "..." --expect "y=a*x+y" --rtol 1e-5
+
     A template's arguments stand behind its name, and macros in -D:
 
     whet check-kernel gemm.cu -D TILE=32 --launch "gemm<float><<<4, 256>>>(out float32[64, 64], 64)"
-
-    That is y = a * x + y, which reads y; an array with "out" holds nothing that may be read.
     """
     if where.endswith((".cu", ".cuh")):
         if args or sizes:
             raise click.UsageError("--args and --size are for schedules; a .cu file has --launch")
-        checked = _check_file(Path(where), launches, _macros(defines), orders, seed, timeout)
-    elif launches or defines:
+        expectations = _expectations(expected, rtol, atol)
+        checked = _check_file(
+            Path(where), launches, _macros(defines), orders, seed, timeout, expectations
+        )
+    elif launches or defines or expected:
         raise click.UsageError(
-            "--launch and -D are for a .cu file; a schedule's launches are its own"
+            "--launch and -D are for a .cu file, and --expect; a schedule's launches are its own, "
+            "and its numbers are compared with those of its plain loops"
         )
     else:
         checked = [_check_schedule(where, args, sizes, target, orders, seed, timeout)]
@@ -91,6 +112,7 @@ def _check_file(
     orders: int,
     seed: int,
     timeout: float,
+    expected: Expectations | None,
 ) -> list[Checked]:
     from whet.compiler.emulator.launch_text import HOW, launches_in
     from whet.compiler.emulator.sanitize import check_launch
@@ -105,7 +127,7 @@ def _check_file(
         within(
             timeout,
             f"checking {launch}",
-            partial(check_launch, source, launch, orders, seed, macros),
+            partial(check_launch, source, launch, orders, seed, macros, expected),
         )
         for launch in found
     ]
@@ -181,6 +203,22 @@ def _macros(given: tuple[str, ...]) -> dict[str, str]:
     return macros
 
 
+def _expectations(
+    given: tuple[str, ...], rtol: float | None, atol: float | None
+) -> Expectations | None:
+    from whet.compiler.emulator.expectations import HOW_EXPECTED, Expectations
+
+    texts = {}
+    for text in given:
+        name, equals, what = text.partition("=")
+        if not equals or not name.strip().isidentifier() or not what.strip():
+            raise click.UsageError(f"--expect {text}: write NAME=WHAT, e.g. {HOW_EXPECTED}")
+        texts[name.strip()] = what.strip()
+    if not texts and (rtol is not None or atol is not None):
+        raise click.UsageError("--rtol and --atol say how near to what is given by --expect")
+    return Expectations(texts, rtol, atol) if texts else None
+
+
 def _sizes(given: tuple[str, ...]) -> dict[str, int]:
     sizes = {}
     for text in given:
@@ -193,7 +231,7 @@ def _sizes(given: tuple[str, ...]) -> dict[str, int]:
 
 def _said(checked: Checked) -> str:
     many = len(checked.orders)
-    compared = ", numbers as without threads" if checked.compared else ""
+    compared = f", {checked.numbers}" if checked.compared else ""
     said = f"{checked.kernel}: {many} order{'s' * (many != 1)} of threads: {CLEAN}{compared}"
     if not checked.unwatched:
         return said

@@ -14,6 +14,7 @@ struct Kernel {
     size_t packed_bytes;
     const struct Shape *shapes;
     void *call;
+    long long most_threads;
 };
 struct EmulatorLaunch {
     uint32_t grid[3], block[3], shared_bytes, seed, first_interval, allocation_count;
