@@ -248,14 +248,13 @@ def _drawn(rng):
     return spread(n, lanes, f, dtype, m), reference, n, m, dtype
 
 
-def test_random_conditions(draws):
-    rng = random.Random(11)
-    programs = [_drawn(rng) for _ in range(draws(10))]
-    module = Programs({f"f{k}": p[0] for k, p in enumerate(programs)})
-    numbers = np.random.default_rng(4)
-    for k, (_, reference, n, m, dtype) in enumerate(programs):
-        a = (numbers.standard_normal(m) * 9).astype(dtype)
-        np.testing.assert_array_equal(module(f"f{k}", a, np.zeros(n, dtype)), reference(a), f"f{k}")
+def test_random_conditions(seeds):
+    programs = {seed: _drawn(random.Random(seed)) for seed in seeds(10)}
+    module = Programs({f"f{seed}": p[0] for seed, p in programs.items()})
+    for seed, (_, reference, n, m, dtype) in programs.items():
+        a = (np.random.default_rng(seed).standard_normal(m) * 9).astype(dtype)
+        got = module(f"f{seed}", a, np.zeros(n, dtype))
+        np.testing.assert_array_equal(got, reference(a), f"seed {seed}")
     if available():
         compile_cubin(module.text(), "sm_80")
 
