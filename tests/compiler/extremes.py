@@ -26,20 +26,21 @@ def extreme(rng, values):
 class Placed:
     """A copy of an array that begins at any multiple of its item, and what lies around it.
 
-    In one of three cases that is a wall: a touch behind the last element, or before the first one,
-    is a segfault. Where strides are free, its elements are apart, backwards, or its axes swapped.
+    With a ``wall`` (``"end"`` or ``"begin"``) a touch behind the last element, or before the first
+    one, is a segfault: not in a process that has to say which program did it. Where strides are
+    free, its elements are apart, backwards, or its axes swapped.
 
     Attributes:
         array: the copy.
     """
 
-    def __init__(self, rng, array, strides=False):
+    def __init__(self, rng, array, strides=False, wall=None):
         steps, order = [1] * array.ndim, list(range(array.ndim))
         if strides:
             steps = [int(rng.choice((1, 2, 3, -1, -2))) for _ in array.shape]
             order = list(rng.permutation(array.ndim))
         shape = [array.shape[k] * abs(steps[k]) for k in order]
-        self.memory, self.whole = _memory(rng, shape, array.dtype)
+        self.memory, self.whole = _memory(rng, shape, array.dtype, wall)
         back = [order.index(k) for k in range(array.ndim)]
         self.array = self.whole.transpose(back)[tuple(slice(None, None, s) for s in steps)]
         self.array[...] = array
@@ -55,11 +56,11 @@ class Placed:
         assert unchanged, "memory around an argument was written"
 
 
-def _memory(rng, shape, dtype):
+def _memory(rng, shape, dtype, wall):
     """Memory, and an array of a shape in it."""
     nbytes = int(np.prod(shape)) * dtype.itemsize
-    if nbytes and rng.random() < 1 / 3:
-        walled = guarded(np.full(shape, 1, dtype), at_end=bool(rng.integers(0, 2)))
+    if nbytes and wall:
+        walled = guarded(np.full(shape, 1, dtype), at_end=wall == "end")
         return walled, walled
     memory = np.full(nbytes + 2 * LINE, 0x5A, "uint8")
     items = int(rng.integers(0, LINE // dtype.itemsize))

@@ -108,12 +108,15 @@ class Program:
     def _shape(self, t):
         return [int(evaluate_size(d, self.graph.symbols)) for d in t.shape]
 
-    def run(self, kernel, plain):
-        """Run the kernel on arrays that begin anywhere; compare it with numpy and the plain one."""
+    def run(self, kernel, plain, wall=None):
+        """Run the kernel on arrays that begin anywhere; compare it with numpy and the plain one.
+
+        With a ``wall`` they end (or begin) where a touch is a segfault.
+        """
         args, graph = self.made.args, self.graph
         arrays = self.arrays(args)
         rng = np.random.default_rng([self.seed, 2])
-        placed = {t: Placed(rng, arrays[t], t in self.binds) for t in args}
+        placed = {t: Placed(rng, arrays[t], t in self.binds, wall) for t in args}
         kernel(*(placed[t].array for t in args))
         for t in args:
             placed[t].check_surroundings()

@@ -90,13 +90,15 @@ class Masks:
             return np.False_
         if kind is e.ProducerLoad:
             return self._read(n, env)
-        if kind in (e.Select, e.Call):
+        if kind is e.Select or (kind is e.Call and n.op == "if_then_else"):
             condition, *ways = (
                 n.args if kind is e.Call else (n.condition, n.true_value, n.false_value)
             )
-            assert kind is e.Select or n.op == "if_then_else", n.op
             chosen = np.where(evaluate_expr(condition, env), *(self._expr(x, env) for x in ways))
             return self._expr(condition, env) | chosen
+        if kind is e.Call:  # of integers
+            assert n.op in ("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right")
+            return self._expr(n.args[0], env) | self._expr(n.args[1], env)
         if kind is e.Not:
             return self._expr(n.a, env)
         if kind is e.Cast:

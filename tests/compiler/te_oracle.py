@@ -17,6 +17,7 @@ _BINARY = {
     e.Mul: np.multiply,
     e.FloorDiv: np.floor_divide,
     e.FloorMod: np.mod,
+    e.Mod: np.fmod,
     e.Min: np.minimum,
     e.Max: np.maximum,
     e.EQ: np.equal,
@@ -156,7 +157,7 @@ def evaluate_expr(n, env):
         a, b = evaluate_expr(n.a, env), evaluate_expr(n.b, env)
         if "float" in n.dtype:
             return a / b
-        return (np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))).astype(_wide(n.dtype))
+        return ((a - np.fmod(a, b)) // b).astype(_wide(n.dtype))  # exact: no rounding is left
     if kind is e.Not:
         return np.logical_not(evaluate_expr(n.a, env))
     if kind is e.Cast:
