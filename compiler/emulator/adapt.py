@@ -92,8 +92,7 @@ def adapt(source: str) -> tuple[str, tuple[KernelText, ...]]:
     known = f"{_WORDS}{_type_names(text)}"
     text = _CONSTANTS.sub(_with_zeros, _CONSTANT.sub("__constant__", text))
     text = _addresses(_pointers(watched_arrays(_shared(text)), known))
-    generated = "WHET_GLOBAL(" in source  # it names all types
-    return (text if generated else read_values(text)), kernels
+    return read_values(text), kernels
 
 
 def without_comments(source: str) -> str:

@@ -1,7 +1,7 @@
 """Random expressions over elements of any value, drawn from any source of integers.
 
-What a simplifier likes to rewrite: sums and products with small numbers under comparisons, divisions
-of products, extremes of shifted operands, conversions there and back.
+What a simplifier likes to rewrite: sums and products with small numbers under comparisons,
+divisions of products, extremes of shifted operands, conversions there and back.
 """
 
 import numpy as np

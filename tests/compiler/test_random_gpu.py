@@ -36,7 +36,7 @@ ILLEGAL = (
     "its size is not known when the code is made",
     "outside all threads",
     "a kernel uses it that does not make it",
-    "which no argument gives",
+    "no argument gives",
     "are not all known",
     "the parts overlap",
     "each of these threads has its own",
