@@ -24,6 +24,8 @@ ILLEGAL = (
     "a part at a time",
     "is inlined",
     "is attached",
+    "each of these threads has its own",
+    "outside all threads",
 )
 
 

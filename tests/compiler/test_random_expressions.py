@@ -107,11 +107,11 @@ def checked(programs, gpu, is_known):
 
 
 def test_expressions_in_vectors(seeds, is_known):
-    for seed in seeds(100):
+    for seed in seeds(60):
         checked([Program(seed)], False, is_known)
 
 
 def test_expressions_on_a_gpu(seeds, is_known):
-    programs = [Program(seed) for seed in seeds(24)]
+    programs = [Program(seed) for seed in seeds(12)]
     for first in range(0, len(programs), 12):
         checked(programs[first : first + 12], True, is_known)
