@@ -77,6 +77,7 @@ class Simplifier(Rewriter):
         )
         self.analyzer = analyzer
         self._within_index = False
+        self._within_value = False
         self._wrapping: dict[int, tuple[e.PrimExpr, bool, bool]] = {}  # by identity, which it keeps
 
     def _load(self, n: e.PrimExpr) -> e.PrimExpr:
@@ -105,8 +106,13 @@ class Simplifier(Rewriter):
         for atom, _ in form.terms.values():
             if type(atom) is not e.Var and _opaque(atom):  # what is inside is simplified first
                 inside = self.children(n)
-                return self.analyzer.affine(inside).to_expr(n.dtype)
-        return form.to_expr(n.dtype)
+                return self._in_type(self.analyzer.affine(inside).to_expr(n.dtype), inside)
+        return self._in_type(form.to_expr(n.dtype), n)
+
+    def _in_type(self, form: e.PrimExpr, n: e.BinaryOp) -> e.PrimExpr:
+        """A canonical form; of a value that it would make wider, what it was before."""
+        widened = form.dtype != n.dtype and self._within_value and not self._within_index
+        return self.children(n) if widened else form
 
     def _float(self, n: e.BinaryOp) -> e.PrimExpr:
         out = self.children(n)

@@ -17,6 +17,7 @@ BODIES = {
     "a quotient of a product": lambda a, b: (a * 2 + b * 2 + a * 6) // 2,
     "a remainder of a product": lambda a, b: (a * 6 + b * 3 + a * 3) % 3,
     "a sum above its operand": lambda a, b: (a + b * 0 + 1 > a).astype("int32"),
+    "numbers alone": lambda a, b: (tir.shift_left(te.const(4, "int32"), 27) % 2 + MOST) * -3,
     "under a condition": lambda a, b: te.if_then_else(a + 1 < 5, te.select(a < 4, b, 7 - b), b + 1),
     "after a condition": lambda a, b: te.all(a + 1 < 5, a < 4).astype("int32"),
     "the lesser of sums": lambda a, b: te.min(a * 3 + b + 1, a * 3 + b + 2),
