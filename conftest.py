@@ -1,7 +1,4 @@
-"""What every test process starts with, and what the examples in docstrings may take as given.
-
-And how many random programs are drawn.
-"""
+"""What every test process starts with, and what the examples in docstrings may take as given."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -33,10 +30,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Flags for tests that draw random programs, and for those with many cases for GPUs."""
-    parser.addoption(
-        "--draws", type=int, default=None, help="how many random programs each such test draws"
-    )
+    """A flag for tests with many cases for GPUs."""
     parser.addoption(
         "--gpu-full", action="store_true", help="all cases of GPU tests, not a sample of each"
     )
@@ -84,13 +78,6 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture
-def draws(request: pytest.FixtureRequest) -> Callable[[int], int]:
-    """``draws(n)``: how many random programs to draw; ``n`` unless ``--draws`` says otherwise."""
-    asked = request.config.getoption("--draws")
-    return lambda n: n if asked is None else asked
 
 
 @pytest.fixture

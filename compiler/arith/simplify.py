@@ -6,12 +6,14 @@ from whet.compiler.arith.analyzer import Analyzer
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import ops
-from whet.compiler.tir.rewrite import Rewriter
+from whet.compiler.tir.rewrite import TABLE, Rewriter
 
 _ARITHMETIC = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)
 
 
 _INDICES = ("int32", "int64")
+_LOADS = (e.BufferLoad, e.ProducerLoad)
+_WRAPPING = (e.Add, e.Sub, e.Mul)
 _DATA = (e.BufferLoad, e.ProducerLoad, e.Cast, e.Call, e.Select)
 
 
@@ -32,6 +34,29 @@ def _computes_with_data(n: e.BinaryOp) -> bool:
     return False
 
 
+def _sums_data(n: e.PrimExpr, known: dict[int, tuple[e.PrimExpr, bool, bool]]) -> bool:
+    """Whether a sum or product in an expression has an element among its operands.
+
+    ``known`` keeps the answers for nodes that stand in several places.
+    """
+    waiting = [n]
+    while waiting:
+        x = waiting[-1]
+        if id(x) in known:
+            waiting.pop()
+            continue
+        parts = () if type(x) in _LOADS else TABLE[type(x)][0](x)
+        unknown = [p for p in parts if id(p) not in known]
+        if unknown:
+            waiting += unknown
+            continue
+        waiting.pop()
+        loads = type(x) in _LOADS or any(known[id(p)][1] for p in parts)
+        sums = any(known[id(p)][2] for p in parts) or (loads and type(x) in _WRAPPING)
+        known[id(x)] = (x, loads, sums)
+    return known[id(n)][2]
+
+
 class Simplifier(Rewriter):
     """Simplifies expressions (:mod:`passes.simplify` does statements) with an analyzer's facts."""
 
@@ -46,9 +71,27 @@ class Simplifier(Rewriter):
                 e.Var: self._var,
                 e.Select: self._select,
                 e.Call: self._call,
+                e.BufferLoad: self._load,
+                e.ProducerLoad: self._load,
             }
         )
         self.analyzer = analyzer
+        self._within_index = False
+        self._within_value = False
+        self._wrapping: dict[int, tuple[e.PrimExpr, bool, bool]] = {}  # by identity, which it keeps
+
+    def _load(self, n: e.PrimExpr) -> e.PrimExpr:
+        outside, self._within_index = self._within_index, True
+        out = self.children(n)
+        self._within_index = outside
+        return out
+
+    def _wraps(self, *parts: e.PrimExpr) -> bool:
+        """Whether arithmetic on elements is among some parts of a value: it wraps around.
+
+        What the analyzer proves holds without overflow: of indices, which stay in memory.
+        """
+        return not self._within_index and any(_sums_data(n, self._wrapping) for n in parts)
 
     def _var(self, n: e.Var) -> e.PrimExpr:
         known = self.analyzer.fixed.get(n)
@@ -57,14 +100,19 @@ class Simplifier(Rewriter):
     def _integer(self, n: e.BinaryOp) -> e.PrimExpr:
         if n.dtype not in _INDICES:  # narrow and unsigned arithmetic wraps, so it is not affine
             return self._float(n)
-        if _computes_with_data(n):
+        if _computes_with_data(n) or self._wraps(n):
             return self.children(n)
         form = self.analyzer.affine(n)
         for atom, _ in form.terms.values():
             if type(atom) is not e.Var and _opaque(atom):  # what is inside is simplified first
                 inside = self.children(n)
-                return self.analyzer.affine(inside).to_expr(n.dtype)
-        return form.to_expr(n.dtype)
+                return self._in_type(self.analyzer.affine(inside).to_expr(n.dtype), inside)
+        return self._in_type(form.to_expr(n.dtype), n)
+
+    def _in_type(self, form: e.PrimExpr, n: e.BinaryOp) -> e.PrimExpr:
+        """A canonical form; of a value that it would make wider, what it was before."""
+        widened = form.dtype != n.dtype and self._within_value and not self._within_index
+        return self.children(n) if widened else form
 
     def _float(self, n: e.BinaryOp) -> e.PrimExpr:
         out = self.children(n)
@@ -79,15 +127,18 @@ class Simplifier(Rewriter):
     def _compare(self, n: e.CmpOp) -> e.PrimExpr:
         if n.a.dtype not in _INDICES:
             return self.children(n)
-        known = self.analyzer.compare(n)
+        known = None if self._wraps(n.a, n.b) else self.analyzer.compare(n)
         return self.children(n) if known is None else ops.const(known)
 
     def _and(self, n: e.And) -> e.PrimExpr:
         a = self(n.a)
         if dt.lanes(a.dtype) > 1:
             return ops.logical_and(a, self(n.b))
-        with self.analyzer.assuming(a):
+        if self._wraps(a):
             b = self(n.b)
+        else:
+            with self.analyzer.assuming(a):
+                b = self(n.b)
         return n if a is n.a and b is n.b else ops.logical_and(a, b)
 
     def _or(self, n: e.Or) -> e.PrimExpr:
@@ -108,8 +159,11 @@ class Simplifier(Rewriter):
         c = self(n.args[0])
         if isinstance(c, e.IntImm):
             return self(n.args[1] if c.value else n.args[2])
-        with self.analyzer.assuming(c):
+        if self._wraps(c):
             t = self(n.args[1])
+        else:
+            with self.analyzer.assuming(c):
+                t = self(n.args[1])
         f = self(n.args[2])
         if c is n.args[0] and t is n.args[1] and f is n.args[2]:
             return n

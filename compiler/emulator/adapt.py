@@ -102,7 +102,7 @@ def adapt(source: str) -> tuple[str, tuple[KernelText, ...]]:
     text = _shared(with_kinds(with_constants(text)))
     text = _addresses(_pointers(with_rows(watched_arrays(text), known), known))
     if "WHET_GLOBAL(" in source:  # generated, it names all types
-        return text, kernels
+        return read_values(text), kernels
     return read_values(with_members(with_references(text, known))), kernels
 
 

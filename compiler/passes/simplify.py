@@ -174,7 +174,14 @@ class _Statements(Simplifier):
         return s.IfThenElse(condition, then, other, n.likely)
 
     def _store(self, n: s.BufferStore) -> s.Stmt:
-        out = self.children(n)
+        self._within_value = True
+        value = self(n.value)
+        self._within_value = False
+        indices = tuple(self(i) for i in n.indices)
+        mask = None if n.mask is None else self(n.mask)
+        same = value is n.value and mask is n.mask
+        same = same and all(i is j for i, j in zip(indices, n.indices))
+        out = n if same else s.BufferStore(n.buffer, value, indices, mask)
         if isinstance(out.mask, e.IntImm):
             return (
                 s.BufferStore(out.buffer, out.value, out.indices) if out.mask.value else s.nothing()

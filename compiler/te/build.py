@@ -161,6 +161,9 @@ def _parameters(
         rest = ndim - len(names)
         if varargs_names is None:
             names += [f"{spec.varargs}{k}" for k in range(rest)]
+        elif not isinstance(varargs_names, (list, tuple)):
+            found = type(varargs_names).__name__
+            raise ArgumentError(asked, f"varargs_names is a {found}", "give a list of names")
         elif len(varargs_names) != rest:
             raise ArgumentError(
                 asked, f"varargs_names names {len(varargs_names)} of {rest} indices", "name each"

@@ -6,6 +6,8 @@
 from whet.compiler import te
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17)
+EDGES = (0, 1, 1, *SIZES)
+"""Sizes with those that have nothing, or nothing to repeat, among them."""
 
 
 DTYPES = ("float32", "int32", "float64", "int64", "int16", "uint8")
@@ -43,12 +45,13 @@ class Graph:
         inputs, tensors: in the order in which they are made; ``outputs`` are some of them.
         symbols: symbolic size -> number.
         made: the kinds of its stages, by the names of the methods below.
+        sizes: what its dimensions are drawn from.
     """
 
     dtypes = DTYPES
 
-    def __init__(self, pick, dtype=None, symbolic=False):
-        self.pick = pick
+    def __init__(self, pick, dtype=None, symbolic=False, sizes=SIZES):
+        self.pick, self.sizes = pick, sizes
         self.dtype = dtype or self._choose(self.dtypes)
         self.inputs, self.tensors, self.made = [], [], []
         self.symbols = {}
@@ -71,7 +74,7 @@ class Graph:
         return things[self.pick(0, len(things) - 1)]
 
     def _size(self):
-        n = self._choose(SIZES)
+        n = self._choose(self.sizes)
         if self.symbolic and self.pick(0, 2) == 0:
             if self.symbols and self.pick(0, 1):
                 return self._choose(list(self.symbols))
@@ -209,6 +212,8 @@ class Graph:
     def reshaped(self, name):
         a = self._any(2)
         n, m = a.shape
+        if _empty(m):
+            return self.elementwise(name)
         if self.pick(0, 1) or not hasattr(m, "value"):
             return te.compute((n * m,), lambda f: a[f // m, f % m], name=name)
         w = self.pick(1, 5)
@@ -233,10 +238,11 @@ class Graph:
         a = self._any()
         if any(not hasattr(d, "value") for d in a.shape):
             return self.transposed(name)
-        n = self._choose(SIZES)
+        d, *rest = a.shape
+        if _empty(d):
+            return self.elementwise(name)
+        n = self._choose(self.sizes)
         table = self._input((n,), "int32")
-        rest = a.shape[1:]
-        d = a.shape[0]
         return te.compute((n, *rest), lambda i, *j: a(table[i] % d, *j), name=name)
 
     def strided(self, name):
@@ -273,6 +279,11 @@ class Graph:
             lambda i, j: te.sum(a[i + i0, j + i1], axis=[i0, i1]),
             name=name,
         )
+
+
+def _empty(d):
+    """Known to be nothing: no element has an index, and none can be divided by it."""
+    return getattr(d, "value", None) == 0
 
 
 def _equal(a, b):

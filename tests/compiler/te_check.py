@@ -3,7 +3,7 @@
 import aarch64
 import numpy as np
 from sched_check import replays
-from te_oracle import evaluate
+from te_oracle import evaluate, evaluate_expr
 
 from whet.compiler import driver, te
 from whet.compiler.emulator import emulator_options
@@ -16,9 +16,7 @@ def shape_of(tensor, symbols):
 
 
 def evaluate_size(d, symbols):
-    from te_oracle import _expr
-
-    return _expr(d, symbols)
+    return evaluate_expr(d, symbols)
 
 
 def random_array(rng, shape, dtype, low=-8, high=9):

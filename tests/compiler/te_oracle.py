@@ -17,6 +17,7 @@ _BINARY = {
     e.Mul: np.multiply,
     e.FloorDiv: np.floor_divide,
     e.FloorMod: np.mod,
+    e.Mod: np.fmod,
     e.Min: np.minimum,
     e.Max: np.maximum,
     e.EQ: np.equal,
@@ -63,10 +64,11 @@ def evaluate(tensors, values, symbols=None):
         k: v.astype("float64") if "float" in str(getattr(v, "dtype", "")) else v
         for k, v in {**dict(values), **dict(symbols or {})}.items()
     }
-    return [_tensor(t, known) for t in tensors]
+    return [evaluate_tensor(t, known) for t in tensors]
 
 
-def _tensor(t, known):
+def evaluate_tensor(t, known):
+    """The value of a tensor, which becomes known, too."""
     if t in known:
         return known[t]
     assert isinstance(t.op, te.ComputeOp), t
@@ -87,18 +89,18 @@ def _tensor(t, known):
         elif isinstance(body, e.Reduce):
             out = _reduce(body, env, sizes, data)
         else:
-            out = np.broadcast_to(_expr(body, env), data)
+            out = np.broadcast_to(evaluate_expr(body, env), data)
     known[t] = np.array(out, dtype=_wide(body.dtype))
     return known[t]
 
 
 def _reduce(body, env, sizes, data):
     function, dtype = _REDUCE[body.combiner.name], _wide(body.dtype)
-    source = np.broadcast_to(_expr(body.source[0], env), sizes).astype(dtype)
-    where = np.broadcast_to(_expr(body.condition, env), sizes)
+    source = np.broadcast_to(evaluate_expr(body.source[0], env), sizes).astype(dtype)
+    where = np.broadcast_to(evaluate_expr(body.condition, env), sizes)
     over = tuple(range(len(data), len(sizes)))
     if body.init:
-        first = _expr(body.init[0], env)
+        first = evaluate_expr(body.init[0], env)
         begin = np.broadcast_to(first.reshape(np.shape(first)[: len(data)]), data)
     else:
         begin = np.full(data, _identity(body.combiner.name, dtype), dtype)
@@ -113,10 +115,10 @@ def _fold(op, index, env, sizes, data):
     """Output ``index`` of a reduction of several values at once, by its combiner, step by step."""
     first = op.body[0]
     combiner, count = first.combiner, len(first.source)
-    sources = [np.broadcast_to(_expr(x, env), sizes) for x in first.source]
-    where = np.broadcast_to(_expr(first.condition, env), sizes)
+    sources = [np.broadcast_to(evaluate_expr(x, env), sizes) for x in first.source]
+    where = np.broadcast_to(evaluate_expr(first.condition, env), sizes)
     begin = first.init or combiner.identity
-    state = [np.broadcast_to(_expr(x, env), data).copy() for x in begin]
+    state = [np.broadcast_to(evaluate_expr(x, env), data).copy() for x in begin]
     rank = len(data)
     for step in np.ndindex(*sizes[rank:]):
         at = (slice(None),) * rank + step
@@ -124,7 +126,7 @@ def _fold(op, index, env, sizes, data):
             **dict(zip(combiner.lhs, state)),
             **{v: x[at] for v, x in zip(combiner.rhs, sources)},
         }
-        new = [_expr(combiner.result[k], local) for k in range(count)]
+        new = [evaluate_expr(combiner.result[k], local) for k in range(count)]
         state = [np.where(where[at], x, old) for x, old in zip(new, state)]
     return state[index]
 
@@ -139,41 +141,45 @@ def _identity(name, dtype):
 
 
 def _number(n, known):
-    return _expr(n, known)
+    return evaluate_expr(n, known)
 
 
-def _expr(n, env):
+def evaluate_expr(n, env):
+    """The value of an expression; ``env`` has those of variables, axes and placeholders."""
     kind = type(n)
     if kind in (e.IntImm, e.FloatImm):
         return np.array(n.value, _wide(n.dtype))
     if isinstance(n, e.Var):
         return np.asarray(env[n])
     if kind in _BINARY:
-        return _BINARY[kind](_expr(n.a, env), _expr(n.b, env))
+        return _BINARY[kind](evaluate_expr(n.a, env), evaluate_expr(n.b, env))
     if kind is e.Div:
-        a, b = _expr(n.a, env), _expr(n.b, env)
+        a, b = evaluate_expr(n.a, env), evaluate_expr(n.b, env)
         if "float" in n.dtype:
             return a / b
-        return (np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))).astype(_wide(n.dtype))
+        return ((a - np.fmod(a, b)) // b).astype(_wide(n.dtype))  # exact: no rounding is left
     if kind is e.Not:
-        return np.logical_not(_expr(n.a, env))
+        return np.logical_not(evaluate_expr(n.a, env))
     if kind is e.Cast:
-        return _expr(n.value, env).astype(_wide(n.dtype))
+        return evaluate_expr(n.value, env).astype(_wide(n.dtype))
     if kind is e.Select:
-        return np.where(*(_expr(x, env) for x in (n.condition, n.true_value, n.false_value)))
+        return np.where(
+            *(evaluate_expr(x, env) for x in (n.condition, n.true_value, n.false_value))
+        )
     if kind is e.Call and n.op == "if_then_else":
-        return np.where(*(_expr(x, env) for x in n.args))
+        return np.where(*(evaluate_expr(x, env) for x in n.args))
     if kind is e.Call:
-        return _CALLS[n.op](*(_expr(x, env) for x in n.args)).astype(_wide(n.dtype))
+        return _CALLS[n.op](*(evaluate_expr(x, env) for x in n.args)).astype(_wide(n.dtype))
     if kind is e.ProducerLoad:
-        array = _tensor(n.producer, {k: v for k, v in env.items() if not _is_axis(k, v)})
+        array = evaluate_tensor(n.producer, {k: v for k, v in env.items() if not _is_axis(k, v)})
         env.setdefault(n.producer, array)
         if array.size == 0:
             return np.zeros(
-                np.broadcast_shapes(*(np.shape(_expr(i, env)) for i in n.indices)), array.dtype
+                np.broadcast_shapes(*(np.shape(evaluate_expr(i, env)) for i in n.indices)),
+                array.dtype,
             )
         # what an if_then_else leaves out may be out of range
-        places = [np.clip(_expr(i, env), 0, s - 1) for i, s in zip(n.indices, array.shape)]
+        places = [np.clip(evaluate_expr(i, env), 0, s - 1) for i, s in zip(n.indices, array.shape)]
         return array[tuple(places)]
     raise NotImplementedError(kind)
 

@@ -11,7 +11,7 @@ from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.simplify import Simplifier
 from whet.compiler.tir import expr as e
 
-BOUNDED = settings(max_examples=250, deadline=None, derandomize=True)
+BOUNDED = settings(max_examples=250)
 RUN = {
     e.Add: operator.add,
     e.Sub: operator.sub,

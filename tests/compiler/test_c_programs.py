@@ -5,12 +5,10 @@ import random
 import numpy as np
 import pytest
 from c_kernels import build_c, lowered, text_of
-from random_programs import Graph
-from random_schedules import RandomSchedule
+from run_random import Program
 from te_check import evaluate_size, poisoned, random_array, run_and_compare
 
 from whet.compiler import driver, te
-from whet.compiler.errors import WhetError
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 
@@ -188,17 +186,19 @@ def test_symbolic_shapes(sizes):
     run_and_compare(build_c(s, [A, R]), [A, R], {n: sizes[0], m: sizes[1]}, rtol=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_random_programs(seed):
-    draw = random.Random(seed)
-    graph = Graph(draw.randint, symbolic=seed % 3 == 0)
-    made = RandomSchedule(graph, draw.randint)
-    try:
-        mod = lowered(made.s, made.args)
-    except WhetError:  # some random attachments are not legal; their tests are elsewhere
-        pytest.skip("this schedule is refused")
-    assert mod["kernel"].attrs["lowered"]
-    run_and_compare(build_c(mod), made.args, graph.symbols, seed=seed, rtol=1e-4)
+def test_random_programs(seeds, is_known):
+    for seed in seeds(10):
+        program = Program(random.Random(seed).randint, seed, seed % 3 == 0, extremes=seed % 2 == 0)
+        try:
+            ready = program.compiled()
+            if ready is not None:  # some random attachments are not legal
+                mod = lowered(program.made.s, program.made.args)
+                assert mod["kernel"].attrs["lowered"]
+                program.run(build_c(mod), ready[1])
+        except Exception as error:
+            if not is_known(str(program), error):
+                error.add_note(str(program))
+                raise
 
 
 def test_a_size_and_a_scalar_as_arguments():

@@ -248,14 +248,13 @@ def _drawn(rng):
     return spread(n, lanes, f, dtype, m), reference, n, m, dtype
 
 
-def test_random_conditions(draws):
-    rng = random.Random(11)
-    programs = [_drawn(rng) for _ in range(draws(10))]
-    module = Programs({f"f{k}": p[0] for k, p in enumerate(programs)})
-    numbers = np.random.default_rng(4)
-    for k, (_, reference, n, m, dtype) in enumerate(programs):
-        a = (numbers.standard_normal(m) * 9).astype(dtype)
-        np.testing.assert_array_equal(module(f"f{k}", a, np.zeros(n, dtype)), reference(a), f"f{k}")
+def test_random_conditions(seeds):
+    programs = {seed: _drawn(random.Random(seed)) for seed in seeds(10)}
+    module = Programs({f"f{seed}": p[0] for seed, p in programs.items()})
+    for seed, (_, reference, n, m, dtype) in programs.items():
+        a = (np.random.default_rng(seed).standard_normal(m) * 9).astype(dtype)
+        got = module(f"f{seed}", a, np.zeros(n, dtype))
+        np.testing.assert_array_equal(got, reference(a), f"seed {seed}")
     if available():
         compile_cubin(module.text(), "sm_80")
 
@@ -308,3 +307,24 @@ def test_a_vector_that_reads_its_neighbours(step):
     wanted = x.copy()
     wanted[step : step + 16] = x[:16]
     np.testing.assert_array_equal(out.numpy(), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64"])
+def test_what_a_mask_leaves_out_is_a_zero_of_its_type(dtype):
+    """An int beside a watched element would make an int of it in the emulator."""
+    A, B = tir.decl_buffer(13, dtype, name="A"), tir.decl_buffer(16, dtype, name="B")
+    t, k = tir.Var("t"), tir.Var("k")
+    L = tir.decl_buffer(13, dtype, name="L", scope="local")
+    kept = tir.BufferStore(L, tir.BufferLoad(A, (k,), dtype), (k,))
+    lanes = tir.Ramp(ops.const(0), 1, 16)
+    mask = tir.LT(lanes, e.Broadcast(ops.const(13), 16, "int32x16"), "boolx16")
+    store = tir.BufferStore(B, tir.BufferLoad(L, (lanes,), f"{dtype}x16", mask), (lanes,))
+    body = tir.SeqStmt((tir.For(k, 0, 13, tir.ForKind.SERIAL, kept), store))
+    body = tir.For(t, 0, 1, tir.ForKind.THREAD_BINDING, tir.Allocate(L, body), thread="threadIdx.x")
+    module = whet.build(tir.PrimFunc((A, B), body), target="cuda", name="f")
+    x = (np.arange(13) - 5.5).astype(dtype)
+    x[0] = np.iinfo(dtype).max if dtype == "int64" else np.inf
+    device = whet.device("cuda-emulator")
+    out = whet.nd.array(np.full(16, 7, dtype), device)
+    module(whet.nd.array(x, device), out)
+    np.testing.assert_array_equal(out.numpy(), [*x, 0, 0, 0])

@@ -103,7 +103,7 @@ _BUILDERS = [
 ]
 
 
-@settings(max_examples=600, deadline=None, derandomize=True)
+@settings(max_examples=600)
 @given(st.data())
 def test_whatever_a_builder_is_given_only_our_errors_come_out(data):
     f = data.draw(st.sampled_from(_BUILDERS))
@@ -158,6 +158,7 @@ def test_functions_of_compute():
     refused("gives no value", c(lambda i, j: ()))
     refused("gives a handle", c(lambda i, j: "text"))
     refused("varargs_names names 3 of 2", c(lambda *i: 1.0, varargs_names=["a", "b", "c"]))
+    refused("varargs_names is a object", c(lambda *i: 1.0, varargs_names=object()))
     refused("has no .args", c(lambda i, j: 1.0, varargs_names=["a"]))
     refused("stands inside a larger", c(lambda i, j: te.sum(_A[i, _K], axis=_K) + 1.0))
     refused("stands inside a larger", c(lambda i, j: _A[te.sum(_K.var, axis=_K), j]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from random_programs import Graph
 from random_schedules import RandomSchedule
-from test_random_programs import ILLEGAL
+from run_random import ILLEGAL
 
 import whet
 from whet import instrument, te, tir
@@ -14,9 +14,9 @@ from whet.compiler.errors import WhetError
 from whet.compiler.passes import PassContext
 
 
-def programs(count):
+def programs(seeds):
     """Lowered random programs, each pass verified."""
-    for seed in range(count):
+    for seed in seeds:
         rng = random.Random(seed)
         graph = Graph(rng.randint, symbolic=seed % 2 == 1)
         made = RandomSchedule(graph, rng.randint)
@@ -27,15 +27,15 @@ def programs(count):
             assert any(why in str(error) for why in ILLEGAL), error
 
 
-def test_lowering_twice_is_lowering_once():
-    seen = 0
-    for mod in programs(120):
+def test_lowering_twice_is_lowering_once(seeds):
+    seen, some = 0, seeds(120)
+    for mod in programs(some):
         text = mod.script()
         assert whet.lower(mod).script() == text
         assert whet.lower(whet.lower(mod["main"])).script() == text
         assert whet.lower(mod, simple_mode=True).script() == text
         seen += 1
-    assert seen > 60
+    assert seen >= len(some) // 2
 
 
 @pytest.mark.parametrize("size", [48, 61])

@@ -55,7 +55,7 @@ def constrained(draw):
 
 
 @given(constrained(), st.integers(0, 2**32 - 1))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_everything_agrees_with_brute_force(space, seed):
     valid = brute(space)
     if not valid:

@@ -46,7 +46,7 @@ def spaces_and_index(draw):
 
 
 @given(spaces_and_index())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_round_trips(drawn):
     space, index = drawn
     config = space[index]
@@ -60,7 +60,7 @@ def test_round_trips(drawn):
 
 
 @given(spaces_and_index(), st.integers(0, 2**32 - 1))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_moves_stay_inside(drawn, seed):
     space, index = drawn
     rng = np.random.default_rng(seed)
@@ -83,7 +83,7 @@ def test_moves_stay_inside(drawn, seed):
     st.sampled_from(["factors", "power2", "verbose"]),
     st.booleans(),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_every_split_covers_its_axis(extent, num_outputs, policy, no_tail):
     space = ConfigSpace()
     space.define_split("t", extent, policy, num_outputs=num_outputs, no_tail=no_tail)

@@ -34,7 +34,7 @@ def small():
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=5), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_indices_round_trip(dims, data):
     space = ConfigSpace()
     for i, n in enumerate(dims):
