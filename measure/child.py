@@ -122,6 +122,8 @@ class _Worker:
             kind, value = "error", error_text()
         finally:
             faulthandler.cancel_dump_traceback_later()
+        if kind == "ok" and getattr(called, "sets_up", False):
+            return kind, value, self._keep()
         return kind, value, self._put_back()
 
     def _prepare(self, called: Callable[..., Any], args: tuple) -> None:
@@ -134,6 +136,13 @@ class _Worker:
             if not self._code.knows(space):
                 self._code.take([space])
                 self._process.take()
+
+    def _keep(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What a call that sets its worker up has changed is how everything has to be."""
+        self._code.take()
+        self._process.take()
+        self._modules = len(sys.modules)
+        return (), ()
 
     def _put_back(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What a call changed: what is as before by now, and what is not."""

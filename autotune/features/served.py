@@ -51,6 +51,9 @@ def prepare(
     return tuple(_served)
 
 
+prepare.sets_up = True  # type: ignore[attr-defined]  # its file and its signal stay
+
+
 def of_points(key: str, points: np.ndarray) -> np.ndarray:
     """The rows of :meth:`LoopFeatures.of_points`."""
     _served.move_to_end(key)

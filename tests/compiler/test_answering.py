@@ -68,9 +68,7 @@ def test_what_a_call_is_stays_what_it_was():
     assert type(added()) is Module  # the class itself is as it was
     f.note = "kept"
     assert (
-        f.note == "kept"
-        and f.entry_name == "vadd"
-        and repr(f["vadd"]) == "<whet kernel vadd(A, B, C)>"
+        f.note == "kept" and f.entry_name == "vadd" and str(f["vadd"].signature) in repr(f["vadd"])
     )
 
 

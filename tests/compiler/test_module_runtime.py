@@ -96,9 +96,9 @@ def test_wrong_llvm_text_names_the_place(capfd):
         "define void @f() {\n  call void @nowhere_to_be_found()\n  ret void\n}",
         Target("llvm"),
     )
-    with pytest.raises(CodegenError, match="looking up 'f' in a loaded object"):
+    with pytest.raises(CodegenError, match="a kernel that calls nowhere_to_be_found"):
         jit.load_object(data).address_of("f")
-    assert "nowhere_to_be_found" in capfd.readouterr().err
+    assert capfd.readouterr().err == ""
     good = jit.load_object(jit.compile_text("define void @f() {\n  ret void\n}", Target("llvm")))
     with pytest.raises(CodegenError, match="looking up 'g'"):
         good.address_of("g")

@@ -85,12 +85,12 @@ def test_the_short_form_of_a_target(target, text):
 
 
 def test_a_task_tells_its_kernels_arguments_and_a_module_its_signature():
-    A = te.placeholder((4, 6), "float16", name="A")
-    W = te.placeholder((3, 6), "float16", name="W")
+    A = te.placeholder((4, 6), name="A")
+    W = te.placeholder((3, 6), name="W")
     out = whet.topi.nn.dense(A, W)
     task = whet.create_task(outputs=[out], args=[W, A, out], target=CPU)
     assert ", ".join(map(str, task.kernel_args)) == (
-        "W: float16[3, 6], A: float16[4, 6], out T_dense: float16[4, 3]"
+        "W: float32[3, 6], A: float32[4, 6], out T_dense: float32[4, 3]"
     )
     built = whet.build(task)
     assert repr(built) == f"<whet module: dense({', '.join(map(str, task.kernel_args))})>"

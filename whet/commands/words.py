@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whet.autotune.loading import SearchWhileLoading, loading
-
 if TYPE_CHECKING:
     from whet.autotune import Task
+    from whet.autotune.loading import SearchWhileLoading
 
 
 TIME = r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+)\s*([a-z]*)"
@@ -97,6 +96,8 @@ def load_module(where: str) -> types.ModuleType:
     module = types.ModuleType(name)
     module.__file__ = str(path.resolve())
     sys.modules[module.__name__] = module
+    from whet.autotune.loading import SearchWhileLoading, loading
+
     try:
         with loading(where):
             exec(compile(path.read_text(), str(path.resolve()), "exec"), module.__dict__)
