@@ -95,6 +95,21 @@ def graph(n: int) -> Program:
     return s, [a, x]
 
 
+def _halved(x: te.Tensor, k: int) -> te.Tensor:
+    return te.compute((64,), lambda i: x[i] * 0.5 + float(k), name=f"S{k}")
+
+
+def chain(stages: int) -> Program:
+    """Inlined stages, each of which reads the one before: lowering is linear in them."""
+    a = x = te.placeholder((64,), name="A")
+    for k in range(stages):
+        x = _halved(x, k)
+    s = te.create_schedule(x.op)
+    for stage in s.stages[1:-1]:
+        stage.compute_inline()
+    return s, [a, x]
+
+
 def main() -> None:
     """Print the tables."""
     harness.pin()
@@ -108,6 +123,8 @@ def main() -> None:
     with target:
         for n in (128, 131):
             programs[f"graph of 40 stages, {n}x{n}"] = timed(lambda n=n: graph(n), target)
+        for stages in (320, 1280):
+            programs[f"{stages} inlined stages"] = timed(lambda n=stages: chain(n), target)
     lines = ["milliseconds, medians of random candidates"]
     data: dict[str, Any] = {}
     for name, (steps, passes) in programs.items():
