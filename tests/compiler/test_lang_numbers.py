@@ -149,7 +149,9 @@ def test_a_number_of_numpys_beside_a_bool_keeps_its_type():
     A = te.placeholder((2,), "bool", name="A")
     assert (A[0] * np.int64(2**33)).dtype == (np.int64(3) + A[0]).dtype == "int64"
     assert (A[0] * np.uint8(200)).dtype == "int32"  # what arithmetic on bools has anyway
-    out = run(te.compute((2,), lambda i: A[i] * np.int64(3) * 2**31, name="out"), (A, np.ones(2, bool)))
+    out = run(
+        te.compute((2,), lambda i: A[i] * np.int64(3) * 2**31, name="out"), (A, np.ones(2, bool))
+    )
     np.testing.assert_array_equal(out, [3 * 2**31] * 2)
 
 
