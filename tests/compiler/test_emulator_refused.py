@@ -174,6 +174,7 @@ __global__ void f(P *p, float4 *v, const float (*a)[8], float *y) {
     z *= 2;
     add(y[t], diagonal(tile, t));
     add(plain, 1);
+    y[t] = plain < 9 ? y[t] : plain;
     y[t] += corner(tile, tile) + plain + a[t / 8][t % 8] + total<Sum<float>>(t) + turned<Own>(t);
 }
 """
