@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from whet.compiler import te
 from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import ops
-from whet.compiler.topi import tag
+from whet.compiler.topi.elemwise import cast
 
 _HALVES = ("float16", "bfloat16")
 
@@ -27,7 +25,4 @@ def widened(t: Tensor) -> Tensor:
 
 def stored(t: Tensor, dtype: str) -> Tensor:
     """A result in the type that it is stored in."""
-    dtype = dt.check(dtype)
-    if t.dtype == dtype:
-        return t
-    return te.compute(t.shape, lambda *i: ops.cast(dtype, t(*i)), name="T_cast", tag=tag.ELEMWISE)
+    return t if t.dtype == dt.check(dtype) else cast(t, dtype)
