@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
+from keyword import iskeyword
 
 from whet.compiler.errors import LowerError
 from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
@@ -42,7 +44,7 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
     known = scalars.union(symbols)
     handed = uses.handed - {id(moved.get(b, b)) for b in read_only}
     params: list[BufferParam | ScalarParam] = []
-    taken = {printer.name(v) for v in (*own, *symbols)}
+    taken = {printer.name(v, _readable(v.name)) for v in (*own, *symbols)}
     for p in func.params:
         if isinstance(p, e.Var):
             params.append(ScalarParam(printer.name(p), p.dtype))
@@ -50,7 +52,8 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
         _check_known(p, known)
         shape, strides = extent_texts(printer, p.shape), extent_texts(printer, _strides(p))
         written = id(p) in uses.written or id(p) in handed
-        params.append(BufferParam(_fresh(p.name, taken), p.dtype, shape, written, strides))
+        name = f"v{p.name}" if p.name.isdecimal() else p.name  # launches are handed numbers, too
+        params.append(BufferParam(_fresh(name, taken), p.dtype, shape, written, strides))
     for v in uses.free:
         if v not in known:
             raise LowerError(
@@ -61,6 +64,12 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
     name = str(func.attrs.get("global_symbol", "main"))
     signature = KernelSignature(name, tuple(params), tuple(printer.name(v) for v in symbols))
     return func.with_attr("signature", signature).with_attr("symbols", tuple(symbols))
+
+
+def _readable(name: str) -> str:
+    """A size's name as Python reads it in the text of an expression: no keyword, nothing odd."""
+    text = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return text if text.isidentifier() and not iskeyword(text) else f"v{text}"
 
 
 def _fresh(wanted: str, taken: set[str]) -> str:

@@ -167,6 +167,11 @@ class CodeState:
             if sys.modules.get(name) is not module:
                 sys.modules[name] = module
                 found.append(f"sys.modules[{name!r}]")
+        # None, where a module is looked for, is one that nobody can import
+        for name in [name for name, module in sys.modules.items() if module is None]:
+            if name not in self._modules:
+                del sys.modules[name]
+                found.append(f"sys.modules[{name!r}]")
         for watched in [one for one in self._watched if not one.same()]:
             changed = _list(watched.put_back())
             if not watched.usual:

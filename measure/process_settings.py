@@ -31,6 +31,7 @@ _FLAGS = {"x86_64": ((0, 2, 0xFFFF), (28, 4, 0xFFC0)), "aarch64": ((0, 4, 0xFFFF
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 _STREAMS = ("stdin", "stdout", "stderr")
+_SET_THP_DISABLE, _GET_THP_DISABLE = 41, 42  # <linux/prctl.h>
 
 
 ABSENT = "a module that is not imported"
@@ -199,13 +200,14 @@ def _set_filters(value: list) -> None:
 
 
 def _collection() -> tuple:
-    return gc.isenabled(), gc.get_threshold(), gc.get_debug()
+    return gc.isenabled(), gc.get_threshold(), gc.get_debug(), list(gc.callbacks)
 
 
 def _set_collection(value: tuple) -> None:
     (gc.enable if value[0] else gc.disable)()
     gc.set_threshold(*value[1])
     gc.set_debug(value[2])
+    gc.callbacks[:] = value[3]
 
 
 def _log_level() -> Any:
@@ -304,6 +306,15 @@ def _set_limits(value: list[tuple[int, int]]) -> None:
         resource.setrlimit(number, limits)
 
 
+def _huge_pages() -> int:
+    """Whether the system gives the process no huge pages; -1: it does not say."""
+    return _libc.prctl(_GET_THP_DISABLE, 0, 0, 0, 0)
+
+
+def _set_huge_pages(value: int) -> None:
+    _libc.prctl(_SET_THP_DISABLE, value, 0, 0, 0)
+
+
 def _identity() -> tuple:
     root = os.stat("/")
     return os.getresuid(), os.getresgid(), root.st_dev, root.st_ino
@@ -352,6 +363,7 @@ _USUAL: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
     ("garbage collection", _collection, _set_collection),
     ("log level", _log_level, _set_log_level),
     ("time limit of sockets", socket.getdefaulttimeout, socket.setdefaulttimeout),
+    ("flags of dlopen", sys.getdlopenflags, sys.setdlopenflags),
 )
 _HARMFUL: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
     ("tracing", _tracing, _set_tracing),
@@ -363,6 +375,7 @@ _HARMFUL: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
     ("priority", _priority, _set_priority),
     ("scheduling", _scheduling, _set_scheduling),
     ("resource limits", _limits, _set_limits),
+    ("huge pages", _huge_pages, _set_huge_pages),
     ("signal at the parent's end", descendants.death_signal, descendants.set_death_signal),
     ("adoption of orphans", descendants.adopts, _adopt),
     ("user and root folder", _identity, _refuse),

@@ -1,4 +1,4 @@
-"""Workloads as people read them: ``matmul(64, 64, 64, trans_b=True)``, ``softmax(512, 1000)``.
+"""Workloads as people read them: ``matmul(64, 64, 64, transpose_b=True)``, ``softmax(512, 1000)``.
 
 What a template's defaults say is left out. A workload's identity is its key, never this text.
 """

@@ -47,9 +47,12 @@ def read_array(text: str, rng: np.random.Generator) -> np.ndarray | Unwritten | 
         raise _no_array(text, "what a kernel writes (out) holds nothing before")
     if array[1]:
         return Unwritten(shape, array[2])
-    if array[4] is None:
-        return _drawn(rng, shape, dtype)
-    return _filled(text, array[4].strip(), shape, dtype)
+    try:
+        if array[4] is None:
+            return _drawn(rng, shape, dtype)
+        return _filled(text, array[4].strip(), shape, dtype)
+    except MemoryError as error:
+        raise _no_array(text, str(error)) from None
 
 
 def load_array(path: str) -> np.ndarray:
@@ -71,7 +74,10 @@ def load_array(path: str) -> np.ndarray:
 
 def _filled(text: str, contents: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     if contents == "iota":
-        return np.arange(math.prod(shape)).astype(dtype).reshape(shape)
+        count = math.prod(shape)
+        if dtype.kind in "iu" and count - 1 > np.iinfo(dtype).max:
+            raise _no_array(text, f"{dtype} does not count to {count - 1}")
+        return np.arange(count).astype(dtype).reshape(shape)
     if contents == "random":
         return _drawn(np.random.default_rng(), shape, dtype)
     file = _FILE.match(contents)
@@ -94,7 +100,7 @@ def _number(text: str, contents: str, dtype: np.dtype) -> int | float:
     if not isinstance(value, (int, float)):
         raise _no_array(text, f"{contents!r} fills no array")
     if dtype.kind in "iu" and not (
-        float(value).is_integer() and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+        np.iinfo(dtype).min <= value <= np.iinfo(dtype).max and float(value).is_integer()
     ):
         raise _no_array(text, f"{contents} is no {dtype}")
     return value

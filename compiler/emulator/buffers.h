@@ -50,7 +50,7 @@
 #define WHET_SHARED_ONE(type, name)                                                                \
     WHET_EMULATOR_SHARED(type, name, true, 1);                                                     \
     const whet_emulator::Ref<type> name(&name##_buffer, reinterpret_cast<type *>(name##_memory))
-#define WHET_REFERENCE(...) const whet_emulator::Ref<__VA_ARGS__>
+#define WHET_REFERENCE(...) const whet_emulator::Reference<__VA_ARGS__>
 #define WHET_MEMBER(name, ...)                                                                     \
     whet_emulator::member((__VA_ARGS__), [](auto *element) { return &element->name; })
 #define WHET_ROWS_POINTER(type, name, ...) whet_emulator::RowsPointer<type, __VA_ARGS__> name

@@ -30,7 +30,8 @@ def watched_names(text: str) -> set[str]:
     """The names whose elements are watched: pointers, shared memory, references."""
     found = set()
     for m in _WATCHED.finditer(text):
-        if m["name"] is None or not re.search(r"\bconst\b", m["type"] or ""):
+        reference = m[0].startswith("WHET_REFERENCE")  # an object also of what is const
+        if m["name"] is None or reference or not re.search(r"\bconst\b", m["type"] or ""):
             found.add(m["name"] or m["shared"] or m["rows"] or m["auto"])
     return found
 

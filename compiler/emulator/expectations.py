@@ -108,7 +108,7 @@ def _computed(name: str, text: str, values: Mapping[str, Any]) -> np.ndarray:
 
 def _fitted(name: str, text: str, found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """An array of a shape: one number for all, or as many elements."""
-    if found.dtype.kind not in "iubf" and found.dtype.itemsize > 8:
+    if found.dtype.kind not in "iubf" and str(found.dtype) != "bfloat16":
         raise ArgumentError(f"--expect {name}={text}", f"it is {found.dtype}: no numbers")
     if found.ndim == 0:
         return np.full(shape, found[()])

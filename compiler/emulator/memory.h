@@ -80,7 +80,6 @@ struct Ref : Place<Ref<T>, std::remove_cv_t<T>> {
                            std::is_convertible_v<U *, T *>>>
     Ref(const Ref<U> &other) : buffer(other.buffer), at(other.at) {}
     Ref(const Buffer *buffer, T *at) : buffer(buffer), at(at) {}
-    Ref(T &own) : buffer(nullptr), at(&own) {}  // a thread's own variable, by reference
     Ref(const Ref &) = default;
     using Place<Ref<T>, V>::operator=;
     WHET_EMULATOR_INLINE const Ref &operator=(const Ref &other) const { return *this = other.get(); }
@@ -96,6 +95,22 @@ struct Ref : Place<Ref<T>, std::remove_cv_t<T>> {
         *const_cast<V *>(at) = value;
     }
     auto operator&() const;
+};
+
+// What a text calls a reference: of an element, or of a thread's own variable. An element itself is
+// not made of such a variable, or `c ? p[i] : k` would have two types.
+template <class T>
+struct Reference : Ref<T> {
+    Reference(T &own) : Ref<T>(nullptr, &own) {}
+    Reference(const Ref<T> &element) : Ref<T>(element) {}
+    template <class U, class = std::enable_if_t<std::is_constructible_v<Ref<T>, const Ref<U> &>>>
+    Reference(const Ref<U> &element) : Ref<T>(element) {}
+    Reference(const Reference &) = default;
+    using Ref<T>::operator=;
+    WHET_EMULATOR_INLINE const Reference &operator=(const Reference &other) const {
+        Ref<T>::operator=(static_cast<const Ref<T> &>(other));
+        return *this;
+    }
 };
 
 // A pointer that knows its buffer; null where it points to a thread's own variables.
@@ -237,6 +252,8 @@ template <class T>
 constexpr bool is_place = false;
 template <class T>
 constexpr bool is_place<Ref<T>> = true;
+template <class T>
+constexpr bool is_place<Reference<T>> = true;
 template <class V, class F>
 WHET_EMULATOR_INLINE inline decltype(auto) member(V &&element, F address) {
     if constexpr (is_place<std::remove_cvref_t<V>>)

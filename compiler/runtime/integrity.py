@@ -92,6 +92,8 @@ def _wrong_elf(data: bytes, wanted: int) -> str:
         return f"it is no {what}: it begins with {data[:4]!r}"
     if data[4:6] != own[4:6] or data[18:20] != own[18:20]:
         return f"it is a {what} for another machine: its ELF header says {data[4:20].hex(' ')}"
+    if not any(data[-_TRAILER:]):  # as after a crash: neither a checksum nor a table of headers
+        return f"it is damaged: it ends in {_TRAILER} bytes of 0 or more"
     order = "<" if data[5] == 1 else ">"
     try:
         if struct.unpack_from(f"{order}H", data, 16)[0] != wanted:

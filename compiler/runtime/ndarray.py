@@ -254,9 +254,10 @@ def empty(
     """
     device = device_or_ctx("nd.empty", device, ctx)
     from whet.compiler.codegen.llvm.abi import numpy_dtype
+    from whet.compiler.tir.dtype import usual
 
     extents = extents_of("nd.empty", shape)
-    name = np.dtype(dtype).name if isinstance(dtype, (type, np.dtype)) else str(dtype)
+    name = np.dtype(dtype).name if isinstance(dtype, (type, np.dtype)) else usual(str(dtype))
     return _made(extents, numpy_dtype(name), checked_device(device, mem_scope))
 
 

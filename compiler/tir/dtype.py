@@ -95,6 +95,11 @@ _ALIASES = {
 }
 
 
+def usual(name: str) -> str:
+    """The usual one of a type's names; a name that is no type's as it is."""
+    return _ALIASES.get(name, name)
+
+
 def check(dtype: Any) -> str:
     """``dtype`` by its usual name, if it is one that Whet knows.
 
@@ -115,7 +120,7 @@ def check(dtype: Any) -> str:
 @lru_cache(None)
 def _checked(dtype: str) -> str:
     name, x, count = dtype.partition("x")
-    name = _ALIASES.get(name, name)
+    name = usual(name)
     if name in _BITS and (not x or (count.isdecimal() and int(count) > 0)):
         return vector(name, int(count)) if x else name
     raise ArgumentError(

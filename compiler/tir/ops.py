@@ -58,7 +58,7 @@ def _literal(given: Any, dtype: str) -> e.PrimExpr:
     if isinstance(value, float) and not dt.is_float(dtype):
         return const(value, own_type(given))
     if isinstance(value, int) and dt.is_bool(dtype) and not isinstance(value, bool):
-        return const(value)
+        return const(value, own_type(given))
     if dtype == "int32" and isinstance(value, int) and not -(2**31) <= value < 2**31:
         return const(value)  # int64: an index that needs it
     return const(value, dtype)

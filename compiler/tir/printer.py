@@ -40,12 +40,12 @@ class Printer:
         self.lines: list[str] = []
         self.kept: list[Any] = []  # an id is only a name while its object lives
 
-    def name(self, thing: e.Var | Buffer) -> str:
-        """The unique name of a variable or buffer."""
+    def name(self, thing: e.Var | Buffer, wanted: str = "") -> str:
+        """The unique name of a variable or buffer, like ``wanted`` or its own."""
         known = self.names.get(id(thing))
         if known is not None:
             return known
-        wanted = thing.name.replace(".", "_") or "v"
+        wanted = wanted or thing.name.replace(".", "_") or "v"
         name, i = wanted, 1
         while name in self.taken:
             name, i = f"{wanted}_{i}", i + 1

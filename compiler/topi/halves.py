@@ -7,6 +7,7 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import ops
 from whet.compiler.topi import tag
+from whet.compiler.topi.elemwise import cast
 
 _HALVES = ("float16", "bfloat16")
 
@@ -22,12 +23,13 @@ def summed_in(dtype: str) -> str:
 
 def widened(t: Tensor) -> Tensor:
     """A tensor of halves in float32; any other one as it is."""
-    return stored(t, summed_in(t.dtype))
+    dtype = summed_in(t.dtype)
+    return t if t.dtype == dtype else cast(t, dtype)
 
 
 def stored(t: Tensor, dtype: str) -> Tensor:
-    """A result in the type that it is stored in."""
+    """A result in the type that it is stored in, by its own name: it is the operator's output."""
     dtype = dt.check(dtype)
     if t.dtype == dtype:
         return t
-    return te.compute(t.shape, lambda *i: ops.cast(dtype, t(*i)), name="T_cast", tag=tag.ELEMWISE)
+    return te.compute(t.shape, lambda *i: ops.cast(dtype, t(*i)), name=t.op.name, tag=tag.ELEMWISE)

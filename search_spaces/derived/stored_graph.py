@@ -16,6 +16,7 @@ from whet.compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.rewrite import TABLE
+from whet.search_spaces.derived.identity import identity_of
 
 # Calls that compute a value of their arguments and nothing else; code elsewhere is never named.
 _CALLS = frozenset(
@@ -71,6 +72,7 @@ def loaded(data: Any) -> tuple[list[Tensor], list[Tensor]]:
         for one in data["ops"]:
             ops.append(_Reader(ops).operation(one))
         outputs, args = ([ops[k].output(v) for k, v in data[name]] for name in ("outputs", "args"))
+        identity_of(outputs, args)  # it walks all of it: every variable must be an axis, or bound
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, WhetError) as error:
         first = (str(error).splitlines() or [""])[0]
         raise SpaceError(

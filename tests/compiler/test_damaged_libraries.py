@@ -113,6 +113,16 @@ def test_files_with_another_bit(exported, kind, tmp_path):
     assert len(found) == 30 and set(found.values()) == {REFUSED}
 
 
+@pytest.mark.parametrize("kind", ["so", "o"])
+def test_files_that_end_in_zeros(exported, kind, tmp_path):
+    """As after a crash of a machine: pages at the end were never written."""
+    data = exported[kind]
+    for n in (integrity._TRAILER, 512, 4096, len(data) // 2):
+        (tmp_path / f"{n}.{kind}").write_bytes(data[:-n] + bytes(n))
+    found = outcomes(tmp_path)
+    assert len(found) == 4 and set(found.values()) == {REFUSED}
+
+
 @pytest.mark.parametrize("kind", ["so", "o", "tar"])
 def test_a_file_is_loaded_without_its_checksum_and_through_a_copy(exported, kind, tmp_path):
     (tmp_path / f"old.{kind}").write_bytes(without_checksum(exported[kind]))

@@ -163,7 +163,8 @@ __global__ void f(P *p, float4 *v, const float (*a)[8], float *y) {
     s[t].x = t; s[t].y = 2 * t; s[t].w[1] = 3; s[t].in.a = 4;
     __syncthreads();
     P *q = p + t;
-    p[t].x = s[31 - t].x;
+    const P &r = s[31 - t];
+    p[t].x = r.x + r.in.a - 4;
     q->y = s[t].in.a;
     p[t].y <<= 1;
     (p + t)->w[0] = s[t].w[1];
@@ -173,6 +174,7 @@ __global__ void f(P *p, float4 *v, const float (*a)[8], float *y) {
     z *= 2;
     add(y[t], diagonal(tile, t));
     add(plain, 1);
+    y[t] = plain < 9 ? y[t] : plain;
     y[t] += corner(tile, tile) + plain + a[t / 8][t % 8] + total<Sum<float>>(t) + turned<Own>(t);
 }
 """
@@ -203,6 +205,7 @@ WATCHED = {
         "float &own = tile[t][33]",
         r"tile\[33\], out of",
     ),
+    "a member of what is const": ("const P &r = s[31 - t]", "const P &r = s[32]", r"shared s\["),
     "a row": (
         "t[k][31 - k]; }",
         "t[k][33 + k]; }",

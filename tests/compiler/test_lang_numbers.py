@@ -38,6 +38,8 @@ def run(output, *pairs):
 def test_a_dtype_has_its_usual_name_wherever_it_enters(name):
     usual = USUAL[name]
     assert tir.const(1, name).dtype == usual
+    if name in SCALARS:
+        assert whet.nd.empty((2,), name).dtype == usual
     assert tir.Cast(name, tir.const(1)).dtype == usual
     assert te.var("x").astype(name).dtype == usual or "x" in usual
     assert tir.Var("x", name).dtype == usual
@@ -141,6 +143,16 @@ def test_numbers_of_numpys_on_both_sides(dtype, operator, number):
     assert np.array_equal(run(left, (A, a)), theirs(value, a.astype("float64")))
     assert np.array_equal(run(right, (A, a)), theirs(a.astype("float64"), value))
     assert ours(te.var("x", "int32"), np.float64(0.5)).dtype in ("float64", "bool")
+
+
+def test_a_number_of_numpys_beside_a_bool_keeps_its_type():
+    A = te.placeholder((2,), "bool", name="A")
+    assert (A[0] * np.int64(2**33)).dtype == (np.int64(3) + A[0]).dtype == "int64"
+    assert (A[0] * np.uint8(200)).dtype == "int32"  # what arithmetic on bools has anyway
+    out = run(
+        te.compute((2,), lambda i: A[i] * np.int64(3) * 2**31, name="out"), (A, np.ones(2, bool))
+    )
+    np.testing.assert_array_equal(out, [3 * 2**31] * 2)
 
 
 def test_bits_on_both_sides():

@@ -153,3 +153,32 @@ def test_undefined_symbols_of_an_object():
     )
     assert undefined_symbols(compile_text(text, whet.Target("llvm"))) == ["b"]
     assert undefined_symbols(b"no object") == []
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_a_kernel_may_be_named_like_a_macro_of_cs_headers(target):
+    for name in ("INT8_MAX", "UINT64_C", "errno"):
+        s, args = program(9, None, target)
+        check(whet.build(s, args, target, name=name), 9, target)
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "cuda"])
+@pytest.mark.parametrize("name", ["in", "None", "a b", "0", "é", "ﬁ", "min"])
+def test_sizes_and_tensors_of_any_name(target, name):
+    n = te.size_var(name)
+    A = te.placeholder((n, n), name=name)
+    k = te.reduce_axis((0, n), name=name)
+    B = te.compute((n + 1,), lambda i: te.sum(A[k, te.min(i, n - 1)], axis=k), name=name)
+    s = te.create_schedule(B.op)
+    if target == "cuda":
+        outer, inner = s[B].split(B.op.axis[0], 4)
+        s[B].bind(outer, te.thread_axis("blockIdx.x"))
+        s[B].bind(inner, te.thread_axis("threadIdx.x"))
+    f = whet.build(s, [A, B], target)
+    x = np.random.default_rng().integers(-9, 9, (6, 6)).astype("f4")
+    device = whet.device("cuda-emulator" if target == "cuda" else "cpu")
+    a, out = whet.nd.array(x, device), whet.nd.array(np.full(7, 77, "f4"), device)
+    f(a, out)
+    np.testing.assert_array_equal(out.numpy(), [*x.sum(0), x.sum(0)[-1]])
+    with pytest.raises(whet.ArgumentError, match="is 6"):
+        f(a, whet.nd.array(np.zeros(6, "f4"), device))

@@ -45,7 +45,7 @@ def state() -> dict[str, object]:
         "compute": [te.compute.__name__, "len" in vars(te)],
         "defaults": str(te.compute.__defaults__),
         "operator": "__matmul__" in vars(te.Tensor),
-        "module": sys.modules["json"] is json,
+        "module": [sys.modules["json"] is json, "this" in sys.modules],
         "constant": math.pi,
         "built-in": builtins.len is len and "surprise" not in vars(builtins),
         "passes": len(pipeline.PASSES),
@@ -66,7 +66,8 @@ def state() -> dict[str, object]:
         "random": [random.random(), np.random.random()],
         "numpy": np.geterr(),
         "warnings": len(warnings.filters),
-        "gc": [gc.isenabled(), gc.get_threshold()],
+        "gc": [gc.isenabled(), gc.get_threshold(), len(gc.callbacks)],
+        "loading": [sys.getdlopenflags(), _libc.prctl(42, 0, 0, 0, 0)],
         "locale": locale.setlocale(locale.LC_ALL),
         "rounding": _libm.fegetround(),
         "cores": sorted(os.sched_getaffinity(0)),
@@ -110,6 +111,10 @@ def operator() -> None:
 def module() -> None:
     del sys.modules["json"]
     importlib.import_module("json")
+
+
+def no_module() -> None:
+    sys.modules["this"] = None  # type: ignore[assignment]
 
 
 def constant() -> None:
@@ -224,6 +229,18 @@ def warn() -> None:
 def collect() -> None:
     gc.disable()
     gc.set_threshold(1, 1, 1)
+
+
+def collected() -> None:
+    gc.callbacks.append(lambda *a: None)
+
+
+def dlopen() -> None:
+    sys.setdlopenflags(os.RTLD_LAZY | os.RTLD_GLOBAL)
+
+
+def huge_pages() -> None:
+    _libc.prctl(41, 1, 0, 0, 0)
 
 
 def set_locale() -> None:

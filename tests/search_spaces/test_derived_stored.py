@@ -107,6 +107,16 @@ def damaged(data, rng):
         return data
 
 
+def test_a_variable_of_no_axis_is_damage():
+    A = te.placeholder((4,), name="A")
+    out = te.compute((4,), lambda i: A[i] + 1.0, name="out")
+    task = whet.create_task(outputs=[out], args=[A, out], target=TARGET)
+    data = stored([out], [A, out])
+    data["ops"][1]["axis"] = []
+    with pytest.raises(SpaceError, match="it is damaged: KeyError"):
+        from_data(task.workload, data)
+
+
 def test_damage_is_a_space_error(request):
     seed = random.randrange(2**32)
     rng = random.Random(seed)

@@ -101,6 +101,12 @@ def test_a_task_tells_its_kernels_arguments_and_a_module_its_signature():
     assert "; dense_ahead(weight: float32[8, 8], out weight.packed: " in repr(whet.build(packed))
 
 
+def test_operators_of_halves_are_named_as_others():
+    A = te.placeholder((4, 6), "float16", name="A")
+    task = whet.create_task(outputs=[whet.topi.nn.softmax(A)], target=CPU)
+    assert str(task.workload) == "softmax(4, 6)"
+
+
 def test_a_kernel_is_called_after_its_template_or_as_it_is_named():
     task = whet.create_task("matmul", (4, 5, 6), CPU)
     assert whet.build(task).entry_name == "matmul"

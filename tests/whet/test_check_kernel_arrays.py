@@ -96,6 +96,12 @@ def test_expressions_of_the_arguments_before_the_launch(check):
         (AXPY.replace("float32[181],", "@o.npy,"), [], 1, "the array of o.npy"),
         (HISTOGRAM.format(x="int32[181]=1.5"), [], 1, "1.5 is no int32"),
         (HISTOGRAM.format(x="uint8[181]=-1"), [], 1, "-1 is no uint8"),
+        (HISTOGRAM.format(x=f"int32[181]={10**400}"), [], 1, "000 is no int32"),
+        (HISTOGRAM.format(x="int8[181]=iota"), [], 1, "int8 does not count to 180"),
+        (HISTOGRAM.format(x=f"int32[{10**17}]=7"), [], 1, "Unable to allocate"),
+        (AXPY, ["--expect", "y='1'"], 1, "it is <U1: no numbers"),
+        (AXPY, ["--expect", "y=None"], 1, "it is object: no numbers"),
+        (AXPY, ["--expect", "y=1j*x"], 1, "it is complex128: no numbers"),
     ],
 )
 def test_what_cannot_be_given_or_expected(check, tmp_path, launch, words, code, wanted):

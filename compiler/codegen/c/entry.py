@@ -11,7 +11,7 @@ import ast
 from collections.abc import Container, Mapping
 
 from whet.compiler.codegen.c.functions import Functions
-from whet.compiler.codegen.c.names import RESERVED
+from whet.compiler.codegen.c.names import is_kept
 from whet.compiler.codegen.llvm import abi
 from whet.compiler.codegen.llvm.entry import CHECKS
 from whet.compiler.codegen.llvm.shape_text import bindings
@@ -149,7 +149,7 @@ def _head(sig: KernelSignature, called: Container[str]) -> list[str]:
     """The entry's first lines; a word that C keeps for itself is only a symbol."""
     name = entry_symbol(sig.name, called)
     first = "/* The kernel behind checks of all that it is given. */"
-    if name not in RESERVED:
+    if not is_kept(name):
         return [
             first,
             f"int32_t {name}(void *args, int32_t n);",

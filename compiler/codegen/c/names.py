@@ -44,6 +44,11 @@ _KEPT = re.compile(
 )
 
 
+def is_kept(name: str) -> bool:
+    """Whether C, its headers or Whet keep a name for themselves, so that a text cannot have it."""
+    return name in RESERVED or _KEPT.fullmatch(name) is not None
+
+
 def identifier(name: str) -> str:
     """``name`` with only letters, digits and underscores; it does not begin with a digit."""
     text = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name) or "v"

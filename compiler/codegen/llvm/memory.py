@@ -174,4 +174,5 @@ class Memory(Expressions):
 
 def safe(name: str) -> str:
     """A name as a part of LLVM's names."""
-    return "".join(c if c.isalnum() or c in "._" else "_" for c in name)
+    text = "".join(c if (c.isascii() and c.isalnum()) or c in "._" else "_" for c in name)
+    return f"v{text}" if text[:1].isdigit() else text

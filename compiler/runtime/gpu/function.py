@@ -37,8 +37,9 @@ class CudaFunction(Function):
         self.plan = plan
         self._loader = module
         self._ready: dict[tuple, ReadyPlan] = {}
-        matter = numbers_that_matter(plan) | _in_shapes(signature)
         params = list(enumerate(signature.params))
+        arrays = [p.name for _, p in params if isinstance(p, BufferParam)]
+        matter = numbers_that_matter(plan, arrays) | _in_shapes(signature)
         self._arrays = [i for i, p in params if isinstance(p, BufferParam)]
         self._scalars = [(i, p, p.name in matter) for i, p in params if isinstance(p, ScalarParam)]
 

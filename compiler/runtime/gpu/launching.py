@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from whet.compiler.codegen.llvm.abi import numpy_dtype
@@ -156,12 +156,19 @@ class ReadyPlan:
                 )
 
 
-def numbers_that_matter(plan: LaunchPlan) -> set[str]:
-    """The names in a plan's extents and expressions: what they stand for decides its launches."""
+def numbers_that_matter(plan: LaunchPlan, arrays: Collection[str]) -> set[str]:
+    """The names in a plan's extents and expressions: what they stand for decides its launches.
+
+    Args:
+        plan: of a function.
+        arrays: the names of the arrays that it takes.
+    """
     extents: list[Extent] = [n for t in plan.temporaries for n in t.shape]
+    arrays = {*arrays, *(t.name for t in plan.temporaries)}  # of any name
     for x in plan.launches:
         extents += [*x.grid, *x.block, x.shared_bytes]
-        extents += [_extent(text) for text in x.arguments if not text.isidentifier()]
+        given = [text for text in x.arguments if text not in arrays]
+        extents += [_extent(text) for text in given if not text.isidentifier()]
     return set().union(*map(names, extents))
 
 
