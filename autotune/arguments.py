@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from whet.autotune.ending import Limits
@@ -229,7 +230,7 @@ def check_weights(weights: Any, tasks: int, many: bool) -> list[float]:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, Integral) and not isinstance(value, bool)  # numpy's, too
 
 
 def _is_positive(value: Any) -> bool:

@@ -156,6 +156,7 @@ def tune(
     refuse_search()
     asked = str(tasks[0].workload) if not many else f"[{len(tasks)} tasks]"
     check_numbers(asked, trials, seed, options, transfer)
+    trials, seed = int(trials), int(seed)
     sampler_name = _check_sampler(sampler, many)
     limits = check_limits(asked, timeout, target_cost, early_stop)
     given = check_weights(weights, len(tasks), many)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from autotune_pools import Recorder
 
@@ -48,6 +49,15 @@ def test_what_a_callback_raises_ends_the_search(task, tmp_path):
     with TuningLog(path) as log:
         assert 3 <= len(log) < 50
         assert [run.state for run in log.runs()] == ["failed"]
+
+
+def test_numpys_integers_are_integers(task, tmp_path):
+    path = tmp_path / "a.db"
+    tune(task, np.int64(3), path, "random", pool(), seed=np.uint8(4), progress=False)
+    with TuningLog(path) as log:
+        assert log.runs()[0].seed == 4
+    with pytest.raises(ArgumentError, match="an integer of at least 1"):
+        tune(task, np.float64(3))
 
 
 @pytest.mark.parametrize("callbacks", [print, [1], "print", None])
