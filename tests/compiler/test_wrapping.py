@@ -55,3 +55,46 @@ def test_indices_are_still_canonical():
     assert "I[i] * 5 + i" in text, text
     d = te.compute((9,), lambda i: tir.Cast("int32", i * 8 // 4), name="D")
     assert "i * 2" in str(whet.lower(te.create_schedule(d.op), [d]))
+
+
+SHIFTS = {
+    "a number": lambda a, c: c(7),
+    "a choice of numbers": lambda a, c: te.if_then_else(a > 0, c(-7), c(9)),
+    "bits of numbers": lambda a, c: te.select(a > 0, c(-7) ^ c(12), c(3) & c(9)),
+    "an element": lambda a, c: a,
+}
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", TARGET], ids=["llvm", "c", "cuda"])
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int32", "uint32"])
+def test_small_numbers_are_shifted_in_their_own_type(target, dtype):
+    """In C, 7 is of type int, and no shift of it by 45 is defined."""
+    bits = int(dtype[-2:])
+    values = np.array([0, 1, -1, 5, np.iinfo(f"int{bits}").min]).astype(dtype)
+    a = te.placeholder((5,), dtype, name="A")
+
+    def const(value):
+        return te.const(value % 2**bits if dtype[0] == "u" else value, dtype)
+
+    cases = [
+        (op, make, by)
+        for make in SHIFTS.values()
+        for by in (3, bits - 19, bits - 1)
+        for op in (tir.shift_right, tir.shift_left)
+    ]
+    made = te.compute(
+        (5,),
+        lambda i: tuple(op(make(a[i], const), const(by)) for op, make, by in cases),
+        name="C",
+    )
+    s = te.create_schedule(made[0].op)
+    if target == TARGET:
+        s[made[0]].bind(made[0].op.axis[0], te.thread_axis("threadIdx.x"))
+    kernel = whet.build(s, [a, *made], target)
+    arrays = [values, *(np.full(5, 77, dtype) for _ in made)]
+    if target == TARGET:
+        arrays = on_device(kernel, arrays)
+    else:
+        kernel(*arrays)
+    for case, out, wanted in zip(cases, arrays[1:], evaluate(made, {a: values}), strict=True):
+        np.testing.assert_array_equal(out, wanted, err_msg=str(case))

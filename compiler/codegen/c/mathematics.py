@@ -111,6 +111,8 @@ def _shift(w: Expressions, n: e.Call, op: str) -> Text:
     if not isinstance(by, e.IntImm) or not 0 <= by.value < dt.bits(kind):
         return f"{w.use.get(_SHIFTS[op], kind)}({w.value(n.args[0])}, {w.value(n.args[1])})", _ATOM
     if op == "shift_right":
+        if dt.bits(kind) == 64:  # small numbers, and choices of them, are of type int in C
+            value = f"({w.d.value_type(kind)}){value}"
         return f"{value} >> {by.value}", _BITS
     return f"({w.d.value_type(kind)})(({w.d.unsigned(kind)}){value} << {by.value})", _UNARY
 
