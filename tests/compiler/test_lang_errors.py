@@ -309,3 +309,13 @@ def test_an_init_that_is_computed_inside_the_reduction():
     x, y = np.ones((4, 5), "f4"), np.arange(4, dtype="f4")
     driver.build(s, [a, z, c])(x, y, out)
     np.testing.assert_array_equal(out, 5 + 2 * y)
+
+
+def test_a_function_of_too_few_indices():
+    a = te.placeholder((4, 5), name="A")
+    for element in (lambda i: 1.0, lambda i: a[i, 0], lambda: 3.0, lambda i: (a[i], 2.0)):
+        refused("indices and returns no part of a tensor", lambda f=element: te.compute((4, 5), f))
+    rows = te.compute((4, 5), lambda i: a[i], name="rows")  # the other index is the tensor's
+    out, x = np.empty((4, 5), "f4"), np.random.default_rng().random((4, 5), "f4")
+    driver.build(te.create_schedule(rows.op), [a, rows])(x, out)
+    np.testing.assert_array_equal(out, x)
