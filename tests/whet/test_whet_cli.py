@@ -220,6 +220,15 @@ def test_the_checkup_looks_at_everything():
     assert all(f.found or f.gives for f in findings)
 
 
+@pytest.mark.parametrize(("load", "more"), [(0.5, False), (9.0, True)])
+def test_a_peak_that_others_disturbed_says_so(monkeypatch, load, more):
+    from whet.measure import machine
+
+    monkeypatch.setattr(machine, "environment", lambda: {"load": load, "cpus": 2})
+    found = {f.name: f for f in checkup()}["FMA peak"]
+    assert ("it may be more: the machine was busy (load 9.0 on 2 cores)" in found.text) is more
+
+
 def test_doctor_prints_the_checkup(capsys):
     assert main(["doctor"]) == 0
     said = capsys.readouterr().out
