@@ -100,6 +100,12 @@ def open_engine(place: Place, *, write: bool, foreign_keys: bool = True) -> tupl
     """
     if place.path is None:
         assert place.url is not None
+        if place.url.get_backend_name() != "postgresql":
+            raise LogError(
+                f"open log {place.shown}",
+                f"a log is a file of SQLite or in PostgreSQL, not in {place.url.drivername!r}",
+                'give a path, or "postgresql://user@host/name"',
+            )
         try:
             engine = sa.create_engine(place.url, pool_pre_ping=True)
         except (exc.NoSuchModuleError, ModuleNotFoundError) as error:

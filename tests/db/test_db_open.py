@@ -88,8 +88,11 @@ def test_urls(tmp_path):
             TuningLog(url)
     with pytest.raises(LogError, match="its URL cannot be read"):
         TuningLog("postgresql://host:port/name")
+    for url in ("nosuch://host/name", "mysql://host/name"):
+        with pytest.raises(LogError, match="a file of SQLite or in PostgreSQL, not in"):
+            TuningLog(url)
     with pytest.raises(LogError, match="its driver is missing"):
-        TuningLog("nosuch://host/name")
+        TuningLog("postgresql+nosuch://host/name")
     assert "secret" not in place_of("postgresql://me:secret@host/name").shown
 
 
