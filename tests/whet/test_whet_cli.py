@@ -190,6 +190,8 @@ def test_show_finds_the_workload_and_its_config(capsys, kernels, log):
     assert "tile=(2,32)" in capsys.readouterr().out
     name = f"test_cli/{kernels.stem}"
     assert main(["show", log, "--op", name, "--args", "64", "--what", "config"]) == 0
+    for written in (f"{name}(64)", f"{name}(64, w)"):  # as `whet best` has it, and in full
+        assert main(["show", log, "--op", written, "--what", "config"]) == 0, written
     assert main(["show", log, "--op", name, "--args", "65", "--what", "config"]) == 2
     assert f"{name}(64, w)" in capsys.readouterr().err
 
