@@ -66,6 +66,8 @@ def test_another_programs_database(tmp_path):
 def test_directories(tmp_path):
     with pytest.raises(LogError, match="it is a directory"):
         TuningLog(tmp_path)
+    with pytest.raises(LogError, match="open log '': that is no name of a file"):
+        TuningLog("")
     with pytest.raises(LogError, match=r"there is no directory .*\n  make it first: mkdir -p"):
         TuningLog(tmp_path / "runs" / "whet.db")
 
