@@ -188,7 +188,8 @@ class TuneResult:
                 "above those of the search"
             )
         if self.log:
-            lines.append(f"  log      {self.log}")
+            goes_on = ", from which the same call goes on" if self.state == INTERRUPTED else ""
+            lines.append(f"  log      {self.log}{goes_on}")
         return "\n".join(lines)
 
     def _failures(self) -> list[str]:
@@ -211,6 +212,8 @@ class TuneResult:
     def _speedup_text(self) -> str:
         if not self.better:
             return "none: no config is faster than the default beyond the noise"
+        if self.best is not None and self.best.is_default and self.speedup == 1:
+            return "none: the default config is the best so far"
         text = f"{self.speedup:.2f}x over the default config"
         if self.predicted:
             return text + " (predicted)"

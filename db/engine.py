@@ -57,7 +57,7 @@ def place_of(location: str | os.PathLike[str]) -> Place:
 
     Raises:
         ArgumentError: it is neither.
-        LogError: the URL cannot be read, or names an SQLite database in memory.
+        LogError: it is empty; the URL cannot be read, or names an SQLite database in memory.
     """
     if not isinstance(location, str | os.PathLike):
         raise ArgumentError(
@@ -66,6 +66,8 @@ def place_of(location: str | os.PathLike[str]) -> Place:
             "give a file's path, a database's URL or a whet.TuningLog, e.g. log=\"whet.db\"",
         )
     text = os.fspath(location)
+    if not text:
+        raise LogError("open log ''", "that is no name of a file", 'give one, such as "whet.db"')
     if text == ":memory:":
         text = "sqlite://"
     if "://" not in text:
@@ -100,6 +102,12 @@ def open_engine(place: Place, *, write: bool, foreign_keys: bool = True) -> tupl
     """
     if place.path is None:
         assert place.url is not None
+        if place.url.get_backend_name() != "postgresql":
+            raise LogError(
+                f"open log {place.shown}",
+                f"a log is a file of SQLite or in PostgreSQL, not in {place.url.drivername!r}",
+                'give a path, or "postgresql://user@host/name"',
+            )
         try:
             engine = sa.create_engine(place.url, pool_pre_ping=True)
         except (exc.NoSuchModuleError, ModuleNotFoundError) as error:

@@ -51,12 +51,14 @@ class Contender:
         task: what it computes.
         label: which program it is.
         call: runs it once.
+        kept: whether it is the default config again: the search found nothing faster.
         seconds: per call, one figure a round.
     """
 
     task: Task
     label: str
     call: Callable[[], object]
+    kept: bool = False
     number: int = 1
     seconds: list[float] = field(default_factory=list)
 
@@ -88,8 +90,10 @@ def command(trials: int, log: str) -> None:
     own = whet.create_task(outputs=[differing_bits(*CODES)], target=ONE_THREAD)
     for task in (*operators, own):
         click.echo(f"{task.workload}: {task.config_space.size} programs to choose from")
-        click.echo(whet.tune(task, trials=trials, log=log))
-        contenders += candidates(task, whet.build(task), whet.build(task, log=log))
+        result = whet.tune(task, trials=trials, log=log)
+        click.echo(result)
+        kept = result.best is not None and result.best.is_default
+        contenders += candidates(task, whet.build(task), whet.build(task, log=log), kept)
     click.echo(f"comparing, {ROUNDS} interleaved rounds on one core ...")
     with one_core():
         peak = compare(contenders)
@@ -117,8 +121,13 @@ def differing_bits(n: int, m: int, words: int) -> Tensor:
     )
 
 
-def candidates(task: Task, default: Module, tuned: Module) -> list[Contender]:
+def candidates(task: Task, default: Module, tuned: Module, kept: bool) -> list[Contender]:
     """The programs for one task, each checked against numpy's float64 result.
+
+    Args:
+        task: what they compute.
+        default, tuned: its kernels.
+        kept: whether the tuned one is of the default config, too.
 
     Raises:
         WhetError: a result is wrong.
@@ -134,7 +143,8 @@ def candidates(task: Task, default: Module, tuned: Module) -> list[Contender]:
         result = np.full_like(output, POISON)
         built(*inputs, result)
         check(f"{task.workload}, {label}", result, exact, terms, scale)
-        contenders.append(Contender(task, label, call_of(built, *inputs, result)))
+        call = call_of(built, *inputs, result)
+        contenders.append(Contender(task, label, call, kept and label == "tuned"))
     if by_numpy is not None:
         contenders.append(Contender(task, "numpy", lambda: by_numpy(*inputs)))
     return contenders
@@ -311,13 +321,18 @@ def show(contenders: list[Contender], peak: float) -> None:
 
 
 def say_worth(contenders: list[Contender]) -> None:
-    """The last lines: what the search was worth on each task, from the same rounds."""
+    """The last lines: what the search was worth on each task, from the same rounds.
+
+    Where the default config won, both are one program, and what their times differ in is noise.
+    """
     click.echo("what the search was worth:")
     for default, tuned in pairwise(contenders):
         if default.task is not tuned.task or tuned.label != "tuned":
             continue
         faster = default.cost / tuned.cost
-        words = "nothing" if faster < 1.02 else f"{faster:.2f}x"
+        words = f"{faster:.2f}x"
+        if tuned.kept or faster < 1.02:
+            words = "nothing"
         rest = [c for c in contenders if c.task is tuned.task and c.label == "numpy"]
         numpy = f", {rest[0].cost / tuned.cost:.2f}x numpy" if rest else ""
         own = "" if tuned.task.name in REFERENCES else " (no template: yours to write)"

@@ -62,7 +62,8 @@ def run_kernel(
     Races, barriers that threads miss, accesses out of bounds and reads of unwritten memory are
     errors that name thread and line; ``emulator_options(checks=False)`` looks at nothing and runs
     faster, ``emulator_options(order="backwards")`` lets threads take turns in another order (both
-    are in ``whet.compiler.emulator``).
+    are in ``whet.compiler.emulator``). It runs in this process, where Ctrl-C does not end a loop
+    that never ends: ``whet check-kernel`` runs in one of its own, with a ``--timeout``.
 
         >>> import numpy, whet
         >>> body = "{ y[threadIdx.x] = 2 * x[threadIdx.x]; }"

@@ -378,9 +378,12 @@ def device(kind: Any, index: int = 0) -> Device:
         elif colon:
             name = f"{word}:{number}"
     if name not in DEVICE_TYPES:
+        import difflib
+
+        close = difflib.get_close_matches(name, DEVICE_TYPES, 1)
         raise TargetError(
             f"device({kind!r}, {index})",
             f"there is no device kind {name!r}",
-            f"kinds: {', '.join(DEVICE_TYPES)}",
+            (f"did you mean {close[0]!r}? " if close else "") + f"kinds: {', '.join(DEVICE_TYPES)}",
         )
     return Device(name, index)

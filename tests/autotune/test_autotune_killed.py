@@ -75,6 +75,7 @@ def test_the_log_survives_and_the_search_goes_on(gemm, tmp_path, how):
     if how != signal.SIGKILL:
         assert process.returncode == 128 + how
         assert f"{len(recorded)} trials, interrupted" in said
+        assert "from which the same call goes on" in said
     measured = []
 
     def cost(inp):

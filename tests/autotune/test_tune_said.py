@@ -169,6 +169,12 @@ def test_a_busy_machine_is_said(small):
     assert "busy" not in str(result_of(small, None)) + str(result_of(small, 9.0, cpus=None))
 
 
+def test_the_default_as_the_best_so_far_is_no_speed_up(small):
+    text = str(replace(result_of(small, 5.4), compared=False, state="interrupted", log="a.db"))
+    assert "  speed-up none: the default config is the best so far" in text and "x over" not in text
+    assert text.endswith("  log      a.db, from which the same call goes on")
+
+
 def test_a_speed_up_of_a_busy_machine_is_uncertain(small):
     def said(load, **more):
         quick = result_of(small, load)

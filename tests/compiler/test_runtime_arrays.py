@@ -290,6 +290,7 @@ def test_there_is_a_device_value_of_every_kind():
         (("cuda:1", 2), "no device kind 'cuda:1'"),
         ((":1",), "no device kind ''"),
         (("tpu",), "no device kind 'tpu'"),
+        (("cudaemulator",), "did you mean 'cuda-emulator'"),
         ((99,), "no device kind '99'"),
     ]:
         with pytest.raises(TargetError, match=message):

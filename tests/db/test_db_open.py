@@ -66,6 +66,8 @@ def test_another_programs_database(tmp_path):
 def test_directories(tmp_path):
     with pytest.raises(LogError, match="it is a directory"):
         TuningLog(tmp_path)
+    with pytest.raises(LogError, match="open log '': that is no name of a file"):
+        TuningLog("")
     with pytest.raises(LogError, match=r"there is no directory .*\n  make it first: mkdir -p"):
         TuningLog(tmp_path / "runs" / "whet.db")
 
@@ -88,8 +90,11 @@ def test_urls(tmp_path):
             TuningLog(url)
     with pytest.raises(LogError, match="its URL cannot be read"):
         TuningLog("postgresql://host:port/name")
+    for url in ("nosuch://host/name", "mysql://host/name"):
+        with pytest.raises(LogError, match="a file of SQLite or in PostgreSQL, not in"):
+            TuningLog(url)
     with pytest.raises(LogError, match="its driver is missing"):
-        TuningLog("nosuch://host/name")
+        TuningLog("postgresql+nosuch://host/name")
     assert "secret" not in place_of("postgresql://me:secret@host/name").shown
 
 

@@ -37,7 +37,7 @@ def test_wrong_usage_is_explained(capsys, tmp_path):
         (["bench", "matmul", "8", "8", "8", "--plot", str(tmp_path)], 1, "it is a folder"),
         (["bench", "matmul", "8", "8", "8", "--log", "/no/a.db"], 1, "there is no directory /no"),
         (["bench", "matmul", "8", "8", "8", "--log", f"{tmp_path}/x.svg"], 1, "no such file"),
-        (["bench", "matmul", "8", "8", "8", "--log", ""], 1, "it is a directory"),
+        (["bench", "matmul", "8", "8", "8", "--log", ""], 1, "that is no name of a file"),
         (["bench", "matmul", "8", "8", "8", "--threads", "0"], 2, "--threads"),
         (["bench", "matmul", "8", "8", "8", "--plot", "a.gif"], 1, "name it .svg or .png"),
         (["bench", "matmul", "8", "8", "8", "--target", "llm"], 1, "llvm"),

@@ -190,6 +190,8 @@ def test_show_finds_the_workload_and_its_config(capsys, kernels, log):
     assert "tile=(2,32)" in capsys.readouterr().out
     name = f"test_cli/{kernels.stem}"
     assert main(["show", log, "--op", name, "--args", "64", "--what", "config"]) == 0
+    for written in (f"{name}(64)", f"{name}(64, w)"):  # as `whet best` has it, and in full
+        assert main(["show", log, "--op", written, "--what", "config"]) == 0, written
     assert main(["show", log, "--op", name, "--args", "65", "--what", "config"]) == 2
     assert f"{name}(64, w)" in capsys.readouterr().err
 
@@ -218,6 +220,15 @@ def test_the_checkup_looks_at_everything():
     assert {"CPU", "vectors", "caches", "LLVM", "Ray", "torch"} <= names
     assert {"NVRTC", "CUDA emulator", "pycuda", "CUDA device"} <= names
     assert all(f.found or f.gives for f in findings)
+
+
+@pytest.mark.parametrize(("load", "more"), [(0.5, False), (9.0, True)])
+def test_a_peak_that_others_disturbed_says_so(monkeypatch, load, more):
+    from whet.measure import machine
+
+    monkeypatch.setattr(machine, "environment", lambda: {"load": load, "cpus": 2})
+    found = {f.name: f for f in checkup()}["FMA peak"]
+    assert ("it may be more: the machine was busy (load 9.0 on 2 cores)" in found.text) is more
 
 
 def test_doctor_prints_the_checkup(capsys):

@@ -57,6 +57,16 @@ def test_it_tunes_builds_from_the_log_and_compares(tmp_path):
         assert len(log.trials()) == before
 
 
+@pytest.mark.parametrize(("kept", "said"), [(True, "nothing"), (False, "1.25x")])
+def test_a_default_that_won_is_no_faster_than_itself(kept, said, capsys):
+    task = whet.create_task("matmul", args=(8, 8, 8), target="llvm")
+    default, tuned, _ = quickstart.candidates(task, whet.build(task), whet.build(task), kept)
+    default.seconds, tuned.seconds = [1.25], [1.0]
+    capsys.readouterr()
+    quickstart.say_worth([default, tuned])
+    assert f": {said} over the default config" in capsys.readouterr().out
+
+
 def test_bad_input_is_explained(tmp_path):
     for words, code, said in (
         (("--trials", "0"), 1, "at least 1"),

@@ -89,12 +89,17 @@ def threads() -> Finding:
 
 def peak() -> Finding:
     from whet.compiler.target import host
+    from whet.measure.load import busy_words
+    from whet.measure.machine import environment
 
     try:
         rate = host.fma_peak()
     except ImportError as error:
         return Finding("FMA peak", False, str(error), "how good a kernel could be: needs LLVM")
-    return Finding("FMA peak", True, f"{rate / 1e9:.1f} GFLOP/s float32, one core")
+    said = f"{rate / 1e9:.1f} GFLOP/s float32, one core"
+    if busy := busy_words(environment()):
+        said += f"; it may be more: {busy}"
+    return Finding("FMA peak", True, said)
 
 
 def llvm() -> Finding:

@@ -115,11 +115,12 @@ def _program(task: Task, best: Trial, what: str) -> str:
 def _choose(log: TuningLog, op: str | None, args: tuple, target: str | None) -> RunRecord:
     """The newest run of the workload that is meant, of the target where there is one."""
     from whet.db.identity import target_json
-    from whet.search_spaces.shown import in_full, name_of
+    from whet.search_spaces.shown import in_full, name_of, shown
 
     runs = log.runs()
     workloads = list(dict.fromkeys(run.workload for run in runs))
-    of_op = [w for w in workloads if op in (None, w.template, name_of(w))]
+    # With its arguments, too, as `whet best` and the list below write it.
+    of_op = [w for w in workloads if op in (None, w.template, name_of(w), shown(w), in_full(w))]
     fitting = [w for w in of_op if _fits(w, args)]
     if len(fitting) == 1:
         newest = [run for run in reversed(runs) if run.workload == fitting[0]]
