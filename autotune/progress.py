@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from whet.search_spaces.counted import counted, duration
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-PLAIN_EVERY = 5.0
+PLAIN_EVERY = 2.0
 """Seconds between the first plain lines; a long search says less and less often."""
 PLAIN_SHARE, PLAIN_AT_MOST = 0.05, 60.0
 """The pause grows to this share of the time that has passed, and to this many seconds at most."""
@@ -69,6 +70,9 @@ class Progress:
         self._deadline = None if timeout is None else self._began + timeout
         self._live: Any = None
         self._bar: TaskID | None = None
+        self._printing = threading.Lock()
+        self._ended = threading.Event()
+        self._clock: threading.Thread | None = None
 
     @property
     def best(self) -> Trial | None:
@@ -97,12 +101,24 @@ class Progress:
             self._live.start()
             self._bar = self._live.add_task("", total=self.total, said="")
             self.say(self.name)  # once, above: the line itself has little room
+        elif self.enabled:
+            # Whatever the search waits for, lines come: a terminal's are drawn by a thread, too.
+            self._clock = threading.Thread(target=self._tick_on, daemon=True)
+            self._clock.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None
+        if self._clock is not None:
+            self._ended.set()
+            self._clock.join()
+            self._clock = None
+
+    def _tick_on(self) -> None:
+        while not self._ended.wait(0.25):
+            self._refresh()
 
     def at(self, name: str, peak: float | None = None) -> None:
         """Say which of many tasks the following calls are about.
@@ -189,7 +205,7 @@ class Progress:
     @property
     def _many(self) -> bool:
         """Whether there are several tasks; the search itself counts only if it had trials."""
-        return len([g for g in self._goals.values() if g.name != self.name or g.done]) > 1
+        return len([g for g in list(self._goals.values()) if g.name != self.name or g.done]) > 1
 
     def _count(self, trial: Trial) -> None:
         self.done += 1
@@ -221,8 +237,11 @@ class Progress:
             return
         now = time.monotonic()
         pause = min(max(PLAIN_EVERY, PLAIN_SHARE * (now - self._began)), PLAIN_AT_MOST)
-        if now - self._printed >= pause:
-            self._printed = now
+        with self._printing:
+            due = now - self._printed >= pause
+            if due:
+                self._printed = now
+        if due:
             self.say(f"{self.name}: {self.done}/{self.total}  {self.line()}")
 
 

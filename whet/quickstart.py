@@ -296,7 +296,10 @@ def show(contenders: list[Contender], peak: float) -> None:
     from whet.compiler.target import host
     from whet.search_spaces.counted import duration
 
-    caption = f"one thread; its FMA peak is {peak / 1e9:.1f} GFLOP/s; medians of {ROUNDS} rounds"
+    caption = (
+        f"one thread; its FMA peak is {peak / 1e9:.1f} GFLOP/s; medians of {ROUNDS} rounds\n"
+        "GFLOP/s count the operations of the direct algorithm; Winograd's needs fewer"
+    )
     table = Table(title=str(host.describe()["cpu"]), caption=caption)
     table.add_column("kernel")
     table.add_column("program")
@@ -310,7 +313,7 @@ def show(contenders: list[Contender], peak: float) -> None:
             table.add_section()
         table.add_row(
             str(contender.task.workload) if first else "",
-            contender.label,
+            "tuned: the default" if contender.kept else contender.label,
             duration(contender.cost),
             f"{contender.rate / 1e9:.1f}",
             f"{contender.rate / peak:.0%}" if contender.task.dtype == "float32" else "-",
@@ -335,7 +338,7 @@ def say_worth(contenders: list[Contender]) -> None:
             words = "nothing"
         rest = [c for c in contenders if c.task is tuned.task and c.label == "numpy"]
         numpy = f", {rest[0].cost / tuned.cost:.2f}x numpy" if rest else ""
-        own = "" if tuned.task.name in REFERENCES else " (no template: yours to write)"
+        own = "" if tuned.task.name in REFERENCES else " (without a template)"
         click.echo(f"  {tuned.task.workload}{own}: {words} over the default config{numpy}")
 
 
