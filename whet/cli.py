@@ -10,6 +10,7 @@ from typing import TextIO
 
 import click
 
+import whet
 from whet.compiler.errors import WhetError
 
 COMMANDS = {
@@ -36,7 +37,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="whet")
+@click.version_option(whet.__version__, prog_name="whet")
 def cli() -> None:
     """Whet: write a tensor kernel, tune it on this machine, build it from the log."""
 

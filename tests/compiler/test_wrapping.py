@@ -57,6 +57,33 @@ def test_indices_are_still_canonical():
     assert "i * 2" in str(whet.lower(te.create_schedule(d.op), [d]))
 
 
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64", "int32", "int64"])
+def test_bounds_of_converted_floats(dtype, lanes):
+    """LLVM makes saturating conversions of such bounds, of no bits where a bound is 0."""
+    x = np.array([0.0, 0.5, 1.5, 2.5, 3.5, 100.25, 7.0, 2.0], "float32")
+    a = te.placeholder((8,), name="A")
+
+    def bounds(i):
+        value, zero = a[i].astype(dtype), te.const(0, dtype)
+        one, three = te.const(1, dtype), te.const(3, dtype)
+        low = (te.min(value, zero), te.max(te.min(value, zero), zero), te.min(value, zero & value))
+        return (*low, te.min(value, one), te.max(te.min(value, three), zero), te.min(value, three))
+
+    made = te.compute((8,), bounds, name="C")
+    s = te.create_schedule(made[0].op)
+    _, inner = s[made[0]].split(made[0].op.axis[0], factor=lanes)
+    s[made[0]].vectorize(inner)
+    out = [np.full(8, 77, dtype) for _ in made]
+    whet.build(s, [a, *made], "llvm")(x, *out)
+    whole = x.astype(dtype)
+    zeros = np.zeros(8, dtype)
+    for got, wanted in zip(
+        out, (zeros, zeros, zeros, np.minimum(whole, 1), *[np.minimum(whole, 3)] * 2), strict=True
+    ):
+        np.testing.assert_array_equal(got, wanted)
+
+
 SHIFTS = {
     "a number": lambda a, c: c(7),
     "a choice of numbers": lambda a, c: te.if_then_else(a > 0, c(-7), c(9)),

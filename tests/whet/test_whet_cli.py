@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+import whet
 from whet.autotune import create_task, tune
 from whet.cli import main
 from whet.commands.checkup import CHECKS, checkup
@@ -239,7 +240,9 @@ def test_doctor_prints_the_checkup(capsys):
 
 def test_help_and_version_exit_with_0(capsys):
     assert main(["--help"]) == 0 and main(["tune", "--help"]) == 0 and main(["--version"]) == 0
-    assert "whet tune --op matmul --args 1024 1024 1024" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "whet tune --op matmul --args 1024 1024 1024" in said
+    assert said.endswith(f"whet, version {whet.__version__}\n")
 
 
 def test_a_task_can_be_made_for_the_target_of_a_record(kernels):

@@ -32,7 +32,12 @@ def converted(out: FunctionWriter, v: str, src: str, dst: str) -> str:
         return out.pure(f"{op} {a} {v}, {zero}", v)
     if a == b:  # int32 and uint32 are one to LLVM
         return v
-    return out.pure(f"{_operation(src, dst)} {a} {v} to {b}", v)
+    made = out.pure(f"{_operation(src, dst)} {a} {v} to {b}", v)
+    if dt.is_float(src) and not dt.is_float(dst):
+        # LLVM 20 takes the lesser of a converted float and 0 for a conversion that saturates at no
+        # bits, and ends the process; it does not look through this.
+        return out.pure(f"freeze {b} {made}", made)
+    return made
 
 
 def _operation(src: str, dst: str) -> str:
