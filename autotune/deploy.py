@@ -80,7 +80,7 @@ def kernel_name(task: Task) -> str:
 
 
 def _is_of(run: RunRecord, target: dict[str, Any], device: Device, fingerprint: str) -> bool:
-    """Whether a run searched this version of a task's space for this target and device."""
+    """True if a run searched this version of a task's space for this target and device."""
     from whet.db.identity import device_key
 
     here = device_key(run.device) == device_key(device)

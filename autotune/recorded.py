@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def known_here(workload: Workload, runs: Sequence[RunRecord]) -> bool:
-    """Whether ``create_task`` can make a recorded workload's task in this process.
+    """True if ``create_task`` can make a recorded workload's task in this process.
 
     A template has to be registered; a derived graph is made from what its runs hold of it.
     """
@@ -62,7 +62,7 @@ class Recorded:
 
     @property
     def settled(self) -> bool:
-        """Whether the best and the default were measured together, with nothing tried since."""
+        """True if the best and the default were measured together, with nothing tried since."""
         return bool(self.finals) and not self.newer
 
     @property

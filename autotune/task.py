@@ -128,8 +128,8 @@ def create_task(
         target: what to compile for; None: the target in force, else this machine's CPU.
         outputs: tensors that ``te.compute`` or ``te.extern`` made. No template is needed: the space
             is derived from what they compute. Such a task is named by the graph's structure and its
-            extents, and can be made again only by the code that makes the graph: a log holds the
-            name and the configs, not the computation.
+            extents. A log keeps its graph as plain data, but for extern statements and calls of
+            packed or C functions: those only the code that makes the graph can make again.
         space: ``"full"``, or ``"quick"``: fewer choices a knob, for short searches. Records of
             either are found by both.
 

@@ -110,7 +110,7 @@ def summary_lines(trials: Iterable[TrialRecord | Trial]) -> list[str]:
 
 @dataclass(frozen=True)
 class Raised:
-    """What an error text is about.
+    """The subject of an error text.
 
     Attributes:
         type: the exception's, without its module; "" where no exception was raised.
@@ -154,7 +154,7 @@ def _users(frames: Iterable[str]) -> str:
 
 
 def _indented(raised: Raised) -> list[str]:
-    """What a summary shows: the beginning of the text, the end of the output."""
+    """The excerpt that a summary shows: the beginning of the text, the end of the output."""
     shown = [raised.where] if raised.where else []
     shown += raised.text[:LINES]
     if left := len(raised.text) - LINES:
