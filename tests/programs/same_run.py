@@ -40,8 +40,7 @@ def main() -> None:
     if options.shuffle:
         random.Random(options.shuffle).shuffle(chosen)
     progress = Progress(len(chosen))
-    for key, texts, seconds in examined(chosen, options.jobs):
-        progress.done(key, seconds, len(texts))
+    for key, texts, seconds in examined(chosen, options.jobs, progress):
         print(json.dumps({"entry": key, "seconds": seconds, "digests": texts}), flush=True)
     progress.end()
 
@@ -86,14 +85,25 @@ def _numbered(number: int) -> tuple[str, dict[str, str], float]:
     return one(_chosen[number])
 
 
-def examined(chosen: list[Entry], jobs: int) -> Iterator[tuple[str, dict[str, str], float]]:
+def examined(
+    chosen: list[Entry], jobs: int, progress: Progress
+) -> Iterator[tuple[str, dict[str, str], float]]:
     """What :func:`one` says of each entry; a fork examines one entry alone."""
     import whet
 
     _ = whet.te, whet.topi, whet.tir, whet.build, whet.create_task  # loaded once, before the forks
     _chosen[:] = chosen
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
-        yield from pool.imap_unordered(_numbered, range(len(chosen)))
+        results = pool.imap_unordered(_numbered, range(len(chosen)))
+        for _ in chosen:
+            while True:
+                try:
+                    found = results.next(EVERY)
+                    break
+                except multiprocessing.TimeoutError:
+                    progress.tick()
+            progress.done(found)
+            yield found
 
 
 def show(chosen: list[Entry], key: str) -> None:
@@ -113,14 +123,21 @@ class Progress:
     def __init__(self, entries: int) -> None:
         self.entries, self.made, self.keys = entries, 0, 0
         self.start = self.said = time.monotonic()
+        self.last = "starting"
 
-    def done(self, key: str, seconds: float, keys: int) -> None:
+    def done(self, found: tuple[str, dict[str, str], float]) -> None:
         """An entry is examined."""
+        key, digests, seconds = found
         self.made += 1
-        self.keys += keys
-        if time.monotonic() - self.said > EVERY:
-            self.said = time.monotonic()
-            print(f"{self._count()}, {key} ({seconds:.1f} s)", file=sys.stderr, flush=True)
+        self.keys += len(digests)
+        self.last = f"{key} ({seconds:.1f} s)"
+        if time.monotonic() - self.said > EVERY / 2:
+            self.tick()
+
+    def tick(self) -> None:
+        """Say how far it is."""
+        self.said = time.monotonic()
+        print(f"{self._count()}, {self.last}", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """All are."""
