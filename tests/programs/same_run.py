@@ -21,6 +21,7 @@ from pathlib import Path
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+import same_templates  # noqa: E402
 from same_entry import Entry, digest  # noqa: E402
 
 PARTS = ("same_templates", "same_graphs", "same_random", "same_special")
@@ -32,7 +33,7 @@ def main() -> None:
     """Digest what the command line asks for."""
     options = arguments()
     warnings.simplefilter("ignore")
-    chosen = [e for e in corpus() if not options.quick or e.quick]
+    chosen = [e for e in corpus() if e.quick == options.quick or options.show]
     chosen = [e for e in chosen if options.only in e.key]
     if options.show:
         show(chosen, options.show)
@@ -89,9 +90,8 @@ def examined(
     chosen: list[Entry], jobs: int, progress: Progress
 ) -> Iterator[tuple[str, dict[str, str], float]]:
     """What :func:`one` says of each entry; a fork examines one entry alone."""
-    import whet
-
-    _ = whet.te, whet.topi, whet.tir, whet.build, whet.create_task  # loaded once, before the forks
+    for entry in same_templates.smallest():  # what is loaded now, no fork has to load
+        one(entry)
     _chosen[:] = chosen
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
         results = pool.imap_unordered(_numbered, range(len(chosen)))
