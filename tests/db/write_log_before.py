@@ -28,6 +28,13 @@ def write() -> None:
     FOUND.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")
 
 
+def check_tree() -> None:
+    """End where ``whet`` is another checkout's than this file's: the log would be that one's."""
+    here = Path(__file__).resolve().parent.parent.parent
+    if not Path(whet.__file__).resolve().is_relative_to(here):
+        sys.exit(f"whet comes from {whet.__file__}: set PYTHONPATH={here}")
+
+
 def tune() -> None:
     """Write the log: short searches of every task."""
     LOG.unlink(missing_ok=True)
@@ -42,6 +49,7 @@ def tune() -> None:
 
 
 if __name__ == "__main__":
+    check_tree()
     if "--tune" in sys.argv:
         tune()
     write()
