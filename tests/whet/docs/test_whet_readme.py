@@ -1,0 +1,122 @@
+"""What the pages say is so: README's examples run, its commands parse, links lead on."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import whet
+from whet.cli import COMMANDS, cli
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/glossary.md")
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_example_runs_as_a_script(tmp_path):
+    """With small matrices and few trials; the template is in the script's __main__."""
+    code = "\n".join(blocks("python"))
+    assert code.count("1024") > 5
+    assert code.count("trials=100") == 1
+    code = (
+        code.replace("1024", "64")
+        .replace("(128, 128", "(32, 32")
+        .replace("32, 128)", "32, 32)")
+        .replace("trials=100", "trials=3")
+        .replace("trials=64", "trials=3")
+    )
+    (tmp_path / "example.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for said in ("columns", "GFLOP/s", " seconds", " in range(", "define i32 @"):
+        assert said in done.stdout, said
+    with whet.TuningLog(tmp_path / "whet.db", write=False) as log:
+        own, derived = log.workloads()
+    assert (own.template, own.args[:3]) == ("example/matmul", (64, 64, 64))
+    assert derived.template.startswith("graph/") and derived.args[:2] == (512, 1000)
+
+
+def test_pip_is_told_the_name_of_the_distribution():
+    """On the package index, ``whet`` is another project: no page and no message names that."""
+    told = subprocess.run(
+        ["git", "grep", "-nE", r"""pip install[^`]*[ "']whet(\[|[`"' ]|$)"""],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 1, told.stdout  # 1: no line
+
+
+def commands() -> list[str]:
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    return [line for line in lines if line.startswith("whet ")]
+
+
+@pytest.mark.parametrize("line", commands())
+def test_each_command_parses(line):
+    context = click.Context(cli, info_name="whet")
+    _, name, *words = shlex.split(line)
+    command = cli.get_command(context, name)
+    assert command is not None, f"there is no command {name}"
+    command.make_context(name, words, parent=context)
+
+
+def test_every_command_is_shown():
+    assert {line.split()[1] for line in commands()} == set(COMMANDS)
+
+
+def test_a_command_that_is_wrong_would_not_parse():
+    context = click.Context(cli, info_name="whet")
+    with pytest.raises(click.UsageError, match="colour"):
+        cli.get_command(context, "show").make_context("show", ["--colour"], parent=context)
+
+
+def test_the_built_in_templates_are_named():
+    from whet.search_spaces.builtin import BUILTIN
+
+    named = set(re.findall(r'`"(\w+)"`', README))
+    assert named == set(BUILTIN)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    text = (ROOT / page).read_text()
+    for link in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (ROOT / page).parent.joinpath(link).exists(), f"{page}: {link}"
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_the_files_it_names_are_there(page):
+    """A path in backquotes is one of a room's, or one of the repository's."""
+    text = (ROOT / page).read_text()
+    where = (ROOT, ROOT / "compiler", *(ROOT / "compiler").iterdir())
+    paths = re.findall(r"`([\w./-]+/[\w./-]*|\w+\.(?:py|md))`", text)
+    assert len(paths) > 3
+    for path in paths:
+        assert any((folder / path).exists() for folder in where), f"{page}: {path}"
+
+
+def test_the_scripts_that_it_names_can_be_run():
+    for script in re.findall(r"^(scripts/\w+)", "\n".join(blocks("sh")), re.MULTILINE):
+        path = ROOT / script
+        assert path.stat().st_mode & 0o111, f"{script} is not executable"
+        subprocess.run(["bash", "-n", path], check=True)
+
+
+def test_the_license_is_whole():
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert len(text) > 11_000
