@@ -125,6 +125,8 @@ def room_order(tree: Tree) -> Iterator[Violation]:
         for one in imports(tree.parsed[path]):
             target = one.target(tree.modules)
             to = room_of(tree.modules[target]) if target else room
+            if path == f"{room}/__init__.py" and to.startswith(f"{room}/"):
+                continue  # a package's face shows what its own rooms hold
             up = place.get(to, -1) > place.get(room, len(place))
             if one.typing:  # keeps the order of the product's folders alone
                 up = PRODUCT.index(top_of(f"{to}/")) > PRODUCT.index(top_of(f"{room}/"))

@@ -1,1 +1,0 @@
-"""Alembic's scripts: one file a revision, run in order by ``whet.db.schema``."""

@@ -1,1 +1,0 @@
-"""The revisions, named 0001, 0002, ...; the last of them is ``whet.db.schema.SCHEMA``."""
