@@ -22,11 +22,15 @@ from whet.search_spaces.operators.gpu.conv_implicit import (
     implicit_product,
     implicit_tiles,
 )
-from whet.search_spaces.operators.gpu.conv_rectangle import cheapest_rectangle, define_direct
+from whet.search_spaces.operators.gpu.conv_rectangle import (
+    Rectangle,
+    cheapest_rectangle,
+    define_direct,
+)
 from whet.search_spaces.operators.gpu.conv_winograd import Winograd, winograd_product, winograds
+from whet.search_spaces.operators.gpu.copied_weights import with_copied_weights
+from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import Product, cheapest, plan_of
-from whet.search_spaces.rules.gpu.contraction.unreduced import without_terms
-from whet.search_spaces.rules.gpu.packing import as_they_are
 
 # Fewer output channels than this (a group's) leave most of a product's tile empty.
 _FEW = 16
@@ -59,17 +63,18 @@ def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> tuple[Schedule
     weight = te.placeholder(shape.weight_shape, shape.dtype, name="weight")
     steps = Epilogue.of(epilogue)
     if shape.is_empty:
-        return as_they_are(
-            weight, packed,
-            lambda w: without_terms(data, w, shape.result_shape, steps, shape.channel_axis, "conv"),
-        )  # fmt: skip
+        empty = shape.result_shape, steps, shape.channel_axis, "conv"
+        return with_copied_weights(weight, packed, lambda w: empty_contraction(data, w, *empty))
     target = Target.current() or Target("cuda")
+
+    def direct(rectangle: Rectangle) -> tuple[Schedule, list[Tensor]]:
+        return with_copied_weights(
+            weight, packed, lambda w: direct_convolution(shape, rectangle, data, w, steps)
+        )
+
     if not implicit_tiles(shape):
         cfg.define_knob("algorithm", ["direct"])
-        window = define_direct(cfg, cfg, shape, target)
-        return as_they_are(
-            weight, packed, lambda w: direct_convolution(shape, window, data, w, steps)
-        )
+        return direct(define_direct(cfg, cfg, shape, target))
     transformed = {w.name: w for w in winograds(shape)}
     products = {"implicit": implicit_of(shape), **{n: w.product for n, w in transformed.items()}}
     names = ["implicit", "direct", *transformed]
@@ -81,13 +86,13 @@ def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> tuple[Schedule
         implicit_tiles(shape), products.get(default),
     )  # fmt: skip
     order = define_steps(cfg, KnobsOf(cfg, ("implicit",), default), shape)
-    window = define_direct(cfg, KnobsOf(cfg, ("direct",), default), shape, target)
+    rectangle = define_direct(cfg, KnobsOf(cfg, ("direct",), default), shape, target)
     if chosen == "direct":
-        return as_they_are(
-            weight, packed, lambda w: direct_convolution(shape, window, data, w, steps)
-        )
+        return direct(rectangle)
     if chosen == "implicit":
-        return as_they_are(weight, packed, lambda w: implicit_product(plan, order, data, w, steps))
+        return with_copied_weights(
+            weight, packed, lambda w: implicit_product(plan, order, data, w, steps)
+        )
     plan = plan.of(products[chosen], target)
     return winograd_product(transformed[chosen], plan, data, weight, steps, packed)
 

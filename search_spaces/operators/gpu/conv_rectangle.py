@@ -10,12 +10,12 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.conv_implicit import implicit_tiles
 from whet.search_spaces.rules.gpu.contraction.gemm import covered
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, WARP, busy, held
 from whet.search_spaces.rules.gpu.device import LANES, Gpu, shared_bytes
-from whet.search_spaces.rules.gpu.lanes import summed_in
 
 # pixels of a block along a row, its groups of channels, rows and channels of a thread
 _TILES = (

@@ -33,7 +33,7 @@ class _View:
 
 
 class Prefixed:
-    """What a product defines and reads its knobs through, as one of several groups.
+    """The knobs of one group of a graph, defined and read under a prefix.
 
     Args:
         cfg: what the template talks to.
@@ -47,6 +47,11 @@ class Prefixed:
     def define_knob(self, name: str, candidates: Iterable[Any], default: Any = None) -> None:
         """As a config's."""
         self._cfg.define_knob(self._prefix + name, candidates, default)
+
+    def choose(self, name: str, candidates: Iterable[Any], default: Any) -> Any:
+        """Define a knob; the value that the config in force gives it."""
+        self.define_knob(name, list(candidates), default)
+        return self[name].val
 
     def multi_filter(self, filter: Callable[[Any], Any]) -> None:
         """As a config's."""

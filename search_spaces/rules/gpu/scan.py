@@ -27,9 +27,11 @@ from whet.compiler.te.lang.tensor import ExternOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import Buffer, Stmt, ir_builder
 from whet.compiler.tir.ops import ops
+from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.graph.compute_graph import Group
 from whet.search_spaces.rules.gpu.device import processors
-from whet.search_spaces.rules.gpu.lanes import summed_in
+from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
+from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 _OWN = (1, 2, 4, 8)
@@ -45,7 +47,7 @@ Read = Callable[[Any, Any, Any], Any]
 Write = Callable[[Any, Any, Any, Any], None]
 
 
-class GpuScan:
+class GpuScan(Rule):
     """Rows by blocks, columns by threads, either in segments."""
 
     name = "gpu scan"
@@ -86,12 +88,12 @@ def _knobs(
     many = [n for n in _SEGMENTS if n == 1 or length // n >= (_LONG * 8 if along else _LONG)]
     ready = rows * (_THREADS[0] if along else width)
     wanted = next((n for n in many if n * ready >= processors(target) * _BUSY), many[-1])
-    cfg.define_knob(group.knob("threads"), list(_THREADS), default=_THREADS[0])
-    own = list(_OWN) if along else [1]
-    cfg.define_knob(group.knob("own"), own, default=4 if along and length >= _TILE else 1)
-    cfg.define_knob(group.knob("segments"), many, default=wanted)
-    chosen = [cfg[group.knob(name)].val for name in ("threads", "own", "segments")]
-    return chosen[0], chosen[1], chosen[2]
+    knobs = Prefixed(cfg, group.prefix)
+    return (
+        knobs.choose("threads", _THREADS, _THREADS[0]),
+        knobs.choose("own", _OWN if along else (1,), 4 if along and length >= _TILE else 1),
+        knobs.choose("segments", many, wanted),
+    )
 
 
 _OPERATIONS: dict[str, tuple[Combine, int]] = {"add": (ops.add, 0), "multiply": (ops.multiply, 1)}

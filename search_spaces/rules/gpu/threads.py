@@ -1,17 +1,21 @@
-"""Loops over a GPU's blocks and threads, and copies that a block's threads make together."""
+"""Loops over a GPU's blocks and threads, cooperative loads, and stages inside a thread."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from whet.compiler import te
-from whet.compiler.te import Stage
+from whet.compiler.te import Schedule, Stage
+from whet.compiler.te.lang.tensor import Operation
 from whet.compiler.tir import IterVar
+from whet.search_spaces.graph.compute_graph import Group
 
 MOST_BLOCKS = 65535
 """Blocks along y and along z; along x there may be 2**31 - 1."""
+THREADS = 256
+"""Threads of a block where no knob says it."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,16 @@ class Block:
         return self.x * self.y * self.z
 
 
-def bind(stage: Stage, axis: IterVar, tag: str) -> None:
-    """Run a loop in blocks or threads."""
-    stage.bind(axis, te.thread_axis(tag))
+def bind(stage: Stage, **loops: IterVar) -> None:
+    """Run loops in blocks or threads: ``block`` along blockIdx.x; ``x``, ``y``, ``z`` of threads.
+
+    Args:
+        stage: whose loops they are.
+        loops: bound in the order in which they are given.
+    """
+    for name, axis in loops.items():
+        tag = "blockIdx.x" if name == "block" else f"threadIdx.{name}"
+        stage.bind(axis, te.thread_axis(tag))
 
 
 def bind_blocks(stage: Stage, loops: Sequence[tuple[IterVar, int]]) -> IterVar:
@@ -42,8 +53,8 @@ def bind_blocks(stage: Stage, loops: Sequence[tuple[IterVar, int]]) -> IterVar:
 
     Args:
         stage: its outermost loops are ``loops``, in this order.
-        loops: at most three, each with its number of steps. Where y or z would have more than a
-            GPU takes, they are one loop, along x.
+        loops: at most three, each with its extent. Where y or z would have more than a GPU takes,
+            they are one loop, along x.
 
     Returns:
         The innermost loop of blocks.
@@ -52,18 +63,35 @@ def bind_blocks(stage: Stage, loops: Sequence[tuple[IterVar, int]]) -> IterVar:
     if any(count > MOST_BLOCKS for _, count in loops[:-1]):
         axes = [stage.fuse(*axes)]
     for axis, tag in zip(reversed(axes), ("blockIdx.x", "blockIdx.y", "blockIdx.z")):
-        bind(stage, axis, tag)
+        stage.bind(axis, te.thread_axis(tag))
     return axes[-1]
 
 
-def copy_together(
+def bind_fused(stage: Stage, axes: Sequence[IterVar], threads: int = THREADS) -> IterVar:
+    """Fuse loops and share their steps among blocks and threads; the loop of a thread.
+
+    Args:
+        stage: its outermost loops are ``axes``.
+        axes: outermost first; without any, one thread runs the stage.
+        threads: of a block.
+    """
+    whole = stage.fuse(*axes)
+    if not axes:
+        bind(stage, x=whole)
+        return whole
+    block, thread = stage.split(whole, factor=threads)
+    bind(stage, block=block, x=thread)
+    return thread
+
+
+def cooperative_load(
     stage: Stage, axes: Sequence[IterVar], extents: Sequence[int], block: Block
 ) -> tuple[IterVar, IterVar]:
     """Share a copy among the threads of a block: neighbours take neighbours.
 
     Args:
         stage: attached where a block needs it; ``axes`` are its outermost loops.
-        axes, extents: the loops that are shared, outermost first, and their steps. Behind them
+        axes, extents: the loops that are shared, outermost first, and their extents. Behind them
             there are only loops of one thread.
         block: the threads.
 
@@ -80,6 +108,37 @@ def copy_together(
         bound.append(axis)
         left = -(-left // size)
     bound.append(inner)
-    for axis, tag in zip(bound, ("threadIdx.x", "threadIdx.y", "threadIdx.z")):
-        bind(stage, axis, tag)
+    bind(stage, **dict(zip("xyz", bound)))
     return outer, bound[0]
+
+
+def attach(stage: Stage, parent: Stage, axis: IterVar, scope: str = "local") -> None:
+    """Compute a stage in a memory scope, at a loop of the stage that reads it."""
+    stage.set_scope(scope)
+    stage.compute_at(parent, axis)
+
+
+def unroll(stage: Stage, axes: Iterable[IterVar]) -> None:
+    """Unroll loops, in their order."""
+    for axis in axes:
+        stage.unroll(axis)
+
+
+def vectorize_last(stage: Stage) -> None:
+    """Vectorize the innermost data axis of a stage."""
+    stage.vectorize(stage.op.axis[-1])
+
+
+def unroll_elements(stage: Stage, axes: Sequence[IterVar], lanes: int) -> None:
+    """Unroll a thread's loops over its own elements; vectorize the last one if it has ``lanes``."""
+    unroll(stage, axes[:-1])
+    (stage.vectorize if lanes > 1 else stage.unroll)(axes[-1])
+
+
+def schedule_staged(s: Schedule, group: Group, inlined: Collection[Operation]) -> None:
+    """Inline the producers of a group that are in ``inlined``; a kernel for each other one."""
+    for node in group.staged:
+        if node.op in inlined:
+            s[node.op].compute_inline()
+        else:
+            bind_fused(s[node.tensor], list(s[node.tensor].op.axis))

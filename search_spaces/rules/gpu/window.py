@@ -12,8 +12,6 @@ is what one row of it reads, or one place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from whet.compiler.target import Target
 from whet.compiler.te import Stage
 from whet.compiler.te.lang.relations import INLINE
@@ -24,8 +22,15 @@ from whet.search_spaces.graph.compute_graph import REDUCTION, TILED, Group
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.rules.cpu.tiled import staged_for_operands
 from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
-from whet.search_spaces.rules.gpu.elementwise_fallback import spread
+from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
+from whet.search_spaces.rules.gpu.threads import (
+    bind_fused,
+    schedule_staged,
+    unroll,
+    unroll_elements,
+)
 from whet.search_spaces.rules.gpu.window_spec import Tile, Window, window_of
+from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 _TILES = ((1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (2, 2), (4, 2), (1, 4), (2, 4), (4, 4))
@@ -34,7 +39,7 @@ _THREADS = (64, 128, 256)
 _TALL, _SHORT, _MANY = 8, 4, 14
 
 
-class GpuWindow:
+class GpuWindow(Rule):
     """A few neighbouring pixels for each thread, and what they read in its registers."""
 
     name = "gpu window"
@@ -54,12 +59,12 @@ class GpuWindow:
         group = of_widened(s, group)
         window = window_of(group.anchor)
         assert window is not None
-        for node in group.staged:
-            cheap = node.op is window.read.tensor.op or node.is_guarded or node.cost < EXPENSIVE
-            if cheap and node.op in within:
-                s[node.op].compute_inline()
-            else:
-                spread(s[node.tensor], list(s[node.tensor].op.axis))
+        cheap = {
+            node.op
+            for node in group.staged
+            if node.op is window.read.tensor.op or node.is_guarded or node.cost < EXPENSIVE
+        }
+        schedule_staged(s, group, cheap & set(within))
         for node in group.members:
             s[node.op].compute_inline()
         tile, threads = _define(cfg, group, window)
@@ -75,7 +80,7 @@ class GpuWindow:
             s[patch].compute_at(s[sums], steps[window.around - 1])
         else:
             s[patch].compute_at(s[out], thread)
-        _written_out(s[patch], list(s[patch].op.axis), window.lanes)
+        unroll_elements(s[patch], list(s[patch].op.axis), window.lanes)
 
 
 def _define(cfg: DefineKnobs, group: Group, window: Window) -> tuple[Tile, int]:
@@ -89,9 +94,8 @@ def _define(cfg: DefineKnobs, group: Group, window: Window) -> tuple[Tile, int]:
     wanted = (1, 4) if flat else (1, 2) if window.lanes > 1 else (tall, 1)
     fits = [t for t in tiles if t[0] <= wanted[0] and t[1] <= wanted[1]]
     default = max(fits, key=lambda t: t[0] * t[1])
-    cfg.define_knob(group.knob("tile"), tiles, default=default)
-    cfg.define_knob(group.knob("threads"), list(_THREADS), default=128)
-    return cfg[group.knob("tile")].val, cfg[group.knob("threads")].val
+    knobs = Prefixed(cfg, group.prefix)
+    return knobs.choose("tile", tiles, default), knobs.choose("threads", _THREADS, 128)
 
 
 def _patch(s: Schedule, sums: Tensor, read: Tensor) -> Tensor:
@@ -120,9 +124,8 @@ def _store(stage: Stage, window: Window, tile: Tile, threads: int) -> IterVar:
         lanes = [lane]
         stage.vectorize(lane)
     stage.reorder(*outer, *inner, *lanes)
-    thread = spread(stage, outer, threads)
-    for axis in inner:
-        stage.unroll(axis)
+    thread = bind_fused(stage, outer, threads)
+    unroll(stage, inner)
     return thread
 
 
@@ -132,17 +135,6 @@ def _sum(stage: Stage, window: Window) -> list[IterVar]:
     steps = [every[x.step] for x in window.slides]
     axes = list(stage.op.axis)
     stage.reorder(*(a for a in every if a not in steps), *steps, *axes)
-    for axis in steps[window.around :]:
-        stage.unroll(axis)
-    _written_out(stage, axes, window.lanes)
+    unroll(stage, steps[window.around :])
+    unroll_elements(stage, axes, window.lanes)
     return steps
-
-
-def _written_out(stage: Stage, axes: Sequence[IterVar], lanes: int) -> None:
-    """Loops of a thread over its own elements."""
-    for axis in axes[:-1]:
-        stage.unroll(axis)
-    if lanes > 1:
-        stage.vectorize(axes[-1])
-    else:
-        stage.unroll(axes[-1])

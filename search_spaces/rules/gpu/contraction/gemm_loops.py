@@ -6,11 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from whet.compiler import te
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
-from whet.search_spaces.rules.gpu.contraction.gemm import Factor, Sums
+from whet.search_spaces.rules.gpu.contraction.gemm import Factor, Sums, sizes_of
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import Plan
-from whet.search_spaces.rules.gpu.threads import bind, bind_blocks, copy_together
+from whet.search_spaces.rules.gpu.threads import (
+    attach,
+    bind,
+    bind_blocks,
+    bind_fused,
+    cooperative_load,
+    unroll,
+    vectorize_last,
+)
 
 # Steps of the sum that are written out, and products of a thread: enough to load the next factors
 # while these are used, and to forget what a step of a loop costs.
@@ -19,7 +28,6 @@ _WRITTEN, _PRODUCTS = 8, 512
 _BANKS, _SHIFT = 32, 4
 # Steps that threads side by side read of one place, at most: more would be stored in one bank.
 _NEAR = 16
-_THREADS = 256
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,47 @@ class Result:
     counts: tuple[int, int]
 
 
+def store_result(s: Schedule, sums: Sums, plan: Plan, total: Tensor, result: Result) -> None:
+    """Store a GEMM where ``result`` says; with split-K, partial sums in a kernel before.
+
+    Args:
+        total: the stage of the whole sums, see :func:`gemm.added`.
+    """
+    if sums.partial is None:
+        schedule_sums(s, sums, plan, result)
+    else:
+        schedule_sums(s, sums, plan, _matrix(s[sums.partial], plan))
+        schedule_parts(s, total, result)
+
+
+def store_product(s: Schedule, sums: Sums, plan: Plan, total: Tensor, out: Tensor) -> None:
+    """Store a GEMM in ``out``, ``[*lead, rows, columns]``."""
+    if sums.partial is None:
+        schedule_sums(s, sums, plan, _matrix(s[out], plan))
+    else:
+        schedule_sums(s, sums, plan, _matrix(s[sums.partial], plan))
+        schedule_parts(s, total, _matrix(s[out], plan))
+
+
+def _matrix(stage: Stage, plan: Plan) -> Result:
+    """The loops of a stage ``[*lead, rows, columns]``."""
+    *lead, i, j = stage.op.axis
+    *counts, rows, columns = sizes_of(stage.op.output(0))
+    j, lanes = vectors(stage, j, columns, plan)
+    return Result(stage, list(zip(lead, counts, strict=True)), i, j, lanes, (rows, columns))
+
+
+def vectors(stage: Stage, axis: IterVar, extent: int, plan: Plan) -> tuple[IterVar, IterVar | None]:
+    """The loop over vectors of ``plan.column_run`` columns, and the loop over a vector's lanes.
+
+    Without whole vectors: the loop over columns, and None.
+    """
+    if plan.column_run > 1 and extent % plan.column_run == 0:
+        whole, lanes = stage.split(axis, factor=plan.column_run)
+        return whole, lanes
+    return axis, None
+
+
 def schedule_sums(s: Schedule, sums: Sums, plan: Plan, result: Result) -> None:
     """Compute the tiles of sums where ``result`` stores them."""
     if sums.slices is None:
@@ -51,8 +100,7 @@ def schedule_sums(s: Schedule, sums: Sums, plan: Plan, result: Result) -> None:
         stage = s[sums.slices]
         at = _store_slices(s, sums, plan, result)
     tile = s[sums.tile]
-    tile.set_scope("local")
-    tile.compute_at(stage, at)
+    attach(tile, stage, at)
     own = []
     for shared in sums.shared:
         s[shared].set_scope("shared")
@@ -63,12 +111,11 @@ def schedule_sums(s: Schedule, sums: Sums, plan: Plan, result: Result) -> None:
     written = min(many, max(_WRITTEN, _PRODUCTS // (plan.own_rows * plan.own_columns)))
     loops = [step] if written == many else list(tile.split(step, factor=written))
     tile.reorder(*tile.op.axis[:-2], block, *others, *loops, i, j)
-    for axis in (loops[-1], i, j):
-        tile.unroll(axis)
+    unroll(tile, (loops[-1], i, j))
     for part, run in zip(own, (plan.row_run, plan.column_run)):
         s[part].compute_at(tile, loops[-1])
         if run > 1:
-            s[part].vectorize(s[part].op.axis[-1])
+            vectorize_last(s[part])
     for f, shared, read, size in zip(
         sums.factors, sums.shared, sums.registers, (plan.rows, plan.columns)
     ):
@@ -91,20 +138,18 @@ def _store_slices(s: Schedule, sums: Sums, plan: Plan, result: Result) -> IterVa
     stage, unit = result.stage, _unit(result, plan)
     block, rows, columns, lanes = _tiles(result, plan)
     counts = (plan.rows, plan.columns // unit)
-    outer, thread = copy_together(stage, (rows, columns), counts, plan.block)
+    outer, thread = cooperative_load(stage, (rows, columns), counts, plan.block)
     stage.unroll(outer)
     total = s[sums.whole]
-    total.set_scope("local")
-    total.compute_at(stage, thread)
+    attach(total, stage, thread)
     total.unroll(total.op.reduce_axis[0])
     total.reorder(*total.op.reduce_axis, *total.op.axis)
     if lanes and plan.column_run > 1:
         stage.vectorize(lanes[0])
-        total.vectorize(total.op.axis[-1])
+        vectorize_last(total)
     assert sums.slices is not None
     slices = s[sums.slices]
-    slices.set_scope("shared")
-    slices.compute_at(stage, block)
+    attach(slices, stage, block, "shared")
     *front, group, i, j = slices.op.axis
     j, own = slices.split(j, factor=plan.column_run)
     slices.reorder(*front, group, i, j, own)
@@ -134,9 +179,9 @@ def _bind_result(result: Result, by: IterVar, bx: IterVar, plan: Plan) -> IterVa
     rows, columns = (
         -(-count // size) for count, size in zip(result.counts, (plan.rows, plan.columns))
     )
-    front = stage.fuse(*lead) if len(lead) > 1 else (lead[0] if lead else None)
     blocks = [(by, rows), (bx, columns)]
-    if front is not None:
+    if lead:
+        front = stage.fuse(*lead) if len(lead) > 1 else lead[0]
         blocks.insert(0, (front, prod(count for _, count in result.lead)))
     block = bind_blocks(stage, blocks)
     stage.pragma(block, "min_blocks_per_sm", plan.resident)
@@ -168,14 +213,12 @@ def _bind_threads(
     tz, tx = stage.split(tx, factor=block.x)
     stage.reorder(vy, vx, *slices, tz, ty, tx, own_rows, own, *lanes)
     tz = stage.fuse(*slices, tz) if slices else tz
-    bind(stage, vy, "vthread")
-    bind(stage, vx, "vthread")
+    for axis in (vy, vx):
+        stage.bind(axis, te.thread_axis("vthread"))
     if block.z > 1:
-        bind(stage, tz, "threadIdx.z")
-    bind(stage, ty, "threadIdx.y")
-    bind(stage, tx, "threadIdx.x")
-    for axis in (own_rows, own):
-        stage.unroll(axis)
+        bind(stage, z=tz)
+    bind(stage, y=ty, x=tx)
+    unroll(stage, (own_rows, own))
     if lanes and plan.column_run > 1:
         stage.vectorize(lanes[0])
     return tx
@@ -193,42 +236,35 @@ def _copy(
         whole, near = stage.split(whole, factor=beside // f.lanes)
         stage.reorder(*stage.op.axis[:-2], whole, place, near, inner)
         counts = (plan.step // beside, size, beside // f.lanes)
-        outer, x = copy_together(stage, (whole, place, near), counts, plan.block)
+        outer, x = cooperative_load(stage, (whole, place, near), counts, plan.block)
         stage.unroll(inner)
         stage.storage_align(step, _BANKS, _SHIFT)
     else:
         whole, inner = stage.split(place, factor=f.lanes)
-        outer, x = copy_together(stage, (step, whole), (plan.step, size // f.lanes), plan.block)
+        outer, x = cooperative_load(stage, (step, whole), (plan.step, size // f.lanes), plan.block)
         if f.lanes > 1:
             stage.vectorize(inner)
     stage.unroll(outer)
     if read is not None:
-        s[read].set_scope("local")
-        s[read].compute_at(stage, x)
-        s[read].vectorize(s[read].op.axis[-1])
+        attach(s[read], stage, x)
+        vectorize_last(s[read])
 
 
-def schedule_parts(
-    s: Schedule, total: Tensor, stage: Stage, loops: Sequence[IterVar], lanes: IterVar | None
-) -> None:
-    """A kernel that adds the parts of sums and stores the result, element by element.
+def schedule_parts(s: Schedule, total: Tensor, result: Result) -> None:
+    """A kernel that adds the partial sums of split-K and stores the result, element by element.
 
     Args:
-        total: the stage that adds the parts.
-        stage: the one that stores.
-        loops: of the stage, outermost first, all but ``lanes``.
-        lanes: its loop over the neighbours that belong to one thread.
+        total: the stage that adds the partial sums.
+        result: the loops of the stage that stores.
     """
-    rest = [] if lanes is None else [lanes]
-    stage.reorder(*loops, *rest)
-    block, thread = stage.split(stage.fuse(*loops), factor=_THREADS)
-    bind(stage, block, "blockIdx.x")
-    bind(stage, thread, "threadIdx.x")
-    s[total].set_scope("local")
-    s[total].compute_at(stage, thread)
+    stage, lanes = result.stage, result.lanes
+    loops = [*(axis for axis, _ in result.lead), result.rows, result.columns]
+    stage.reorder(*loops, *([] if lanes is None else [lanes]))
+    thread = bind_fused(stage, loops)
+    attach(s[total], stage, thread)
     (z,) = s[total].op.reduce_axis
     s[total].reorder(z, *s[total].op.axis)
     s[total].unroll(z)
     if lanes is not None:
         stage.vectorize(lanes)
-        s[total].vectorize(s[total].op.axis[-1])
+        vectorize_last(s[total])

@@ -15,8 +15,8 @@ from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.graph.compute_graph import TILED, Group
-from whet.search_spaces.operators.gpu.matmul import store_rows
 from whet.search_spaces.rules.cpu.tiled import computed_as_read
 from whet.search_spaces.rules.gpu.contraction.axes import (
     Axis,
@@ -27,17 +27,18 @@ from whet.search_spaces.rules.gpu.contraction.axes import (
 from whet.search_spaces.rules.gpu.contraction.gemm import Factor, Sums, added, sums_of
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
     Result,
-    schedule_parts,
-    schedule_sums,
+    store_result,
+    vectors,
 )
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, Plan, Product, plan_of
 from whet.search_spaces.rules.gpu.contraction.operand import operand
 from whet.search_spaces.rules.gpu.contraction.packed_int8 import WORDS, Words, in_words
 from whet.search_spaces.rules.gpu.contraction.prepacked_int8 import gain
 from whet.search_spaces.rules.gpu.device import processors
-from whet.search_spaces.rules.gpu.elementwise_fallback import spread
-from whet.search_spaces.rules.gpu.lanes import MOST_BYTES, summed_in
+from whet.search_spaces.rules.gpu.lanes import MOST_BYTES
 from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
+from whet.search_spaces.rules.gpu.threads import bind_fused, schedule_staged
+from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 # With fewer steps beside a window's, blocks of them would be mostly zeros.
@@ -52,7 +53,7 @@ _AXES, _PLACE = 5, 16
 _TOGETHER = 32
 
 
-class GpuTiled:
+class GpuTiled(Rule):
     """Tiles in shared memory and registers, with what is made of the elements of the result."""
 
     name = "gpu tiled"
@@ -89,26 +90,16 @@ class GpuTiled:
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Bind the tiles, and what stands before them on its own."""
         inlined: Sequence[Operation] = group.notes["inlined"]
-        for node in group.staged:
-            if node.op in inlined:
-                s[node.op].compute_inline()
-            else:
-                spread(s[node.tensor], list(s[node.tensor].op.axis))
+        schedule_staged(s, group, inlined)
         for words in group.notes["words"]:
-            spread(s[words], list(s[words].op.axis))
+            bind_fused(s[words], list(s[words].op.axis))
         if group.consumers:
             s[group.anchor.op].compute_inline()
         plan: Plan = group.notes["plan"]
         sums: Sums = group.notes["sums"]
         stage = s[group.last.tensor]
         loops = _loops(stage, group.notes["contraction"], plan)
-        if sums.partial is None:
-            schedule_sums(s, sums, plan, loops)
-            return
-        store_rows(s, sums, plan, sums.partial)
-        front = [axis for axis, _ in loops.lead]
-        every = [*front, loops.rows, loops.columns]
-        schedule_parts(s, group.notes["total"], stage, every, loops.lanes)
+        store_result(s, sums, plan, group.notes["total"], loops)
 
 
 def _factor(
@@ -222,10 +213,7 @@ def _loops(stage: Stage, c: Contraction, plan: Plan) -> Result:
         side_by_side += 1
     inner = every[len(every) - side_by_side :]
     front = [of[axis] for axis in c.columns if axis not in inner]
-    last = stage.fuse(*(of[axis] for axis in inner))
-    lanes, run = None, plan.column_run
-    if run > 1 and extent_of(inner) % run == 0:
-        last, lanes = stage.split(last, factor=run)
+    last, lanes = vectors(stage, stage.fuse(*(of[axis] for axis in inner)), extent_of(inner), plan)
     rows = [of[axis] for axis in c.rows]
     lead = [(of[axis], axis.extent) for axis in c.lead]
     rest = [] if lanes is None else [lanes]
