@@ -69,7 +69,7 @@ def _text(kernels: list[PrimFunc]) -> tuple[str, tuple[str, ...]]:
     use = Functions(CudaDialect())
     writers = [CudaKernel(use, k) for k in kernels]
     texts = [writer.kernel_text() for writer in writers]
-    found = set().union(*(writer.scattered for writer in writers))
+    found = set().union(*(writer.vectors.scattered for writer in writers))
     text = "\n\n".join(p for p in (_HEAD, use.text(), *texts) if p) + "\n"
     return text, tuple(sorted(found))
 
