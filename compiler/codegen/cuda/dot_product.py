@@ -86,15 +86,15 @@ def word_of(n: e.Call, analyzer: Analyzer) -> e.BufferLoad | None:
 
 def _under_one_condition(n: e.Call) -> e.Call:
     """Four bytes that are 0 unless one condition holds as a word that is."""
-    found = [x for x in map(_chosen, n.args) if x is not None]
+    found = [x for x in map(value_or_zero, n.args) if x is not None]
     if len(found) < _BYTES or len({structural_key(condition) for condition, _ in found}) > 1:
         return n
     word = e.Call(n.dtype, PACK, tuple(value for _, value in found))
     return e.Call(n.dtype, "if_then_else", (found[0][0], word, ops.const(0, n.dtype)))
 
 
-def _chosen(n: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr] | None:
-    """The condition of ``x if condition else 0``, and x."""
+def value_or_zero(n: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr] | None:
+    """The condition of ``x if condition else 0``, and x; None for anything else."""
     parts: tuple[e.PrimExpr, ...] = ()
     if isinstance(n, e.Select):
         parts = (n.condition, n.true_value, n.false_value)

@@ -160,8 +160,8 @@ class _Scan:
         memory = ib.allocate(self.kind, (prod(parts),), name="parts", scope="global")
         sums = ib.buffer_ptr(memory.buffer, shape=parts)
 
-        def total(i: Any, s: Any, j: Any) -> Any:
-            return sums[i, s, j]
+        def total(*place: Any) -> Any:
+            return sums[place]
 
         def keep(i: Any, s: Any, j: Any, value: Any) -> None:
             sums[i, s, j] = value
@@ -278,21 +278,24 @@ class _Scan:
             with ib.if_scope(t == self.threads - 1):
                 keep(i, s, 0, part[t])
 
+    def _launch(self, ib: Any, blocks: int) -> tuple[Any, Any]:
+        """The numbers of the block and of the thread in it, of a kernel of so many blocks."""
+        block, thread = te.thread_axis("blockIdx.x"), te.thread_axis("threadIdx.x")
+        ib.scope_attr(block, "thread_extent", blocks)
+        ib.scope_attr(thread, "thread_extent", self.threads)
+        return block.var, thread.var
+
     def _threads_of_rows(self, ib: Any, segments: int) -> tuple[Any, Any, Any]:
         """A block for each segment: its row, its number, and a thread of it."""
-        block, thread = te.thread_axis("blockIdx.x"), te.thread_axis("threadIdx.x")
-        ib.scope_attr(block, "thread_extent", self.rows * segments)
-        ib.scope_attr(thread, "thread_extent", self.threads)
-        return block.var // segments, block.var % segments, thread.var
+        block, thread = self._launch(ib, self.rows * segments)
+        return block // segments, block % segments, thread
 
     @contextmanager
     def _thread_of_column(self, ib: Any, segments: int) -> Iterator[tuple[Any, Any, Any]]:
         """A thread for each column of a segment: the row, the segment, the column."""
-        block, thread = te.thread_axis("blockIdx.x"), te.thread_axis("threadIdx.x")
         count = self.rows * segments * self.width
-        ib.scope_attr(block, "thread_extent", -(-count // self.threads))
-        ib.scope_attr(thread, "thread_extent", self.threads)
-        place = block.var * self.threads + thread.var
+        block, thread = self._launch(ib, -(-count // self.threads))
+        place = block * self.threads + thread
         with ib.if_scope(place < count):
             rest = place // self.width
             yield rest // segments, rest % segments, place % self.width

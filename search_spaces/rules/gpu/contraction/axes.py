@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from whet.compiler.te.lang.tensor import ComputeOp
+from whet.compiler.te.lang.tensor import ComputeOp, nodes
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.visit.rewrite import Rewriter, variables
 from whet.compiler.topi.halves import summed_in
@@ -177,26 +177,23 @@ def _part(axis: Axis, a: e.PrimExpr, b: e.PrimExpr) -> tuple[Part, e.PrimExpr, e
 
 def _quotient(axis: Axis, factor: e.PrimExpr) -> int | None:
     """The number that an axis is divided by wherever a factor has it."""
-    divisors: set[int] = set()
-    bare = Rewriter({e.FloorDiv: lambda n: _noted(n, axis, divisors, bare)}, once=True)
-    left = bare(factor)
-    if len(divisors) != 1 or axis.var in variables(left):
+    divisors = {
+        n.b.value
+        for n in nodes((factor,))
+        if isinstance(n, e.FloorDiv) and n.a is axis.var and isinstance(n.b, e.IntImm)
+    }
+    if len(divisors) != 1:
         return None
     (per,) = divisors
+    if axis.var in variables(_put(factor, axis, per, e.IntImm(axis.var.dtype, 0), axis.var)):
+        return None
     return per if 1 < per < axis.extent and axis.extent % per == 0 else None
-
-
-def _noted(n: e.FloorDiv, axis: Axis, divisors: set[int], rewrite: Any) -> Any:
-    if n.a is axis.var and isinstance(n.b, e.IntImm):
-        divisors.add(n.b.value)
-        return e.IntImm(axis.var.dtype, 0)
-    return rewrite.children(n)
 
 
 def _put(
     factor: e.PrimExpr, axis: Axis, per: int, quotient: e.PrimExpr, whole: e.PrimExpr
 ) -> e.PrimExpr:
-    """A factor with the quotient of an axis in the place of it, and else the whole."""
+    """An operand with the quotient of an axis in the place of it, and else the whole."""
 
     def divided(n: e.FloorDiv) -> Any:
         same = n.a is axis.var and isinstance(n.b, e.IntImm) and n.b.value == per
@@ -211,16 +208,6 @@ def _put(
 
 def _sliding(factors: Sequence[e.PrimExpr], data: set[e.Var], steps: set[e.Var]) -> set[e.Var]:
     """The steps that share an index of a tensor with a row or a column."""
-    found: set[e.Var] = set()
-
-    def look(n: e.ProducerLoad) -> Any:
-        for index in n.indices:
-            inside = set(variables(index))
-            if inside & data:
-                found.update(inside & steps)
-        return rewrite.children(n)
-
-    rewrite = Rewriter({e.ProducerLoad: look}, once=True)
-    for factor in factors:
-        rewrite(factor)
-    return found
+    indices = (i for n in nodes(factors) if isinstance(n, e.ProducerLoad) for i in n.indices)
+    inside = (set(variables(index)) for index in indices)
+    return {v for found in inside if found & data for v in found & steps}

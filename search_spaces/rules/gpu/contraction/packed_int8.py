@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from whet.compiler import te
 from whet.compiler.codegen.cuda.dot_product import DP4A, PACK
 from whet.compiler.te import Tensor
 from whet.compiler.te.lang.tensor import nodes
@@ -21,7 +20,7 @@ from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute, variables
 from whet.search_spaces.graph.access import Access, affine
 from whet.search_spaces.rules.gpu.contraction.axes import Axis, Contraction
-from whet.search_spaces.rules.gpu.contraction.prepacked_int8 import Apart, apart_of
+from whet.search_spaces.rules.gpu.contraction.prepacked_int8 import Apart, apart_of, packed_word
 
 _WORDS = {"int8": "int32", "uint8": "uint32"}
 _BYTES = 4
@@ -115,11 +114,8 @@ def _packed(factor: e.PrimExpr, axis: Axis, word: Axis, kind: str) -> e.PrimExpr
     """Four steps of a factor as a word."""
     if axis.var not in variables(factor):
         return e.Call(kind, PACK, (factor,) * _BYTES)
-    parts = []
-    for k in range(_BYTES):
-        step = word.var * _BYTES + k
-        byte = substitute(factor, {axis.var: step})
-        if axis.extent % _BYTES:
-            byte = te.if_then_else(step < axis.extent, byte, te.const(0, factor.dtype))
-        parts.append(byte)
-    return e.Call(kind, PACK, tuple(parts))
+
+    def byte(k: e.PrimExpr) -> e.PrimExpr:
+        return substitute(factor, {axis.var: k})
+
+    return packed_word(word.var, axis.extent, byte, factor.dtype, kind)

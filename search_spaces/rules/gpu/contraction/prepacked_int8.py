@@ -9,12 +9,12 @@ of X in it, so that the product's copies ask for no edge.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from whet.compiler import te
-from whet.compiler.codegen.cuda.dot_product import PACK
+from whet.compiler.codegen.cuda.dot_product import PACK, value_or_zero
 from whet.compiler.te import Tensor
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
@@ -67,8 +67,9 @@ class Apart:
         whole = words(*index)
         if factor is self.load:
             return whole, words
-        condition, _, _ = _chosen(factor)
-        return te.if_then_else(condition, whole, te.const(0, kind)), words
+        choice = value_or_zero(factor)
+        assert choice is not None
+        return te.if_then_else(choice[0], whole, te.const(0, kind)), words
 
 
 def apart_of(factor: e.PrimExpr, axis: Axis) -> Apart | None:
@@ -80,10 +81,10 @@ def apart_of(factor: e.PrimExpr, axis: Axis) -> Apart | None:
     """
     value = factor
     if not isinstance(value, e.ProducerLoad):
-        condition, value, zero = _chosen(factor)
-        plain = isinstance(zero, e.IntImm) and zero.value == 0
-        if condition is None or not plain or axis.var in variables(condition):
+        choice = value_or_zero(factor)
+        if choice is None or axis.var in variables(choice[0]):
             return None
+        value = choice[1]
     if not isinstance(value, e.ProducerLoad):
         return None
     forms = [affine(i) for i in value.indices]
@@ -126,22 +127,35 @@ def _words(tensor: Tensor, dimension: int, kind: str) -> Tensor:
     shape[dimension] = ops.const(-(-extent // _BYTES))
 
     def element(*index: e.Var) -> e.PrimExpr:
-        parts = []
-        for k in range(_BYTES):
-            step = index[dimension] * _BYTES + k
-            byte: e.PrimExpr = tensor(*index[:dimension], step, *index[dimension + 1 :])
-            if extent % _BYTES:
-                byte = te.if_then_else(step < extent, byte, te.const(0, tensor.dtype))
-            parts.append(byte)
-        return e.Call(kind, PACK, tuple(parts))
+        def byte(k: e.PrimExpr) -> e.PrimExpr:
+            return tensor(*index[:dimension], k, *index[dimension + 1 :])
+
+        return packed_word(index[dimension], extent, byte, tensor.dtype, kind)
 
     return te.compute(tuple(shape), element, name=f"{tensor.op.name}.words")
 
 
-def _chosen(n: e.PrimExpr) -> tuple:
-    """The condition and both values of a choice; three times None: it is none."""
-    if isinstance(n, e.Select):
-        return n.condition, n.true_value, n.false_value
-    if isinstance(n, e.Call) and n.op.removeprefix("tir.") == "if_then_else":
-        return n.args
-    return None, None, None
+def packed_word(
+    word: e.PrimExpr,
+    extent: int,
+    byte: Callable[[e.PrimExpr], e.PrimExpr],
+    dtype: str,
+    kind: str,
+) -> e.PrimExpr:
+    """Four int8 along an axis as one packed int8x4; 0 beyond the end of the axis.
+
+    Args:
+        word: the number of the word along the axis.
+        extent: of the axis.
+        byte: of an index along the axis, the element.
+        dtype: of the elements.
+        kind: the type of the word.
+    """
+    parts = []
+    for k in range(_BYTES):
+        index = word * _BYTES + k
+        value = byte(index)
+        if extent % _BYTES:
+            value = te.if_then_else(index < extent, value, te.const(0, dtype))
+        parts.append(value)
+    return e.Call(kind, PACK, tuple(parts))

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler import te
@@ -53,6 +54,26 @@ _AXES, _PLACE = 5, 16
 _TOGETHER = 32
 
 
+@dataclass(frozen=True, eq=False)
+class _Gemm:
+    """The notes of ``rewrite`` for ``schedule``.
+
+    Attributes:
+        contraction: as a GEMM, of packed int8x4 where it is one of int8.
+        plan: the choices of the config.
+        sums: the tiles; total: the stage of the whole sums.
+        inlined: producers that are computed where they are read.
+        words: prepacked operands, each made by a kernel before the GEMM.
+    """
+
+    contraction: Contraction
+    plan: Plan
+    sums: Sums
+    total: Tensor
+    inlined: Sequence[Operation]
+    words: Sequence[Tensor]
+
+
 class GpuTiled(Rule):
     """Tiles in shared memory and registers, with what is made of the elements of the result."""
 
@@ -83,23 +104,19 @@ class GpuTiled(Rule):
         loops = tuple((axis.var.name, axis.extent) for axis in outer)
         sums = sums_of(left, right, lead, loops, extent_of(steps), plan, kind, c.term)
         total = added(sums, plan)
-        group.notes.update(contraction=c, plan=plan, sums=sums, total=total, inlined=inlined)
-        group.notes["words"] = before
+        group.notes["gemm"] = _Gemm(c, plan, sums, total, inlined, before)
         return _result(op, c, total)
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Bind the tiles, and what stands before them on its own."""
-        inlined: Sequence[Operation] = group.notes["inlined"]
-        schedule_staged(s, group, inlined)
-        for words in group.notes["words"]:
+        gemm: _Gemm = group.notes["gemm"]
+        schedule_staged(s, group, gemm.inlined)
+        for words in gemm.words:
             bind_fused(s[words], list(s[words].op.axis))
         if group.consumers:
             s[group.anchor.op].compute_inline()
-        plan: Plan = group.notes["plan"]
-        sums: Sums = group.notes["sums"]
-        stage = s[group.last.tensor]
-        loops = _loops(stage, group.notes["contraction"], plan)
-        store_result(s, sums, plan, group.notes["total"], loops)
+        loops = _loops(s[group.last.tensor], gemm.contraction, gemm.plan)
+        store_result(s, gemm.sums, gemm.plan, gemm.total, loops)
 
 
 def _factor(
