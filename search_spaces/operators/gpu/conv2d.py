@@ -1,5 +1,5 @@
-"""Convolutions of images on a GPU: implicit products, Winograd's algorithm, the direct way; of
-bytes by the rules of graphs, as products of words."""
+"""Convolutions of images on a GPU: implicit GEMM, Winograd's algorithm, direct; of int8 by the
+rules of graphs, as GEMM of packed int8x4."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from whet.search_spaces.operators.gpu.conv_direct import direct_convolution
 from whet.search_spaces.operators.gpu.conv_graph import convolution_graph
 from whet.search_spaces.operators.gpu.conv_implicit import (
     define_steps,
-    implicit_of,
-    implicit_product,
+    implicit_gemm,
+    implicit_gemm_shape,
     implicit_tiles,
 )
 from whet.search_spaces.operators.gpu.conv_rectangle import (
@@ -27,12 +27,13 @@ from whet.search_spaces.operators.gpu.conv_rectangle import (
     cheapest_rectangle,
     define_direct,
 )
-from whet.search_spaces.operators.gpu.conv_winograd import Winograd, winograd_product, winograds
+from whet.search_spaces.operators.gpu.conv_winograd import Winograd, winograd_convolution, winograds
 from whet.search_spaces.operators.gpu.copied_weights import with_copied_weights
 from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
-from whet.search_spaces.rules.gpu.contraction.gemm_plan import Product, cheapest, plan_of
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import GemmShape, cheapest, plan_of
+from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
 
-# Fewer output channels than this (a group's) leave most of a product's tile empty.
+# Fewer output channels than this (a group's) leave most of a GEMM's tile empty.
 _FEW = 16
 
 
@@ -53,7 +54,7 @@ def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> tuple[Schedule
         shape: of images, in either layout.
         epilogue: what is done to each element before it is stored.
         packed: the kernel takes the weights as ``pack_weights`` returns them: transformed for
-            Winograd's algorithm, a copy for the others. Of bytes there is none.
+            Winograd's algorithm, a copy for the others. Of int8 there is none.
     """
     if shape.dtype in BYTES:
         return convolution_graph(shape, epilogue, packed)
@@ -74,32 +75,37 @@ def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> tuple[Schedule
 
     if not implicit_tiles(shape):
         cfg.define_knob("algorithm", ["direct"])
-        return direct(define_direct(cfg, cfg, shape, target))
+        return direct(define_direct(Prefixed(cfg), shape, target))
     transformed = {w.name: w for w in winograds(shape)}
-    products = {"implicit": implicit_of(shape), **{n: w.product for n, w in transformed.items()}}
+    gemms = {
+        "implicit": implicit_gemm_shape(shape),
+        **{n: w.gemm_shape for n, w in transformed.items()},
+    }
     names = ["implicit", "direct", *transformed]
-    default = _default(shape, products, transformed, target, packed)
-    cfg.define_knob("algorithm", names, default=default)
-    chosen = cfg["algorithm"].val
+    default = _default(shape, gemms, transformed, target, packed)
+    chosen = Prefixed(cfg).choose("algorithm", names, default)
+
+    def knobs_of(*readers: str) -> Prefixed:
+        return Prefixed(KnobsOf(cfg, readers, default))
+
     plan = plan_of(
-        cfg, target, products["implicit"], KnobsOf(cfg, tuple(products), default),
-        implicit_tiles(shape), products.get(default),
-    )  # fmt: skip
-    order = define_steps(cfg, KnobsOf(cfg, ("implicit",), default), shape)
-    rectangle = define_direct(cfg, KnobsOf(cfg, ("direct",), default), shape, target)
+        knobs_of(*gemms), target, gemms["implicit"], implicit_tiles(shape), gemms.get(default)
+    )
+    order = define_steps(knobs_of("implicit"), shape)
+    rectangle = define_direct(knobs_of("direct"), shape, target)
     if chosen == "direct":
         return direct(rectangle)
     if chosen == "implicit":
         return with_copied_weights(
-            weight, packed, lambda w: implicit_product(plan, order, data, w, steps)
+            weight, packed, lambda w: implicit_gemm(plan, order, data, w, steps)
         )
-    plan = plan.of(products[chosen], target)
-    return winograd_product(transformed[chosen], plan, data, weight, steps, packed)
+    plan = plan.of(gemms[chosen], target)
+    return winograd_convolution(transformed[chosen], plan, data, weight, steps, packed)
 
 
 def _default(
     shape: ConvShape,
-    products: dict[str, Product],
+    gemms: dict[str, GemmShape],
     transformed: dict[str, Winograd],
     target: Target,
     packed: bool,
@@ -112,11 +118,11 @@ def _default(
     def cycles(name: str) -> float:
         if name == "direct":
             return direct
-        product = products[name]
-        tiles = product.tiles(implicit_tiles(shape))
-        found, *_ = cheapest(product, target, tiles, product.parts)
+        gemm = gemms[name]
+        tiles = gemm.tiles(implicit_tiles(shape))
+        found, *_ = cheapest(gemm, target, tiles, gemm.parts)
         if name not in transformed:
             return found
         return found + transformed[name].transforms(target, packed)
 
-    return min((*products, "direct"), key=cycles)
+    return min((*gemms, "direct"), key=cycles)

@@ -46,8 +46,8 @@ from whet.search_spaces.rules.gpu.threads import (
     vectorize_last,
 )
 
-# Windows of so many places are written out.
-_WRITTEN = 9
+# Windows of so many places are unrolled.
+_UNROLLED = 9
 
 
 def direct_convolution(
@@ -67,7 +67,7 @@ def direct_convolution(
     outer, inner = s[sums].split(c, factor=r.channels)
     s[sums].reorder(outer, inner, rx, ry, *s[sums].op.axis)
     unroll(s[sums], s[sums].op.axis)
-    if prod(shape.window) <= _WRITTEN:
+    if prod(shape.window) <= _UNROLLED:
         unroll(s[sums], (rx, ry))
     if r.own_channels > 1:
         read = s.cache_read(own, "local", [sums])

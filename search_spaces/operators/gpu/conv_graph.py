@@ -1,6 +1,6 @@
 """Convolutions in any number of dimensions on a GPU, as graphs that the rules schedule.
 
-Signals, volumes, blocks of channels, transposed convolutions, and images of bytes: the sums are a
+Signals, volumes, blocks of channels, transposed convolutions, and images of int8: the sums are a
 GEMM by :mod:`whet.search_spaces.rules.gpu.contraction.tiled`, or an element a thread where there
 are few channels.
 """

@@ -1,9 +1,9 @@
-"""Convolutions as products of matrices that are never made: a tile of one is read as it is needed.
+"""Convolutions as implicit GEMM: a tile of the im2col matrix is read as it is needed.
 
     channels first:  result (CO, pixels)  = weights (CO, steps)    x windows (steps, pixels)
     channels last:   result (pixels, CO)  = windows (pixels, steps) x weights (steps, CO)
 
-The steps of the sum are the channels, for each place of the window one after the other ("loops"),
+The K iterations are the channels, for each place of the window one after the other ("loops"),
 or channels and places together ("steps"): then tiles are fetched ahead without a break, and weights
 lie side by side with the channels first, too, but each pixel's address is worked out anew.
 """
@@ -30,14 +30,15 @@ from whet.search_spaces.operators.gpu.layout import (
     weight_index,
 )
 from whet.search_spaces.operators.gpu.results import with_epilogue
-from whet.search_spaces.rules.gpu.contraction.gemm import Factor, added, sums_of
+from whet.search_spaces.rules.gpu.contraction.gemm import Operand, gemm_stages, whole_sums
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
     Result,
     store_result,
     vectors,
 )
-from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS, TILES, Plan, Product, Tile
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS, TILES, GemmShape, Plan, Tile
 from whet.search_spaces.rules.gpu.lanes import lanes_of
+from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
 
 # With fewer channels than this, blocks of steps would be mostly zeros.
 _FEW = 6
@@ -49,7 +50,7 @@ _PLAIN, _WINDOWS, _COUNTED = (30, 5.6), (42, 9.0), (42, 24.0)
 
 @dataclass(frozen=True)
 class Steps:
-    """How the steps of a convolution's sum are counted.
+    """How the K iterations of a convolution are counted.
 
     Attributes:
         shape: the convolution.
@@ -91,8 +92,8 @@ def implicit_steps(shape: ConvShape) -> Steps:
     return Steps(shape, shape.ci_group < _FEW and prod(shape.window) > 1)
 
 
-def implicit_of(shape: ConvShape) -> Product:
-    """A convolution as a product."""
+def implicit_gemm_shape(shape: ConvShape) -> GemmShape:
+    """The sizes of a convolution as a GEMM."""
     steps = implicit_steps(shape)
     sides = (shape.co_group, shape.batch * prod(shape.out))
     rows, columns = reversed(sides) if shape.channels_last else sides
@@ -100,22 +101,20 @@ def implicit_of(shape: ConvShape) -> Product:
     others, copying = _PLAIN if shape.is_pointwise else windows
     outer = prod(extent for _, extent in steps.outer)
     size = dt.itemsize(summed_in(shape.dtype))
-    return Product(shape.groups, rows, columns, steps.count, outer, size, others, copying)
+    return GemmShape(shape.groups, rows, columns, steps.count, outer, size, others, copying)
 
 
-def define_steps(cfg: Any, define: Any, shape: ConvShape) -> Steps:
+def define_steps(knobs: Prefixed, shape: ConvShape) -> Steps:
     """Define the knob that says how steps are counted, where there is a choice, and read it.
 
     Args:
-        cfg: what the template talks to.
-        define: what the knob is defined through.
+        knobs: where it is defined.
     """
     steps = implicit_steps(shape)
     if not steps.outer:
         return steps
     order = "steps" if shape.channels_last else "loops"
-    define.define_knob("window", ["loops", "steps"], default=order)
-    return Steps(shape, cfg["window"].val == "steps")
+    return Steps(shape, knobs.choose("window", ("loops", "steps"), order) == "steps")
 
 
 def implicit_tiles(shape: ConvShape) -> list[Tile]:
@@ -125,10 +124,10 @@ def implicit_tiles(shape: ConvShape) -> list[Tile]:
     return [t for t in TILES if shape.groups == 1 or shape.co_group % t[along] == 0]
 
 
-def implicit_product(
+def implicit_gemm(
     plan: Plan, steps: Steps, data: Tensor, weight: Tensor, epilogue: Epilogue
 ) -> tuple[Schedule, list[Tensor]]:
-    """The schedule of a convolution as a product, and the kernel's arguments."""
+    """The schedule of a convolution as implicit GEMM, and the kernel's arguments."""
     shape = steps.shape
     summed = summed_in(shape.dtype)
     lead = (shape.groups,) if shape.groups > 1 else ()
@@ -136,15 +135,15 @@ def implicit_product(
     left, right = _weights(steps, weight), _windows(steps, data, pixels)
     if shape.channels_last:
         left, right = right, left
-    sums = sums_of(left, right, lead, steps.outer, steps.count, plan, summed)
-    total = added(sums, plan)
+    sums = gemm_stages(left, right, lead, steps.outer, steps.count, plan, summed)
+    total = whole_sums(sums, plan)
     plain = _result(shape, total)
     s, out, arguments = with_epilogue(plain, epilogue, shape.channel_axis, [data, weight])
     store_result(s, sums, plan, total, _loops(shape, s[out], plan))
     return s, arguments
 
 
-def _weights(steps: Steps, weight: Tensor) -> Factor:
+def _weights(steps: Steps, weight: Tensor) -> Operand:
     """The weights: channels last they lie side by side along the result, else along the steps."""
     shape = steps.shape
 
@@ -164,10 +163,10 @@ def _weights(steps: Steps, weight: Tensor) -> Factor:
         out = channel_of(shape, x[0] if x else 0, shape.co_group, place)
         return weight(*weight_index(shape, out, c, ry, rx))
 
-    return Factor("weight", shape.co_group, lanes, along_steps, read)
+    return Operand("weight", shape.co_group, lanes, along_steps, read)
 
 
-def _windows(steps: Steps, data: Tensor, pixels: int) -> Factor:
+def _windows(steps: Steps, data: Tensor, pixels: int) -> Operand:
     """The pixels that each pixel of the result reads, zero outside the image."""
     shape = steps.shape
     (oh, ow), (sh, sw), (dh, dw) = shape.out, shape.strides, shape.dilation
@@ -190,7 +189,7 @@ def _windows(steps: Steps, data: Tensor, pixels: int) -> Factor:
         padded = shape.is_padded
         return pixel(shape, data, (image, channel, row, column), data.dtype, padded=padded)
 
-    return Factor("data", pixels, lanes, shape.channels_last, read)
+    return Operand("data", pixels, lanes, shape.channels_last, read)
 
 
 def _result(shape: ConvShape, total: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Winograd's 3x3 convolution of stride 1 on a GPU: a product of matrices between two transforms.
+"""Winograd's 3x3 convolution of stride 1 on a GPU: a GEMM between two transforms.
 
     filters[u, v, c, o]  = G weight G^T           a thread for each c and o
     pixels[u, v, c, t]   = B^T patch B            a thread for each c and tile t of m x m results
@@ -7,7 +7,7 @@
 
 Each line is a kernel, the first one ahead of the calls where weights are packed; channels last, t
 stands in front of the channels. What lies between kernels is ((m + 2) / m)^2 times the image and
-the result, and ((m + 2) / 3)^2 times the weights: it is in float32, for halves too, since
+the result, and ((m + 2) / 3)^2 times the weights: it is in float32, for float16 too, since
 transforms lose digits.
 """
 
@@ -31,11 +31,20 @@ from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.conv.winograd import variants
 from whet.search_spaces.operators.gpu.layout import channels_first, in_layout, pixel, weight_index
 from whet.search_spaces.operators.gpu.results import with_epilogue
-from whet.search_spaces.rules.gpu.contraction.gemm import Factor, added, sums_of
-from whet.search_spaces.rules.gpu.contraction.gemm_loops import store_product
-from whet.search_spaces.rules.gpu.contraction.gemm_plan import KERNEL, STEPS, Plan, Product, moving
+from whet.search_spaces.rules.gpu.contraction.gemm import (
+    copy_of,
+    gemm_stages,
+    matrix_operand,
+    whole_sums,
+)
+from whet.search_spaces.rules.gpu.contraction.gemm_loops import store_matrix
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import (
+    KERNEL,
+    GemmShape,
+    Plan,
+    moving,
+)
 from whet.search_spaces.rules.gpu.device import processors
-from whet.search_spaces.rules.gpu.lanes import lanes_of
 from whet.search_spaces.rules.gpu.threads import (
     Block,
     attach,
@@ -96,15 +105,15 @@ class Winograd:
         return self.across**2 * channels * max(self.tiles, min(self.shape.ci, self.shape.co)) * size
 
     @property
-    def product(self) -> Product:
-        """The product of matrices in the middle."""
+    def gemm_shape(self) -> GemmShape:
+        """The sizes of the GEMM in the middle."""
         sides = (self.shape.co, self.tiles)
         rows, columns = reversed(sides) if self.shape.channels_last else sides
         size = dt.itemsize(summed_in(self.shape.dtype))
-        return Product(self.across**2, rows, columns, self.shape.ci, itemsize=size)
+        return GemmShape(self.across**2, rows, columns, self.shape.ci, itemsize=size)
 
     def transforms(self, target: Target, packed: bool = False) -> float:
-        """Cycles of the kernels before and behind the product, roughly.
+        """Cycles of the kernels before and behind the GEMM, roughly.
 
         Args:
             target: whose processors share the work.
@@ -119,17 +128,17 @@ class Winograd:
 
 
 def winograds(shape: ConvShape) -> list[Winograd]:
-    """What is worth a try for a convolution; none where Winograd's algorithm cannot compute it."""
+    """The candidates for a convolution; none where Winograd's algorithm cannot compute it."""
     if min(shape.ci, shape.co) < _LEAST:
         return []
     every = (Winograd(shape, m) for m in variants(shape))
     return [w for w in every if w.scratch_bytes <= _MOST_BYTES]
 
 
-def winograd_product(
+def winograd_convolution(
     w: Winograd, plan: Plan, data: Tensor, weight: Tensor, epilogue: Epilogue, packed: bool
 ) -> tuple[Schedule, list[Tensor]]:
-    """The schedule of a convolution as transforms and a product, and the kernels' arguments.
+    """The schedule of a convolution as transforms and a GEMM, and the kernels' arguments.
 
     Args:
         packed: whether the weights are transformed ahead of the calls.
@@ -137,18 +146,24 @@ def winograd_product(
     shape, kind = w.shape, summed_in(w.shape.dtype)
     half_filters, filters = _filters(w, weight)
     patch, columns, pixels = _pixels(w, data)
-    factors = _factors(w, filters, pixels)
-    sums = sums_of(*factors, (w.across, w.across), (), shape.ci, plan, kind)
-    total = added(sums, plan)
-    sides = tuple(f.extent for f in factors)
-    products = te.compute((w.across, w.across, *sides), lambda *i: total(*i), name="products")
+    last = shape.channels_last
+    operands = [
+        matrix_operand(filters, shape.co, shape.ci, False),
+        matrix_operand(pixels, w.tiles, shape.ci, last),
+    ]
+    # with the channels last, tiles are M
+    left, right = reversed(operands) if last else operands
+    sums = gemm_stages(left, right, (w.across, w.across), (), shape.ci, plan, kind)
+    total = whole_sums(sums, plan)
+    dims = (w.across, w.across, left.extent, right.extent)
+    products = copy_of(total, dims, "products")
     half, results, conv = _inverse(w, products)
     s, out, arguments = with_epilogue(conv, epilogue, shape.channel_axis, [data, weight])
     _schedule_filters(s, w, weight, half_filters, filters)
     if packed:
         s[filters].compute_ahead()
     _in_registers(s, (patch, columns), s[pixels], _transform(s[pixels]))
-    store_product(s, sums, plan, total, products)
+    store_matrix(s, sums, plan, total, products)
     _in_registers(s, (half, results), s[out], _store(s[out], w))
     return s, arguments
 
@@ -174,7 +189,7 @@ def _filters(w: Winograd, weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _pixels(w: Winograd, data: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What tiles read of the image, zeros around it; it after B^T over rows, then over columns."""
+    """The patches of tiles, zeros around the image; after B^T over rows, then over columns."""
     shape, bt, kind = w.shape, winograd_matrices(w.m).bt, summed_in(w.shape.dtype)
     (top, left), (down, across) = shape.before, w.plane
     places = in_layout(shape, shape.ci, w.tiles)
@@ -197,24 +212,6 @@ def _pixels(w: Winograd, data: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         name="pixels",
     )
     return patch, columns, pixels
-
-
-def _factors(w: Winograd, filters: Tensor, pixels: Tensor) -> tuple[Factor, Factor]:
-    """The product's factors: rows are channels of the result, or tiles with the channels last."""
-    shape, kind, last = w.shape, summed_in(w.shape.dtype), w.shape.channels_last
-    many = lanes_of(kind, shape.co, 8)
-    some = lanes_of(kind, *((shape.ci, STEPS[0]) if last else (w.tiles, 8)))
-
-    def of_filters(x: tuple, outer: tuple, place: Any, step: Any, lane: Any) -> Any:
-        return filters(*x, step, place * many + lane)
-
-    def of_pixels(x: tuple, outer: tuple, place: Any, step: Any, lane: Any) -> Any:
-        index = (place, step * some + lane) if last else (step, place * some + lane)
-        return pixels(*x, *index)
-
-    left = Factor("filters", shape.co, many, False, of_filters)
-    right = Factor("pixels", w.tiles, some, last, of_pixels)
-    return (right, left) if last else (left, right)
 
 
 def _inverse(w: Winograd, products: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -241,7 +238,7 @@ def _inverse(w: Winograd, products: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _in_registers(s: Schedule, tensors: Sequence[Tensor], stage: Stage, thread: IterVar) -> None:
-    """What a thread makes on the way to a stage: matrices of its own, written out."""
+    """Intermediate matrices of a thread on the way to a stage, in registers and unrolled."""
     for tensor in tensors:
         attach(s[tensor], stage, thread)
         unroll(s[tensor], s[tensor].op.axis[:2])
@@ -275,7 +272,7 @@ def _schedule_filters(
     """The weights' transform; channels first, what a block reads goes through shared memory.
 
     There, weights of one channel of the result lie side by side, but threads side by side have
-    channels of the result, since that is how the product reads what they make.
+    channels of the result, since that is how the GEMM reads the result.
     """
     stage = s[filters]
     if w.shape.channels_last:

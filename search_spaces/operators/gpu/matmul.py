@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.target import Target
-from whet.compiler.te import Schedule, Tensor
+from whet.compiler.te import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.halves import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
@@ -16,10 +15,15 @@ from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, factors
 from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
 from whet.search_spaces.operators.gpu.matvec import contraction
 from whet.search_spaces.operators.gpu.results import refuse_packed, with_epilogue
-from whet.search_spaces.rules.gpu.contraction.gemm import Factor, added, sums_of
-from whet.search_spaces.rules.gpu.contraction.gemm_loops import store_product
-from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS, Product, plan_of
-from whet.search_spaces.rules.gpu.lanes import lanes_of
+from whet.search_spaces.rules.gpu.contraction.gemm import (
+    copy_of,
+    gemm_stages,
+    matrix_operand,
+    whole_sums,
+)
+from whet.search_spaces.rules.gpu.contraction.gemm_loops import store_matrix
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import GemmShape, plan_of
+from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
 
 
 def matmul(
@@ -81,23 +85,13 @@ def gemm(g: Gemm) -> tuple[Schedule, list]:
 
         return contraction(a, b, shape, elements, g.K, g.epilogue, channel_axis, g.names[2])
     target = Target.current() or Target("cuda")
-    product = Product(g.batch or 1, g.N, g.M, g.K, itemsize=dt.itemsize(summed))
-    plan = plan_of(cfg, target, product)
-    left = _factor(a, g.N, g.K, not g.transpose_a)
-    right = _factor(b, g.M, g.K, g.transpose_b)
-    sums = sums_of(left, right, g.lead, (), g.K, plan, summed)
-    total = added(sums, plan)
-    plain = te.compute(shape, lambda *i: total(*i), name=g.names[2])
+    gemm_shape = GemmShape(g.batch or 1, g.N, g.M, g.K, itemsize=dt.itemsize(summed))
+    plan = plan_of(Prefixed(cfg), target, gemm_shape)
+    left = matrix_operand(a, g.N, g.K, not g.transpose_a)
+    right = matrix_operand(b, g.M, g.K, g.transpose_b)
+    sums = gemm_stages(left, right, g.lead, (), g.K, plan, summed)
+    total = whole_sums(sums, plan)
+    plain = copy_of(total, shape, g.names[2])
     s, out, arguments = with_epilogue(plain, g.epilogue, channel_axis, [a, b])
-    store_product(s, sums, plan, total, out)
+    store_matrix(s, sums, plan, total, out)
     return s, arguments
-
-
-def _factor(t: Tensor, extent: int, steps: int, along_steps: bool) -> Factor:
-    """A factor of which either the steps or the places lie side by side."""
-    many = lanes_of(t.dtype, *((steps, STEPS[0]) if along_steps else (extent, 8)))
-
-    def read(x: tuple, outer: tuple, place: Any, step: Any, lane: Any) -> Any:
-        return t(*x, place, step * many + lane) if along_steps else t(*x, step, place * many + lane)
-
-    return Factor(t.name, extent, many, along_steps, read)

@@ -69,6 +69,6 @@ def refuse_packed(name: str, packed: bool) -> None:
     if packed:
         raise ArgumentError(
             f"packed=True of {name} for a GPU",
-            "its kernels copy tiles of a factor into shared memory as they are, packed or not",
+            "its kernels copy tiles of an operand into shared memory as they are, packed or not",
             "leave packed out: packed=False",
         )

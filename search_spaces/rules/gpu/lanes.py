@@ -1,11 +1,11 @@
-"""How many neighbours in memory a thread reads or writes at once."""
+"""Lanes: neighbours in memory that a thread reads or writes at once."""
 
 from __future__ import annotations
 
 from whet.compiler.tir import dtype as dt
 
 MOST_BYTES = 16
-"""What one instruction of a thread moves at most."""
+"""Bytes that one instruction of a thread moves at most."""
 
 
 def lanes_of(dtype: str, *multiples: int) -> int:

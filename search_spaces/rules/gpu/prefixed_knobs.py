@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from whet.search_spaces.space.define import DefineKnobs
-
 
 @dataclass(frozen=True)
 class _Prefixed:
@@ -36,11 +34,11 @@ class Prefixed:
     """The knobs of one group of a graph, defined and read under a prefix.
 
     Args:
-        cfg: what the template talks to.
+        cfg: of the template; defines knobs and has the entity of each by its name.
         prefix: of the knobs' names; may be empty.
     """
 
-    def __init__(self, cfg: DefineKnobs, prefix: str) -> None:
+    def __init__(self, cfg: Any, prefix: str = "") -> None:
         self._cfg = cfg
         self._prefix = prefix
 

@@ -55,7 +55,7 @@ class GpuReduction(Rule):
         return widened(group)
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
-        """Bind the reduction, what is made of it, and what is made for it alone."""
+        """Bind the reduction, its epilogue and the producers that it alone reads."""
         as_read = computed_as_read(group)
         group = of_widened(s, group)
         node = group.anchor
@@ -135,7 +135,7 @@ def _rows(s: Schedule, reduced: Tensor, last: Tensor, run: tuple[int, ...], plan
 def _read_ahead(s: Schedule, reduced: Tensor) -> list[Tensor]:
     """The operands in registers, so that they are read in vectors.
 
-    What is computed in other stages, too, is an operand itself: what it reads is theirs as well.
+    A producer that is inlined into other stages, too, is an operand itself.
     """
     found: dict[Tensor, list[ComputeOp]] = {}
     waiting: list[Any] = [reduced.op]

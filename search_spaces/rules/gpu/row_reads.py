@@ -26,7 +26,7 @@ def read_alike(s: Schedule, group: Group, tensor: Tensor, stages: Iterable[Node]
 def read_straight(s: Schedule, group: Group, tensor: Tensor) -> bool:
     """Whether each stage reads a tensor where it is itself in its row, not backwards or shifted.
 
-    What one stage alone reads of the memory is read as it likes.
+    A tensor in memory that one stage alone reads may be read in any order.
     """
     members = {n.op for n in group.members}
     readers = 0
@@ -57,7 +57,7 @@ def _variables(access: Access) -> list[Var | None]:
 
 
 def _wide(access: Access) -> list[Var | None]:
-    """What the indices are of dimensions with more than one element."""
+    """The variables that index the dimensions of more than one element."""
     pairs = zip(_variables(access), access.tensor.shape)
     return [v for v, extent in pairs if int(extent) > 1]
 

@@ -1,4 +1,4 @@
-"""The rule for chains of rows on a GPU: softmax, normalisation, and what is made of them.
+"""The rule for chains of rows on a GPU: softmax, normalisation, and their epilogues.
 
 A row belongs to a block, to a warp of one or to a part of a warp; each thread keeps its part of the
 row in registers:
@@ -226,7 +226,7 @@ def _knobs(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> tuple[in
     each = [r for r in _ROWS if count % r == 0 and (r == 1 or not alone)]
     every = (*_NARROW, *_THREADS) if each[-1] == _ROWS[-1] else _THREADS
     threads = [t for t in every if t == every[0] or t < 2 * length // vectors[-1]]
-    # a part of more elements is not written out, and has no registers
+    # the loop over a part of more elements is not unrolled, and the part has no registers
     threads = [t for t in threads if length <= 2 * t * _MOST_OWN] or threads[-1:]
     # two loads a thread of short rows: neighbours read neighbours, and exchange little
     some = min(_WARP, length // (2 * vectors[-1]))

@@ -53,7 +53,7 @@ class GpuScan(Rule):
     name = "gpu scan"
 
     def applies(self, group: Group) -> bool:
-        """What ``topi.cumsum`` and ``topi.cumprod`` compute."""
+        """The stages of ``topi.cumsum`` and ``topi.cumprod``."""
         op = group.anchor.op
         return isinstance(op, ExternOp) and op.tag == "scan" and 0 not in op.attrs["sizes"]
 
@@ -125,7 +125,7 @@ class _Scan:
         threads, own: of a block, and elements of a thread at a time.
         stored: the type of the result.
         exclusive: whether an element is the sum of those before it.
-        combine, begin: the operation, and what changes nothing.
+        combine, begin: the operation, and its neutral element.
     """
 
     rows: int
@@ -180,7 +180,7 @@ class _Scan:
 
     @property
     def first(self) -> Any:
-        """What changes nothing, in the type of the sums."""
+        """The neutral element, in the type of the sums."""
         return ops.const(self.begin, self.kind)
 
     def _scan(self, ib: Any, cut: tuple[int, int, int], ways: _Ways, exclusive: bool) -> None:

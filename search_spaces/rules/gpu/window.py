@@ -5,7 +5,7 @@
         for ry, rx: acc[yi, xi] += patch[yi*sh + ry*dh, xi*sw + rx*dw] * W[c, ry, rx]
         C[...] = acc
 
-What neighbouring threads read of the same rows comes from the cache. Channels last, a thread has
+Rows that neighbouring threads share come from the cache. Channels last, a thread has
 neighbouring channels, as many as it reads at once. Of a window too large for registers, the patch
 is what one row of it reads, or one place.
 """
@@ -50,7 +50,7 @@ class GpuWindow(Rule):
         return found is not None and all(n.op is found.read.tensor.op for n in group.members)
 
     def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Sum halves up in float32."""
+        """Accumulate float16 in float32."""
         return widened(group)
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:

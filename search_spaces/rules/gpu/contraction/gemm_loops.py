@@ -1,4 +1,4 @@
-"""The loops of a product on a GPU: what a plan says, as schedule primitives."""
+"""The loops of a GEMM on a GPU: a plan as schedule primitives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import prod
 from whet.compiler import te
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
-from whet.search_spaces.rules.gpu.contraction.gemm import Factor, Sums, sizes_of
+from whet.search_spaces.rules.gpu.contraction.gemm import GemmStages, Operand, sizes_of
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import Plan
 from whet.search_spaces.rules.gpu.threads import (
     attach,
@@ -21,18 +21,18 @@ from whet.search_spaces.rules.gpu.threads import (
     vectorize_last,
 )
 
-# Steps of the sum that are written out, and products of a thread: enough to load the next factors
-# while these are used, and to forget what a step of a loop costs.
-_WRITTEN, _PRODUCTS = 8, 512
-# Rows of shared memory that are written step by step begin in other banks.
+# K iterations that are unrolled, and multiply-adds of a thread: enough to load the next operands
+# while these are used, and to make up for the loop's overhead.
+_UNROLLED, _MULTIPLY_ADDS = 8, 512
+# Rows of shared memory that are unrolled along K are padded against bank conflicts.
 _BANKS, _SHIFT = 32, 4
-# Steps that threads side by side read of one place, at most: more would be stored in one bank.
+# Elements along K that neighbouring threads read of one row, at most: more would conflict.
 _NEAR = 16
 
 
 @dataclass(frozen=True)
 class Result:
-    """The loops of the stage that stores sums, as its template has made them.
+    """The loops of the stage that stores a GEMM, as its template splits them.
 
     Attributes:
         stage: the stage; its loops are ``lead``, ``rows``, ``columns`` and ``lanes``, in any order.
@@ -51,26 +51,26 @@ class Result:
     counts: tuple[int, int]
 
 
-def store_result(s: Schedule, sums: Sums, plan: Plan, total: Tensor, result: Result) -> None:
+def store_result(s: Schedule, sums: GemmStages, plan: Plan, total: Tensor, result: Result) -> None:
     """Store a GEMM where ``result`` says; with split-K, partial sums in a kernel before.
 
     Args:
-        total: the stage of the whole sums, see :func:`gemm.added`.
+        total: the stage of the whole sums, see :func:`gemm.whole_sums`.
     """
     if sums.partial is None:
-        schedule_sums(s, sums, plan, result)
+        schedule_tiles(s, sums, plan, result)
     else:
-        schedule_sums(s, sums, plan, _matrix(s[sums.partial], plan))
-        schedule_parts(s, total, result)
+        schedule_tiles(s, sums, plan, _matrix(s[sums.partial], plan))
+        schedule_split_k(s, total, result)
 
 
-def store_product(s: Schedule, sums: Sums, plan: Plan, total: Tensor, out: Tensor) -> None:
+def store_matrix(s: Schedule, sums: GemmStages, plan: Plan, total: Tensor, out: Tensor) -> None:
     """Store a GEMM in ``out``, ``[*lead, rows, columns]``."""
     if sums.partial is None:
-        schedule_sums(s, sums, plan, _matrix(s[out], plan))
+        schedule_tiles(s, sums, plan, _matrix(s[out], plan))
     else:
-        schedule_sums(s, sums, plan, _matrix(s[sums.partial], plan))
-        schedule_parts(s, total, _matrix(s[out], plan))
+        schedule_tiles(s, sums, plan, _matrix(s[sums.partial], plan))
+        schedule_split_k(s, total, _matrix(s[out], plan))
 
 
 def _matrix(stage: Stage, plan: Plan) -> Result:
@@ -92,8 +92,8 @@ def vectors(stage: Stage, axis: IterVar, extent: int, plan: Plan) -> tuple[IterV
     return axis, None
 
 
-def schedule_sums(s: Schedule, sums: Sums, plan: Plan, result: Result) -> None:
-    """Compute the tiles of sums where ``result`` stores them."""
+def schedule_tiles(s: Schedule, sums: GemmStages, plan: Plan, result: Result) -> None:
+    """Compute the tiles where ``result`` stores them."""
     if sums.slices is None:
         stage, at = result.stage, _store(result, plan)
     else:
@@ -108,8 +108,8 @@ def schedule_sums(s: Schedule, sums: Sums, plan: Plan, result: Result) -> None:
     block, step, *others = tile.op.reduce_axis
     i, j = tile.op.axis[-2:]
     many = plan.step // plan.slices
-    written = min(many, max(_WRITTEN, _PRODUCTS // (plan.own_rows * plan.own_columns)))
-    loops = [step] if written == many else list(tile.split(step, factor=written))
+    unrolled = min(many, max(_UNROLLED, _MULTIPLY_ADDS // (plan.own_rows * plan.own_columns)))
+    loops = [step] if unrolled == many else list(tile.split(step, factor=unrolled))
     tile.reorder(*tile.op.axis[:-2], block, *others, *loops, i, j)
     unroll(tile, (loops[-1], i, j))
     for part, run in zip(own, (plan.row_run, plan.column_run)):
@@ -117,7 +117,7 @@ def schedule_sums(s: Schedule, sums: Sums, plan: Plan, result: Result) -> None:
         if run > 1:
             vectorize_last(s[part])
     for f, shared, read, size in zip(
-        sums.factors, sums.shared, sums.registers, (plan.rows, plan.columns)
+        sums.operands, sums.shared, sums.registers, (plan.rows, plan.columns)
     ):
         s[shared].compute_at(tile, others[-1] if others else block)
         _copy(s, f, shared, read, size, plan)
@@ -132,7 +132,7 @@ def _store(result: Result, plan: Plan) -> IterVar:
     return _bind_threads(result.stage, (), rows, columns, lanes, unit, plan)
 
 
-def _store_slices(s: Schedule, sums: Sums, plan: Plan, result: Result) -> IterVar:
+def _store_slices(s: Schedule, sums: GemmStages, plan: Plan, result: Result) -> IterVar:
     """Blocks of the result, whose threads add slices that they store in turn; returns the loop of a
     thread of the latter."""
     stage, unit = result.stage, _unit(result, plan)
@@ -225,9 +225,9 @@ def _bind_threads(
 
 
 def _copy(
-    s: Schedule, f: Factor, shared: Tensor, read: Tensor | None, size: int, plan: Plan
+    s: Schedule, f: Operand, shared: Tensor, read: Tensor | None, size: int, plan: Plan
 ) -> None:
-    """Copy a factor's tile into shared memory, each thread a vector of memory at a time."""
+    """Load an operand's tile into shared memory, each thread a vector of memory at a time."""
     stage = s[shared]
     step, place = stage.op.axis[-2:]
     if f.along_steps:  # what lies side by side goes to different rows
@@ -250,7 +250,7 @@ def _copy(
         vectorize_last(s[read])
 
 
-def schedule_parts(s: Schedule, total: Tensor, result: Result) -> None:
+def schedule_split_k(s: Schedule, total: Tensor, result: Result) -> None:
     """A kernel that adds the partial sums of split-K and stores the result, element by element.
 
     Args:

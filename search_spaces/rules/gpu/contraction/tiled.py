@@ -1,4 +1,4 @@
-"""The rule for sums of products with reuse on a GPU: a product of matrices in tiles.
+"""The rule for contractions with reuse on a GPU: a tiled GEMM.
 
 :mod:`whet.search_spaces.rules.gpu.contraction.axes` says which axes are M, N and K;
 :mod:`whet.search_spaces.rules.gpu.contraction.gemm` makes the tiles.
@@ -25,15 +25,20 @@ from whet.search_spaces.rules.gpu.contraction.axes import (
     contraction_of,
     extent_of,
 )
-from whet.search_spaces.rules.gpu.contraction.gemm import Factor, Sums, added, sums_of
+from whet.search_spaces.rules.gpu.contraction.gemm import (
+    GemmStages,
+    Operand,
+    gemm_stages,
+    whole_sums,
+)
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
     Result,
     store_result,
     vectors,
 )
-from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, Plan, Product, plan_of
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, GemmShape, Plan, plan_of
 from whet.search_spaces.rules.gpu.contraction.operand import operand
-from whet.search_spaces.rules.gpu.contraction.packed_int8 import WORDS, Words, in_words
+from whet.search_spaces.rules.gpu.contraction.packed_int8 import WORDS, PackedInt8, as_packed_int8
 from whet.search_spaces.rules.gpu.contraction.prepacked_int8 import gain
 from whet.search_spaces.rules.gpu.device import processors
 from whet.search_spaces.rules.gpu.lanes import MOST_BYTES
@@ -42,7 +47,7 @@ from whet.search_spaces.rules.gpu.threads import bind_fused, schedule_staged
 from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
-# With fewer steps beside a window's, blocks of them would be mostly zeros.
+# With fewer K iterations beside a window's, blocks of them would be mostly zeros.
 _FEW = 6
 # Windows of more places put neighbouring channels of the weights on different lines of the cache.
 _LARGE = 32
@@ -50,7 +55,7 @@ _LARGE = 32
 _OTHERS, _COPYING = 42, 9.0
 # Of so many axes; each further one takes registers for its place.
 _AXES, _PLACE = 5, 16
-# Registers for the places of words of bytes, which are copied one by one.
+# Registers for the places of packed int8x4, which are copied one by one.
 _TOGETHER = 32
 
 
@@ -68,47 +73,47 @@ class _Gemm:
 
     contraction: Contraction
     plan: Plan
-    sums: Sums
+    sums: GemmStages
     total: Tensor
     inlined: Sequence[Operation]
     words: Sequence[Tensor]
 
 
 class GpuTiled(Rule):
-    """Tiles in shared memory and registers, with what is made of the elements of the result."""
+    """Tiles in shared memory and registers, with an elementwise epilogue."""
 
     name = "gpu tiled"
 
     def applies(self, group: Group) -> bool:
-        """A sum of products of two factors, each with axes of the result that the other has not."""
+        """A contraction of two operands, each with axes of the result that the other has not."""
         found = contraction_of(group.anchor.op) if group.role == TILED else None
         return found is not None and bool(_tiles(found))
 
     def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Sum tiles up, and read the result from them."""
+        """Compute tiles, and read the result from them."""
         op = group.anchor.op
         assert isinstance(op, ComputeOp)
         c = contraction_of(op)
         assert c is not None
-        words = in_words(c)
+        words = as_packed_int8(c)
         kind = words.kind if words else summed_in(c.dtype)
-        c = words.product if words else c
+        c = words.contraction if words else c
         inlined = computed_as_read(group)
         plan, outer, steps = _plan(group, c, words is not None, cfg, target)
         lead = tuple(axis.extent for axis in c.lead)
         before: list[Tensor] = []
         if words:
-            c, before = words.stored(_stored(group, words, inlined, cfg, target))
+            c, before = words.prepacked(_prepacked(group, words, inlined, cfg, target))
         most = WORDS if words else MOST_BYTES
-        left, right = (_factor(op.name, c, k, outer, steps, inlined, most) for k in (0, 1))
+        left, right = (_operand(op.name, c, k, outer, steps, inlined, most) for k in (0, 1))
         loops = tuple((axis.var.name, axis.extent) for axis in outer)
-        sums = sums_of(left, right, lead, loops, extent_of(steps), plan, kind, c.term)
-        total = added(sums, plan)
+        sums = gemm_stages(left, right, lead, loops, extent_of(steps), plan, kind, c.term)
+        total = whole_sums(sums, plan)
         group.notes["gemm"] = _Gemm(c, plan, sums, total, inlined, before)
         return _result(op, c, total)
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
-        """Bind the tiles, and what stands before them on its own."""
+        """Bind the tiles, and the kernels before them."""
         gemm: _Gemm = group.notes["gemm"]
         schedule_staged(s, group, gemm.inlined)
         for words in gemm.words:
@@ -119,7 +124,7 @@ class GpuTiled(Rule):
         store_result(s, gemm.sums, gemm.plan, gemm.total, loops)
 
 
-def _factor(
+def _operand(
     name: str,
     c: Contraction,
     side: int,
@@ -127,37 +132,36 @@ def _factor(
     steps: Sequence[Axis],
     inlined: Sequence[Operation],
     most: int,
-) -> Factor:
-    """The left factor of a product, side 0, or the right one, side 1."""
+) -> Operand:
+    """The left operand of a GEMM, side 0, or the right one, side 1."""
     word, value, places = (("left", c.left, c.rows), ("right", c.right, c.columns))[side]
     return operand(f"{name}.{word}", value, c.lead, places, outer, steps, inlined, most)
 
 
-def _stored(
-    group: Group, words: Words, inlined: Sequence[Operation], cfg: DefineKnobs, target: Target
+def _prepacked(
+    group: Group, words: PackedInt8, inlined: Sequence[Operation], cfg: DefineKnobs, target: Target
 ) -> tuple[int, ...]:
-    """The factors whose words a kernel before the product stores; the knob where there is a choice.
+    """The operands that a kernel before the GEMM packs; the knob where there is a choice.
 
-    Words whose bytes a few moves put in order in registers, however the steps are counted, are not
-    worth a kernel.
+    Words that a transpose4x4 makes in registers, however K is counted, are not worth a kernel.
     """
-    c, many = words.product, processors(target)
+    c, many = words.contraction, processors(target)
     channels = tuple(axis for axis in c.steps if axis not in c.windows)
     orders = ((c.windows, channels), ((), c.steps))
     name = group.anchor.name
-    apart = {
+    scattered = {
         k: x
-        for k, x in enumerate(words.apart)
+        for k, x in enumerate(words.scattered)
         if x is not None
-        and any(_factor(name, c, k, *order, inlined, WORDS).lanes == 1 for order in orders)
+        and any(_operand(name, c, k, *order, inlined, WORDS).lanes == 1 for order in orders)
     }
-    if not apart:
+    if not scattered:
         return ()
     places = (c.rows, c.columns)
-    gains = (gain(c, places[k], places[1 - k], x, many) for k, x in apart.items())
-    knob = group.knob("words")
-    cfg.define_knob(knob, ["copied", "stored"], default="stored" if sum(gains) > 0 else "copied")
-    return tuple(apart) if cfg[knob].val == "stored" else ()
+    gains = (gain(c, places[k], places[1 - k], x, many) for k, x in scattered.items())
+    default = "stored" if sum(gains) > 0 else "copied"
+    choice = Prefixed(cfg, group.prefix).choose("words", ("copied", "stored"), default)
+    return tuple(scattered) if choice == "stored" else ()
 
 
 def _tiles(c: Contraction) -> list[tuple[int, int, int, int]]:
@@ -173,7 +177,7 @@ def _tiles(c: Contraction) -> list[tuple[int, int, int, int]]:
 def _plan(
     group: Group, c: Contraction, words: bool, cfg: DefineKnobs, target: Target
 ) -> tuple[Plan, tuple[Axis, ...], tuple[Axis, ...]]:
-    """The plan of a config, and the axes of the sum: those of loops around it, and its steps."""
+    """The plan of a config, and the axes of the reduction: those of loops around K, and of K."""
     knobs = Prefixed(cfg, group.prefix)
     channels = tuple(axis for axis in c.steps if axis not in c.windows)
     in_turn = extent_of(channels) >= _FEW and extent_of(c.windows) > 1
@@ -183,13 +187,14 @@ def _plan(
     size = dt.itemsize(summed_in(c.dtype))
     wide = sum(axis.extent > 1 for axis in (*c.rows, *c.columns, *channels))
     others = _OTHERS + _PLACE * max(0, wide - _AXES) + (_TOGETHER if words else 0)
-    product = Product(extent_of(c.lead), rows, columns, cut, every // cut, size, others, _COPYING)
-    plan = plan_of(knobs, target, product, None, _tiles(c))
+    gemm_shape = GemmShape(
+        extent_of(c.lead), rows, columns, cut, every // cut, size, others, _COPYING
+    )
+    plan = plan_of(knobs, target, gemm_shape, _tiles(c))
     if in_turn:
         default = "loops" if extent_of(c.windows) <= _LARGE else "steps"
-        knobs.define_knob("window", ["loops", "steps"], default=default)
-    if in_turn and knobs["window"].val == "loops":
-        return plan, c.windows, channels
+        if knobs.choose("window", ("loops", "steps"), default) == "loops":
+            return plan, c.windows, channels
     return plan, (), c.steps
 
 
