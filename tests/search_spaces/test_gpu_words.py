@@ -104,7 +104,7 @@ def test_four_steps_by_one_instruction(which):
     sums = [x for x in text.splitlines() if "whet_dp4a(" in x]
     assert sums and all("tile[" in x.partition("=")[2] for x in sums)
     assert ("whet_pack(" in text) == (which in PUT_TOGETHER)
-    assert ("whet_turn<" in text) == (which in TURNED)
+    assert ("whet_transpose4x4<" in text) == (which in TURNED)
     loads = "int>(A, " in text or "int>(X, " in text
     assert loads == (which not in READ_APART)
 

@@ -191,10 +191,10 @@ class VectorStores:
         rows = [self.scope.held.get(id(x)) for x in n.args]
         if dt.lanes(n.dtype) != _WORD or any(x is None or x.piece != _WORD for x in rows):
             return
-        name = self.names.fresh("turned")
+        name = self.names.fresh("transposed")
         words = vector_type(n.dtype, _WORD)
         given = ", ".join(x.names[0] for x in rows if x is not None)
-        self.line(f"const {words} {name} = whet_turn<{words}>({given});")
+        self.line(f"const {words} {name} = whet_transpose4x4<{words}>({given});")
         self.scope.held[id(n)] = Held(n, (name,), _WORD)
 
     def _hold_scalar(self, n: e.Broadcast) -> None:
