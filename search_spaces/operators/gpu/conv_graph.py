@@ -112,8 +112,8 @@ def sums(shape: ConvShape, data: Tensor, weight: Weight, block: int = 0) -> Tens
         for k, name in zip(shape.window, "zyx"[3 - len(shape.window) :])
     ]
 
-    def element(*index: Any) -> Any:
-        n, o, *place = channels_first(shape, index)
+    def element(n: Any, *rest: Any) -> Any:
+        _, o, *place = channels_first(shape, (n, *rest))
         at = [
             p * s + r * d - b
             for p, s, r, d, b in zip(place, shape.strides, window, shape.dilation, shape.before)

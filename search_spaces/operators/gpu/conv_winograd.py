@@ -32,7 +32,6 @@ from whet.search_spaces.operators.cpu.conv.winograd import variants
 from whet.search_spaces.operators.gpu.layout import channels_first, in_layout, pixel, weight_index
 from whet.search_spaces.operators.gpu.results import with_epilogue
 from whet.search_spaces.rules.gpu.contraction.gemm import (
-    copy_of,
     gemm_stages,
     matrix_operand,
     whole_sums,
@@ -156,7 +155,7 @@ def winograd_convolution(
     sums = gemm_stages(left, right, (w.across, w.across), (), shape.ci, plan, kind)
     total = whole_sums(sums, plan)
     dims = (w.across, w.across, left.extent, right.extent)
-    products = copy_of(total, dims, "products")
+    products = te.compute(dims, lambda *i: total(*i), name="products")
     half, results, conv = _inverse(w, products)
     s, out, arguments = with_epilogue(conv, epilogue, shape.channel_axis, [data, weight])
     _schedule_filters(s, w, weight, half_filters, filters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule
 from whet.compiler.tir import dtype as dt
@@ -16,7 +17,6 @@ from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
 from whet.search_spaces.operators.gpu.matvec import contraction
 from whet.search_spaces.operators.gpu.results import refuse_packed, with_epilogue
 from whet.search_spaces.rules.gpu.contraction.gemm import (
-    copy_of,
     gemm_stages,
     matrix_operand,
     whole_sums,
@@ -91,7 +91,7 @@ def gemm(g: Gemm) -> tuple[Schedule, list]:
     right = matrix_operand(b, g.M, g.K, g.transpose_b)
     sums = gemm_stages(left, right, g.lead, (), g.K, plan, summed)
     total = whole_sums(sums, plan)
-    plain = copy_of(total, shape, g.names[2])
+    plain = te.compute(shape, lambda *i: total(*i), name=g.names[2])
     s, out, arguments = with_epilogue(plain, g.epilogue, channel_axis, [a, b])
     store_matrix(s, sums, plan, total, out)
     return s, arguments

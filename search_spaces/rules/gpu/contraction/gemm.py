@@ -17,7 +17,7 @@ their own in each S; a slice is the part of one group::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,11 +124,12 @@ def gemm_stages(
     sums = _tile(left, right, a, b, front, outer, whole, plan, multiplied)
     slices, total = None, sums
     if plan.slices > 1:
-        slices = copy_of(sums, sums.shape, "slices")
+        slices = te.compute(sums.shape, lambda *index: sums(*index), name="slices")
         total = _over(slices, -3, plan.slices, "tile.sum")
     partial = None
     if many > 1:
-        partial = copy_of(total, (*front, left.extent, right.extent), "partial")
+        dims = (*front, left.extent, right.extent)
+        partial = te.compute(dims, lambda *index: total(*index), name="partial")
     operands, shared, read = (left, right), (a, b), (a_read, b_read)
     return GemmStages(operands, shared, read, sums, slices, total, partial)
 
@@ -236,8 +237,3 @@ def _shared(
 def covered(extent: int, tile: int) -> int:
     """The extent of all tiles that an extent needs."""
     return -(-extent // tile) * tile
-
-
-def copy_of(tensor: Tensor, shape: Sequence[Any], name: str) -> Tensor:
-    """The first elements of a tensor along each dimension as a stage of its own."""
-    return te.compute(tuple(shape), lambda *index: tensor(*index), name=name)
