@@ -8,8 +8,8 @@ import whet
 from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, GemmShape, Plan, cheapest
-from whet.search_spaces.rules.gpu.device import balance
-from whet.search_spaces.rules.gpu.threads import Block
+from whet.search_spaces.rules.gpu.hardware.device import balance
+from whet.search_spaces.rules.gpu.hardware.threads import Block
 
 CASES = {
     "odd": product("matmul", (67, 45, 83)),

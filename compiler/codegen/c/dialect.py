@@ -1,4 +1,4 @@
-"""How types, constants and functions are called: the dialect C99, which others refine.
+"""The dialect C99, its types, constants and functions; other dialects refine it.
 
 A dialect answers small questions; the writers of expressions and statements ask them. A value of a
 type is what an expression computes with, which may be wider than what stands in memory: a bool is
@@ -127,7 +127,7 @@ class Dialect:
     # 16-bit floats: in memory, as a value, and as the float that functions take
 
     def load(self, text: str, dtype: str, use: Functions) -> str:
-        """What stands in memory, as a value."""
+        """An element in memory, as a value."""
         if dtype in SHORT_FLOATS:
             return f"{use.get('widen', dtype)}({text})"
         return text

@@ -364,5 +364,5 @@ class Expressions:
 
 
 def _picks(n: Any) -> bool:
-    """Whether lanes are picked by number somewhere."""
+    """True if lanes are picked by number somewhere."""
     return isinstance(n, e.Shuffle) or any(_picks(p) for p in TABLE[type(n)][0](n))

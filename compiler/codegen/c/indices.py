@@ -53,7 +53,7 @@ class Indices:
         return paren(self._text(n), outer)
 
     def is_index(self, n: e.PrimExpr) -> bool:
-        """Whether an integer is made of loop variables, sizes and numbers alone."""
+        """True if an integer is made of loop variables, sizes and numbers alone."""
         kind = type(n)
         if kind in (e.Var, e.SizeVar):
             return n in self.integers
@@ -164,7 +164,7 @@ class Indices:
         return f"{name}({self.index(n.a)}, {self.index(n.b)})", ATOM
 
     def never_negative(self, n: e.PrimExpr) -> bool:
-        """Whether an integer is surely 0 or more."""
+        """True if an integer is surely 0 or more."""
         if dt.is_uint(n.dtype):
             return True
         if isinstance(n, e.Ramp):

@@ -236,7 +236,7 @@ class Statements:
 
 
 def overlaps(n: s.BufferStore) -> bool:
-    """Whether the value reads the buffer anywhere else than where the same lane writes it."""
+    """True if the value reads the buffer anywhere else than where the same lane writes it."""
     at = [structural_key(i) for i in n.indices]
 
     def other(x: Any) -> bool:

@@ -105,7 +105,7 @@ def value_or_zero(n: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr] | None:
 
 
 def _is_place(n: e.BufferLoad, store: s.BufferStore) -> bool:
-    """Whether a load reads where a store stores."""
+    """True if a load reads where a store stores."""
     same = n.buffer is store.buffer and n.mask is None
     return same and structural_key(n.indices[0]) == structural_key(store.indices[0])
 
@@ -168,7 +168,7 @@ def _word(n: e.BufferLoad, var: e.Var, analyzer: Analyzer) -> e.BufferLoad | Non
 
 
 def _is_word(n: e.BufferLoad, at: e.PrimExpr, analyzer: Analyzer) -> bool:
-    """Whether four bytes from an index on are a word of memory."""
+    """True if four bytes from an index on are a word of memory."""
     b = n.buffer
     if n.mask is not None or b.strides or dt.lanes(n.dtype) > 1 or n.dtype not in _BYTE:
         return False

@@ -58,7 +58,7 @@ def _is_kernel(func: PrimFunc) -> bool:
 
 
 def _text(kernels: list[PrimFunc]) -> tuple[str, tuple[str, ...]]:
-    """The kernels' text, and what their vectors take one by one."""
+    """The kernels' text, and the vectors that go one by one."""
     if not kernels:
         raise CodegenError(
             "CUDA code",
@@ -75,7 +75,7 @@ def _text(kernels: list[PrimFunc]) -> tuple[str, tuple[str, ...]]:
 
 
 def _signature(func: PrimFunc) -> KernelSignature:
-    """What a kernel takes; its launch is the host's business."""
+    """The parameters of a kernel; its launch is the host's business."""
     written: set[int] = set()
     post_order_visit(
         func.body,

@@ -109,7 +109,7 @@ class CudaKernel:
         return "\n".join([*self.globals, head, *self.scope.lines, "}"])
 
     def _extent(self, buffer: Buffer, name: str) -> None:
-        """How many elements a parameter has, where its shape says so."""
+        """The number of elements of a parameter, where its shape gives it."""
         if buffer.strides or not self._is_known(buffer.elem_offset):
             return
         count = buffer.elem_offset
@@ -123,7 +123,7 @@ class CudaKernel:
         return isinstance(n, e.IntImm) or self.expressions.is_index(n)
 
     def _bounds(self) -> str:
-        """What the compiler may assume of a launch."""
+        """The launch bounds of the kernel."""
         count = 1
         for tag, extent in self.func.attrs.get("thread_extent", {}).items():
             if tag.startswith("threadIdx"):
@@ -259,7 +259,7 @@ class CudaKernel:
         self.statements.statement(n.body)
 
     def _elements(self, b: Buffer) -> str:
-        """How many elements a shared buffer has: where an argument gives its size, too."""
+        """The number of elements of a shared buffer, also where an argument gives it."""
         count: e.PrimExpr = ops.const(1)
         for d in b.shape:
             if not self._is_known(d):
@@ -303,12 +303,12 @@ class CudaKernel:
 
 
 def _is_byte(n: e.BufferLoad) -> bool:
-    """Whether a load is of the first of four bytes."""
+    """True if a load is of the first of four bytes."""
     return dt.bits(n.dtype) == 8
 
 
 def _needs_long(func: PrimFunc) -> bool:
-    """Whether a subscript or what guards it may not fit into 32 bits."""
+    """True if a subscript or what guards it may not fit into 32 bits."""
     largest = 0
     for p in func.params:
         if isinstance(p, Buffer):
@@ -323,7 +323,7 @@ def _needs_long(func: PrimFunc) -> bool:
 
 
 def _goes_beyond(body: s.Stmt) -> bool:
-    """Whether the padded extents of loops and threads make a number of more than 32 bits."""
+    """True if the padded extents of loops and threads make a number of more than 32 bits."""
     ends: dict[e.PrimExpr, e.PrimExpr] = {}
     numbers: list[e.PrimExpr] = []
 

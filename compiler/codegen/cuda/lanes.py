@@ -72,7 +72,7 @@ def lane_form(n: e.PrimExpr) -> tuple[e.PrimExpr, int] | None:
 
 
 def multiple_of(n: e.PrimExpr, count: int, analyzer: Analyzer) -> bool:
-    """Whether an integer is surely a multiple of ``count``: each of its terms is."""
+    """True if an integer is surely a multiple of ``count``: each of its terms is."""
     form = analyzer.affine(n)
     numbers = [form.const, *(factor for _, factor in form.terms.values())]
     return all(k % count == 0 for k in numbers)

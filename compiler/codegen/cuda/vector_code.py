@@ -297,7 +297,7 @@ class VectorStores:
         return True if self._holds(test) else test
 
     def _holds(self, test: e.PrimExpr) -> bool:
-        """Whether a condition is known to hold here."""
+        """True if a condition is known to hold here."""
         if isinstance(test, e.And):
             return self._holds(test.a) and self._holds(test.b)
         if isinstance(test, e.CmpOp) and self.analyzer.compare(test) is True:

@@ -28,7 +28,7 @@ def vector_type(dtype: str, lanes: int) -> str:
 
 
 def piece_lanes(buffer: Buffer, index: e.PrimExpr, analyzer: Analyzer) -> int:
-    """How many consecutive elements go at once; 1 where they go one by one.
+    """The consecutive elements of one access; 1 where there is no vector access.
 
     It divides the vector's lanes.
     """
@@ -50,8 +50,8 @@ def piece_lanes(buffer: Buffer, index: e.PrimExpr, analyzer: Analyzer) -> int:
 
 
 def scattered(n: s.BufferStore, analyzer: Analyzer) -> list[str]:
-    """What a statement over several lanes stores, or copies, one by one for want of alignment:
-    neighbours in memory whose address is a multiple of nothing, e.g. ``"stores to C"``.
+    """The stores and copies of a vector that go one by one for want of alignment: neighbours in
+    memory whose address is a multiple of nothing, e.g. ``"stores to C"``.
 
     What arithmetic reads is left out: of ``A[i - 1] + A[i + 1]`` no vector is aligned however wide
     it is, and a store of its results is worth it all the same.
@@ -72,7 +72,7 @@ def scattered(n: s.BufferStore, analyzer: Analyzer) -> list[str]:
 
 
 def _is_apart(buffer: Buffer, indices: Sequence[e.PrimExpr], analyzer: Analyzer) -> bool:
-    """Whether neighbours of memory that has addresses go one by one."""
+    """True if neighbours of memory that has addresses go one by one."""
     if len(indices) != 1 or not _has_address(buffer):
         return False
     form = lane_form(indices[0])
@@ -110,7 +110,7 @@ def vector_loads(n: e.PrimExpr) -> Iterator[e.BufferLoad]:
 
 
 def can_part(n: e.PrimExpr) -> bool:
-    """Whether :func:`part` can take lanes out of a vector."""
+    """True if :func:`part` can take lanes out of a vector."""
     if isinstance(n, (e.Let, e.Shuffle)) or (isinstance(n, e.Var) and dt.lanes(n.dtype) > 1):
         return False
     return all(can_part(x) for x in TABLE[type(n)][0](n))

@@ -11,6 +11,7 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.operators.cpu.arguments import BYTES
 from whet.search_spaces.operators.cpu.conv.algorithms import KnobsOf
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
@@ -31,7 +32,6 @@ from whet.search_spaces.operators.gpu.conv_winograd import Winograd, winograd_co
 from whet.search_spaces.operators.gpu.copied_weights import with_copied_weights
 from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import GemmShape, cheapest, plan_of
-from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
 
 # Fewer output channels than this (a group's) leave most of a GEMM's tile empty.
 _FEW = 16

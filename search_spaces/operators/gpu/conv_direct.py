@@ -36,7 +36,7 @@ from whet.search_spaces.operators.gpu.layout import (
 )
 from whet.search_spaces.operators.gpu.results import with_epilogue
 from whet.search_spaces.rules.gpu.contraction.gemm import covered
-from whet.search_spaces.rules.gpu.threads import (
+from whet.search_spaces.rules.gpu.hardware.threads import (
     Block,
     attach,
     bind,

@@ -19,6 +19,7 @@ from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.halves import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.layout import (
     channel_of,
@@ -37,8 +38,7 @@ from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
     vectors,
 )
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS, TILES, GemmShape, Plan, Tile
-from whet.search_spaces.rules.gpu.lanes import lanes_of
-from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
+from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 
 # With fewer channels than this, blocks of steps would be mostly zeros.
 _FEW = 6
@@ -50,7 +50,7 @@ _PLAIN, _WINDOWS, _COUNTED = (30, 5.6), (42, 9.0), (42, 24.0)
 
 @dataclass(frozen=True)
 class Steps:
-    """How the K iterations of a convolution are counted.
+    """The order of the K iterations of a convolution.
 
     Attributes:
         shape: the convolution.

@@ -11,12 +11,12 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.halves import summed_in
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.conv_implicit import implicit_tiles
 from whet.search_spaces.rules.gpu.contraction.gemm import covered
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, WARP, busy, held
-from whet.search_spaces.rules.gpu.device import LANES, Gpu, shared_bytes
-from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
+from whet.search_spaces.rules.gpu.hardware.device import LANES, Gpu, shared_bytes
 
 # pixels of a block along a row, its groups of channels, rows and channels of a thread
 _TILES = (
@@ -68,7 +68,7 @@ class Rectangle:
 
     @staticmethod
     def of(view: Any) -> Rectangle:
-        """What a config's choices, or those that a constraint is shown, say."""
+        """The rectangle of a config, or of the view that a constraint gets."""
         x, groups, own_rows, own_channels = view["rectangle"].val
         return Rectangle(x, groups, own_rows, own_channels, view["channels"].val)
 
@@ -92,7 +92,7 @@ class Rectangle:
         return self.numbers(shape) * dt.itemsize(summed_in(shape.dtype))
 
     def keeps_columns(self, shape: ConvShape) -> bool:
-        """Whether a thread reads a column of the patch once for all rows of the window."""
+        """True if a thread reads a column of the patch once for all rows of the window."""
         high = shape.window[0]
         written = self.own_rows * self.own_channels * high <= _COLUMN
         return written and self.rows_read(shape) < self.own_rows * high

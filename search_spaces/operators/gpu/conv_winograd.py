@@ -43,8 +43,8 @@ from whet.search_spaces.rules.gpu.contraction.gemm_plan import (
     Plan,
     moving,
 )
-from whet.search_spaces.rules.gpu.device import processors
-from whet.search_spaces.rules.gpu.threads import (
+from whet.search_spaces.rules.gpu.hardware.device import processors
+from whet.search_spaces.rules.gpu.hardware.threads import (
     Block,
     attach,
     bind,

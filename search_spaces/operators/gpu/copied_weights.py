@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from whet.compiler import te
 from whet.compiler.te import Schedule, Tensor
-from whet.search_spaces.rules.gpu.threads import bind_fused
+from whet.search_spaces.rules.gpu.hardware.threads import bind_fused
 
 Made = tuple[Schedule, list[Tensor]]
 

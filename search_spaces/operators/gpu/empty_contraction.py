@@ -9,7 +9,7 @@ from whet.compiler import te
 from whet.compiler.te import PlaceholderOp, Schedule, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.gpu.results import accumulated, with_epilogue
-from whet.search_spaces.rules.gpu.threads import bind_fused
+from whet.search_spaces.rules.gpu.hardware.threads import bind_fused
 
 _THREADS = 128
 

@@ -11,6 +11,7 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.halves import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.operators.cpu.arguments import BYTES
 from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, factors
 from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
@@ -23,7 +24,6 @@ from whet.search_spaces.rules.gpu.contraction.gemm import (
 )
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import store_matrix
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import GemmShape, plan_of
-from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
 
 
 def matmul(

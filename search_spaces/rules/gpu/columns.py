@@ -22,8 +22,9 @@ from whet.compiler.te import Stage
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
 from whet.search_spaces.graph.compute_graph import REDUCTION, Group, Node
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.sums import ACROSS, way_of
-from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
+from whet.search_spaces.rules.gpu.hardware.threads import attach, bind
 from whet.search_spaces.rules.gpu.row_group import (
     axes_in_last,
     common_length,
@@ -36,7 +37,6 @@ from whet.search_spaces.rules.gpu.row_group import (
     width,
 )
 from whet.search_spaces.rules.gpu.row_reads import kept_inputs
-from whet.search_spaces.rules.gpu.threads import attach, bind
 from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
@@ -86,7 +86,7 @@ class GpuColumns(Rule):
 
 @dataclass(frozen=True)
 class _Shares:
-    """How columns are shared out.
+    """The sharing of columns among threads.
 
     Attributes:
         columns: of a block, side by side.
@@ -133,7 +133,7 @@ def column_length(group: Group) -> int | None:
 
 
 def _goes_along(group: Group, node: Node, column: int, length: int) -> bool:
-    """Whether a stage has neighbouring columns side by side, and all rows in order."""
+    """True if a stage has neighbouring columns side by side, and all rows in order."""
     own, wide = axes_in_last(group, node), width(group, node)
     if not own or own[-1] != column or not rows_in_order(group, node):
         return False

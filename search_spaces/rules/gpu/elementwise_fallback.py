@@ -6,7 +6,7 @@ from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.compute_graph import Group
-from whet.search_spaces.rules.gpu.threads import bind_fused
+from whet.search_spaces.rules.gpu.hardware.threads import bind_fused
 from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 

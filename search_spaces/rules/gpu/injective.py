@@ -22,10 +22,10 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.search_spaces.graph.access import Access
 from whet.search_spaces.graph.compute_graph import INJECTIVE, Group, Node
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.injective import crossing_axis
-from whet.search_spaces.rules.gpu.lanes import lanes_of
-from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
-from whet.search_spaces.rules.gpu.threads import (
+from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
+from whet.search_spaces.rules.gpu.hardware.threads import (
     Block,
     bind,
     bind_blocks,
@@ -86,7 +86,7 @@ def _in_order(s: Schedule, group: Group, cfg: DefineKnobs) -> None:
 
 
 def _converts(node: Node) -> bool:
-    """Whether an element is computed in another type than it is stored in."""
+    """True if an element is computed in another type than it is stored in."""
     waiting, seen = [node.op], set()
     while waiting:
         op = waiting.pop()

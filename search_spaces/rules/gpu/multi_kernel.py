@@ -77,7 +77,7 @@ def _inlined(group: Group) -> set[Operation]:
 
 
 def _times(node: Node, reader: Node) -> int:
-    """How many elements of a stage one evaluation of a reader reads."""
+    """Elements of a stage that one evaluation of a reader reads."""
     return sum(access.tensor.op is node.op for access in reader.reads)
 
 

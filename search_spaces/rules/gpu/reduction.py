@@ -28,8 +28,7 @@ from whet.search_spaces.graph.compute_graph import REDUCTION, TILED, Group
 from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way, way_of
 from whet.search_spaces.rules.cpu.tiled import computed_as_read
 from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
-from whet.search_spaces.rules.gpu.reduction_plan import SHARES, WIDTH, Plan, is_shared, plan_of
-from whet.search_spaces.rules.gpu.threads import (
+from whet.search_spaces.rules.gpu.hardware.threads import (
     attach,
     bind,
     bind_fused,
@@ -37,6 +36,7 @@ from whet.search_spaces.rules.gpu.threads import (
     unroll,
     vectorize_last,
 )
+from whet.search_spaces.rules.gpu.reduction_plan import SHARES, WIDTH, Plan, is_shared, plan_of
 from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 

@@ -10,10 +10,10 @@ from typing import Any
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.graph.compute_graph import Group, Node
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way
-from whet.search_spaces.rules.gpu.device import processors
-from whet.search_spaces.rules.gpu.lanes import lanes_of
-from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
+from whet.search_spaces.rules.gpu.hardware.device import processors
+from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 from whet.search_spaces.space.define import DefineKnobs
 
 SHARES = (2, 4, 8, 16, 32)
@@ -73,7 +73,7 @@ def plan_of(group: Group, way: Way, cfg: DefineKnobs, target: Target) -> Plan:
 
 
 def is_shared(node: Node, way: Way) -> bool:
-    """Whether threads share a reduction: a short one of rows, too, where a warp has several rows.
+    """True if threads share a reduction: a short one of rows, too, where a warp has several rows.
 
     Args:
         node: the reduction.
@@ -86,7 +86,7 @@ def is_shared(node: Node, way: Way) -> bool:
 
 
 def _is_narrow(node: Node) -> bool:
-    """Whether warps may have several rows: all of them have as many."""
+    """True if warps may have several rows: all of them have as many."""
     return node.points % _ROWS[-1] == 0
 
 
@@ -125,7 +125,7 @@ def _across(node: Node, way: Way, knobs: Prefixed, multiprocessors: int) -> Plan
 
 
 def _neighbours(node: Node, way: Way) -> list[int]:
-    """How many neighbours a thread may have: those of one load, where a warp's threads all read."""
+    """The vector lengths of a thread: one load at most, and work for all threads of a warp."""
     axis = way.axes[0]
     reads = [a.tensor for a in node.reads if a.stride(node.op.axis[axis].var) == 1]
     if not reads:

@@ -8,7 +8,7 @@ from whet.search_spaces.graph.compute_graph import INJECTIVE, REDUCTION, Group, 
 
 
 def is_chain(group: Group) -> bool:
-    """Whether a group is a chain of stages over rows."""
+    """True if a group is a chain of stages over rows."""
     return bool(group.members) and group.role in (REDUCTION, INJECTIVE)
 
 
@@ -38,7 +38,7 @@ def wide_axes(group: Group, node: Node) -> list[int]:
 
 
 def rows_in_order(group: Group, node: Node) -> bool:
-    """Whether a stage has the axes of all rows, in their order."""
+    """True if a stage has the axes of all rows, in their order."""
     own = axes_in_last(group, node)
     return [q for q in own if q in group.rows] == list(group.rows)
 

@@ -1,4 +1,4 @@
-"""How the stages of a group read the tensors of its rows: the row, the order; rows to keep."""
+"""Reads of a row group: the row and the order of each; tensors that are worth keeping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from whet.search_spaces.rules.gpu.row_group import axes_in_last, stages_of
 
 
 def read_alike(s: Schedule, group: Group, tensor: Tensor, stages: Iterable[Node]) -> bool:
-    """Whether stages read a tensor in the same row, so that one kept for them all is enough."""
+    """True if stages read a tensor in the same row, so that one kept for them all is enough."""
     found = set()
     for node in stages:
         row = _rows(group, node)
@@ -24,7 +24,7 @@ def read_alike(s: Schedule, group: Group, tensor: Tensor, stages: Iterable[Node]
 
 
 def read_straight(s: Schedule, group: Group, tensor: Tensor) -> bool:
-    """Whether each stage reads a tensor where it is itself in its row, not backwards or shifted.
+    """True if each stage reads a tensor where it is itself in its row, not backwards or shifted.
 
     A tensor in memory that one stage alone reads may be read in any order.
     """
@@ -130,6 +130,6 @@ def kept_inputs(s: Schedule, group: Group) -> list[Tensor]:
 
 
 def _is_cast(op: ComputeOp) -> bool:
-    """Whether an operation reads one element for each of its own, of another type."""
+    """True if an operation reads one element for each of its own, of another type."""
     (read,) = op.input_tensors if len(op.input_tensors) == 1 else (None,)
     return read is not None and tuple(map(int, read.shape)) == tuple(map(int, op.output_shape(0)))

@@ -24,9 +24,10 @@ from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
 from whet.search_spaces.graph.compute_graph import REDUCTION, Group, Node
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.sums import ALONG, way_of
-from whet.search_spaces.rules.gpu.lanes import lanes_of
-from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
+from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
+from whet.search_spaces.rules.gpu.hardware.threads import attach, bind, bind_fused, vectorize_last
 from whet.search_spaces.rules.gpu.row_group import (
     common_length,
     inner_stages,
@@ -38,7 +39,6 @@ from whet.search_spaces.rules.gpu.row_group import (
     width,
 )
 from whet.search_spaces.rules.gpu.row_reads import kept_inputs, read_straight, whole_rows
-from whet.search_spaces.rules.gpu.threads import attach, bind, bind_fused, vectorize_last
 from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
@@ -92,7 +92,7 @@ def row_length(group: Group) -> int | None:
 
 
 def _fits_threads(group: Group) -> bool:
-    """Whether a thread can have a row: its registers hold it, and it is soon done or one of many
+    """True if a thread can have a row: its registers hold it, and it is soon done or one of many
     neighbours."""
     held = (width(group, n) for n in inner_stages(group))
     many, steps = row_count(group), max(n.steps for n in stages_of(group))
@@ -101,7 +101,7 @@ def _fits_threads(group: Group) -> bool:
 
 
 def _trailing(group: Group, node: Node) -> bool:
-    """Whether the axes of a stage are those of the rows, in order, and then the others."""
+    """True if the axes of a stage are those of the rows, in order, and then the others."""
     wide, rank = wide_axes(group, node), len(node.extents)
     return wide == list(range(rank - len(wide), rank)) and rows_in_order(group, node)
 
@@ -120,7 +120,7 @@ def _by_threads(s: Schedule, group: Group, cfg: DefineKnobs) -> None:
 
 @dataclass(frozen=True)
 class _Shares:
-    """How a row is shared: vectors of ``vector`` elements to ``threads`` threads in turns.
+    """The sharing of a row: vectors of ``vector`` elements to ``threads`` threads in turns.
 
     Attributes:
         threads, vector: of a row.

@@ -29,8 +29,8 @@ from whet.compiler.tir import Buffer, Stmt, ir_builder
 from whet.compiler.tir.ops import ops
 from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.graph.compute_graph import Group
-from whet.search_spaces.rules.gpu.device import processors
-from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
+from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.rules.gpu.hardware.device import processors
 from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
@@ -101,7 +101,7 @@ _OPERATIONS: dict[str, tuple[Combine, int]] = {"add": (ops.add, 0), "multiply": 
 
 @dataclass(frozen=True)
 class _Ways:
-    """How a kernel reads an element, what stands before a segment, and where sums go to.
+    """A kernel's reads of elements and of the sums before a segment, and its stores.
 
     Attributes:
         element, start: (row, step or segment, column) -> a number. store: with a sum behind.

@@ -20,10 +20,10 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
 from whet.search_spaces.graph.compute_graph import REDUCTION, TILED, Group
 from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.tiled import staged_for_operands
 from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
-from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
-from whet.search_spaces.rules.gpu.threads import (
+from whet.search_spaces.rules.gpu.hardware.threads import (
     bind_fused,
     schedule_staged,
     unroll,

@@ -26,7 +26,7 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS, Plan
-from whet.search_spaces.rules.gpu.lanes import lanes_of
+from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 
 Read = Callable[[tuple, tuple, Any, Any, Any], Any]
 Multiplied = Callable[[Any, Any], Any]

@@ -11,7 +11,7 @@ from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.search_spaces.rules.gpu.contraction.gemm import GemmStages, Operand, sizes_of
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import Plan
-from whet.search_spaces.rules.gpu.threads import (
+from whet.search_spaces.rules.gpu.hardware.threads import (
     attach,
     bind,
     bind_blocks,
@@ -168,7 +168,7 @@ def _tiles(result: Result, plan: Plan) -> tuple[IterVar, IterVar, IterVar, list[
 
 
 def _unit(result: Result, plan: Plan) -> int:
-    """How many columns a step of the result's loop over them has."""
+    """Columns of an iteration of the result's loop over them."""
     return plan.column_run if result.lanes is not None else 1
 
 

@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from whet.compiler.target import Target
-from whet.search_spaces.rules.gpu.device import (
+from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.rules.gpu.hardware.device import (
     LANES,
     MOST_THREADS,
     REGISTERS,
@@ -17,8 +18,7 @@ from whet.search_spaces.rules.gpu.device import (
     processors,
     shared_bytes,
 )
-from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
-from whet.search_spaces.rules.gpu.threads import Block
+from whet.search_spaces.rules.gpu.hardware.threads import Block
 
 Tile = tuple[int, int, int, int]
 """Rows and columns of a block's tile, rows and columns of a thread's part."""
@@ -175,7 +175,7 @@ class _Fits:
         return factors <= self.bytes and self.sums(view["tile"].val, view["slices"].val)
 
     def sums(self, tile: Tile, slices: int) -> bool:
-        """Whether the sums of slices fit."""
+        """True if the sums of slices fit."""
         return slices == 1 or tile[0] * tile[1] * slices * self.itemsize <= self.bytes
 
     def __repr__(self) -> str:
@@ -192,7 +192,7 @@ class _Sliced:
         return enough and self.fits(view["tile"].val, slices)
 
     def fits(self, tile: Tile, slices: int) -> bool:
-        """Whether a block has not too many threads."""
+        """True if a block has not too many threads."""
         return slices == 1 or _block(tile, slices) <= _SLICED_THREADS
 
     def __repr__(self) -> str:
@@ -328,7 +328,7 @@ def _block(tile: Tile, slices: int) -> int:
 
 
 def _worth(tile: Tile, rows: int, columns: int) -> bool:
-    """Whether a tile wastes less than half at the edge, in each direction."""
+    """True if a tile wastes less than half at the edge, in each direction."""
     return (tile[0] < 2 * rows or tile[0] <= 16) and (tile[1] < 2 * columns or tile[1] <= 32)
 
 

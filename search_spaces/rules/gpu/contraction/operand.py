@@ -17,7 +17,7 @@ from whet.search_spaces.graph.access import Access, Affine, affine, composed
 from whet.search_spaces.rules.gpu.contraction.axes import Axis, extent_of
 from whet.search_spaces.rules.gpu.contraction.gemm import Operand
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS
-from whet.search_spaces.rules.gpu.lanes import MOST_BYTES, lanes_of
+from whet.search_spaces.rules.gpu.hardware.lanes import MOST_BYTES, lanes_of
 
 _FAR = 1 << 40
 
@@ -106,7 +106,7 @@ def _reads(
 
 
 def _chooses(value: e.PrimExpr, through: Collection[Operation]) -> bool:
-    """Whether an operand chooses what to read: then neighbours are not all read."""
+    """True if an operand chooses what to read: then neighbours are not all read."""
     for n in nodes((value,)):
         if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
             return True
@@ -118,7 +118,7 @@ def _chooses(value: e.PrimExpr, through: Collection[Operation]) -> bool:
 
 
 def _distance(reads: Sequence[Access], axes: Sequence[Axis]) -> int:
-    """How far apart neighbours along the innermost of some axes are."""
+    """The stride in memory between neighbours along the innermost of some axes."""
     wide = [axis for axis in axes if axis.extent > 1]
     if not wide or not reads:
         return _FAR
@@ -127,7 +127,7 @@ def _distance(reads: Sequence[Access], axes: Sequence[Axis]) -> int:
 
 
 def _chain(reads: Sequence[Access], axes: Sequence[Axis]) -> int:
-    """How many of the last axes go through the memory without a gap."""
+    """The number of last axes that are contiguous together."""
     wanted, count = 1, 0
     for axis in reversed(axes):
         steps = {read.stride(axis.var) for read in reads}

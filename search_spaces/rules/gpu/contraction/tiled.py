@@ -18,6 +18,7 @@ from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.graph.compute_graph import TILED, Group
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.tiled import computed_as_read
 from whet.search_spaces.rules.gpu.contraction.axes import (
     Axis,
@@ -40,10 +41,9 @@ from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, GemmShape,
 from whet.search_spaces.rules.gpu.contraction.operand import operand
 from whet.search_spaces.rules.gpu.contraction.packed_int8 import WORDS, PackedInt8, as_packed_int8
 from whet.search_spaces.rules.gpu.contraction.prepacked_int8 import gain
-from whet.search_spaces.rules.gpu.device import processors
-from whet.search_spaces.rules.gpu.lanes import MOST_BYTES
-from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
-from whet.search_spaces.rules.gpu.threads import bind_fused, schedule_staged
+from whet.search_spaces.rules.gpu.hardware.device import processors
+from whet.search_spaces.rules.gpu.hardware.lanes import MOST_BYTES
+from whet.search_spaces.rules.gpu.hardware.threads import bind_fused, schedule_staged
 from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
