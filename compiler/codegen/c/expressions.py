@@ -211,10 +211,8 @@ class Expressions:
 
     def _arithmetic(self, n: e.BinaryOp) -> Text:
         name = dt.element(n.dtype)
-        if name in SHORT_FLOATS and not self.d.native_short:
-            return self.d.rounded(self.unrounded(n), name, self.use), ATOM
         if dt.is_float(name):
-            return self._infix(n)
+            return self._float_infix(n)
         if dt.is_bool(name):
             return f"{self.value(n.a, UNARY)} {'&' if isinstance(n, e.Mul) else '^'} " + self.value(
                 n.b, UNARY
@@ -223,6 +221,12 @@ class Expressions:
         if name in ("uint32", "uint64"):
             return text
         return f"({self.d.value_type(name)}){paren(text, UNARY)}", UNARY
+
+    def _float_infix(self, n: e.BinaryOp) -> Text:
+        name = dt.element(n.dtype)
+        if name in SHORT_FLOATS and not self.d.native_short:
+            return self.d.rounded(self.unrounded(n), name, self.use), ATOM
+        return self._infix(n)
 
     def _infix(self, n: e.BinaryOp) -> Text:
         level = _LEVEL[type(n)]
@@ -267,11 +271,8 @@ class Expressions:
         return f"{self.use.get(op, name)}({self.value(n.a)}, {self.value(n.b)})", ATOM
 
     def _float_division(self, n: e.BinaryOp) -> Text:
-        name = dt.element(n.dtype)
         if isinstance(n, e.Div):
-            if name in SHORT_FLOATS and not self.d.native_short:
-                return self.d.rounded(self.unrounded(n), name, self.use), ATOM
-            return self._infix(n)
+            return self._float_infix(n)
         if isinstance(n, e.Mod):
             return self._call(e.Call(n.dtype, "fmod", (n.a, n.b)))
         quotient = e.Call(n.dtype, "floor", (e.Div(n.a, n.b, n.dtype),))

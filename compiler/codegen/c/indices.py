@@ -182,9 +182,15 @@ class Indices:
         at = indices[0] if len(indices) == 1 and not buffer.strides else None
         if at is None:
             at = self.analyzer.affine(buffer.offset_of(indices)).to_expr("int64")
-        elif not (isinstance(buffer.elem_offset, e.IntImm) and buffer.elem_offset.value == 0):
-            at = e.Add(at, buffer.elem_offset, at.dtype)
+        else:
+            at = from_pointer(buffer, at)
         return f"{self.scope.pointer(buffer)}[{self.index(at)}]"
+
+
+def from_pointer(buffer: Buffer, at: e.PrimExpr) -> e.PrimExpr:
+    """An index of a buffer's first dimension as one from its pointer."""
+    first = buffer.elem_offset
+    return at if isinstance(first, e.IntImm) and first.value == 0 else e.Add(at, first, at.dtype)
 
 
 def constant(n: e.PrimExpr) -> int | None:

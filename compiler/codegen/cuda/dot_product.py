@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.codegen.cuda.lanes import multiple_of
+from whet.compiler.codegen.cuda.lanes import choice_of, multiple_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -95,11 +95,7 @@ def _under_one_condition(n: e.Call) -> e.Call:
 
 def value_or_zero(n: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr] | None:
     """The condition of ``x if condition else 0``, and x; None for anything else."""
-    parts: tuple[e.PrimExpr, ...] = ()
-    if isinstance(n, e.Select):
-        parts = (n.condition, n.true_value, n.false_value)
-    elif isinstance(n, e.Call) and n.op.removeprefix("tir.") == "if_then_else":
-        parts = n.args
+    parts = choice_of(n)
     zero = len(parts) == 3 and isinstance(parts[2], e.IntImm) and parts[2].value == 0
     return (parts[0], parts[1]) if zero else None
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from whet.compiler.arith.keys import structural_key
 from whet.compiler.codegen.c.dialect import Dialect
+from whet.compiler.codegen.c.indices import from_pointer
 from whet.compiler.codegen.c.precedence import Text
 from whet.compiler.codegen.c.scope import Held
 from whet.compiler.codegen.c.statements import Statements, overlaps
@@ -275,10 +276,8 @@ class VectorStores:
     def _first_index(self, buffer: Buffer, indices: tuple[e.PrimExpr, ...], first: int) -> str:
         form = lane_form(indices[0])
         assert form is not None, "only what has a form is moved whole"
-        at: e.PrimExpr = e.Add(form[0], e.IntImm(form[0].dtype, first), form[0].dtype)
-        if not (isinstance(buffer.elem_offset, e.IntImm) and buffer.elem_offset.value == 0):
-            at = e.Add(at, buffer.elem_offset, at.dtype)
-        return self.index(self.analyzer.affine(at).to_expr("int64"))
+        at = e.Add(form[0], e.IntImm(form[0].dtype, first), form[0].dtype)
+        return self.index(self.analyzer.affine(from_pointer(buffer, at)).to_expr("int64"))
 
     def _scalar(self, test: e.PrimExpr) -> str:
         before, self.scope.lane = self.scope.lane, None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from whet.compiler.arith import Analyzer
-from whet.compiler.codegen.cuda.lanes import lane_form, multiple_of
+from whet.compiler.codegen.cuda.lanes import choice_of, lane_form, multiple_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -85,8 +85,9 @@ def _copied(n: e.PrimExpr) -> e.BufferLoad | None:
     """The vector that a value is, whatever its type, inside the array's bounds."""
     while isinstance(n, e.Cast):
         n = n.value
-    if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
-        return _copied(TABLE[type(n)][0](n)[1])
+    choice = choice_of(n)
+    if choice:
+        return _copied(choice[1])
     return n if isinstance(n, e.BufferLoad) and n.mask is None and dt.lanes(n.dtype) > 1 else None
 
 

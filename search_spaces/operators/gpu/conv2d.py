@@ -8,7 +8,6 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.target import Target
-from whet.compiler.te import Schedule, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.knobs.prefixed import Prefixed
@@ -31,23 +30,24 @@ from whet.search_spaces.operators.gpu.conv_rectangle import (
 from whet.search_spaces.operators.gpu.conv_winograd import Winograd, winograd_convolution, winograds
 from whet.search_spaces.operators.gpu.copied_weights import with_copied_weights
 from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
+from whet.search_spaces.operators.gpu.results import Scheduled
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import GemmShape, cheapest, plan_of
 
 # Fewer output channels than this (a group's) leave most of a GEMM's tile empty.
 _FEW = 16
 
 
-def conv2d_nchw(*args: Any) -> tuple[Schedule, list[Tensor]]:
+def conv2d_nchw(*args: Any) -> Scheduled:
     """A convolution, channels first; arguments as the CPU's template of this name takes them."""
     return convolution(*ConvShape.of_arguments("conv2d_nchw", "NCHW", args))
 
 
-def conv2d_nhwc(*args: Any) -> tuple[Schedule, list[Tensor]]:
+def conv2d_nhwc(*args: Any) -> Scheduled:
     """A convolution, channels last; arguments as the CPU's template of this name takes them."""
     return convolution(*ConvShape.of_arguments("conv2d_nhwc", "NHWC", args))
 
 
-def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> tuple[Schedule, list[Tensor]]:
+def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> Scheduled:
     """The schedule of a convolution under the config in force.
 
     Args:
@@ -68,7 +68,7 @@ def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> tuple[Schedule
         return with_copied_weights(weight, packed, lambda w: empty_contraction(data, w, *empty))
     target = Target.current() or Target("cuda")
 
-    def direct(rectangle: Rectangle) -> tuple[Schedule, list[Tensor]]:
+    def direct(rectangle: Rectangle) -> Scheduled:
         return with_copied_weights(
             weight, packed, lambda w: direct_convolution(shape, rectangle, data, w, steps)
         )

@@ -19,7 +19,7 @@ from math import prod
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Schedule, Stage, Tensor
+from whet.compiler.te import Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.topi.halves import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
@@ -34,7 +34,7 @@ from whet.search_spaces.operators.gpu.layout import (
     split_groups,
     weight_index,
 )
-from whet.search_spaces.operators.gpu.results import with_epilogue
+from whet.search_spaces.operators.gpu.results import Scheduled, with_epilogue
 from whet.search_spaces.rules.gpu.contraction.gemm import covered
 from whet.search_spaces.rules.gpu.hardware.threads import (
     Block,
@@ -52,7 +52,7 @@ _UNROLLED = 9
 
 def direct_convolution(
     shape: ConvShape, r: Rectangle, data: Tensor, weight: Tensor, epilogue: Epilogue
-) -> tuple[Schedule, list[Tensor]]:
+) -> Scheduled:
     """The schedule of a direct convolution, and the kernel's arguments."""
     channels = covered(shape.ci_group, r.channels)
     patch = _patch(shape, r, data, channels)

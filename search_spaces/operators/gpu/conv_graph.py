@@ -11,29 +11,34 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Schedule, Tensor
+from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape, checked_blocks
 from whet.search_spaces.operators.cpu.conv.transposed_phases import Phases
 from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
 from whet.search_spaces.operators.gpu.layout import channel_of, channels_first, in_layout
-from whet.search_spaces.operators.gpu.results import accumulated, refuse_packed, scheduled_as_graph
+from whet.search_spaces.operators.gpu.results import (
+    Scheduled,
+    accumulated,
+    refuse_packed,
+    scheduled_as_graph,
+)
 
 Weight = Callable[..., Any]
 
 
-def conv1d_ncw(*args: Any) -> tuple[Schedule, list[Tensor]]:
+def conv1d_ncw(*args: Any) -> Scheduled:
     """Signals, channels first; arguments as the CPU's template of this name takes them."""
     return convolution_graph(*ConvShape.of_arguments("conv1d_ncw", "NCW", args))
 
 
-def conv3d_ncdhw(*args: Any) -> tuple[Schedule, list[Tensor]]:
+def conv3d_ncdhw(*args: Any) -> Scheduled:
     """Volumes, channels first; arguments as the CPU's template of this name takes them."""
     return convolution_graph(*ConvShape.of_arguments("conv3d_ncdhw", "NCDHW", args))
 
 
-def conv2d_nchwc(*args: Any) -> tuple[Schedule, list[Tensor]]:
+def conv2d_nchwc(*args: Any) -> Scheduled:
     """Blocks of channels; arguments as the CPU's template of this name takes them."""
     *plain, block = args
     shape, epilogue, packed = ConvShape.of_arguments("conv2d_nchwc", "NCHWc", plain)
@@ -41,7 +46,7 @@ def conv2d_nchwc(*args: Any) -> tuple[Schedule, list[Tensor]]:
     return convolution_graph(shape, epilogue, packed, block)
 
 
-def conv2d_transpose_nchw(*args: Any) -> tuple[Schedule, list[Tensor]]:
+def conv2d_transpose_nchw(*args: Any) -> Scheduled:
     """Transposed, channels first; arguments as the CPU's template of this name takes them."""
     *plain, epilogue, packed = args
     phases = Phases.of(*plain)
@@ -57,9 +62,7 @@ def conv2d_transpose_nchw(*args: Any) -> tuple[Schedule, list[Tensor]]:
     return scheduled_as_graph(result, steps, 1, [data, weight])
 
 
-def convolution_graph(
-    shape: ConvShape, epilogue: Any, packed: bool, block: int = 0
-) -> tuple[Schedule, list[Tensor]]:
+def convolution_graph(shape: ConvShape, epilogue: Any, packed: bool, block: int = 0) -> Scheduled:
     """The schedule of a convolution under the config in force.
 
     Args:

@@ -15,7 +15,7 @@ from math import prod
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Schedule, Stage, Tensor
+from whet.compiler.te import Stage, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.halves import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
@@ -30,7 +30,7 @@ from whet.search_spaces.operators.gpu.layout import (
     split_groups,
     weight_index,
 )
-from whet.search_spaces.operators.gpu.results import with_epilogue
+from whet.search_spaces.operators.gpu.results import Scheduled, with_epilogue
 from whet.search_spaces.rules.gpu.contraction.gemm import Operand, gemm_stages, whole_sums
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
     Result,
@@ -126,7 +126,7 @@ def implicit_tiles(shape: ConvShape) -> list[Tile]:
 
 def implicit_gemm(
     plan: Plan, steps: Steps, data: Tensor, weight: Tensor, epilogue: Epilogue
-) -> tuple[Schedule, list[Tensor]]:
+) -> Scheduled:
     """The schedule of a convolution as implicit GEMM, and the kernel's arguments."""
     shape = steps.shape
     summed = summed_in(shape.dtype)

@@ -30,7 +30,7 @@ from whet.compiler.topi.nn.winograd_matrices import winograd_matrices
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.conv.winograd import variants
 from whet.search_spaces.operators.gpu.layout import channels_first, in_layout, pixel, weight_index
-from whet.search_spaces.operators.gpu.results import with_epilogue
+from whet.search_spaces.operators.gpu.results import Scheduled, with_epilogue
 from whet.search_spaces.rules.gpu.contraction.gemm import (
     gemm_stages,
     matrix_operand,
@@ -136,7 +136,7 @@ def winograds(shape: ConvShape) -> list[Winograd]:
 
 def winograd_convolution(
     w: Winograd, plan: Plan, data: Tensor, weight: Tensor, epilogue: Epilogue, packed: bool
-) -> tuple[Schedule, list[Tensor]]:
+) -> Scheduled:
     """The schedule of a convolution as transforms and a GEMM, and the kernels' arguments.
 
     Args:

@@ -5,24 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Schedule, Tensor
+from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.operators.cpu.conv.depthwise_shape import depthwise_arguments, taps
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
 from whet.search_spaces.operators.gpu.layout import channels_first, in_layout, pixel
-from whet.search_spaces.operators.gpu.results import accumulated, refuse_packed, scheduled_as_graph
+from whet.search_spaces.operators.gpu.results import (
+    Scheduled,
+    accumulated,
+    refuse_packed,
+    scheduled_as_graph,
+)
 
 
-def depthwise_conv2d_nchw(*args: Any) -> tuple[Schedule, list[Tensor]]:
+def depthwise_conv2d_nchw(*args: Any) -> Scheduled:
     """Channels first; arguments as the CPU's template of this name takes them."""
     shape, multiplier, epilogue, packed = depthwise_arguments("depthwise_conv2d_nchw", "NCHW", args)
     weight = te.placeholder((shape.ci, multiplier, *shape.window), shape.dtype, name="weight")
     return _depthwise(shape, weight, multiplier, epilogue, packed)
 
 
-def depthwise_conv2d_nhwc(*args: Any) -> tuple[Schedule, list[Tensor]]:
+def depthwise_conv2d_nhwc(*args: Any) -> Scheduled:
     """Channels last; arguments as the CPU's template of this name takes them."""
     shape, multiplier, epilogue, packed = depthwise_arguments("depthwise_conv2d_nhwc", "NHWC", args)
     weight = te.placeholder((*shape.window, shape.ci, multiplier), shape.dtype, name="weight")
@@ -31,7 +36,7 @@ def depthwise_conv2d_nhwc(*args: Any) -> tuple[Schedule, list[Tensor]]:
 
 def _depthwise(
     shape: ConvShape, weight: Tensor, each: int, epilogue: Any, packed: bool
-) -> tuple[Schedule, list[Tensor]]:
+) -> Scheduled:
     """The schedule under the config in force."""
     refuse_packed("weight", packed)
     get_config().add_flop(shape.flop)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import PlaceholderOp, Schedule, Tensor
+from whet.compiler.te import PlaceholderOp, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.operators.gpu.results import accumulated, with_epilogue
+from whet.search_spaces.operators.gpu.results import Scheduled, accumulated, with_epilogue
 from whet.search_spaces.rules.gpu.hardware.threads import bind_fused
 
 _THREADS = 128
@@ -21,7 +21,7 @@ def empty_contraction(
     epilogue: Epilogue,
     channel_axis: int | Sequence[int],
     name: str,
-) -> tuple[Schedule, list[Tensor]]:
+) -> Scheduled:
     """Zeros of a shape after an epilogue; the kernel takes both operands all the same.
 
     Args:
@@ -41,5 +41,5 @@ def empty_contraction(
 
     zeros = te.compute(shape, element, name=name)
     s, out, arguments = with_epilogue(zeros, epilogue, channel_axis, [a, b])
-    bind_fused(s[out], list(s[out].op.axis), _THREADS)
+    bind_fused(s[out], threads=_THREADS)
     return s, arguments

@@ -6,7 +6,6 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.target import Target
-from whet.compiler.te import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.halves import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
@@ -16,7 +15,7 @@ from whet.search_spaces.operators.cpu.arguments import BYTES
 from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, factors
 from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
 from whet.search_spaces.operators.gpu.matvec import contraction
-from whet.search_spaces.operators.gpu.results import refuse_packed, with_epilogue
+from whet.search_spaces.operators.gpu.results import Scheduled, refuse_packed, with_epilogue
 from whet.search_spaces.rules.gpu.contraction.gemm import (
     gemm_stages,
     matrix_operand,
@@ -35,14 +34,14 @@ def matmul(
     dtype: str = "float32",
     epilogue: Any = (),
     packed: bool = False,
-) -> tuple[Schedule, list]:
+) -> Scheduled:
     """``C = A @ B``; arguments as the CPU's template of this name takes them."""
     return gemm(Gemm(N, K, M, None, transpose_a, transpose_b, dtype, Epilogue.of(epilogue), packed))
 
 
 def dense(
     N: int, K: int, M: int, dtype: str = "float32", epilogue: Any = (), packed: bool = False
-) -> tuple[Schedule, list]:
+) -> Scheduled:
     """Data times the transpose of weights; arguments as the CPU's template takes them."""
     names = ("data", "weight", "dense")
     return gemm(Gemm(N, K, M, None, False, True, dtype, Epilogue.of(epilogue), packed, names))
@@ -57,12 +56,12 @@ def batch_matmul(
     transpose_b: bool = False,
     dtype: str = "float32",
     epilogue: Any = (),
-) -> tuple[Schedule, list]:
+) -> Scheduled:
     """``C[x] = A[x] @ B[x]``; arguments as the CPU's template takes them."""
     return gemm(Gemm(N, K, M, B, transpose_a, transpose_b, dtype, Epilogue.of(epilogue)))
 
 
-def gemm(g: Gemm) -> tuple[Schedule, list]:
+def gemm(g: Gemm) -> Scheduled:
     """The schedule of a GEMM under the config in force; of int8 and of vectors by graphs' rules.
 
     Raises:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Schedule, Tensor
+from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
-from whet.search_spaces.operators.gpu.results import accumulated, scheduled_as_graph
+from whet.search_spaces.operators.gpu.results import Scheduled, accumulated, scheduled_as_graph
 
 
-def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> tuple[Schedule, list]:
+def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> Scheduled:
     """``y = A @ x``; arguments as the CPU's template of this name takes them."""
     get_config().add_flop(2 * N * K)
     A = te.placeholder((N, K), dtype, name="A")
@@ -33,7 +33,7 @@ def contraction(
     epilogue: Epilogue,
     channel_axis: int,
     name: str,
-) -> tuple[Schedule, list]:
+) -> Scheduled:
     """The schedule, by the rules of graphs, of a contraction, and the kernel's arguments.
 
     Args:

@@ -13,6 +13,9 @@ from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.template import schedule_graph
 from whet.search_spaces.operators.cpu.arguments import BYTES
 
+Scheduled = tuple[Schedule, list[Tensor]]
+"""A schedule, and the arguments of its kernel in order."""
+
 
 def accumulated(dtype: str) -> tuple[str, str]:
     """The types that a contraction of a stored type is accumulated in, and stored in.
@@ -52,7 +55,7 @@ def scheduled_as_graph(
     epilogue: Epilogue,
     channel_axis: int | Sequence[int],
     inputs: Sequence[Tensor],
-) -> tuple[Schedule, list[Tensor]]:
+) -> Scheduled:
     """The schedule, by the rules of graphs, of a result after an epilogue; the kernel's arguments.
 
     Args:

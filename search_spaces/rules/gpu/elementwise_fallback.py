@@ -24,4 +24,4 @@ class GpuElementwiseFallback(Rule):
         """Bind each stage; an extern statement says itself what its threads do."""
         for node in (*group.staged, group.anchor, *group.consumers[-1:]):
             if isinstance(node.op, ComputeOp):
-                bind_fused(s[node.tensor], list(s[node.tensor].op.axis))
+                bind_fused(s[node.tensor])

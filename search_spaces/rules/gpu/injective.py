@@ -70,7 +70,7 @@ def _in_order(s: Schedule, group: Group, cfg: DefineKnobs) -> None:
     threads = knobs.choose("threads", _THREADS, 256)
     steps = knobs.choose("unroll", (1, 2, 4), 2 if node.points >= 1 << 22 else 1)
     if not stage.op.axis:
-        bind_fused(stage, ())
+        bind_fused(stage)
         return
     *outer, last = stage.op.axis
     lanes = None

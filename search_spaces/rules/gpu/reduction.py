@@ -213,6 +213,6 @@ def _partial_sums(s: Schedule, shared: Tensor, sums: Tensor, axis: int, plan: Pl
 def _alone(s: Schedule, group: Group, plan: Plan) -> None:
     """Each element by a thread of its own."""
     stage = s[group.last.tensor]
-    thread = bind_fused(stage, list(stage.op.axis), plan.threads)
+    thread = bind_fused(stage, threads=plan.threads)
     if group.anchor is not group.last:
         attach(s[group.anchor.tensor], stage, thread)

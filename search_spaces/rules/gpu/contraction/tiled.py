@@ -117,7 +117,7 @@ class GpuTiled(Rule):
         gemm: _Gemm = group.notes["gemm"]
         schedule_staged(s, group, gemm.inlined)
         for words in gemm.words:
-            bind_fused(s[words], list(s[words].op.axis))
+            bind_fused(s[words])
         if group.consumers:
             s[group.anchor.op].compute_inline()
         loops = _loops(s[group.last.tensor], gemm.contraction, gemm.plan)

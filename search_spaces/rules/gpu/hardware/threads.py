@@ -67,14 +67,17 @@ def bind_blocks(stage: Stage, loops: Sequence[tuple[IterVar, int]]) -> IterVar:
     return axes[-1]
 
 
-def bind_fused(stage: Stage, axes: Sequence[IterVar], threads: int = THREADS) -> IterVar:
+def bind_fused(
+    stage: Stage, axes: Sequence[IterVar] | None = None, threads: int = THREADS
+) -> IterVar:
     """Fuse loops and share their steps among blocks and threads; the loop of a thread.
 
     Args:
         stage: its outermost loops are ``axes``.
-        axes: outermost first; without any, one thread runs the stage.
+        axes: outermost first, all data axes by default; without any, one thread runs the stage.
         threads: of a block.
     """
+    axes = list(stage.op.axis) if axes is None else axes
     whole = stage.fuse(*axes)
     if not axes:
         bind(stage, x=whole)
@@ -141,4 +144,4 @@ def schedule_staged(s: Schedule, group: Group, inlined: Collection[Operation]) -
         if node.op in inlined:
             s[node.op].compute_inline()
         else:
-            bind_fused(s[node.tensor], list(s[node.tensor].op.axis))
+            bind_fused(s[node.tensor])
