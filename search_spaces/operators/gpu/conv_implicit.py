@@ -217,5 +217,5 @@ def _loops(shape: ConvShape, stage: Stage, plan: Plan) -> Result:
         counts = (pixels, shape.co_group)
         return Result(stage, lead, stage.fuse(n, y, x), o, lanes, counts)
     plane, lanes = vectors(stage, stage.fuse(y, x), prod(shape.out), plan)
-    stage.reorder(*groups, o, n, plane, *([] if lanes is None else [lanes]))
+    stage.reorder(*groups, o, n, plane, *lanes)
     return Result(stage, lead, o, stage.fuse(n, plane), lanes, (shape.co_group, pixels))

@@ -31,6 +31,7 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
     bind_blocks,
     bind_fused,
     cooperative_load,
+    split_lanes,
 )
 from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
@@ -73,16 +74,14 @@ def _in_order(s: Schedule, group: Group, cfg: DefineKnobs) -> None:
         bind_fused(stage)
         return
     *outer, last = stage.op.axis
-    lanes = None
-    if vector > 1:
-        last, lanes = stage.split(last, factor=vector)
+    last, lanes = split_lanes(stage, last, vector)
     whole = stage.fuse(*outer, last)
     block, rest = stage.split(whole, factor=threads * steps)
     step, thread = stage.split(rest, factor=threads)
     bind(stage, block=block, x=thread)
     stage.unroll(step)
-    if lanes is not None:
-        stage.vectorize(lanes)
+    for lane in lanes:
+        stage.vectorize(lane)
 
 
 def _converts(node: Node) -> bool:

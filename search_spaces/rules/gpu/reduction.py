@@ -33,6 +33,7 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
     bind,
     bind_fused,
     schedule_staged,
+    split_lanes,
     unroll,
     vectorize_last,
 )
@@ -116,13 +117,10 @@ def _rows(s: Schedule, reduced: Tensor, last: Tensor, run: tuple[int, ...], plan
     side_by_side = [steps[k] for k in run]
     rest = [a for a in steps if a not in side_by_side]
     inner.reorder(*rest, *side_by_side)
-    whole = inner.fuse(*rest, *side_by_side)
-    lanes = None
-    if plan.vector > 1:
-        whole, lanes = inner.split(whole, factor=plan.vector)
+    whole, lanes = split_lanes(inner, inner.fuse(*rest, *side_by_side), plan.vector)
     turn, thread = inner.split(whole, factor=plan.threads)
     turn, unrolled = inner.split(turn, factor=plan.unroll)
-    own = [unrolled] if lanes is None else [unrolled, lanes]
+    own = [unrolled, *lanes]
     inner.reorder(thread, turn, *own)
     bind(inner, x=thread)
     unroll(inner, own)

@@ -27,7 +27,13 @@ from whet.search_spaces.graph.compute_graph import REDUCTION, Group, Node
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.sums import ALONG, way_of
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
-from whet.search_spaces.rules.gpu.hardware.threads import attach, bind, bind_fused, vectorize_last
+from whet.search_spaces.rules.gpu.hardware.threads import (
+    attach,
+    bind,
+    bind_fused,
+    split_lanes,
+    vectorize_last,
+)
 from whet.search_spaces.rules.gpu.row_group import (
     common_length,
     inner_stages,
@@ -144,16 +150,13 @@ class _Shares:
             axes: its loops over a row, or of its reduction, adjacent.
             vectors: whether a vector is read and written at once; else one after the other.
         """
-        whole = stage.fuse(*axes)
-        lanes = None
-        if self.vector > 1:
-            whole, lanes = stage.split(whole, factor=self.vector)
+        whole, lanes = split_lanes(stage, stage.fuse(*axes), self.vector)
         turn, thread = stage.split(whole, factor=self.threads)
         bind(stage, x=thread)
         if self.unrolled:
             stage.unroll(turn)
-        if lanes is not None:
-            (stage.vectorize if vectors else stage.unroll)(lanes)
+        for lane in lanes:
+            (stage.vectorize if vectors else stage.unroll)(lane)
         return thread
 
 

@@ -26,6 +26,7 @@ from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, wid
 from whet.search_spaces.rules.gpu.hardware.threads import (
     bind_fused,
     schedule_staged,
+    split_lanes,
     unroll,
     unroll_elements,
 )
@@ -118,10 +119,8 @@ def _store(stage: Stage, window: Window, tile: Tile, threads: int) -> IterVar:
             axis, pixel = stage.split(axis, factor=own[k])
             inner.append(pixel)
         outer.append(axis)
-    lanes: list[IterVar] = []
-    if window.lanes > 1:
-        outer[-1], lane = stage.split(outer[-1], factor=window.lanes)
-        lanes = [lane]
+    outer[-1], lanes = split_lanes(stage, outer[-1], window.lanes)
+    for lane in lanes:
         stage.vectorize(lane)
     stage.reorder(*outer, *inner, *lanes)
     thread = bind_fused(stage, outer, threads)

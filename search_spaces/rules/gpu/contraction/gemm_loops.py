@@ -17,6 +17,7 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
     bind_blocks,
     bind_fused,
     cooperative_load,
+    split_lanes,
     unroll,
     vectorize_last,
 )
@@ -39,7 +40,7 @@ class Result:
         lead: loops over the batch and their steps.
         rows: the loop over rows.
         columns: the loop over columns, or over vectors of ``plan.column_run`` of them.
-        lanes: the loop of such a vector; None where columns are stored one by one.
+        lanes: the loop of such a vector; none where columns are stored one by one.
         counts: rows and columns.
     """
 
@@ -47,7 +48,7 @@ class Result:
     lead: Sequence[tuple[IterVar, int]]
     rows: IterVar
     columns: IterVar
-    lanes: IterVar | None
+    lanes: Sequence[IterVar]
     counts: tuple[int, int]
 
 
@@ -81,15 +82,12 @@ def _matrix(stage: Stage, plan: Plan) -> Result:
     return Result(stage, list(zip(lead, counts, strict=True)), i, j, lanes, (rows, columns))
 
 
-def vectors(stage: Stage, axis: IterVar, extent: int, plan: Plan) -> tuple[IterVar, IterVar | None]:
+def vectors(stage: Stage, axis: IterVar, extent: int, plan: Plan) -> tuple[IterVar, list[IterVar]]:
     """The loop over vectors of ``plan.column_run`` columns, and the loop over a vector's lanes.
 
-    Without whole vectors: the loop over columns, and None.
+    Without whole vectors: the loop over columns, and none.
     """
-    if plan.column_run > 1 and extent % plan.column_run == 0:
-        whole, lanes = stage.split(axis, factor=plan.column_run)
-        return whole, lanes
-    return axis, None
+    return split_lanes(stage, axis, plan.column_run if extent % plan.column_run == 0 else 1)
 
 
 def schedule_tiles(s: Schedule, sums: GemmStages, plan: Plan, result: Result) -> None:
@@ -162,14 +160,13 @@ def _tiles(result: Result, plan: Plan) -> tuple[IterVar, IterVar, IterVar, list[
     by, rows = stage.split(result.rows, factor=plan.rows)
     bx, columns = stage.split(result.columns, factor=plan.columns // unit)
     lead = [axis for axis, _ in result.lead]
-    lanes = [] if result.lanes is None else [result.lanes]
-    stage.reorder(*lead, by, bx, rows, columns, *lanes)
-    return _bind_result(result, by, bx, plan), rows, columns, lanes
+    stage.reorder(*lead, by, bx, rows, columns, *result.lanes)
+    return _bind_result(result, by, bx, plan), rows, columns, list(result.lanes)
 
 
 def _unit(result: Result, plan: Plan) -> int:
     """Columns of an iteration of the result's loop over them."""
-    return plan.column_run if result.lanes is not None else 1
+    return plan.column_run if result.lanes else 1
 
 
 def _bind_result(result: Result, by: IterVar, bx: IterVar, plan: Plan) -> IterVar:
@@ -257,14 +254,14 @@ def schedule_split_k(s: Schedule, total: Tensor, result: Result) -> None:
         total: the stage that adds the partial sums.
         result: the loops of the stage that stores.
     """
-    stage, lanes = result.stage, result.lanes
+    stage = result.stage
     loops = [*(axis for axis, _ in result.lead), result.rows, result.columns]
-    stage.reorder(*loops, *([] if lanes is None else [lanes]))
+    stage.reorder(*loops, *result.lanes)
     thread = bind_fused(stage, loops)
     attach(s[total], stage, thread)
     (z,) = s[total].op.reduce_axis
     s[total].reorder(z, *s[total].op.axis)
     s[total].unroll(z)
-    if lanes is not None:
-        stage.vectorize(lanes)
+    for lane in result.lanes:
+        stage.vectorize(lane)
         vectorize_last(s[total])

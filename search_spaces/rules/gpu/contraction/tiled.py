@@ -238,7 +238,6 @@ def _loops(stage: Stage, c: Contraction, plan: Plan) -> Result:
     last, lanes = vectors(stage, stage.fuse(*(of[axis] for axis in inner)), extent_of(inner), plan)
     rows = [of[axis] for axis in c.rows]
     lead = [(of[axis], axis.extent) for axis in c.lead]
-    rest = [] if lanes is None else [lanes]
-    stage.reorder(*(loop for loop, _ in lead), *rows, *front, last, *rest)
+    stage.reorder(*(loop for loop, _ in lead), *rows, *front, last, *lanes)
     columns = stage.fuse(*front, last)
     return Result(stage, lead, stage.fuse(*rows), columns, lanes, c.counts)

@@ -127,6 +127,14 @@ def unroll(stage: Stage, axes: Iterable[IterVar]) -> None:
         stage.unroll(axis)
 
 
+def split_lanes(stage: Stage, axis: IterVar, lanes: int) -> tuple[IterVar, list[IterVar]]:
+    """Split a loop into vectors; the loop over them, and that over lanes if there are several."""
+    if lanes == 1:
+        return axis, []
+    outer, lane = stage.split(axis, factor=lanes)
+    return outer, [lane]
+
+
 def vectorize_last(stage: Stage) -> None:
     """Vectorize the innermost data axis of a stage."""
     stage.vectorize(stage.op.axis[-1])
