@@ -79,8 +79,9 @@ PARTS = {
         "A[4] = whet_dp4a(whet_load<int>(C, 4), whet_load<int>(C, 8), 0);"
         "A[5] = whet_pack(C[1], C[12], C[15], C[9]);"
         "const int8x4 c = whet_load<int8x4>(C, 4), d = whet_load<int8x4>(C, 8);"
-        "whet_store<int32x4>(A, 8, whet_turn<int32x4>(c, d, d, c));"
-        "const uint8x4 u = {}; whet_store<uint32x4>(B, 8, whet_turn<uint32x4>(u, u, u, u));",
+        "whet_store<int32x4>(A, 8, whet_transpose4x4<int32x4>(c, d, d, c));"
+        "const uint8x4 u = {};"
+        "whet_store<uint32x4>(B, 8, whet_transpose4x4<uint32x4>(u, u, u, u));",
         "WHET_GLOBAL(int) A, WHET_GLOBAL(unsigned int) B, WHET_GLOBAL(const signed char) C",
         ["dp4a.s32.s32", "dp4a.u32.u32", "prmt.b32"],
     ),

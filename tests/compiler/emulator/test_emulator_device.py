@@ -100,7 +100,7 @@ def test_a_race_of_arguments_that_overlap_names_them():
     B = te.compute((64,), lambda i: A[63 - i], name="B")
     s = te.create_schedule(B.op)
     s[B].bind(B.op.axis[0], te.thread_axis("threadIdx.x"))
-    f = whet.build(s, [A, B], target="cuda -arch=sm_80", name="turned")
+    f = whet.build(s, [A, B], target="cuda -arch=sm_80", name="transposed")
     device = whet.device("cuda-emulator")
     a = whet.nd.array(np.arange(64, dtype="f4"), device)
     for _ in range(2):  # the second call has its plan from the first
@@ -170,8 +170,8 @@ def test_the_emulator_has_all_names_of_the_prelude():
         float32x2 w = {};
         w[0] = C[0] + C[1] + float(S[threadIdx.x]);
         const int8x4 row = {};
-        const int32x4 turned = whet_turn<int32x4>(row, row, row, row);
-        w[1] = whet_dp4a(whet_pack(1, 0, 0, 0), 1u, 0u) + turned[0];
+        const int32x4 transposed = whet_transpose4x4<int32x4>(row, row, row, row);
+        w[1] = whet_dp4a(whet_pack(1, 0, 0, 0), 1u, 0u) + transposed[0];
         if (n < 0) whet_trap(3, "n is negative");
         whet_store<float32x2>(B, threadIdx.x * 2, w);
     }

@@ -7,9 +7,9 @@ from gpu_checks import TARGET, Case, check, configs_of, product
 import whet
 from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
-from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, Plan, Product, cheapest
-from whet.search_spaces.rules.gpu.device import balance
-from whet.search_spaces.rules.gpu.threads import Block
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, GemmShape, Plan, cheapest
+from whet.search_spaces.rules.gpu.hardware.device import balance
+from whet.search_spaces.rules.gpu.hardware.threads import Block
 
 CASES = {
     "odd": product("matmul", (67, 45, 83)),
@@ -102,10 +102,10 @@ def test_lanes_side_by_side_read_the_same_of_each_factor():
 
 
 def test_products_with_one_rule_have_one_default():
-    sizes = Product(1, 4096, 4096, 4096)
+    sizes = GemmShape(1, 4096, 4096, 4096)
     target = whet.create_task("matmul", args=(8, 8, 8), target=TARGET).target
     assert cheapest(sizes, target, TILES, sizes.parts)[1:] == ((128, 128, 8, 8), 1, 1)
-    small = Product(1, 512, 16 * 49, 2048)
+    small = GemmShape(1, 512, 16 * 49, 2048)
     _, tile, parts, slices = cheapest(small, target, TILES, small.parts)
     blocks = parts * -(-512 // tile[0]) * -(-16 * 49 // tile[1])
     warps = tile[0] // tile[2] * (tile[1] // tile[3]) * slices / 32
@@ -114,12 +114,12 @@ def test_products_with_one_rule_have_one_default():
 
 def test_few_tiles_are_cut_into_slices_and_have_a_multiprocessor_each():
     target = whet.create_task("matmul", args=(8, 8, 8), target=TARGET).target
-    product = Product(1, 256, 16 * 14 * 14, 1024)
+    product = GemmShape(1, 256, 16 * 14 * 14, 1024)
     _, tile, parts, slices = cheapest(product, target, TILES, product.parts)
     assert parts == 1 and slices > 1
     plan = Plan(*tile, step=16, split_k=1, double_buffer=True, slices=slices).of(product, target)
     assert plan.most == plan.resident == 1
-    assert cheapest(Product(1, 8, 8, 4), target, TILES[-1:], [1])[3] == 1, "too few steps"
+    assert cheapest(GemmShape(1, 8, 8, 4), target, TILES[-1:], [1])[3] == 1, "too few steps"
 
 
 def test_no_product_at_all():
@@ -172,7 +172,7 @@ ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100",
 @pytest.mark.parametrize("n", [1024, 2048, 4096, 8192, 4000])
 def test_the_default_keeps_all_sub_partitions_at_work(arch, n):
     """Blocks of seven warps, two at a time, would leave two of sixteen places empty."""
-    target, product = Target(f"cuda -arch={arch}"), Product(1, n, n, n)
+    target, product = Target(f"cuda -arch={arch}"), GemmShape(1, n, n, n)
     _, tile, split, slices = cheapest(product, target, TILES, product.parts)
     plan = Plan(*tile, 8, split, True, slices=slices).of(product, target)
     warps = plan.block.threads / 32
@@ -186,7 +186,7 @@ def test_lanes_of_a_multiprocessor_that_have_a_warp():
 
 def test_half_the_lanes_take_twice_as_long():
     """A100 has half of the H100's lanes for float32, and needs fewer warps to keep them busy."""
-    product = Product(1, 4096, 4096, 4096)
+    product = GemmShape(1, 4096, 4096, 4096)
     cycles = {
         arch: cheapest(product, Target(f"cuda -arch={arch} -multi_processor_count=128"), TILES, [1])
         for arch in ("sm_80", "sm_90")

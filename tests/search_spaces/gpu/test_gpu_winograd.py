@@ -75,9 +75,9 @@ def test_what_lies_between_kernels_has_at_most_2_gib():
 def test_tiles_of_an_image():
     w = Winograd(_shape(image=(14, 13)), 4)
     assert (w.across, w.plane, w.tiles) == (6, (4, 4), 16 * 16)
-    assert (w.product.lead, w.product.rows, w.product.columns) == (36, 64, 256)
+    assert (w.gemm_shape.lead, w.gemm_shape.rows, w.gemm_shape.columns) == (36, 64, 256)
     last = Winograd(_shape(layout="NHWC", image=(14, 13)), 2)
-    assert (last.product.rows, last.product.columns) == (16 * 7 * 7, 64)
+    assert (last.gemm_shape.rows, last.gemm_shape.columns) == (16 * 7 * 7, 64)
 
 
 @pytest.mark.parametrize("which", ("conv2d_nchw", "conv2d_nhwc"))

@@ -9,7 +9,7 @@ import whet
 from whet import te
 from whet.compiler.codegen.cuda import nvrtc
 from whet.search_spaces.rules.gpu.contraction.axes import contraction_of
-from whet.search_spaces.rules.gpu.contraction.packed_int8 import in_words
+from whet.search_spaces.rules.gpu.contraction.packed_int8 import as_packed_int8
 
 
 def _product(n, m, k, kinds=("int8", "int8"), turned=False, total="int32"):
@@ -104,7 +104,7 @@ def test_four_steps_by_one_instruction(which):
     sums = [x for x in text.splitlines() if "whet_dp4a(" in x]
     assert sums and all("tile[" in x.partition("=")[2] for x in sums)
     assert ("whet_pack(" in text) == (which in PUT_TOGETHER)
-    assert ("whet_turn<" in text) == (which in TURNED)
+    assert ("whet_transpose4x4<" in text) == (which in TURNED)
     loads = "int>(A, " in text or "int>(X, " in text
     assert loads == (which not in READ_APART)
 
@@ -117,7 +117,7 @@ def test_an_axis_that_neither_factor_has_is_not_put_into_words():
     def element(i, j):
         return te.sum(A[m, i].astype("int32") * B[m, j].astype("int32"), axis=[m, again])
 
-    found = in_words(contraction_of(te.compute((16, 16), element, name="C").op)).product
+    found = as_packed_int8(contraction_of(te.compute((16, 16), element, name="C").op)).contraction
     assert [x.extent for x in found.steps] == [1, 5]
 
 
@@ -148,6 +148,6 @@ def test_no_spills(turned):
 )
 def test_other_products_are_none_of_words(graph):
     inputs, out, _ = graph()
-    assert in_words(contraction_of(out.op)) is None
+    assert as_packed_int8(contraction_of(out.op)) is None
     task = whet.create_task(outputs=[out], args=[*inputs, out], target=TARGET)
     assert "whet_dp4a" not in whet.build(*task.instantiate(), task.target).get_source("cuda")

@@ -1,4 +1,4 @@
-"""What a schedule must know about the GPU that it is for."""
+"""The limits and rates of a GPU that schedules and estimates need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LANES = 128
 
 @dataclass(frozen=True)
 class Gpu:
-    """What an estimate of a kernel's time asks of a GPU.
+    """The properties of a GPU that an estimate of a kernel's time needs.
 
     Attributes:
         shared: bytes of shared memory that a block may have.

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from whet.compiler import te
-from whet.compiler.te import Schedule, Tensor
-from whet.search_spaces.rules.gpu.elementwise_fallback import spread
+from whet.compiler.te import Tensor
+from whet.search_spaces.operators.gpu.results import Scheduled
+from whet.search_spaces.rules.gpu.hardware.threads import bind_fused
 
-Made = tuple[Schedule, list[Tensor]]
 
-
-def as_they_are(weight: Tensor, packed: bool, schedule: Callable[[Tensor], Made]) -> Made:
+def with_copied_weights(
+    weight: Tensor, packed: bool, schedule: Callable[[Tensor], Scheduled]
+) -> Scheduled:
     """A schedule that reads weights, or the copy of them that is made ahead of its calls.
 
     Args:
@@ -26,6 +27,6 @@ def as_they_are(weight: Tensor, packed: bool, schedule: Callable[[Tensor], Made]
         return schedule(weight)
     copy = te.compute(weight.shape, lambda *index: weight(*index), name="packed")
     s, arguments = schedule(copy)
-    spread(s[copy], list(s[copy].op.axis))
+    bind_fused(s[copy])
     s[copy].compute_ahead()
     return s, [weight if t is copy else t for t in arguments]

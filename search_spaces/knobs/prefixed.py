@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from whet.search_spaces.space.define import DefineKnobs
-
 
 @dataclass(frozen=True)
 class _Prefixed:
@@ -33,20 +31,25 @@ class _View:
 
 
 class Prefixed:
-    """What a product defines and reads its knobs through, as one of several groups.
+    """The knobs of one group of a graph, defined and read under a prefix.
 
     Args:
-        cfg: what the template talks to.
+        cfg: of the template; defines knobs and has the entity of each by its name.
         prefix: of the knobs' names; may be empty.
     """
 
-    def __init__(self, cfg: DefineKnobs, prefix: str) -> None:
+    def __init__(self, cfg: Any, prefix: str = "") -> None:
         self._cfg = cfg
         self._prefix = prefix
 
     def define_knob(self, name: str, candidates: Iterable[Any], default: Any = None) -> None:
         """As a config's."""
         self._cfg.define_knob(self._prefix + name, candidates, default)
+
+    def choose(self, name: str, candidates: Iterable[Any], default: Any) -> Any:
+        """Define a knob; the value that the config in force gives it."""
+        self.define_knob(name, list(candidates), default)
+        return self[name].val
 
     def multi_filter(self, filter: Callable[[Any], Any]) -> None:
         """As a config's."""
