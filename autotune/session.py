@@ -22,7 +22,7 @@ from whet.autotune.versions import peak_of, versions
 from whet.compiler.errors import ArgumentError, LogError
 from whet.db.decision import FINALISTS_RUN, judge
 from whet.measure.values import MeasureOptions
-from whet.search_spaces.counted import counted
+from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,8 +22,8 @@ from whet.db.records import RunRecord
 from whet.db.store import vectors
 from whet.db.store.models import TrialRow
 from whet.measure.values import MeasureResult
-from whet.search_spaces.counted import counted
 from whet.search_spaces.values import Config, Workload
+from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from whet.db.log import TuningLog

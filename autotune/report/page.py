@@ -18,7 +18,7 @@ from whet.autotune.report.words import table, target_text
 from whet.autotune.results.recorded import opened
 from whet.compiler.errors import ArgumentError
 from whet.db.identity import device_key
-from whet.search_spaces.counted import counted, duration
+from whet.search_spaces.values.counted import counted, duration
 
 if TYPE_CHECKING:
     from whet.db import TuningLog

@@ -13,7 +13,7 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.compute import element_type
 from whet.compiler.tir import dtype as dt
-from whet.search_spaces.canonical import Canonical
+from whet.search_spaces.template.canonical import Canonical
 
 Kind = Callable[[Any, tuple, str, str], Any]
 

@@ -7,15 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from whet.compiler.tir import expr as e
 from whet.search_spaces.graph.access import Access, Affine, composed
-from whet.search_spaces.graph.compute_graph import (
-    INJECTIVE,
-    INLINE,
-    OPAQUE,
-    REDUCTION,
-    TILED,
-    Group,
-    Node,
-)
+from whet.search_spaces.graph.stages import INJECTIVE, INLINE, OPAQUE, REDUCTION, TILED, Group, Node
 
 
 @dataclass

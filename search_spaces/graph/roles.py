@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor, nodes
 from whet.compiler.tir import expr as e
-from whet.search_spaces.graph.compute_graph import INJECTIVE, INLINE, OPAQUE, REDUCTION, TILED, Node
 from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.graph.stages import INJECTIVE, INLINE, OPAQUE, REDUCTION, TILED, Node
 
 # An expression of more nodes than this is not put into readers any more: chains of stencils grow
 # by a factor with each stage.

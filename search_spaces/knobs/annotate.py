@@ -11,7 +11,7 @@ import numpy as np
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.knobs.entities import LOOPS, WORDS, VirtualAxis
 from whet.search_spaces.knobs.knob import LARGEST_LIST, check_policy
-from whet.search_spaces.plain import Choice
+from whet.search_spaces.knobs.plain import Choice
 
 POLICIES = (
     *LOOPS, "unroll_vec", "try_unroll", "try_vec", "try_unroll_vec", "bind_gpu",

@@ -11,8 +11,8 @@ import numpy as np
 
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.knobs.entities import VirtualAxis, entity_of
+from whet.search_spaces.knobs.plain import Choice, tagged
 from whet.search_spaces.knobs.steps import Steps
-from whet.search_spaces.plain import Choice, tagged
 
 # A list longer than this is a mistake (a filter or a max_factor is missing), and would only
 # fill the memory.

@@ -13,7 +13,7 @@ import numpy as np
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.knobs.entities import VirtualAxis
 from whet.search_spaces.knobs.knob import LARGEST_LIST
-from whet.search_spaces.plain import Choice
+from whet.search_spaces.knobs.plain import Choice
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.knobs.entities import VirtualAxis
-from whet.search_spaces.plain import Choice, plain, tagged
+from whet.search_spaces.knobs.plain import Choice, plain, tagged
 
 
 @dataclass(frozen=True, slots=True)

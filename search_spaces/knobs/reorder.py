@@ -12,7 +12,7 @@ import numpy as np
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.knobs.entities import VirtualAxis
 from whet.search_spaces.knobs.knob import LARGEST_LIST, check_policy, number_of
-from whet.search_spaces.plain import Choice
+from whet.search_spaces.knobs.plain import Choice
 
 POLICIES = ("identity", "all", "interval_all", "candidate", "interleave", "interleave_cuda")
 _INTERLEAVED = ("interleave", "interleave_cuda")

@@ -12,11 +12,10 @@ import numpy as np
 
 from whet.compiler.errors import SpaceError
 from whet.compiler.tir.expr import IntImm
-from whet.search_spaces.canonical import said
+from whet.search_spaces.knobs.constraint_source import described
 from whet.search_spaces.knobs.entities import SplitEntity, VirtualAxis
 from whet.search_spaces.knobs.knob import LARGEST_LIST, check_policy
-from whet.search_spaces.plain import Choice
-from whet.search_spaces.space.constraint_source import described
+from whet.search_spaces.knobs.plain import Choice, said
 
 POLICIES = ("factors", "power2", "verbose", "candidate")
 Filter = Callable[[SplitEntity], Any]

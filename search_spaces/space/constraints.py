@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.canonical import said
-from whet.search_spaces.space.constraint_source import described, meaning_of, words
+from whet.search_spaces.knobs.constraint_source import described, meaning_of, words
+from whet.search_spaces.knobs.plain import said
 
 if TYPE_CHECKING:
     from whet.search_spaces.knobs.knob import Knob

@@ -6,7 +6,7 @@ from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING
 
-from whet.search_spaces.counted import counted
+from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from whet.search_spaces.space.config_space import ConfigSpace

@@ -215,9 +215,13 @@ class ValidPoints:
         self._components: list[Component] = []
         self._reads: list[tuple[int, ...]] | None = None
 
+    def broken(self, point: Sequence[int]) -> KnobConstraint | None:
+        """The first constraint that rejects a point; None: the point is valid."""
+        return next((c for c in self.constraints if not c.admits(self.knobs, point)), None)
+
     def admits(self, point: Sequence[int]) -> bool:
         """Whether one point passes all constraints."""
-        return all(c.admits(self.knobs, point) for c in self.constraints)
+        return self.broken(point) is None
 
     def check(self, points: np.ndarray) -> np.ndarray:
         """Which points pass: bool of shape (n,) for int64 of shape (n, knobs)."""

@@ -24,7 +24,7 @@ HOMES = {
     "optuna": ("autotune/",),
     "xgboost": ("autotune/",),
     "scipy": ("autotune/samplers/",),
-    "cloudpickle": ("search_spaces/ref.py", "search_spaces/graph/serialize.py"),
+    "cloudpickle": ("search_spaces/template/ref.py", "search_spaces/graph/serialize.py"),
     "pandas": ("autotune/results/dataframe.py", "autotune/results/result.py"),
     "pytest": ("compiler/testing.py",),
     "torch": ("whet/bench/peers/torch_", "whet/bench/gpu/", "compiler/contrib/"),

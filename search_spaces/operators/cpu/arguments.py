@@ -15,7 +15,7 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.canonical import Canonical
+from whet.search_spaces.template.canonical import Canonical
 
 DTYPES = ("float32", "float64")
 """What products and convolutions are summed up in."""

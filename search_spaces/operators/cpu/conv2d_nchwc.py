@@ -7,7 +7,6 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.operators.cpu.arguments import (
     canonical_arguments,
     stored_dtype,
@@ -17,6 +16,7 @@ from whet.search_spaces.operators.cpu.conv import channels_last
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape, checked_blocks
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
 from whet.search_spaces.template import template
+from whet.search_spaces.template.config_scope import get_config
 
 _ARGUMENTS = "N CI H W CO KH KW strides padding dilation groups dtype epilogue packed block"
 

@@ -7,7 +7,6 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.operators.cpu.arguments import (
     canonical_arguments,
     padding_each,
@@ -18,6 +17,7 @@ from whet.search_spaces.operators.cpu.conv import direct_nchw
 from whet.search_spaces.operators.cpu.conv.transposed_phases import Phases
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
 from whet.search_spaces.template import template
+from whet.search_spaces.template.config_scope import get_config
 
 _ARGUMENTS = "N CI H W CO KH KW strides padding output_padding dtype epilogue packed"
 _canonical = canonical_arguments(

@@ -7,7 +7,6 @@ from typing import Any
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.operators.cpu.arguments import (
     canonical_arguments,
     stored_dtype,
@@ -19,6 +18,7 @@ from whet.search_spaces.operators.cpu.gemm.loops import schedule_product
 from whet.search_spaces.operators.cpu.gemm.plan import plan_of
 from whet.search_spaces.operators.cpu.matvec import dot_products
 from whet.search_spaces.template import template
+from whet.search_spaces.template.config_scope import get_config
 
 _ARGUMENTS = "N K M transpose_a transpose_b dtype epilogue packed"
 

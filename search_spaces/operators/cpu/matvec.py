@@ -18,7 +18,6 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.operators.cpu.arguments import (
     canonical_arguments,
     stored_dtype,
@@ -29,6 +28,7 @@ from whet.search_spaces.operators.cpu.gemm.plan import define_threads
 from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
 from whet.search_spaces.space.define import DefineKnobs
 from whet.search_spaces.template import template
+from whet.search_spaces.template.config_scope import get_config
 
 _CANONICAL = canonical_arguments("matvec", "N K dtype epilogue", dtype=stored_dtype)
 

@@ -10,7 +10,6 @@ from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.operators.cpu.arguments import BYTES
 from whet.search_spaces.operators.cpu.conv.algorithms import KnobsOf
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
@@ -27,6 +26,7 @@ from whet.search_spaces.operators.gpu.conv_winograd import Winograd, winograd_pr
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import Product, cheapest, plan_of
 from whet.search_spaces.rules.gpu.contraction.unreduced import without_terms
 from whet.search_spaces.rules.gpu.packing import as_they_are
+from whet.search_spaces.template.config_scope import get_config
 
 # Fewer output channels than this (a group's) leave most of a product's tile empty.
 _FEW = 16

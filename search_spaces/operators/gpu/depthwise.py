@@ -7,7 +7,6 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.template import schedule_graph
 from whet.search_spaces.operators.cpu.conv.depthwise_shape import depthwise_arguments, taps
@@ -15,6 +14,7 @@ from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.matmul import refuse_packed
 from whet.search_spaces.rules.gpu.contraction.unreduced import without_terms
 from whet.search_spaces.rules.gpu.lanes import of_products
+from whet.search_spaces.template.config_scope import get_config
 
 
 def depthwise_conv2d_nchw(*args: Any) -> tuple[Schedule, list[Tensor]]:

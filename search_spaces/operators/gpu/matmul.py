@@ -11,7 +11,6 @@ from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.template import schedule_graph
 from whet.search_spaces.operators.cpu.arguments import BYTES
@@ -26,6 +25,7 @@ from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS, Plan, Product, plan_of
 from whet.search_spaces.rules.gpu.contraction.unreduced import without_terms
 from whet.search_spaces.rules.gpu.lanes import lanes_of, of_products, summed_in
+from whet.search_spaces.template.config_scope import get_config
 
 
 def matmul(

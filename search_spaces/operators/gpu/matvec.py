@@ -8,11 +8,11 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.template import schedule_graph
 from whet.search_spaces.rules.gpu.contraction.unreduced import without_terms
 from whet.search_spaces.rules.gpu.lanes import of_products
+from whet.search_spaces.template.config_scope import get_config
 
 
 def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> tuple[Schedule, list]:

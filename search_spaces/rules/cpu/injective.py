@@ -25,8 +25,8 @@ from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import IterVar
-from whet.search_spaces.graph.compute_graph import INJECTIVE, Group, Node
 from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.graph.stages import INJECTIVE, Group, Node
 from whet.search_spaces.rules.cpu.loops import (
     around,
     contiguous,

@@ -11,7 +11,7 @@ from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import IntImm, IterVar
-from whet.search_spaces.graph.compute_graph import Group, Node
+from whet.search_spaces.graph.stages import Group, Node
 from whet.search_spaces.space.define import DefineKnobs
 
 # Handing a loop to other threads costs microseconds; smaller computations stay on one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
-from whet.search_spaces.graph.compute_graph import Group
+from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.space.define import DefineKnobs
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
-from whet.search_spaces.graph.compute_graph import REDUCTION, TILED, Group
+from whet.search_spaces.graph.stages import REDUCTION, TILED, Group
 from whet.search_spaces.rules.cpu.loops import (
     around,
     extent_of,

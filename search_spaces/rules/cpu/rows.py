@@ -19,8 +19,8 @@ from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir.expr import IterVar
-from whet.search_spaces.graph.compute_graph import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.rules.cpu.loops import (
     around,
     define_parallel,

@@ -8,12 +8,12 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import expr as e
-from whet.search_spaces.graph.compute_graph import TILED, Group
 from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.graph.stages import TILED, Group
 from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
 from whet.search_spaces.rules.cpu.packing import packed_operands, reading_packed
 from whet.search_spaces.rules.cpu.tiled_default import default_choices
-from whet.search_spaces.rules.cpu.tiled_loops import schedule_tiled
+from whet.search_spaces.rules.cpu.tiled_loops import TiledStages, schedule_tiled
 from whet.search_spaces.rules.cpu.tiled_plan import Choices, Constraint, constraints, knobs, plan_of
 from whet.search_spaces.rules.cpu.tiled_spec import Loads, TiledSpec, constant_extents, spec_of
 from whet.search_spaces.space.define import DefineKnobs
@@ -44,16 +44,14 @@ class Tiled:
         assert isinstance(op, ComputeOp)
         inlined = staged_for_operands(group)
         loads = _loads(group, op)
-        asked = _asked(group, loads, inlined, target)
-        spec = asked.spec
-        plan = plan_of(spec, asked.of(cfg))
+        knobs_of = _knobs_of(group, loads, inlined, target)
+        spec = knobs_of.spec
+        plan = plan_of(spec, knobs_of.define(cfg))
         packed = packed_operands(spec, plan, loads)
         body = reading_packed(spec, plan, op, loads, packed)
         turned = plan.lane != spec.last
         core = _reduction(op, body, plan.lane if turned else None)
-        group.notes.update(
-            spec=spec, plan=plan, packed=packed, core=core, turned=turned, inlined=inlined
-        )
+        group.note(TiledStages(spec, plan, packed, core, turned, inlined))
         return _turned_back(op, core, plan.lane) if turned else core
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
@@ -82,8 +80,8 @@ def computed_as_read(group: Group) -> tuple[Operation, ...]:
     return tuple(op for op in staged_for_operands(group) if op in cheap)
 
 
-class _Asked:
-    """What a reduction asks of a config: the same whatever the config is, so it is made once."""
+class TiledKnobs:
+    """The knobs and constraints of a reduction: the same whatever the config is, so made once."""
 
     def __init__(self, spec: TiledSpec, prefix: str) -> None:
         self.spec = spec
@@ -94,7 +92,7 @@ class _Asked:
         ]
         self._filters = [_OfEntities(constraint, prefix) for constraint in constraints(spec)]
 
-    def of(self, cfg: DefineKnobs) -> Choices:
+    def define(self, cfg: DefineKnobs) -> Choices:
         """Define the knobs and their constraints; the values in force."""
         for _, name, values, default, quick in self._knobs:
             cfg.define_knob(name, values, default=default, quick=quick)
@@ -105,19 +103,17 @@ class _Asked:
 
 def _loads(group: Group, op: ComputeOp) -> Loads:
     """The loads of the anchor, which change only where a producer was rewritten."""
-    kept = group.facts.get("loads")
-    if kept is None or kept.anchor is not op:
-        kept = group.facts["loads"] = Loads(op)
-    return kept
+    known = group.once(Loads, lambda: Loads(op))
+    return known if known.anchor is op else Loads(op)
 
 
-def _asked(group: Group, loads: Loads, inlined: tuple[Operation, ...], target: Target) -> _Asked:
+def _knobs_of(
+    group: Group, loads: Loads, inlined: tuple[Operation, ...], target: Target
+) -> TiledKnobs:
     key = target.vector_bytes, vector_registers(target), target.num_threads
-    kept = group.facts.get(key)
-    if kept is None:
-        spec = spec_of(loads, inlined, bool(group.consumers), *key)
-        kept = group.facts[key] = _Asked(spec, group.prefix)
-    return kept
+    return group.once(
+        key, lambda: TiledKnobs(spec_of(loads, inlined, bool(group.consumers), *key), group.prefix)
+    )
 
 
 def _quick(name: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:

@@ -6,11 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from whet.compiler.te import Schedule, Stage, Tensor
+from whet.compiler.te.lang.tensor import Operation
 from whet.compiler.tir.expr import IterVar
-from whet.search_spaces.graph.compute_graph import Group
+from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.rules.cpu.packing import schedule_copy, vectorize_row
 from whet.search_spaces.rules.cpu.tiled_plan import Plan
 from whet.search_spaces.rules.cpu.tiled_spec import TiledSpec
+
+
+@dataclass(frozen=True)
+class TiledStages:
+    """The note that ``Tiled.rewrite`` leaves for ``Tiled.schedule``.
+
+    Attributes:
+        spec, plan: the reduction, and what to do with it.
+        packed: copies of operands by the operand's number.
+        core: the reduction as it is computed; transposed: whether another axis of it comes last,
+            so that the anchor reads it.
+        inlined: staged producers that operands compute as they are read.
+    """
+
+    spec: TiledSpec
+    plan: Plan
+    packed: dict[int, Tensor]
+    core: Tensor
+    transposed: bool
+    inlined: tuple[Operation, ...]
 
 
 @dataclass
@@ -30,28 +51,26 @@ class _Nest:
 
 def schedule_tiled(s: Schedule, group: Group) -> None:
     """Schedule a group that ``Tiled.rewrite`` has prepared."""
-    notes = group.notes
-    spec: TiledSpec = notes["spec"]
-    plan: Plan = notes["plan"]
-    core: Tensor = notes["core"]
-    for op in notes["inlined"]:
+    stages = group.noted(TiledStages)
+    spec, plan, core = stages.spec, stages.plan, stages.core
+    for op in stages.inlined:
         s[op].compute_inline()
     for node in group.staged:
-        if all(node.op is not op for op in notes["inlined"]):
+        if all(node.op is not op for op in stages.inlined):
             vectorize_row(s[node.op], node.op.axis[-1], spec.lanes)
-    if notes["turned"] and group.consumers:
+    if stages.transposed and group.consumers:
         s[group.anchor.op].compute_inline()
     writer = s[group.last.op]
     direct = writer is s[core]
     lane = spec.last if not direct else plan.lane
     if plan.long < 0:
-        accumulators = s.cache_write(core, "local") if direct or notes["turned"] else core
-        nest = _tiles(writer, spec, plan, lane, unrolled=not notes["turned"])
+        accumulators = s.cache_write(core, "local") if direct or stages.transposed else core
+        nest = _tiles(writer, spec, plan, lane, unrolled=not stages.transposed)
         _in_registers(s, spec, plan, core, accumulators, writer, nest)
     elif direct:
         nest = _tiles(writer, spec, plan, lane, unrolled=True, reduces=True)
     else:
-        nest = _tiles(writer, spec, plan, lane, unrolled=not notes["turned"])
+        nest = _tiles(writer, spec, plan, lane, unrolled=not stages.transposed)
         nest.long = _in_memory(s, spec, plan, core, writer, nest)
     if plan.parallel and nest.outer:
         fused = writer.fuse(*nest.outer.values())
@@ -59,7 +78,7 @@ def schedule_tiled(s: Schedule, group: Group) -> None:
         nest.outer = dict.fromkeys(nest.outer, fused)
         _attach_again(s, spec, plan, core, writer, nest, direct)
     owner = writer if direct else s[core]
-    for k, copy in notes["packed"].items():
+    for k, copy in stages.packed.items():
         if plan.packs[k] == "block":
             _at_block(s[copy], spec, plan, k, writer, owner, nest)
         schedule_copy(s, spec, plan, k, copy)

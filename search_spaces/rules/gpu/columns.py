@@ -23,7 +23,7 @@ from whet.compiler.te import Stage
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
-from whet.search_spaces.graph.compute_graph import INJECTIVE, REDUCTION, Group, Node
+from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.rules.cpu.sums import ACROSS, way_of
 from whet.search_spaces.rules.gpu.rows import kept_inputs, wide_axes
 from whet.search_spaces.rules.gpu.threads import bind

@@ -9,7 +9,7 @@ from whet.compiler.te import Stage
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
-from whet.search_spaces.graph.compute_graph import Group
+from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.rules.gpu.threads import bind
 from whet.search_spaces.space.define import DefineKnobs
 

@@ -21,7 +21,7 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.search_spaces.graph.access import Access
-from whet.search_spaces.graph.compute_graph import INJECTIVE, Group, Node
+from whet.search_spaces.graph.stages import INJECTIVE, Group, Node
 from whet.search_spaces.rules.cpu.injective import crossing_axis
 from whet.search_spaces.rules.gpu.lanes import lanes_of
 from whet.search_spaces.rules.gpu.threads import Block, bind, bind_blocks, copy_together

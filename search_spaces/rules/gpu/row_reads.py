@@ -9,7 +9,7 @@ from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import Var
 from whet.search_spaces.graph.access import Access, Affine, accesses, composed
-from whet.search_spaces.graph.compute_graph import Group, Node
+from whet.search_spaces.graph.stages import Group, Node
 
 
 def read_alike(s: Schedule, group: Group, tensor: Tensor, stages: Iterable[Node]) -> bool:

@@ -26,7 +26,7 @@ from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
-from whet.search_spaces.graph.compute_graph import INJECTIVE, REDUCTION, Group, Node
+from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.rules.cpu.sums import ALONG, way_of
 from whet.search_spaces.rules.gpu.elementwise_fallback import spread
 from whet.search_spaces.rules.gpu.lanes import lanes_of

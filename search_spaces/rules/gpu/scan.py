@@ -27,7 +27,7 @@ from whet.compiler.te.lang.tensor import ExternOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import Buffer, Stmt, ir_builder
 from whet.compiler.tir.ops import ops
-from whet.search_spaces.graph.compute_graph import Group
+from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.rules.gpu.device import processors
 from whet.search_spaces.rules.gpu.lanes import summed_in
 from whet.search_spaces.space.define import DefineKnobs

@@ -13,11 +13,11 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.operators.cpu.arguments import summed_dtype
 from whet.search_spaces.operators.cpu.conv import channels_last, direct_nchw, im2col_nchw, winograd
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
+from whet.search_spaces.template.config_scope import get_config
 
 #: with fewer channels than this, Winograd's transforms cost more than its products save
 _LEAST_CHANNELS = 16

@@ -19,7 +19,6 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.operators.cpu.arguments import (
     canonical_arguments,
     stored_dtype,
@@ -37,6 +36,7 @@ from whet.search_spaces.operators.cpu.gemm.accumulators import accumulators
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
 from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
 from whet.search_spaces.template import template
+from whet.search_spaces.template.config_scope import get_config
 
 _ROWS = (1, 2, 3, 4, 6, 7, 8, 14)
 _PLANE_BYTES = 24 * 1024  # of the L1 cache, for a padded plane

@@ -22,7 +22,6 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.operators.cpu.arguments import (
     canonical_arguments,
     stored_dtype,
@@ -39,6 +38,7 @@ from whet.search_spaces.operators.cpu.gemm.accumulators import accumulators
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
 from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
 from whet.search_spaces.template import template
+from whet.search_spaces.template.config_scope import get_config
 
 _PIXELS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14)
 _STRIPS = (1, 2, 4, 8, 16)

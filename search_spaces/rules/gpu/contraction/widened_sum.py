@@ -11,7 +11,7 @@ from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute
-from whet.search_spaces.graph.compute_graph import Group
+from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.rules.gpu.lanes import summed_in
 
 _product = te.comm_reducer(ops.multiply, lambda t: ops.const(1, t), name="prod")

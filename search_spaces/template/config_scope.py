@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.fallback import Fallback
 from whet.search_spaces.knobs.entities import VirtualAxis
 from whet.search_spaces.knobs.knob import Definition, Knob
 from whet.search_spaces.knobs.option import OptionDefinition
-from whet.search_spaces.plain import Choice, tagged
+from whet.search_spaces.knobs.plain import Choice, tagged
 from whet.search_spaces.space.config_space import ConfigSpace
 from whet.search_spaces.space.constraints import constraint_of
 from whet.search_spaces.space.define import DefineKnobs
@@ -26,7 +25,7 @@ _forced: ContextVar[Config | None] = ContextVar("whet_config_in_force", default=
 _resolver: ContextVar[Resolver | None] = ContextVar("whet_config_resolver", default=None)
 
 
-class ConfigView(Fallback, DefineKnobs):
+class ConfigView(DefineKnobs):
     """A config as a template sees it: ``define_*`` checks, ``cfg[name]`` gives the entity chosen.
 
     Args:

@@ -9,9 +9,11 @@ import re
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
+from whet.search_spaces.values.registry import registered
+
 if TYPE_CHECKING:
     from whet.search_spaces.template import Template
-    from whet.search_spaces.values import Workload
+    from whet.search_spaces.values.workload import Workload
 
 _DERIVED = re.compile(r"graph/(?:T_)?(.+)/[0-9a-f]{12}")
 # Outputs whose names say a step of the operator, and not the operator.
@@ -30,8 +32,6 @@ def shown(workload: Workload) -> str:
         while len(numbers) > 1 and numbers[-1] == 1:
             numbers.pop()
         return _call(_OPERATORS.get(name, name), map(str, numbers))
-    from whet.search_spaces.template import registered
-
     template = registered(workload.template)
     words = None if template is None else _differing(template, workload.args)
     return _call(workload.template, map(str, workload.args) if words is None else words)

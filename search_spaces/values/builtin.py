@@ -1,6 +1,12 @@
-"""The table of built-in templates: their names, and where each is found when it is asked for."""
+"""The tables of what comes with Whet and is imported on demand: templates and rules, by name.
+
+A home is ``"module:attribute"``; :func:`imported` fetches it, so that ``import whet`` stays quick.
+"""
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
 
 _ROOM = "whet.search_spaces.operators"
 _CPU = {
@@ -63,9 +69,20 @@ _OF_KIND = {
     }
 }
 
-#: name -> "module:attribute"; imported by get_template, so that `import whet` stays quick.
+#: template's name -> home
 BUILTIN: dict[str, str] = {name: f"{_ROOM}.{home}" for name, home in _CPU.items()}
 OF_KIND: dict[str, dict[str, str]] = {
     kind: {name: f"{_ROOM}.{home}" for name, home in homes.items()}
     for kind, homes in _OF_KIND.items()
 }
+
+#: kind of target -> home of the rules that schedule compute graphs for it, in their order
+RULES_OF_KIND = {"cuda": "whet.search_spaces.rules.gpu.table:RULES"}
+RULES = "whet.search_spaces.rules.cpu.table:RULES"
+"""Home of the rules for every other kind of target."""
+
+
+def imported(home: str) -> Any:
+    """The attribute that a home names; its module is imported."""
+    module, _, attribute = home.partition(":")
+    return getattr(import_module(module), attribute)

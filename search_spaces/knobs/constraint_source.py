@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from whet.search_spaces.source import code_facts, source_text
+from whet.search_spaces.knobs.source import code_facts, source_text
 
 _CACHED = type(functools.cache(str))
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial, _CACHED)

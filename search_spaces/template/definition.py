@@ -8,25 +8,30 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from whet.compiler.errors import SpaceError
 from whet.compiler.target import Target
-from whet.search_spaces.builtin import BUILTIN, OF_KIND
-from whet.search_spaces.canonical import Canonical, canonical_form
-from whet.search_spaces.config_scope import ConfigView, config_in_force, talking_to
-from whet.search_spaces.source import source_hash, source_text, still_in_file
-from whet.search_spaces.space.collect import collect
+from whet.search_spaces.knobs.plain import said
+from whet.search_spaces.knobs.source import source_hash, source_text
 from whet.search_spaces.space.config_space import ConfigSpace
+from whet.search_spaces.template.canonical import Canonical, canonical_form
+from whet.search_spaces.template.collect import collect
+from whet.search_spaces.template.config_scope import ConfigView, config_in_force, talking_to
+from whet.search_spaces.template.ref import (
+    TemplateRef,
+    attribute_of,
+    importable,
+    keep,
+    kept,
+    ref_of,
+)
 from whet.search_spaces.values import Config, Workload
-
-if TYPE_CHECKING:
-    from whet.search_spaces.ref import TemplateRef
+from whet.search_spaces.values.builtin import OF_KIND, imported
+from whet.search_spaces.values.registry import names, register, registered
 
 # Spaces can be large and a long run may touch many shapes.
 _SPACES_KEPT = 128
-
-_templates: dict[str, Template] = {}
 
 
 class Template:
@@ -153,8 +158,6 @@ class Template:
 
     def ref(self) -> TemplateRef:
         """How another process finds this template."""
-        from whet.search_spaces.ref import ref_of
-
         return ref_of(self)
 
     def run(self, workload: Workload, note: str) -> tuple[Any, list[Any]]:
@@ -192,16 +195,11 @@ class Template:
         """What is run for the target in force: its kind's function of :data:`OF_KIND`, or ours."""
         target = Target.current(allow_none=True)
         kind = "" if target is None else str(target.kind)
-        place = OF_KIND.get(kind, {}).get(self.name, "")
-        if not place:
-            return self.func
-        module, _, attribute = place.partition(":")
-        return getattr(import_module(module), attribute)
+        home = OF_KIND.get(kind, {}).get(self.name)
+        return self.func if home is None else imported(home)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """By name where the module can be imported; pickle would look for the bare function."""
-        from whet.search_spaces.ref import importable, resolve
-
         if importable(self):
             return resolve, (self.ref(),)
         return super().__reduce_ex__(protocol)
@@ -261,42 +259,9 @@ def template(
     return decorate
 
 
-def register(new: Template, *, replace: bool = False) -> None:
-    """Enter a template in the table of this process.
-
-    Args:
-        new: the template.
-        replace: whether it may take the place of another function's.
-
-    Raises:
-        SpaceError: the name is taken and ``replace`` is false.
-    """
-    builtin = BUILTIN.get(new.name, "").partition(":")[0]
-    if builtin and new.func.__module__ != builtin:
-        raise SpaceError(
-            f"@template({new.name!r})", "the name is a built-in template's", "choose another name"
-        )
-    old = _templates.get(new.name)
-    if old is not None and not replace and not _is_new_edition(old, new):
-        raise SpaceError(
-            f"@template({new.name!r}) of {_where(new)}",
-            f"another function has registered this name: {_where(old)}",
-            "choose another name",
-        )
-    _templates[new.name] = new
-
-
 def list_templates() -> list[str]:
     """The names of the built-in templates and of those registered in this process, sorted."""
-    return sorted({*BUILTIN, *_templates})
-
-
-def registered(name: str) -> Template | None:
-    """The template of this name, or None; built-in ones are imported when first asked for."""
-    if name not in _templates and name in BUILTIN:
-        module, _, attribute = BUILTIN[name].partition(":")
-        _templates.setdefault(name, getattr(import_module(module), attribute))
-    return _templates.get(name)
+    return names()
 
 
 def get_template(name: str) -> Template:
@@ -362,25 +327,56 @@ def _positional_signature(name: str, func: Callable[..., Any]) -> inspect.Signat
     return inspect.Signature(bare)
 
 
-def _is_new_edition(old: Template, new: Template) -> bool:
-    """Whether ``new`` is ``old`` once more: a module reloaded, a notebook cell run again."""
-    if new.source_hash == old.source_hash:
-        return True
-    same_place = (new.func.__module__, new.func.__qualname__) == (
-        old.func.__module__,
-        old.func.__qualname__,
-    )
-    if not same_place:
-        return False
-    # One file that defines the name twice looks like a reload, but for the first text being there.
-    file = _file(new)
-    return file != _file(old) or not (old.source_text and still_in_file(old.source_text, file))
+def resolve(ref: TemplateRef) -> Template:
+    """The template that ``ref`` names, registered in this process.
+
+    Raises:
+        SpaceError: the module cannot be imported here, or has another template, or another source.
+    """
+    return _unpickled(ref) if ref.pickled else _imported(ref)
 
 
-def _file(item: Template) -> str:
-    return getattr(getattr(item.func, "__code__", None), "co_filename", "")
+def _imported(ref: TemplateRef) -> Template:
+    asked = f"template {ref.name!r} of module {ref.module!r}"
+    try:
+        module = import_module(ref.module)
+    except ImportError as error:
+        raise SpaceError(
+            asked,
+            f"the worker cannot import the module: {error}",
+            "install it where the workers run, or define the template in the script itself",
+        ) from error
+    found = attribute_of(module, ref.qualname)
+    if not isinstance(found, Template) or found.name != ref.name:
+        raise SpaceError(asked, f"{ref.module}.{ref.qualname} is not this template here")
+    if (found.source_hash, found.version) != (ref.source_hash, ref.version):
+        raise SpaceError(
+            asked,
+            f"its source here ({found.source_hash[:8]}, version {found.version}) is not "
+            f"the driver's ({ref.source_hash[:8]}, version {ref.version})",
+            f"the file here is {getattr(module, '__file__', '?')}; give the workers the driver's "
+            "code, and start the run again after an edit",
+        )
+    register(found, replace=True)
+    return found
 
 
-def _where(item: Template) -> str:
-    line = getattr(getattr(item.func, "__code__", None), "co_firstlineno", "?")
-    return f"{item.func.__module__}.{item.func.__qualname__} ({_file(item)}:{line})"
+def _unpickled(ref: TemplateRef) -> Template:
+    found = kept(ref.pickled)
+    if found is None:
+        import cloudpickle
+
+        try:
+            func, canonical = cloudpickle.loads(ref.pickled)
+        except Exception as error:
+            raise SpaceError(
+                f"template {ref.name!r} sent by the driver",
+                f"the worker cannot open it: {said(error)}",
+                "modules that it uses must be importable where the workers run",
+            ) from error
+        found = Template(ref.name, func, ref.version, canonical)
+        # A worker has no file to read the text from; the driver's reading counts.
+        found.source_hash = ref.source_hash
+        register(found, replace=True)
+    keep(ref.pickled, found)
+    return found

@@ -6,12 +6,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import SpaceError, WhetError
-from whet.search_spaces.canonical import said
-from whet.search_spaces.config_scope import talking_to
+from whet.search_spaces.knobs.plain import said
 from whet.search_spaces.space.config_space import ConfigSpace
+from whet.search_spaces.template.config_scope import talking_to
+from whet.search_spaces.template.ref import importable
 
 if TYPE_CHECKING:
-    from whet.search_spaces.template import Template
+    from whet.search_spaces.template.definition import Template
     from whet.search_spaces.values import Workload
 
 
@@ -25,8 +26,6 @@ def collect(template: Template, workload: Workload) -> ConfigSpace:
         SpaceError: no config is valid, a constraint raises, or the template raises for its default
             config. WhetErrors of the template are passed on.
     """
-    from whet.search_spaces.ref import importable
-
     space = ConfigSpace(template.name, template.version_now())
     try:
         args = _run(template, workload, space)

@@ -81,3 +81,8 @@ def tagged(value: Choice) -> Any:
     if isinstance(value, tuple):
         return tuple(map(tagged, value))
     return value if type(value) is int or type(value) is str else (type(value).__name__, value)
+
+
+def said(error: Exception) -> str:
+    """An error's kind and text on one line."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from whet.compiler.errors import SpaceError, WhetError
+from whet.search_spaces.knobs.plain import said
 from whet.search_spaces.values import Workload
 
 Canonical = Callable[[tuple], tuple]
@@ -31,11 +32,6 @@ def canonical_form(function: Canonical, workload: Workload, usage: str) -> Workl
             "what is in canonical form already must come back as it is",
         )
     return made
-
-
-def said(error: Exception) -> str:
-    """An error's kind and text on one line."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _apply(function: Canonical, workload: Workload, usage: str) -> Workload:

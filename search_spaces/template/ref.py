@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.template import Template, register
+
+if TYPE_CHECKING:
+    from whet.search_spaces.template.definition import Template
 
 _KEPT = 32
-# Payloads this process has made or opened, so that a template keeps its spaces between candidates.
-_opened: OrderedDict[str, Template] = OrderedDict()
+# Payloads that this process has made or read, so that a template keeps its spaces between
+# candidates.
+_by_digest: OrderedDict[str, Template] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def ref_of(template: Template) -> TemplateRef:
             f"its function cannot be pickled: {error}",
             "put the template in a module of its own, or keep open files and locks out of it",
         ) from error
-    _keep(_digest(payload), template)
+    keep(payload, template)
     return TemplateRef(*facts, pickled=payload)
 
 
@@ -85,15 +87,6 @@ def _by_value(name: str) -> Iterator[None]:
         cloudpickle.unregister_pickle_by_value(module)
 
 
-def resolve(ref: TemplateRef) -> Template:
-    """The template that ``ref`` names, registered in this process.
-
-    Raises:
-        SpaceError: the module cannot be imported here, or has another template, or another source.
-    """
-    return _unpickled(ref) if ref.pickled else _imported(ref)
-
-
 def importable(template: Template) -> bool:
     """Whether another process can import ``template`` by its function's module and name."""
     func = template.func
@@ -101,68 +94,29 @@ def importable(template: Template) -> bool:
     # A script's __main__ is never run again, not even by its importable name.
     if func.__module__ == "__main__" or module is None or getattr(module, "__spec__", None) is None:
         return False
-    return _attribute(module, func.__qualname__) is template
+    return attribute_of(module, func.__qualname__) is template
 
 
-def _attribute(module: Any, qualname: str) -> Any:
+def attribute_of(module: Any, qualname: str) -> Any:
+    """What a dotted name of a module stands for; None where there is nothing of that name."""
     found: Any = module
     for part in qualname.split("."):
         found = getattr(found, part, None)
     return found
 
 
-def _imported(ref: TemplateRef) -> Template:
-    asked = f"template {ref.name!r} of module {ref.module!r}"
-    try:
-        module = importlib.import_module(ref.module)
-    except ImportError as error:
-        raise SpaceError(
-            asked,
-            f"the worker cannot import the module: {error}",
-            "install it where the workers run, or define the template in the script itself",
-        ) from error
-    found = _attribute(module, ref.qualname)
-    if not isinstance(found, Template) or found.name != ref.name:
-        raise SpaceError(asked, f"{ref.module}.{ref.qualname} is not this template here")
-    if (found.source_hash, found.version) != (ref.source_hash, ref.version):
-        raise SpaceError(
-            asked,
-            f"its source here ({found.source_hash[:8]}, version {found.version}) is not "
-            f"the driver's ({ref.source_hash[:8]}, version {ref.version})",
-            f"the file here is {getattr(module, '__file__', '?')}; give the workers the driver's "
-            "code, and start the run again after an edit",
-        )
-    register(found, replace=True)
-    return found
+def keep(payload: bytes, template: Template) -> None:
+    """Remember the template of a payload: the last 32 are."""
+    digest = _digest(payload)
+    _by_digest[digest] = template
+    _by_digest.move_to_end(digest)
+    while len(_by_digest) > _KEPT:
+        _by_digest.popitem(last=False)
 
 
-def _unpickled(ref: TemplateRef) -> Template:
-    digest = _digest(ref.pickled)
-    found = _opened.get(digest)
-    if found is None:
-        import cloudpickle
-
-        try:
-            func, canonical = cloudpickle.loads(ref.pickled)
-        except Exception as error:
-            raise SpaceError(
-                f"template {ref.name!r} sent by the driver",
-                f"the worker cannot open it: {type(error).__name__}: {error}",
-                "modules that it uses must be importable where the workers run",
-            ) from error
-        found = Template(ref.name, func, ref.version, canonical)
-        # A worker has no file to read the text from; the driver's reading counts.
-        found.source_hash = ref.source_hash
-        register(found, replace=True)
-    _keep(digest, found)
-    return found
-
-
-def _keep(digest: str, template: Template) -> None:
-    _opened[digest] = template
-    _opened.move_to_end(digest)
-    while len(_opened) > _KEPT:
-        _opened.popitem(last=False)
+def kept(payload: bytes) -> Template | None:
+    """The template of a payload that this process has made or read."""
+    return _by_digest.get(_digest(payload))
 
 
 def _digest(payload: bytes) -> str:
