@@ -18,7 +18,7 @@ from whet.search_spaces.template.canonical import Canonical
 Kind = Callable[[Any, tuple, str, str], Any]
 
 
-def spelled(name: str, parameters: Sequence[str], kinds: Sequence[Kind]) -> Canonical:
+def canonical_arguments(name: str, parameters: Sequence[str], kinds: Sequence[Kind]) -> Canonical:
     """The canonical form of arguments of these kinds.
 
     Args:

@@ -11,15 +11,15 @@ from typing import Any
 _ROOM = "whet.search_spaces.operators"
 _CPU = {
     "matmul": "cpu.matmul:matmul",
-    "dense": "cpu.dense:dense",
-    "batch_matmul": "cpu.batch_matmul:batch_matmul",
+    "dense": "cpu.matmul:dense",
+    "batch_matmul": "cpu.matmul:batch_matmul",
     "matvec": "cpu.matvec:matvec",
-    "conv2d_nchw": "cpu.conv2d_nchw:conv2d_nchw",
-    "conv2d_nhwc": "cpu.conv2d_nhwc:conv2d_nhwc",
-    "conv2d_transpose_nchw": "cpu.conv2d_transpose_nchw:conv2d_transpose_nchw",
-    "conv3d_ncdhw": "cpu.conv3d_ncdhw:conv3d_ncdhw",
-    "conv1d_ncw": "cpu.conv1d_ncw:conv1d_ncw",
-    "conv2d_nchwc": "cpu.conv2d_nchwc:conv2d_nchwc",
+    "conv2d_nchw": "cpu.convolutions:conv2d_nchw",
+    "conv2d_nhwc": "cpu.convolutions:conv2d_nhwc",
+    "conv2d_transpose_nchw": "cpu.convolutions:conv2d_transpose_nchw",
+    "conv3d_ncdhw": "cpu.convolutions:conv3d_ncdhw",
+    "conv1d_ncw": "cpu.convolutions:conv1d_ncw",
+    "conv2d_nchwc": "cpu.convolutions:conv2d_nchwc",
     "depthwise_conv2d_nchw": "cpu.conv.depthwise_nchw:depthwise_conv2d_nchw",
     "depthwise_conv2d_nhwc": "cpu.conv.depthwise_nhwc:depthwise_conv2d_nhwc",
     # memory-bound, scheduled by the rules of derived spaces

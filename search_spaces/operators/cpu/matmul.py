@@ -1,4 +1,4 @@
-"""The template of the matrix product: either factor as it is or transposed."""
+"""The templates of GEMMs: ``matmul``, ``dense`` and ``batch_matmul``."""
 
 from __future__ import annotations
 
@@ -6,36 +6,17 @@ from typing import Any
 
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
-from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.operators.cpu.arguments import (
-    canonical_arguments,
-    stored_dtype,
-    summed_dtype,
-)
+from whet.search_spaces.operators.arguments import operator, summed_dtype
 from whet.search_spaces.operators.cpu.gemm.empty import empty_product
 from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, factors, product
 from whet.search_spaces.operators.cpu.gemm.loops import schedule_product
 from whet.search_spaces.operators.cpu.gemm.plan import plan_of
 from whet.search_spaces.operators.cpu.matvec import dot_products
-from whet.search_spaces.template import template
 from whet.search_spaces.template.config_scope import get_config
 
-_ARGUMENTS = "N K M transpose_a transpose_b dtype epilogue packed"
 
-
-@template(
-    "matmul", version=2, canonical=canonical_arguments("matmul", _ARGUMENTS, dtype=stored_dtype)
-)
-def matmul(
-    N: int,
-    K: int,
-    M: int,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    dtype: str = "float32",
-    epilogue: Any = (),
-    packed: bool = False,
-) -> tuple[Schedule, list]:
+@operator("N K M transpose_a transpose_b dtype epilogue packed", version=2)
+def matmul(**given: Any) -> tuple[Schedule, list]:
     """``C = A @ B`` for ``A`` (N, K) and ``B`` (K, M), both row-major.
 
     Args:
@@ -46,9 +27,31 @@ def matmul(
         epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`; a bias has M numbers.
         packed: ``B`` is packed ahead of the calls: ``kernel(A, kernel.pack_weights(B), C)``.
     """
-    return gemm_template(
-        Gemm(N, K, M, None, transpose_a, transpose_b, dtype, Epilogue.of(epilogue), packed)
-    )
+    return gemm_template(Gemm.of(**given))
+
+
+@operator("N K M dtype epilogue packed")
+def dense(**given: Any) -> tuple[Schedule, list]:
+    """Data (N, K) times the transpose of weights (M, K): ``topi.nn.dense``'s numbers.
+
+    Args:
+        dtype, epilogue: as ``matmul``'s.
+        packed: the weights are packed ahead: ``kernel(data, kernel.pack_weights(weight), out)``.
+    """
+    names = ("data", "weight", "dense")
+    return gemm_template(Gemm.of(transpose_b=True, names=names, **given))
+
+
+@operator("B N K M transpose_a transpose_b dtype epilogue")
+def batch_matmul(B: int, **given: Any) -> tuple[Schedule, list]:
+    """``C[x] = A[x] @ B[x]`` for ``A`` (B, N, K) and ``B`` (B, K, M).
+
+    Args:
+        transpose_a: ``A`` is (B, K, N).
+        transpose_b: ``B`` is (B, M, K).
+        dtype, epilogue: as ``matmul``'s.
+    """
+    return gemm_template(Gemm.of(batch=B, **given))
 
 
 def gemm_template(g: Gemm) -> tuple[Schedule, list]:

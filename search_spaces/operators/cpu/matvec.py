@@ -18,23 +18,16 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.operators.cpu.arguments import (
-    canonical_arguments,
-    stored_dtype,
-    summed_dtype,
-)
+from whet.search_spaces.operators.arguments import operator, summed_dtype
 from whet.search_spaces.operators.cpu.gemm.empty import empty_product
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
 from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
 from whet.search_spaces.space.define import DefineKnobs
-from whet.search_spaces.template import template
 from whet.search_spaces.template.config_scope import get_config
 
-_CANONICAL = canonical_arguments("matvec", "N K dtype epilogue", dtype=stored_dtype)
 
-
-@template("matvec", version=1, canonical=_CANONICAL)
-def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> tuple[Schedule, list]:
+@operator("N K dtype epilogue")
+def matvec(N: int, K: int, dtype: str, epilogue: Any) -> tuple[Schedule, list]:
     """``y = A @ x`` for ``A`` (N, K) and ``x`` (K,).
 
     Args:

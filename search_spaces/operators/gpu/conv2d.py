@@ -10,7 +10,7 @@ from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.operators.cpu.arguments import BYTES
+from whet.search_spaces.operators.arguments import BYTES
 from whet.search_spaces.operators.cpu.conv.algorithms import KnobsOf
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.conv_direct import direct_convolution

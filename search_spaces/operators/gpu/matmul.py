@@ -13,7 +13,7 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.template import schedule_graph
-from whet.search_spaces.operators.cpu.arguments import BYTES
+from whet.search_spaces.operators.arguments import BYTES
 from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, factors
 from whet.search_spaces.operators.gpu.matvec import vector_product
 from whet.search_spaces.rules.gpu.contraction.gemm import Factor, Sums, added, sizes_of, sums_of

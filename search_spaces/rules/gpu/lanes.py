@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.halves import summed_in
-from whet.search_spaces.operators.cpu.arguments import BYTES
+from whet.search_spaces.operators.arguments import BYTES
 
 MOST_BYTES = 16
 """What one instruction of a thread moves at most."""

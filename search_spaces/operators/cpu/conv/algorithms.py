@@ -13,7 +13,7 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
-from whet.search_spaces.operators.cpu.arguments import summed_dtype
+from whet.search_spaces.operators.arguments import summed_dtype
 from whet.search_spaces.operators.cpu.conv import channels_last, direct_nchw, im2col_nchw, winograd
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.search_spaces.operators.cpu.arguments import each, sides
+from whet.search_spaces.operators.arguments import each, sides
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
-from whet.search_spaces.operators.cpu.arguments import each
+from whet.search_spaces.operators.arguments import each
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 
 

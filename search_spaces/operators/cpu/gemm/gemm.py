@@ -49,6 +49,11 @@ class Gemm:
     packed: bool = False
     names: tuple[str, str, str] = ("A", "B", "C")
 
+    @staticmethod
+    def of(epilogue: Any = (), **given: Any) -> Gemm:
+        """The GEMM of a template's arguments, whose names are this class's."""
+        return Gemm(epilogue=Epilogue.of(epilogue), **given)
+
     @property
     def flop(self) -> int:
         """Multiplications and additions of the product, the epilogue left out."""

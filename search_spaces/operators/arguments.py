@@ -1,7 +1,7 @@
-"""The arguments of products and convolutions: what each must be, and one form of its spellings.
+"""The templates of GEMMs and convolutions: the names of their arguments, and what each must be.
 
-    canonical_arguments("dense", "N K M dtype epilogue packed")
-    canonical_arguments("conv1d_ncw", "N CI W CO KW strides padding ...", rank=1)
+    @operator("N K M dtype epilogue packed")
+    def dense(**given): ...
 
 The name of an argument says what it is: ``dense(4, 8, 2, "float")`` and ``dense(4, 8, 2)`` are one
 workload, and what cannot be is refused by the name that the user knows it by.
@@ -10,41 +10,63 @@ workload, and what cannot be is refused by the name that the user knows it by.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, Signature
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.template.canonical import Canonical
+from whet.search_spaces.graph.canonical_args import Kind, canonical_arguments
+from whet.search_spaces.template import Template, template
 
 DTYPES = ("float32", "float64")
-"""What products and convolutions are summed up in."""
+"""Element types that GEMMs and convolutions are summed up in."""
 BYTES = ("int8", "uint8")
-"""What they may multiply on a GPU: their results are int32."""
+"""Element types that they may multiply on a GPU: their results are int32."""
 STORED = ("float16", *BYTES, *DTYPES)
-"""What they may be stored in where a GPU's kernel sums up in more: float16 in float32."""
+"""Element types that they may be stored in where a GPU's kernel sums up in more (float16)."""
 
-Kind = Callable[[str, str, Any, int], Any]
+_DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(("transpose_a", "transpose_b", "packed"), False),
+    **dict.fromkeys(("strides", "dilation", "groups", "multiplier"), 1),
+    **dict.fromkeys(("padding", "output_padding"), 0),
+    "dtype": "float32",
+    "epilogue": (),
+    "block": 16,
+}
+"""Of arguments that may be left out."""
 
 
-def canonical_arguments(operator: str, names: str, rank: int = 0, **kinds: Kind) -> Canonical:
-    """What checks a template's arguments and gives them one form.
+def operator(
+    arguments: str, *, version: int = 1, rank: int = 0, **kinds: Kind
+) -> Callable[[Callable[..., Any]], Template]:
+    """Decorator that makes a template of a function of keyword arguments, under its name.
 
     Args:
-        operator: the template's name, for errors.
-        names: of the arguments, in order. One that is in no table here is an extent.
+        arguments: their names, in order; the tables of this file say what each is, and its default.
+            One that is in no table is an extent.
+        version: as for :func:`~whet.search_spaces.template`.
         rank: spatial dimensions.
         kinds: of arguments that are something else here than the table says.
     """
-    found = [(name, {**_KINDS, **kinds}.get(name, _extent)) for name in names.split()]
+    names = arguments.split()
+    known = {**_kinds(rank), **kinds}
 
-    def canonical(args: tuple) -> tuple:
-        asked = f"{operator}({', '.join(map(repr, args))})"
-        return tuple(
-            kind(asked, name, value, rank) for (name, kind), value in zip(found, args, strict=True)
+    def decorate(function: Callable[..., Any]) -> Template:
+        @wraps(function)
+        def run(*args: Any) -> Any:
+            return function(**dict(zip(names, args, strict=True)))
+
+        kind = Parameter.POSITIONAL_OR_KEYWORD
+        run.__signature__ = Signature(  # type: ignore[attr-defined]
+            [Parameter(n, kind, default=_DEFAULTS.get(n, Parameter.empty)) for n in names]
         )
+        name = function.__name__
+        canonical = canonical_arguments(name, names, [known.get(n, _extent) for n in names])
+        return template(name, version=version, canonical=canonical)(run)
 
-    return canonical
+    return decorate
 
 
 def whole(asked: str, name: str, value: Any, least: int) -> int:
@@ -63,7 +85,7 @@ def whole(asked: str, name: str, value: Any, least: int) -> int:
 
 
 def flag(asked: str, name: str, value: Any) -> bool:
-    """What says yes or no; 0 and 1 do, too.
+    """A bool; 0 and 1 are taken, too.
 
     Raises:
         ArgumentError: it is something else, e.g. the dtype in its place.
@@ -108,36 +130,18 @@ def sides(asked: str, value: Any, rank: int) -> tuple[tuple[int, ...], tuple[int
     return front, front
 
 
-def _strides(asked: str, name: str, value: Any, rank: int) -> tuple[int, ...]:
-    """Kind: a step from 1 on, one a spatial dimension."""
-    return each(asked, name, value, rank, 1)
+def padding_each(rank: int) -> Kind:
+    """Kind: numbers from 0 on, one a spatial dimension, the same on both sides of it."""
+    return lambda value, before, asked, name: each(asked, name, value, rank, 0)
 
 
-def padding_each(asked: str, name: str, value: Any, rank: int) -> tuple[int, ...]:
-    """Kind: a number from 0 on, one a spatial dimension, the same on both sides of it."""
-    return each(asked, name, value, rank, 0)
-
-
-def _padding(asked: str, name: str, value: Any, rank: int) -> tuple[int, ...]:
+def _padding(asked: str, value: Any, rank: int) -> tuple[int, ...]:
     before, after = sides(asked, value, rank)
     return before if before == after else (*before, *after)
 
 
-def _extent(asked: str, name: str, value: Any, rank: int) -> int:
+def _extent(value: Any, before: tuple, asked: str, name: str) -> int:
     return whole(asked, name, value, 0)
-
-
-def _count(asked: str, name: str, value: Any, rank: int) -> int:
-    return whole(asked, name, value, 1)
-
-
-def _flag(asked: str, name: str, value: Any, rank: int) -> bool:
-    return flag(asked, name, value)
-
-
-def stored_dtype(asked: str, name: str, value: Any, rank: int) -> str:
-    """Kind: an element type of :data:`STORED`; a CPU's template must ask :func:`summed_dtype`."""
-    return _one_of(STORED, asked, value)
 
 
 def summed_dtype(asked: str, dtype: str) -> str:
@@ -147,10 +151,6 @@ def summed_dtype(asked: str, dtype: str) -> str:
         ArgumentError: it is another one.
     """
     return _one_of(DTYPES, asked, dtype)
-
-
-def _dtype(asked: str, name: str, value: Any, rank: int) -> str:
-    return summed_dtype(asked, value)
 
 
 def _one_of(kinds: tuple[str, ...], asked: str, value: Any) -> str:
@@ -165,10 +165,6 @@ def _one_of(kinds: tuple[str, ...], asked: str, value: Any) -> str:
     return kind
 
 
-def _steps(asked: str, name: str, value: Any, rank: int) -> tuple:
-    return Epilogue.of(value).steps
-
-
 def _meant(value: Any, least: int) -> str:
     """The int that was probably meant, or the least that can be."""
     try:
@@ -180,11 +176,23 @@ def _meant(value: Any, least: int) -> str:
     return str(near) if near >= least else f"{least} or more"
 
 
-_KINDS: dict[str, Kind] = {
-    **dict.fromkeys(("KD", "KH", "KW", "groups", "multiplier", "block"), _count),
-    **dict.fromkeys(("transpose_a", "transpose_b", "packed"), _flag),
-    **dict.fromkeys(("strides", "dilation"), _strides),
-    "padding": _padding,
-    "dtype": _dtype,
-    "epilogue": _steps,
-}
+def _kinds(rank: int) -> dict[str, Kind]:
+    """What arguments are, by their names."""
+
+    def strides(value: Any, before: tuple, asked: str, name: str) -> tuple[int, ...]:
+        return each(asked, name, value, rank, 1)
+
+    def count(value: Any, before: tuple, asked: str, name: str) -> int:
+        return whole(asked, name, value, 1)
+
+    def is_set(value: Any, before: tuple, asked: str, name: str) -> bool:
+        return flag(asked, name, value)
+
+    return {
+        **dict.fromkeys(("KD", "KH", "KW", "groups", "multiplier", "block"), count),
+        **dict.fromkeys(("transpose_a", "transpose_b", "packed"), is_set),
+        **dict.fromkeys(("strides", "dilation"), strides),
+        "padding": lambda value, before, asked, name: _padding(asked, value, rank),
+        "dtype": lambda value, before, asked, name: _one_of(STORED, asked, value),
+        "epilogue": lambda value, before, asked, name: Epilogue.of(value).steps,
+    }
