@@ -6,23 +6,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import copysign, inf, log2
 from operator import is_
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.knobs.entities import VirtualAxis
+from whet.search_spaces.knobs.definition import Definition
 from whet.search_spaces.knobs.plain import Choice, plain, tagged
 
 
 @dataclass(frozen=True, slots=True)
-class OptionDefinition:
+class OptionDefinition(Definition):
     """How a plain knob was asked for; see ``ConfigSpace.define_knob``."""
 
     name: str
     candidates: tuple[Choice, ...]
 
-    kind = "knob"
+    kind: ClassVar[str] = "knob"
 
     @staticmethod
     def of(name: str, candidates: Iterable[Any]) -> OptionDefinition:
@@ -93,9 +93,6 @@ class OptionDefinition:
         names = [f"{self.name}={choice}" for choice in choices_once]
         same = [[tagged(a) == tagged(b) for b in choices_once] for a in choices]
         return names, np.asarray(same, dtype=np.float32)
-
-    def axes(self) -> list[VirtualAxis]:
-        return []
 
 
 def _away(row: Any, wanted: Any) -> float:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.errors import SpaceError
+from whet.search_spaces.knobs.definition import Definition
 from whet.search_spaces.knobs.entities import VirtualAxis
-from whet.search_spaces.knobs.knob import Definition, Knob
+from whet.search_spaces.knobs.knob import Knob
 from whet.search_spaces.knobs.plain import Choice, plain_text
 from whet.search_spaces.space import encoding, features, indexing, moves
 from whet.search_spaces.space.constraints import KnobConstraint, constraint_of

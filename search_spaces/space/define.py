@@ -8,8 +8,9 @@ from typing import Any
 
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.knobs.annotate import AnnotateDefinition
+from whet.search_spaces.knobs.definition import Definition
 from whet.search_spaces.knobs.entities import VirtualAxis
-from whet.search_spaces.knobs.knob import Definition, Knob
+from whet.search_spaces.knobs.knob import Knob
 from whet.search_spaces.knobs.locate import LocateDefinition
 from whet.search_spaces.knobs.option import OptionDefinition
 from whet.search_spaces.knobs.plain import Choice
