@@ -14,8 +14,10 @@ from whet.search_spaces.space.define import DefineKnobs
 class Rule(Protocol):
     """A way to schedule a group of stages.
 
-    Rules are tried in the order of :data:`whet.search_spaces.rules.cpu.table.RULES`; the first one
-    that applies to a group schedules it. Rules hold no state. For each group, once per config:
+    Rules are tried in the order of the table of their target, for CPUs
+    :data:`whet.search_spaces.rules.cpu.table.RULES`; the first one that applies to a group
+    schedules it. A new rule is a file, its row in the table, and a test. Rules hold no state.
+    For each group, once per config:
 
     1. ``rewrite``, producers before consumers, while there is no schedule yet;
     2. stages of role ``"inline"``, and those consumers of a group that are not its last, are
@@ -38,16 +40,16 @@ class Rule(Protocol):
 
         Args:
             group: its anchor's op reads the tensors as they are by now (producers may have been
-                rewritten). ``group.notes`` is a dict for what ``schedule`` must know, e.g. the
-                packed tensor.
+                rewritten). ``group.note`` leaves what ``schedule`` must know, e.g. the packed
+                tensor.
             cfg: where knobs are defined and read.
             target: what is compiled for.
 
         Returns:
             The tensor that takes the anchor's place: same shape, same dtype. ``schedule`` finds its
-            operation as ``group.anchor.op``. None: the anchor stays as it is.
+            operation as ``group.anchor.op``. None, the default: the anchor stays as it is.
         """
-        ...
+        return None
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Schedule all stages of the group but those that are inlined."""

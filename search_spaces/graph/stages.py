@@ -222,3 +222,9 @@ def _unique(names: list[str]) -> list[str]:
 def _extent(axis: e.IterVar) -> int:
     assert axis.dom is not None
     return int(axis.dom.extent)
+
+
+def extent_of(axis: e.IterVar) -> int:
+    """The extent of an operation's own axis."""
+    assert axis.dom is not None and isinstance(axis.dom.extent, e.IntImm)
+    return axis.dom.extent.value  # int() would pin a traced one

@@ -16,12 +16,12 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
-from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.arguments import operator, summed_dtype
 from whet.search_spaces.operators.cpu.gemm.empty import empty_product
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
-from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
+from whet.search_spaces.operators.cpu.gemm.stages import with_epilogue
+from whet.search_spaces.rules.vectors import lanes_of, vector_registers
 from whet.search_spaces.space.define import DefineKnobs
 from whet.search_spaces.template.config_scope import get_config
 
@@ -94,11 +94,7 @@ def dot_products(
             (N,), lambda i: te.sum(A[i, whole + kt] * vector(whole + kt), axis=kt), name="left"
         )
     y = te.compute(shape, lambda *i: _total(V, left, i[axis], lanes), name=name)
-    out, extras = epilogue.apply(y, channel_axis)
-
-    s = te.create_schedule(out.op)
-    if out.op is not y.op:
-        s[y].compute_inline()
+    s, out, extras = with_epilogue(y, epilogue, channel_axis)
     io, ii = s[out].split(out.op.axis[axis], factor=r)
     s[out].reorder(*(a for k, a in enumerate(out.op.axis) if k != axis), io, ii)
     s[out].unroll(ii)
@@ -123,7 +119,7 @@ def _define(cfg: DefineKnobs, target: Target, N: int, K: int, lanes: int) -> Non
 
 
 def _summed(stage: Stage, unroll: int) -> None:
-    """The loops of a sum: over k, with some steps written out, rows, and lanes."""
+    """The loops of a sum: over k, with some steps unrolled, rows, and lanes."""
     i, *lane = stage.op.axis
     steps = list(stage.op.reduce_axis)
     if unroll > 1:
@@ -137,7 +133,7 @@ def _summed(stage: Stage, unroll: int) -> None:
 
 def _lanes(target: Target, dtype: str, K: int) -> int:
     """Lanes of a vector, a power of two that is no longer than a row."""
-    lanes = max(target.vector_bytes // dt.itemsize(dtype), 1)
+    lanes = lanes_of(target, dtype)
     while lanes > K:
         lanes //= 2
     return lanes

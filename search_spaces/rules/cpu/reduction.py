@@ -13,12 +13,12 @@ from typing import Any
 from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
-from whet.search_spaces.graph.stages import REDUCTION, TILED, Group
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import REDUCTION, TILED, Group, extent_of
 from whet.search_spaces.rules.cpu.loops import (
     around,
-    extent_of,
+    choose,
     fused,
-    lanes_of,
     pin,
     vector_sizes,
     vectorized,
@@ -34,6 +34,7 @@ from whet.search_spaces.rules.cpu.sums import (
     unrolls,
     way_of,
 )
+from whet.search_spaces.rules.vectors import lanes_of
 from whet.search_spaces.space.define import DefineKnobs
 
 # Fewer elements than this for each thread: the reduction is cut into chunks.
@@ -41,7 +42,7 @@ _FEW = 4
 _LONG = 64  # steps of a reduction that is worth cutting
 
 
-class Reduction:
+class Reduction(Rule):
     """Partial sums in lanes, or lanes across what is kept; chunks for threads."""
 
     name = "reduction"
@@ -49,10 +50,6 @@ class Reduction:
     def applies(self, group: Group) -> bool:
         """A reduction that is not a part of a chain of rows, nor of a form that is tiled."""
         return group.role in (REDUCTION, TILED) and not group.members
-
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Nothing."""
-        return None
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Choose the lanes, the steps that are written out, chunks and threads."""
@@ -81,9 +78,8 @@ def _knobs(group: Group, way: Way, lanes: int, cfg: DefineKnobs, target: Target)
     worth = worth_threads(group)
     few = node.points // (way.extent if way.kind == ACROSS else 1)
 
-    def choose(name: str, choices: list, default: Any, quick: list | None = None) -> None:
-        cfg.define_knob(group.knob(name), choices, default=default, quick=quick)
-        plan[name] = cfg[group.knob(name)].val
+    def define(name: str, choices: list, default: Any, quick: list | None = None) -> None:
+        plan[name] = choose(cfg, group, name, choices, default, quick)
 
     if way.kind != "plain":
         sizes = vector_sizes(way.extent, lanes, 8)
@@ -91,24 +87,24 @@ def _knobs(group: Group, way: Way, lanes: int, cfg: DefineKnobs, target: Target)
         rows = way.kind == ACROSS and window >= _LONG and way.extent > sizes[-1]
         first = sizes[-1] if rows else sizes[min(2, len(sizes) - 1)]
         sizes = list(dict.fromkeys((1, *sizes)))
-        choose("size", sizes, first, around(sizes, first))
+        define("size", sizes, first, around(sizes, first))
         last = node.reduce_extents[-1] if way.kind == ACROSS else way.extent // sizes[-1]
         # Rows that are added up together are read side by side, and the sums stored once for all.
         written = min(8 if rows else 4, unrolls(last)[-1])
         written = written if way.kind == ACROSS else 1
-        choose("unroll", unrolls(last), written, [1, written])
+        define("unroll", unrolls(last), written, [1, written])
         if way.kind == ALONG:  # without lanes there is nothing but the plain loop
             pin(cfg, group, ("size", 1), {"unroll": 1})
         if way.kind == ACROSS and window >= _LONG:
-            choose("rows", [False, True], rows)
+            define("rows", [False, True], rows)
     if target.num_threads < 2:
         return plan
     threads = target.num_threads
     cut = few < _FEW * threads and window >= _LONG
     if cut:
-        choose("chunks", [1, threads, 4 * threads], threads if worth else 1)
+        define("chunks", [1, threads, 4 * threads], threads if worth else 1)
     if node.points > 1:
-        choose("parallel", [False, True], worth and not cut)
+        define("parallel", [False, True], worth and not cut)
         if cut:  # chunks run on all threads already
             for chunks in (threads, 4 * threads):
                 pin(cfg, group, ("chunks", chunks), {"parallel": False})

@@ -20,13 +20,14 @@ from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir.expr import IterVar
 from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.rules.cpu.loops import (
     around,
+    choose,
     define_parallel,
     define_stream,
     fused,
-    lanes_of,
     vector_sizes,
     vectorized,
 )
@@ -40,12 +41,13 @@ from whet.search_spaces.rules.cpu.sums import (
     unrolls,
     way_of,
 )
+from whet.search_spaces.rules.vectors import lanes_of
 from whet.search_spaces.space.define import DefineKnobs
 
 _STORED_KNOBS = 4  # stages of a chain that may be computed again instead
 
 
-class Rows:
+class Rows(Rule):
     """All stages of a row, or of a block of columns, at one step of the last stage's loops."""
 
     name = "rows"
@@ -53,10 +55,6 @@ class Rows:
     def applies(self, group: Group) -> bool:
         """A group with members; its anchor is a reduction or injective."""
         return bool(group.members) and group.role in (REDUCTION, INJECTIVE)
-
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Nothing."""
-        return None
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Place the stages, choose the lanes, share the rows between threads."""
@@ -96,17 +94,16 @@ def column_of(group: Group, lanes: int) -> int | None:
 def _knobs(group: Group, column: int | None, lanes: int, cfg: DefineKnobs, target: Target) -> dict:
     chosen: dict = {}
 
-    def choose(name: str, choices: list, default: Any, quick: list | None = None) -> None:
-        cfg.define_knob(group.knob(name), choices, default=default, quick=quick)
-        chosen[name] = cfg[group.knob(name)].val
+    def define(name: str, choices: list, default: Any, quick: list | None = None) -> None:
+        chosen[name] = choose(cfg, group, name, choices, default, quick)
 
     def lanes_of_axis(name: str, extent: int, most: int, level: int) -> None:
         sizes = vector_sizes(extent, lanes, most)
         first = sizes[min(level, len(sizes) - 1)]
         sizes = list(dict.fromkeys((1, *sizes)))
-        choose(name, sizes, first, around(sizes, first))
+        define(name, sizes, first, around(sizes, first))
 
-    choose("place", ["row", "root"], "row", ["row"])
+    define("place", ["row", "root"], "row", ["row"])
     reductions = [n for n in (*group.members, group.anchor) if n.role == REDUCTION]
     rest = [e for k, e in enumerate(group.last.extents) if k not in group.rows]
     if column is not None:
@@ -119,14 +116,14 @@ def _knobs(group: Group, column: int | None, lanes: int, cfg: DefineKnobs, targe
     steps = [x for n in reductions for x in n.reduce_extents[-1:]]
     written = unrolls(8 if column is None else min(steps, default=1))
     default = 1 if column is not None else written[-1]
-    choose("unroll", written, default, [1, written[-1]])
+    define("unroll", written, default, [1, written[-1]])
     count = 0
     for node in group.members:
         again = node.role == INJECTIVE and node.cost >= EXPENSIVE and node.op.num_outputs == 1
         # One number a row is not worth computing again for each of its elements.
         again = again and len(_row_dimensions(group, node)) < sum(n > 1 for n in node.extents)
         if again and count < _STORED_KNOBS:
-            choose(f"store_{node.name}", [True, False], True)
+            define(f"store_{node.name}", [True, False], True)
             count += 1
     chosen["stream"] = define_stream(cfg, group)
     chosen["parallel"] = define_parallel(cfg, group, target)

@@ -11,8 +11,8 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import DATA_PAR, Add, IterVar, Reduce
 from whet.search_spaces.graph.access import Access
-from whet.search_spaces.graph.stages import Node
-from whet.search_spaces.rules.cpu.loops import extent_of, fused, vectorized
+from whet.search_spaces.graph.stages import Node, extent_of
+from whet.search_spaces.rules.cpu.loops import fused, vectorized
 
 ALONG = "along"  # the lanes sum up parts of one row, which are added in the end
 ACROSS = "across"  # the lanes sum up different elements

@@ -27,7 +27,7 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
 from whet.search_spaces.graph.stages import REDUCTION, TILED, Group
 from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way, way_of
-from whet.search_spaces.rules.cpu.tiled import computed_as_read
+from whet.search_spaces.rules.cpu.tiling.tiled import computed_as_read
 from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
 from whet.search_spaces.rules.gpu.elementwise_fallback import spread
 from whet.search_spaces.rules.gpu.reduction_plan import SHARES, WIDTH, Plan, is_shared, plan_of

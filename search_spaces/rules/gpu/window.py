@@ -22,7 +22,7 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.stages import REDUCTION, TILED, Group
-from whet.search_spaces.rules.cpu.tiled import staged_for_operands
+from whet.search_spaces.rules.cpu.tiling.tiled import staged_for_operands
 from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
 from whet.search_spaces.rules.gpu.elementwise_fallback import spread
 from whet.search_spaces.rules.gpu.window_spec import Tile, Window, window_of

@@ -23,9 +23,9 @@ from whet.search_spaces.operators.arguments import summed_dtype
 from whet.search_spaces.operators.cpu.conv.depthwise_shape import depthwise, place_taps, taps
 from whet.search_spaces.operators.cpu.conv.padded_image import vectorize_line
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
-from whet.search_spaces.operators.cpu.gemm.accumulators import accumulators
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
-from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
+from whet.search_spaces.operators.cpu.gemm.stages import accumulators, or_zero
+from whet.search_spaces.rules.vectors import lanes_of, vector_registers
 from whet.search_spaces.template.config_scope import get_config
 
 _ROWS = (1, 2, 3, 4, 6, 7, 8, 14)
@@ -44,7 +44,7 @@ def depthwise_conv2d_nchw(
     cfg = get_config()
     cfg.add_flop(shape.flop)
     target = Target.current() or Target("llvm")
-    lanes = max(target.vector_bytes // dt.itemsize(shape.dtype), 1)
+    lanes = lanes_of(target, shape.dtype)
     parallel, grain = _define(cfg, shape, target, lanes)
     yr, xr = (1, 1) if shape.is_empty else cfg["tile"].val
     data = te.placeholder(shape.data_shape, shape.dtype, name="data")
@@ -106,8 +106,7 @@ def _padded(shape: ConvShape, data: Tensor, yr: int, xr: int) -> Tensor:
 
     def element(b: Any, c: Any, y: Any, p: Any, j: Any) -> Any:
         row, pixel = y - top, j * sw + p - left
-        inside = te.all(row >= 0, row < h, pixel >= 0, pixel < w)
-        return te.if_then_else(inside, data[b, c, row, pixel], te.const(0, data.dtype))
+        return or_zero(data[b, c, row, pixel], [row >= 0, row < h, pixel >= 0, pixel < w])
 
     return te.compute((shape.batch, shape.ci, rows, sw, pixels), element, name="padded")
 

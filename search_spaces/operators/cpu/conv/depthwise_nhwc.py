@@ -25,9 +25,9 @@ from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.arguments import summed_dtype
 from whet.search_spaces.operators.cpu.conv.depthwise_shape import depthwise, place_taps, taps
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
-from whet.search_spaces.operators.cpu.gemm.accumulators import accumulators
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
-from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
+from whet.search_spaces.operators.cpu.gemm.stages import accumulators, within
+from whet.search_spaces.rules.vectors import lanes_of, vector_registers
 from whet.search_spaces.template.config_scope import get_config
 
 _PIXELS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14)
@@ -66,15 +66,11 @@ def depthwise_conv2d_nhwc(
 def _sums(shape: ConvShape, data: Tensor, own: Tensor, each: int) -> Tensor:
     """Sums over the part of a window that is inside the image."""
     (sh, sw), (dh, dw), (top, left) = shape.strides, shape.dilation, shape.before
-    h, w = shape.image
     ry, rx = (te.reduce_axis((0, k), name=n) for k, n in zip(shape.window, ("ry", "rx")))
 
     def element(b: Any, y: Any, x: Any, o: Any) -> Any:
         row, pixel = y * sh + ry * dh - top, x * sw + rx * dw - left
-        tests = []
-        for i, size, before, after in zip((row, pixel), (h, w), shape.before, shape.after):
-            tests += [i >= 0] if before else []
-            tests += [i < size] if after else []
+        tests = within((row, pixel), shape)
         inside = te.all(*tests) if tests else None
         return te.sum(data[b, row, pixel, o // each] * own[ry, rx, o], [ry, rx], where=inside)
 
@@ -84,7 +80,7 @@ def _sums(shape: ConvShape, data: Tensor, own: Tensor, each: int) -> Tensor:
 def _schedule(cfg: Any, s: Schedule, shape: ConvShape, conv: Tensor, out: Tensor) -> None:
     """Strips of pixels and blocks of channels; a tile's pixels and window are written out."""
     target = Target.current() or Target("llvm")
-    lanes = min(max(target.vector_bytes // dt.itemsize(shape.dtype), 1), shape.co)
+    lanes = min(lanes_of(target, shape.dtype), shape.co)
     parallel, grain = _define(cfg, shape, target, lanes)
     xr, v = cfg["tile"].val
     acc = accumulators(s, conv, out)

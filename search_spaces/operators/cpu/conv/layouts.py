@@ -102,7 +102,7 @@ class Steps:
         def at(o: Any, *steps: Any) -> Any:
             return self.weight(weight, steps, o)
 
-        return panels(at, s.co, self.extents, width, s.dtype)
+        return panels(at, s.co, self.extents, width)
 
     def result(self, product: Tensor) -> Tensor:
         """The result in its layout, of sums by pixel and channel."""

@@ -20,6 +20,7 @@ from whet.compiler import te
 from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.cpu.gemm.plan import Plan
+from whet.search_spaces.operators.cpu.gemm.stages import or_zero
 
 NO_EPILOGUE = Epilogue()
 
@@ -155,8 +156,6 @@ def _panels(
         *x, panel, k, inside = index
         place = panel * width + inside
         value = read(tuple(x), place, k)
-        if extent % width == 0:
-            return value
-        return te.if_then_else(place < extent, value, te.const(0, value.dtype))
+        return or_zero(value, [place < extent] if extent % width else [])
 
     return te.compute((*lead, -(-extent // width), K, width), element, name=name)

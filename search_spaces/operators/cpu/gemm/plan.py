@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.operators.cpu.gemm.registers import register_tiles
+from whet.search_spaces.rules.vectors import lanes_of
 from whet.search_spaces.space.define import DefineKnobs
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Plan:
 
 def plan_of(cfg: DefineKnobs, g: Gemm, target: Target) -> Plan:
     """Define a product's knobs, and the plan of the config in force."""
-    lanes = max(target.vector_bytes // dt.itemsize(g.dtype), 1)
+    lanes = lanes_of(target, g.dtype)
     tiles = register_tiles(target, lanes, g.N, g.M)
     default = _Default(g, tiles, target.num_threads)
     cfg.define_knob("tile", tiles, default=default.tile)

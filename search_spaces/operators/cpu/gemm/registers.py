@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from whet.compiler.target import Target
-
-
-def vector_registers(target: Target) -> int:
-    """How many vector registers a processor has: 32 with AVX-512 (and on Arm), else 16."""
-    triple = str(target.canonical().attrs.get("mtriple", ""))
-    return 32 if target.vector_bytes >= 64 or triple.startswith(("aarch64", "arm64")) else 16
-
+from whet.search_spaces.rules.vectors import vector_registers
 
 #: accumulators that hide the latency of two fused multiply-adds a cycle, with some to spare
 _BUSY = 10

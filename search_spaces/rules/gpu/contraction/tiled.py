@@ -17,7 +17,7 @@ from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.graph.stages import TILED, Group
 from whet.search_spaces.operators.gpu.matmul import store_rows
-from whet.search_spaces.rules.cpu.tiled import computed_as_read
+from whet.search_spaces.rules.cpu.tiling.tiled import computed_as_read
 from whet.search_spaces.rules.gpu.contraction.axes import (
     Axis,
     Contraction,

@@ -12,10 +12,10 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from whet.search_spaces.rules.cpu.pack_layout import pack_layout
-from whet.search_spaces.rules.cpu.register_tiles import tile_cost
-from whet.search_spaces.rules.cpu.tiled_plan import Plan, is_valid, knobs, pack_names, plan_of
-from whet.search_spaces.rules.cpu.tiled_spec import Operand, TiledSpec
+from whet.search_spaces.rules.cpu.tiling.pack_layout import pack_layout
+from whet.search_spaces.rules.cpu.tiling.plan import Plan, is_valid, knobs, pack_names, plan_of
+from whet.search_spaces.rules.cpu.tiling.register_tiles import tile_cost
+from whet.search_spaces.rules.cpu.tiling.spec import Operand, TiledSpec
 
 #: usable bytes of a cache, and the bytes that come out of the one behind it in a cycle
 _CACHES = ((24_000, 32.0), (600_000, 12.0), (16_000_000, 5.0))

@@ -9,9 +9,9 @@ from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.te.lang.tensor import Operation
 from whet.compiler.tir.expr import IterVar
 from whet.search_spaces.graph.stages import Group
-from whet.search_spaces.rules.cpu.packing import schedule_copy, vectorize_row
-from whet.search_spaces.rules.cpu.tiled_plan import Plan
-from whet.search_spaces.rules.cpu.tiled_spec import TiledSpec
+from whet.search_spaces.rules.cpu.tiling.packing import schedule_copy, vectorize_row
+from whet.search_spaces.rules.cpu.tiling.plan import Plan
+from whet.search_spaces.rules.cpu.tiling.spec import TiledSpec
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,27 @@ from whet.compiler.te import Schedule, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import expr as e
 from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import TILED, Group
-from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
-from whet.search_spaces.rules.cpu.packing import packed_operands, reading_packed
-from whet.search_spaces.rules.cpu.tiled_default import default_choices
-from whet.search_spaces.rules.cpu.tiled_loops import TiledStages, schedule_tiled
-from whet.search_spaces.rules.cpu.tiled_plan import Choices, Constraint, constraints, knobs, plan_of
-from whet.search_spaces.rules.cpu.tiled_spec import Loads, TiledSpec, constant_extents, spec_of
+from whet.search_spaces.rules.cpu.tiling.default import default_choices
+from whet.search_spaces.rules.cpu.tiling.loops import TiledStages, schedule_tiled
+from whet.search_spaces.rules.cpu.tiling.packing import packed_operands, reading_packed
+from whet.search_spaces.rules.cpu.tiling.plan import (
+    Choices,
+    Constraint,
+    constraints,
+    knobs,
+    plan_of,
+)
+from whet.search_spaces.rules.cpu.tiling.spec import Loads, TiledSpec, constant_extents, spec_of
+from whet.search_spaces.rules.vectors import vector_registers
 from whet.search_spaces.space.define import DefineKnobs
 
 _QUICK_TILES = 12  # tiles of a quick space: the best guesses
 
 
-class Tiled:
-    """Multi-level tiling of a reduction; see :mod:`whet.search_spaces.rules.cpu.tiled_plan`."""
+class Tiled(Rule):
+    """Multi-level tiling of a reduction; see :mod:`whet.search_spaces.rules.cpu.tiling.plan`."""
 
     name = "tiled"
 

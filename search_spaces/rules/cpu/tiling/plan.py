@@ -18,9 +18,9 @@ from math import prod
 from typing import Any
 
 from whet.compiler.tir.tracing.traced import least
-from whet.search_spaces.rules.cpu.pack_layout import pack_layout
-from whet.search_spaces.rules.cpu.register_tiles import lane_axes, register_tiles
-from whet.search_spaces.rules.cpu.tiled_spec import TiledSpec
+from whet.search_spaces.rules.cpu.tiling.pack_layout import pack_layout
+from whet.search_spaces.rules.cpu.tiling.register_tiles import lane_axes, register_tiles
+from whet.search_spaces.rules.cpu.tiling.spec import TiledSpec
 
 Choices = Mapping[str, Any]
 

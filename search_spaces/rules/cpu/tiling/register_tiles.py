@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import combinations, product
 from math import prod
 
-from whet.search_spaces.rules.cpu.tiled_spec import Operand, TiledSpec
+from whet.search_spaces.rules.cpu.tiling.spec import Operand, TiledSpec
 
 Tile = tuple[int, tuple[int, ...]]  # the vectorised axis, and the size of each data axis
 

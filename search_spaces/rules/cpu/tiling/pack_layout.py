@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from whet.search_spaces.rules.cpu.tiled_spec import Dim, TiledSpec
+from whet.search_spaces.rules.cpu.tiling.spec import Dim, TiledSpec
 
 
 @dataclass(frozen=True)

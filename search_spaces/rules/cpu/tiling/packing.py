@@ -15,10 +15,10 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir.expr import IterVar
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import Rewriter
-from whet.search_spaces.rules.cpu.loops import extent_of
-from whet.search_spaces.rules.cpu.pack_layout import PackLayout, Part, pack_layout
-from whet.search_spaces.rules.cpu.tiled_plan import Plan
-from whet.search_spaces.rules.cpu.tiled_spec import Loads, TiledSpec
+from whet.search_spaces.graph.stages import extent_of
+from whet.search_spaces.rules.cpu.tiling.pack_layout import PackLayout, Part, pack_layout
+from whet.search_spaces.rules.cpu.tiling.plan import Plan
+from whet.search_spaces.rules.cpu.tiling.spec import Loads, TiledSpec
 
 #: a row up to so many elements is copied as one vector
 _WIDEST_ROW = 64
