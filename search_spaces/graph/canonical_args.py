@@ -205,7 +205,7 @@ def _axes(value: Any, before: tuple, asked: str, name: str) -> tuple[int, ...]:
 
 
 def _axes_of(shape: tuple[int, ...], value: Any, name: str) -> str:
-    """Which axes there are; an int after a shape of one extent was probably meant for another."""
+    """The axes that exist; an int after a shape of one extent was probably meant for another."""
     if not shape:
         return "a shape of at least one dimension, e.g. (1024,)"
     known = f"{name} from {-len(shape)} to {len(shape) - 1}"

@@ -16,7 +16,7 @@ from whet.search_spaces.template.config_scope import get_config
 from whet.search_spaces.values import Workload
 
 PREFIX = "graph/"
-"""What the names of derived templates begin with; what follows is read by people."""
+"""The beginning of derived templates' names; the rest is for people."""
 
 _families: dict[str, Template] = {}
 

@@ -100,7 +100,7 @@ def _consumers(nodes: Sequence[Node]) -> dict[int, tuple[int, ...]]:
 
 
 def elementwise_behind(producer: Node, reader: Node, ones: bool = False) -> bool:
-    """Whether a reader reads a producer at its own element only, and has its extents.
+    """True if a reader reads a producer at its own element only, and has its extents.
 
     Args:
         producer, reader: stages.
@@ -221,7 +221,7 @@ def _map(
     draft: _Draft,
     nodes: Sequence[Node],
 ) -> tuple[int | None, ...]:
-    """Which axis of the group's last stage each axis of a stage is, in all that read it."""
+    """For each axis of a stage the axis of the group's last stage that all its readers see."""
     found: list[set[int | None]] = [set() for _ in node.extents]
     last = nodes[draft.last]
     for k in readers:

@@ -1,4 +1,4 @@
-"""What a rule is: it says which groups it can schedule, with which knobs, and schedules them."""
+"""The protocol of a rule: the groups it can schedule, with which knobs, and how."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Rule(Protocol):
     name: str
 
     def applies(self, group: Group) -> bool:
-        """Whether the rule can schedule the group; structure only, no config is known."""
+        """True if the rule can schedule the group; structure only, no config is known."""
         ...
 
     def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:

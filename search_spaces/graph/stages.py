@@ -87,7 +87,7 @@ class Node:
 
     @cached_property
     def is_guarded(self) -> bool:
-        """Whether it chooses by a condition what to read: padding, concatenation."""
+        """True if it chooses by a condition what to read: padding, concatenation."""
         return isinstance(self.op, ComputeOp) and any(
             type(n) is e.Select or (type(n) is e.Call and n.op == "if_then_else")
             for n in nodes(self.op.body)
@@ -155,7 +155,7 @@ class Group:
         return self.notes[kind]
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What ``make`` returns, worked out once for a graph: it follows from the structure alone.
+        """The result of ``make``, computed once for a graph: it follows from the structure alone.
 
         Args:
             key: tells it from what else is worked out for the group.

@@ -1,4 +1,4 @@
-"""What a constraint says: its text for messages, and the meaning that a fingerprint holds."""
+"""Constraints as text: their words for messages, and the meaning that a fingerprint holds."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _text(function: Any) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether its ``repr`` would be an address."""
+    """True if its ``repr`` would be an address."""
     return type(value).__repr__ in _PLAIN_REPRS
 
 
@@ -77,7 +77,7 @@ def _name(value: Any) -> str:
 
 
 def _first_line(function: Any) -> str:
-    """What a function's docstring begins with, as a part of a sentence."""
+    """The first line of a function's docstring, as a part of a sentence."""
     line = (getattr(function, "__doc__", None) or "").strip().partition("\n")[0].rstrip(".")
     return line if line[1:2].isupper() else line[:1].lower() + line[1:]
 
@@ -206,7 +206,7 @@ def _lambdas(text: str) -> list[ast.Lambda]:
 
 
 def _holds(node: ast.Lambda, code: types.CodeType) -> bool:
-    """Whether the code's own instructions span the lambda's body: one line may hold several."""
+    """True if the code's own instructions span the lambda's body: one line may hold several."""
     places = [p for p in code.co_positions() if None not in p and p[2] != p[3]]
     if not places:
         return False

@@ -61,7 +61,7 @@ class Definition(ABC):
         return self.closest(choices, wanted)
 
     def axes(self) -> list[VirtualAxis]:
-        """What ``define_*`` returns."""
+        """The axes that ``define_*`` returns."""
         return []
 
 

@@ -115,7 +115,7 @@ def _numeric(choices: tuple[Choice, ...]) -> bool:
 
 
 def _tuples(choices: tuple[Choice, ...]) -> bool:
-    """Whether the choices are tuples of one length, each position a dimension of its own."""
+    """True if the choices are tuples of one length, each position a dimension of its own."""
     lengths = {len(c) if isinstance(c, tuple) else 0 for c in choices}
     return len(lengths) == 1 and 0 not in lengths
 

@@ -28,13 +28,13 @@ def source_hash(func: Callable[..., Any]) -> str:
 
 
 def still_in_file(text: str, path: str) -> bool:
-    """Whether ``text`` is (still) a part of the file at ``path``, read afresh."""
+    """True if ``text`` is (still) a part of the file at ``path``, read afresh."""
     linecache.checkcache(path)
     return text in textwrap.dedent("".join(linecache.getlines(path)))
 
 
 def code_facts(code: types.CodeType) -> tuple:
-    """What a code object does, in values whose text is the same in every process."""
+    """A code object in values whose text is the same in every process."""
     # Not hash(code): that differs between processes, and file names and line numbers are no matter.
     constants = tuple(
         code_facts(c) if isinstance(c, types.CodeType) else _constant(c) for c in code.co_consts

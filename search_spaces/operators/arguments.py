@@ -177,7 +177,7 @@ def _meant(value: Any, least: int) -> str:
 
 
 def _kinds(rank: int) -> dict[str, Kind]:
-    """What arguments are, by their names."""
+    """The kinds of arguments by their names."""
 
     def strides(value: Any, before: tuple, asked: str, name: str) -> tuple[int, ...]:
         return each(asked, name, value, rank, 1)

@@ -175,7 +175,7 @@ class ConfigSpace(DefineKnobs):
 
     @property
     def size_is_exact(self) -> bool:
-        """Whether :attr:`size` was counted; else it is an estimate from a sample."""
+        """True if :attr:`size` was counted; else it is an estimate from a sample."""
         return not self.valid_points.count.error
 
     @property
@@ -207,11 +207,11 @@ class ConfigSpace(DefineKnobs):
         return knob.entity(knob.default)
 
     def is_valid(self, point: Sequence[int] | np.ndarray) -> bool:
-        """Whether the constraints admit a point."""
+        """True if the constraints admit a point."""
         return self.valid_points.admits(tuple(int(position) for position in point))
 
     def valid(self, points: np.ndarray | None = None) -> Any:
-        """Which points the constraints admit: bool of shape (n,) for int64 of shape (n, knobs).
+        """The mask of valid points: bool of shape (n,) for int64 of shape (n, knobs).
 
         Without points: whether the template has met no error; see :meth:`raise_error`.
         """
@@ -220,7 +220,7 @@ class ConfigSpace(DefineKnobs):
         return self.valid_points.check(moves.point_table(self, points))
 
     def __contains__(self, item: object) -> bool:
-        """Whether a config is a valid one of this space, or a name is one of its knobs'."""
+        """True if a config is a valid one of this space, or a name is one of its knobs'."""
         if isinstance(item, str):
             return item in self.knobs
         try:

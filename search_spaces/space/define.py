@@ -20,7 +20,7 @@ from whet.search_spaces.space import fallback
 
 
 class DefineKnobs(ABC):
-    """What a template talks to: it defines knobs, and ``cfg[name]`` gives each one's entity.
+    """The config as a template sees it: it defines knobs; ``cfg[name]`` gives each one's entity.
 
     Attributes:
         is_fallback: whether the default config is in force for want of another one: nothing was
@@ -236,7 +236,7 @@ class DefineKnobs(ABC):
         self.errors.append(str(msg))
 
     def valid(self) -> bool:
-        """Whether :meth:`raise_error` was not called."""
+        """True if :meth:`raise_error` was not called."""
         return not self.errors
 
     def add_flop(self, flop: int | float) -> None:

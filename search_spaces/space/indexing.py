@@ -105,7 +105,7 @@ def knob2point(space: ConfigSpace, knob: Sequence[int]) -> int:
 
 
 def is_index_valid(space: ConfigSpace, index: int) -> bool:
-    """Whether the constraints admit the config of an index; raises as :meth:`at` does."""
+    """True if the constraints admit the config of an index; raises as :meth:`at` does."""
     return space.valid_points.admits(space.point2knob(index))
 
 

@@ -47,7 +47,7 @@ def _total(space: ConfigSpace) -> str:
 
 
 def _how(space: ConfigSpace) -> list[str]:
-    """What is said of components whose points are not drawn uniformly."""
+    """Lines about components whose points are not drawn uniformly."""
     names = list(space.knobs)
     walked = [c for c in space.valid_points.components() if c.way == "walk"]
     return [

@@ -148,7 +148,7 @@ class Component:
             begin += len(found)
 
     def _draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """What the loose constraints admit of ``n`` solutions of the tables."""
+        """The points that the loose constraints admit of ``n`` solutions of the tables."""
         points = np.repeat(self._default[None], n, axis=0)
         self._base.sample(points, rng)
         return points[self._passing(points)]
@@ -160,7 +160,7 @@ class Component:
         return rows
 
     def admits(self, point: np.ndarray) -> bool:
-        """Whether a point passes this component's constraints."""
+        """True if a point passes this component's constraints."""
         row = point.tolist()
         return all(c.admits(self._knobs, row) for c in (*self.tabulated, *self.loose))
 
@@ -194,7 +194,7 @@ class Component:
 
 
 class ValidPoints:
-    """What the constraints of a space admit.
+    """The points that the constraints of a space admit.
 
     Nothing is evaluated before it is asked for. Knobs that constraints tie together form a
     component; the components are independent, so that counts multiply and each is drawn by itself.
@@ -220,11 +220,11 @@ class ValidPoints:
         return next((c for c in self.constraints if not c.admits(self.knobs, point)), None)
 
     def admits(self, point: Sequence[int]) -> bool:
-        """Whether one point passes all constraints."""
+        """True if one point passes all constraints."""
         return self.broken(point) is None
 
     def check(self, points: np.ndarray) -> np.ndarray:
-        """Which points pass: bool of shape (n,) for int64 of shape (n, knobs)."""
+        """The mask of the points that pass: bool of shape (n,) for int64 of shape (n, knobs)."""
         rows = np.arange(len(points))
         for constraint in self.constraints:
             rows = rows[constraint.check(self.knobs, points[rows])]
@@ -271,7 +271,7 @@ class ValidPoints:
         return self._components
 
     def _outdated(self) -> bool:
-        """Whether an evaluation has read a knob that the constraint had not read before."""
+        """True if an evaluation has read a knob that the constraint had not read before."""
         if self._reads is None:
             return bool(self.constraints)
         return self._reads != [c.reads for c in self.constraints]

@@ -1,4 +1,4 @@
-"""Which config is in force: context variables, and the object that a template talks to."""
+"""The config in force: context variables, and the object that a template talks to."""
 
 from __future__ import annotations
 

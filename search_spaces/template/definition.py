@@ -192,7 +192,7 @@ class Template:
         return int(getattr(self.function_now(), "version", self.version))
 
     def function_now(self) -> Callable[..., Any]:
-        """What is run for the target in force: its kind's function of :data:`OF_KIND`, or ours."""
+        """The function for the target in force: its kind's of :data:`OF_KIND`, or ours."""
         target = Target.current(allow_none=True)
         kind = "" if target is None else str(target.kind)
         home = OF_KIND.get(kind, {}).get(self.name)

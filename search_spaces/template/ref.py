@@ -88,7 +88,7 @@ def _by_value(name: str) -> Iterator[None]:
 
 
 def importable(template: Template) -> bool:
-    """Whether another process can import ``template`` by its function's module and name."""
+    """True if another process can import ``template`` by its function's module and name."""
     func = template.func
     module = sys.modules.get(func.__module__)
     # A script's __main__ is never run again, not even by its importable name.
@@ -98,7 +98,7 @@ def importable(template: Template) -> bool:
 
 
 def attribute_of(module: Any, qualname: str) -> Any:
-    """What a dotted name of a module stands for; None where there is nothing of that name."""
+    """The value of a dotted name of a module; None where there is none."""
     found: Any = module
     for part in qualname.split("."):
         found = getattr(found, part, None)

@@ -52,7 +52,7 @@ def registered(name: str) -> Template | None:
 
 
 def _is_new_edition(old: Template, new: Template) -> bool:
-    """Whether ``new`` is ``old`` once more: a module reloaded, a notebook cell run again."""
+    """True if ``new`` is ``old`` once more: a module reloaded, a notebook cell run again."""
     if new.source_hash == old.source_hash:
         return True
     same_place = (new.func.__module__, new.func.__qualname__) == (

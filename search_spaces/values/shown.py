@@ -67,7 +67,7 @@ def _differing(template: Template, args: tuple) -> list[str] | None:
 
 
 def _is_default(template: Template, args: tuple, place: int) -> bool:
-    """Whether an argument is what its default becomes beside the other ones."""
+    """True if an argument is what its default becomes beside the other ones."""
     default = list(template.signature.parameters.values())[place].default
     given = (*args[:place], default, *args[place + 1 :])
     try:

@@ -18,7 +18,7 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.arguments import operator, summed_dtype
-from whet.search_spaces.operators.cpu.gemm.empty import empty_product
+from whet.search_spaces.operators.cpu.gemm.empty import empty_gemm
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
 from whet.search_spaces.operators.cpu.gemm.stages import with_epilogue
 from whet.search_spaces.rules.vectors import lanes_of, vector_registers
@@ -42,7 +42,7 @@ def matvec(N: int, K: int, dtype: str, epilogue: Any) -> tuple[Schedule, list]:
     x = te.placeholder((K,), dtype, name="x")
     steps = Epilogue.of(epilogue)
     if not N * K:
-        return empty_product(A, x, (N,), lambda x, i, k: A(*i, k) * x[k], K, steps, 0, "y")
+        return empty_gemm(A, x, (N,), lambda x, i, k: A(*i, k) * x[k], K, steps, 0, "y")
     s, out, extras = dot_products(A, x, (N,), 0, steps, 0, "y")
     return s, [A, x, *extras, out]
 

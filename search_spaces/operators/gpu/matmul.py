@@ -14,7 +14,7 @@ from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.template import schedule_graph
 from whet.search_spaces.operators.arguments import BYTES
-from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, factors
+from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, operands
 from whet.search_spaces.operators.gpu.matvec import vector_product
 from whet.search_spaces.rules.gpu.contraction.gemm import Factor, Sums, added, sizes_of, sums_of
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
@@ -73,7 +73,7 @@ def gemm(g: Gemm) -> tuple[Schedule, list]:
     refuse_packed(g.names[1], g.packed)
     cfg = get_config()
     cfg.add_flop(g.flop)
-    a, b = factors(g)
+    a, b = operands(g)
     summed = summed_in(g.dtype)
     if not g.flop:
         return without_terms(a, b, (*g.lead, g.N, g.M), g.epilogue, len(g.lead) + 1, g.names[2])

@@ -45,7 +45,7 @@ _ROWS_A_THREAD = 4
 _TILES = (4, 8, 16, 32, 64)
 _LARGEST_TILE = 1024
 _LINE = 64  # bytes
-# Steps that may be written out: elements, or squares.
+# Steps that may be unrolled: elements, or squares.
 _MOST_UNROLLED = (16, 4)
 
 
@@ -183,7 +183,7 @@ def _square(node: Node, lanes: int, across: int, along: int) -> int:
 
 
 def _whole_lines(node: Node) -> bool:
-    """Whether rows begin where lines of memory do, if the first one does."""
+    """True if rows begin where lines of memory do, if the first one does."""
     return node.extents[-1] * dt.itemsize(node.dtype) % _LINE == 0
 
 
@@ -242,7 +242,7 @@ def _define_unroll(group: Group, extent: int, lanes: int, cfg: DefineKnobs) -> i
 
 
 def _scattered(node: Node) -> bool:
-    """Whether neighbours along the last axis read what nobody can say where it is."""
+    """True if neighbours along the last axis read what nobody can say where it is."""
     last = node.op.axis[-1].var
     return any(access.stride(last) is None for access in node.reads)
 

@@ -49,7 +49,7 @@ def vectorized(
         tensor: whose stage it is.
         axis: a loop of it, which keeps its place.
         size: lanes; 1: no vectors.
-        unroll: vectors that are written out.
+        unroll: vectors that are unrolled.
 
     Returns:
         The loops, outermost first; the last ones are unrolled and vectorised.
@@ -135,13 +135,13 @@ class _Pinned:
 
 
 def worth_threads(group: Group) -> bool:
-    """Whether a group computes enough to share it between threads."""
+    """True if a group computes enough to share it between threads."""
     nodes = (*group.members, group.anchor, *group.consumers)
     return sum(n.steps * (1 + n.cost) for n in nodes) >= _WORTH_THREADS
 
 
 def contiguous(node: Node) -> bool:
-    """Whether every read goes through its tensor as the node goes through its own elements."""
+    """True if every read goes through its tensor as the node goes through its own elements."""
     own = [a.var for a in node.op.axis]
     for access in node.reads:
         if access.is_affine and not access.variables:

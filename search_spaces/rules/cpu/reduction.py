@@ -52,7 +52,7 @@ class Reduction(Rule):
         return group.role in (REDUCTION, TILED) and not group.members
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
-        """Choose the lanes, the steps that are written out, chunks and threads."""
+        """Choose the lanes, the steps that are unrolled, chunks and threads."""
         node = group.anchor
         lanes = lanes_of(target, node.dtype)
         way = way_of(node, lanes)

@@ -33,7 +33,7 @@ _SCHEDULES: dict[str, dict[str, Callable[..., tuple[Schedule, list[Tensor]]]]] =
 
 
 class KnobsOf:
-    """What an algorithm defines its knobs through: some algorithms read them, others do not.
+    """The knobs of an algorithm, which other algorithms do not read.
 
     Args:
         cfg: what the template talks to.
@@ -95,7 +95,7 @@ def _define_algorithm(cfg: Any, shape: ConvShape, target: Target) -> str:
 
 
 def _ways(shape: ConvShape) -> Mapping[tuple[str, ...], Define]:
-    """What defines the knobs of the algorithms beside Winograd's, the better guess first.
+    """The functions that define the knobs of algorithms beside Winograd's, the better guess first.
 
     With the channels first, rows that vectors do not fit are numbered through by im2col.
     """

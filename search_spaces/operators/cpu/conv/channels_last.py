@@ -168,7 +168,7 @@ def _tiles(
 
 
 def _order(columns: int) -> str:
-    """Which blocks are outermost: panels, where a cache holds the pixels that each one meets."""
+    """The outermost blocks: panels, where a cache holds the pixels that each one meets."""
     return "panels" if columns <= 2 * _BLOCK_BYTES else "pixels"
 
 

@@ -124,7 +124,7 @@ def _sums(shape: ConvShape, padded: Tensor, own: Tensor, each: int) -> Tensor:
 
 
 def _tile(s: Schedule, acc: Tensor, out: Any, at: Any) -> None:
-    """A tile's sums in registers, its rows and its window written out."""
+    """A tile's sums in registers, its rows and its window unrolled."""
     s[acc].compute_at(out, at)
     n, o, y, x = s[acc].op.axis
     ry, rx = s[acc].op.reduce_axis

@@ -78,7 +78,7 @@ def _sums(shape: ConvShape, data: Tensor, own: Tensor, each: int) -> Tensor:
 
 
 def _schedule(cfg: Any, s: Schedule, shape: ConvShape, conv: Tensor, out: Tensor) -> None:
-    """Strips of pixels and blocks of channels; a tile's pixels and window are written out."""
+    """Strips of pixels and blocks of channels; a tile's pixels and window are unrolled."""
     target = Target.current() or Target("llvm")
     lanes = min(lanes_of(target, shape.dtype), shape.co)
     parallel, grain = _define(cfg, shape, target, lanes)
@@ -99,7 +99,7 @@ def _schedule(cfg: Any, s: Schedule, shape: ConvShape, conv: Tensor, out: Tensor
     for axis in (ry, ax, rx):
         s[acc].unroll(axis)
     s[acc].vectorize(ao)
-    # written out before conditions are simplified, so that most pixels are known to be inside
+    # unrolled before conditions are simplified, so that most pixels are known to be inside
     s[acc].pragma(ax, "unroll_explicit", True)
     if parallel:
         outer = s[out].fuse(s[out].fuse(s[out].fuse(n, ob), xb), y)

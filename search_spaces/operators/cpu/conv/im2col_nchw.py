@@ -109,7 +109,7 @@ def _number(shape: ConvShape, place: Any) -> Any:
 
 
 def _columns(shape: ConvShape, data: Tensor, nr: int) -> Tensor:
-    """What the windows of ``nr`` neighbouring pixels cover: [panels][window ...][C][nr]."""
+    """The pixels that the windows of ``nr`` neighbours cover: [panels][window ...][C][nr]."""
     pixels = prod(shape.out)
 
     def element(b: Any, j: Any, *rest: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which register tiles are worth trying on a processor."""
+"""Register tiles of a GEMM that are worth trying on a processor."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Choices = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """What valid choices must meet.
+    """A condition on choices.
 
     Attributes:
         text: what it says, for people.
@@ -48,7 +48,7 @@ _SHORTEST_BLOCK = 64  # steps of a blocked reduction axis
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do with a reduction.
+    """The schedule of a reduction in numbers.
 
     Attributes:
         lane: the vectorised data axis.
@@ -186,7 +186,7 @@ def plan_of(spec: TiledSpec, choices: Choices) -> Plan:
 
 
 def constraints(spec: TiledSpec) -> list[Constraint]:
-    """What valid choices must meet, so that no two of them are one program if it can be helped."""
+    """The conditions on choices, so that no two of them are one program if it can be helped."""
     names = spec.names
     blocked = blocked_axes(spec)
     out: list[Constraint] = [_distinct_blocks(spec, a) for a in blocked]
@@ -208,7 +208,7 @@ def constraints(spec: TiledSpec) -> list[Constraint]:
 
 
 def is_valid(spec: TiledSpec, choices: Choices) -> bool:
-    """Whether choices meet every constraint."""
+    """True if choices meet every constraint."""
     return all(c.admits(choices) for c in constraints(spec))
 
 

@@ -81,7 +81,7 @@ def _tiles(spec: TiledSpec, lane: int) -> list[Tile]:
 
 
 def _is_wanted(spec: TiledSpec, axis: int, lane: int) -> bool:
-    """Whether an operand that moves with the lanes stays where it is along an axis."""
+    """True if an operand that moves with the lanes stays where it is along an axis."""
     return any(o.depends(lane) and not o.depends(axis) for o in spec.operands)
 
 

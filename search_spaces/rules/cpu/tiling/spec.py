@@ -1,4 +1,4 @@
-"""What the tiled rules need to know of a reduction: extents, and how each operand's index moves.
+"""A reduction in numbers, for the tiled rule: extents, and how each operand's index moves.
 
 A :class:`TiledSpec` is plain numbers, so that tiles, choices and defaults are worked out once for
 each computation and kept.
@@ -70,7 +70,7 @@ class Operand:
     costly: bool
 
     def depends(self, axis: int) -> bool:
-        """Whether an index depends on an axis."""
+        """True if an index depends on an axis."""
         return any(axis in d.axes for d in self.dims)
 
     def stride(self, axis: int) -> int:
@@ -86,7 +86,7 @@ class Operand:
         return step
 
     def coupled(self, axis: int) -> bool:
-        """Whether an axis shares an index with others, as ``y`` in ``y * 2 + ry`` does."""
+        """True if an axis shares an index with others, as ``y`` in ``y * 2 + ry`` does."""
         return any(
             axis in d.axes and (len(d.terms) > 1 or not d.affine or d.terms[0][1] != 1)
             for d in self.dims
@@ -147,7 +147,7 @@ class TiledSpec:
         )
 
     def packable(self, operand: int) -> bool:
-        """Whether a copy of an operand is read more often than it is written."""
+        """True if a copy of an operand is read more often than it is written."""
         o = self.operands[operand]
         moves = any(o.depends(r) for r in range(len(self.data), len(self.extents)))
         reused = any(n > 1 and (not o.depends(a) or o.coupled(a)) for a, n in enumerate(self.data))
@@ -155,7 +155,7 @@ class TiledSpec:
 
 
 def constant_extents(op: Operation) -> bool:
-    """Whether all axes of a computation run from 0 to a number that is known."""
+    """True if all axes of a computation run from 0 to a number that is known."""
     axes = (*op.axis, *op.reduce_axis)
     return all(
         a.dom is not None
@@ -260,7 +260,7 @@ def _dim(form: Affine, extent: int, numbers: dict[e.Var, int]) -> Dim:
 
 
 def _is_costly(op: Operation) -> bool:
-    """Whether a producer does more than move elements."""
+    """True if a producer does more than move elements."""
     assert isinstance(op, ComputeOp)
     return any(
         not isinstance(n, (e.ProducerLoad, e.Var, e.IntImm, e.Add, e.Sub, e.Mul, e.FloorDiv))
