@@ -185,12 +185,19 @@ class Component:
 
     def nearest_of(self, point: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """``point`` with the nearest of ``rows``, positions of ``variables``, put in."""
-        away = np.zeros(len(rows))
-        for i, v in enumerate(self.variables):
-            away += self._knobs[v].distances(int(point[v]))[rows[:, i]]
         found = point.copy()
-        found[self._columns] = rows[int(away.argmin())]
+        found[self._columns] = rows[int(self._distances(point, rows).argmin())]
         return found
+
+    def distances(self, point: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """How far ``points`` (int64, (n, knobs)) are from a point in this component's knobs."""
+        return self._distances(point, points[:, self._columns])
+
+    def _distances(self, point: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        total = np.zeros(len(rows))
+        for i, v in enumerate(self.variables):
+            total += self._knobs[v].distances(int(point[v]))[rows[:, i]]
+        return total
 
 
 class ValidPoints:

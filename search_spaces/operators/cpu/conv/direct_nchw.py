@@ -100,10 +100,7 @@ def schedule(
     parallel = on_threads(s[stored], outer, cfg)
     pack(s, weights, packed, parallel)
     if padded is not None:
-        at_rows = cfg["pad_at"].val == "rows" and cfg["outer"].val == "rows"
-        copy_lines(s, padded, parallel and not at_rows)
-        if at_rows:
-            s[padded].compute_at(s[stored], outer)
+        _pad(s, padded, stored, outer, cfg, parallel)
     if finish is not None:
         _finished(s, result, out, parallel)
     return s, [data, weight, *extras, out]
@@ -162,6 +159,16 @@ def _sum_up(s: Schedule, acc: Tensor, count: int, is_transposed: bool, unroll: s
     for a in steps[1:]:
         if a.var.name in unroll.split():
             s[acc].unroll(a)
+
+
+def _pad(
+    s: Schedule, padded: Tensor, stored: Tensor, outer: IterVar, cfg: Any, parallel: bool
+) -> None:
+    """Copy the padded image as a whole, or the rows of it that each step of ``outer`` reads."""
+    at_rows = cfg["pad_at"].val == "rows" and cfg["outer"].val == "rows"
+    copy_lines(s, padded, parallel and not at_rows)
+    if at_rows:
+        s[padded].compute_at(s[stored], outer)
 
 
 def _finished(s: Schedule, result: Tensor, out: Tensor, parallel: bool) -> None:

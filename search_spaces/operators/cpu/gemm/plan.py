@@ -88,19 +88,8 @@ def plan_of(cfg: DefineKnobs, g: Gemm, target: Target) -> Plan:
     if "none" in packs:
         cfg.multi_filter(partial(_whole_vectors, n=g.N, m=g.M))
     parallel, grain = define_threads(cfg, target, g.flop // 2)
-    mr, nr = cfg["tile"].val
-    return Plan(
-        mr,
-        nr,
-        cfg["order"].val,
-        cfg["block"].val,
-        cfg["k_block"].val,
-        cfg["unroll_k"].val,
-        cfg["pack_a"].val,
-        cfg["pack_b"].val,
-        parallel,
-        grain,
-    )
+    names = ("order", "block", "k_block", "unroll_k", "pack_a", "pack_b")
+    return Plan(*cfg["tile"].val, *(cfg[name].val for name in names), parallel, grain)
 
 
 def define_threads(cfg: DefineKnobs, target: Target, multiplications: int) -> tuple[bool, int]:

@@ -193,14 +193,7 @@ def _in_memory(
             middle[a], inner[a] = stage.split(axis, factor=plan.tile[a])
     long, steps = _steps(stage, spec, plan)
     assert long is not None
-    stage.reorder(
-        long,
-        *(middle[a] for a in plan.inner),
-        *steps,
-        *(inner[a] for a in inner if a != plan.lane),
-        *(inner[a] for a in inner if a == plan.lane),
-    )
-    _write_out(stage, plan, inner)
+    _order(stage, plan, [long, *(middle[a] for a in plan.inner), *steps], inner)
     return long
 
 
@@ -225,16 +218,14 @@ def _tile_axes(
     outer = [axis for a, axis in axes.items() if plan.tile[a] == 1]
     if at is not None:
         outer = [at, *(axis for axis in outer if axis is not at)]
-    stage.reorder(
-        *outer,
-        *steps,
-        *(axis for a, axis in inner.items() if a != plan.lane),
-        *(axis for a, axis in inner.items() if a == plan.lane),
-    )
-    _write_out(stage, plan, inner)
+    _order(stage, plan, [*outer, *steps], inner)
 
 
-def _write_out(stage: Stage, plan: Plan, inner: Mapping[int, IterVar]) -> None:
+def _order(stage: Stage, plan: Plan, outer: list[IterVar], inner: Mapping[int, IterVar]) -> None:
+    """Loops outside of a tile, then the tile's: its rows, unrolled, and its lanes, vectorised."""
+    rows = [axis for a, axis in inner.items() if a != plan.lane]
+    lanes = [axis for a, axis in inner.items() if a == plan.lane]
+    stage.reorder(*outer, *rows, *lanes)
     for a, axis in inner.items():
         if a == plan.lane:
             stage.vectorize(axis)
