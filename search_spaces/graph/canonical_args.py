@@ -1,4 +1,4 @@
-"""The arguments of named templates: what each is, checked, and spelt in one way.
+"""Canonical arguments of templates: kinds that check an argument and give it one form.
 
 A kind is a function ``(value, before, asked, name) -> value``: the value as a workload has it,
 given the canonical arguments before it; errors say ``asked`` and the parameter's name.

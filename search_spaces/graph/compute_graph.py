@@ -10,7 +10,7 @@ from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import create_schedule
 from whet.search_spaces.graph.groups import grouped
 from whet.search_spaces.graph.roles import roles_of
-from whet.search_spaces.graph.serialize import Packed, packed, unpacked
+from whet.search_spaces.graph.serialize import Serialized, deserialize, serialize
 from whet.search_spaces.graph.stages import Group, Node, plain_nodes
 
 
@@ -46,8 +46,8 @@ class ComputeGraph:
         return count_flop(create_schedule(list(dict.fromkeys(t.op for t in self.outputs))))
 
     def __reduce__(self) -> tuple:
-        return _received, (packed(self.outputs, self.args),)
+        return _received, (serialize(self.outputs, self.args),)
 
 
-def _received(data: Packed) -> ComputeGraph:
-    return ComputeGraph(*unpacked(data))
+def _received(data: Serialized) -> ComputeGraph:
+    return ComputeGraph(*deserialize(data))

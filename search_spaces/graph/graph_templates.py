@@ -25,7 +25,7 @@ from whet.compiler.topi.halves import stored, widened
 from whet.search_spaces.graph.canonical_args import DTYPE, SHAPE, Kind, canonical_arguments
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.template import VERSION, schedule_graph
-from whet.search_spaces.graph.validate_outputs import checked
+from whet.search_spaces.graph.validate_outputs import validate
 from whet.search_spaces.template import Template, template
 
 Make = Callable[..., tuple[list[Tensor], list[Tensor]]]
@@ -76,7 +76,7 @@ class NamedGraph:
                 "a graph template returns ([inputs], [outputs])",
             )
         inputs, outputs = (list(part) for part in result)
-        return ComputeGraph(*checked(outputs, [*inputs, *outputs]))
+        return ComputeGraph(*validate(outputs, [*inputs, *outputs]))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_graphs": OrderedDict()}

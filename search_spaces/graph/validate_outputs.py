@@ -32,11 +32,11 @@ def template_of(
     Raises:
         ArgumentError: anything else.
     """
-    wanted, taken = checked(outputs, args)
+    wanted, taken = validate(outputs, args)
     return derived(wanted, taken, _label(name, wanted))
 
 
-def checked(outputs: Any, args: Any = None) -> tuple[list[Tensor], list[Tensor]]:
+def validate(outputs: Any, args: Any = None) -> tuple[list[Tensor], list[Tensor]]:
     """The outputs of a graph and what its kernel takes, if they can be scheduled by rules.
 
     Args:

@@ -177,7 +177,7 @@ def _blocks(
 
 
 def _square(node: Node, lanes: int, across: int, along: int) -> int:
-    """The steps and lanes of a square that is turned in registers; 0: there is none."""
+    """The steps and lanes of a square that is transposed in registers; 0: there is none."""
     fits = dt.itemsize(node.dtype) in (4, 8) and min(across, along) >= lanes >= 2
     return lanes if fits and not node.is_guarded else 0
 

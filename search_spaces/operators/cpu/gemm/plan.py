@@ -88,8 +88,9 @@ def plan_of(cfg: DefineKnobs, g: Gemm, target: Target) -> Plan:
     if "none" in packs:
         cfg.multi_filter(partial(_whole_vectors, n=g.N, m=g.M))
     parallel, grain = define_threads(cfg, target, g.flop // 2)
-    names = ("order", "block", "k_block", "unroll_k", "pack_a", "pack_b")
-    return Plan(*cfg["tile"].val, *(cfg[name].val for name in names), parallel, grain)
+    names = ("tile", "order", "block", "k_block", "unroll_k", "pack_a", "pack_b")
+    (mr, nr), order, block, k_block, unroll, pack_a, pack_b = (cfg[n].val for n in names)
+    return Plan(mr, nr, order, block, k_block, unroll, pack_a, pack_b, parallel, grain)
 
 
 def define_threads(cfg: DefineKnobs, target: Target, multiplications: int) -> tuple[bool, int]:

@@ -21,7 +21,7 @@ def register_tiles(target: Target, lanes: int, rows: int, columns: int) -> list[
     Args:
         target: whose registers.
         lanes: elements in a vector.
-        rows, columns: the matrix's size: what hangs over its edges is computed for nothing.
+        rows, columns: the matrix's size: work of tiles beyond its edges is wasted.
     """
     registers = vector_registers(target)
     found: list[tuple[float, tuple[int, int]]] = []

@@ -165,14 +165,14 @@ def _in_registers(
     elif s[core] is writer:
         stage.compute_at(writer, nest.middle)
     else:
-        turned = s[core]
-        turned.compute_at(writer, nest.middle)
-        axes = dict(zip(numbers, turned.op.axis, strict=True))
-        first, at = numbers[0], turned.op.axis[0]
+        transposed = s[core]
+        transposed.compute_at(writer, nest.middle)
+        axes = dict(zip(numbers, transposed.op.axis, strict=True))
+        first, at = numbers[0], transposed.op.axis[0]
         if plan.tile[first] > 1:
-            at, axes[first] = turned.split(at, factor=plan.tile[first])
-        _tile_axes(turned, plan, axes, [], at)
-        stage.compute_at(turned, at)
+            at, axes[first] = transposed.split(at, factor=plan.tile[first])
+        _tile_axes(transposed, plan, axes, [], at)
+        stage.compute_at(transposed, at)
     _, steps = _steps(stage, spec, plan)
     _tile_axes(stage, plan, dict(zip(numbers, stage.op.axis, strict=True)), steps, None)
 

@@ -46,7 +46,7 @@ class Tiled(Rule):
         )
 
     def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Read copies of operands; with lanes along another axis, compute a turned tile first."""
+        """Read copies of operands; with lanes along another axis, compute its transpose."""
         op = group.anchor.op
         assert isinstance(op, ComputeOp)
         inlined = staged_for_operands(group)
@@ -56,10 +56,10 @@ class Tiled(Rule):
         plan = plan_of(spec, knobs_of.define(cfg))
         packed = packed_operands(spec, plan, loads)
         body = reading_packed(spec, plan, op, loads, packed)
-        turned = plan.lane != spec.last
-        core = _reduction(op, body, plan.lane if turned else None)
-        group.note(TiledStages(spec, plan, packed, core, turned, inlined))
-        return _turned_back(op, core, plan.lane) if turned else core
+        transposed = plan.lane != spec.last
+        core = _reduction(op, body, plan.lane if transposed else None)
+        group.note(TiledStages(spec, plan, packed, core, transposed, inlined))
+        return _transposed_back(op, core, plan.lane) if transposed else core
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Apply the plan."""
@@ -162,7 +162,7 @@ def _reduction(op: ComputeOp, body: tuple[e.PrimExpr, ...], lane: int | None) ->
     return ComputeOp(f"{op.name}.turned", axes, op.reduce_axis, body, op.tag, op.attrs).output(0)
 
 
-def _turned_back(op: ComputeOp, core: Tensor, lane: int) -> Tensor:
+def _transposed_back(op: ComputeOp, core: Tensor, lane: int) -> Tensor:
     """The reduction's own result, from one whose axis ``lane`` comes last."""
     axes = tuple(e.IterVar(a.dom, e.Var(a.var.name, a.dtype), e.DATA_PAR) for a in op.axis)
     places = [a.var for k, a in enumerate(axes) if k != lane] + [axes[lane].var]
