@@ -12,7 +12,6 @@ from typing import Any
 
 from whet.compiler.errors import SpaceError
 from whet.compiler.target import Target
-from whet.search_spaces.knobs.plain import said
 from whet.search_spaces.knobs.source import source_hash, source_text
 from whet.search_spaces.space.config_space import ConfigSpace
 from whet.search_spaces.template.canonical import Canonical, canonical_form
@@ -25,6 +24,7 @@ from whet.search_spaces.template.ref import (
     keep,
     kept,
     ref_of,
+    unpickle,
 )
 from whet.search_spaces.values import Config, Workload
 from whet.search_spaces.values.builtin import OF_KIND, imported
@@ -364,16 +364,7 @@ def _imported(ref: TemplateRef) -> Template:
 def _unpickled(ref: TemplateRef) -> Template:
     found = kept(ref.pickled)
     if found is None:
-        import cloudpickle
-
-        try:
-            func, canonical = cloudpickle.loads(ref.pickled)
-        except Exception as error:
-            raise SpaceError(
-                f"template {ref.name!r} sent by the driver",
-                f"the worker cannot open it: {said(error)}",
-                "modules that it uses must be importable where the workers run",
-            ) from error
+        func, canonical = unpickle(ref)
         found = Template(ref.name, func, ref.version, canonical)
         # A worker has no file to read the text from; the driver's reading counts.
         found.source_hash = ref.source_hash

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import SpaceError
+from whet.search_spaces.knobs.plain import said
 
 if TYPE_CHECKING:
     from whet.search_spaces.template.definition import Template
@@ -103,6 +104,25 @@ def attribute_of(module: Any, qualname: str) -> Any:
     for part in qualname.split("."):
         found = getattr(found, part, None)
     return found
+
+
+def unpickle(ref: TemplateRef) -> tuple[Any, Any]:
+    """The function of a ref by value, and its ``canonical``; for a driver's bytes only.
+
+    Raises:
+        SpaceError: the bytes use something that is not importable here.
+    """
+    import cloudpickle
+
+    try:
+        func, canonical = cloudpickle.loads(ref.pickled)
+    except Exception as error:
+        raise SpaceError(
+            f"template {ref.name!r} sent by the driver",
+            f"the worker cannot open it: {said(error)}",
+            "modules that it uses must be importable where the workers run",
+        ) from error
+    return func, canonical
 
 
 def keep(payload: bytes, template: Template) -> None:
