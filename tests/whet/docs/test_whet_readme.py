@@ -84,7 +84,7 @@ def test_a_command_that_is_wrong_would_not_parse():
 
 
 def test_the_built_in_templates_are_named():
-    from whet.search_spaces.builtin import BUILTIN
+    from whet.search_spaces.values.builtin import BUILTIN
 
     named = set(re.findall(r'`"(\w+)"`', README))
     assert named == set(BUILTIN)
