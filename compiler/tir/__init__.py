@@ -310,7 +310,7 @@ def __getattr__(name: str) -> Any:
         room = "whet.compiler.tir.visit" if name == "stmt_functor" else "whet.compiler.tir"
         return import_module(f"{room}.{name}")
     if name in ("max", "min", "sum", "comm_reducer"):
-        from whet.compiler.te.lang import reducers
+        from whet.compiler.tir.ops import reducers
 
         return getattr(reducers, name)
     raise missing(__name__, "tir", name, NOT_HERE)

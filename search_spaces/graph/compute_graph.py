@@ -8,10 +8,10 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
-from whet.compiler.te.lang.flop import count_flop
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, nodes
 from whet.compiler.te.schedule import create_schedule
+from whet.compiler.te.show.flop import count_flop
 from whet.compiler.tir import expr as e
 from whet.search_spaces.graph.access import Access, accesses
 from whet.search_spaces.graph.cost import cost_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler import late
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.axes import widened
 from whet.compiler.tir import dtype as dt
@@ -319,8 +319,8 @@ def _whole(method: str, operator: str, swapped: bool = False) -> Callable[..., A
     def run(self: Tensor, *other: Any) -> Any:
         if not any(isinstance(x, Tensor) and x.ndim for x in (self, *other)):
             return of_elements(self, *other)
-        found = getattr(import_module("whet.compiler.topi"), operator)
-        return found(*other, self) if swapped else found(self, *other)
+        function = late.whole_tensor_operator(operator)
+        return function(*other, self) if swapped else function(self, *other)
 
     run.__name__ = method
     run.__doc__ = f"``topi.{operator}`` of whole tensors."

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from whet.compiler.arith import Analyzer
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.lower.infer_bound import Bounds, StageBounds
-from whet.compiler.te.schedule import Schedule
-from whet.compiler.te.stage import Stage
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import IfThenElse, Stmt
 from whet.compiler.tir.visit.rewrite import TABLE, substitute, variables
+
+if TYPE_CHECKING:
+    from whet.compiler.te.schedule import Schedule
+    from whet.compiler.te.stage import Stage
 
 
 class Guards:

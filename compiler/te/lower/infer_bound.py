@@ -7,20 +7,24 @@ in one step of that loop: the bounds of their indices over all loops inside it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.errors import LowerError
+from whet.compiler.te.bounds import ragged, threads
+from whet.compiler.te.bounds.extents import pass_down, pass_up
+from whet.compiler.te.lang.relations import AT, INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, nodes
-from whet.compiler.te.lower import ragged, threads
-from whet.compiler.te.lower.extents import pass_down, pass_up
 from whet.compiler.te.lower.inlining import Inlining
-from whet.compiler.te.schedule import Schedule
-from whet.compiler.te.stage import AT, INLINE, Stage
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import THREAD_BINDING, UNROLLED, VECTORIZED
 from whet.compiler.tir.visit.rewrite import substitute, variables
 from whet.compiler.tir.visit.sharing import bind_shared
+
+if TYPE_CHECKING:
+    from whet.compiler.te.schedule import Schedule
+    from whet.compiler.te.stage import Stage
 
 
 @dataclass(slots=True, eq=False)

@@ -20,16 +20,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from whet.compiler.te.bounds.threads import around
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.lower import lower_reduce
 from whet.compiler.te.lower.infer_bound import Bounds
-from whet.compiler.te.lower.threads import around
-from whet.compiler.te.stage import Stage
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
+
+if TYPE_CHECKING:
+    from whet.compiler.te.stage import Stage
 
 ALLREDUCE = "thread_allreduce"
 """Key of an attribute around a tree's steps along ``threadIdx.x``: so many threads reduce."""

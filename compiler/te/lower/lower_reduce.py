@@ -11,16 +11,19 @@ A reducer of tuples reads all old values before it stores any:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.compute import groups
 from whet.compiler.te.lang.tensor import nodes
 from whet.compiler.te.lower.infer_bound import Bounds
-from whet.compiler.te.stage import Stage
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
 from whet.compiler.tir.visit.rewrite import substitute
+
+if TYPE_CHECKING:
+    from whet.compiler.te.stage import Stage
 
 Read = Callable[[e.PrimExpr], e.PrimExpr]
 Place = tuple[e.PrimExpr, ...]

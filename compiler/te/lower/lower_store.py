@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LowerError
-from whet.compiler.te.lower.threads import around, is_below
+from whet.compiler.te.bounds.threads import around, is_below
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import pinned

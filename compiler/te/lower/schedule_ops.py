@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LowerError
+from whet.compiler.te.bounds.threads import in_one_block, scope_of
+from whet.compiler.te.lang.relations import AT, INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
 from whet.compiler.te.lower import lower_allreduce, lower_loop, lower_reduce, lower_store
 from whet.compiler.te.lower.guards import Guards
 from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.te.lower.lower_extern import extern_nest
 from whet.compiler.te.lower.range_check import check_reads, check_values
-from whet.compiler.te.lower.threads import in_one_block, scope_of
-from whet.compiler.te.schedule import Schedule
-from whet.compiler.te.stage import AT, INLINE, Stage
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.stmt import (
@@ -27,6 +27,10 @@ from whet.compiler.tir.stmt import (
     seq,
 )
 from whet.compiler.tir.visit.rewrite import Rewriter, variables
+
+if TYPE_CHECKING:
+    from whet.compiler.te.schedule import Schedule
+    from whet.compiler.te.stage import Stage
 
 
 def schedule_ops(

@@ -7,19 +7,21 @@ them. Nothing here is clever: it makes a program that runs, and says how it did 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.target import Target
+from whet.compiler.te.bounds.extents import axis_extents
 from whet.compiler.te.lang.axes import thread_axis
 from whet.compiler.te.lang.relations import AHEAD, AT, ROOT, IterVarAttr
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp
-from whet.compiler.te.lower.extents import axis_extents
-from whet.compiler.te.schedule import Schedule
-from whet.compiler.te.stage import Stage
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.visit.rewrite import post_order_visit
+
+if TYPE_CHECKING:
+    from whet.compiler.te.schedule import Schedule
+    from whet.compiler.te.stage import Stage
 
 THREADS = 256
 """Threads of a block: enough to hide latencies, few enough for any kernel's registers."""

@@ -65,7 +65,7 @@ def kernel_part(schedule: Schedule) -> Schedule:
     out = _copy_of(schedule, {s.op for s in schedule.stages if s not in gone or s in packed})
     for stage in packed:
         twin, t = out.stage_map[stage.op], stage.op.output(0)
-        out._replace_body(twin, PlaceholderOp(stage.op.name, t.shape, t.dtype))
+        out.replace_body(twin, PlaceholderOp(stage.op.name, t.shape, t.dtype))
         twin.attach_type = ROOT
         twin.reset_axes()
     return out

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whet.compiler.errors import ScheduleError, WhetError
+from whet.compiler.te.bounds.extents import axis_extents
 from whet.compiler.te.lang.relations import AHEAD, AT, INLINE, IterVarAttr
 from whet.compiler.te.lang.tensor import ComputeOp, PlaceholderOp
-from whet.compiler.te.lower.extents import axis_extents
 from whet.compiler.te.show.drawing import Box, Loop, clean, svg
 from whet.compiler.tir import expr as e
 
@@ -127,7 +127,7 @@ class _Boxes:
         return Box(op.name, kind, " · ".join(facts), _formula(stage), self._loops(stage), at)
 
     def _kept(self, stage: Stage) -> list[str]:
-        from whet.compiler.te.lower.threads import scope_of
+        from whet.compiler.te.bounds.threads import scope_of
 
         out = []
         scope = stage.scope if self.bounds is None else scope_of(self.bounds, stage)

@@ -14,25 +14,26 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.lang.tensor import Operation, Tensor
-from whet.compiler.te.trace.steps import ON_SCHEDULE, StageRef, Step, Trace
+from whet.compiler.te.trace.definitions import Record
+from whet.compiler.te.trace.steps import ON_SCHEDULE, StageRef, Step
 from whet.compiler.tir import expr as e
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-Record = dict[str, Any]
+    from collections.abc import Iterable, Sequence
 
 
-def records(trace: Trace) -> tuple[list[Record], dict[str, e.Var]]:
-    """The records, and the variables that no tensor's shape holds, by their names."""
-    writer = _Writer(trace)
-    for step in trace.steps:
+def records(
+    outputs: Sequence[Operation], steps: Sequence[Step]
+) -> tuple[list[Record], dict[str, e.Var]]:
+    """The records of a computation's steps, and the variables that no shape holds, by names."""
+    writer = _Writer(outputs)
+    for step in steps:
         writer.step(step)
     return [*writer.graph, *writer.out], writer.free
 
 
 class _Writer:
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, outputs: Sequence[Operation]) -> None:
         self.graph: list[Record] = []  # what defines the computation's own tensors comes first
         self.out: list[Record] = []
         self.names: dict[Any, str] = {}  # by id; a tensor by its operation's and its number
@@ -43,7 +44,7 @@ class _Writer:
         # operation -> how it is reached: an output, or an input of another
         self.paths: dict[Operation, tuple[Operation | None, int, int]] = {}
         waiting: list[Operation] = []
-        for k, op in enumerate(trace.outputs):
+        for k, op in enumerate(outputs):
             self.paths[op] = (None, k, 0)
             waiting.append(op)
         for op in waiting:
