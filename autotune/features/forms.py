@@ -6,7 +6,7 @@ symbolic wherever they can, so that one look at a schedule holds for many tile s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from whet.compiler.tir import expr as e
@@ -15,6 +15,13 @@ from whet.compiler.tir.visit.rewrite import TABLE
 
 Size = Any
 """An int, perhaps a traced one."""
+ASSUMED = 64
+"""Steps of a loop whose length is known only when the kernel runs."""
+
+
+def constant(n: Any, otherwise: int = ASSUMED) -> Size:
+    """The number that an expression is; a nominal one where it is known only at run time."""
+    return n.value if isinstance(n, e.IntImm) else otherwise
 
 
 class Loop:
@@ -88,6 +95,17 @@ class Form:
     def __init__(self, terms: dict[Any, Size], const: Size = 0) -> None:
         self.terms = terms
         self.const = const
+
+    @property
+    def is_const(self) -> bool:
+        """True if it depends on no loop."""
+        return not self.terms
+
+    def __add__(self, other: Form) -> Form:
+        return self.plus(other)
+
+    def __sub__(self, other: Form) -> Form:
+        return self.plus(other, -1)
 
     def plus(self, other: Form, scale: Size = 1) -> Form:
         """``self + scale * other``."""
@@ -174,11 +192,59 @@ def loops_of(atom: Any) -> set[Loop]:
     return (atom.form if type(atom) is Clamped else atom.of.rest).loops()
 
 
-class Forms:
-    """Makes forms of index expressions; a division that occurs twice is one atom."""
+class TracedSizes:
+    """Sizes that may be traced: the algebra of bound inference for features.
+
+    Numbers of steps are ints, nominal ones where they are known only when the kernel runs. A
+    division that occurs twice is one atom.
+
+    Attributes:
+        loops: the loops made so far, by the schedule's.
+    """
 
     def __init__(self) -> None:
+        self.loops: dict[e.IterVar, Loop] = {}
         self._divisions: list[Division] = []
+
+    def size(self, n: Any) -> Size:
+        """A number of steps."""
+        return constant(n)
+
+    def form(self, n: Any) -> Form:
+        """The first index of an axis; 0 where it is known only when the kernel runs."""
+        return Form({}, constant(n, 0))
+
+    def clamped(self, given: Size, parent: Size) -> Size:
+        """The size of a split, not above its loop's."""
+        return most(least(given, parent), 1)
+
+    def product(self, a: Size, b: Size) -> Size:
+        """``a * b``."""
+        return a * b
+
+    def scaled(self, form: Form, by: Size) -> Form:
+        """``by * form``."""
+        return form.scaled(by)
+
+    def ceildiv(self, a: Size, b: Size) -> Size:
+        """``a / b`` rounded up."""
+        return -(-a // b)
+
+    def covered(self, outer: Size, inner: Size, parent: Size) -> bool:
+        """True: guards have no part in features."""
+        return True
+
+    def extremes(
+        self, index: e.PrimExpr, values: dict[e.Var, Form], inner: Sequence[e.IterVar]
+    ) -> tuple[Form | None, Form | None]:
+        """The least and the greatest value of an index over some loops."""
+        form, loops = self.of(index, values), {self.loops[leaf] for leaf in inner}
+        return self.extreme(form, loops, -1), self.extreme(form, loops, 1)
+
+    def steps(self, low: Form, high: Form, whole: Size) -> Size | None:
+        """The number of indices from ``low`` to ``high``, if it is known and below ``whole``."""
+        distance = difference(high, low)
+        return None if distance is None or not distance + 1 < whole else distance + 1
 
     def of(self, n: e.PrimExpr, env: dict[e.Var, Form]) -> Form:
         """The form of an expression over variables whose forms are known."""

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from whet.autotune.features import arithmetic
-from whet.autotune.features.forms import Form, Loop, Size, Unknown, moves
-from whet.autotune.features.nests import AT, VIRTUAL, Nest, Nests, constant
+from whet.autotune.features.forms import Form, Loop, Size, Unknown, constant, moves
+from whet.autotune.features.nests import VIRTUAL, Nest, Nests
+from whet.compiler.te.bounds.threads import scope_of
+from whet.compiler.te.lang.relations import AT
 from whet.compiler.te.stage import Stage
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -173,17 +175,16 @@ class _Flattened:
         })  # fmt: skip
         env = nest.env()
         self._access(nest, loops, nest.stage, [nest.values[a] for a in op.axis], dtype, True)
-        for n in nest.loads:
-            producer = self.nests.schedule.stage_map[n.producer.op]
-            forms = [self.nests.forms.of(i, env) for i in n.indices]
-            held = self.nests.of_stage.get(producer)
+        for producer, n in self.nests.reads(nest.stage):
+            forms = [self.nests.sizes.of(i, env) for i in n.indices]
+            held = self.nests.stages.get(producer)
             if held is not None and not held.whole:
-                firsts = [held.first[a] for a in producer.op.axis]
+                firsts = [held.mins[a] for a in producer.op.axis]
                 forms = [f.plus(first, -1) for f, first in zip(forms, firsts)]
             self._access(nest, loops, producer, forms, n.dtype, False, id(n) in nest.below)
 
     def _role(self, stage: Stage) -> int:
-        if stage not in self.nests.of_stage:
+        if stage not in self.nests.stages:
             return INPUT
         if stage.is_output:
             return OUTPUT
@@ -194,17 +195,17 @@ class _Flattened:
         found: list[Loop] = []
         at: Stage | None = stage
         while at is not None:
-            nest = self.nests.of_stage.get(at)
+            nest = self.nests.stages.get(at)
             if nest is not None and self._scope(at) == SHARED:
                 found += nest.around
             at = at.attach_stage if at.attach_type == AT else None
         return found
 
     def _scope(self, stage: Stage) -> int:
-        held = self.nests.of_stage.get(stage)
+        held = self.nests.stages.get(stage)
         if held is None:
             return GLOBAL
-        scope = self.nests.scope(held)
+        scope = scope_of(stage)
         return SHARED if scope.startswith("shared") else GLOBAL if scope == "global" else LOCAL
 
     def _access(
@@ -217,7 +218,7 @@ class _Flattened:
         stores: bool,
         asks: bool = False,
     ) -> None:
-        held = self.nests.of_stage.get(of)
+        held = self.nests.stages.get(of)
         if held is None:
             lengths: list[Size] = [constant(d) for d in of.op.output_shape(0)]
         else:

@@ -201,7 +201,7 @@ def test_scopes_decide_which_threads_share(scope, width):
     if scope:
         s[t].set_scope(scope)
     bounds = Bounds(s)
-    assert scope_of(bounds, s[t]) == (scope or "local")
+    assert scope_of(s[t]) == (scope or "local")
     assert int(bounds.stages[s[t]].extents[t.op.axis[0]].to_expr()) == width
     check(s, [a, u], gpu=scope != "warp")  # CUDA has no such memory
 

@@ -38,16 +38,15 @@ def has_threads(schedule: Schedule) -> bool:
 def lengthen(bounds: Bounds, stage: Stage, b: StageBounds) -> None:
     """Give loops the length of their thread axes; the rest of their steps does nothing."""
     launch(stage, b)
-    taken = {tag for tag, _ in around(bounds, stage) if not is_virtual(tag)}
+    taken = {tag for tag, _ in around(stage) if not is_virtual(tag)}
     for leaf in stage.leaf_iter_vars:
-        attr = stage.iter_var_attrs.get(leaf)
-        thread = attr.bind_thread if attr is not None else None
+        thread = thread_of(stage, leaf)
         if thread is None:
             continue
         asked = f"bind({stage.op.name}, {leaf.var.name}, {thread.thread_tag})"
         extent = b.extents[leaf]
         if thread.thread_tag in taken and not (extent.is_const and extent.const == 1):
-            _check_shared(bounds, stage, leaf, thread.thread_tag)
+            _check_shared(stage, leaf, thread.thread_tag)
         if thread.dom is None:
             continue
         length = bounds.analyzer.affine(thread.dom.extent)
@@ -72,44 +71,70 @@ def launch(stage: Stage, b: StageBounds) -> None:
         b.launched[t] = e.Var(t.var.name, t.dtype)
 
 
-def guards(stage: Stage, b: StageBounds) -> list[tuple[Affine, Affine]]:
+def guards(b: StageBounds) -> list[tuple[Affine, Affine]]:
     """The steps of lengthened loops that are the loops' own."""
     return [(Affine({leaf.var: (leaf.var, 1)}, 0), b.extents[leaf]) for leaf in b.lengths]
 
 
-def around(bounds: Bounds, stage: Stage) -> Iterator[tuple[str, e.IterVar]]:
+def ancestors(stage: Stage) -> Iterator[tuple[Stage, e.IterVar]]:
+    """The stages around an attached stage, innermost first, each with the loop around it."""
+    while stage.attach_type == AT and stage.attach_stage is not None:
+        assert stage.attach_ivar is not None
+        yield stage.attach_stage, stage.attach_ivar
+        stage = stage.attach_stage
+
+
+def leaf_index(stage: Stage, axis: e.IterVar | None) -> int:
+    """The place of a loop that something is attached at.
+
+    Raises:
+        LowerError: it is no loop any more.
+    """
+    for k, leaf in enumerate(stage.leaf_iter_vars):
+        if leaf is axis:
+            return k
+    name = axis.var.name if axis is not None else "?"
+    raise LowerError(
+        f"compute_at(..., {stage.op.name}, {name})",
+        f"{name} is no longer a loop of {stage.op.name}",
+        "call compute_at after the parent's loops are final",
+    )
+
+
+def thread_of(stage: Stage, leaf: e.IterVar) -> e.IterVar | None:
+    """The thread axis that runs a loop."""
+    attr = stage.iter_var_attrs.get(leaf)
+    return attr.bind_thread if attr is not None else None
+
+
+def around(stage: Stage) -> Iterator[tuple[str, e.IterVar]]:
     """The tags of the threads around an attached stage, each with its loop or thread axis."""
-    at: Stage | None = stage
-    while at is not None:
-        for t in at.launch_threads if at is not stage else ():
-            yield t.thread_tag, t
-        parent, ivar = at.attach_stage, at.attach_ivar
-        if at.attach_type != AT or parent is None:
-            return
+    for parent, at in ancestors(stage):
         for leaf in parent.leaf_iter_vars:
-            attr = parent.iter_var_attrs.get(leaf)
-            if attr is not None and attr.bind_thread is not None:
-                yield attr.bind_thread.thread_tag, leaf
-            if leaf is ivar:
+            thread = thread_of(parent, leaf)
+            if thread is not None:
+                yield thread.thread_tag, leaf
+            if leaf is at:
                 break
-        at = parent
+        for t in parent.launch_threads:
+            yield t.thread_tag, t
 
 
-def scope_of(bounds: Bounds, stage: Stage) -> str:
-    """Where a stage is kept: as it was said, or by the threads around it."""
-    if stage.scope or not bounds.threads or stage.attach_type != AT:
+def scope_of(stage: Stage) -> str:
+    """The storage scope of a stage: as it was set, or by the threads around it."""
+    if stage.scope or stage.attach_type != AT:
         return stage.scope or "global"
-    return default_scope([tag for tag, _ in around(bounds, stage)])
+    return default_scope([tag for tag, _ in around(stage)])
 
 
-def relaxed(bounds: Bounds, stage: Stage) -> set[e.Var]:
+def shared_loops(stage: Stage) -> list[e.IterVar]:
     """Loops around an attached stage whose threads share it: it holds what all of them read."""
-    scope = scope_of(bounds, stage)
-    return {
-        leaf.var
-        for tag, leaf in around(bounds, stage)
+    scope = scope_of(stage)
+    return [
+        leaf
+        for tag, leaf in around(stage)
         if leaf.iter_type != e.THREAD_INDEX and is_shared(scope, tag)
-    }
+    ]
 
 
 def waits_inside(
@@ -132,7 +157,7 @@ def waits_inside(
     if any(leaf in inside and leaf.iter_type == e.COMM_REDUCE for _, leaf in _of_block([stage])):
         return True
     below = [x for x in bounds.schedule.stages if is_below(x, stage, inside)]
-    return any(scope_of(bounds, x).startswith("shared") for x in below) or any(
+    return any(scope_of(x).startswith("shared") for x in below) or any(
         leaf.iter_type == e.COMM_REDUCE for _, leaf in _of_block(below)
     )
 
@@ -148,12 +173,8 @@ def _of_block(stages: Iterable[Stage]) -> Iterator[tuple[Stage, e.IterVar]]:
 
 def is_below(stage: Stage, parent: Stage, loops: Collection[e.IterVar]) -> bool:
     """Whether a stage is computed inside some loops of another one."""
-    at: Stage | None = stage
-    while at is not None and at.attach_type == AT:
-        if at.attach_stage is parent:
-            return any(at.attach_ivar is x for x in loops)
-        at = at.attach_stage
-    return False
+    at = next((at for up, at in ancestors(stage) if up is parent), None)
+    return any(at is x for x in loops)
 
 
 def in_one_block(bounds: Bounds, stage: Stage, nest: s.Stmt, first_reduce: int) -> s.Stmt:
@@ -171,7 +192,7 @@ def in_one_block(bounds: Bounds, stage: Stage, nest: s.Stmt, first_reduce: int) 
     leaves = stage.leaf_iter_vars
     attrs = [stage.iter_var_attrs.get(leaf) for leaf in leaves[:first_reduce]]
     tags = [a.bind_thread.thread_tag for a in attrs if a is not None and a.bind_thread is not None]
-    tags += [tag for tag, _ in around(bounds, stage)] + [t.thread_tag for t in stage.launch_threads]
+    tags += [tag for tag, _ in around(stage)] + [t.thread_tag for t in stage.launch_threads]
     if not all(map(is_virtual, tags)):
         return nest
     inside = [x for x in bounds.schedule.stages if is_below(x, stage, leaves[first_reduce:])]
@@ -188,9 +209,9 @@ def _tags(stage: Stage) -> Iterator[str]:
             yield attr.bind_thread.thread_tag
 
 
-def _check_shared(bounds: Bounds, stage: Stage, leaf: e.IterVar, tag: str) -> None:
+def _check_shared(stage: Stage, leaf: e.IterVar, tag: str) -> None:
     """Threads that each have a stage of their own cannot share its work."""
-    scope = scope_of(bounds, stage)
+    scope = scope_of(stage)
     if not is_shared(scope, tag):
         raise LowerError(
             f"bind({stage.op.name}, {leaf.var.name}, {tag})",

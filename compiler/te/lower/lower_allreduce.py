@@ -142,7 +142,7 @@ def _outer(
                 length = b.lengths.get(leaf) or b.extents[leaf]
                 out[tag] = (leaf.var, length.const if length.is_const else None)
 
-    for tag, leaf in reversed(list(around(bounds, stage))):
+    for tag, leaf in reversed(list(around(stage))):
         add(tag, leaf)
     for t in stage.launch_threads:
         add(t.thread_tag, t)

@@ -63,7 +63,7 @@ def predicate(bounds: Bounds, stage: Stage) -> e.PrimExpr | None:
         return None
     b = bounds.stages[stage]
     values: dict[e.Var, e.PrimExpr] = {}
-    for _, loop in around(bounds, stage):
+    for _, loop in around(stage):
         owner = next((x for x in bounds.stages if loop in x.iter_var_attrs), None)
         if loop.iter_type == e.THREAD_INDEX:
             launched = [x.launched[loop] for x in bounds.stages.values() if loop in x.launched]

@@ -130,7 +130,7 @@ class _Nests(Guards):
                 Tensor(op, k).name,
                 shape,
                 op.output_dtype(k),
-                scope_of(self.bounds, stage),
+                scope_of(stage),
                 lower_store.strides(stage, shape) if lower_store.aligned(stage) else (),
             )
 

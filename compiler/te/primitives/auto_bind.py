@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.target import Target
-from whet.compiler.te.bounds.extents import axis_extents
+from whet.compiler.te.bounds.extents import AffineSizes, axis_extents
 from whet.compiler.te.lang.axes import thread_axis
 from whet.compiler.te.lang.relations import AHEAD, AT, ROOT, IterVarAttr
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp
@@ -102,7 +102,7 @@ def _bind(stage: Stage, threads: int) -> str:
     if any(s.attach_type == AT and s.attach_ivar is fused for s in stage.schedule.stages):
         stage.bind(fused, thread_axis("blockIdx.x"))
         return f"{stage.op.name}: {names} to blockIdx.x"
-    extent = axis_extents(stage, Analyzer())[fused]
+    extent = axis_extents(stage, AffineSizes(Analyzer()))[fused]
     if extent.is_const:
         threads = max(1, min(threads, extent.const))
     outer, inner = stage.split(fused, factor=threads)

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import ScheduleError
-from whet.compiler.te.bounds.extents import Forms, axis_extents, map_down, pass_up, touched
+from whet.compiler.te.bounds.extents import (
+    AffineSizes,
+    Forms,
+    axis_extents,
+    map_down,
+    pass_up,
+    touched,
+)
 from whet.compiler.te.bounds.ragged import renamed_domains
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.primitives.checks import check_loops, check_scope, loops_of
@@ -221,9 +228,10 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e
     for a in old.axis:
         assert a.dom is not None
         analyzer.bind_loop(a.var, a.dom.min, a.dom.extent)
-    extents = axis_extents(stage, analyzer)
+    sizes = AffineSizes(analyzer)
+    extents = axis_extents(stage, sizes)
     places = {a: analyzer.affine(a.var) for a in old.axis}
-    map_down(stage.relations, extents, places, analyzer)
+    map_down(stage.relations, extents, places, sizes)
 
     leaves = [a for a in stage.leaf_iter_vars if a.iter_type == e.DATA_PAR]
     axis, values = [], {}
@@ -235,7 +243,7 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e
         )
         analyzer.bind_loop(var, ops.const(0, leaf.dtype), extent)
         values[leaf] = analyzer.affine(var)
-    guards = pass_up(stage.relations, extents, values, analyzer)
+    guards = pass_up(stage.relations, extents, values, sizes)
     inside = [ops.compare(e.LT, v.to_expr(), n.to_expr()) for v, n in guards]
     renamed = {a.var: _form(a, axis, leaves, values) for a in old.axis}
     over = renamed_domains(old, renamed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import ScheduleError
-from whet.compiler.te.bounds.extents import axis_extents, pass_up, touched
+from whet.compiler.te.bounds.extents import AffineSizes, axis_extents, pass_up, touched
 from whet.compiler.te.bounds.ragged import ragged_axes, refused
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.primitives.checks import axis_name, check_loops, leaf_index, loops_of
@@ -119,7 +119,8 @@ def _factored(
 ) -> tuple[ComputeOp, ComputeOp]:
     """The operations that reduce over all axes but one, and over that one."""
     analyzer = Analyzer()
-    extents = axis_extents(stage, analyzer)
+    sizes = AffineSizes(analyzer)
+    extents = axis_extents(stage, sizes)
     tied = touched(axis, stage.relations)
     extent = extents[axis].to_expr(axis.dtype)
 
@@ -131,7 +132,8 @@ def _factored(
             new = _axis(leaf.var.name, extents[leaf].to_expr(leaf.dtype), leaf.dtype, e.COMM_REDUCE)
             values[leaf] = analyzer.affine(new.var)
             reduced.append(new)
-    guards = pass_up([r for r in stage.relations if _about(r, tied)], extents, values, analyzer)
+    about = [r for r in stage.relations if not tied.isdisjoint(r.members)]
+    guards = pass_up(about, extents, values, sizes)
     inside = [ops.compare(e.LT, v.to_expr(), n.to_expr()) for v, n in guards]
 
     known: dict[e.Var, e.PrimExpr] = {}
@@ -203,7 +205,3 @@ def _group_of(b: e.Reduce, groups: list[e.Reduce]) -> int:
 
 def _axis(name: str, extent: e.PrimExpr, dtype: str, kind: int) -> e.IterVar:
     return e.IterVar(e.Range.from_min_extent(ops.const(0, dtype), extent), e.Var(name, dtype), kind)
-
-
-def _about(relation: Any, tied: set[e.IterVar]) -> bool:
-    return any(getattr(relation, f, None) in tied for f in ("parent", "fused"))

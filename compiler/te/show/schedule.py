@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whet.compiler.arith import Analyzer
 from whet.compiler.errors import ScheduleError, WhetError
-from whet.compiler.te.bounds.extents import axis_extents
+from whet.compiler.te.bounds.extents import AffineSizes, axis_extents
 from whet.compiler.te.lang.relations import AHEAD, AT, INLINE, IterVarAttr
 from whet.compiler.te.lang.tensor import ComputeOp, PlaceholderOp
 from whet.compiler.te.show.drawing import Box, Loop, clean, svg
@@ -130,7 +131,7 @@ class _Boxes:
         from whet.compiler.te.bounds.threads import scope_of
 
         out = []
-        scope = stage.scope if self.bounds is None else scope_of(self.bounds, stage)
+        scope = stage.scope if self.bounds is None else scope_of(stage)
         if scope not in ("", "global"):
             out.append(scope)
         if stage.double_buffered:
@@ -144,10 +145,8 @@ class _Boxes:
         return out
 
     def _loops(self, stage: Stage) -> list[Loop]:
-        from whet.compiler.arith import Analyzer
-
         b = self.bounds.stages.get(stage) if self.bounds is not None else None
-        extents = axis_extents(stage, Analyzer()) if b is None else b.extents
+        extents = axis_extents(stage, AffineSizes(Analyzer())) if b is None else b.extents
         out = []
         for leaf in stage.leaf_iter_vars:
             attr = stage.iter_var_attrs.get(leaf, IterVarAttr())
