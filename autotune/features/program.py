@@ -5,6 +5,7 @@ With the tape's values for a config, a table of places becomes a table of number
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from whet.autotune.features import arithmetic
 from whet.autotune.features.forms import Form, Loop, Size, Unknown, constant, moves
 from whet.autotune.features.nests import VIRTUAL, Nest, Nests
-from whet.compiler.te.bounds.threads import scope_of
+from whet.compiler.te.bounds.threads import ancestors, scope_of
 from whet.compiler.te.lang.relations import AT
 from whet.compiler.te.stage import Stage
 from whet.compiler.tir import dtype as dt
@@ -31,156 +32,185 @@ LANES = {"threadIdx.x": 1, "threadIdx.y": 2, "threadIdx.z": 3}
 Place = int
 
 
-class Program:
-    """What :mod:`counts` needs of a program, as places on the tape (``*_at``) and as constants.
-
-    Statements are rows of loops, aligned at the innermost one; accesses are rows of dimensions,
-    aligned at the last one, of loops. Missing ones have 1 step, length 1 and no motion.
+@dataclass(frozen=True)
+class Column:
+    """One number, or a table of them, of each statement or of each access.
 
     Attributes:
-        extent_at: (S, L) loops' steps.
-        kind, reduces, own: (S, L) the loops' kinds; whether they reduce; whether they are the
-            statement's own and not those it is attached in.
-        needed_at: (S, A) axes' extents of the whole tensor and its reduction.
-        lane: (S, L) which axis of a block's threads a loop is, by :data:`LANES`.
-        unroll_at: (S,) the ``auto_unroll_max_step`` around it.
-        operations: (S, len(arithmetic.KINDS)) operations of one step.
-        itemsize: (S,) bytes of an element.
-        kept: (S,) whose the result is; ``region_at``: (S, D) its extents.
-        scope: (S,) where the result is kept.
-        root: (S,) the statement that it is attached in at last, itself where it is in none: those
-            of one root are one kernel.
-        guarded: (S,) whether the reduction leaves out steps.
-        statement: (Q,) the statement of each access; accesses are sorted by it.
-        stores, gathers, asks, times, bytes, role, place: (Q,) whether it is the store; whether an
-            index depends on data; whether a condition guards it; how often it occurs; bytes of an
-            element; whose tensor; where that is kept.
-        length_at, far_at, step_at: (Q, D), (Q, D, L), (Q, D, L) dimensions' lengths; how far a
-            whole loop, and one step of it, moves the index.
-        renewed: (Q, L) whether each step of a loop puts other data into the shared memory that is
-            accessed.
+        name: of the field of :class:`Statement` or :class:`Access`.
+        fill: what rows with fewer loops or dimensions have; a float says that the numbers are.
+        traced: the field holds places on the tape, at which the numbers stand.
+        least: smaller numbers count as the fill: there is no share of 0 steps.
     """
+
+    name: str
+    fill: float = 0
+    traced: bool = False
+    least: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Statement:
+    """A statement of a program. Rows of loops are aligned at the innermost one.
+
+    Attributes:
+        extent: the loops' steps.
+        kind, reduces, own: the loops' kinds; 1 for those that reduce; for the statement's own, not
+            those it is attached in.
+        lane: the axis of a block's threads that each loop is, by :data:`LANES`.
+        needed: the axes' extents of the whole tensor and its reduction.
+        region: the extents of the result that is computed.
+        unroll: the ``auto_unroll_max_step`` around it.
+        operations: operations of one step, by kind (``arithmetic.KINDS``).
+        itemsize: bytes of an element.
+        kept: whose the result is.
+        scope: where the result is kept.
+        root: the statement that it is attached in at last, itself where it is in none: those of one
+            root are one kernel.
+        guarded: 1 if the reduction leaves out steps.
+    """
+
+    extent: list[Place]
+    kind: list[int]
+    reduces: list[bool]
+    own: list[int]
+    lane: list[int]
+    needed: list[Place]
+    region: list[Place]
+    unroll: Place
+    operations: list[int]
+    itemsize: int
+    kept: int
+    scope: int
+    root: int
+    guarded: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Access:
+    """A load or the store of a statement. Dimensions are aligned at the last one.
+
+    Attributes:
+        statement: the number of its statement; accesses are sorted by it.
+        stores, gathers, asks: 1 for the store; if an index depends on data; if a condition guards
+            it.
+        times: how often it occurs.
+        bytes: of an element.
+        role, place: whose the tensor is; where that is kept.
+        length: the dimensions' lengths.
+        far, step: dimensions of loops: how far a whole loop, and one step of it, moves the index.
+        renewed: loops each step of which puts other data into the shared memory that is accessed.
+    """
+
+    statement: int
+    stores: bool
+    gathers: bool
+    asks: bool
+    times: int
+    bytes: int
+    role: int
+    place: int
+    length: list[Place]
+    far: list[list[Place]]
+    step: list[list[Place]]
+    renewed: list[bool]
+
+    def same(self, other: Access) -> bool:
+        """True if two accesses of a statement to one tensor move alike."""
+        return (self.stores, self.far, self.step) == (other.stores, other.far, other.step)
+
+
+OF_STATEMENTS = (
+    Column("extent", 1.0, traced=True, least=True), Column("kind"), Column("reduces"),
+    Column("own"), Column("lane"), Column("needed", 1.0, traced=True, least=True),
+    Column("region", 1.0, traced=True, least=True), Column("unroll", 0.0, traced=True),
+    Column("operations", 0.0), Column("itemsize", 1.0), Column("kept"), Column("scope"),
+    Column("root"), Column("guarded"),
+)  # fmt: skip
+OF_ACCESSES = (
+    Column("stores"), Column("gathers"), Column("asks"), Column("times", 1.0),
+    Column("bytes", 1.0), Column("role"), Column("place"),
+    Column("length", 1.0, traced=True, least=True), Column("far", 0.0, traced=True, least=True),
+    Column("step", 0.0, traced=True), Column("renewed"),
+)  # fmt: skip
+
+
+class Program:
+    """The statements and accesses of a schedule's nests as tables, for :class:`~.batch.Batch`.
+
+    Attributes:
+        statements: how many statements there are.
+        statement: (Q,) the statement of each access.
+        tables: column's name -> (S, ...) or (Q, ...) numbers, or places on the tape.
+    """
+
+    def __init__(self, statements: list[Statement], accesses: list[Access], tape: Tape) -> None:
+        self.statements = len(statements)
+        self.statement = np.array([x.statement for x in accesses], np.int64)
+        self.tables: dict[str, np.ndarray] = {}
+        for columns, rows in ((OF_STATEMENTS, statements), (OF_ACCESSES, accesses)):
+            for column in columns:
+                values = [getattr(x, column.name) for x in rows]
+                fill = tape.place(int(column.fill)) if column.traced else 0
+                self.tables[column.name] = _aligned(values, fill)
 
     @staticmethod
     def of(nests: Nests, tape: Tape) -> Program:
         """The tables of a schedule's nests."""
-        return _Flattened(nests, tape).program()
-
-    extent_at: np.ndarray
-    kind: np.ndarray
-    reduces: np.ndarray
-    own: np.ndarray
-    needed_at: np.ndarray
-    unroll_at: np.ndarray
-    operations: np.ndarray
-    itemsize: np.ndarray
-    kept: np.ndarray
-    lane: np.ndarray
-    scope: np.ndarray
-    root: np.ndarray
-    guarded: np.ndarray
-    region_at: np.ndarray
-    statement: np.ndarray
-    stores: np.ndarray
-    gathers: np.ndarray
-    asks: np.ndarray
-    times: np.ndarray
-    bytes: np.ndarray
-    role: np.ndarray
-    place: np.ndarray
-    length_at: np.ndarray
-    far_at: np.ndarray
-    step_at: np.ndarray
-    renewed: np.ndarray
+        rows = _Rows(nests, tape)
+        return Program(rows.statements, rows.accesses, tape)
 
 
-class _Flattened:
+class _Rows:
+    """Nests as statements and accesses."""
+
     def __init__(self, nests: Nests, tape: Tape) -> None:
         self.nests = nests
         self.tape = tape
         self.none = tape.place(0)
-        self.statements: list[dict[str, Any]] = []
-        self.roots: dict[int, int] = {}
-        self.accesses: list[dict[str, Any]] = []
+        self.statements: list[Statement] = []
+        self.accesses: list[Access] = []
+        self._tensors: list[Stage] = []  # of the accesses
+        roots = {nest.stage: k for k, nest in enumerate(nests.all)}
         for nest in nests.all:
-            self._statement(nest)
+            self._statement(nest, roots)
 
-    def program(self) -> Program:
-        s, q = self.statements, self.accesses
-        depth = max((len(x["extents"]) for x in s), default=1)
-        rank = max((len(x["lengths"]) for x in q), default=1)
-        axes = max((len(x["needed"]) for x in s), default=1)
-        one, none = self.tape.place(1), self.none
-        out = Program()
-        out.extent_at = _aligned([x["extents"] for x in s], depth, one)
-        out.kind = _aligned([x["kinds"] for x in s], depth, 0)
-        out.reduces = _aligned([x["reduces"] for x in s], depth, 0).astype(bool)
-        out.own = _aligned([x["own"] for x in s], depth, 0).astype(bool)
-        out.needed_at = _aligned([x["needed"] for x in s], axes, one)
-        out.region_at = _aligned([x["region"] for x in s], rank, one)
-        out.lane = _aligned([x["lane"] for x in s], depth, 0)
-        out.scope = np.array([x["scope"] for x in s], np.int64)
-        out.root = np.array([self.roots[x["root"]] for x in s], np.int64)
-        out.unroll_at = np.array([x["unroll"] for x in s], np.int64)
-        out.operations = np.array([x["operations"] for x in s], np.float64)
-        out.itemsize = np.array([x["itemsize"] for x in s], np.float64)
-        out.kept = np.array([x["kept"] for x in s], np.int64)
-        out.guarded = np.array([x["guarded"] for x in s], bool)
-        out.statement = np.array([x["statement"] for x in q], np.int64)
-        for name in ("stores", "gathers", "asks"):
-            setattr(out, name, np.array([x[name] for x in q], bool))
-        for name in ("times", "bytes", "role", "place"):
-            setattr(out, name, np.array([x[name] for x in q], np.float64))
-        out.length_at = _aligned([x["lengths"] for x in q], rank, one)
-        out.renewed = _aligned([x["renewed"] for x in q], depth, 0).astype(bool)
-        out.far_at = np.full((len(q), rank, depth), none, np.int64)
-        out.step_at = np.full((len(q), rank, depth), none, np.int64)
-        for k, x in enumerate(q):
-            if x["far"]:
-                corner = k, slice(rank - len(x["far"]), None), slice(depth - len(x["far"][0]), None)
-                out.far_at[corner], out.step_at[corner] = x["far"], x["step"]
-        return out
-
-    def _statement(self, nest: Nest) -> None:
+    def _statement(self, nest: Nest, roots: dict[Stage, int]) -> None:
         op, place = nest.stage.op, self.tape.place
         shared = self._around_shared(nest.stage)  # for virtual threads there it is made once
         outer = [x for x in nest.around if x.kind != VIRTUAL or x not in shared]
         loops = _once_by_tag(outer + nest.loops)
-        around = loops[: len(loops) - len(nest.loops)]
-        self.roots[id(nest.stage)] = len(self.statements)
         dtype = nest.bodies[0].dtype
         unroll: Any = 0
         for loop in loops:
             unroll = loop.unroll if type(loop.unroll) is not int or loop.unroll else unroll
-        self.statements.append({
-            "extents": [place(x.extent) for x in loops],
-            "kinds": [x.kind for x in loops],
-            "reduces": [x.reduces for x in loops],
-            "own": [0] * len(around) + [1] * len(nest.loops),
-            "lane": [LANES.get(x.tag, 0) for x in loops],
-            "scope": self._scope(nest.stage),
-            "root": _root(nest.stage),
-            "needed": [
-                place(constant(a.dom.extent)) for a in (*op.axis, *op.reduce_axis) if a.dom
-            ],
-            "region": [place(nest.extents[a]) for a in op.axis],
-            "unroll": place(unroll),
-            "operations": arithmetic.count(nest.bodies),
-            "itemsize": max(dt.bits(dtype) // 8, 1) * len(nest.bodies),
-            "kept": self._role(nest.stage),
-            "guarded": any(
+        own = len(nest.loops)
+        self.statements.append(Statement(
+            extent=[place(x.extent) for x in loops],
+            kind=[x.kind for x in loops],
+            reduces=[x.reduces for x in loops],
+            own=[0] * (len(loops) - own) + [1] * own,
+            lane=[LANES.get(x.tag, 0) for x in loops],
+            scope=self._scope(nest.stage),
+            root=roots[_root(nest.stage)],
+            needed=[place(constant(a.dom.extent)) for a in (*op.axis, *op.reduce_axis) if a.dom],
+            region=[place(nest.extents[a]) for a in op.axis],
+            unroll=place(unroll),
+            operations=arithmetic.count(nest.bodies),
+            itemsize=max(dt.bits(dtype) // 8, 1) * len(nest.bodies),
+            kept=self._role(nest.stage),
+            guarded=any(
                 isinstance(x, e.Reduce) and not isinstance(x.condition, e.IntImm)
                 for x in nest.bodies
             ),
-        })  # fmt: skip
+        ))  # fmt: skip
         env = nest.env()
         self._access(nest, loops, nest.stage, [nest.values[a] for a in op.axis], dtype, True)
         for producer, n in self.nests.reads(nest.stage):
             forms = [self.nests.sizes.of(i, env) for i in n.indices]
             held = self.nests.stages.get(producer)
             if held is not None and not held.whole:
-                firsts = [held.mins[a] for a in producer.op.axis]
-                forms = [f.plus(first, -1) for f, first in zip(forms, firsts)]
+                forms = [f - held.mins[a] for f, a in zip(forms, producer.op.axis)]
             self._access(nest, loops, producer, forms, n.dtype, False, id(n) in nest.below)
 
     def _role(self, stage: Stage) -> int:
@@ -233,23 +263,23 @@ class _Flattened:
                     if loop in loops:
                         row[loops.index(loop)] = self.tape.place(how[which])
                 rows.append(row)
-        shared = held is not None and self._scope(of) == SHARED
-        around = held.around if held is not None and shared else []
-        key = id(of), stores, far, step
-        number = len(self.statements) - 1
-        for known in reversed(self.accesses):
-            if known["statement"] != number:
+        scope = self._scope(of)
+        around = held.around if held is not None and scope == SHARED else []
+        new = Access(
+            statement=len(self.statements) - 1, stores=stores, times=1, far=far, step=step,
+            gathers=any(type(atom) is Unknown for f in forms for atom in f.terms),
+            bytes=max(dt.bits(dtype) // 8, 1), role=self._role(of), place=scope,
+            length=[self.tape.place(x) for x in lengths], asks=asks,
+            renewed=[loop in around for loop in loops],
+        )  # fmt: skip
+        for known, tensor in zip(reversed(self.accesses), reversed(self._tensors)):
+            if known.statement != new.statement:
                 break
-            if known["key"] == key:
-                known["times"] += 1
+            if tensor is of and known.same(new):
+                known.times += 1
                 return
-        self.accesses.append({
-            "key": key, "statement": number, "stores": stores, "times": 1, "far": far, "step": step,
-            "gathers": any(type(atom) is Unknown for f in forms for atom in f.terms),
-            "bytes": max(dt.bits(dtype) // 8, 1), "role": self._role(of), "place": self._scope(of),
-            "lengths": [self.tape.place(x) for x in lengths], "asks": asks,
-            "renewed": [loop in around for loop in loops],
-        })  # fmt: skip
+        self.accesses.append(new)
+        self._tensors.append(of)
 
 
 def _with_pads(stage: Stage, lengths: list[Size]) -> list[Size]:
@@ -275,16 +305,18 @@ def _once_by_tag(loops: list[Loop]) -> list[Loop]:
     return kept[::-1]
 
 
-def _root(stage: Stage) -> int:
-    """The id of the stage that a stage is attached in at last."""
-    while stage.attach_type == AT and stage.attach_stage is not None:
-        stage = stage.attach_stage
-    return id(stage)
+def _root(stage: Stage) -> Stage:
+    """The stage that a stage is attached in at last."""
+    return next((up for up, _ in reversed(list(ancestors(stage)))), stage)
 
 
-def _aligned(rows: list[list[int]], width: int, fill: int) -> np.ndarray:
-    out = np.full((len(rows), width), fill, np.int64)
-    for k, row in enumerate(rows):
-        if row:
-            out[k, width - len(row) :] = row
-    return out
+def _aligned(rows: list[Any], fill: int) -> np.ndarray:
+    """Rows of numbers, of lists or of lists of lists, each aligned at its end, as a table."""
+    if not rows or not isinstance(rows[0], list):
+        return np.array(rows, np.int64)
+    width = max(map(len, rows))
+    inner = [x for row in rows for x in row if isinstance(x, list)]
+    blank: Any = [fill] * max(map(len, inner)) if inner else fill
+    if inner:
+        rows = [[blank[len(x) :] + x for x in row] for row in rows]
+    return np.array([[blank] * (width - len(row)) + row for row in rows], np.int64)

@@ -209,11 +209,11 @@ def test_scopes_decide_which_threads_share(scope, width):
 def test_default_scopes_follow_the_innermost_thread():
     s, a, t, u, o, i, tx = stencil()
     s[t].compute_at(s[u], o)
-    assert scope_of(Bounds(s), s[t]) == "shared"
+    assert scope_of(s[t]) == "shared"
     assert 'allocate([10], "float32", "shared")' in str(driver.lower(s, [a, u]))
     check(s, [a, u])
     s[t].compute_root()
-    assert scope_of(Bounds(s), s[t]) == "global"
+    assert scope_of(s[t]) == "global"
 
 
 def test_shared_memory_filled_by_all_threads_at_odd_sizes():

@@ -151,25 +151,21 @@ def _outer(
     return out
 
 
-def begin(bodies: tuple[e.PrimExpr, ...], p: Parts, read: lower_reduce.Read) -> s.Stmt:
+def begin(out: lower_reduce.Outputs, p: Parts) -> s.Stmt:
     """Every thread's part is the identity."""
-
-    def store(fresh: tuple[e.Var, ...]) -> s.Stmt:
-        return lower_reduce.begin(bodies, p.buffers, p.at(fresh), read, identity=True)
-
-    return p.over(store)
+    return p.over(lambda fresh: lower_reduce.begin(out, p.at(fresh), identity=True))
 
 
-def tree(bodies: tuple[e.PrimExpr, ...], p: Parts, read: lower_reduce.Read) -> s.Stmt:
+def tree(out: lower_reduce.Outputs, p: Parts) -> s.Stmt:
     """Combine the parts of all threads, half of them at a time, into the first one's.
 
     The steps along ``threadIdx.x`` come first and are marked: a GPU's warps have a faster way.
     """
     order = sorted(range(len(p.loops)), key=lambda d: p.loops[d][1] != "threadIdx.x")
-    return s.seq(*[_along(bodies, p, read, d) for d in order])
+    return s.seq(*[_along(out, p, d) for d in order])
 
 
-def _along(bodies: tuple[e.PrimExpr, ...], p: Parts, read: lower_reduce.Read, d: int) -> s.Stmt:
+def _along(out: lower_reduce.Outputs, p: Parts, d: int) -> s.Stmt:
     """The steps along one loop."""
     steps: list[s.Stmt] = []
     _, tag, extent = p.loops[d]
@@ -180,10 +176,10 @@ def _along(bodies: tuple[e.PrimExpr, ...], p: Parts, read: lower_reduce.Read, d:
         def step(fresh: tuple[e.Var, ...], half: int = half, rest: int = left - half) -> s.Stmt:
             here = p.at(fresh)
             there = p.at((*fresh[:d], ops.add(fresh[d], half), *fresh[d + 1 :]))
-            out = lower_reduce.merge(bodies, p.buffers, here, there, read)
+            both = lower_reduce.merge(out, here, there)
             if rest == extent:
-                return out
-            return s.IfThenElse(ops.compare(e.LT, fresh[d], ops.const(rest)), out)
+                return both
+            return s.IfThenElse(ops.compare(e.LT, fresh[d], ops.const(rest)), both)
 
         steps.append(p.over(step))
         left = half

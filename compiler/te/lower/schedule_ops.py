@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LowerError
@@ -65,7 +66,9 @@ def _given(params: Iterable[Buffer | e.Var]) -> set[e.Var]:
     return found
 
 
-class _Nests(Guards):
+class _Nests:
+    """Makes the loop nests of a schedule's stages."""
+
     def __init__(self, schedule: Schedule, buffers: Mapping[Tensor, Buffer]) -> None:
         self.schedule = schedule
         self.bounds = Bounds(schedule)
@@ -78,7 +81,7 @@ class _Nests(Guards):
                 key = (schedule[tensor], tensor.value_index)
                 self.buffers[key] = buffer
                 self.given.add(key)
-        self._value_cache: dict[Stage, dict[e.Var, e.PrimExpr]] = {}
+        self.guards = Guards(self.bounds, self.in_place)
         self.attached: dict[tuple[Stage, e.IterVar], list[Stage]] = {}
         for stage in self.bounds.schedule.stages:
             if stage.attach_type == AT and stage in self.bounds.stages:
@@ -233,12 +236,13 @@ class _Nests(Guards):
         return tuple(out)
 
     def _store(self, stage: Stage) -> Stmt:
-        values, target = self._values(stage), self._target(stage)
+        values, target = self.guards.values(stage), self._target(stage)
         stores = [
             BufferStore(self.buffers[(stage, k)], self._read(body, values), target)
             for k, body in enumerate(self.bounds.bodies[stage])
         ]
-        return self._guarded(stage, self._where(stage, seq(*stores), False), with_reduction=True)
+        out = self._where(stage, seq(*stores), False)
+        return self.guards.guarded(stage, out, with_reduction=True)
 
     def _where(self, stage: Stage, body: Stmt, reduces: bool) -> Stmt:
         """The body under the stage's own condition to store."""
@@ -247,6 +251,12 @@ class _Nests(Guards):
         condition = lower_store.predicate(self.bounds, stage)
         out = lower_store.stored(stage, condition, self.buffers[(stage, 0)], body, reduces)
         return lower_store.over_inner(self.bounds, stage, condition, out, reduces)
+
+    def _reductions(self, stage: Stage) -> lower_reduce.Outputs:
+        values = self.guards.values(stage)
+        return lower_reduce.Outputs(
+            self.bounds.bodies[stage], self._outputs(stage), lambda n: self._read(n, values)
+        )
 
     def _check_begin(self, stage: Stage, first_reduce: int) -> None:
         late = {
@@ -261,44 +271,28 @@ class _Nests(Guards):
         self._check_begin(stage, first_reduce)
         inner = [a for a in stage.leaf_iter_vars[first_reduce:] if a.iter_type != e.COMM_REDUCE]
         fresh = {a.var: e.Var(f"{a.var.name}.init", a.dtype) for a in inner}
-        values, target = self._values(stage), self._target(stage)
-        stores = lower_reduce.begin(
-            self.bounds.bodies[stage],
-            self._outputs(stage),
-            target,
-            lambda n: self._read(n, values),
-        )
-        out = self._guarded(stage, self._where(stage, stores, False), with_reduction=False)
+        stores = lower_reduce.begin(self._reductions(stage), self._target(stage))
+        out = self.guards.guarded(stage, self._where(stage, stores, False), with_reduction=False)
         for a in reversed(inner):
             out = lower_loop.loop(stage, self.bounds.stages[stage], a, out, first_values=True)
         return _rename(out, fresh)
 
     def _update(self, stage: Stage, parts: lower_allreduce.Parts | None = None) -> Stmt:
-        values = self._values(stage)
-        step = lower_reduce.update(
-            self.bounds.bodies[stage],
-            self._outputs(stage) if parts is None else parts.buffers,
-            self._target(stage) if parts is None else parts.target,
-            lambda n: self._read(n, values),
-        )
+        out = self._reductions(stage)
         if parts is None:
-            step = self._where(stage, step, True)
-        return self._guarded(stage, step, with_reduction=True)
+            step = self._where(stage, lower_reduce.update(out, self._target(stage)), True)
+        else:
+            step = lower_reduce.update(replace(out, buffers=parts.buffers), parts.target)
+        return self.guards.guarded(stage, step, with_reduction=True)
 
     def _over_threads(
         self, stage: Stage, parts: lower_allreduce.Parts, steps: Stmt, first_reduce: int
     ) -> Stmt:
         """A reduction whose threads have a part each: the parts, their sum, and its store."""
         self._check_begin(stage, first_reduce)
-        bodies, values = self.bounds.bodies[stage], self._values(stage)
-
-        def read(n: e.PrimExpr) -> e.PrimExpr:
-            return self._read(n, values)
-
-        store = lower_reduce.result(
-            bodies, self._outputs(stage), self._target(stage), parts.buffers, parts.first, read
-        )
-        store = self._guarded(stage, store, with_reduction=False)
+        out = self._reductions(stage)
+        store = lower_reduce.result(out, self._target(stage), parts.buffers, parts.first)
+        store = self.guards.guarded(stage, store, with_reduction=False)
         condition = lower_store.predicate(self.bounds, stage)
         if condition is not None:
             chosen = lower_store.over_inner(
@@ -310,15 +304,13 @@ class _Nests(Guards):
                 if variables(condition) & set(swap)
                 else chosen
             )
-        out = seq(
-            lower_allreduce.begin(bodies, parts, read),
-            steps,
-            lower_allreduce.tree(bodies, parts, read),
-            store,
+        sums = replace(out, buffers=parts.buffers)
+        nest = seq(
+            lower_allreduce.begin(sums, parts), steps, lower_allreduce.tree(sums, parts), store
         )
         for b in reversed(parts.buffers):
-            out = Allocate(b, out)
-        return in_one_block(self.bounds, stage, out, first_reduce)
+            nest = Allocate(b, nest)
+        return in_one_block(self.bounds, stage, nest, first_reduce)
 
 
 def _rename(body: Stmt, fresh: dict[e.Var, e.Var]) -> Stmt:
