@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whet.autotune.features.program import OF_ACCESSES, OF_STATEMENTS, Column, Program
+from whet.autotune.features.loops.program import OF_ACCESSES, OF_STATEMENTS, Column, Program
 
 
 class Batch:
@@ -50,6 +50,16 @@ class Batch:
         for columns, n in ((OF_STATEMENTS, len(self.candidate)), (OF_ACCESSES, total_q)):
             for column in columns:
                 setattr(self, column.name, _numbers(column, groups, n))
+
+    def total(self, of_statements: np.ndarray) -> np.ndarray:
+        """Sums over the statements of each candidate, (n,) of (S,)."""
+        return np.bincount(self.candidate, of_statements, self.n)
+
+    def most(self, of_statements: np.ndarray) -> np.ndarray:
+        """The greatest value of each candidate's statements, (n,) of (S,); at least 0."""
+        out = np.zeros(self.n)
+        np.maximum.at(out, self.candidate, of_statements)
+        return out
 
 
 def _numbers(column: Column, groups: Sequence[tuple[Program, np.ndarray]], rows: int) -> np.ndarray:

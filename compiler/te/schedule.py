@@ -37,21 +37,10 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "AutoInlineBroadcast",
-    "AutoInlineElemWise",
-    "AutoInlineInjective",
-    "Fuse",
-    "InferBound",
-    "IterVarAttr",
-    "Rebase",
-    "Schedule",
-    "ScheduleOps",
-    "Singleton",
-    "Split",
-    "Stage",
-    "Trace",
+    "AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Fuse", "InferBound",
+    "IterVarAttr", "Rebase", "Schedule", "ScheduleOps", "Singleton", "Split", "Stage", "Trace",
     "create_schedule",
-]
+]  # fmt: skip
 
 
 def create_schedule(operations: Operation | Tensor | Sequence[Operation | Tensor]) -> Schedule:
@@ -394,9 +383,9 @@ def ScheduleOps(
     return walkthrough.schedule_statement(_checked(schedule, "ScheduleOps"))
 
 
-def _checked(schedule: Any, asked: str) -> Schedule:
+def _checked(schedule: Any, request: str) -> Schedule:
     if not isinstance(schedule, Schedule):
-        raise ArgumentError(asked, f"a {type(schedule).__name__} is not a schedule")
+        raise ArgumentError(request, f"a {type(schedule).__name__} is not a schedule")
     return schedule
 
 

@@ -87,15 +87,15 @@ class Stage:
         self.schedule = schedule
         self.op: Operation = op
         self.origin_op = op
-        self.attach_type = ROOT
+        self.attach_type: int = ROOT
         self.attach_stage: Stage | None = None
         self.attach_ivar: e.IterVar | None = None
         self.scope = ""
         self.is_output = False
         self.store_predicate: e.PrimExpr | None = None
         self.launch_threads: list[e.IterVar] = []
-        self.double_buffered = False
-        self.nontemporal = 0
+        self.double_buffered: bool = False
+        self.nontemporal: int = 0
         self.group: Any = None
         self.num_child_stages = 0
         self.reset_axes()

@@ -14,7 +14,7 @@ import whet
 from whet import te
 from whet.autotune import create_task, tune
 from whet.autotune.features import LoopFeatures
-from whet.autotune.features.nests import Nests
+from whet.autotune.features.loops.nests import Nests
 from whet.measure import MeasureOptions
 from whet.search_spaces import Config
 

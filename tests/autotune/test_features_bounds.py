@@ -8,7 +8,7 @@ import pytest
 
 import whet
 from whet import te
-from whet.autotune.features.nests import Nests
+from whet.autotune.features.loops.nests import Nests
 from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.lower.infer_bound import Bounds

@@ -160,16 +160,16 @@ class Inference(Generic[B]):
         parent, at = stage.attach_stage, stage.attach_ivar
         assert parent is not None
         name = at.var.name if at is not None else "?"
-        asked = f"compute_at({stage.op.name}, {parent.op.name}, {name})"
+        request = f"compute_at({stage.op.name}, {parent.op.name}, {name})"
         if parent.attach_type == INLINE:
             raise LowerError(
-                asked,
+                request,
                 f"{parent.op.name} was inlined afterwards, and has no loops",
                 f"attach {stage.op.name} at a stage that is computed",
             )
         if not any(leaf is at for leaf in parent.leaf_iter_vars):
             raise LowerError(
-                asked,
+                request,
                 f"{name} is no longer a loop of {parent.op.name}: it was split or fused afterwards",
                 "call compute_at after the parent's loops are final",
             )
@@ -185,17 +185,17 @@ class Inference(Generic[B]):
         assert parent is not None and at is not None
         if reader is parent:
             return
-        asked = f"compute_at({stage.op.name}, {parent.op.name}, {at.var.name})"
+        request = f"compute_at({stage.op.name}, {parent.op.name}, {at.var.name})"
         loop = next((loop for up, loop in ancestors(reader) if up is parent), None)
         if loop is None:
             raise LowerError(
-                asked,
+                request,
                 f"{reader.op.name} reads {stage.op.name} too, and runs outside this loop",
                 f"compute {reader.op.name} inside it as well, or {stage.op.name} at the root",
             )
         if leaf_index(parent, loop) < leaf_index(parent, at):
             raise LowerError(
-                asked,
+                request,
                 f"{reader.op.name} reads it and is computed at {loop.var.name}, further out",
                 f"attach {stage.op.name} at {loop.var.name} or further out",
             )

@@ -27,12 +27,15 @@ BLOCK = "blockIdx.x"
 """The tag of the one block of a kernel whose schedule binds none."""
 
 
+def threads_of(stage: Stage) -> list[e.IterVar]:
+    """The thread axes that run a stage or its loops."""
+    attrs = stage.iter_var_attrs.values()
+    return stage.launch_threads + [a.bind_thread for a in attrs if a.bind_thread is not None]
+
+
 def has_threads(schedule: Schedule) -> bool:
-    """Whether any loop of a schedule runs in threads."""
-    return any(
-        s.launch_threads or any(a.bind_thread is not None for a in s.iter_var_attrs.values())
-        for s in schedule.stages
-    )
+    """True if any loop of a schedule runs in threads."""
+    return any(map(threads_of, schedule.stages))
 
 
 def lengthen(bounds: Bounds, stage: Stage, b: StageBounds) -> None:
@@ -43,7 +46,7 @@ def lengthen(bounds: Bounds, stage: Stage, b: StageBounds) -> None:
         thread = thread_of(stage, leaf)
         if thread is None:
             continue
-        asked = f"bind({stage.op.name}, {leaf.var.name}, {thread.thread_tag})"
+        request = f"bind({stage.op.name}, {leaf.var.name}, {thread.thread_tag})"
         extent = b.extents[leaf]
         if thread.thread_tag in taken and not (extent.is_const and extent.const == 1):
             _check_shared(stage, leaf, thread.thread_tag)
@@ -56,7 +59,7 @@ def lengthen(bounds: Bounds, stage: Stage, b: StageBounds) -> None:
             from whet.compiler.tir.printer import expr_text
 
             raise LowerError(
-                asked,
+                request,
                 f"the loop has {expr_text(extent.to_expr())} steps, and the thread axis "
                 f"{expr_text(length.to_expr())}",
                 "split the loop, or leave the extent out of te.thread_axis",
@@ -140,7 +143,7 @@ def shared_loops(stage: Stage) -> list[e.IterVar]:
 def waits_inside(
     bounds: Bounds, stage: Stage, loop: e.IterVar, limits: Collection[Hashable]
 ) -> bool:
-    """Whether threads have to wait for each other inside a loop that some of them would leave.
+    """True if threads must synchronize inside a loop that some of them would leave.
 
     They do for what they fill together, and for sums over them: such a loop keeps its length, and
     a guard is inside it.
@@ -151,28 +154,27 @@ def waits_inside(
         loop: the loop.
         limits: what its length would depend on.
     """
-    if not any(leaf.var in limits for _, leaf in _of_block(bounds.schedule.stages)):
+    if not any(leaf.var in limits for leaf in _of_block(bounds.schedule.stages)):
         return False
     inside = stage.leaf_iter_vars[stage.leaf_iter_vars.index(loop) :]
-    if any(leaf in inside and leaf.iter_type == e.COMM_REDUCE for _, leaf in _of_block([stage])):
+    if any(leaf in inside and leaf.iter_type == e.COMM_REDUCE for leaf in _of_block([stage])):
         return True
     below = [x for x in bounds.schedule.stages if is_below(x, stage, inside)]
     return any(scope_of(x).startswith("shared") for x in below) or any(
-        leaf.iter_type == e.COMM_REDUCE for _, leaf in _of_block(below)
+        leaf.iter_type == e.COMM_REDUCE for leaf in _of_block(below)
     )
 
 
-def _of_block(stages: Iterable[Stage]) -> Iterator[tuple[Stage, e.IterVar]]:
+def _of_block(stages: Iterable[Stage]) -> Iterator[e.IterVar]:
     """The loops of stages that are bound to the threads of a block."""
     for stage in stages:
         for leaf, attr in stage.iter_var_attrs.items():
-            thread = attr.bind_thread
-            if thread is not None and thread.thread_tag.startswith("threadIdx"):
-                yield stage, leaf
+            if attr.thread_tag.startswith("threadIdx"):
+                yield leaf
 
 
 def is_below(stage: Stage, parent: Stage, loops: Collection[e.IterVar]) -> bool:
-    """Whether a stage is computed inside some loops of another one."""
+    """True if a stage is computed inside some loops of another one."""
     at = next((at for up, at in ancestors(stage) if up is parent), None)
     return any(at is x for x in loops)
 
@@ -190,23 +192,15 @@ def in_one_block(bounds: Bounds, stage: Stage, nest: s.Stmt, first_reduce: int) 
         first_reduce: the place of its first loop over a reduction axis.
     """
     leaves = stage.leaf_iter_vars
-    attrs = [stage.iter_var_attrs.get(leaf) for leaf in leaves[:first_reduce]]
-    tags = [a.bind_thread.thread_tag for a in attrs if a is not None and a.bind_thread is not None]
-    tags += [tag for tag, _ in around(stage)] + [t.thread_tag for t in stage.launch_threads]
+    bound = [thread_of(stage, leaf) for leaf in leaves[:first_reduce]]
+    threads = [t for t in (*bound, *stage.launch_threads) if t is not None]
+    tags = [t.thread_tag for t in threads] + [tag for tag, _ in around(stage)]
     if not all(map(is_virtual, tags)):
         return nest
     inside = [x for x in bounds.schedule.stages if is_below(x, stage, leaves[first_reduce:])]
-    if any(tag.startswith("blockIdx") for x in inside for tag in _tags(x)):
+    if any(thread.thread_tag.startswith("blockIdx") for x in inside for thread in threads_of(x)):
         return nest  # blocks do not share what one of them would read
     return s.For(e.Var("block"), ops.const(0), ops.const(1), s.THREAD_BINDING, nest, {}, BLOCK)
-
-
-def _tags(stage: Stage) -> Iterator[str]:
-    """The tags of the threads that a stage's own loops are bound to."""
-    yield from (t.thread_tag for t in stage.launch_threads)
-    for attr in stage.iter_var_attrs.values():
-        if attr.bind_thread is not None:
-            yield attr.bind_thread.thread_tag
 
 
 def _check_shared(stage: Stage, leaf: e.IterVar, tag: str) -> None:

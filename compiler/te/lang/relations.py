@@ -1,4 +1,4 @@
-"""How the loops of a stage come from the axes of its operation, and what is said of a loop."""
+"""How the loops of a stage come from the axes of its operation, and a loop's annotations."""
 
 from __future__ import annotations
 
@@ -153,15 +153,15 @@ class PragmaKey(str):
 
 @dataclass(slots=True, frozen=True)
 class IterVarAttr:
-    """What a schedule says of one axis or loop.
+    """The annotations of one axis or loop.
 
     Attributes:
         iter_type: the axis's own kind, or unrolled, vectorised, parallel (``tir.IterVar``'s
             numbers).
         bind_thread: the thread axis that runs the loop.
-        pragma_keys, pragma_values: what ``pragma`` has said, in order.
+        pragma_keys, pragma_values: the pragmas, in order.
         grain: how many steps of a parallel loop one hand-out takes; 0: an even share each.
-        dim_align_factor, dim_align_offset: what ``storage_align`` has said; a factor of 0 is none.
+        dim_align_factor, dim_align_offset: of ``storage_align``; a factor of 0 is none.
     """
 
     iter_type: int = e.DATA_PAR
@@ -171,6 +171,11 @@ class IterVarAttr:
     dim_align_factor: int = 0
     dim_align_offset: int = 0
     grain: int = 0
+
+    @property
+    def thread_tag(self) -> str:
+        """The tag of the thread axis that runs the loop; empty where none does."""
+        return self.bind_thread.thread_tag if self.bind_thread is not None else ""
 
     @property
     def kind(self) -> str:

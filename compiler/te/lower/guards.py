@@ -111,7 +111,7 @@ class Guards:
         reads a region that was computed for just these, or the axis may have no steps at all.
         """
         values = self.bounds.axis_values(stage)
-        found = {"safe"}
+        kinds = {"safe"}
 
         def visit(n: e.PrimExpr, seen: set[int]) -> None:
             if id(n) in seen:
@@ -125,16 +125,16 @@ class Guards:
                     visit(n.args[1], set(seen))
                 return
             if isinstance(n, (e.Div, e.Mod)) and not n.dtype.startswith("float"):
-                found.add("unsafe")
+                kinds.add("unsafe")
             if isinstance(n, e.ProducerLoad):
                 kept = parts[n.producer.op]
                 for k, (i, d) in enumerate(zip(n.indices, n.producer.shape)):
                     if axis.var not in variables(i):
                         continue
                     if kept[k] != "whole":
-                        found.add("region")
+                        kinds.add("region")
                     if kept[k] != "region" and not self._in_range(substitute(i, values), d):
-                        found.add("unsafe")
+                        kinds.add("unsafe")
             for part in TABLE[type(n)][0](n):
                 visit(part, seen)
 
@@ -142,12 +142,12 @@ class Guards:
         seen: set[int] = set()
         for body in self.bounds.bodies[stage]:
             visit(body, seen)
-        if "unsafe" not in found:
+        if "unsafe" not in kinds:
             return "safe"
         # what may be empty has no element to clamp an index to
         assert axis.dom is not None
         may_be_empty = not self.analyzer.positive(self.analyzer.affine(axis.dom.extent))
-        return "attached" if "region" in found or may_be_empty else "unsafe"
+        return "attached" if "region" in kinds or may_be_empty else "unsafe"
 
     def _kept(self, stage: Stage) -> list[str]:
         """The valid extent of a producer, along each dimension.

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whet.compiler.te.bounds.threads import around
+from whet.compiler.te.bounds.threads import around, thread_of
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.lower import lower_reduce
 from whet.compiler.te.lower.infer_bound import Bounds
@@ -40,7 +40,7 @@ ALLREDUCE = "thread_allreduce"
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the threads keep their parts of a reduction.
+    """The partial results of a reduction's threads in shared memory.
 
     Attributes:
         loops: the reduction's loops over threads, each with its tag and its steps.
@@ -89,8 +89,8 @@ def parts(bounds: Bounds, stage: Stage, first_reduce: int) -> Parts | None:
     b = bounds.stages[stage]
 
     def tag_of(leaf: e.IterVar) -> str:
-        attr = stage.iter_var_attrs.get(leaf)
-        return attr.bind_thread.thread_tag if attr and attr.bind_thread is not None else ""
+        thread = thread_of(stage, leaf)
+        return thread.thread_tag if thread is not None else ""
 
     inner = stage.leaf_iter_vars[first_reduce:]
     bound = [(leaf, tag_of(leaf)) for leaf in inner if tag_of(leaf)]

@@ -58,12 +58,12 @@ def schedule_ops(
 
 def _given(params: Iterable[Buffer | e.Var]) -> set[e.Var]:
     """The variables to which arguments give values."""
-    found: set[e.Var] = set()
+    known: set[e.Var] = set()
     for p in params:
         parts = (*p.shape, *p.strides, p.elem_offset) if isinstance(p, Buffer) else (p,)
         for x in parts:
-            found |= variables(x)
-    return found
+            known |= variables(x)
+    return known
 
 
 class _Nests:
@@ -198,7 +198,7 @@ class _Nests:
         return [self.buffers[(stage, k)] for k in range(stage.op.num_outputs)]
 
     def _target(self, stage: Stage) -> tuple[e.PrimExpr, ...]:
-        """Where a step stores: counted from the first index of the region.
+        """The indices of a step's store, counted from the first index of the region.
 
         A part of an argument is stored where it is in the whole.
         """

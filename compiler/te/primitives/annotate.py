@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
+from whet.compiler.te.bounds.threads import thread_of
 from whet.compiler.te.lang.relations import IterVarAttr, PragmaKey
 from whet.compiler.te.lang.scopes import is_thread, is_virtual
 from whet.compiler.te.lang.sizes import as_int, plain, size_text
@@ -133,23 +134,22 @@ def bind(stage: Stage, ivar: e.IterVar, thread_ivar: e.IterVar) -> None:
     Raises:
         ScheduleError: if the loop or the thread is taken already.
     """
-    asked = f"bind({stage.op.name}, {axis_name(ivar)}, {_thread_name(thread_ivar)})"
-    unannotated_leaf(stage, ivar, asked, pragmas=True)
+    request = f"bind({stage.op.name}, {axis_name(ivar)}, {_thread_name(thread_ivar)})"
+    unannotated_leaf(stage, ivar, request, pragmas=True)
     if not is_thread(thread_ivar):
         raise ScheduleError(
-            asked,
+            request,
             f"{_thread_name(thread_ivar)} is not a thread axis",
             'make one: te.thread_axis("threadIdx.x")',
         )
     for leaf in stage.leaf_iter_vars:
-        attr = stage.iter_var_attrs.get(leaf)
-        other = attr.bind_thread if attr is not None else None
+        other = thread_of(stage, leaf)
         if other is None:
             continue
         tag = thread_ivar.thread_tag
         if other is thread_ivar or (other.thread_tag == tag and not is_virtual(tag)):
             raise ScheduleError(
-                asked, f"{leaf.var.name} is bound to {tag} already", loops_of(stage)
+                request, f"{leaf.var.name} is bound to {tag} already", loops_of(stage)
             )
     stage.iter_var_attrs[ivar] = replace(attr_of(stage, ivar), bind_thread=thread_ivar)
     stage.record("bind", ivar, thread_ivar)
@@ -177,28 +177,28 @@ def env_threads(stage: Stage, threads: e.IterVar | Sequence[e.IterVar]) -> None:
             stage has such threads already.
     """
     given: list[Any] = list(threads) if isinstance(threads, (list, tuple)) else [threads]
-    asked = f"env_threads({stage.op.name}, [{', '.join(_thread_name(t) for t in given)}])"
-    check_loops(stage, asked)
+    request = f"env_threads({stage.op.name}, [{', '.join(_thread_name(t) for t in given)}])"
+    check_loops(stage, request)
     if stage.launch_threads:
-        raise ScheduleError(asked, "the stage has such threads already")
+        raise ScheduleError(request, "the stage has such threads already")
     if not given:
-        raise ScheduleError(asked, "give at least one thread axis")
+        raise ScheduleError(request, "give at least one thread axis")
     for t in given:
         if not is_thread(t):
             raise ScheduleError(
-                asked,
+                request,
                 f"{_thread_name(t)} is not a thread axis",
                 'make one: te.thread_axis((0, 32), "threadIdx.x")',
             )
         if t.dom is None:
             raise ScheduleError(
-                asked,
+                request,
                 f"{_thread_name(t)} has no extent",
                 'give it one: te.thread_axis((0, 32), "threadIdx.x")',
             )
     tags = [t.thread_tag for t in given if not is_virtual(t.thread_tag)]
     if len(set(tags)) != len(tags) or len({id(t) for t in given}) != len(given):
-        raise ScheduleError(asked, "a thread is named twice")
+        raise ScheduleError(request, "a thread is named twice")
     stage.launch_threads = given
     stage.record("env_threads", given)
 
@@ -234,12 +234,12 @@ def pragma(stage: Stage, var: e.IterVar, pragma_type: str, pragma_value: Any = N
     """
     is_number = isinstance(pragma_value, numbers.Integral)
     value_text = shown(pragma_value) if is_number else repr(pragma_value)
-    asked = f"pragma({stage.op.name}, {axis_name(var)}, {pragma_type!r}, {value_text})"
-    check_loops(stage, asked)
-    leaf_index(stage, var, asked)
+    request = f"pragma({stage.op.name}, {axis_name(var)}, {pragma_type!r}, {value_text})"
+    check_loops(stage, request)
+    leaf_index(stage, var, request)
     if not isinstance(pragma_type, str) or not pragma_type.isidentifier():
-        raise ScheduleError(asked, "the type of a pragma is a name", loops_of(stage))
-    value = _pragma_value(pragma_type, pragma_value, asked)
+        raise ScheduleError(request, "the type of a pragma is a name", loops_of(stage))
+    value = _pragma_value(pragma_type, pragma_value, request)
     old = attr_of(stage, var)
     stage.iter_var_attrs[var] = replace(
         old,
@@ -257,17 +257,19 @@ def _annotate(
     more: str = "",
     grain: int | None = None,
 ) -> None:
-    asked = f"{primitive}({stage.op.name}, {axis_name(axis)}{more})"
-    check_loops(stage, asked)
-    leaf_index(stage, axis, asked)
+    request = f"{primitive}({stage.op.name}, {axis_name(axis)}{more})"
+    check_loops(stage, request)
+    leaf_index(stage, axis, request)
     if axis.iter_type == e.COMM_REDUCE and kind != e.UNROLLED:
-        raise ScheduleError(asked, "the steps of a reduction depend on each other", loops_of(stage))
+        raise ScheduleError(
+            request, "the steps of a reduction depend on each other", loops_of(stage)
+        )
     attr = stage.iter_var_attrs.get(axis)
     if attr is None:
         stage.iter_var_attrs[axis] = IterVarAttr(kind, grain=grain or 0)
-    elif attr.bind_thread is not None:
-        tag = attr.bind_thread.thread_tag
-        raise ScheduleError(asked, f"{axis_name(axis)} is bound to {tag}", loops_of(stage))
+    elif attr.thread_tag:
+        tag = attr.thread_tag
+        raise ScheduleError(request, f"{axis_name(axis)} is bound to {tag}", loops_of(stage))
     else:
         stage.iter_var_attrs[axis] = replace(attr, iter_type=kind, grain=grain or 0)
     options: dict[str, Any] = {} if grain is None else {"grain": grain}
@@ -281,10 +283,10 @@ def _thread_name(t: Any) -> str:
 _NUMBERS = {"auto_unroll_max_step": "a number of steps", "unroll_explicit": "True or False"}
 
 
-def _pragma_value(name: str, value: Any, asked: str) -> e.PrimExpr | None:
+def _pragma_value(name: str, value: Any, request: str) -> e.PrimExpr | None:
     """The value as an expression; those of pragmas that do something are checked."""
     if isinstance(value, e.PrimExpr):
-        out: e.PrimExpr | None = plain(value, asked)
+        out: e.PrimExpr | None = plain(value, request)
     elif value is None:
         out = None
     elif isinstance(value, (bool, str)):
@@ -294,7 +296,7 @@ def _pragma_value(name: str, value: Any, asked: str) -> e.PrimExpr | None:
     elif isinstance(value, float):
         out = ops.const(value)
     else:
-        raise ScheduleError(asked, f"a {type(value).__name__} is not a pragma's value")
+        raise ScheduleError(request, f"a {type(value).__name__} is not a pragma's value")
     if name in _NUMBERS and not (isinstance(out, e.IntImm) and out.value >= 0):
-        raise ScheduleError(asked, f"its value must be {_NUMBERS[name]}")
+        raise ScheduleError(request, f"its value must be {_NUMBERS[name]}")
     return out

@@ -36,15 +36,15 @@ def is_broadcast(op: Operation) -> bool:
 def _places(op: Any) -> list[list[int]]:
     """For each read of an operation the axes that its indices are; -1: another expression."""
     axes = {axis.var: k for k, axis in enumerate(op.axis)}
-    found: list[list[int]] = []
+    places: list[list[int]] = []
 
     def look(node: Any) -> None:
         if isinstance(node, e.ProducerLoad):
-            found.append([axes.get(i, -1) if isinstance(i, e.Var) else -1 for i in node.indices])
+            places.append([axes.get(i, -1) if isinstance(i, e.Var) else -1 for i in node.indices])
 
     for value in op.body:
         post_order_visit(value, look)
-    return found
+    return places
 
 
 def inline_all(schedule: Schedule, wanted: Callable[[Operation], bool]) -> None:

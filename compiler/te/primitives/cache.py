@@ -83,20 +83,20 @@ def cache_write(schedule: Schedule, tensor: Any, scope: str) -> Any:
 def _cacheable(stage: Stage, many: Sequence[Tensor], scope: str) -> ComputeOp:
     """The operation of a stage, if ``cache_write`` can copy all of its results."""
     old = stage.op
-    asked = f"cache_write({old.name}, {scope!r})"
-    check_scope(scope, asked)
-    check_loops(stage, asked)
+    request = f"cache_write({old.name}, {scope!r})"
+    check_scope(scope, request)
+    check_loops(stage, request)
     if not isinstance(old, ComputeOp):
-        raise ScheduleError(asked, f"{old.name} is no computation of elements")
+        raise ScheduleError(request, f"{old.name} is no computation of elements")
     if sorted(t.value_index for t in many) != list(range(old.num_outputs)):
         raise ScheduleError(
-            asked,
+            request,
             f"the operation has {old.num_outputs} outputs, and all are cached together",
             "give a list of them",
         )
     if any(not touched(a, stage.relations) <= {a} for a in old.reduce_axis):
         raise ScheduleError(
-            asked,
+            request,
             "a reduction was split or fused already; only data axes can be by then",
             lambda: f"call cache_write first\n{loops_of(stage)()}",
         )
@@ -141,9 +141,9 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> 
         ScheduleError: if a reader does not read the tensor, or there is no such scope.
     """
     stage = _one_stage(schedule, [tensor], f"cache_read({tensor!r})")
-    asked = f"cache_read({stage.op.name}, {scope!r})"
-    check_scope(scope, asked)
-    many = _readers(schedule, stage, readers, asked)
+    request = f"cache_read({stage.op.name}, {scope!r})"
+    check_scope(scope, request)
+    many = _readers(schedule, stage, readers, request)
     axis = tuple(
         e.IterVar(e.Range.from_min_extent(ops.const(0), d), e.Var(f"ax{k}"), e.DATA_PAR)
         for k, d in enumerate(tensor.shape)
@@ -151,7 +151,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> 
     body = (tensor(*[a.var for a in axis]),)
     copy = Tensor(ComputeOp(f"{tensor.name}.{scope}", axis, (), body), 0)
     first = min(many, key=schedule.stages.index)
-    redirected = [_reading(schedule, r, stage, tensor.value_index, copy, asked) for r in many]
+    redirected = [_reading(schedule, r, stage, tensor.value_index, copy, request) for r in many]
     schedule.insert_stage(first, copy.op, scope)
     for r, op in zip(many, redirected):
         schedule.replace_body(r, op)
@@ -160,15 +160,15 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> 
     return copy
 
 
-def _readers(schedule: Schedule, stage: Stage, readers: Any, asked: str) -> list[Stage]:
+def _readers(schedule: Schedule, stage: Stage, readers: Any, request: str) -> list[Stage]:
     """The stages of some readers, each of which reads ``stage``."""
     many = [schedule[r] for r in (readers if isinstance(readers, (list, tuple)) else [readers])]
     if not many:
-        raise ScheduleError(asked, "no reader was given")
+        raise ScheduleError(request, "no reader was given")
     for r in many:
         if not any(x is stage for x in schedule.inputs(r)):
             raise ScheduleError(
-                asked,
+                request,
                 f"{r.op.name} does not read {stage.op.name}",
                 "readers: " + ", ".join(s.op.name for s in schedule.consumers(stage)),
             )
@@ -176,13 +176,13 @@ def _readers(schedule: Schedule, stage: Stage, readers: Any, asked: str) -> list
 
 
 def _reading(
-    schedule: Schedule, reader: Stage, stage: Stage, index: int, copy: Tensor, asked: str
+    schedule: Schedule, reader: Stage, stage: Stage, index: int, copy: Tensor, request: str
 ) -> ComputeOp:
     """A reader's operation, reading the copy."""
     op = reader.op
     if not isinstance(op, ComputeOp):
         raise ScheduleError(
-            asked,
+            request,
             f"{op.name} is a statement as a whole, which reads whole tensors",
             "make the copy with te.compute and give it to te.extern",
         )
@@ -196,14 +196,14 @@ def _reading(
     return replace(op, body=tuple(rewrite(b) for b in op.body))
 
 
-def _one_stage(schedule: Schedule, tensors: Sequence[Any], asked: str) -> Stage:
+def _one_stage(schedule: Schedule, tensors: Sequence[Any], request: str) -> Stage:
     """The stage that makes some tensors."""
     if not tensors or not all(isinstance(t, Tensor) for t in tensors):
-        raise ScheduleError(asked, "give a tensor, or a list of one operation's tensors")
+        raise ScheduleError(request, "give a tensor, or a list of one operation's tensors")
     stages = [schedule[t] for t in tensors]
     if any(s is not stages[0] for s in stages):
         names = ", ".join(s.op.name for s in stages)
-        raise ScheduleError(asked, f"the tensors are made by several operations: {names}")
+        raise ScheduleError(request, f"the tensors are made by several operations: {names}")
     return stages[0]
 
 

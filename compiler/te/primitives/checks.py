@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
 
-def check_computed(stage: Stage, asked: str) -> None:
+def check_computed(stage: Stage, request: str) -> None:
     """An error for an input, which nothing computes."""
     if isinstance(stage.op, PlaceholderOp):
-        raise ScheduleError(asked, f"{stage.op.name} is an input and is not computed")
+        raise ScheduleError(request, f"{stage.op.name} is an input and is not computed")
 
 
-def check_loops(stage: Stage, asked: str) -> None:
+def check_loops(stage: Stage, request: str) -> None:
     """An error for what has no loops of its own: inputs and what was inlined."""
-    check_computed(stage, asked)
+    check_computed(stage, request)
     if stage.attach_type == INLINE:
         raise ScheduleError(
-            asked,
+            request,
             f"{stage.op.name} is inlined: it has no loops of its own",
             "compute_root or compute_at gives it some",
         )
@@ -41,14 +41,14 @@ def attr_of(stage: Stage, axis: e.IterVar) -> IterVarAttr:
     return known if known is not None else IterVarAttr(axis.iter_type)
 
 
-def unannotated_leaf(stage: Stage, axis: e.IterVar, asked: str, pragmas: bool = False) -> int:
+def unannotated_leaf(stage: Stage, axis: e.IterVar, request: str, pragmas: bool = False) -> int:
     """The index of a loop that has no annotation yet, since that would be lost.
 
     Args:
         pragmas: the loop may have pragmas, which it keeps.
     """
-    check_loops(stage, asked)
-    place = leaf_index(stage, axis, asked)
+    check_loops(stage, request)
+    place = leaf_index(stage, axis, request)
     attr = stage.iter_var_attrs.get(axis)
     if attr is None:
         return place
@@ -61,14 +61,14 @@ def unannotated_leaf(stage: Stage, axis: e.IterVar, asked: str, pragmas: bool = 
         said = f"under pragma {attr.pragma_keys[0]}" if lost else ""
     if said:
         raise ScheduleError(
-            asked,
+            request,
             f"{axis_name(axis)} is {said} already",
             lambda: f"make the loops first, then say how they run\n{_loops_text(stage)}",
         )
     return place
 
 
-def leaf_index(stage: Stage, axis: e.IterVar, asked: str) -> int:
+def leaf_index(stage: Stage, axis: e.IterVar, request: str) -> int:
     """The index of a loop among its stage's; an error for an axis that is no loop of it."""
     if isinstance(axis, e.IterVar):
         for k, leaf in enumerate(stage.leaf_iter_vars):
@@ -78,7 +78,7 @@ def leaf_index(stage: Stage, axis: e.IterVar, asked: str) -> int:
         why = f"{axis_name(axis)} is no longer a loop: it was split or fused"
     else:
         why = f"{axis_name(axis)} is not an axis of {stage.op.name}"
-    raise ScheduleError(asked, why, loops_of(stage))
+    raise ScheduleError(request, why, loops_of(stage))
 
 
 def loops_of(stage: Stage) -> Callable[[], str]:
@@ -97,9 +97,9 @@ def axis_name(axis: Any) -> str:
     return axis.var.name if isinstance(axis, e.IterVar) else repr(axis)
 
 
-def check_scope(scope: Any, asked: str) -> None:
+def check_scope(scope: Any, request: str) -> None:
     """An error unless there is such a storage scope."""
     if not is_scope(scope):
         raise ScheduleError(
-            asked, f"{scope!r} is not a storage scope", "scopes: " + ", ".join(SCOPES)
+            request, f"{scope!r} is not a storage scope", "scopes: " + ", ".join(SCOPES)
         )

@@ -1,4 +1,4 @@
-"""Where a stage is computed: on its own, inside a loop of a reader, in its readers, or ahead."""
+"""The primitives that attach a stage: at the root, at a loop, inlined, or ahead of the calls."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ def compute_at(stage: Stage, parent: Stage, scope: e.IterVar) -> None:
             f"a {type(parent).__name__} is not a stage",
             "name the stage: s[tensor]",
         )
-    asked = f"compute_at({stage.op.name}, {parent.op.name}, {axis_name(scope)})"
+    request = f"compute_at({stage.op.name}, {parent.op.name}, {axis_name(scope)})"
     if parent.schedule is not stage.schedule or parent is stage:
-        raise ScheduleError(asked, "the parent must be another stage of the same schedule")
-    check_computed(stage, asked)
-    check_loops(parent, asked)
-    leaf_index(parent, scope, asked)
+        raise ScheduleError(request, "the parent must be another stage of the same schedule")
+    check_computed(stage, request)
+    check_loops(parent, request)
+    leaf_index(parent, scope, request)
     if stage.is_output:
         raise ScheduleError(
-            asked, f"{stage.op.name} is an output, which is computed at the root", loops_of(stage)
+            request, f"{stage.op.name} is an output, which is computed at the root", loops_of(stage)
         )
     if not stage.schedule.feeds(stage, parent):
         readers = ", ".join(s.op.name for s in stage.schedule.consumers(stage)) or "none"
         raise ScheduleError(
-            asked,
+            request,
             f"{parent.op.name} does not consume {stage.op.name}",
             f"stages that read {stage.op.name}: {readers}",
         )
@@ -100,14 +100,14 @@ def compute_inline(stage: Stage) -> None:
     Raises:
         ScheduleError: for an input, an output or a reduction.
     """
-    asked = f"compute_inline({stage.op.name})"
-    check_computed(stage, asked)
+    request = f"compute_inline({stage.op.name})"
+    check_computed(stage, request)
     if not isinstance(stage.op, ComputeOp):
-        raise ScheduleError(asked, f"{stage.op.name} has no expression to put elsewhere")
+        raise ScheduleError(request, f"{stage.op.name} has no expression to put elsewhere")
     if stage.op.reduce_axis:
-        raise ScheduleError(asked, "a reduction cannot be inlined", "use compute_at")
+        raise ScheduleError(request, "a reduction cannot be inlined", "use compute_at")
     if stage.is_output:
-        raise ScheduleError(asked, f"{stage.op.name} is an output and must be stored")
+        raise ScheduleError(request, f"{stage.op.name} is an output and must be stored")
     _detach(stage, INLINE, "compute_inline")
 
 

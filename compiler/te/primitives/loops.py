@@ -58,9 +58,9 @@ def split(
             "give exactly one of factor and nparts",
             loops_of(stage),
         )
-    asked = f"split({stage.op.name}, axis={axis_name(parent)}, {by}={size_text(given)})"
-    size = as_size(given, by, asked, loops_of(stage))
-    where = unannotated_leaf(stage, parent, asked)
+    request = f"split({stage.op.name}, axis={axis_name(parent)}, {by}={size_text(given)})"
+    size = as_size(given, by, request, loops_of(stage))
+    where = unannotated_leaf(stage, parent, request)
     outer, inner = _split(stage, where, by, size)
     stage.record("split", parent, results=(outer, inner), **{by: size})
     return outer, inner
@@ -103,14 +103,16 @@ def fuse(stage: Stage, *axes: e.IterVar) -> e.IterVar:
     """
     if not axes:
         return _singleton(stage)
-    asked = f"fuse({stage.op.name}, {', '.join(axis_name(a) for a in axes)})"
-    places = [unannotated_leaf(stage, a, asked) for a in axes]
+    request = f"fuse({stage.op.name}, {', '.join(axis_name(a) for a in axes)})"
+    places = [unannotated_leaf(stage, a, request) for a in axes]
     if places != list(range(places[0], places[0] + len(places))):
         raise ScheduleError(
-            asked, "the axes must be neighbours, outermost first; reorder them", loops_of(stage)
+            request, "the axes must be neighbours, outermost first; reorder them", loops_of(stage)
         )
     if len({a.iter_type for a in axes}) > 1:
-        raise ScheduleError(asked, "a data axis and a reduction axis do not fuse", loops_of(stage))
+        raise ScheduleError(
+            request, "a data axis and a reduction axis do not fuse", loops_of(stage)
+        )
     fused = axes[0]
     for inner in axes[1:]:
         name = f"{fused.var.name}.{inner.var.name}.fused"
@@ -157,11 +159,11 @@ def reorder(stage: Stage, *axes: e.IterVar) -> None:
     Raises:
         ScheduleError: for an axis that is not a loop of this stage or stands there twice.
     """
-    asked = f"reorder({stage.op.name}, {', '.join(axis_name(a) for a in axes)})"
-    check_loops(stage, asked)
-    places = [leaf_index(stage, a, asked) for a in axes]
+    request = f"reorder({stage.op.name}, {', '.join(axis_name(a) for a in axes)})"
+    check_loops(stage, request)
+    places = [leaf_index(stage, a, request) for a in axes]
     if len(set(places)) != len(places):
-        raise ScheduleError(asked, "an axis is named twice", loops_of(stage))
+        raise ScheduleError(request, "an axis is named twice", loops_of(stage))
     _reorder(stage, places, axes)
     stage.record("reorder", *axes)
 
@@ -199,18 +201,18 @@ def tile(
     Raises:
         ScheduleError: as split and reorder do.
     """
-    asked = (
+    request = (
         f"tile({stage.op.name}, {axis_name(x_parent)}, {axis_name(y_parent)}, "
         f"x_factor={size_text(x_factor)}, y_factor={size_text(y_factor)})"
     )
-    x_size = as_size(x_factor, "x_factor", asked, loops_of(stage))
-    y_size = as_size(y_factor, "y_factor", asked, loops_of(stage))
-    x_place = unannotated_leaf(stage, x_parent, asked)
-    if unannotated_leaf(stage, y_parent, asked) == x_place:
-        raise ScheduleError(asked, "an axis is named twice", loops_of(stage))
+    x_size = as_size(x_factor, "x_factor", request, loops_of(stage))
+    y_size = as_size(y_factor, "y_factor", request, loops_of(stage))
+    x_place = unannotated_leaf(stage, x_parent, request)
+    if unannotated_leaf(stage, y_parent, request) == x_place:
+        raise ScheduleError(request, "an axis is named twice", loops_of(stage))
     xo, xi = _split(stage, x_place, "factor", x_size)
-    yo, yi = _split(stage, leaf_index(stage, y_parent, asked), "factor", y_size)
+    yo, yi = _split(stage, leaf_index(stage, y_parent, request), "factor", y_size)
     order = (xo, yo, xi, yi)
-    _reorder(stage, [leaf_index(stage, a, asked) for a in order], order)
+    _reorder(stage, [leaf_index(stage, a, request) for a in order], order)
     stage.record("tile", x_parent, y_parent, results=order, x_factor=x_size, y_factor=y_size)
     return order

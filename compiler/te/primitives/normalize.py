@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from whet.compiler.te.bounds.threads import thread_of
 from whet.compiler.te.lang.relations import INLINE, Rebase
 from whet.compiler.te.lang.tensor import Operation
 from whet.compiler.tir import expr as e
@@ -45,7 +46,7 @@ def _rebase(stage: Stage) -> dict[e.IterVar, e.IterVar]:
     axes = {*stage.op.axis, *stage.op.reduce_axis}
     for k, leaf in enumerate(stage.leaf_iter_vars):
         attr = stage.iter_var_attrs.get(leaf)
-        if leaf not in axes or (attr is not None and attr.bind_thread is not None):
+        if leaf not in axes or thread_of(stage, leaf) is not None:
             continue
         new = e.IterVar(None, e.Var(leaf.var.name, leaf.dtype), leaf.iter_type)
         stage.relations.append(Rebase(leaf, new))

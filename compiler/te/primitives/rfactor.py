@@ -88,23 +88,23 @@ def _reduction(
         raise ScheduleError(f"rfactor({tensor!r})", "give the tensor that is reduced")
     stage = schedule[tensor]
     old = stage.op
-    asked = f"rfactor({old.name}, {axis_name(axis)}, factor_axis={factor_axis!r})"
-    check_loops(stage, asked)
+    request = f"rfactor({old.name}, {axis_name(axis)}, factor_axis={factor_axis!r})"
+    check_loops(stage, request)
     if not isinstance(old, ComputeOp) or not isinstance(old.body[0], e.Reduce):
-        raise ScheduleError(asked, f"{old.name} is not a reduction", loops_of(stage))
-    leaf_index(stage, axis, asked)
+        raise ScheduleError(request, f"{old.name} is not a reduction", loops_of(stage))
+    leaf_index(stage, axis, request)
     if axis.iter_type != e.COMM_REDUCE:
         raise ScheduleError(
-            asked, f"{axis_name(axis)} is a data axis, not one of the reduction", loops_of(stage)
+            request, f"{axis_name(axis)} is a data axis, not one of the reduction", loops_of(stage)
         )
     if ragged_axes(old):
-        raise refused(old, asked)
+        raise refused(old, request)
     if not isinstance(factor_axis, numbers.Integral) or isinstance(factor_axis, bool):
-        raise ScheduleError(asked, "factor_axis must be an integer")
+        raise ScheduleError(request, "factor_axis must be an integer")
     rank = len(old.axis)
     if not 0 <= _place(factor_axis, rank) <= rank:
         raise ScheduleError(
-            asked,
+            request,
             f"the first stage has {rank + 1} axes: {-rank - 1} to {rank} are places among them",
         )
     return stage, old
@@ -171,7 +171,7 @@ def _partial(
     inside: list[e.PrimExpr],
     over: tuple[e.IterVar, ...],
 ) -> tuple[e.PrimExpr, ...]:
-    """What the first stage computes: every component of every reduction."""
+    """The body of the first stage: every component of every reduction."""
     body: list[e.PrimExpr] = []
     for g in groups:
         condition = ops.all_of(*inside, substitute(g.condition, known))

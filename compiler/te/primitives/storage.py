@@ -51,11 +51,11 @@ def set_scope(stage: Stage, scope: str) -> None:
     Raises:
         ScheduleError: for a scope that does not exist, an input or an output.
     """
-    asked = f"set_scope({stage.op.name}, {scope!r})"
-    check_computed(stage, asked)
-    check_scope(scope, asked)
+    request = f"set_scope({stage.op.name}, {scope!r})"
+    check_computed(stage, request)
+    check_scope(scope, request)
     if stage.is_output and scope != "global":
-        raise ScheduleError(asked, f"{stage.op.name} is an output, which its caller keeps")
+        raise ScheduleError(request, f"{stage.op.name} is an output, which its caller keeps")
     stage.scope = scope
     stage.record("set_scope", scope)
 
@@ -96,21 +96,21 @@ def storage_align(stage: Stage, axis: e.IterVar, factor: int, offset: int) -> No
     Raises:
         ScheduleError: for another axis, an output, or numbers that are too small.
     """
-    asked = (
+    request = (
         f"storage_align({stage.op.name}, {axis_name(axis)}, factor={size_text(factor)}, "
         f"offset={size_text(offset)})"
     )
-    check_loops(stage, asked)
+    check_loops(stage, request)
     if not any(axis is a for a in stage.op.axis):
         raise ScheduleError(
-            asked,
+            request,
             f"{axis_name(axis)} is not an axis of what {stage.op.name} computes",
             f"axes: {' '.join(a.var.name for a in stage.op.axis) or 'none'}",
         )
     if stage.is_output:
-        raise ScheduleError(asked, f"{stage.op.name} is an output, which its caller lays out")
-    by = int(as_int(factor, "factor", 1, asked))
-    more = int(as_int(offset, "offset", 0, asked))
+        raise ScheduleError(request, f"{stage.op.name} is an output, which its caller lays out")
+    by = int(as_int(factor, "factor", 1, request))
+    more = int(as_int(offset, "offset", 0, request))
     stage.iter_var_attrs[axis] = replace(
         attr_of(stage, axis), dim_align_factor=by, dim_align_offset=more
     )
@@ -149,10 +149,10 @@ def double_buffer(stage: Stage) -> None:
     Raises:
         ScheduleError: for an input, an output or what is inlined.
     """
-    asked = f"double_buffer({stage.op.name})"
-    check_loops(stage, asked)
+    request = f"double_buffer({stage.op.name})"
+    check_loops(stage, request)
     if stage.is_output:
-        raise ScheduleError(asked, f"{stage.op.name} is an output: there is one, its caller's")
+        raise ScheduleError(request, f"{stage.op.name} is an output: there is one, its caller's")
     stage.double_buffered = True
     stage.record("double_buffer")
 
@@ -190,20 +190,20 @@ def store_nontemporal(stage: Stage, align: int = 16) -> None:
         ScheduleError: for an input, what is inlined or extern, or a reduction, which reads its
             own result; for another alignment.
     """
-    asked = f"store_nontemporal({stage.op.name})"
-    check_loops(stage, asked)
-    whole = int(as_int(align, "align", 16, asked))
+    request = f"store_nontemporal({stage.op.name})"
+    check_loops(stage, request)
+    whole = int(as_int(align, "align", 16, request))
     if whole & (whole - 1):
-        raise ScheduleError(asked, f"align={whole} is no power of two", "16, or 64 for lines")
+        raise ScheduleError(request, f"align={whole} is no power of two", "16, or 64 for lines")
     if not isinstance(stage.op, ComputeOp):
         raise ScheduleError(
-            asked,
+            request,
             f"{stage.op.name} is extern: its own code stores",
             "mark a stage that te.compute made",
         )
     if stage.op.reduce_axis:
         raise ScheduleError(
-            asked,
+            request,
             f"{stage.op.name} is a reduction over "
             f"{', '.join(a.var.name for a in stage.op.reduce_axis)}: it reads what it stored",
             f'sum up in cache_write({stage.op.name}, "local") and mark the copy that remains',
@@ -237,17 +237,17 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
     Raises:
         ScheduleError: for what is no condition.
     """
-    asked = f"set_store_predicate({stage.op.name}, ...)"
-    check_loops(stage, asked)
+    request = f"set_store_predicate({stage.op.name}, ...)"
+    check_loops(stage, request)
     try:
         condition = ops.convert(predicate)
     except WhetError as error:
-        raise ScheduleError(asked, f"a {type(predicate).__name__} is no condition") from error
+        raise ScheduleError(request, f"a {type(predicate).__name__} is no condition") from error
     if condition.dtype != "bool":
         raise ScheduleError(
-            asked,
+            request,
             f"a {condition.dtype} expression is no condition",
             "compare it: tx.var.equal(0)",
         )
-    stage.store_predicate = plain(condition, asked)
+    stage.store_predicate = plain(condition, request)
     stage.record("set_store_predicate", condition)

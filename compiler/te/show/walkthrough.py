@@ -70,9 +70,9 @@ def function_of(
     Raises:
         ArgumentError: for another statement or another argument.
     """
-    asked = "SchedulePostProcToPrimFunc(args, statement)"
+    request = "SchedulePostProcToPrimFunc(args, statement)"
     if not isinstance(statement, AttrStmt) or not isinstance(statement.node, Kept):
-        raise ArgumentError(asked, "the statement is none that ScheduleOps gave")
+        raise ArgumentError(request, "the statement is none that ScheduleOps gave")
     known = statement.node.buffers
     given = dict(extern_buffer or {})
     params: list[Any] = []
@@ -80,12 +80,14 @@ def function_of(
         if isinstance(a, Tensor):
             if a not in known:
                 names = ", ".join(t.name for t in known)
-                raise ArgumentError(asked, f"{a.name} is no input or output", f"there are: {names}")
+                raise ArgumentError(
+                    request, f"{a.name} is no input or output", f"there are: {names}"
+                )
             params.append(given.get(a, known[a]))
         elif isinstance(a, (Buffer, e.Var)):
             params.append(a)
         else:
-            raise ArgumentError(asked, f"a {type(a).__name__} is no Tensor, Buffer or Var")
+            raise ArgumentError(request, f"a {type(a).__name__} is no Tensor, Buffer or Var")
     body = replace_buffers(statement.body, {known[t]: b for t, b in given.items() if t in known})
     return PrimFunc(tuple(params), body, attrs={"global_symbol": "main"})
 

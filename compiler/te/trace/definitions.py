@@ -71,7 +71,7 @@ _REFERENCES = {"name": "{}", "var": "{}.var", "stage": "s[{}]"}
 
 @dataclass
 class Known:
-    """What a replay knows so far.
+    """The state of a replay.
 
     Attributes:
         schedule: the schedule that the trace is applied to.

@@ -17,9 +17,12 @@ from whet.compiler.te.lang.tensor import Operation, Tensor
 from whet.compiler.te.trace.definitions import Record
 from whet.compiler.te.trace.steps import ON_SCHEDULE, StageRef, Step
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+_WORDS = {e.Not: "not", e.Select: "select"}
 
 
 def records(
@@ -199,17 +202,12 @@ class _Writer:
             return self._variable(x, step)
         if isinstance(x, (e.IntImm, e.FloatImm)):
             return ["const", x.value, x.dtype]
-        if isinstance(x, e.BinaryOp):
-            return [x.symbol, self.value(x.a, step), self.value(x.b, step)]
-        if isinstance(x, e.Not):
-            return ["not", self.value(x.a, step)]
         if isinstance(x, e.Cast):
             return ["cast", x.dtype, self.value(x.value, step)]
-        if isinstance(x, e.Select):
-            parts = (x.condition, x.true_value, x.false_value)
-            return ["select", *[self.value(p, step) for p in parts]]
-        if isinstance(x, e.Call) and x.op == "if_then_else":
-            return ["if_then_else", *[self.value(p, step) for p in x.args]]
+        chosen = isinstance(x, e.Call) and x.op == "if_then_else"
+        word = getattr(x, "symbol", None) or _WORDS.get(type(x)) or (chosen and "if_then_else")
+        if word:
+            return [word, *[self.value(p, step) for p in TABLE[type(x)][0](x)]]
         raise ScheduleError(
             "the trace of a schedule",
             f"a {type(x).__name__} in an argument cannot be written down",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from whet.autotune.features.forms import Form, Loop, Size, TracedSizes, constant
+from whet.autotune.features.loops.forms import Form, Loop, Size
+from whet.autotune.features.loops.sizes import TracedSizes, constant
 from whet.compiler.te.bounds.extents import pass_down, pass_up
 from whet.compiler.te.bounds.inference import Inference, StageBounds
 from whet.compiler.te.bounds.threads import ancestors, leaf_index

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from whet.autotune.features import arithmetic
-from whet.autotune.features.forms import Form, Loop, Size, Unknown, constant, moves
-from whet.autotune.features.nests import VIRTUAL, Nest, Nests
+from whet.autotune.features.loops import arithmetic
+from whet.autotune.features.loops.forms import Form, Loop, Size, Unknown, moves
+from whet.autotune.features.loops.nests import VIRTUAL, Nest, Nests
+from whet.autotune.features.loops.sizes import constant
 from whet.compiler.te.bounds.threads import ancestors, scope_of
 from whet.compiler.te.lang.relations import AT
 from whet.compiler.te.stage import Stage
@@ -25,7 +26,7 @@ INPUT, OUTPUT, WHOLE, PART = range(4)
 whole or in parts."""
 
 GLOBAL, SHARED, LOCAL = range(3)
-"""Where a tensor is kept: for all, for a GPU's block, for a thread."""
+"""Memory of a tensor: for all, for a GPU's block, for a thread."""
 LANES = {"threadIdx.x": 1, "threadIdx.y": 2, "threadIdx.z": 3}
 """Numbers of the axes of a block's threads; of other loops 0."""
 
@@ -222,14 +223,14 @@ class _Rows:
 
     def _around_shared(self, stage: Stage) -> list[Loop]:
         """The loops around a stage that is kept in shared memory, or made on the way there."""
-        found: list[Loop] = []
+        loops: list[Loop] = []
         at: Stage | None = stage
         while at is not None:
             nest = self.nests.stages.get(at)
             if nest is not None and self._scope(at) == SHARED:
-                found += nest.around
+                loops += nest.around
             at = at.attach_stage if at.attach_type == AT else None
-        return found
+        return loops
 
     def _scope(self, stage: Stage) -> int:
         held = self.nests.stages.get(stage)
