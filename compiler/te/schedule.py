@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from whet.compiler.te.show.schedule import Picture
     from whet.compiler.tir.stmt import Stmt
 
-
 __all__ = [
     "AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Fuse", "InferBound",
     "IterVarAttr", "Rebase", "Schedule", "ScheduleOps", "Singleton", "Split", "Stage", "Trace",
@@ -389,10 +388,13 @@ def _checked(schedule: Any, request: str) -> Schedule:
     return schedule
 
 
+_STEPS = ("SchedulePostProcToPrimFunc", "VerifyCompactBuffer")
+
+
 def __getattr__(name: str) -> Any:
     """TVM's last steps of lowering, which few use: loaded when they are needed."""
+    if name not in _STEPS:  # imports ask for __path__ and the like, too
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from whet.compiler.te.show import walkthrough
 
-    if name not in walkthrough.STEPS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return walkthrough.STEPS[name]
