@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler.absent import AbsentMember
 from whet.compiler.errors import ArgumentError, ScheduleError
-from whet.compiler.te.absent import OF_SCHEDULES
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.relations import Fuse, IterVarAttr, Rebase, Singleton, Split
 from whet.compiler.te.lang.tensor import Operation, Tensor
@@ -28,7 +28,6 @@ from whet.compiler.te.trace.replay import check_data, replay
 from whet.compiler.te.trace.steps import StageRef, Step
 from whet.compiler.te.trace.text import python_text
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.absent import AbsentMember
 from whet.compiler.tir.expr import IterVar  # noqa: F401  (te.schedule.IterVar is TVM's)
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ class Schedule:
 
         def __getattr__(self, name: str) -> object:
             """An error that says where a primitive of TVM's went."""
-            raise AbsentMember(Schedule, name, OF_SCHEDULES)
+            raise AbsentMember(Schedule, name)
 
     def __getitem__(self, key: Tensor | Operation) -> Stage:
         op = key.op if isinstance(key, Tensor) else key

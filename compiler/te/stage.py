@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.te.absent import OF_STAGES
+from whet.compiler.absent import AbsentMember
 from whet.compiler.te.lang.relations import (
     AHEAD,
     AT,
@@ -22,7 +22,6 @@ from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.te.primitives import annotate, loops, storage
 from whet.compiler.te.primitives import compute_at as attach
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.absent import AbsentMember
 
 __all__ = [
     "AHEAD",
@@ -139,4 +138,4 @@ class Stage:
 
         def __getattr__(self, name: str) -> object:
             """An error that says where a primitive of TVM's went."""
-            raise AbsentMember(Stage, name, OF_STAGES)
+            raise AbsentMember(Stage, name)
