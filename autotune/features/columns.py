@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whet.autotune.features.arithmetic import KINDS
 from whet.autotune.features.batch import Batch
 from whet.autotune.features.counts import CACHES, Counts
 from whet.autotune.features.estimate import Estimate
 from whet.autotune.features.gpu_columns import GPU_PROGRAM, gpu_columns
-from whet.autotune.features.nests import (
+from whet.autotune.features.loops.arithmetic import KINDS
+from whet.autotune.features.loops.nests import (
     BLOCK,
     PARALLEL,
     SERIAL,
@@ -20,7 +20,7 @@ from whet.autotune.features.nests import (
     VECTORIZED,
     VIRTUAL,
 )
-from whet.autotune.features.program import OUTPUT, PART, WHOLE
+from whet.autotune.features.loops.program import OUTPUT, PART, WHOLE
 from whet.search_spaces.rules.vectors import vector_registers
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ NAMES = (
     *(f"s{k}.{name}" for k in range(STATEMENTS) for name in STATEMENT),
     *(f"a{k}.{name}" for k in range(ACCESSES) for name in ACCESS),
 )
-"""What each column is, for a processor. Sizes, counts and times are logarithms to base 2."""
+"""The columns for a processor. Sizes, counts and times are logarithms to base 2."""
 
 
 def columns(b: Batch, target: Target) -> np.ndarray:
@@ -92,14 +92,14 @@ def _whole(program: np.ndarray, n: int) -> np.ndarray:
 
 
 def names_of(target: Target) -> tuple[str, ...]:
-    """What each column is for a target; rows of different kinds of targets are never compared."""
+    """The columns for a target; rows of different kinds of targets are never compared."""
     if not target.kind.row.has_threads:
         return NAMES
     return (*GPU_PROGRAM, *(f"unused{k}" for k in range(len(NAMES) - len(GPU_PROGRAM))))
 
 
-def _table(found: dict[str, np.ndarray], names: tuple[str, ...]) -> np.ndarray:
-    return np.stack([found[name] for name in names], axis=1)
+def _table(values: dict[str, np.ndarray], names: tuple[str, ...]) -> np.ndarray:
+    return np.stack([values[name] for name in names], axis=1)
 
 
 def _picked(table: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -126,13 +126,7 @@ def _log(x: np.ndarray) -> np.ndarray:
 
 
 def _program(b: Batch, c: Counts, e: Estimate) -> dict[str, np.ndarray]:
-    def total(of_statements: np.ndarray) -> np.ndarray:
-        return np.bincount(b.candidate, of_statements, b.n)
-
-    def most(of_statements: np.ndarray) -> np.ndarray:
-        out = np.zeros(b.n)
-        np.maximum.at(out, b.candidate, of_statements)
-        return out
+    total, most = b.total, b.most
 
     def executed(chosen: np.ndarray) -> np.ndarray:
         return _log(total(c.per_statement(np.where(chosen, c.executed * b.times, 0.0))))

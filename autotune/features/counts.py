@@ -1,11 +1,11 @@
-"""What the statements of a batch touch and execute: footprints, traffic, instructions."""
+"""Memory and execution of a batch's statements: footprints, traffic, instructions."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from whet.autotune.features.batch import Batch
-from whet.autotune.features.nests import (
+from whet.autotune.features.loops.nests import (
     BLOCK,
     PARALLEL,
     THREAD,

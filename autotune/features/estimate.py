@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from whet.autotune.features.arithmetic import KINDS
 from whet.autotune.features.batch import Batch
 from whet.autotune.features.counts import LATENCY, Counts
+from whet.autotune.features.loops.arithmetic import KINDS
 
 _BRANCH = KINDS.index("branch")
 HERTZ = 3.0e9
@@ -49,7 +49,7 @@ class Estimate:
         self.cycles = np.maximum(np.maximum(self.compute, self.access), self.traffic)
         self.cycles = self.cycles + self.overhead
         shared = np.minimum(c.shared, threads)
-        self.seconds = np.bincount(b.candidate, self.cycles / shared, b.n) / HERTZ
+        self.seconds = b.total(self.cycles / shared) / HERTZ
 
     def _compute(self, b: Batch, c: Counts) -> np.ndarray:
         per_run = (b.operations * CYCLES).sum(axis=1)

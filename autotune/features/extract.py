@@ -10,10 +10,10 @@ import numpy as np
 
 from whet.autotune.features.batch import Batch
 from whet.autotune.features.columns import columns
-from whet.autotune.features.program import Program
+from whet.autotune.features.loops.program import Program
+from whet.autotune.features.loops.structures import Structures
+from whet.autotune.features.loops.trace import run, run_plain, shape_of
 from whet.autotune.features.rows import Rows, nothing
-from whet.autotune.features.structures import Structures
-from whet.autotune.features.trace import run, run_plain, shape_of
 
 if TYPE_CHECKING:
     from whet.autotune.tasks.task import Task
@@ -56,7 +56,7 @@ class LoopFeatures:
         return self._rows.of(points)
 
     def structures_of(self, points: np.ndarray) -> int:
-        """How many structures points have: their features cost a run of the template each."""
+        """The number of structures of points: their features cost a run of the template each."""
         return len({id(self._found(point)[0]) for point in points.tolist()})
 
     def _computed(self, table: np.ndarray) -> np.ndarray:
@@ -77,8 +77,8 @@ class LoopFeatures:
         ints: list[int] = []
         for k, p in zip(self._knobs, point):
             ints += k.ints[p]
-        found = self.structures.find(key, ints)
-        if found is None:
+        entry = self.structures.find(key, ints)
+        if entry is None:
             ranges = {
                 n: k.ranges[k.shapes[p]] for n, k, p in zip(self.space.knobs, self._knobs, point)
             }
@@ -86,9 +86,9 @@ class LoopFeatures:
             with self._watched(point):
                 if not self.structures.add(key, ints, run(self.task, config, ranges)):
                     self.structures.add_apart(key, ints, run_plain(self.task, config))
-            found = self.structures.find(key, ints)
-            assert found is not None
-        return found
+            entry = self.structures.find(key, ints)
+            assert entry is not None
+        return entry
 
 
 class _Positions:

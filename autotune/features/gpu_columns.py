@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whet.autotune.features.arithmetic import KINDS
 from whet.autotune.features.batch import Batch
 from whet.autotune.features.counts import Counts
 from whet.autotune.features.gpu_work import GpuWork
-from whet.measure.gpu.cost.model import LIMITS, predict
+from whet.autotune.features.loops.arithmetic import KINDS
+from whet.measure.gpu.cost.model import LIMITS, Prediction, predict
 from whet.measure.gpu.cost.specs import SPECS, GpuSpec
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ GPU_PROGRAM = (
     "l2.bytes", "memory.bytes", "phases", "chain", "in_flight", "body",
     "loop.steps", "unroll.pragma",
 )  # fmt: skip
-"""What each column is. Sizes, counts and times are logarithms to base 2."""
+"""The columns. Sizes, counts and times are logarithms to base 2."""
 
 
 def gpu_columns(b: Batch, target: Target) -> np.ndarray:
@@ -44,9 +44,9 @@ def gpu_columns(b: Batch, target: Target) -> np.ndarray:
     spec = _spec(target)
     c = Counts(b, VECTOR_BYTES, REGISTERS)
     kernels = GpuWork(b, c, spec)
-    told = predict(spec, kernels.work)
-    found = _of_kernels(kernels, told, b.n, spec) | _of_statements(b, c, kernels)
-    return np.stack([found[name] for name in GPU_PROGRAM], axis=1).astype(np.float32)
+    prediction = predict(spec, kernels.work)
+    columns = _of_kernels(kernels, prediction, b.n, spec) | _of_statements(b, c, kernels)
+    return np.stack([columns[name] for name in GPU_PROGRAM], axis=1).astype(np.float32)
 
 
 def _spec(target: Target) -> GpuSpec:
@@ -59,7 +59,9 @@ def _log(x: np.ndarray) -> np.ndarray:
     return np.log2(1.0 + x)
 
 
-def _of_kernels(kernels: GpuWork, told: object, n: int, spec: GpuSpec) -> dict[str, np.ndarray]:
+def _of_kernels(
+    kernels: GpuWork, prediction: Prediction, n: int, spec: GpuSpec
+) -> dict[str, np.ndarray]:
     owner, w = kernels.candidate, kernels.work
 
     def total(values: np.ndarray) -> np.ndarray:
@@ -69,19 +71,19 @@ def _of_kernels(kernels: GpuWork, told: object, n: int, spec: GpuSpec) -> dict[s
         """Of the kernel that takes most of a candidate's time."""
         return values[kernels.longest(np.where(np.isfinite(seconds), seconds, 1e30))]
 
-    seconds = told.seconds  # type: ignore[attr-defined]
+    seconds = prediction.seconds
     finite = np.where(np.isfinite(seconds), seconds, 10.0)  # it cannot be launched
     blocks = np.maximum(w.blocks, 1.0)
-    full = np.maximum(told.resident, 1.0) * spec.multiprocessors  # type: ignore[attr-defined]
-    parts = told.parts  # type: ignore[attr-defined]
+    full = np.maximum(prediction.resident, 1.0) * spec.multiprocessors
+    parts = prediction.parts
     out = {f"seconds.{k}": np.log2(total(parts[k]) + 1e-9) for k in LIMITS}
     return out | {
         "estimate": np.log2(total(finite)),
         "blocks": _log(longest(w.blocks)),
         "threads": _log(longest(w.threads)),
-        "resident": longest(told.resident),  # type: ignore[attr-defined]
-        "occupancy": longest(told.occupancy),  # type: ignore[attr-defined]
-        "waves": _log(longest(told.waves)),  # type: ignore[attr-defined]
+        "resident": longest(prediction.resident),
+        "occupancy": longest(prediction.occupancy),
+        "waves": _log(longest(prediction.waves)),
         "tail": longest(np.ceil(blocks / full) * full / blocks),
         "registers": _log(longest(w.registers)),
         "shared.bytes": _log(longest(w.shared_bytes)),
@@ -96,18 +98,10 @@ def _of_kernels(kernels: GpuWork, told: object, n: int, spec: GpuSpec) -> dict[s
 
 
 def _of_statements(b: Batch, c: Counts, kernels: GpuWork) -> dict[str, np.ndarray]:
-    of = b.candidate[b.statement]
-
-    def total(of_statements: np.ndarray) -> np.ndarray:
-        return np.bincount(b.candidate, of_statements, b.n)
+    of, total, most = b.candidate[b.statement], b.total, b.most
 
     def accesses(values: np.ndarray) -> np.ndarray:
         return np.bincount(of, values, b.n)
-
-    def most(of_statements: np.ndarray) -> np.ndarray:
-        out = np.zeros(b.n)
-        np.maximum.at(out, b.candidate, of_statements)
-        return out
 
     work, needed = b.operations.sum(axis=1), b.needed.prod(axis=1)
     asked = kernels.instructions * kernels.is_global

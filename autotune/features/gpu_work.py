@@ -1,14 +1,14 @@
-"""What the kernels of a batch do on a GPU, from their loops alone: the static model's input."""
+"""The work of a batch's kernels on a GPU, from their loops alone: the static model's input."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from whet.autotune.features.arithmetic import KINDS
 from whet.autotune.features.batch import Batch
 from whet.autotune.features.counts import Counts
-from whet.autotune.features.nests import BLOCK, SERIAL, THREAD, UNROLLED, VIRTUAL
-from whet.autotune.features.program import GLOBAL, LOCAL, SHARED
+from whet.autotune.features.loops.arithmetic import KINDS
+from whet.autotune.features.loops.nests import BLOCK, SERIAL, THREAD, UNROLLED, VIRTUAL
+from whet.autotune.features.loops.program import GLOBAL, LOCAL, SHARED
 from whet.measure.gpu.cost.counts import OWN_REGISTERS, STEP
 from whet.measure.gpu.cost.model import ARITHMETIC_CYCLES, WARP, Work
 from whet.measure.gpu.cost.operations import DIVISION
@@ -36,7 +36,7 @@ class GpuWork:
         lane_bytes: (Q,) bytes that a thread asks for at once.
         sectors, least_sectors: (Q,) 32-byte sectors that a warp touches with one, and would touch
             if its lanes asked for neighbours.
-        wavefronts: (Q,) passes through shared memory.
+        wavefronts: (Q,) wavefronts of shared memory.
         is_global, is_shared: (Q,) where it goes, 1 or 0.
     """
 
@@ -59,8 +59,8 @@ class GpuWork:
         """Number the kernels: statements of one candidate that are attached in one root."""
         b = self._b
         key = b.candidate * 128 + b.root
-        found, self._of = np.unique(key, return_inverse=True)
-        self.candidate = found // 128
+        kernels, self._of = np.unique(key, return_inverse=True)
+        self.candidate = kernels // 128
 
     def _total(self, of_statements: np.ndarray) -> np.ndarray:
         return np.bincount(self._of, of_statements, len(self.candidate))
@@ -206,7 +206,7 @@ def _pieces(
 
 
 def _conflict(nx: np.ndarray, words: np.ndarray, wide: np.ndarray) -> np.ndarray:
-    """How many lanes along x, of ``wide`` words each, ask for different words of one bank.
+    """Bank conflicts: lanes along x, of ``wide`` words each, on different words of one bank.
 
     Of lanes that are served together: wider ones pass in several groups by themselves.
     """

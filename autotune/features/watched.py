@@ -58,13 +58,13 @@ class WatchedFeatures:
         return self._rows.of(points)
 
     def structures_of(self, points: np.ndarray) -> int:
-        """How many structures points have, among those whose templates do no harm."""
+        """The number of structures of points, among those whose templates do no harm."""
         rows = self.of_points(points)
         sound = points[~np.isnan(rows).any(axis=1)]
         if not len(sound) or self.lost >= LOST:
             return 1
-        found, _ = the_worker().call("structures_of", self.task, self._key, sound)
-        return 1 if found is None else found
+        number, _ = the_worker().call("structures_of", self.task, self._key, sound)
+        return 1 if number is None else number
 
     def _asked(self, table: np.ndarray) -> np.ndarray:
         out, left = nothing(len(table)), np.arange(len(table))
@@ -100,22 +100,24 @@ class _Worker:
         self._supervisor.start()
 
     def call(self, name: str, task: Task, key: str, points: np.ndarray) -> tuple[Any, np.ndarray]:
-        """What a function of :mod:`served` says of points; or None, and the point whose template
-        took the worker down."""
+        """The result of a function of :mod:`served` for points.
+
+        None, and the point whose template took the worker down, if one did.
+        """
         self._supervisor.start()
         starts, known = self._ready
         if starts != self._supervisor.starts or key not in known:
             spec = (task.workload, task.target.to_json(), task.template.ref(), task.level)
-            made = self._supervisor.call(
+            reply = self._supervisor.call(
                 f"{SERVED}:prepare", key, *spec, self._marker, timeout=60.0
             )
-            if made.kind != "ok":
+            if reply.kind != "ok":
                 return None, np.full(points.shape[1], -1)
-            self._ready = self._supervisor.starts, made.value
+            self._ready = self._supervisor.starts, reply.value
         timeout = SECONDS + EACH * len(points)
-        found = self._supervisor.call(f"{SERVED}:{name}", key, points, timeout=timeout)
-        if found.kind == "ok":
-            return found.value, np.empty(0)
+        answer = self._supervisor.call(f"{SERVED}:{name}", key, points, timeout=timeout)
+        if answer.kind == "ok":
+            return answer.value, np.empty(0)
         knobs = points.shape[1]
         running, *point = np.frombuffer(os.pread(self._noted, 8 * (1 + knobs), 0), dtype=np.int64)
         return None, np.array(point) if running else np.full(knobs, -1)

@@ -43,21 +43,21 @@ def compile_module(mod: IRModule, target: Target) -> Artifact:
             )
         check_name("build", func.attrs.get("global_symbol", name))
     with nesting_explained(f"build for {target}", mod):
-        return _compiled(mod, target)
+        return _compile(mod, target)
 
 
-def _compiled(mod: IRModule, target: Target) -> Artifact:
+def _compile(mod: IRModule, target: Target) -> Artifact:
     if not target.kind.row.has_threads:
-        return _generated(run_build_passes(mod, target), target)
-    ready = run_build_passes(mod.map(_described), target)
-    made = _nothing_to_launch(ready, target) or _generated(device_part(ready), target)
+        return _generate(run_build_passes(mod, target), target)
+    ready = run_build_passes(mod.map(_with_signature), target)
+    artifact = _empty_artifact(ready, target) or _generate(device_part(ready), target)
     plans, signatures = plans_of(ready)
     if not plans:
-        return made
-    return replace(made, signatures=signatures, plans=plans, kernels=made.signatures)
+        return artifact
+    return replace(artifact, signatures=signatures, plans=plans, kernels=artifact.signatures)
 
 
-def _nothing_to_launch(mod: IRModule, target: Target) -> Artifact | None:
+def _empty_artifact(mod: IRModule, target: Target) -> Artifact | None:
     """The device's part of functions that do nothing, as their results have no elements."""
     from whet.compiler.abi.artifact import Artifact
 
@@ -66,16 +66,16 @@ def _nothing_to_launch(mod: IRModule, target: Target) -> Artifact | None:
     return Artifact(b"", (), target.canonical().to_json(), "// There is nothing to launch.\n")
 
 
-def _described(func: PrimFunc) -> PrimFunc:
+def _with_signature(func: PrimFunc) -> PrimFunc:
     """The function with its signature, also where it was lowered by hand."""
     return func if is_kernel(func) or "signature" in func.attrs else with_signature(func)
 
 
-def _generated(mod: IRModule, target: Target) -> Artifact:
-    """What the generator of a target's kind makes; whatever goes wrong in it is our error."""
+def _generate(mod: IRModule, target: Target) -> Artifact:
+    """The artifact of the generator of a target's kind; its exceptions become CodegenErrors."""
     generate = target.kind.row.load_generator()
     try:
-        made = generate(mod, target)
+        artifact = generate(mod, target)
     except (WhetError, MemoryError, RecursionError):
         raise
     except Exception as error:
@@ -83,25 +83,27 @@ def _generated(mod: IRModule, target: Target) -> Artifact:
             f"build for {target}",
             f"the generator of kind {target.kind!s} failed: {type(error).__name__}: {error}",
         ) from error
-    _check_artifact(made, mod, target)
-    return made
+    _check_artifact(artifact, mod, target)
+    return artifact
 
 
-def _check_artifact(made: object, mod: IRModule, target: Target) -> None:
+def _check_artifact(artifact: object, mod: IRModule, target: Target) -> None:
     from whet.compiler.abi.artifact import Artifact
 
-    asked = f"build for {target}"
+    request = f"build for {target}"
     what = f"the generator of kind {target.kind!s} made"
-    if not isinstance(made, Artifact):
-        raise CodegenError(asked, f"{what} a {type(made).__name__}, not an Artifact")
-    if not isinstance(made.object, bytes) or not isinstance(made.source, str):
-        raise CodegenError(asked, f"{what} an Artifact whose object is no bytes or source no text")
-    signatures = list(made.signatures)
+    if not isinstance(artifact, Artifact):
+        raise CodegenError(request, f"{what} a {type(artifact).__name__}, not an Artifact")
+    if not isinstance(artifact.object, bytes) or not isinstance(artifact.source, str):
+        raise CodegenError(
+            request, f"{what} an Artifact whose object is no bytes or source no text"
+        )
+    signatures = list(artifact.signatures)
     if not signatures or not all(isinstance(s, KernelSignature) for s in signatures):
-        raise CodegenError(asked, f"{what} an Artifact without signatures: one for each function")
+        raise CodegenError(request, f"{what} an Artifact without signatures: one for each function")
     missing = mod.functions.keys() - {s.name for s in signatures}
     if missing and target.device == "cpu":
-        raise CodegenError(asked, f"{what} no signature of {', '.join(sorted(missing))}")
+        raise CodegenError(request, f"{what} no signature of {', '.join(sorted(missing))}")
 
 
 def device_part(mod: IRModule) -> IRModule:
@@ -148,8 +150,8 @@ def build(
             stacklevel=3,
         )
     check_name("build", name)
-    asked = _by_target(inputs, args, target, target_host, name, binds)
-    by_target = _one_module_each([(_with_host(t, target_host), mod) for t, mod in asked])
+    request = _by_target(inputs, args, target, target_host, name, binds)
+    by_target = _one_module_each([(_with_host(t, target_host), mod) for t, mod in request])
     host = _host(list(by_target))
     parts = [(t, mod, compile_module(mod, t)) for t, mod in by_target.items()]
     return compose(parts, host, name)
@@ -179,14 +181,14 @@ def _by_target(
     functions: dict[str, PrimFunc] = {}
     with chosen:
         for x in many:
-            for key, func in _lowered(x, args, name, binds, chosen).functions.items():
+            for key, func in _lower_input(x, args, name, binds, chosen).functions.items():
                 if key in functions:
                     raise ArgumentError("build([...])", f"two functions are named {key!r}")
                 functions[key] = func
     return [(chosen, IRModule(functions))]
 
 
-def _lowered(
+def _lower_input(
     x: Any,
     args: Sequence[Argument] | None,
     name: str,
@@ -225,7 +227,7 @@ def _with_host(target: Target, host: TargetLike | None) -> Target:
 
 
 def _host(targets: list[Target]) -> Target:
-    """What runs the host's part: the host that was given, the first CPU, else ``llvm``."""
+    """The target of the host's part: the host that was given, the first CPU, else ``llvm``."""
     for t in targets:
         if t.host is not None:
             return t.host
@@ -233,14 +235,14 @@ def _host(targets: list[Target]) -> Target:
 
 
 def _one_module_each(pairs: list[tuple[Target, IRModule]]) -> dict[Target, IRModule]:
-    """What is built for each target: modules for equal targets become one."""
+    """One module for each target: modules for equal targets become one."""
     _check_names(pairs)
-    found: dict[Target, IRModule] = {}
+    modules: dict[Target, IRModule] = {}
     for target, mod in pairs:
-        known = found.get(target)
+        known = modules.get(target)
         both = mod if known is None else IRModule({**known.functions, **mod.functions})
-        found[target] = both
-    return found
+        modules[target] = both
+    return modules
 
 
 def _check_names(pairs: list[tuple[Target, IRModule]]) -> None:

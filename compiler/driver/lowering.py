@@ -10,7 +10,7 @@ from whet.compiler.abi.arguments import with_signature
 from whet.compiler.abi.prepack import Part, split
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.arith import Analyzer
-from whet.compiler.driver.verify_input import checked
+from whet.compiler.driver.verify_input import verified
 from whet.compiler.errors import ArgumentError
 from whet.compiler.nesting import nesting_explained
 from whet.compiler.passes import run_passes
@@ -113,7 +113,7 @@ def _function(part: Part, name: str) -> PrimFunc:
     said = {"global_symbol": name, "from_legacy_te_schedule": True, "tir.noalias": True}
     func = PrimFunc(tuple(part.params), body, attrs=said)
     if any(isinstance(stage.op, ExternOp) for stage in part.schedule.stages):
-        func = checked(func)  # statements of a user's own are in it
+        func = verified(func)  # statements of a user's own are in it
     inputs = [b for t, b in part.buffers.items() if isinstance(t.op, PlaceholderOp)]
     return _with_ranges(with_signature(func, inputs), part)
 
@@ -137,7 +137,7 @@ def _with_ranges(func: PrimFunc, part: Part) -> PrimFunc:
     return func.with_attr("signature", replace(signature, params=tuple(params)))
 
 
-def check_name(asked: str, name: object) -> None:
+def check_name(request: str, name: object) -> None:
     """Refuse a function's name that C and every kind of target could not use as it is.
 
     Raises:
@@ -146,7 +146,7 @@ def check_name(asked: str, name: object) -> None:
     if isinstance(name, str) and _NAME.fullmatch(name):
         return
     raise ArgumentError(
-        f"{asked}(name={name!r})",
+        f"{request}(name={name!r})",
         "a function is a symbol of machine code, which C programs call by this name",
         "use letters of ASCII, digits and _, and no digit first",
     )
@@ -175,15 +175,15 @@ def get_binds(
         raise ArgumentError(f"args={args!r}", "the arguments are a list", "[A, B, C]")
     if binds is not None and not isinstance(binds, Mapping):
         raise ArgumentError(f"binds={binds!r}", "it maps tensors to buffers", "binds={A: buffer}")
-    found = dict(binds or {})
-    for t, b in found.items():
+    buffers = dict(binds or {})
+    for t, b in buffers.items():
         _check_fit(t, b)
     params: list[Buffer | e.Var] = []
     for k, a in enumerate(args):
         if isinstance(a, Tensor):
-            if a not in found:
-                found[a] = Buffer(a.name, a.shape, a.dtype)
-            params.append(found[a])
+            if a not in buffers:
+                buffers[a] = Buffer(a.name, a.shape, a.dtype)
+            params.append(buffers[a])
         elif isinstance(a, (Buffer, e.Var)):
             params.append(a)
         else:
@@ -193,22 +193,22 @@ def get_binds(
             )
     if len({id(p) for p in params}) != len(params):
         raise ArgumentError("lower(schedule, args)", "an argument stands there twice")
-    return found, params
+    return buffers, params
 
 
 def _check_fit(t: object, b: object) -> None:
     """Refuse a buffer that does not hold just what a tensor has."""
     if not isinstance(t, Tensor) or not isinstance(b, Buffer):
         raise ArgumentError(f"binds={{{t!r}: {b!r}}}", "it maps tensors to buffers")
-    asked = f"binds={{{t.name}: {b.name}}}"
+    request = f"binds={{{t.name}: {b.name}}}"
     if b.dtype != t.dtype:
         raise ArgumentError(
-            asked, f"the buffer {b.name} holds {b.dtype}, the tensor {t.name} is {t.dtype}"
+            request, f"the buffer {b.name} holds {b.dtype}, the tensor {t.name} is {t.dtype}"
         )
     equal = Analyzer().can_prove_equal
     if len(b.shape) != len(t.shape) or not all(map(equal, b.shape, t.shape)):
         raise ArgumentError(
-            asked,
+            request,
             f"the buffer {b.name} has the shape {_dims(b)}, the tensor {t.name} {_dims(t)}",
             f"declare it with the tensor's: tir.decl_buffer({t.name}.shape, {t.name}.dtype)",
         )
@@ -236,7 +236,7 @@ def _passes(mod: IRModule, target: Target, simple_mode: bool) -> IRModule:
     for name, func in mod.functions.items():
         check_name("lower", name)
         if not isinstance(func.attrs.get("signature"), KernelSignature):
-            func = with_signature(checked(_named(func, name)))
+            func = with_signature(verified(_named(func, name)))
         described[name] = func
     done = run_passes(IRModule(described), target, simple_mode)
     return done.map(_lowered)

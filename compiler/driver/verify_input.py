@@ -1,6 +1,6 @@
-"""What `lower` refuses in loop IR that was written by hand, before a pass relies on it.
+"""Checks of loop IR that was written by hand, before a pass relies on it.
 
-Loop nests that come from a schedule have buffers that exist, whole-number indices and, by the range
+Loop nests that come from a schedule have buffers that exist, integer indices and, by the range
 check of te, reads inside their tensors. A function from ``ir_builder`` or made of nodes promises
 nothing; one walk over it finds what is surely wrong.
 """
@@ -24,7 +24,7 @@ from whet.compiler.tir.visit.rewrite import LEAVES, TABLE
 _ADDRESS = ("address_of", "tvm_access_ptr")
 
 
-def checked(func: PrimFunc) -> PrimFunc:
+def verified(func: PrimFunc) -> PrimFunc:
     """The function, each variable of which is defined once, if there is nothing surely wrong in it.
 
     Args:

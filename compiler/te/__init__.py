@@ -7,8 +7,6 @@ from whet.compiler.te.lang import tag, tensor  # noqa: F401  (modules of TVM: te
 from whet.compiler.te.lang.axes import reduce_axis, size_var, thread_axis, var
 from whet.compiler.te.lang.compute import compute, placeholder
 from whet.compiler.te.lang.extern import extern, extern_primfunc
-from whet.compiler.te.lang.flop import count_flop
-from whet.compiler.te.lang.reducers import comm_reducer, max, min, sum
 from whet.compiler.te.lang.tag import tag_scope
 from whet.compiler.te.lang.tensor import (
     ComputeOp,
@@ -18,10 +16,10 @@ from whet.compiler.te.lang.tensor import (
     Tensor,
     TensorSlice,
 )
-from whet.compiler.te.schedule import Schedule, create_schedule
+from whet.compiler.te.schedule import Schedule, Trace, create_schedule
+from whet.compiler.te.show.flop import count_flop
 from whet.compiler.te.show.graph_text import graph_text
 from whet.compiler.te.stage import Stage
-from whet.compiler.te.trace.steps import Trace
 from whet.compiler.tir.ops.bits import infinity
 from whet.compiler.tir.ops.mathematics import (
     abs,
@@ -89,6 +87,7 @@ from whet.compiler.tir.ops.ops import (
     truncdiv,
     truncmod,
 )
+from whet.compiler.tir.ops.reducers import comm_reducer, max, min, sum
 
 all = all_of
 any = any_of

@@ -1,56 +1,44 @@
-"""A schedule: the stages of a computation, and the primitives that make new stages."""
+"""A schedule: the stages of a computation, the primitives that make new stages, and its trace."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.absent import AbsentMember
-from whet.compiler.errors import ScheduleError
+from whet.compiler.errors import ArgumentError, ScheduleError
 from whet.compiler.te.lang.graph import post_order
-from whet.compiler.te.lang.relations import INLINE, Fuse, IterVarAttr, Rebase, Singleton, Split
+from whet.compiler.te.lang.relations import Fuse, IterVarAttr, Rebase, Singleton, Split
 from whet.compiler.te.lang.tensor import Operation, Tensor
+from whet.compiler.te.primitives import cache
+from whet.compiler.te.primitives import normalize as rebasing
+from whet.compiler.te.primitives import rfactor as factoring
 from whet.compiler.te.primitives.auto_inline import (
-    AutoInlineBroadcast,
-    AutoInlineElemWise,
-    AutoInlineInjective,
+    inline_all,
+    is_broadcast,
+    is_elementwise,
+    is_injective,
 )
-from whet.compiler.te.primitives.cache import Caches
-from whet.compiler.te.primitives.rfactor import Factors
 from whet.compiler.te.stage import Stage
-from whet.compiler.te.trace.steps import Trace
+from whet.compiler.te.trace.definitions import Record
+from whet.compiler.te.trace.records import records
+from whet.compiler.te.trace.replay import check_data, replay
+from whet.compiler.te.trace.steps import StageRef, Step
+from whet.compiler.te.trace.text import python_text
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.expr import IterVar  # noqa: F401  (te.schedule.IterVar is TVM's)
 
 if TYPE_CHECKING:
     from whet.compiler.te.show.schedule import Picture
-
+    from whet.compiler.tir.stmt import Stmt
 
 __all__ = [
-    "AutoInlineBroadcast",
-    "AutoInlineElemWise",
-    "AutoInlineInjective",
-    "Fuse",
-    "IterVarAttr",
-    "Rebase",
-    "Schedule",
-    "Singleton",
-    "Split",
-    "Stage",
+    "AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Fuse", "InferBound",
+    "IterVarAttr", "Rebase", "Schedule", "ScheduleOps", "Singleton", "Split", "Stage", "Trace",
     "create_schedule",
-]
-
-
-#: the steps of lowering, which need this module themselves: fetched when they are first used
-_STEPS = ("InferBound", "ScheduleOps", "SchedulePostProcToPrimFunc", "VerifyCompactBuffer")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _STEPS:
-        from whet.compiler.te.show.walkthrough import TABLE
-
-        return TABLE[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+]  # fmt: skip
 
 
 def create_schedule(operations: Operation | Tensor | Sequence[Operation | Tensor]) -> Schedule:
@@ -60,18 +48,18 @@ def create_schedule(operations: Operation | Tensor | Sequence[Operation | Tensor
         ScheduleError: for anything else, or for none.
     """
     many: Sequence[Any] = operations if isinstance(operations, (list, tuple)) else [operations]
-    found = [op.op if isinstance(op, Tensor) else op for op in many]
-    for op in found:
+    outputs = [op.op if isinstance(op, Tensor) else op for op in many]
+    for op in outputs:
         if not isinstance(op, Operation):
             raise ScheduleError(
                 f"create_schedule({op!r})", f"a {type(op).__name__} is not an operation"
             )
-    if not found:
+    if not outputs:
         raise ScheduleError("create_schedule([])", "give at least one operation")
-    return Schedule(list(dict.fromkeys(found)))
+    return Schedule(list(dict.fromkeys(outputs)))
 
 
-class Schedule(Caches, Factors):
+class Schedule:
     """Mutable stages over immutable operations.
 
     Attributes:
@@ -82,8 +70,14 @@ class Schedule(Caches, Factors):
         trace: every primitive applied, in order.
     """
 
+    # the primitives, a function each
+    cache_write = cache.cache_write
+    cache_read = cache.cache_read
+    rfactor = factoring.rfactor
+    normalize = rebasing.normalize
+
     def __init__(self, outputs: Sequence[Operation]) -> None:
-        self.outputs = list(outputs)
+        self.outputs: list[Operation] = list(outputs)
         self.stage_map: dict[Operation, Stage] = {}
         self.stages: list[Stage] = []
         self.groups: list[Stage] = []
@@ -101,6 +95,90 @@ class Schedule(Caches, Factors):
             """An error that says where a primitive of TVM's went."""
             raise AbsentMember(Schedule, name)
 
+    def __getitem__(self, key: Tensor | Operation) -> Stage:
+        op = key.op if isinstance(key, Tensor) else key
+        if not isinstance(op, Operation):
+            raise ScheduleError(
+                f"schedule[{key!r}]", "stages are found by a tensor or an operation"
+            )
+        if op not in self.stage_map:
+            raise ScheduleError(
+                f"schedule[{op.name}]",
+                "Cannot find the operation: it is not part of this schedule",
+                "stages: " + ", ".join(s.op.name for s in self.stages),
+            )
+        return self.stage_map[op]
+
+    def record(
+        self,
+        primitive: str,
+        stage: Stage | None,
+        args: Sequence[Any],
+        options: dict[str, Any],
+        out: Sequence[Any],
+        op: Operation | None = None,
+    ) -> None:
+        """Append a step to the trace; ``op`` is the stage's operation before the step."""
+        where = None if stage is None else StageRef(stage.origin_op, op or stage.op)
+        plain = tuple([a if type(a) is e.IterVar else self._named(a) for a in args])
+        self.trace.append(Step(primitive, where, plain, options, tuple(out)))
+
+    def _named(self, x: Any) -> Any:
+        """An argument of a step, its stages and tensors named by their first operations."""
+        if isinstance(x, Stage):
+            return StageRef(x.origin_op, x.op)
+        if isinstance(x, Tensor):
+            return Tensor(self.stage_map[x.op].origin_op, x.value_index)
+        if isinstance(x, (list, tuple)):
+            return [self._named(y) for y in x]
+        return x
+
+    def inputs(self, stage: Stage) -> list[Stage]:
+        """The stages that a stage reads."""
+        tensors = self._read.get(stage.op)
+        if tensors is None:  # operations do not change, and looking through a body takes a while
+            tensors = self._read[stage.op] = stage.op.input_tensors
+        return list(dict.fromkeys(self.stage_map[t.op] for t in tensors))
+
+    def consumers(self, stage: Stage) -> list[Stage]:
+        """The stages that read a stage."""
+        return [s for s in self.stages if any(x is stage for x in self.inputs(s))]
+
+    def feeds(self, stage: Stage, reader: Stage) -> bool:
+        """True if ``reader`` reads a stage, itself or through others."""
+        seen: set[int] = set()
+        waiting = [reader]
+        while waiting:
+            for x in self.inputs(waiting.pop()):
+                if x is stage:
+                    return True
+                if id(x) not in seen:
+                    seen.add(id(x))
+                    waiting.append(x)
+        return False
+
+    def insert_stage(self, before: Stage, op: Operation, scope: str) -> Stage:
+        """A new stage for ``op``, computed before another one."""
+        stage = Stage(self, op)
+        stage.scope = scope
+        self.stages.insert(self.stages.index(before), stage)
+        self.stage_map[op] = stage
+        return stage
+
+    def replace_op(self, stage: Stage, op: Operation) -> None:
+        """Let a stage compute something else, in plain loops; annotations of its axes stay."""
+        attrs = stage.iter_var_attrs
+        self.replace_body(stage, op)
+        stage.reset_axes()
+        stage.iter_var_attrs = {
+            a: attrs[a] for a in op.axis if a in attrs and a.iter_type == e.DATA_PAR
+        }
+
+    def replace_body(self, stage: Stage, op: Operation) -> None:
+        """Let a stage compute something else in the loops that it has."""
+        stage.op = op
+        self.stage_map[op] = stage
+
     def copy(self) -> Schedule:
         """The same schedule with stages of its own; axes, tensors and operations are shared."""
         new = Schedule.__new__(Schedule)
@@ -112,31 +190,6 @@ class Schedule(Caches, Factors):
                 twin.attach_stage = twins[twin.attach_stage]
         new.stages = list(twins.values())
         new.stage_map = {op: twins[s] for op, s in self.stage_map.items()}
-        return new
-
-    def normalize(self) -> Schedule:
-        """A schedule of the same meaning in which every loop counts from 0.
-
-        Each axis that is still a loop itself is followed by one that counts from 0 (a
-        :class:`Rebase` relation). ``lower`` does as much on its own.
-
-        Returns:
-            Another schedule; this one stays as it is.
-        """
-        new = self.copy()
-        rebased: dict[e.IterVar, e.IterVar] = {}
-        places: list[tuple[Operation, int, e.IterVar]] = []  # what the trace calls them
-        for stage in new.stages:
-            if stage.attach_type != INLINE:
-                of_stage = _rebase(stage)
-                rebased.update(of_stage)
-                for a in of_stage.values():
-                    place = next(k for k, x in enumerate(stage.leaf_iter_vars) if x is a)
-                    places.append((stage.origin_op, place, a))
-        for stage in new.stages:
-            if stage.attach_ivar is not None and stage.attach_ivar in rebased:
-                stage.attach_ivar = rebased[stage.attach_ivar]
-        new.record("normalize", None, (), {}, places)
         return new
 
     def show(self, path: str | None = None) -> Picture:
@@ -163,19 +216,184 @@ class Schedule(Caches, Factors):
         return f"Schedule({', '.join(s.op.name for s in self.stages)})"
 
 
-def _rebase(stage: Stage) -> dict[e.IterVar, e.IterVar]:
-    """Let every axis that is a loop be followed by one that counts from 0."""
-    out: dict[e.IterVar, e.IterVar] = {}
-    axes = {*stage.op.axis, *stage.op.reduce_axis}
-    for k, leaf in enumerate(stage.leaf_iter_vars):
-        attr = stage.iter_var_attrs.get(leaf)
-        if leaf not in axes or (attr is not None and attr.bind_thread is not None):
-            continue
-        new = e.IterVar(None, e.Var(leaf.var.name, leaf.dtype), leaf.iter_type)
-        stage.relations.append(Rebase(leaf, new))
-        stage.all_iter_vars.append(new)
-        stage.leaf_iter_vars[k] = new
-        if attr is not None:
-            stage.iter_var_attrs[new] = attr
-        out[leaf] = new
-    return out
+class Replayable(ABC):
+    """Steps that can be printed, stored, and applied to another schedule."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def records(self) -> tuple[list[Record], dict[str, e.Var]]:
+        """The steps as plain data, and the variables that it only names."""
+
+    def to_json(self) -> list[Record]:
+        """The steps as plain lists, dicts, strings and numbers, to be stored as JSON."""
+        return self.records()[0]
+
+    def __str__(self) -> str:
+        return python_text(self.to_json())
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Replayable) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def apply(self, schedule: Schedule) -> Schedule:
+        """Apply all steps to a schedule of the same computation, to which nothing was applied yet.
+
+        Returns:
+            The schedule; another one only where a step (``normalize``) makes another.
+
+        Raises:
+            ScheduleError: if a step does not fit the computation.
+        """
+        if not isinstance(schedule, Schedule):
+            raise ScheduleError("replay a trace", f"a {type(schedule).__name__} is not a schedule")
+        if len(schedule.trace):
+            raise ScheduleError(
+                "replay a trace",
+                f"{len(schedule.trace)} steps were applied to this schedule before",
+                "te.create_schedule(outputs) makes a new one",
+            )
+        data, symbols = self.records()
+        return replay(data, schedule, symbols)
+
+    def replay(self, outputs: Any) -> Schedule:
+        """A new schedule of ``outputs`` (tensors or operations) with all steps applied."""
+        return self.apply(create_schedule(outputs))
+
+
+@dataclass(slots=True, eq=False)
+class StoredTrace(Replayable):
+    """A trace as plain data, without the computation that it was recorded on."""
+
+    data: list[Record]
+
+    def __len__(self) -> int:
+        return sum("primitive" in record for record in self.data)
+
+    def records(self) -> tuple[list[Record], dict[str, e.Var]]:
+        """The data."""
+        return self.data, {}
+
+
+@dataclass(slots=True, eq=False)
+class Trace(Replayable):
+    """The steps in order; ``print(trace)`` shows them as Python that can be run.
+
+    The text needs two names: ``te``, and ``s``, a schedule of the same computation to which
+    nothing was applied yet. Two traces are equal when they do the same to equal computations.
+    """
+
+    outputs: list[Operation] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def append(self, step: Step) -> None:
+        """Add a step."""
+        self.steps.append(step)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def records(self) -> tuple[list[Record], dict[str, e.Var]]:
+        """The steps as plain data, and the variables that no tensor's shape holds."""
+        return records(self.outputs, self.steps)
+
+    @staticmethod
+    def from_json(data: list[Record]) -> StoredTrace:
+        """A trace that was stored.
+
+        Raises:
+            ScheduleError: if the data is none.
+        """
+        check_data(data)
+        return StoredTrace(data)
+
+
+def AutoInlineElemWise(sch: Schedule) -> None:
+    """Inline each stage that reads its tensors at its own element: ``A[i, j] + B[i, j]``.
+
+    Outputs stay, and so do stages to which a primitive was applied.
+
+    >>> A = te.placeholder((8,), name="A")
+    >>> T = te.compute((8,), lambda i: A[i] * 2.0, name="T")
+    >>> U = te.compute((8,), lambda i: T[i] + 1.0, name="U")
+    >>> s = te.create_schedule(U.op)
+    >>> te.schedule.AutoInlineElemWise(s)
+    >>> print(lower(s, [A, U]))
+    def main(A: float32[8], U: float32[8]):
+        for i in range(8):
+            U[i] = A[i] * float32(2.0) + float32(1.0)
+
+    Raises:
+        ArgumentError: for anything but a schedule.
+    """
+    inline_all(_checked(sch, f"AutoInlineElemWise({sch!r})"), is_elementwise)
+
+
+def AutoInlineBroadcast(sch: Schedule) -> None:
+    """Inline each stage that reads its tensors at some of its own axes, in order: ``A[j]``.
+
+    Raises:
+        ArgumentError: for anything but a schedule.
+    """
+    inline_all(_checked(sch, f"AutoInlineBroadcast({sch!r})"), is_broadcast)
+
+
+def AutoInlineInjective(sch: Schedule) -> None:
+    """Inline each stage that is no reduction, wherever it reads.
+
+    Raises:
+        ArgumentError: for anything but a schedule.
+    """
+    inline_all(_checked(sch, f"AutoInlineInjective({sch!r})"), is_injective)
+
+
+def InferBound(schedule: Schedule) -> dict[e.IterVar, e.Range]:
+    """The range of every axis and loop of every stage that is computed.
+
+    Raises:
+        ArgumentError: for anything but a schedule.
+        LowerError: if a stage is attached in vain.
+    """
+    from whet.compiler.te.show import walkthrough
+
+    return walkthrough.infer_bound(_checked(schedule, "InferBound"))
+
+
+def ScheduleOps(
+    schedule: Schedule,
+    bounds: Mapping[e.IterVar, e.Range] | None = None,
+    debug_keep_trivial_loop: bool = False,
+) -> Stmt:
+    """The loops of a schedule, before any pass.
+
+    Args:
+        schedule: what to lower.
+        bounds: what ``InferBound`` gave; it follows from the schedule.
+        debug_keep_trivial_loop: loops of one step are there before the passes in any case.
+
+    Raises:
+        ArgumentError: for anything but a schedule.
+        LowerError: if it cannot be lowered.
+    """
+    from whet.compiler.te.show import walkthrough
+
+    return walkthrough.schedule_statement(_checked(schedule, "ScheduleOps"))
+
+
+def _checked(schedule: Any, request: str) -> Schedule:
+    if not isinstance(schedule, Schedule):
+        raise ArgumentError(request, f"a {type(schedule).__name__} is not a schedule")
+    return schedule
+
+
+_STEPS = ("SchedulePostProcToPrimFunc", "VerifyCompactBuffer")
+
+
+def __getattr__(name: str) -> Any:
+    """TVM's last steps of lowering, which few use: loaded when they are needed."""
+    if name not in _STEPS:  # imports ask for __path__ and the like, too
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from whet.compiler.te.show import walkthrough
+
+    return walkthrough.STEPS[name]

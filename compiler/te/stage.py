@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.absent import AbsentMember
@@ -18,9 +19,8 @@ from whet.compiler.te.lang.relations import (
     Split,
 )
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
-from whet.compiler.te.primitives.annotate import Annotated
-from whet.compiler.te.primitives.loops import Loops
-from whet.compiler.te.primitives.storage import Stored
+from whet.compiler.te.primitives import annotate, loops, storage
+from whet.compiler.te.primitives import compute_at as attach
 from whet.compiler.tir import expr as e
 
 __all__ = [
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
 
 
-class Stage(Loops, Annotated, Stored):
+class Stage:
     """The loops of one operation; its methods are TVM's schedule primitives.
 
     In the examples ``lower`` is ``whet.lower`` for a processor with AVX2.
@@ -50,30 +50,51 @@ class Stage(Loops, Annotated, Stored):
         leaf_iter_vars: the loops, outermost first.
         all_iter_vars: the axes of the operation and everything made of them.
         relations: how they were made, in order.
-        iter_var_attrs: axis -> what was said of it (:class:`IterVarAttr`).
+        iter_var_attrs: axis -> its annotations (:class:`IterVarAttr`).
         attach_type: computed on its own (1), inlined (2), at a loop of another stage (4), which
             ``attach_stage`` and ``attach_ivar`` name, or ahead of the kernel's calls (6).
         scope: where its result is kept, e.g. ``"global"`` or ``"local"``; empty for the default.
         store_predicate: the condition under which it stores.
         launch_threads: the thread axes that run the whole stage.
-        double_buffered: whether ``double_buffer`` was asked for.
-        nontemporal: the alignment that ``store_nontemporal`` asks for; 0: it was not asked for.
+        double_buffered: True after ``double_buffer``.
+        nontemporal: the alignment of ``store_nontemporal`` in bytes; 0 without it.
         group: None, and ``num_child_stages`` 0: stages are not grouped.
     """
 
+    # the primitives, a function each
+    split = loops.split
+    fuse = loops.fuse
+    reorder = loops.reorder
+    tile = loops.tile
+    vectorize = annotate.vectorize
+    unroll = annotate.unroll
+    parallel = annotate.parallel
+    bind = annotate.bind
+    env_threads = annotate.env_threads
+    pragma = annotate.pragma
+    compute_at = attach.compute_at
+    compute_inline = attach.compute_inline
+    compute_root = attach.compute_root
+    compute_ahead = attach.compute_ahead
+    set_scope = storage.set_scope
+    storage_align = storage.storage_align
+    double_buffer = storage.double_buffer
+    store_nontemporal = storage.store_nontemporal
+    set_store_predicate = storage.set_store_predicate
+
     def __init__(self, schedule: Schedule, op: Operation) -> None:
         self.schedule = schedule
-        self.op = op
+        self.op: Operation = op
         self.origin_op = op
-        self.attach_type = ROOT
+        self.attach_type: int = ROOT
         self.attach_stage: Stage | None = None
         self.attach_ivar: e.IterVar | None = None
         self.scope = ""
         self.is_output = False
         self.store_predicate: e.PrimExpr | None = None
         self.launch_threads: list[e.IterVar] = []
-        self.double_buffered = False
-        self.nontemporal = 0
+        self.double_buffered: bool = False
+        self.nontemporal: int = 0
         self.group: Any = None
         self.num_child_stages = 0
         self.reset_axes()
@@ -84,9 +105,21 @@ class Stage(Loops, Annotated, Stored):
         if isinstance(self.op, ComputeOp):
             axes = [*self.op.axis, *self.op.reduce_axis]
         self.all_iter_vars = list(axes)
-        self.leaf_iter_vars = list(axes)
+        self.leaf_iter_vars: list[e.IterVar] = list(axes)
         self.relations: list[Relation] = []
         self.iter_var_attrs: dict[e.IterVar, IterVarAttr] = {}
+
+    def record(
+        self, primitive: str, *args: Any, results: Sequence[Any] = (), **options: Any
+    ) -> None:
+        """Append a primitive to the schedule's trace.
+
+        Args:
+            primitive: its name.
+            args, options: its arguments, without the stage.
+            results: the axes that it made.
+        """
+        self.schedule.record(primitive, self, args, options, results)
 
     def copied(self, schedule: Schedule) -> Stage:
         """The same stage for another schedule; its attachment still names the old one's stage."""

@@ -317,7 +317,7 @@ def __getattr__(name: str) -> Any:
 
         return import_module(_LATER[name])
     if name in ("max", "min", "sum", "comm_reducer"):
-        from whet.compiler.te.lang import reducers
+        from whet.compiler.tir.ops import reducers
 
         return getattr(reducers, name)
     raise missing(__name__, "tir", name)

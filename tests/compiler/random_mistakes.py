@@ -166,13 +166,6 @@ class Mistakes:
         size = lambda: self.maybe(lambda: r.choice([1, 2, 3, 8]))  # noqa: E731
         parent = lambda: self.maybe(lambda: r.choice(s.stages))  # noqa: E731
         scope = lambda: self.maybe(lambda: r.choice(["local", "shared", "global"]))  # noqa: E731
-        name = r.choice(
-            ("split", "split", "nparts", "fuse", "reorder", "tile", "vectorize", "unroll",
-             "parallel", "bind", "pragma", "compute_at", "compute_inline", "compute_root",
-             "compute_ahead", "set_scope", "storage_align", "set_store_predicate", "env_threads",
-             "double_buffer", "store_nontemporal", "cache_write", "cache_read", "rfactor",
-             "create_schedule")
-        )  # fmt: skip
         calls = {
             "split": lambda: stage.split(axis(), size()),
             "nparts": lambda: stage.split(axis(), nparts=size()),
@@ -201,6 +194,7 @@ class Mistakes:
             "rfactor": lambda: s.rfactor(self.maybe(self.tensor), axis(), self.odd()),
             "create_schedule": lambda: te.create_schedule(self.odd()),
         }
+        name = r.choice(["split", *calls])
         self.do(f"{stage.op.name}.{name}", calls[name])
 
     # lowering

@@ -102,16 +102,18 @@ def widened(index: e.PrimExpr) -> e.PrimExpr:
     return wide(index)
 
 
-def integer(value: Any, asked: str, what: str) -> e.PrimExpr:
+def integer(value: Any, request: str, what: str) -> e.PrimExpr:
     """An int or an integer expression, of a type that indices have; a whole float is an int."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, numbers.Integral) and not isinstance(value, e.ExprOp):
         value = whole(value)
         if not -(2**63) <= value < 2**63:
-            raise ArgumentError(asked, f"{what} {value} does not fit 64 bits")
+            raise ArgumentError(request, f"{what} {value} does not fit 64 bits")
     if isinstance(value, (str, bytes)) or value is None:
-        raise ArgumentError(asked, f"{what} {value!r} is a {type(value).__name__}, not an integer")
+        raise ArgumentError(
+            request, f"{what} {value!r} is a {type(value).__name__}, not an integer"
+        )
     x = ops.convert(value)
     if isinstance(x, e.FloatImm) and x.value.is_integer():
         return ops.const(int(x.value))
@@ -119,7 +121,7 @@ def integer(value: Any, asked: str, what: str) -> e.PrimExpr:
         return ops.const(x.value)
     if not dt.is_int(x.dtype) or dt.lanes(x.dtype) > 1:
         raise ArgumentError(
-            asked,
+            request,
             f"{what} {value!r} is a {x.dtype}, not an integer",
             "give an int, or an expression of ints and te.var",
         )
@@ -129,27 +131,27 @@ def integer(value: Any, asked: str, what: str) -> e.PrimExpr:
         return ops.const(x.value)
     if isinstance(x, e.Var):
         raise ArgumentError(
-            asked,
+            request,
             f"{what} {x.name} is a variable of type {x.dtype}",
             f"sizes are int32 or int64: te.size_var({x.name!r})",
         )
     return ops.cast("int64" if dt.bits(x.dtype) >= 32 else "int32", x)
 
 
-def _range(dom: Any, asked: str) -> e.Range:
+def _range(dom: Any, request: str) -> e.Range:
     if isinstance(dom, e.Range):
         return dom
     if not isinstance(dom, (tuple, list)) or len(dom) != 2:
         raise ArgumentError(
-            f"{asked[:-1]}, dom={dom!r})",
+            f"{request[:-1]}, dom={dom!r})",
             "a domain is a pair (begin, end)",
             "(0, n) for n steps",
         )
-    begin, end = (integer(x, asked, "the bound") for x in dom)
+    begin, end = (integer(x, request, "the bound") for x in dom)
     extent = ops.subtract(end, begin)
     if isinstance(extent, e.IntImm) and extent.value < 0:
         raise ArgumentError(
-            asked,
+            request,
             f"from {int(begin)} to {int(end)} there are {extent.value} steps",
             "(begin, end) with begin <= end",
         )
@@ -166,8 +168,8 @@ def _name(function: str, name: Any) -> str:
     return name
 
 
-def _scalar(asked: str, dtype: Any) -> str:
+def _scalar(request: str, dtype: Any) -> str:
     kind = dt.check(dtype)
     if dt.lanes(kind) > 1:
-        raise ArgumentError(asked, f"{kind} is a vector", f"a scalar type: {dt.element(kind)}")
+        raise ArgumentError(request, f"{kind} is a vector", f"a scalar type: {dt.element(kind)}")
     return kind

@@ -1,4 +1,4 @@
-"""What a user writes a computation with: placeholders and compute."""
+"""placeholder and compute: the definition of a computation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 
 
-def dimensions(shape: Any, asked: str) -> tuple[e.PrimExpr, ...]:
+def dimensions(shape: Any, request: str) -> tuple[e.PrimExpr, ...]:
     """A shape as integer expressions; a bare number or expression is one dimension.
 
     Raises:
@@ -24,23 +24,23 @@ def dimensions(shape: Any, asked: str) -> tuple[e.PrimExpr, ...]:
     """
     if isinstance(shape, (str, bytes, Mapping, Tensor, TensorSlice)) or shape is None:
         raise ArgumentError(
-            asked,
+            request,
             f"the shape {shape!r} is a {type(shape).__name__}",
             "give a tuple of ints and te.var, e.g. (n, 16)",
         )
     bare = isinstance(shape, e.ExprOp) or not isinstance(shape, Iterable)
     out: list[e.PrimExpr] = []
     for d in (shape,) if bare else tuple(shape):
-        x = integer(d, asked, "the dimension")
+        x = integer(d, request, "the dimension")
         if isinstance(x, e.IntImm) and x.value < 0:
-            raise ArgumentError(asked, f"the dimension {x.value} is negative", "at least 0")
+            raise ArgumentError(request, f"the dimension {x.value} is negative", "at least 0")
         if isinstance(x, e.IntImm):
             out.append(x)
             continue
         loads = [n for n in nodes((x,)) if type(n) in (e.ProducerLoad, e.Reduce)]
         if loads:
             raise ArgumentError(
-                asked,
+                request,
                 "a dimension is computed from the elements of a tensor",
                 "sizes are known before the kernel runs: give a te.var and pass its value",
             )
@@ -48,20 +48,20 @@ def dimensions(shape: Any, asked: str) -> tuple[e.PrimExpr, ...]:
     return tuple(out)
 
 
-def element_type(dtype: Any, asked: str) -> str:
+def element_type(dtype: Any, request: str) -> str:
     """A scalar data type that a tensor may hold; float32 for None."""
     kind = dt.check("float32" if dtype is None else dtype)
     if dt.lanes(kind) > 1 or kind == "handle":
         raise ArgumentError(
-            asked, f"elements of type {kind} are not known", "a scalar type, e.g. float32"
+            request, f"elements of type {kind} are not known", "a scalar type, e.g. float32"
         )
     return kind
 
 
-def checked_name(name: Any, asked: str) -> str:
+def checked_name(name: Any, request: str) -> str:
     """A name, which must be a str."""
     if not isinstance(name, str):
-        raise ArgumentError(asked, f"the name {name!r} is a {type(name).__name__}, not a str")
+        raise ArgumentError(request, f"the name {name!r} is a {type(name).__name__}, not a str")
     return name
 
 
@@ -83,19 +83,19 @@ def placeholder(
     Raises:
         ArgumentError: for a shape, a type or a range that cannot be.
     """
-    asked = f"placeholder({name})"
-    dims = dimensions(shape, asked)
-    kind = element_type(dtype, asked)
-    within = _checked_range(value_range, kind, asked)
-    given = checked_name(name, asked)
-    return PlaceholderOp(given, dims, kind, chosen_tag("", asked), within).output(0)
+    request = f"placeholder({name})"
+    dims = dimensions(shape, request)
+    kind = element_type(dtype, request)
+    within = _checked_range(value_range, kind, request)
+    given = checked_name(name, request)
+    return PlaceholderOp(given, dims, kind, chosen_tag("", request), within).output(0)
 
 
-def _checked_range(given: Any, kind: str, asked: str) -> tuple[float, float] | None:
+def _checked_range(given: Any, kind: str, request: str) -> tuple[float, float] | None:
     """The range of an input's values: two finite numbers that its type can hold."""
     if given is None:
         return None
-    asked = f"{asked} with value_range={given!r}"
+    request = f"{request} with value_range={given!r}"
     whole = not dt.is_float(kind)
     wanted = (int,) if whole else (int, float)
     if (
@@ -105,27 +105,27 @@ def _checked_range(given: Any, kind: str, asked: str) -> tuple[float, float] | N
         or not all(math.isfinite(v) for v in given)
     ):
         what = "ints" if whole else "finite numbers"
-        raise ArgumentError(asked, f"of {kind} it is two {what}", "e.g. value_range=(0, 1)")
+        raise ArgumentError(request, f"of {kind} it is two {what}", "e.g. value_range=(0, 1)")
     low, high = given
     if low > high:
         raise ArgumentError(
-            asked, f"no value lies between {low} and {high}", "the least value comes first"
+            request, f"no value lies between {low} and {high}", "the least value comes first"
         )
     if whole:
         ends = (ops.convert(f(kind)) for f in (ops.min_value, ops.max_value))
         least, most = (int(end) for end in ends)
         if low < least or high > most:
-            raise ArgumentError(asked, f"{kind} holds {least} to {most}", "stay within it")
+            raise ArgumentError(request, f"{kind} holds {least} to {most}", "stay within it")
     return low, high
 
 
 def _parameters(
-    fcompute: Callable, ndim: int, varargs_names: Sequence[str] | None, asked: str
+    fcompute: Callable, ndim: int, varargs_names: Sequence[str] | None, request: str
 ) -> tuple[list[str], int]:
     """The names of all axes, and how many of them the function takes."""
     if not callable(fcompute):
         raise ArgumentError(
-            asked,
+            request,
             f"fcompute is a {type(fcompute).__name__}, not a function",
             "lambda i, j: A[i, j] + 1",
         )
@@ -133,7 +133,7 @@ def _parameters(
         spec = inspect.getfullargspec(fcompute)
     except TypeError as error:
         raise ArgumentError(
-            asked, f"the arguments of {fcompute!r} cannot be seen", "wrap it: lambda i: f(i)"
+            request, f"the arguments of {fcompute!r} cannot be seen", "wrap it: lambda i: f(i)"
         ) from error
     names = list(spec.args)
     if inspect.ismethod(fcompute) or not (
@@ -142,17 +142,17 @@ def _parameters(
         names = [n for k, n in enumerate(names) if k or n != "self"]
     if spec.kwonlyargs or spec.varkw:
         raise ArgumentError(
-            asked, "the function has keyword arguments", "take plain indices: lambda i, j: ..."
+            request, "the function has keyword arguments", "take plain indices: lambda i, j: ..."
         )
     if spec.defaults:
         raise ArgumentError(
-            asked,
+            request,
             "the function has default arguments",
             "take plain indices; functools.partial gives other values",
         )
     if len(names) > ndim:
         raise ArgumentError(
-            asked,
+            request,
             f"the function takes {len(names)} indices but the shape has {ndim} dimensions",
             f"lambda {', '.join('ijklmn'[k % 6] for k in range(ndim))}: ..." if ndim else "lambda:",
         )
@@ -162,17 +162,17 @@ def _parameters(
         if varargs_names is None:
             names += [f"{spec.varargs}{k}" for k in range(rest)]
         elif not isinstance(varargs_names, (list, tuple)):
-            found = type(varargs_names).__name__
-            raise ArgumentError(asked, f"varargs_names is a {found}", "give a list of names")
+            kind = type(varargs_names).__name__
+            raise ArgumentError(request, f"varargs_names is a {kind}", "give a list of names")
         elif len(varargs_names) != rest:
             raise ArgumentError(
-                asked, f"varargs_names names {len(varargs_names)} of {rest} indices", "name each"
+                request, f"varargs_names names {len(varargs_names)} of {rest} indices", "name each"
             )
         else:
-            names += [checked_name(n, asked) for n in varargs_names]
+            names += [checked_name(n, request) for n in varargs_names]
     elif varargs_names is not None:
         raise ArgumentError(
-            asked, "varargs_names was given, but the function has no *args", "leave it out"
+            request, "varargs_names was given, but the function has no *args", "leave it out"
         )
     elif len(names) < ndim:
         names += [f"ax{k}" for k in range(len(names), ndim)]
@@ -206,10 +206,10 @@ def compute(
             returns, or mixes reductions.
     """
     name = checked_name(name, "compute(...)")
-    asked = f"compute({name})"
-    dims = dimensions(shape, asked)
-    tag, attrs = chosen_tag(tag, asked), checked_attrs(attrs, asked)
-    names, given = _parameters(fcompute, len(dims), varargs_names, asked)
+    request = f"compute({name})"
+    dims = dimensions(shape, request)
+    tag, attrs = chosen_tag(tag, request), checked_attrs(attrs, request)
+    names, given = _parameters(fcompute, len(dims), varargs_names, request)
     axis = tuple(
         e.IterVar(
             e.Range.from_min_extent(ops.const(0, index_type(d)), d),
@@ -226,46 +226,46 @@ def compute(
             value = value[tuple(a.var for a in axis[given:])]
         elif given < len(axis):
             raise ArgumentError(
-                asked,
+                request,
                 f"the function takes {given} of {len(axis)} indices and returns no part of a "
                 "tensor that the others could index",
                 f"name them all: lambda {', '.join(names)}: ..., or lambda *i: ...",
             )
-        body.append(_element(value, asked))
+        body.append(_element(value, request))
     if not body:
-        raise ArgumentError(asked, "the function gives no value", "return an expression")
-    reduced = _reduction_axes(body, asked)
+        raise ArgumentError(request, "the function gives no value", "return an expression")
+    reduced = _reduction_axes(body, request)
     op = ComputeOp(name, axis, reduced, tuple(body), tag, attrs)
     outputs = [op.output(k) for k in range(len(body))]
-    made: Any = outputs if len(outputs) > 1 else outputs[0]
-    return made
+    tensors: Any = outputs if len(outputs) > 1 else outputs[0]
+    return tensors
 
 
-def checked_attrs(attrs: Any, asked: str) -> dict[str, Any]:
+def checked_attrs(attrs: Any, request: str) -> dict[str, Any]:
     """Attributes of an operation as a dictionary of their own."""
     if attrs is not None and not isinstance(attrs, Mapping):
-        raise ArgumentError(asked, f"attrs is a {type(attrs).__name__}, not a dict")
+        raise ArgumentError(request, f"attrs is a {type(attrs).__name__}, not a dict")
     return dict(attrs or {})
 
 
-def _element(value: Any, asked: str) -> e.PrimExpr:
+def _element(value: Any, request: str) -> e.PrimExpr:
     if value is None:
-        raise ArgumentError(asked, "the function returned None", "return an expression")
+        raise ArgumentError(request, "the function returned None", "return an expression")
     x = ops.convert(value)
     if x.dtype == "handle" or dt.lanes(x.dtype) > 1:
         raise ArgumentError(
-            asked, f"the function gives a {x.dtype}", "an element is a number of a scalar type"
+            request, f"the function gives a {x.dtype}", "an element is a number of a scalar type"
         )
     return x
 
 
-def _reduction_axes(body: list[e.PrimExpr], asked: str) -> tuple[e.IterVar, ...]:
+def _reduction_axes(body: list[e.PrimExpr], request: str) -> tuple[e.IterVar, ...]:
     top = [b for b in body if isinstance(b, e.Reduce)]
     roots = {id(b) for b in top}
     for n in nodes(body):
         if type(n) is e.Reduce and (id(n) not in roots or _inside(n, body)):
             raise ArgumentError(
-                asked,
+                request,
                 "a reduction stands inside a larger expression",
                 "give it a compute of its own and read its result: "
                 "S = te.compute(shape, lambda i: te.sum(...)); "
@@ -278,16 +278,16 @@ def _reduction_axes(body: list[e.PrimExpr], asked: str) -> tuple[e.IterVar, ...]
         for t in top
     ):
         raise ArgumentError(
-            asked,
+            request,
             "outputs of one nest must all be reductions over the same axes",
             "give the others a te.compute of their own",
         )
-    _check_groups(top, asked)
+    _check_groups(top, request)
     for a in top[0].axis:
         assert a.dom is not None
         if any(type(n) is e.ProducerLoad for n in nodes((a.dom.min, a.dom.extent))):
             raise ArgumentError(
-                asked,
+                request,
                 f"the domain of {a.var.name} is read from a tensor",
                 "reduce over the whole range under a condition: "
                 "te.sum(A[i, k], axis=k, where=k < L[i])",
@@ -296,27 +296,27 @@ def _reduction_axes(body: list[e.PrimExpr], asked: str) -> tuple[e.IterVar, ...]
 
 
 def _inside(n: e.Reduce, body: list[e.PrimExpr]) -> bool:
-    """Whether an output's reduction is also a part of another output."""
+    """True if an output's reduction is also a part of another output."""
     return any(part is n for b in body if b is not n for part in nodes((b,)))
 
 
 def groups(body: Sequence[e.PrimExpr]) -> list[list[int]]:
-    """Which outputs belong to one reduction: those of a tuple reducer share their combiner."""
-    found: dict[int, list[int]] = {}
+    """The outputs of each reduction: those of a tuple reducer share their combiner."""
+    by_combiner: dict[int, list[int]] = {}
     for k, b in enumerate(body):
         assert isinstance(b, e.Reduce)
-        found.setdefault(id(b.combiner), []).append(k)
-    return list(found.values())
+        by_combiner.setdefault(id(b.combiner), []).append(k)
+    return list(by_combiner.values())
 
 
-def _check_groups(top: list[e.Reduce], asked: str) -> None:
+def _check_groups(top: list[e.Reduce], request: str) -> None:
     for group in groups(top):
         reducer = top[group[0]]
         wanted = len(reducer.source)
         places = sorted(top[k].value_index for k in group)
         if wanted > 1 and places != list(range(wanted)):
             raise ArgumentError(
-                asked,
+                request,
                 f"{reducer.combiner.name} reduces {wanted} values together, and the outputs "
                 f"hold {', '.join(f'number {p}' for p in places)}",
                 "return all that it gives, each once: "

@@ -52,26 +52,26 @@ def extern(
         ArgumentError: for arguments that do not fit each other.
     """
     name = checked_name(name, "extern(...)")
-    asked = f"extern({name})"
-    tag, attrs = chosen_tag(tag, asked), checked_attrs(attrs, asked)
-    read = _tensors(inputs, asked)
-    shapes = _shapes(shape, asked)
-    ins = _inputs(read, in_buffers, asked)
-    outs = _outputs(shapes, read, dtype, out_buffers, name, asked)
+    request = f"extern({name})"
+    tag, attrs = chosen_tag(tag, request), checked_attrs(attrs, request)
+    read = _tensors(inputs, request)
+    shapes = _shapes(shape, request)
+    ins = _inputs(read, in_buffers, request)
+    outs = _outputs(shapes, read, dtype, out_buffers, name, request)
     if not callable(fcompute):
-        raise ArgumentError(asked, f"fcompute is a {type(fcompute).__name__}, not a function")
+        raise ArgumentError(request, f"fcompute is a {type(fcompute).__name__}, not a function")
     body = fcompute(list(ins), list(outs))
     if isinstance(body, e.PrimExpr):
         body = Evaluate(body)
     if not isinstance(body, Stmt):
         raise ArgumentError(
-            asked,
+            request,
             f"fcompute returned a {type(body).__name__}",
             "return a statement, e.g. ib.get(), or a call: tir.call_packed(name, *ins, *outs)",
         )
     op = ExternOp(name, read, ins, outs, body, tag, attrs)
-    made = [op.output(k) for k in range(op.num_outputs)]
-    return made[0] if len(made) == 1 else made
+    tensors = [op.output(k) for k in range(op.num_outputs)]
+    return tensors[0] if len(tensors) == 1 else tensors
 
 
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **options: Any) -> Any:
@@ -87,14 +87,14 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **optio
     Raises:
         ArgumentError: if the tensors do not fit the parameters.
     """
-    asked = "extern_primfunc(...)"
+    request = "extern_primfunc(...)"
     if not isinstance(primfunc, PrimFunc):
-        raise ArgumentError(asked, f"a {type(primfunc).__name__} is not a PrimFunc")
+        raise ArgumentError(request, f"a {type(primfunc).__name__} is not a PrimFunc")
     params = [p for p in primfunc.params if isinstance(p, Buffer)]
-    read = _tensors(input_tensors, asked)
+    read = _tensors(input_tensors, request)
     if len(params) != len(primfunc.params) or len(params) <= len(read):
         raise ArgumentError(
-            asked,
+            request,
             f"the function has {len(primfunc.params)} parameters, {len(params)} of them buffers, "
             f"for {len(read)} inputs",
             "its parameters are buffers: the inputs first, then the outputs",
@@ -103,7 +103,7 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **optio
     return extern(
         [b.shape for b in outs],
         read,
-        lambda given, made: primfunc.body,
+        lambda ins, outs: primfunc.body,
         dtype=[b.dtype for b in outs],
         in_buffers=ins,
         out_buffers=outs,
@@ -111,29 +111,29 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **optio
     )
 
 
-def _tensors(inputs: Any, asked: str) -> tuple[Tensor, ...]:
+def _tensors(inputs: Any, request: str) -> tuple[Tensor, ...]:
     many = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     for t in many:
         if not isinstance(t, Tensor):
             raise ArgumentError(
-                asked, f"the input {t!r} is a {type(t).__name__}, not a tensor", "inputs=[A, B]"
+                request, f"the input {t!r} is a {type(t).__name__}, not a tensor", "inputs=[A, B]"
             )
     return tuple(many)
 
 
-def _shapes(shape: Any, asked: str) -> list[tuple[e.PrimExpr, ...]]:
+def _shapes(shape: Any, request: str) -> list[tuple[e.PrimExpr, ...]]:
     """One shape for each output: a list of shapes, or a single one."""
     if isinstance(shape, (list, tuple)) and any(isinstance(x, (list, tuple)) for x in shape):
-        return [dimensions(x, asked) for x in shape]
-    return [dimensions(shape, asked)]
+        return [dimensions(x, request) for x in shape]
+    return [dimensions(shape, request)]
 
 
-def _inputs(read: tuple[Tensor, ...], given: Any, asked: str) -> tuple[Buffer, ...]:
+def _inputs(read: tuple[Tensor, ...], given: Any, request: str) -> tuple[Buffer, ...]:
     if given is None:
         return tuple(Buffer(t.name, t.shape, t.dtype) for t in read)
-    buffers = _buffers(given, "in_buffers", len(read), asked)
+    buffers = _buffers(given, "in_buffers", len(read), request)
     for t, b in zip(read, buffers):
-        _check_fit(b, t.shape, t.dtype, t.name, asked)
+        _check_fit(b, t.shape, t.dtype, t.name, request)
     return buffers
 
 
@@ -143,18 +143,18 @@ def _outputs(
     dtype: Any,
     given: Any,
     name: str,
-    asked: str,
+    request: str,
 ) -> tuple[Buffer, ...]:
     if given is not None:
-        buffers = _buffers(given, "out_buffers", len(shapes), asked)
+        buffers = _buffers(given, "out_buffers", len(shapes), request)
         for k, (b, dims) in enumerate(zip(buffers, shapes)):
-            _check_fit(b, dims, b.dtype, f"output {k}", asked)
+            _check_fit(b, dims, b.dtype, f"output {k}", request)
         return buffers
     if dtype is None:
         kinds = sorted({t.dtype for t in read})
         if len(kinds) != 1:
             raise ArgumentError(
-                asked,
+                request,
                 f"the inputs are of {' and '.join(kinds) or 'no type'}, "
                 "which does not say what the outputs are",
                 "give dtype=, one for each output",
@@ -164,37 +164,39 @@ def _outputs(
         types = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype]
         types = types * len(shapes) if len(types) == 1 else types
     if len(types) != len(shapes):
-        raise ArgumentError(asked, f"{len(types)} types were given for {len(shapes)} outputs")
+        raise ArgumentError(request, f"{len(types)} types were given for {len(shapes)} outputs")
     return tuple(
-        Buffer(name if len(shapes) == 1 else f"{name}.v{k}", dims, element_type(kind, asked))
+        Buffer(name if len(shapes) == 1 else f"{name}.v{k}", dims, element_type(kind, request))
         for k, (dims, kind) in enumerate(zip(shapes, types))
     )
 
 
-def _buffers(given: Any, which: str, count: int, asked: str) -> tuple[Buffer, ...]:
+def _buffers(given: Any, which: str, count: int, request: str) -> tuple[Buffer, ...]:
     many = tuple(given) if isinstance(given, (list, tuple)) else (given,)
     for b in many:
         if not isinstance(b, Buffer):
             raise ArgumentError(
-                asked, f"{which} holds a {type(b).__name__}", "make buffers with tir.decl_buffer"
+                request, f"{which} holds a {type(b).__name__}", "make buffers with tir.decl_buffer"
             )
     if len(many) != count:
-        raise ArgumentError(asked, f"{which} holds {len(many)} buffers for {count} tensors")
+        raise ArgumentError(request, f"{which} holds {len(many)} buffers for {count} tensors")
     if len({id(b) for b in many}) != count:
-        raise ArgumentError(asked, f"{which} holds a buffer twice", "declare one for each tensor")
+        raise ArgumentError(request, f"{which} holds a buffer twice", "declare one for each tensor")
     return many
 
 
-def _check_fit(b: Buffer, shape: tuple[e.PrimExpr, ...], dtype: str, what: str, asked: str) -> None:
+def _check_fit(
+    b: Buffer, shape: tuple[e.PrimExpr, ...], dtype: str, what: str, request: str
+) -> None:
     if len(b.shape) != len(shape):
         raise ArgumentError(
-            asked, f"the buffer {b.name} has {len(b.shape)} dimensions, {what} has {len(shape)}"
+            request, f"the buffer {b.name} has {len(b.shape)} dimensions, {what} has {len(shape)}"
         )
     if b.dtype != dtype:
-        raise ArgumentError(asked, f"the buffer {b.name} holds {b.dtype}, {what} is {dtype}")
+        raise ArgumentError(request, f"the buffer {b.name} holds {b.dtype}, {what} is {dtype}")
     for d, (x, y) in enumerate(zip(b.shape, shape)):
         if isinstance(x, e.IntImm) and isinstance(y, e.IntImm) and x.value != y.value:
             raise ArgumentError(
-                asked,
+                request,
                 f"dimension {d} of the buffer {b.name} is {x.value}, that of {what} {y.value}",
             )

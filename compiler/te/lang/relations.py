@@ -1,11 +1,13 @@
-"""How the loops of a stage come from the axes of its operation, and what is said of a loop."""
+"""How the loops of a stage come from the axes of its operation, and a loop's annotations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.ops import ops
 
 # where a stage is computed, with TVM's numbers: on its own, in its readers, at a loop of another;
 # and one that TVM has not: before the kernel is called
@@ -13,6 +15,12 @@ ROOT, INLINE, AT, AHEAD = 1, 2, 4, 6
 
 # a loop's kind in the loop IR by its iter_type in the schedule
 _KINDS = {e.UNROLLED: s.UNROLLED, e.VECTORIZED: s.VECTORIZED, e.PARALLELIZED: s.PARALLEL}
+
+
+Extents = dict[e.IterVar, Any]
+"""Axis or loop -> its number of steps, of an algebra of sizes (:mod:`whet.compiler.te.bounds`)."""
+Values = dict[e.IterVar, Any]
+"""Axis or loop -> its value counted from 0, a linear form of the algebra."""
 
 
 @dataclass(slots=True, eq=False, frozen=True)
@@ -25,6 +33,30 @@ class Split:
     factor: e.PrimExpr | None
     nparts: e.PrimExpr | None
 
+    @property
+    def members(self) -> tuple[e.IterVar, ...]:
+        """The loops that it ties together."""
+        return self.parent, self.outer, self.inner
+
+    def extents_down(self, extents: Extents, sizes: Any) -> None:
+        """The extents of the new loops, from that of the old one."""
+        parent = extents[self.parent]
+        size = sizes.size(self.nparts if self.factor is None else self.factor)
+        given = sizes.clamped(size, parent)
+        both = given, sizes.ceildiv(parent, given)
+        extents[self.inner], extents[self.outer] = both if self.nparts is None else both[::-1]
+
+    def values_up(self, extents: Extents, values: Values, sizes: Any) -> bool:
+        """The value of the old loop; True if the new ones may run beyond its extent."""
+        inner = extents[self.inner]
+        values[self.parent] = sizes.scaled(values[self.outer], inner) + values[self.inner]
+        return not sizes.covered(extents[self.outer], inner, extents[self.parent])
+
+    def values_down(self, extents: Extents, values: Values, sizes: Any) -> None:
+        """The values of the new loops, from that of the old one."""
+        both = sizes.divided(values[self.parent], extents[self.inner])
+        values[self.outer], values[self.inner] = both
+
 
 @dataclass(slots=True, eq=False, frozen=True)
 class Fuse:
@@ -34,6 +66,26 @@ class Fuse:
     inner: e.IterVar
     fused: e.IterVar
 
+    @property
+    def members(self) -> tuple[e.IterVar, ...]:
+        """The loops that it ties together."""
+        return self.outer, self.inner, self.fused
+
+    def extents_down(self, extents: Extents, sizes: Any) -> None:
+        """The extent of the fused loop."""
+        extents[self.fused] = sizes.product(extents[self.outer], extents[self.inner])
+
+    def values_up(self, extents: Extents, values: Values, sizes: Any) -> bool:
+        """The values of the two loops; the fused one never runs beyond them."""
+        both = sizes.divided(values[self.fused], extents[self.inner])
+        values[self.outer], values[self.inner] = both
+        return False
+
+    def values_down(self, extents: Extents, values: Values, sizes: Any) -> None:
+        """The value of the fused loop."""
+        scaled = sizes.scaled(values[self.outer], extents[self.inner])
+        values[self.fused] = scaled + values[self.inner]
+
 
 @dataclass(slots=True, eq=False, frozen=True)
 class Rebase:
@@ -42,12 +94,47 @@ class Rebase:
     parent: e.IterVar
     rebased: e.IterVar
 
+    @property
+    def members(self) -> tuple[e.IterVar, ...]:
+        """The loops that it ties together."""
+        return self.parent, self.rebased
+
+    def extents_down(self, extents: Extents, sizes: Any) -> None:
+        """The same extent."""
+        extents[self.rebased] = extents[self.parent]
+
+    def values_up(self, extents: Extents, values: Values, sizes: Any) -> bool:
+        """The same value."""
+        values[self.parent] = values[self.rebased]
+        return False
+
+    def values_down(self, extents: Extents, values: Values, sizes: Any) -> None:
+        """The same value."""
+        values[self.rebased] = values[self.parent]
+
 
 @dataclass(slots=True, eq=False, frozen=True)
 class Singleton:
     """``iter`` is a loop of one step, made of nothing."""
 
     iter: e.IterVar
+
+    @property
+    def members(self) -> tuple[e.IterVar, ...]:
+        """The loop."""
+        return (self.iter,)
+
+    def extents_down(self, extents: Extents, sizes: Any) -> None:
+        """One step."""
+        extents[self.iter] = sizes.size(ops.const(1))
+
+    def values_up(self, extents: Extents, values: Values, sizes: Any) -> bool:
+        """It stands for no axis."""
+        return False
+
+    def values_down(self, extents: Extents, values: Values, sizes: Any) -> None:
+        """Its only step."""
+        values[self.iter] = sizes.form(ops.const(0))
 
 
 Relation = Split | Fuse | Rebase | Singleton
@@ -66,15 +153,15 @@ class PragmaKey(str):
 
 @dataclass(slots=True, frozen=True)
 class IterVarAttr:
-    """What a schedule says of one axis or loop.
+    """The annotations of one axis or loop.
 
     Attributes:
         iter_type: the axis's own kind, or unrolled, vectorised, parallel (``tir.IterVar``'s
             numbers).
         bind_thread: the thread axis that runs the loop.
-        pragma_keys, pragma_values: what ``pragma`` has said, in order.
+        pragma_keys, pragma_values: the pragmas, in order.
         grain: how many steps of a parallel loop one hand-out takes; 0: an even share each.
-        dim_align_factor, dim_align_offset: what ``storage_align`` has said; a factor of 0 is none.
+        dim_align_factor, dim_align_offset: of ``storage_align``; a factor of 0 is none.
     """
 
     iter_type: int = e.DATA_PAR
@@ -84,6 +171,11 @@ class IterVarAttr:
     dim_align_factor: int = 0
     dim_align_offset: int = 0
     grain: int = 0
+
+    @property
+    def thread_tag(self) -> str:
+        """The tag of the thread axis that runs the loop; empty where none does."""
+        return self.bind_thread.thread_tag if self.bind_thread is not None else ""
 
     @property
     def kind(self) -> str:

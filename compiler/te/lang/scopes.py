@@ -19,7 +19,7 @@ TAGS = (
 
 
 def is_scope(scope: object) -> bool:
-    """Whether this names a place to keep a tensor."""
+    """True for the name of a storage scope."""
     if not isinstance(scope, str):
         return False
     known = scope in _RANKS or scope in _OTHERS or scope == "shared.dyn"
@@ -27,12 +27,12 @@ def is_scope(scope: object) -> bool:
 
 
 def is_virtual(tag: str) -> bool:
-    """Whether a tag names virtual threads, of which a stage may have several axes."""
+    """True if a tag names virtual threads, of which a stage may have several axes."""
     return tag.startswith("vthread") or tag == "cthread"
 
 
 def is_tag(tag: object) -> bool:
-    """Whether this names a thread axis."""
+    """True for the tag of a thread axis."""
     if not isinstance(tag, str):
         return False
     return tag in TAGS or re.fullmatch(r"vthread(\.[xyz])?", tag) is not None
@@ -44,7 +44,7 @@ def thread_rank(tag: str) -> int:
 
 
 def is_shared(scope: str, tag: str) -> bool:
-    """Whether the threads of a tag see one and the same buffer of this scope."""
+    """True if the threads of a tag see one and the same buffer of this scope."""
     if scope == "warp" and tag == "threadIdx.x":
         return True  # the lanes of a warp
     rank = _RANKS.get(scope.split(".")[0], 4)
@@ -52,12 +52,12 @@ def is_shared(scope: str, tag: str) -> bool:
 
 
 def default_scope(tags: list[str]) -> str:
-    """Where a stage inside loops over these threads is kept when nobody says."""
+    """The default storage scope of a stage inside loops over these threads."""
     if not tags:
         return "global"
     return "local" if max(thread_rank(t) for t in tags) else "shared"
 
 
 def is_thread(axis: object) -> bool:
-    """Whether this is a thread axis."""
+    """True for a thread axis."""
     return isinstance(axis, e.IterVar) and axis.iter_type == e.THREAD_INDEX

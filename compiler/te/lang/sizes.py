@@ -14,7 +14,7 @@ from whet.compiler.tir.ops import ops
 from whet.compiler.tir.tracing.traced import TracedInt, shown, whole
 
 
-def as_size(value: Any, name: str, asked: str, loops: Callable[[], str]) -> e.PrimExpr:
+def as_size(value: Any, name: str, request: str, loops: Callable[[], str]) -> e.PrimExpr:
     """A size as an expression.
 
     Raises:
@@ -26,18 +26,18 @@ def as_size(value: Any, name: str, asked: str, loops: Callable[[], str]) -> e.Pr
     elif isinstance(value, numbers.Integral) and kind is not bool:
         value = ops.const(whole(value))
     if not isinstance(value, e.PrimExpr) or not dt.is_int(value.dtype):
-        raise ScheduleError(asked, f"the size must be an integer, not {size_text(value)}", loops)
+        raise ScheduleError(request, f"the size must be an integer, not {size_text(value)}", loops)
     if isinstance(value, e.IntImm):
         if value.value < 1:
-            raise ScheduleError(asked, f"{name} must be at least 1", loops)
+            raise ScheduleError(request, f"{name} must be at least 1", loops)
         return value
-    return plain(value, asked)
+    return plain(value, request)
 
 
 _PLAIN = (e.Var, e.IntImm, e.FloatImm, e.StringImm, e.BinaryOp, e.Not, e.Cast, e.Select)
 
 
-def plain(value: e.PrimExpr, asked: str) -> e.PrimExpr:
+def plain(value: e.PrimExpr, request: str) -> e.PrimExpr:
     """The expression, if it is known before any tensor is: then the trace can write it down.
 
     Raises:
@@ -47,14 +47,14 @@ def plain(value: e.PrimExpr, asked: str) -> e.PrimExpr:
         if not isinstance(n, _PLAIN) and not (isinstance(n, e.Call) and n.op == "if_then_else"):
             what = f"calls {n.op}" if isinstance(n, e.Call) else f"holds a {type(n).__name__}"
             raise ScheduleError(
-                asked,
+                request,
                 f"the expression {what}",
                 "use numbers, axes, sizes, arithmetic and comparisons",
             )
     return value
 
 
-def as_int(value: Any, name: str, least: int, asked: str) -> int:
+def as_int(value: Any, name: str, least: int, request: str) -> int:
     """A number that must be known now.
 
     Raises:
@@ -63,9 +63,9 @@ def as_int(value: Any, name: str, least: int, asked: str) -> int:
     if isinstance(value, e.IntImm) and value.dtype != "bool":
         value = value.value
     if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-        raise ScheduleError(asked, f"{name} must be an integer, not {size_text(value)}")
+        raise ScheduleError(request, f"{name} must be an integer, not {size_text(value)}")
     if value < least:
-        raise ScheduleError(asked, f"{name} must be at least {least}")
+        raise ScheduleError(request, f"{name} must be at least {least}")
     return whole(value)
 
 

@@ -13,7 +13,7 @@ _current: ContextVar[str] = ContextVar("whet_tag", default="")
 
 
 class TagScope:
-    """What :func:`tag_scope` returns: a ``with`` block, or a decorator of a function."""
+    """The result of :func:`tag_scope`: a ``with`` block, or a decorator of a function."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag
@@ -55,13 +55,13 @@ def tag_scope(tag: str) -> TagScope:
     return TagScope(tag)
 
 
-def chosen_tag(tag: Any, asked: str) -> str:
+def chosen_tag(tag: Any, request: str) -> str:
     """The tag of a new operation: the one that is given, or that of the scope around it."""
     if not isinstance(tag, str):
-        raise ArgumentError(asked, f"the tag {tag!r} is a {type(tag).__name__}, not a str")
+        raise ArgumentError(request, f"the tag {tag!r} is a {type(tag).__name__}, not a str")
     scope = _current.get()
     if tag and scope:
         raise ArgumentError(
-            asked, f"tag={tag!r} was given inside tag_scope({scope!r})", "leave one of them out"
+            request, f"tag={tag!r} was given inside tag_scope({scope!r})", "leave one of them out"
         )
     return tag or scope

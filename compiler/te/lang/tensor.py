@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler import late
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.axes import widened
 from whet.compiler.tir import dtype as dt
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False, frozen=True)
 class Operation:
-    """What computes one or several tensors; never changed after it is made."""
+    """The computation of one or several tensors; never changed after it is made."""
 
     name: str
 
     @property
     def num_outputs(self) -> int:
-        """How many tensors it makes."""
+        """The number of tensors that it makes."""
         return 1
 
     def output(self, index: int) -> Tensor:
@@ -47,7 +47,7 @@ class Operation:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """What else was said about it."""
+        """Further notes about it, by name."""
         return {}
 
     @property
@@ -112,18 +112,18 @@ class ComputeOp(Operation):
 
     @property
     def num_outputs(self) -> int:
-        """How many tensors it makes: one for each expression of the body."""
+        """The number of tensors that it makes: one for each expression of the body."""
         return len(self.body)
 
     @property
     def input_tensors(self) -> list[Tensor]:
         """The tensors it reads, in the order of their first use."""
         if self._inputs is None:  # operations do not change, and bodies may be large
-            found: dict[tuple[Operation, int], Tensor] = {}
+            tensors: dict[tuple[Operation, int], Tensor] = {}
             for n in nodes(self.body):
                 if type(n) is e.ProducerLoad:
-                    found.setdefault((n.producer.op, n.producer.value_index), n.producer)
-            object.__setattr__(self, "_inputs", tuple(found.values()))
+                    tensors.setdefault((n.producer.op, n.producer.value_index), n.producer)
+            object.__setattr__(self, "_inputs", tuple(tensors.values()))
         return list(self._inputs or ())
 
     def output_shape(self, index: int) -> tuple[e.PrimExpr, ...]:
@@ -137,7 +137,7 @@ class ComputeOp(Operation):
 
 @dataclass(slots=True, eq=False, frozen=True, repr=False)
 class ExternOp(Operation):
-    """What a statement computes as a whole, from whole inputs (``te.extern`` makes it).
+    """A computation by one statement, from whole inputs (``te.extern`` makes it).
 
     Attributes:
         inputs: the tensors that it reads.
@@ -156,7 +156,7 @@ class ExternOp(Operation):
 
     @property
     def num_outputs(self) -> int:
-        """How many tensors it makes."""
+        """The number of tensors that it makes."""
         return len(self.output_placeholders)
 
     @property
@@ -304,7 +304,7 @@ class Tensor(e.ExprOp):
         return hash((id(self.op), self.value_index))
 
     def same_as(self, other: Any) -> bool:
-        """Whether ``other`` is the same output of the same operation."""
+        """True if ``other`` is the same output of the same operation."""
         return isinstance(other, Tensor) and bool(self == other)
 
     def __repr__(self) -> str:
@@ -319,8 +319,8 @@ def _whole(method: str, operator: str, swapped: bool = False) -> Callable[..., A
     def run(self: Tensor, *other: Any) -> Any:
         if not any(isinstance(x, Tensor) and x.ndim for x in (self, *other)):
             return of_elements(self, *other)
-        found = getattr(import_module("whet.compiler.topi"), operator)
-        return found(*other, self) if swapped else found(self, *other)
+        function = late.whole_tensor_operator(operator)
+        return function(*other, self) if swapped else function(self, *other)
 
     run.__name__ = method
     run.__doc__ = f"``topi.{operator}`` of whole tensors."

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from whet.compiler.arith import Analyzer
+from typing import TYPE_CHECKING
+
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.lower.infer_bound import Bounds, StageBounds
-from whet.compiler.te.schedule import Schedule
-from whet.compiler.te.stage import Stage
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import IfThenElse, Stmt
 from whet.compiler.tir.visit.rewrite import TABLE, substitute, variables
 
+if TYPE_CHECKING:
+    from whet.compiler.te.stage import Stage
+
 
 class Guards:
-    """The part of ScheduleOps that decides which guards a stage needs."""
+    """Decides which guards the steps of a schedule's stages need.
 
-    schedule: Schedule
-    bounds: Bounds
-    analyzer: Analyzer
-    in_place: set[Stage]  # stages that store parts of what the caller keeps as a whole
-    _value_cache: dict[Stage, dict[e.Var, e.PrimExpr]]
+    Args:
+        bounds: of the schedule.
+        in_place: stages that store parts of what the caller keeps as a whole.
+    """
 
-    def _guarded(self, stage: Stage, body: Stmt, with_reduction: bool) -> Stmt:
+    def __init__(self, bounds: Bounds, in_place: set[Stage]) -> None:
+        self.bounds = bounds
+        self.analyzer = bounds.analyzer
+        self.in_place = in_place
+        self._values: dict[Stage, dict[e.Var, e.PrimExpr]] = {}
+
+    def guarded(self, stage: Stage, body: Stmt, with_reduction: bool) -> Stmt:
         """The body under the conditions that keep it inside the axes and the tensor."""
         b = self.bounds.stages[stage]
         reduced = {a.var for a in stage.leaf_iter_vars if a.iter_type == e.COMM_REDUCE}
@@ -36,7 +43,7 @@ class Guards:
         return IfThenElse(ops.all_of(*keep), body, None, likely=True) if keep else body
 
     def _outside(self, stage: Stage, a: e.IterVar) -> tuple[bool, bool]:
-        """Whether an axis may be below 0, and whether it may be beyond the tensor."""
+        """True if an axis may be below 0; and if it may be beyond the tensor."""
         b = self.bounds.stages[stage]
         assert a.dom is not None
         if b.whole:
@@ -56,7 +63,7 @@ class Guards:
 
         Elements outside may be computed, because nobody reads them, unless they are stored in an
         argument; but inputs must not be read out of range for it. Such a read is clamped where it
-        can be (:meth:`_values`): a tile then has no branches inside, only its last row is computed
+        can be (:meth:`values`): a tile then has no branches inside, only its last row is computed
         several times over.
         """
         op = stage.op
@@ -75,9 +82,9 @@ class Guards:
                     out.append(ops.compare(e.LT, index, a.dom.extent))
         return out
 
-    def _values(self, stage: Stage) -> dict[e.Var, e.PrimExpr]:
+    def values(self, stage: Stage) -> dict[e.Var, e.PrimExpr]:
         """The axes' variables in terms of the loops, clamped to the tensor where reads need it."""
-        known = self._value_cache.get(stage)
+        known = self._values.get(stage)
         if known is None:
             known = self.bounds.axis_values(stage)
             op, b = stage.op, self.bounds.stages[stage]
@@ -93,7 +100,7 @@ class Guards:
                         index = ops.minimum(index, ops.subtract(a.dom.extent, 1))
                     clamped[a.var] = ops.maximum(index, 0) if below else index
             known = {**known, **clamped}
-            self._value_cache[stage] = known
+            self._values[stage] = known
         return known
 
     def _reads(self, stage: Stage, axis: e.IterVar) -> str:
@@ -104,7 +111,7 @@ class Guards:
         reads a region that was computed for just these, or the axis may have no steps at all.
         """
         values = self.bounds.axis_values(stage)
-        found = {"safe"}
+        kinds = {"safe"}
 
         def visit(n: e.PrimExpr, seen: set[int]) -> None:
             if id(n) in seen:
@@ -118,16 +125,16 @@ class Guards:
                     visit(n.args[1], set(seen))
                 return
             if isinstance(n, (e.Div, e.Mod)) and not n.dtype.startswith("float"):
-                found.add("unsafe")
+                kinds.add("unsafe")
             if isinstance(n, e.ProducerLoad):
                 kept = parts[n.producer.op]
                 for k, (i, d) in enumerate(zip(n.indices, n.producer.shape)):
                     if axis.var not in variables(i):
                         continue
                     if kept[k] != "whole":
-                        found.add("region")
+                        kinds.add("region")
                     if kept[k] != "region" and not self._in_range(substitute(i, values), d):
-                        found.add("unsafe")
+                        kinds.add("unsafe")
             for part in TABLE[type(n)][0](n):
                 visit(part, seen)
 
@@ -135,15 +142,15 @@ class Guards:
         seen: set[int] = set()
         for body in self.bounds.bodies[stage]:
             visit(body, seen)
-        if "unsafe" not in found:
+        if "unsafe" not in kinds:
             return "safe"
         # what may be empty has no element to clamp an index to
         assert axis.dom is not None
         may_be_empty = not self.analyzer.positive(self.analyzer.affine(axis.dom.extent))
-        return "attached" if "region" in found or may_be_empty else "unsafe"
+        return "attached" if "region" in kinds or may_be_empty else "unsafe"
 
     def _kept(self, stage: Stage) -> list[str]:
-        """What there is of a stage that is read, along each dimension.
+        """The valid extent of a producer, along each dimension.
 
         ``"whole"``: its tensor. ``"region"``: all that its readers read, be it outside the tensor.
         ``"inside"``: of a region what lies inside the tensor; nothing has written the rest.

@@ -32,13 +32,13 @@ class _Element:
         load: a read of it, which keeps its indices, and so the ids in its key.
         body: what the stage computes there, with its own reads as they are.
         value: the body without reads of inlined stages, once it is known.
-        asked: whether the elements that it reads were put before it.
+        entered: True once the elements that it reads were put before it.
     """
 
     load: e.ProducerLoad | None
     body: e.PrimExpr
     value: e.PrimExpr | None = None
-    asked: bool = False
+    entered: bool = False
 
 
 class _MissingError(Exception):
@@ -63,8 +63,8 @@ class Inlining:
         stack = [first]
         while stack:
             element = stack[-1]
-            if element.value is None and not element.asked:
-                element.asked = True
+            if element.value is None and not element.entered:
+                element.entered = True
                 stack += self._read_by(element.body)
                 continue
             if element.value is None:

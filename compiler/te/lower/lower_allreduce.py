@@ -20,16 +20,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from whet.compiler.te.bounds.threads import around, thread_of
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.lower import lower_reduce
 from whet.compiler.te.lower.infer_bound import Bounds
-from whet.compiler.te.lower.threads import around
-from whet.compiler.te.stage import Stage
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
+
+if TYPE_CHECKING:
+    from whet.compiler.te.stage import Stage
 
 ALLREDUCE = "thread_allreduce"
 """Key of an attribute around a tree's steps along ``threadIdx.x``: so many threads reduce."""
@@ -37,7 +40,7 @@ ALLREDUCE = "thread_allreduce"
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the threads keep their parts of a reduction.
+    """The partial results of a reduction's threads in shared memory.
 
     Attributes:
         loops: the reduction's loops over threads, each with its tag and its steps.
@@ -86,8 +89,8 @@ def parts(bounds: Bounds, stage: Stage, first_reduce: int) -> Parts | None:
     b = bounds.stages[stage]
 
     def tag_of(leaf: e.IterVar) -> str:
-        attr = stage.iter_var_attrs.get(leaf)
-        return attr.bind_thread.thread_tag if attr and attr.bind_thread is not None else ""
+        thread = thread_of(stage, leaf)
+        return thread.thread_tag if thread is not None else ""
 
     inner = stage.leaf_iter_vars[first_reduce:]
     bound = [(leaf, tag_of(leaf)) for leaf in inner if tag_of(leaf)]
@@ -139,7 +142,7 @@ def _outer(
                 length = b.lengths.get(leaf) or b.extents[leaf]
                 out[tag] = (leaf.var, length.const if length.is_const else None)
 
-    for tag, leaf in reversed(list(around(bounds, stage))):
+    for tag, leaf in reversed(list(around(stage))):
         add(tag, leaf)
     for t in stage.launch_threads:
         add(t.thread_tag, t)
@@ -148,25 +151,21 @@ def _outer(
     return out
 
 
-def begin(bodies: tuple[e.PrimExpr, ...], p: Parts, read: lower_reduce.Read) -> s.Stmt:
+def begin(out: lower_reduce.Outputs, p: Parts) -> s.Stmt:
     """Every thread's part is the identity."""
-
-    def store(fresh: tuple[e.Var, ...]) -> s.Stmt:
-        return lower_reduce.begin(bodies, p.buffers, p.at(fresh), read, identity=True)
-
-    return p.over(store)
+    return p.over(lambda fresh: lower_reduce.begin(out, p.at(fresh), identity=True))
 
 
-def tree(bodies: tuple[e.PrimExpr, ...], p: Parts, read: lower_reduce.Read) -> s.Stmt:
+def tree(out: lower_reduce.Outputs, p: Parts) -> s.Stmt:
     """Combine the parts of all threads, half of them at a time, into the first one's.
 
     The steps along ``threadIdx.x`` come first and are marked: a GPU's warps have a faster way.
     """
     order = sorted(range(len(p.loops)), key=lambda d: p.loops[d][1] != "threadIdx.x")
-    return s.seq(*[_along(bodies, p, read, d) for d in order])
+    return s.seq(*[_along(out, p, d) for d in order])
 
 
-def _along(bodies: tuple[e.PrimExpr, ...], p: Parts, read: lower_reduce.Read, d: int) -> s.Stmt:
+def _along(out: lower_reduce.Outputs, p: Parts, d: int) -> s.Stmt:
     """The steps along one loop."""
     steps: list[s.Stmt] = []
     _, tag, extent = p.loops[d]
@@ -177,10 +176,10 @@ def _along(bodies: tuple[e.PrimExpr, ...], p: Parts, read: lower_reduce.Read, d:
         def step(fresh: tuple[e.Var, ...], half: int = half, rest: int = left - half) -> s.Stmt:
             here = p.at(fresh)
             there = p.at((*fresh[:d], ops.add(fresh[d], half), *fresh[d + 1 :]))
-            out = lower_reduce.merge(bodies, p.buffers, here, there, read)
+            both = lower_reduce.merge(out, here, there)
             if rest == extent:
-                return out
-            return s.IfThenElse(ops.compare(e.LT, fresh[d], ops.const(rest)), out)
+                return both
+            return s.IfThenElse(ops.compare(e.LT, fresh[d], ops.const(rest)), both)
 
         steps.append(p.over(step))
         left = half

@@ -50,7 +50,7 @@ def loop(
         )
     if "debug_skip_region" in attr.pragma_keys:
         return s.nothing()
-    thread = attr.bind_thread.thread_tag if attr.bind_thread is not None else ""
+    thread = attr.thread_tag
     racing = thread and leaf.iter_type == e.COMM_REDUCE and not apart
     notes: dict[str, Any] = {"reduction": True} if racing else {}
     if kind == s.PARALLEL and attr.grain:

@@ -1,4 +1,4 @@
-"""What one step of a reduction stores: the values it begins with, and one more value combined.
+"""Stores of a reduction: its first values, and one more value combined.
 
 A reducer of tuples reads all old values before it stores any:
 
@@ -10,17 +10,21 @@ A reducer of tuples reads all old values before it stores any:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.compute import groups
 from whet.compiler.te.lang.tensor import nodes
 from whet.compiler.te.lower.infer_bound import Bounds
-from whet.compiler.te.stage import Stage
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
 from whet.compiler.tir.visit.rewrite import substitute
+
+if TYPE_CHECKING:
+    from whet.compiler.te.stage import Stage
 
 Read = Callable[[e.PrimExpr], e.PrimExpr]
 Place = tuple[e.PrimExpr, ...]
@@ -29,7 +33,7 @@ Place = tuple[e.PrimExpr, ...]
 def check_begin(
     bounds: Bounds, stage: Stage, first_reduce: int, late: dict[Stage, e.IterVar]
 ) -> None:
-    """What a reduction begins with is read before its loops: it must be there by then.
+    """The init value must be available before the reduction loops.
 
     Args:
         first_reduce: the place of its first loop over a reduction axis.
@@ -52,125 +56,104 @@ def check_begin(
             )
 
 
-def begin(
-    bodies: Sequence[e.PrimExpr],
-    buffers: Sequence[Buffer],
-    target: Place,
-    read: Read,
-    identity: bool = False,
-) -> Stmt:
-    """Store what each output begins with: its ``init``, or the ``identity``."""
+@dataclass(frozen=True)
+class Outputs:
+    """A stage's reductions and where their values are.
+
+    Attributes:
+        bodies: a reduction for each output.
+        buffers: where the outputs are kept.
+        read: from an expression over tensors to one over buffers and loops.
+    """
+
+    bodies: Sequence[e.PrimExpr]
+    buffers: Sequence[Buffer]
+    read: Read
+
+    def groups(self) -> Iterator[tuple[e.Reduce, dict[int, Buffer]]]:
+        """One reduction of each tuple, with the buffers of its components by their numbers."""
+        for group in groups(self.bodies):
+            reductions = [_reduction(self.bodies[k]) for k in group]
+            yield (
+                reductions[0],
+                {r.value_index: self.buffers[k] for r, k in zip(reductions, group)},
+            )
+
+
+def _reduction(body: e.PrimExpr) -> e.Reduce:
+    assert isinstance(body, e.Reduce)
+    return body
+
+
+def begin(out: Outputs, target: Place, identity: bool = False) -> Stmt:
+    """Store the first value of each output: its ``init``, or the ``identity``."""
     stores = []
-    for body, buffer in zip(bodies, buffers):
-        assert isinstance(body, e.Reduce)
+    for body, buffer in zip(map(_reduction, out.bodies), out.buffers):
         init = () if identity else body.init
         first = (init or body.combiner.identity)[body.value_index]
-        stores.append(BufferStore(buffer, read(first), target))
+        stores.append(BufferStore(buffer, out.read(first), target))
     return seq(*stores)
 
 
-def update(
-    bodies: Sequence[e.PrimExpr], buffers: Sequence[Buffer], target: Place, read: Read
-) -> Stmt:
-    """Combine each output with the values of one step.
+def update(out: Outputs, target: Place) -> Stmt:
+    """Combine each output's element ``target`` with the values of one step."""
+    steps = []
+    for first, kept in out.groups():
+        loads, values = _loads(kept, target), {v: out.read(first.source[v]) for v in kept}
+        step = _store(first, kept, target, _combined(out, first, loads, values))
+        condition = out.read(first.condition)
+        if not (isinstance(condition, e.IntImm) and condition.value):
+            step = IfThenElse(condition, step, likely=True)
+        steps.append(step)
+    return seq(*steps)
 
-    Args:
-        bodies: a reduction for each output.
-        buffers: where the outputs are kept.
-        target: the element.
-        read: from an expression over tensors to one over buffers and loops.
-    """
-    return seq(*[_combine(bodies, buffers, target, read, group) for group in groups(bodies)])
 
-
-def merge(
-    bodies: Sequence[e.PrimExpr],
-    buffers: Sequence[Buffer],
-    target: Place,
-    other: Place,
-    read: Read,
-) -> Stmt:
+def merge(out: Outputs, target: Place, other: Place) -> Stmt:
     """Combine each output's element ``target`` with its element ``other``, into ``target``."""
-    out = []
-    for group in groups(bodies):
-        first = bodies[group[0]]
-        assert isinstance(first, e.Reduce)
-        c, kept = first.combiner, _kept(bodies, buffers, group)
-        values: dict[e.Var, e.PrimExpr] = {}
-        for v, buffer in kept.items():
-            values[c.lhs[v]] = e.BufferLoad(buffer, target, buffer.dtype)
-            values[c.rhs[v]] = e.BufferLoad(buffer, other, buffer.dtype)
-        results = {v: substitute(read(c.result[v]), values) for v in sorted(kept)}
-        out.append(_stores(c.name, kept, results, target))
-    return seq(*out)
+    return seq(*[
+        _store(
+            first, kept, target,
+            _combined(out, first, _loads(kept, target), _loads(kept, other)),
+        )
+        for first, kept in out.groups()
+    ])  # fmt: skip
 
 
-def result(
-    bodies: Sequence[e.PrimExpr],
-    buffers: Sequence[Buffer],
-    target: Place,
-    sums: Sequence[Buffer],
-    place: Place,
-    read: Read,
-) -> Stmt:
+def result(out: Outputs, target: Place, sums: Sequence[Buffer], place: Place) -> Stmt:
     """Store what ``sums`` has at ``place``, combined with each output's ``init`` if it has one."""
-    out = []
-    for group in groups(bodies):
-        first = bodies[group[0]]
-        assert isinstance(first, e.Reduce)
-        c, kept = first.combiner, _kept(bodies, sums, group)
-        loads: dict[int, e.PrimExpr] = {v: e.BufferLoad(b, place, b.dtype) for v, b in kept.items()}
+    stores = []
+    partial = replace(out, buffers=sums)
+    for (first, kept), (_, parts) in zip(out.groups(), partial.groups()):
+        values = _loads(parts, place)
         if first.init:
-            begin = {c.lhs[v]: read(first.init[v]) for v in kept}
-            begin.update({c.rhs[v]: x for v, x in loads.items()})
-            loads = {v: substitute(read(c.result[v]), begin) for v in sorted(kept)}
-        out.append(_stores(c.name, _kept(bodies, buffers, group), loads, target))
-    return seq(*out)
+            values = _combined(out, first, {v: out.read(first.init[v]) for v in parts}, values)
+        stores.append(_store(first, kept, target, values))
+    return seq(*stores)
 
 
-def _kept(
-    bodies: Sequence[e.PrimExpr], buffers: Sequence[Buffer], group: Sequence[int]
-) -> dict[int, Buffer]:
-    """Component of a reduction -> where it is kept."""
-    out: dict[int, Buffer] = {}
-    for k in group:
-        body = bodies[k]
-        assert isinstance(body, e.Reduce)
-        out[body.value_index] = buffers[k]
-    return out
+Values = dict[int, e.PrimExpr]
+"""Component of a reduction -> its value."""
 
 
-def _combine(
-    bodies: Sequence[e.PrimExpr],
-    buffers: Sequence[Buffer],
-    target: Place,
-    read: Read,
-    group: Sequence[int],
-) -> Stmt:
-    first = bodies[group[0]]
-    assert isinstance(first, e.Reduce)
+def _loads(kept: dict[int, Buffer], place: Place) -> Values:
+    return {v: e.BufferLoad(b, place, b.dtype) for v, b in kept.items()}
+
+
+def _combined(out: Outputs, first: e.Reduce, left: Values, right: Values) -> Values:
+    """The combination of two values of each component."""
     c = first.combiner
-    parts = _kept(bodies, buffers, group)
-    values: dict[e.Var, e.PrimExpr] = {}
-    for v, buffer in parts.items():
-        values[c.lhs[v]] = e.BufferLoad(buffer, target, buffer.dtype)
-        values[c.rhs[v]] = read(first.source[v])
-    results = {v: substitute(read(c.result[v]), values) for v in sorted(parts)}
-    out = _stores(c.name, parts, results, target)
-    condition = read(first.condition)
-    if isinstance(condition, e.IntImm) and condition.value:
-        return out
-    return IfThenElse(condition, out, likely=True)
+    values: dict[e.Var, e.PrimExpr] = {c.lhs[v]: x for v, x in left.items()}
+    values.update({c.rhs[v]: x for v, x in right.items()})
+    return {v: substitute(out.read(c.result[v]), values) for v in sorted(left)}
 
 
-def _stores(
-    name: str, parts: dict[int, Buffer], results: dict[int, e.PrimExpr], target: Place
-) -> Stmt:
-    if len(parts) == 1:
-        ((v, buffer),) = parts.items()
-        return BufferStore(buffer, results[v], target)
-    new = {v: e.Var(f"{name}.v{v}", x.dtype) for v, x in results.items()}
-    out = seq(*[BufferStore(parts[v], new[v], target) for v in results])
-    for v in reversed(results):
-        out = LetStmt(new[v], results[v], out)
-    return out
+def _store(first: e.Reduce, kept: dict[int, Buffer], target: Place, values: Values) -> Stmt:
+    """Store the components; several are all computed before the first of them is stored."""
+    if len(kept) == 1:
+        ((v, buffer),) = kept.items()
+        return BufferStore(buffer, values[v], target)
+    new = {v: e.Var(f"{first.combiner.name}.v{v}", x.dtype) for v, x in values.items()}
+    stores = seq(*[BufferStore(kept[v], new[v], target) for v in values])
+    for v in reversed(values):
+        stores = LetStmt(new[v], values[v], stores)
+    return stores

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LowerError
-from whet.compiler.te.lower.threads import around, is_below
+from whet.compiler.te.bounds.threads import around, is_below, thread_of
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import pinned
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def aligned(stage: Stage) -> bool:
-    """Whether ``storage_align`` was asked for."""
+    """True after ``storage_align``."""
     return any(attr.dim_align_factor for attr in stage.iter_var_attrs.values())
 
 
@@ -39,7 +39,7 @@ def strides(stage: Stage, shape: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ..
 
 
 def check_given(stage: Stage) -> None:
-    """What the caller keeps, the caller lays out."""
+    """Refuse ``storage_align`` of an argument: its caller lays it out."""
     if aligned(stage):
         raise LowerError(
             f"storage_align({stage.op.name}, ...)",
@@ -63,18 +63,18 @@ def predicate(bounds: Bounds, stage: Stage) -> e.PrimExpr | None:
         return None
     b = bounds.stages[stage]
     values: dict[e.Var, e.PrimExpr] = {}
-    for _, loop in around(bounds, stage):
+    for _, loop in around(stage):
         owner = next((x for x in bounds.stages if loop in x.iter_var_attrs), None)
         if loop.iter_type == e.THREAD_INDEX:
             launched = [x.launched[loop] for x in bounds.stages.values() if loop in x.launched]
             values.setdefault(loop.var, launched[0])
-        elif owner is not None and (thread := owner.iter_var_attrs[loop].bind_thread) is not None:
-            values.setdefault(thread.var, loop.var)
+        elif owner is not None and (bound := thread_of(owner, loop)) is not None:
+            values.setdefault(bound.var, loop.var)
     values.update({t.var: v for t, v in b.launched.items()})
     for leaf in stage.leaf_iter_vars:
-        attr = stage.iter_var_attrs.get(leaf)
-        if attr is not None and attr.bind_thread is not None:
-            values[attr.bind_thread.var] = leaf.var
+        thread = thread_of(stage, leaf)
+        if thread is not None:
+            values[thread.var] = leaf.var
     values.update(bounds.axis_values(stage))
     for axis, form in b.values.items():
         values.setdefault(axis.var, form.to_expr(axis.dtype))
@@ -96,7 +96,7 @@ def predicate(bounds: Bounds, stage: Stage) -> e.PrimExpr | None:
 
 def _inner(bounds: Bounds, stage: Stage) -> dict[e.Var, tuple[str, Affine]]:
     """The thread axes in stages attached to this one: variable -> tag and number of threads."""
-    found: dict[e.Var, tuple[str, Affine]] = {}
+    axes: dict[e.Var, tuple[str, Affine]] = {}
     for below in bounds.schedule.stages:
         if below is stage or not is_below(below, stage, stage.leaf_iter_vars):
             continue
@@ -104,11 +104,11 @@ def _inner(bounds: Bounds, stage: Stage) -> dict[e.Var, tuple[str, Affine]]:
         for leaf, attr in below.iter_var_attrs.items():
             if attr.bind_thread is not None and leaf in b.extents:
                 steps = b.lengths.get(leaf) or b.extents[leaf]
-                found[attr.bind_thread.var] = (attr.bind_thread.thread_tag, steps)
+                axes[attr.bind_thread.var] = (attr.bind_thread.thread_tag, steps)
         for t in below.launch_threads:
             assert t.dom is not None
-            found[t.var] = (t.thread_tag, bounds.analyzer.affine(t.dom.extent))
-    return found
+            axes[t.var] = (t.thread_tag, bounds.analyzer.affine(t.dom.extent))
+    return axes
 
 
 def over_inner(

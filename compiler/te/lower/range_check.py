@@ -8,16 +8,19 @@ step. What a condition guards is left to the condition: reads inside ``if_then_e
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError
+from whet.compiler.te.lang.relations import ROOT
 from whet.compiler.te.lang.tensor import ComputeOp, nodes
-from whet.compiler.te.schedule import Schedule
-from whet.compiler.te.stage import ROOT
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.visit.rewrite import TABLE
+
+if TYPE_CHECKING:
+    from whet.compiler.te.schedule import Schedule
 
 _DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
 

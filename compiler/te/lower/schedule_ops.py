@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LowerError
+from whet.compiler.te.bounds.threads import in_one_block, scope_of
+from whet.compiler.te.lang.relations import AT, INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
 from whet.compiler.te.lower import lower_allreduce, lower_loop, lower_reduce, lower_store
 from whet.compiler.te.lower.guards import Guards
 from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.te.lower.lower_extern import extern_nest
 from whet.compiler.te.lower.range_check import check_reads, check_values
-from whet.compiler.te.lower.threads import in_one_block, scope_of
-from whet.compiler.te.schedule import Schedule
-from whet.compiler.te.stage import AT, INLINE, Stage
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.stmt import (
@@ -27,6 +28,10 @@ from whet.compiler.tir.stmt import (
     seq,
 )
 from whet.compiler.tir.visit.rewrite import Rewriter, variables
+
+if TYPE_CHECKING:
+    from whet.compiler.te.schedule import Schedule
+    from whet.compiler.te.stage import Stage
 
 
 def schedule_ops(
@@ -53,15 +58,17 @@ def schedule_ops(
 
 def _given(params: Iterable[Buffer | e.Var]) -> set[e.Var]:
     """The variables to which arguments give values."""
-    found: set[e.Var] = set()
+    known: set[e.Var] = set()
     for p in params:
         parts = (*p.shape, *p.strides, p.elem_offset) if isinstance(p, Buffer) else (p,)
         for x in parts:
-            found |= variables(x)
-    return found
+            known |= variables(x)
+    return known
 
 
-class _Nests(Guards):
+class _Nests:
+    """Makes the loop nests of a schedule's stages."""
+
     def __init__(self, schedule: Schedule, buffers: Mapping[Tensor, Buffer]) -> None:
         self.schedule = schedule
         self.bounds = Bounds(schedule)
@@ -74,7 +81,7 @@ class _Nests(Guards):
                 key = (schedule[tensor], tensor.value_index)
                 self.buffers[key] = buffer
                 self.given.add(key)
-        self._value_cache: dict[Stage, dict[e.Var, e.PrimExpr]] = {}
+        self.guards = Guards(self.bounds, self.in_place)
         self.attached: dict[tuple[Stage, e.IterVar], list[Stage]] = {}
         for stage in self.bounds.schedule.stages:
             if stage.attach_type == AT and stage in self.bounds.stages:
@@ -126,7 +133,7 @@ class _Nests(Guards):
                 Tensor(op, k).name,
                 shape,
                 op.output_dtype(k),
-                scope_of(self.bounds, stage),
+                scope_of(stage),
                 lower_store.strides(stage, shape) if lower_store.aligned(stage) else (),
             )
 
@@ -191,7 +198,7 @@ class _Nests(Guards):
         return [self.buffers[(stage, k)] for k in range(stage.op.num_outputs)]
 
     def _target(self, stage: Stage) -> tuple[e.PrimExpr, ...]:
-        """Where a step stores: counted from the first index of the region.
+        """The indices of a step's store, counted from the first index of the region.
 
         A part of an argument is stored where it is in the whole.
         """
@@ -229,12 +236,13 @@ class _Nests(Guards):
         return tuple(out)
 
     def _store(self, stage: Stage) -> Stmt:
-        values, target = self._values(stage), self._target(stage)
+        values, target = self.guards.values(stage), self._target(stage)
         stores = [
             BufferStore(self.buffers[(stage, k)], self._read(body, values), target)
             for k, body in enumerate(self.bounds.bodies[stage])
         ]
-        return self._guarded(stage, self._where(stage, seq(*stores), False), with_reduction=True)
+        out = self._where(stage, seq(*stores), False)
+        return self.guards.guarded(stage, out, with_reduction=True)
 
     def _where(self, stage: Stage, body: Stmt, reduces: bool) -> Stmt:
         """The body under the stage's own condition to store."""
@@ -243,6 +251,12 @@ class _Nests(Guards):
         condition = lower_store.predicate(self.bounds, stage)
         out = lower_store.stored(stage, condition, self.buffers[(stage, 0)], body, reduces)
         return lower_store.over_inner(self.bounds, stage, condition, out, reduces)
+
+    def _reductions(self, stage: Stage) -> lower_reduce.Outputs:
+        values = self.guards.values(stage)
+        return lower_reduce.Outputs(
+            self.bounds.bodies[stage], self._outputs(stage), lambda n: self._read(n, values)
+        )
 
     def _check_begin(self, stage: Stage, first_reduce: int) -> None:
         late = {
@@ -257,44 +271,28 @@ class _Nests(Guards):
         self._check_begin(stage, first_reduce)
         inner = [a for a in stage.leaf_iter_vars[first_reduce:] if a.iter_type != e.COMM_REDUCE]
         fresh = {a.var: e.Var(f"{a.var.name}.init", a.dtype) for a in inner}
-        values, target = self._values(stage), self._target(stage)
-        stores = lower_reduce.begin(
-            self.bounds.bodies[stage],
-            self._outputs(stage),
-            target,
-            lambda n: self._read(n, values),
-        )
-        out = self._guarded(stage, self._where(stage, stores, False), with_reduction=False)
+        stores = lower_reduce.begin(self._reductions(stage), self._target(stage))
+        out = self.guards.guarded(stage, self._where(stage, stores, False), with_reduction=False)
         for a in reversed(inner):
             out = lower_loop.loop(stage, self.bounds.stages[stage], a, out, first_values=True)
         return _rename(out, fresh)
 
     def _update(self, stage: Stage, parts: lower_allreduce.Parts | None = None) -> Stmt:
-        values = self._values(stage)
-        step = lower_reduce.update(
-            self.bounds.bodies[stage],
-            self._outputs(stage) if parts is None else parts.buffers,
-            self._target(stage) if parts is None else parts.target,
-            lambda n: self._read(n, values),
-        )
+        out = self._reductions(stage)
         if parts is None:
-            step = self._where(stage, step, True)
-        return self._guarded(stage, step, with_reduction=True)
+            step = self._where(stage, lower_reduce.update(out, self._target(stage)), True)
+        else:
+            step = lower_reduce.update(replace(out, buffers=parts.buffers), parts.target)
+        return self.guards.guarded(stage, step, with_reduction=True)
 
     def _over_threads(
         self, stage: Stage, parts: lower_allreduce.Parts, steps: Stmt, first_reduce: int
     ) -> Stmt:
         """A reduction whose threads have a part each: the parts, their sum, and its store."""
         self._check_begin(stage, first_reduce)
-        bodies, values = self.bounds.bodies[stage], self._values(stage)
-
-        def read(n: e.PrimExpr) -> e.PrimExpr:
-            return self._read(n, values)
-
-        store = lower_reduce.result(
-            bodies, self._outputs(stage), self._target(stage), parts.buffers, parts.first, read
-        )
-        store = self._guarded(stage, store, with_reduction=False)
+        out = self._reductions(stage)
+        store = lower_reduce.result(out, self._target(stage), parts.buffers, parts.first)
+        store = self.guards.guarded(stage, store, with_reduction=False)
         condition = lower_store.predicate(self.bounds, stage)
         if condition is not None:
             chosen = lower_store.over_inner(
@@ -306,15 +304,13 @@ class _Nests(Guards):
                 if variables(condition) & set(swap)
                 else chosen
             )
-        out = seq(
-            lower_allreduce.begin(bodies, parts, read),
-            steps,
-            lower_allreduce.tree(bodies, parts, read),
-            store,
+        sums = replace(out, buffers=parts.buffers)
+        nest = seq(
+            lower_allreduce.begin(sums, parts), steps, lower_allreduce.tree(sums, parts), store
         )
         for b in reversed(parts.buffers):
-            out = Allocate(b, out)
-        return in_one_block(self.bounds, stage, out, first_reduce)
+            nest = Allocate(b, nest)
+        return in_one_block(self.bounds, stage, nest, first_reduce)
 
 
 def _rename(body: Stmt, fresh: dict[e.Var, e.Var]) -> Stmt:

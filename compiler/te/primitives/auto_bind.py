@@ -7,19 +7,22 @@ them. Nothing here is clever: it makes a program that runs, and says how it did 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.target import Target
+from whet.compiler.te.bounds.extents import AffineSizes, axis_extents
+from whet.compiler.te.bounds.threads import has_threads
 from whet.compiler.te.lang.axes import thread_axis
 from whet.compiler.te.lang.relations import AHEAD, AT, ROOT, IterVarAttr
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp
-from whet.compiler.te.lower.extents import axis_extents
-from whet.compiler.te.schedule import Schedule
-from whet.compiler.te.stage import Stage
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.visit.rewrite import post_order_visit
+
+if TYPE_CHECKING:
+    from whet.compiler.te.schedule import Schedule
+    from whet.compiler.te.stage import Stage
 
 THREADS = 256
 """Threads of a block: enough to hide latencies, few enough for any kernel's registers."""
@@ -39,7 +42,7 @@ def bound_schedule(schedule: Schedule, target: Target) -> Schedule:
     reduction, the outer loops over data are; a stage without any, and an extern statement of plain
     loops, is run by one thread.
     """
-    if any(_is_bound(stage) for stage in schedule.stages):
+    if has_threads(schedule):
         return schedule
     new = schedule.copy()
     threads = max(1, min(THREADS, target.max_num_threads))
@@ -54,12 +57,6 @@ def bound_schedule(schedule: Schedule, target: Target) -> Schedule:
     return new
 
 
-def _is_bound(stage: Stage) -> bool:
-    return bool(stage.launch_threads) or any(
-        a.bind_thread is not None for a in stage.iter_var_attrs.values()
-    )
-
-
 def _is_computed_alone(stage: Stage) -> bool:
     if isinstance(stage.op, ExternOp) and not _is_plain(stage.op):
         return False
@@ -67,17 +64,17 @@ def _is_computed_alone(stage: Stage) -> bool:
 
 
 def _is_plain(op: ExternOp) -> bool:
-    """Whether a statement has neither threads of its own nor calls that the host makes."""
-    found = True
+    """True if a statement has neither threads of its own nor calls that the host makes."""
+    plain = True
 
     def look(n: Any) -> None:
-        nonlocal found
+        nonlocal plain
         bound = isinstance(n, s.For) and n.kind == s.THREAD_BINDING
         called = isinstance(n, e.Call) and n.op.removeprefix("tir.") in _HOST_CALLS
-        found = found and not bound and not called
+        plain = plain and not bound and not called
 
     post_order_visit(op.body, look)
-    return found
+    return plain
 
 
 def _bind(stage: Stage, threads: int) -> str:
@@ -100,7 +97,7 @@ def _bind(stage: Stage, threads: int) -> str:
     if any(s.attach_type == AT and s.attach_ivar is fused for s in stage.schedule.stages):
         stage.bind(fused, thread_axis("blockIdx.x"))
         return f"{stage.op.name}: {names} to blockIdx.x"
-    extent = axis_extents(stage, Analyzer())[fused]
+    extent = axis_extents(stage, AffineSizes(Analyzer()))[fused]
     if extent.is_const:
         threads = max(1, min(threads, extent.const))
     outer, inner = stage.split(fused, factor=threads)
@@ -116,14 +113,14 @@ def _data_loops(stage: Stage) -> list[e.IterVar]:
         for s in stage.schedule.stages
         if s.attach_type == AT and s.attach_stage is stage
     }
-    found: list[e.IterVar] = []
+    loops: list[e.IterVar] = []
     for x in stage.leaf_iter_vars:
-        if x.iter_type == e.COMM_REDUCE or _kind(stage, x) in _OUTER or (found and x in points):
+        if x.iter_type == e.COMM_REDUCE or _kind(stage, x) in _OUTER or (loops and x in points):
             break
-        found.append(x)
+        loops.append(x)
         if x in points:
             break
-    return found
+    return loops
 
 
 def _kind(stage: Stage, axis: e.IterVar) -> int:

@@ -50,7 +50,7 @@ def check_ahead(schedule: Schedule, packed: Sequence[Stage]) -> None:
 
 
 def kernel_part(schedule: Schedule) -> Schedule:
-    """What a call of the kernel computes; the schedule itself where nothing is computed ahead.
+    """The kernel's part of a schedule; the schedule itself where nothing is computed ahead.
 
     A stage that is computed ahead is an input of the copy: a placeholder of its name and shape.
 
@@ -65,14 +65,14 @@ def kernel_part(schedule: Schedule) -> Schedule:
     out = _copy_of(schedule, {s.op for s in schedule.stages if s not in gone or s in packed})
     for stage in packed:
         twin, t = out.stage_map[stage.op], stage.op.output(0)
-        out._replace_body(twin, PlaceholderOp(stage.op.name, t.shape, t.dtype))
+        out.replace_body(twin, PlaceholderOp(stage.op.name, t.shape, t.dtype))
         twin.attach_type = ROOT
         twin.reset_axes()
     return out
 
 
 def ahead_part(schedule: Schedule) -> Schedule:
-    """What is computed ahead; its outputs are the stages of :func:`ahead_stages`.
+    """The part that is computed ahead; its outputs are the stages of :func:`ahead_stages`.
 
     Raises:
         ScheduleError: as :func:`check_ahead`.
@@ -101,14 +101,14 @@ def _behind(
     schedule: Schedule, readers: Sequence[Stage], stop: Collection[Stage] = ()
 ) -> list[Stage]:
     """Stages and all that they read, in the schedule's order; not entering what ``stop`` holds."""
-    found = {s for s in readers if s not in stop}
-    waiting = list(found)
+    stages = {s for s in readers if s not in stop}
+    waiting = list(stages)
     while waiting:
         for s in schedule.inputs(waiting.pop()):
-            if s not in found and s not in stop:
-                found.add(s)
+            if s not in stages and s not in stop:
+                stages.add(s)
                 waiting.append(s)
-    return [s for s in schedule.stages if s in found]
+    return [s for s in schedule.stages if s in stages]
 
 
 def _asked(stage: Stage) -> str:
@@ -116,16 +116,16 @@ def _asked(stage: Stage) -> str:
 
 
 def _check_alone(stage: Stage) -> None:
-    name, asked = stage.op.name, _asked(stage)
+    name, request = stage.op.name, _asked(stage)
     if stage.is_output:
         raise ScheduleError(
-            asked,
+            request,
             f"{name} is an output, which each call of the kernel computes",
             "make a kernel of its own of it, and call it once",
         )
     if stage.op.num_outputs != 1:
         raise ScheduleError(
-            asked,
+            request,
             f"{name} has {stage.op.num_outputs} results; one array takes the place of its input",
             "compute them in stages of their own",
         )
@@ -140,18 +140,18 @@ def _check_inputs(
     packer: dict[Stage, Stage],
 ) -> None:
     """Refuse inputs that somebody else needs; note those of ``stage`` in ``packer``."""
-    name, asked = stage.op.name, _asked(stage)
+    name, request = stage.op.name, _asked(stage)
     for s in behind:
         if s is not stage and s in packed:
             raise ScheduleError(
-                asked,
+                request,
                 f"{name} is computed from {s.op.name}, which is computed ahead itself",
                 f"s[{s.op.name}].compute_root(): it goes with {name}",
             )
     given = [s for s in behind if isinstance(s.op, PlaceholderOp)]
     if not given:
         raise ScheduleError(
-            asked,
+            request,
             f"{name} is computed from no input: there is none whose place it could take",
             "compute_root, compute_at or compute_inline",
         )
@@ -159,14 +159,14 @@ def _check_inputs(
         if w in kernel:
             others = ", ".join(r.op.name for r in kernel if any(x is w for x in schedule.inputs(r)))
             raise ScheduleError(
-                asked,
+                request,
                 f"{w.op.name} is read by {others}, too, in every call of the kernel, which gets "
                 f"{name} in its place",
                 f"let it read {name}, or compute {others} for {name} alone",
             )
         if w in packer:
             raise ScheduleError(
-                asked,
+                request,
                 f"{packer[w].op.name} is computed ahead from {w.op.name}, too; one array takes the "
                 "place of an input",
                 f"compute one of {packer[w].op.name} and {name} with compute_root",

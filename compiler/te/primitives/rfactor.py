@@ -8,106 +8,110 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import ScheduleError
-from whet.compiler.te.lang.graph import Graph
+from whet.compiler.te.bounds.extents import AffineSizes, axis_extents, pass_up, touched
+from whet.compiler.te.bounds.ragged import ragged_axes, refused
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
-from whet.compiler.te.lower.extents import axis_extents, pass_up, touched
-from whet.compiler.te.lower.ragged import ragged_axes, refused
-from whet.compiler.te.primitives.compute_at import axis_name
+from whet.compiler.te.primitives.checks import axis_name, check_loops, leaf_index, loops_of
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute
 
 if TYPE_CHECKING:
+    from whet.compiler.te.schedule import Schedule
     from whet.compiler.te.stage import Stage
 
 
-class Factors(Graph):
-    """The part of a schedule that factors reductions; :class:`te.Schedule` is the whole."""
+def rfactor(schedule: Schedule, tensor: Tensor, axis: e.IterVar, factor_axis: int = 0) -> Any:
+    """Reduce in two stages: ``B.rf[k, i]`` over all axes but ``k``, then ``B[i]`` over ``k``.
 
-    def rfactor(self, tensor: Tensor, axis: e.IterVar, factor_axis: int = 0) -> Any:
-        """Reduce in two stages: ``B.rf[k, i]`` over all axes but ``k``, then ``B[i]`` over ``k``.
+    The steps of ``k`` do not depend on each other any more: they can be vectorised, parallel
+    or threads. Both stages begin with plain loops over their axes.
 
-        The steps of ``k`` do not depend on each other any more: they can be vectorised, parallel
-        or threads. Both stages begin with plain loops over their axes.
+    >>> A = te.placeholder((64,), name="A")
+    >>> k = te.reduce_axis((0, 64), name="k")
+    >>> B = te.compute((1,), lambda i: te.sum(A[k], axis=k), name="B")
+    >>> s = te.create_schedule(B.op)
+    >>> print(lower(s, [A, B]))
+    def main(A: float32[64], B: float32[1]):
+        B[0] = float32(0.0)
+        B_acc = allocate([1], "float32", "local")
+        B_acc[0] = B[0]
+        for k in range(64):
+            B_acc[0] = B_acc[0] + A[k]
+        B[0] = B_acc[0]
+    >>> ko, ki = s[B].split(k, factor=8)
+    >>> BF = s.rfactor(B, ki)
+    >>> print(lower(s, [A, B]))
+    def main(A: float32[64], B: float32[1]):
+        B_rf = allocate([8], "float32", "global")
+        for k_inner in range(8):
+            B_rf[k_inner] = float32(0.0)
+            B_rf_acc = allocate([1], "float32", "local")
+            B_rf_acc[0] = B_rf[k_inner]
+            for k_outer in range(8):
+                B_rf_acc[0] = B_rf_acc[0] + A[k_outer * 8 + k_inner]
+            B_rf[k_inner] = B_rf_acc[0]
+        B[0] = float32(0.0)
+        B_acc = allocate([1], "float32", "local")
+        B_acc[0] = B[0]
+        for k_inner_v in range(8):
+            B_acc[0] = B_acc[0] + B_rf[k_inner_v]
+        B[0] = B_acc[0]
 
-        >>> A = te.placeholder((64,), name="A")
-        >>> k = te.reduce_axis((0, 64), name="k")
-        >>> B = te.compute((1,), lambda i: te.sum(A[k], axis=k), name="B")
-        >>> s = te.create_schedule(B.op)
-        >>> print(lower(s, [A, B]))
-        def main(A: float32[64], B: float32[1]):
-            B[0] = float32(0.0)
-            B_acc = allocate([1], "float32", "local")
-            B_acc[0] = B[0]
-            for k in range(64):
-                B_acc[0] = B_acc[0] + A[k]
-            B[0] = B_acc[0]
-        >>> ko, ki = s[B].split(k, factor=8)
-        >>> BF = s.rfactor(B, ki)
-        >>> print(lower(s, [A, B]))
-        def main(A: float32[64], B: float32[1]):
-            B_rf = allocate([8], "float32", "global")
-            for k_inner in range(8):
-                B_rf[k_inner] = float32(0.0)
-                B_rf_acc = allocate([1], "float32", "local")
-                B_rf_acc[0] = B_rf[k_inner]
-                for k_outer in range(8):
-                    B_rf_acc[0] = B_rf_acc[0] + A[k_outer * 8 + k_inner]
-                B_rf[k_inner] = B_rf_acc[0]
-            B[0] = float32(0.0)
-            B_acc = allocate([1], "float32", "local")
-            B_acc[0] = B[0]
-            for k_inner_v in range(8):
-                B_acc[0] = B_acc[0] + B_rf[k_inner_v]
-            B[0] = B_acc[0]
+    Args:
+        tensor: the result of a reduction.
+        axis: a reduction loop of its stage.
+        factor_axis: where the new axis stands among those of the first stage; from the end if
+            negative.
 
-        Args:
-            tensor: the result of a reduction.
-            axis: a reduction loop of its stage.
-            factor_axis: where the new axis stands among those of the first stage; from the end if
-                negative.
+    Returns:
+        The first stage's tensor; a list of them for a reduction of tuples.
 
-        Returns:
-            The first stage's tensor; a list of them for a reduction of tuples.
-
-        Raises:
-            ScheduleError: if the axis is no reduction loop of the stage, or the position does not
-                exist.
-        """
-        if not isinstance(tensor, Tensor):
-            raise ScheduleError(f"rfactor({tensor!r})", "give the tensor that is reduced")
-        stage = self[tensor]
-        old = stage.op
-        asked = f"rfactor({old.name}, {axis_name(axis)}, factor_axis={factor_axis!r})"
-        stage._scheduled(asked)
-        if not isinstance(old, ComputeOp) or not isinstance(old.body[0], e.Reduce):
-            raise ScheduleError(asked, f"{old.name} is not a reduction", stage._loops)
-        stage._leaf(axis, asked)
-        if axis.iter_type != e.COMM_REDUCE:
-            raise ScheduleError(
-                asked, f"{axis_name(axis)} is a data axis, not one of the reduction", stage._loops
-            )
-        if ragged_axes(old):
-            raise refused(old, asked)
-        place = _position(factor_axis, len(old.axis), asked)
-        first, second = _factored(stage, old, axis, place)
-        partial = self._insert(stage, first, "")
-        self._replace(stage, second)
-        out = [Tensor(partial.op, k) for k in range(first.num_outputs)]
-        self.record("rfactor", stage, (tensor, axis), {"factor_axis": int(factor_axis)}, out, old)
-        return out if len(out) > 1 else out[0]
+    Raises:
+        ScheduleError: if the axis is no reduction loop of the stage, or the position does not
+            exist.
+    """
+    stage, old = _reduction(schedule, tensor, axis, factor_axis)
+    first, second = _factored(stage, old, axis, _place(factor_axis, len(old.axis)))
+    schedule.insert_stage(stage, first, "")
+    schedule.replace_op(stage, second)
+    out = [Tensor(first, k) for k in range(first.num_outputs)]
+    schedule.record("rfactor", stage, (tensor, axis), {"factor_axis": int(factor_axis)}, out, old)
+    return out if len(out) > 1 else out[0]
 
 
-def _position(factor_axis: Any, rank: int, asked: str) -> int:
-    if not isinstance(factor_axis, numbers.Integral) or isinstance(factor_axis, bool):
-        raise ScheduleError(asked, "factor_axis must be an integer")
-    place = int(factor_axis) + (rank + 1 if factor_axis < 0 else 0)
-    if not 0 <= place <= rank:
+def _reduction(
+    schedule: Schedule, tensor: Any, axis: e.IterVar, factor_axis: Any
+) -> tuple[Stage, ComputeOp]:
+    """The stage of a reduction that can be factored at an axis, and its operation."""
+    if not isinstance(tensor, Tensor):
+        raise ScheduleError(f"rfactor({tensor!r})", "give the tensor that is reduced")
+    stage = schedule[tensor]
+    old = stage.op
+    request = f"rfactor({old.name}, {axis_name(axis)}, factor_axis={factor_axis!r})"
+    check_loops(stage, request)
+    if not isinstance(old, ComputeOp) or not isinstance(old.body[0], e.Reduce):
+        raise ScheduleError(request, f"{old.name} is not a reduction", loops_of(stage))
+    leaf_index(stage, axis, request)
+    if axis.iter_type != e.COMM_REDUCE:
         raise ScheduleError(
-            asked,
+            request, f"{axis_name(axis)} is a data axis, not one of the reduction", loops_of(stage)
+        )
+    if ragged_axes(old):
+        raise refused(old, request)
+    if not isinstance(factor_axis, numbers.Integral) or isinstance(factor_axis, bool):
+        raise ScheduleError(request, "factor_axis must be an integer")
+    rank = len(old.axis)
+    if not 0 <= _place(factor_axis, rank) <= rank:
+        raise ScheduleError(
+            request,
             f"the first stage has {rank + 1} axes: {-rank - 1} to {rank} are places among them",
         )
-    return place
+    return stage, old
+
+
+def _place(factor_axis: Any, rank: int) -> int:
+    return int(factor_axis) + (rank + 1 if factor_axis < 0 else 0)
 
 
 def _factored(
@@ -115,7 +119,8 @@ def _factored(
 ) -> tuple[ComputeOp, ComputeOp]:
     """The operations that reduce over all axes but one, and over that one."""
     analyzer = Analyzer()
-    extents = axis_extents(stage, analyzer)
+    sizes = AffineSizes(analyzer)
+    extents = axis_extents(stage, sizes)
     tied = touched(axis, stage.relations)
     extent = extents[axis].to_expr(axis.dtype)
 
@@ -127,7 +132,8 @@ def _factored(
             new = _axis(leaf.var.name, extents[leaf].to_expr(leaf.dtype), leaf.dtype, e.COMM_REDUCE)
             values[leaf] = analyzer.affine(new.var)
             reduced.append(new)
-    guards = pass_up([r for r in stage.relations if _about(r, tied)], extents, values, analyzer)
+    about = [r for r in stage.relations if not tied.isdisjoint(r.members)]
+    guards = pass_up(about, extents, values, sizes)
     inside = [ops.compare(e.LT, v.to_expr(), n.to_expr()) for v, n in guards]
 
     known: dict[e.Var, e.PrimExpr] = {}
@@ -138,8 +144,8 @@ def _factored(
     over = (*[a for a in old.reduce_axis if a not in tied], *reduced)
     axes = (*old.axis[:place], factor, *old.axis[place:])
     groups = _groups(old.body)
-    first = ComputeOp(f"{old.name}.rf", axes, over, _partial(groups, known, inside, over),
-                      old.tag, old.attrs)  # fmt: skip
+    partial = _partial(groups, known, inside, over)
+    first = ComputeOp(f"{old.name}.rf", axes, over, partial, old.tag, old.attrs)
 
     last = _axis(f"{axis.var.name}.v", extent, axis.dtype, e.COMM_REDUCE)
     data = tuple(e.IterVar(a.dom, e.Var(a.var.name, a.dtype), e.DATA_PAR) for a in old.axis)
@@ -165,7 +171,7 @@ def _partial(
     inside: list[e.PrimExpr],
     over: tuple[e.IterVar, ...],
 ) -> tuple[e.PrimExpr, ...]:
-    """What the first stage computes: every component of every reduction."""
+    """The body of the first stage: every component of every reduction."""
     body: list[e.PrimExpr] = []
     for g in groups:
         condition = ops.all_of(*inside, substitute(g.condition, known))
@@ -199,7 +205,3 @@ def _group_of(b: e.Reduce, groups: list[e.Reduce]) -> int:
 
 def _axis(name: str, extent: e.PrimExpr, dtype: str, kind: int) -> e.IterVar:
     return e.IterVar(e.Range.from_min_extent(ops.const(0, dtype), extent), e.Var(name, dtype), kind)
-
-
-def _about(relation: Any, tied: set[e.IterVar]) -> bool:
-    return any(getattr(relation, f, None) in tied for f in ("parent", "fused"))

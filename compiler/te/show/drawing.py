@@ -54,7 +54,7 @@ class Loop:
 
     @property
     def text(self) -> str:
-        """What stands on its bar."""
+        """The words on its bar."""
         how = self.thread or ("" if self.kind == "serial" else self.kind)
         said = " · ".join(x for x in (how, "reduction" if self.reduces else "", self.notes) if x)
         return f"for {self.axis} in {self.extent}" + (f"   {said}" if said else "")
@@ -81,11 +81,11 @@ class Box:
     def width(self) -> float:
         """The least width that holds everything, in pixels."""
         head = max(len(self.name) * 9.0, len(self.facts) * _SMALL)
-        found = [head + 2 * PAD, len(self.formula) * _SMALL + len(self.loops) * INDENT + 2 * PAD]
+        widths = [head + 2 * PAD, len(self.formula) * _SMALL + len(self.loops) * INDENT + 2 * PAD]
         for k, loop in enumerate(self.loops):
-            found.append(len(loop.text) * _CHAR + k * INDENT + 3 * PAD)
-            found += [b.width + (k + 1) * INDENT + 2 * PAD for b in loop.inside]
-        return max(found)
+            widths.append(len(loop.text) * _CHAR + k * INDENT + 3 * PAD)
+            widths += [b.width + (k + 1) * INDENT + 2 * PAD for b in loop.inside]
+        return max(widths)
 
 
 def svg(boxes: list[Box], title: str) -> str:

@@ -50,7 +50,7 @@ def graph_text(outputs: Sequence[Tensor]) -> str:
 
 
 def _combiner(n: e.Reduce, p: Printer) -> str:
-    """What a reducer does, where its name does not say it."""
+    """The combination of a reducer, where its name does not say it."""
     c = n.combiner
     result = c.result[0]
     known = _BUILT_IN.get(c.name)
@@ -71,14 +71,14 @@ def _extern(op: ExternOp, p: Printer) -> list[str]:
 
 def _text(n: e.PrimExpr, p: Printer, lines: list[str]) -> str:
     """An expression; one that shares parts over and over, a line for each part before it."""
-    found = nodes((n,))
+    inside = nodes((n,))
     size: dict[int, int] = {}
-    for x in found:
+    for x in inside:
         size[id(x)] = 1 + sum(size[id(y)] for y in TABLE[type(x)][0](x))
     if size[id(n)] <= _MOST_NODES:
         return p.expr(n)
     named: dict[int, e.PrimExpr] = {}
-    for x in found:
+    for x in inside:
         parts, make = TABLE[type(x)]
         if type(x) in LEAVES:
             named[id(x)] = x

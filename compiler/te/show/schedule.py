@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whet.compiler.arith import Analyzer
 from whet.compiler.errors import ScheduleError, WhetError
+from whet.compiler.te.bounds.extents import AffineSizes, axis_extents
 from whet.compiler.te.lang.relations import AHEAD, AT, INLINE, IterVarAttr
 from whet.compiler.te.lang.tensor import ComputeOp, PlaceholderOp
-from whet.compiler.te.lower.extents import axis_extents
 from whet.compiler.te.show.drawing import Box, Loop, clean, svg
 from whet.compiler.tir import expr as e
 
@@ -19,6 +21,18 @@ if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
 _LONGEST = 90  # characters of a formula
+
+REMARKS: tuple[Callable[[Stage], str], ...] = (
+    lambda stage: "double buffered" if stage.double_buffered else "",
+    lambda stage: "computed ahead of the calls" if stage.attach_type == AHEAD else "",
+    lambda stage: "stored past the caches" if stage.nontemporal else "",
+    lambda stage: (
+        "in threads " + ", ".join(t.thread_tag for t in stage.launch_threads)
+        if stage.launch_threads
+        else ""
+    ),
+)
+"""The words about a stage that its primitives ask for; empty where they do not."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +92,7 @@ class Picture:
 
 
 class _Boxes:
-    """What is drawn for each stage."""
+    """The boxes of a schedule's stages."""
 
     def __init__(self, schedule: Schedule) -> None:
         from whet.compiler.te.lower.infer_bound import Bounds
@@ -127,37 +141,26 @@ class _Boxes:
         return Box(op.name, kind, " · ".join(facts), _formula(stage), self._loops(stage), at)
 
     def _kept(self, stage: Stage) -> list[str]:
-        from whet.compiler.te.lower.threads import scope_of
+        from whet.compiler.te.bounds.threads import scope_of
 
         out = []
-        scope = stage.scope if self.bounds is None else scope_of(self.bounds, stage)
+        scope = stage.scope if self.bounds is None else scope_of(stage)
         if scope not in ("", "global"):
             out.append(scope)
-        if stage.double_buffered:
-            out.append("double buffered")
-        if stage.attach_type == AHEAD:
-            out.append("computed ahead of the calls")
-        if stage.nontemporal:
-            out.append("stored past the caches")
-        if stage.launch_threads:
-            out.append("in threads " + ", ".join(t.thread_tag for t in stage.launch_threads))
-        return out
+        return out + [text for remark in REMARKS if (text := remark(stage))]
 
     def _loops(self, stage: Stage) -> list[Loop]:
-        from whet.compiler.arith import Analyzer
-
         b = self.bounds.stages.get(stage) if self.bounds is not None else None
-        extents = axis_extents(stage, Analyzer()) if b is None else b.extents
+        extents = axis_extents(stage, AffineSizes(Analyzer())) if b is None else b.extents
         out = []
         for leaf in stage.leaf_iter_vars:
             attr = stage.iter_var_attrs.get(leaf, IterVarAttr())
-            tag = attr.bind_thread.thread_tag if attr.bind_thread is not None else ""
             out.append(
                 Loop(
                     leaf.var.name,
                     _text(extents[leaf].to_expr()),
                     attr.kind,
-                    tag,
+                    attr.thread_tag,
                     leaf.iter_type == e.COMM_REDUCE,
                     " · ".join(attr.pragma_keys),
                 )
@@ -172,7 +175,7 @@ def _text(n: e.PrimExpr) -> str:
 
 
 def _formula(stage: Stage) -> str:
-    """What one step computes, shortened."""
+    """The computation of one step, shortened."""
     from whet.compiler.tir.printer import Printer
 
     op = stage.op

@@ -14,25 +14,29 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.lang.tensor import Operation, Tensor
-from whet.compiler.te.trace.steps import ON_SCHEDULE, StageRef, Step, Trace
+from whet.compiler.te.trace.definitions import Record
+from whet.compiler.te.trace.steps import ON_SCHEDULE, StageRef, Step
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-Record = dict[str, Any]
+_WORDS = {e.Not: "not", e.Select: "select"}
 
 
-def records(trace: Trace) -> tuple[list[Record], dict[str, e.Var]]:
-    """The records, and the variables that no tensor's shape holds, by their names."""
-    writer = _Writer(trace)
-    for step in trace.steps:
+def records(
+    outputs: Sequence[Operation], steps: Sequence[Step]
+) -> tuple[list[Record], dict[str, e.Var]]:
+    """The records of a computation's steps, and the variables that no shape holds, by names."""
+    writer = _Writer(outputs)
+    for step in steps:
         writer.step(step)
     return [*writer.graph, *writer.out], writer.free
 
 
 class _Writer:
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, outputs: Sequence[Operation]) -> None:
         self.graph: list[Record] = []  # what defines the computation's own tensors comes first
         self.out: list[Record] = []
         self.names: dict[Any, str] = {}  # by id; a tensor by its operation's and its number
@@ -43,7 +47,7 @@ class _Writer:
         # operation -> how it is reached: an output, or an input of another
         self.paths: dict[Operation, tuple[Operation | None, int, int]] = {}
         waiting: list[Operation] = []
-        for k, op in enumerate(trace.outputs):
+        for k, op in enumerate(outputs):
             self.paths[op] = (None, k, 0)
             waiting.append(op)
         for op in waiting:
@@ -198,17 +202,12 @@ class _Writer:
             return self._variable(x, step)
         if isinstance(x, (e.IntImm, e.FloatImm)):
             return ["const", x.value, x.dtype]
-        if isinstance(x, e.BinaryOp):
-            return [x.symbol, self.value(x.a, step), self.value(x.b, step)]
-        if isinstance(x, e.Not):
-            return ["not", self.value(x.a, step)]
         if isinstance(x, e.Cast):
             return ["cast", x.dtype, self.value(x.value, step)]
-        if isinstance(x, e.Select):
-            parts = (x.condition, x.true_value, x.false_value)
-            return ["select", *[self.value(p, step) for p in parts]]
-        if isinstance(x, e.Call) and x.op == "if_then_else":
-            return ["if_then_else", *[self.value(p, step) for p in x.args]]
+        chosen = isinstance(x, e.Call) and x.op == "if_then_else"
+        word = getattr(x, "symbol", None) or _WORDS.get(type(x)) or (chosen and "if_then_else")
+        if word:
+            return [word, *[self.value(p, step) for p in TABLE[type(x)][0](x)]]
         raise ScheduleError(
             "the trace of a schedule",
             f"a {type(x).__name__} in an argument cannot be written down",

@@ -8,7 +8,7 @@ import pytest
 
 import whet
 from whet import te
-from whet.autotune.features.nests import Nests
+from whet.autotune.features.loops.nests import Nests
 from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.lower.infer_bound import Bounds
@@ -21,7 +21,7 @@ def compared(schedule) -> int:
     for stage, bounds in Bounds(schedule).stages.items():
         if not isinstance(stage.op, ComputeOp):
             continue
-        mine = nests.of_stage[stage]
+        mine = nests.stages[stage]
         for axis, extent in bounds.extents.items():
             assert extent.is_const
             assert mine.extents[axis] == extent.const, (stage.op.name, axis.var.name)
@@ -58,7 +58,7 @@ def test_several_readers_of_a_tail_may_be_seen_more_exactly():
     bounds, nests = Bounds(schedule), Nests(schedule)
     top = next(s for s in bounds.stages if s.op.name == "top")
     (axis,) = top.op.axis
-    assert (nests.of_stage[top].extents[axis], bounds.stages[top].extents[axis].const) == (16, 20)
+    assert (nests.stages[top].extents[axis], bounds.stages[top].extents[axis].const) == (16, 20)
 
 
 def test_threads_share_what_is_kept_in_shared_memory():
@@ -72,7 +72,7 @@ def test_threads_share_what_is_kept_in_shared_memory():
         s[U].bind(tx, te.thread_axis("threadIdx.x"))
         s[T].set_scope(scope)
         s[T].compute_at(s[U], tx)
-        assert Nests(s).of_stage[s[T]].extents[T.op.axis[0]] == extent
+        assert Nests(s).stages[s[T]].extents[T.op.axis[0]] == extent
         compared(s)
 
 

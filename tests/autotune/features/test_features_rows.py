@@ -11,8 +11,8 @@ from whet import te
 from whet.autotune.features import NAMES, LoopFeatures
 from whet.autotune.features.batch import Batch
 from whet.autotune.features.columns import columns
-from whet.autotune.features.structures import Structures
-from whet.autotune.features.trace import run, shape_of
+from whet.autotune.features.loops.structures import Structures
+from whet.autotune.features.loops.trace import run, shape_of
 
 
 def drawn(task, n, rng):

@@ -8,9 +8,9 @@ from te_check import check
 
 from whet.compiler import driver, te, tir
 from whet.compiler.errors import LowerError
+from whet.compiler.te.bounds.threads import scope_of
 from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.te.lower.schedule_ops import schedule_ops
-from whet.compiler.te.lower.threads import scope_of
 
 
 def loops_of(s, args):
@@ -201,7 +201,7 @@ def test_scopes_decide_which_threads_share(scope, width):
     if scope:
         s[t].set_scope(scope)
     bounds = Bounds(s)
-    assert scope_of(bounds, s[t]) == (scope or "local")
+    assert scope_of(s[t]) == (scope or "local")
     assert int(bounds.stages[s[t]].extents[t.op.axis[0]].to_expr()) == width
     check(s, [a, u], gpu=scope != "warp")  # CUDA has no such memory
 
@@ -209,11 +209,11 @@ def test_scopes_decide_which_threads_share(scope, width):
 def test_default_scopes_follow_the_innermost_thread():
     s, a, t, u, o, i, tx = stencil()
     s[t].compute_at(s[u], o)
-    assert scope_of(Bounds(s), s[t]) == "shared"
+    assert scope_of(s[t]) == "shared"
     assert 'allocate([10], "float32", "shared")' in str(driver.lower(s, [a, u]))
     check(s, [a, u])
     s[t].compute_root()
-    assert scope_of(Bounds(s), s[t]) == "global"
+    assert scope_of(s[t]) == "global"
 
 
 def test_shared_memory_filled_by_all_threads_at_odd_sizes():

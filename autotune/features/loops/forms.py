@@ -6,12 +6,9 @@ symbolic wherever they can, so that one look at a schedule holds for many tile s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.tracing.traced import TracedInt, least, most
-from whet.compiler.tir.visit.rewrite import TABLE
 
 Size = Any
 """An int, perhaps a traced one."""
@@ -89,6 +86,17 @@ class Form:
         self.terms = terms
         self.const = const
 
+    @property
+    def is_const(self) -> bool:
+        """True if it depends on no loop."""
+        return not self.terms
+
+    def __add__(self, other: Form) -> Form:
+        return self.plus(other)
+
+    def __sub__(self, other: Form) -> Form:
+        return self.plus(other, -1)
+
     def plus(self, other: Form, scale: Size = 1) -> Form:
         """``self + scale * other``."""
         const = _sum(self.const, other.const, scale)
@@ -146,14 +154,14 @@ def _rejoin(terms: dict[Any, Size], remainder: Remainder) -> None:
 
 
 def same(a: Size, b: Size) -> bool:
-    """Whether two sizes are surely equal; nothing is asked of traced ones."""
+    """True if two sizes are surely equal; nothing is asked of traced ones."""
     if type(a) is TracedInt or type(b) is TracedInt:
         return type(a) is type(b) and a.node == b.node
     return bool(a == b)
 
 
 def agree(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal; of traced ones that is asked where they are in this run.
+    """True if two sizes are equal; of traced ones that is asked where they are in this run.
 
     A tile that divides an image is found whole; the others are no reason for structures.
     """
@@ -174,115 +182,8 @@ def loops_of(atom: Any) -> set[Loop]:
     return (atom.form if type(atom) is Clamped else atom.of.rest).loops()
 
 
-class Forms:
-    """Makes forms of index expressions; a division that occurs twice is one atom."""
-
-    def __init__(self) -> None:
-        self._divisions: list[Division] = []
-
-    def of(self, n: e.PrimExpr, env: dict[e.Var, Form]) -> Form:
-        """The form of an expression over variables whose forms are known."""
-        kind = type(n)
-        if kind is e.IntImm:
-            return Form({}, n.value)  # type: ignore[attr-defined]
-        if isinstance(n, e.Var):
-            return env.get(n, _ZERO)
-        if kind is e.Cast:
-            return self.of(n.value, env)  # type: ignore[attr-defined]
-        if kind not in _KNOWN:
-            return self._unknown((n,), env)
-        a, b = self.of(n.a, env), self.of(n.b, env)  # type: ignore[attr-defined]
-        if kind is e.Add:
-            return a.plus(b)
-        if kind is e.Sub:
-            return a.plus(b, -1)
-        if kind in (e.Min, e.Max):
-            inner = a if a.terms else b
-            return Form({Clamped(inner): 1}) if inner.terms else inner
-        if kind is e.Mul:
-            if not b.terms:
-                return a.scaled(b.const)
-            return b.scaled(a.const) if not a.terms else self._unknown((n,), env)
-        if b.terms:
-            return self._unknown((n,), env)
-        quotient, remainder = self.divided(a, b.const)
-        return quotient if kind in (e.FloorDiv, e.Div) else remainder
-
-    def divided(self, form: Form, by: Size) -> tuple[Form, Form]:
-        """``form // by`` and ``form % by``."""
-        if type(by) is int and by == 1:
-            return form, _ZERO
-        whole: dict[Any, Size] = {}
-        rest: dict[Any, Size] = {}
-        for atom, c in form.terms.items():
-            if c % by == 0:
-                whole[atom] = c // by
-            else:
-                rest[atom] = c
-        quotient = Form(whole, form.const // by)
-        remainder = Form(rest, form.const % by)
-        if not rest:
-            return quotient, remainder
-        ends = span(remainder)
-        if ends is not None and ends[0] >= 0 and ends[1] < by:
-            return quotient, remainder
-        division = self._division(remainder, by)
-        return (
-            quotient.plus(Form({division.quotient: 1})),
-            Form({division.remainder: 1}),
-        )
-
-    def _division(self, rest: Form, by: Size) -> Division:
-        for known in self._divisions:
-            if same(known.by, by) and same_form(known.rest, rest):
-                return known
-        self._divisions.append(Division(rest, by))
-        return self._divisions[-1]
-
-    def _unknown(self, parts: Iterable[Any], env: dict[e.Var, Form]) -> Form:
-        loops: set[Loop] = set()
-        seen: set[int] = set()
-        stack = list(parts)
-        while stack:
-            n = stack.pop()
-            if id(n) in seen:
-                continue
-            seen.add(id(n))
-            if isinstance(n, e.Var):
-                loops |= env.get(n, _ZERO).loops()
-            else:
-                stack.extend(TABLE[type(n)][0](n))
-        return Form({Unknown(loops): 1})
-
-    def extreme(self, form: Form, inner: set[Loop], sign: int) -> Form | None:
-        """The greatest (``sign`` 1) or least (-1) value over all steps of the loops ``inner``."""
-        out = Form({}, form.const)
-        for atom, c in form.terms.items():
-            if not loops_of(atom) & inner:
-                out = out.plus(Form({atom: c}))
-                continue
-            up = (c > 0) == (sign > 0)
-            part: Form | None
-            if type(atom) is Loop:
-                part = Form({}, atom.extent - 1) if up else _ZERO
-            elif type(atom) is Remainder:
-                part = Form({}, atom.of.by - 1) if up else _ZERO
-            elif type(atom) is Quotient:
-                part = self.extreme(atom.of.rest, inner, 1 if up else -1)
-                part = None if part is None else self.divided(part, atom.of.by)[0]
-            elif type(atom) is Clamped:
-                part = self.extreme(atom.form, inner, 1 if up else -1)
-                part = part if part is None or not part.terms else Form({Clamped(part): 1})
-            else:
-                part = None
-            if part is None:
-                return None
-            out = out.plus(part, c)
-        return out
-
-
 def same_form(a: Form, b: Form) -> bool:
-    """Whether two forms are surely equal."""
+    """True if two forms are surely equal."""
     if a.terms.keys() != b.terms.keys() or not same(a.const, b.const):
         return False
     return all(same(c, b.terms[atom]) for atom, c in a.terms.items())
@@ -363,7 +264,4 @@ def _moves_of(atom: Any, length: Size) -> dict[Loop, tuple[Size, Size]]:
     return {loop: (least(far, by - 1), step % by) for loop, (far, step) in inner.items()}
 
 
-_ZERO = Form({})
-_KNOWN = {
-    e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max,
-}  # fmt: skip
+ZERO = Form({})

@@ -1,4 +1,4 @@
-"""How many arithmetic operations a computation has, counted on its expressions."""
+"""The number of arithmetic operations of a computation, counted on its expressions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _of(n: e.PrimExpr) -> int:
 
 
 def _counted(roots: Sequence[e.PrimExpr], values: set[e.Var]) -> int:
-    """How many operations compute with floats, elements or reduced ``values``."""
+    """The number of operations that compute with floats, elements or reduced ``values``."""
     data: set[int] = set()  # nodes that are no mere index arithmetic
     total = 0
     for n in _parts(roots):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from whet.autotune.features.nests import Nests
-from whet.autotune.features.program import Program
+from whet.autotune.features.loops.nests import Nests
+from whet.autotune.features.loops.program import Program
 from whet.compiler.tir.tracing.traced import Tape
 from whet.search_spaces.knobs.entities import entity_of
 from whet.search_spaces.template.config_scope import ConfigView, talking_to
@@ -54,7 +54,7 @@ class TracedView(ConfigView):
 
 
 class Run:
-    """What became of a run.
+    """The outcome of a run.
 
     Attributes:
         events: of its tape.

@@ -34,7 +34,7 @@ def _needed(axis: e.IterVar) -> set[e.Var]:
 
 
 def stands_as_written(stage: Stage) -> bool:
-    """Whether all that the domains depend on are loops of the stage, before the reduction's."""
+    """True if all that the domains depend on are loops of the stage, before the reduction's."""
     leaves = list(stage.leaf_iter_vars)
     first = next(
         (k for k, leaf in enumerate(leaves) if leaf.iter_type == e.COMM_REDUCE), len(leaves)
@@ -45,7 +45,7 @@ def stands_as_written(stage: Stage) -> bool:
 
 
 def _is_counted(stage: Stage, leaf: e.IterVar) -> bool:
-    """Whether a loop has a step after the other, whose number the loops in it may use."""
+    """True if a loop runs its steps in order, so that loops inside may use its variable."""
     attr = stage.iter_var_attrs.get(leaf)
     return attr is None or attr.kind in (PARALLEL, UNROLLED)
 
@@ -95,11 +95,11 @@ def renamed_domains(op: ComputeOp, names: dict[e.Var, Any]) -> tuple[e.IterVar, 
     return tuple(out)
 
 
-def refused(op: Operation, asked: str) -> ScheduleError:
+def refused(op: Operation, request: str) -> ScheduleError:
     """Why a primitive cannot be had of a reduction with ragged axes."""
     axes = ", ".join(a.var.name for a in ragged_axes(op))
     return ScheduleError(
-        asked,
+        request,
         f"the domain of {axes} depends on the data axes of {op.name}",
         "reduce over the whole range under a condition: "
         "k = te.reduce_axis((0, n)); te.sum(A[i, k], axis=k, where=k <= i)",

@@ -6,14 +6,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from whet.autotune.features.program import Program
-from whet.autotune.features.trace import Run
+from whet.autotune.features.loops.program import Program
+from whet.autotune.features.loops.trace import Run
 from whet.compiler.tir.tracing.traced import ARITHMETIC, QUESTIONS, Guard
 
 KEPT = 4096
 """Ends kept; the one not asked for the longest is dropped."""
 
-Found = tuple[Program | None, list[Any]]
+Entry = tuple[Program | None, list[Any]]
 """A program (None: the template raises), and the values at the places of its tape."""
 
 
@@ -30,7 +30,7 @@ class Segment:
         self.ask: Callable[[Any, Any], Any] | None = None
         self.answers: dict[Any, Segment] = {}
         self.program: Program | None = None
-        self.alone: dict[tuple[int, ...], Found] | None = None
+        self.alone: dict[tuple[int, ...], Entry] | None = None
 
     def fill(self, events: Sequence[Any]) -> None:
         """Take the instructions up to the next question."""
@@ -56,13 +56,13 @@ class Structures:
         self._ends: OrderedDict[Segment, None] = OrderedDict()
         self._kept = kept
         self.made = 0
-        self._apart: OrderedDict[tuple[Hashable, tuple[int, ...]], Found] = OrderedDict()
+        self._apart: OrderedDict[tuple[Hashable, tuple[int, ...]], Entry] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._ends)
 
-    def find(self, key: Hashable, ints: Sequence[int]) -> Found | None:
-        """What a config leads to; None where it is not known yet."""
+    def find(self, key: Hashable, ints: Sequence[int]) -> Entry | None:
+        """The program of a config, and its sizes; None where it is not known yet."""
         if self._apart:
             apart = self._apart.get((key, tuple(ints)))
             if apart is not None:
@@ -118,11 +118,11 @@ class Structures:
 
     def _following(self, segment: Segment, answer: Hashable, events: Sequence[Any]) -> Segment:
         """The segment behind an answer, made of the events if it is new."""
-        found = segment.answers.get(answer)
-        if found is None:
-            found = segment.answers[answer] = Segment(segment, answer)
-            found.fill(events)
-        return found
+        child = segment.answers.get(answer)
+        if child is None:
+            child = segment.answers[answer] = Segment(segment, answer)
+            child.fill(events)
+        return child
 
     def _drop(self) -> None:
         """Forget the end that was not asked for the longest, and what led to nothing else."""

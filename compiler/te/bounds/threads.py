@@ -27,27 +27,29 @@ BLOCK = "blockIdx.x"
 """The tag of the one block of a kernel whose schedule binds none."""
 
 
+def threads_of(stage: Stage) -> list[e.IterVar]:
+    """The thread axes that run a stage or its loops."""
+    attrs = stage.iter_var_attrs.values()
+    return stage.launch_threads + [a.bind_thread for a in attrs if a.bind_thread is not None]
+
+
 def has_threads(schedule: Schedule) -> bool:
-    """Whether any loop of a schedule runs in threads."""
-    return any(
-        s.launch_threads or any(a.bind_thread is not None for a in s.iter_var_attrs.values())
-        for s in schedule.stages
-    )
+    """True if any loop of a schedule runs in threads."""
+    return any(map(threads_of, schedule.stages))
 
 
 def lengthen(bounds: Bounds, stage: Stage, b: StageBounds) -> None:
     """Give loops the length of their thread axes; the rest of their steps does nothing."""
     launch(stage, b)
-    taken = {tag for tag, _ in around(bounds, stage) if not is_virtual(tag)}
+    taken = {tag for tag, _ in around(stage) if not is_virtual(tag)}
     for leaf in stage.leaf_iter_vars:
-        attr = stage.iter_var_attrs.get(leaf)
-        thread = attr.bind_thread if attr is not None else None
+        thread = thread_of(stage, leaf)
         if thread is None:
             continue
-        asked = f"bind({stage.op.name}, {leaf.var.name}, {thread.thread_tag})"
+        request = f"bind({stage.op.name}, {leaf.var.name}, {thread.thread_tag})"
         extent = b.extents[leaf]
         if thread.thread_tag in taken and not (extent.is_const and extent.const == 1):
-            _check_shared(bounds, stage, leaf, thread.thread_tag)
+            _check_shared(stage, leaf, thread.thread_tag)
         if thread.dom is None:
             continue
         length = bounds.analyzer.affine(thread.dom.extent)
@@ -57,7 +59,7 @@ def lengthen(bounds: Bounds, stage: Stage, b: StageBounds) -> None:
             from whet.compiler.tir.printer import expr_text
 
             raise LowerError(
-                asked,
+                request,
                 f"the loop has {expr_text(extent.to_expr())} steps, and the thread axis "
                 f"{expr_text(length.to_expr())}",
                 "split the loop, or leave the extent out of te.thread_axis",
@@ -72,50 +74,76 @@ def launch(stage: Stage, b: StageBounds) -> None:
         b.launched[t] = e.Var(t.var.name, t.dtype)
 
 
-def guards(stage: Stage, b: StageBounds) -> list[tuple[Affine, Affine]]:
+def guards(b: StageBounds) -> list[tuple[Affine, Affine]]:
     """The steps of lengthened loops that are the loops' own."""
     return [(Affine({leaf.var: (leaf.var, 1)}, 0), b.extents[leaf]) for leaf in b.lengths]
 
 
-def around(bounds: Bounds, stage: Stage) -> Iterator[tuple[str, e.IterVar]]:
+def ancestors(stage: Stage) -> Iterator[tuple[Stage, e.IterVar]]:
+    """The stages around an attached stage, innermost first, each with the loop around it."""
+    while stage.attach_type == AT and stage.attach_stage is not None:
+        assert stage.attach_ivar is not None
+        yield stage.attach_stage, stage.attach_ivar
+        stage = stage.attach_stage
+
+
+def leaf_index(stage: Stage, axis: e.IterVar | None) -> int:
+    """The place of a loop that something is attached at.
+
+    Raises:
+        LowerError: it is no loop any more.
+    """
+    for k, leaf in enumerate(stage.leaf_iter_vars):
+        if leaf is axis:
+            return k
+    name = axis.var.name if axis is not None else "?"
+    raise LowerError(
+        f"compute_at(..., {stage.op.name}, {name})",
+        f"{name} is no longer a loop of {stage.op.name}",
+        "call compute_at after the parent's loops are final",
+    )
+
+
+def thread_of(stage: Stage, leaf: e.IterVar) -> e.IterVar | None:
+    """The thread axis that runs a loop."""
+    attr = stage.iter_var_attrs.get(leaf)
+    return attr.bind_thread if attr is not None else None
+
+
+def around(stage: Stage) -> Iterator[tuple[str, e.IterVar]]:
     """The tags of the threads around an attached stage, each with its loop or thread axis."""
-    at: Stage | None = stage
-    while at is not None:
-        for t in at.launch_threads if at is not stage else ():
-            yield t.thread_tag, t
-        parent, ivar = at.attach_stage, at.attach_ivar
-        if at.attach_type != AT or parent is None:
-            return
+    for parent, at in ancestors(stage):
         for leaf in parent.leaf_iter_vars:
-            attr = parent.iter_var_attrs.get(leaf)
-            if attr is not None and attr.bind_thread is not None:
-                yield attr.bind_thread.thread_tag, leaf
-            if leaf is ivar:
+            thread = thread_of(parent, leaf)
+            if thread is not None:
+                yield thread.thread_tag, leaf
+            if leaf is at:
                 break
-        at = parent
+        for t in parent.launch_threads:
+            yield t.thread_tag, t
 
 
-def scope_of(bounds: Bounds, stage: Stage) -> str:
-    """Where a stage is kept: as it was said, or by the threads around it."""
-    if stage.scope or not bounds.threads or stage.attach_type != AT:
+def scope_of(stage: Stage) -> str:
+    """The storage scope of a stage: as it was set, or by the threads around it."""
+    if stage.scope or stage.attach_type != AT:
         return stage.scope or "global"
-    return default_scope([tag for tag, _ in around(bounds, stage)])
+    return default_scope([tag for tag, _ in around(stage)])
 
 
-def relaxed(bounds: Bounds, stage: Stage) -> set[e.Var]:
+def shared_loops(stage: Stage) -> list[e.IterVar]:
     """Loops around an attached stage whose threads share it: it holds what all of them read."""
-    scope = scope_of(bounds, stage)
-    return {
-        leaf.var
-        for tag, leaf in around(bounds, stage)
+    scope = scope_of(stage)
+    return [
+        leaf
+        for tag, leaf in around(stage)
         if leaf.iter_type != e.THREAD_INDEX and is_shared(scope, tag)
-    }
+    ]
 
 
 def waits_inside(
     bounds: Bounds, stage: Stage, loop: e.IterVar, limits: Collection[Hashable]
 ) -> bool:
-    """Whether threads have to wait for each other inside a loop that some of them would leave.
+    """True if threads must synchronize inside a loop that some of them would leave.
 
     They do for what they fill together, and for sums over them: such a loop keeps its length, and
     a guard is inside it.
@@ -126,34 +154,29 @@ def waits_inside(
         loop: the loop.
         limits: what its length would depend on.
     """
-    if not any(leaf.var in limits for _, leaf in _of_block(bounds.schedule.stages)):
+    if not any(leaf.var in limits for leaf in _of_block(bounds.schedule.stages)):
         return False
     inside = stage.leaf_iter_vars[stage.leaf_iter_vars.index(loop) :]
-    if any(leaf in inside and leaf.iter_type == e.COMM_REDUCE for _, leaf in _of_block([stage])):
+    if any(leaf in inside and leaf.iter_type == e.COMM_REDUCE for leaf in _of_block([stage])):
         return True
     below = [x for x in bounds.schedule.stages if is_below(x, stage, inside)]
-    return any(scope_of(bounds, x).startswith("shared") for x in below) or any(
-        leaf.iter_type == e.COMM_REDUCE for _, leaf in _of_block(below)
+    return any(scope_of(x).startswith("shared") for x in below) or any(
+        leaf.iter_type == e.COMM_REDUCE for leaf in _of_block(below)
     )
 
 
-def _of_block(stages: Iterable[Stage]) -> Iterator[tuple[Stage, e.IterVar]]:
+def _of_block(stages: Iterable[Stage]) -> Iterator[e.IterVar]:
     """The loops of stages that are bound to the threads of a block."""
     for stage in stages:
         for leaf, attr in stage.iter_var_attrs.items():
-            thread = attr.bind_thread
-            if thread is not None and thread.thread_tag.startswith("threadIdx"):
-                yield stage, leaf
+            if attr.thread_tag.startswith("threadIdx"):
+                yield leaf
 
 
 def is_below(stage: Stage, parent: Stage, loops: Collection[e.IterVar]) -> bool:
-    """Whether a stage is computed inside some loops of another one."""
-    at: Stage | None = stage
-    while at is not None and at.attach_type == AT:
-        if at.attach_stage is parent:
-            return any(at.attach_ivar is x for x in loops)
-        at = at.attach_stage
-    return False
+    """True if a stage is computed inside some loops of another one."""
+    at = next((at for up, at in ancestors(stage) if up is parent), None)
+    return any(at is x for x in loops)
 
 
 def in_one_block(bounds: Bounds, stage: Stage, nest: s.Stmt, first_reduce: int) -> s.Stmt:
@@ -169,28 +192,20 @@ def in_one_block(bounds: Bounds, stage: Stage, nest: s.Stmt, first_reduce: int) 
         first_reduce: the place of its first loop over a reduction axis.
     """
     leaves = stage.leaf_iter_vars
-    attrs = [stage.iter_var_attrs.get(leaf) for leaf in leaves[:first_reduce]]
-    tags = [a.bind_thread.thread_tag for a in attrs if a is not None and a.bind_thread is not None]
-    tags += [tag for tag, _ in around(bounds, stage)] + [t.thread_tag for t in stage.launch_threads]
+    bound = [thread_of(stage, leaf) for leaf in leaves[:first_reduce]]
+    threads = [t for t in (*bound, *stage.launch_threads) if t is not None]
+    tags = [t.thread_tag for t in threads] + [tag for tag, _ in around(stage)]
     if not all(map(is_virtual, tags)):
         return nest
     inside = [x for x in bounds.schedule.stages if is_below(x, stage, leaves[first_reduce:])]
-    if any(tag.startswith("blockIdx") for x in inside for tag in _tags(x)):
+    if any(thread.thread_tag.startswith("blockIdx") for x in inside for thread in threads_of(x)):
         return nest  # blocks do not share what one of them would read
     return s.For(e.Var("block"), ops.const(0), ops.const(1), s.THREAD_BINDING, nest, {}, BLOCK)
 
 
-def _tags(stage: Stage) -> Iterator[str]:
-    """The tags of the threads that a stage's own loops are bound to."""
-    yield from (t.thread_tag for t in stage.launch_threads)
-    for attr in stage.iter_var_attrs.values():
-        if attr.bind_thread is not None:
-            yield attr.bind_thread.thread_tag
-
-
-def _check_shared(bounds: Bounds, stage: Stage, leaf: e.IterVar, tag: str) -> None:
+def _check_shared(stage: Stage, leaf: e.IterVar, tag: str) -> None:
     """Threads that each have a stage of their own cannot share its work."""
-    scope = scope_of(bounds, stage)
+    scope = scope_of(stage)
     if not is_shared(scope, tag):
         raise LowerError(
             f"bind({stage.op.name}, {leaf.var.name}, {tag})",

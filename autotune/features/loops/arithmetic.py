@@ -1,4 +1,4 @@
-"""What one step of a loop nest computes, counted by kind."""
+"""The operations of one step of a loop nest, counted by kind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KIND_OF = {
 
 
 def count(bodies: Sequence[e.PrimExpr]) -> list[int]:
-    """How many operations of each of :data:`KINDS` one step of the nest does.
+    """The number of operations of each of :data:`KINDS` in one step of the nest.
 
     A part that occurs twice is computed once. Indices of reads cost no arithmetic of their own:
     loops step through them.

@@ -1,0 +1,1 @@
+"""The loops of a template over traced sizes, as tables that stand for many configs."""

@@ -1,0 +1,194 @@
+"""Sizes that may be traced: the algebra of bound inference for features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from whet.autotune.features.loops.forms import (
+    ZERO,
+    Clamped,
+    Division,
+    Form,
+    Loop,
+    Quotient,
+    Remainder,
+    Size,
+    Unknown,
+    difference,
+    loops_of,
+    same,
+    same_form,
+    span,
+)
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.tracing.traced import least, most
+from whet.compiler.tir.visit.rewrite import TABLE
+
+ASSUMED = 64
+"""Steps of a loop whose length is known only when the kernel runs."""
+
+
+def constant(n: Any, otherwise: int = ASSUMED) -> Size:
+    """The number that an expression is; a nominal one where it is known only at run time."""
+    return n.value if isinstance(n, e.IntImm) else otherwise
+
+
+class TracedSizes:
+    """Sizes that may be traced: the algebra of bound inference for features.
+
+    Numbers of steps are ints, nominal ones where they are known only when the kernel runs. A
+    division that occurs twice is one atom.
+
+    Attributes:
+        loops: the loops made so far, by the schedule's.
+    """
+
+    def __init__(self) -> None:
+        self.loops: dict[e.IterVar, Loop] = {}
+        self._divisions: list[Division] = []
+
+    def size(self, n: Any) -> Size:
+        """A number of steps."""
+        return constant(n)
+
+    def form(self, n: Any) -> Form:
+        """The first index of an axis; 0 where it is known only when the kernel runs."""
+        return Form({}, constant(n, 0))
+
+    def clamped(self, given: Size, parent: Size) -> Size:
+        """The size of a split, not above its loop's."""
+        return most(least(given, parent), 1)
+
+    def product(self, a: Size, b: Size) -> Size:
+        """``a * b``."""
+        return a * b
+
+    def scaled(self, form: Form, by: Size) -> Form:
+        """``by * form``."""
+        return form.scaled(by)
+
+    def ceildiv(self, a: Size, b: Size) -> Size:
+        """``a / b`` rounded up."""
+        return -(-a // b)
+
+    def covered(self, outer: Size, inner: Size, parent: Size) -> bool:
+        """True: guards have no part in features."""
+        return True
+
+    def extremes(
+        self, index: e.PrimExpr, values: dict[e.Var, Form], inner: Sequence[e.IterVar]
+    ) -> tuple[Form | None, Form | None]:
+        """The least and the greatest value of an index over some loops."""
+        form, loops = self.of(index, values), {self.loops[leaf] for leaf in inner}
+        return self.extreme(form, loops, -1), self.extreme(form, loops, 1)
+
+    def steps(self, low: Form, high: Form, whole: Size) -> Size | None:
+        """The number of indices from ``low`` to ``high``, if it is known and below ``whole``."""
+        distance = difference(high, low)
+        return None if distance is None or not distance + 1 < whole else distance + 1
+
+    def of(self, n: e.PrimExpr, env: dict[e.Var, Form]) -> Form:
+        """The form of an expression over variables whose forms are known."""
+        kind = type(n)
+        if kind is e.IntImm:
+            return Form({}, n.value)  # type: ignore[attr-defined]
+        if isinstance(n, e.Var):
+            return env.get(n, ZERO)
+        if kind is e.Cast:
+            return self.of(n.value, env)  # type: ignore[attr-defined]
+        if kind not in _KNOWN:
+            return self._unknown((n,), env)
+        a, b = self.of(n.a, env), self.of(n.b, env)  # type: ignore[attr-defined]
+        if kind is e.Add:
+            return a.plus(b)
+        if kind is e.Sub:
+            return a.plus(b, -1)
+        if kind in (e.Min, e.Max):
+            inner = a if a.terms else b
+            return Form({Clamped(inner): 1}) if inner.terms else inner
+        if kind is e.Mul:
+            if not b.terms:
+                return a.scaled(b.const)
+            return b.scaled(a.const) if not a.terms else self._unknown((n,), env)
+        if b.terms:
+            return self._unknown((n,), env)
+        quotient, remainder = self.divided(a, b.const)
+        return quotient if kind in (e.FloorDiv, e.Div) else remainder
+
+    def divided(self, form: Form, by: Size) -> tuple[Form, Form]:
+        """``form // by`` and ``form % by``."""
+        if type(by) is int and by == 1:
+            return form, ZERO
+        whole: dict[Any, Size] = {}
+        rest: dict[Any, Size] = {}
+        for atom, c in form.terms.items():
+            if c % by == 0:
+                whole[atom] = c // by
+            else:
+                rest[atom] = c
+        quotient = Form(whole, form.const // by)
+        remainder = Form(rest, form.const % by)
+        if not rest:
+            return quotient, remainder
+        ends = span(remainder)
+        if ends is not None and ends[0] >= 0 and ends[1] < by:
+            return quotient, remainder
+        division = self._division(remainder, by)
+        return (
+            quotient.plus(Form({division.quotient: 1})),
+            Form({division.remainder: 1}),
+        )
+
+    def _division(self, rest: Form, by: Size) -> Division:
+        for known in self._divisions:
+            if same(known.by, by) and same_form(known.rest, rest):
+                return known
+        self._divisions.append(Division(rest, by))
+        return self._divisions[-1]
+
+    def _unknown(self, parts: Iterable[Any], env: dict[e.Var, Form]) -> Form:
+        loops: set[Loop] = set()
+        seen: set[int] = set()
+        stack = list(parts)
+        while stack:
+            n = stack.pop()
+            if id(n) in seen:
+                continue
+            seen.add(id(n))
+            if isinstance(n, e.Var):
+                loops |= env.get(n, ZERO).loops()
+            else:
+                stack.extend(TABLE[type(n)][0](n))
+        return Form({Unknown(loops): 1})
+
+    def extreme(self, form: Form, inner: set[Loop], sign: int) -> Form | None:
+        """The greatest (``sign`` 1) or least (-1) value over all steps of the loops ``inner``."""
+        out = Form({}, form.const)
+        for atom, c in form.terms.items():
+            if not loops_of(atom) & inner:
+                out = out.plus(Form({atom: c}))
+                continue
+            up = (c > 0) == (sign > 0)
+            part: Form | None
+            if type(atom) is Loop:
+                part = Form({}, atom.extent - 1) if up else ZERO
+            elif type(atom) is Remainder:
+                part = Form({}, atom.of.by - 1) if up else ZERO
+            elif type(atom) is Quotient:
+                part = self.extreme(atom.of.rest, inner, 1 if up else -1)
+                part = None if part is None else self.divided(part, atom.of.by)[0]
+            elif type(atom) is Clamped:
+                part = self.extreme(atom.form, inner, 1 if up else -1)
+                part = part if part is None or not part.terms else Form({Clamped(part): 1})
+            else:
+                part = None
+            if part is None:
+                return None
+            out = out.plus(part, c)
+        return out
+
+
+_KNOWN = {
+    e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max,
+}  # fmt: skip
