@@ -8,7 +8,6 @@ from whet.compiler.te.lang.axes import reduce_axis, size_var, thread_axis, var
 from whet.compiler.te.lang.compute import compute, placeholder
 from whet.compiler.te.lang.extern import extern, extern_primfunc
 from whet.compiler.te.lang.flop import count_flop
-from whet.compiler.te.lang.reducers import comm_reducer, max, min, sum
 from whet.compiler.te.lang.tag import tag_scope
 from whet.compiler.te.lang.tensor import (
     ComputeOp,
@@ -90,6 +89,7 @@ from whet.compiler.tir.ops.ops import (
     truncdiv,
     truncmod,
 )
+from whet.compiler.tir.ops.reducers import comm_reducer, max, min, sum
 
 all = all_of
 any = any_of

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from whet.compiler.tir import printer  # noqa: F401  (it gives nodes their text)
 from whet.compiler.tir.absent import missing
 from whet.compiler.tir.buffer import Buffer, decl_buffer
 from whet.compiler.tir.expr import (
@@ -49,6 +50,7 @@ from whet.compiler.tir.function import (
     IRModule,
     PrimFunc,
 )
+from whet.compiler.tir.ops import infer_dtype, operators  # noqa: F401  (they complete the nodes)
 from whet.compiler.tir.ops.bits import (
     bitwise_and,
     bitwise_not,
@@ -128,6 +130,7 @@ from whet.compiler.tir.ops.ops import (
     truncdiv,
     truncmod,
 )
+from whet.compiler.tir.ops.reducers import comm_reducer, max, min, sum
 from whet.compiler.tir.stmt import (
     Allocate,
     AllocateConst,
@@ -146,6 +149,7 @@ from whet.compiler.tir.stmt import (
     stmt_list,
     stmt_seq,
 )
+from whet.compiler.tir.visit import specialize  # noqa: F401
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import Rewriter, replace_buffers, variables
 from whet.compiler.tir.visit.stmt_functor import post_order_visit, substitute
@@ -238,6 +242,7 @@ __all__ = [
     "ceil",
     "ceildiv",
     "clz",
+    "comm_reducer",
     "const",
     "copysign",
     "cos",
@@ -269,7 +274,9 @@ __all__ = [
     "log2",
     "log10",
     "logaddexp",
+    "max",
     "max_value",
+    "min",
     "min_value",
     "multiply",
     "nearbyint",
@@ -293,6 +300,7 @@ __all__ = [
     "stmt_seq",
     "substitute",
     "subtract",
+    "sum",
     "tan",
     "tanh",
     "trunc",
@@ -309,10 +317,6 @@ def __getattr__(name: str) -> Any:
 
         room = "whet.compiler.tir.visit" if name == "stmt_functor" else "whet.compiler.tir"
         return import_module(f"{room}.{name}")
-    if name in ("max", "min", "sum", "comm_reducer"):
-        from whet.compiler.te.lang import reducers
-
-        return getattr(reducers, name)
     raise missing(__name__, "tir", name, NOT_HERE)
 
 

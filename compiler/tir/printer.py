@@ -182,9 +182,7 @@ class Printer:
         if lower:
             span = self.expr(n.extent)
         else:
-            from whet.compiler.tir.ops.ops import add
-
-            span = f"{self.expr(n.min)}, {self.expr(add(n.min, n.extent))}"
+            span = f"{self.expr(n.min)}, {self.expr(n.min + n.extent)}"
         head = "range" if n.kind == s.SERIAL else n.kind
         if n.thread:
             span += f', "{n.thread}"'
@@ -217,3 +215,8 @@ def function_text(func: PrimFunc) -> str:
     p.lines.append(f"def {func.attrs.get('global_symbol', 'main')}({', '.join(params)}):")
     p.stmt(func.body, 1)
     return "\n".join(p.lines)
+
+
+e.PrimExpr.text = expr_text
+s.Stmt.text = stmt_text
+PrimFunc.text = function_text

@@ -1,8 +1,9 @@
-"""Making expressions: operators, with type promotion and constant folding."""
+"""Making expressions: operators and calls of functions, with promotion of types and folding."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,22 +20,28 @@ from whet.compiler.tir.ops.constants import (  # noqa: F401  (the limits are off
     saturated,
     wrapped,
 )
+from whet.compiler.tir.ops.table import OPERATIONS
 
 
-def _match(a: Any, b: Any) -> tuple[e.PrimExpr, e.PrimExpr]:
+def same_type(a: Any, b: Any) -> tuple[e.PrimExpr, e.PrimExpr]:
     """Both operands as expressions of one type; a number takes the other's type."""
     a_number, b_number = is_number(a), is_number(b)
     if a_number and not b_number:
         b = convert(b)
-        return _same_type(_literal(a, b.dtype), b)
-    if b_number and not a_number:
+        a = _literal(a, b.dtype)
+    elif b_number and not a_number:
         a = convert(a)
-        return _same_type(a, _literal(b, a.dtype))
-    return _same_type(convert(a), convert(b))
+        b = _literal(b, a.dtype)
+    else:
+        a, b = convert(a), convert(b)
+    if a.dtype == b.dtype and a.dtype != "handle":
+        return a, b
+    common = dt.promote(a.dtype, b.dtype)
+    return cast(common, a), cast(common, b)
 
 
 def is_number(x: Any) -> bool:
-    """Whether a value is Python's number or numpy's."""
+    """True for a number of Python's or numpy's."""
     return isinstance(x, (int, float)) or is_numpy_number(x)
 
 
@@ -43,13 +50,6 @@ def own_type(number: Any) -> str:
     if not is_numpy_number(number):
         return const(number).dtype
     return dt.promote(const(number).dtype, const(number.item()).dtype)
-
-
-def _same_type(a: e.PrimExpr, b: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr]:
-    if a.dtype == b.dtype and a.dtype != "handle":
-        return a, b
-    common = dt.promote(a.dtype, b.dtype)
-    return cast(common, a), cast(common, b)
 
 
 def _literal(given: Any, dtype: str) -> e.PrimExpr:
@@ -64,12 +64,50 @@ def _literal(given: Any, dtype: str) -> e.PrimExpr:
     return const(value, dtype)
 
 
-def _binary(node: type[e.BinaryOp], fold: Callable[[Any, Any], Any], a: Any, b: Any) -> e.PrimExpr:
-    a, b = _match(a, b)
-    if isinstance(a, e.IntImm) and isinstance(b, e.IntImm):
-        return e.IntImm(a.dtype, wrapped(fold(a.value, b.value), a.dtype))
-    if isinstance(a, e.FloatImm) and isinstance(b, e.FloatImm):
-        return e.FloatImm(a.dtype, saturated(fold(a.value, b.value), a.dtype))
+def _truncated(x: int, y: int) -> int:
+    q = x // y
+    return q + 1 if q < 0 and q * y != x else q
+
+
+def _quotient(x: Any, y: Any) -> Any:
+    if isinstance(x, int):
+        return _truncated(x, y)
+    return x / y if y else math.copysign(math.inf, x) * math.copysign(1, y) if x else math.nan
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    if isinstance(x, int):
+        return x - y * _truncated(x, y)
+    return math.fmod(x, y) if y else math.nan
+
+
+#: the value of a binary node of constants
+FOLD: dict[type[e.BinaryOp], Callable[[Any, Any], Any]] = {
+    e.Add: operator.add,
+    e.Sub: operator.sub,
+    e.Mul: operator.mul,
+    e.Div: _quotient,
+    e.Mod: _remainder,
+    e.FloorDiv: operator.floordiv,
+    e.FloorMod: operator.mod,
+    e.Min: min,
+    e.Max: max,
+    e.EQ: operator.eq,
+    e.NE: operator.ne,
+    e.LT: operator.lt,
+    e.LE: operator.le,
+    e.GT: operator.gt,
+    e.GE: operator.ge,
+}
+_NUMBERS_ONLY = frozenset((e.Add, e.Sub, e.Mul, *e.DIVISIONS))
+
+
+def _binary(node: type[e.BinaryOp], a: Any, b: Any) -> e.PrimExpr:
+    a, b = same_type(a, b)
+    if type(a) is e.IntImm and type(b) is e.IntImm:
+        return e.IntImm(a.dtype, wrapped(FOLD[node](a.value, b.value), a.dtype))
+    if type(a) is e.FloatImm and type(b) is e.FloatImm:
+        return e.FloatImm(a.dtype, saturated(FOLD[node](a.value, b.value), a.dtype))
     if a.dtype == "bool" and node in _NUMBERS_ONLY:
         raise ArgumentError(
             f"bool {node.symbol} bool",
@@ -79,38 +117,81 @@ def _binary(node: type[e.BinaryOp], fold: Callable[[Any, Any], Any], a: Any, b: 
     return node(a, b, a.dtype)
 
 
-_NUMBERS_ONLY = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod)
+def is_const(x: Any, value: int) -> bool:
+    """True for the integer constant ``value``."""
+    return type(x) is e.IntImm and x.value == value
 
 
-def _is_int(x: e.PrimExpr, value: int) -> bool:
-    return isinstance(x, e.IntImm) and x.value == value
+def call(op: str, *args: Any) -> e.PrimExpr:
+    """The float intrinsic ``op`` of its arguments, in their common type.
+
+    Raises:
+        ArgumentError: an argument is no number.
+    """
+    given = [convert(a) for a in args]
+    for x in given:
+        if isinstance(x, e.StringImm) or x.dtype == "handle":
+            raise ArgumentError(f"{op} of {x.dtype}", "it is a function of numbers")
+    kind = common_float(*args)
+    parts = tuple(cast(kind, x) for x in given)
+    folded = _folded(op, kind, parts)
+    return e.Call(kind, op, parts) if folded is None else folded
+
+
+def common_float(*args: Any) -> str:
+    """The type of a function of floats; numbers take the type that they meet, if it is one."""
+    given = [convert(a) for a in args]
+    typed = [x.dtype for a, x in zip(args, given) if not is_number(a)]
+    kind = typed[0] if typed else given[0].dtype
+    for other in typed[1:] if typed else [x.dtype for x in given]:
+        kind = dt.promote(kind, other)
+    if not dt.is_float(kind):
+        for number in filter(is_number, args):
+            kind = dt.promote(kind, own_type(number))
+    return kind if dt.is_float(kind) else dt.vector("float32", dt.lanes(kind))
+
+
+def _folded(op: str, kind: str, parts: tuple[e.PrimExpr, ...]) -> e.PrimExpr | None:
+    row = OPERATIONS.get(op)
+    if row is None or row.fold is None or kind not in ("float32", "float64"):
+        return None
+    numbers = [x.value for x in parts if isinstance(x, e.FloatImm)]
+    if len(numbers) != len(parts):
+        return None
+    try:
+        value = row.fold(*numbers)
+    except (ArithmeticError, ValueError):
+        return None
+    # a result that is no ordinary number is left to the target
+    ordinary = isinstance(value, float) and 1e-30 < math.fabs(value) < 1e30
+    return e.FloatImm(kind, value) if ordinary else None
 
 
 def add(a: Any, b: Any) -> e.PrimExpr:
     """``a + b``."""
-    out = _binary(e.Add, lambda x, y: x + y, a, b)
+    out = _binary(e.Add, a, b)
     if isinstance(out, e.Add):
-        if _is_int(out.a, 0):
+        if is_const(out.a, 0):
             return out.b
-        if _is_int(out.b, 0):
+        if is_const(out.b, 0):
             return out.a
     return out
 
 
 def subtract(a: Any, b: Any) -> e.PrimExpr:
     """``a - b``."""
-    out = _binary(e.Sub, lambda x, y: x - y, a, b)
-    return out.a if isinstance(out, e.Sub) and _is_int(out.b, 0) else out
+    out = _binary(e.Sub, a, b)
+    return out.a if isinstance(out, e.Sub) and is_const(out.b, 0) else out
 
 
 def multiply(a: Any, b: Any) -> e.PrimExpr:
     """``a * b``."""
-    out = _binary(e.Mul, lambda x, y: x * y, a, b)
+    out = _binary(e.Mul, a, b)
     if isinstance(out, e.Mul):
         for this, other in ((out.a, out.b), (out.b, out.a)):
-            if _is_int(this, 1):
+            if is_const(this, 1):
                 return other
-            if _is_int(this, 0):
+            if is_const(this, 0):
                 return this
     return out
 
@@ -129,7 +210,7 @@ def divide(a: Any, b: Any) -> e.PrimExpr:
     Raises:
         ArgumentError: for two integers.
     """
-    x, y = _match(a, b)
+    x, y = same_type(a, b)
     if not dt.is_float(x.dtype) and not dt.is_float(y.dtype):
         raise ArgumentError(
             f"{x.dtype} / {y.dtype}",
@@ -139,21 +220,10 @@ def divide(a: Any, b: Any) -> e.PrimExpr:
     return truncdiv(a, b)
 
 
-def _truncated(x: int, y: int) -> int:
-    q = x // y
-    return q + 1 if q < 0 and q * y != x else q
-
-
 def truncdiv(a: Any, b: Any) -> e.PrimExpr:
     """``a / b``, of integers rounded towards zero."""
     _check_divisor("truncdiv", b)
-
-    def fold(x: Any, y: Any) -> Any:
-        if isinstance(x, int):
-            return _truncated(x, y)
-        return x / y if y else math.copysign(math.inf, x) * math.copysign(1, y) if x else math.nan
-
-    return _binary(e.Div, fold, a, b)
+    return _binary(e.Div, a, b)
 
 
 def div(a: Any, b: Any) -> e.PrimExpr:
@@ -164,37 +234,27 @@ def div(a: Any, b: Any) -> e.PrimExpr:
 def truncmod(a: Any, b: Any) -> e.PrimExpr:
     """The remainder of :func:`truncdiv`."""
     _check_divisor("truncmod", b)
-
-    def fold(x: Any, y: Any) -> Any:
-        if isinstance(x, int):
-            return x - y * _truncated(x, y)
-        return math.fmod(x, y) if y else math.nan
-
-    return _binary(e.Mod, fold, a, b)
+    return _binary(e.Mod, a, b)
 
 
 def floordiv(a: Any, b: Any) -> e.PrimExpr:
     """``a // b``, rounded down."""
     _check_divisor("floordiv", b)
-    x, y = _match(a, b)
+    x, y = same_type(a, b)
     if dt.is_float(x.dtype):
-        from whet.compiler.tir.ops.mathematics import floor
-
-        return floor(divide(x, y))
-    out = _binary(e.FloorDiv, lambda p, q: p // q, x, y)
-    return out.a if isinstance(out, e.FloorDiv) and _is_int(out.b, 1) else out
+        return call("floor", divide(x, y))
+    out = _binary(e.FloorDiv, x, y)
+    return out.a if isinstance(out, e.FloorDiv) and is_const(out.b, 1) else out
 
 
 def floormod(a: Any, b: Any) -> e.PrimExpr:
     """``a % b``, with the sign of ``b``."""
     _check_divisor("floormod", b)
-    x, y = _match(a, b)
+    x, y = same_type(a, b)
     if dt.is_float(x.dtype):
-        from whet.compiler.tir.ops.mathematics import floor
-
-        return subtract(x, multiply(floor(divide(x, y)), y))
-    out = _binary(e.FloorMod, lambda p, q: p % q, x, y)
-    if isinstance(out, e.FloorMod) and _is_int(out.b, 1):
+        return subtract(x, multiply(call("floor", divide(x, y)), y))
+    out = _binary(e.FloorMod, x, y)
+    if isinstance(out, e.FloorMod) and is_const(out.b, 1):
         return const(0, out.dtype)
     return out
 
@@ -221,58 +281,48 @@ def negate(a: Any) -> e.PrimExpr:
 
 def minimum(a: Any, b: Any) -> e.PrimExpr:
     """The smaller of two."""
-    return _binary(e.Min, min, a, b)
+    return _binary(e.Min, a, b)
 
 
 def maximum(a: Any, b: Any) -> e.PrimExpr:
     """The larger of two."""
-    return _binary(e.Max, max, a, b)
-
-
-_COMPARE: dict[type[e.CmpOp], Callable[[Any, Any], bool]] = {
-    e.EQ: lambda x, y: x == y,
-    e.NE: lambda x, y: x != y,
-    e.LT: lambda x, y: x < y,
-    e.LE: lambda x, y: x <= y,
-    e.GT: lambda x, y: x > y,
-    e.GE: lambda x, y: x >= y,
-}
+    return _binary(e.Max, a, b)
 
 
 def compare(node: type[e.CmpOp], a: Any, b: Any) -> e.PrimExpr:
     """A comparison, e.g. ``compare(LT, a, b)``; bool."""
-    x, y = _match(a, b)
+    x, y = same_type(a, b)
     constants = (e.IntImm, e.FloatImm)
     if isinstance(x, constants) and isinstance(y, constants):
-        return const(_COMPARE[node](x.value, y.value))
+        return const(FOLD[node](x.value, y.value))
     return node(x, y, dt.vector("bool", dt.lanes(x.dtype)))
 
 
 def logical_and(a: Any, b: Any) -> e.PrimExpr:
     """True where both are."""
-    a, b = _condition(a, "all"), _condition(b, "all")
-    for this, other in ((a, b), (b, a)):
-        if isinstance(this, e.IntImm):
-            return other if this.value else this
-    return e.And(a, b, dt.vector("bool", max(dt.lanes(a.dtype), dt.lanes(b.dtype))))
+    return _logical(e.And, "all", a, b)
 
 
 def logical_or(a: Any, b: Any) -> e.PrimExpr:
     """True where either is."""
-    a, b = _condition(a, "any"), _condition(b, "any")
+    return _logical(e.Or, "any", a, b)
+
+
+def _logical(node: type[e.BinaryOp], asked: str, a: Any, b: Any) -> e.PrimExpr:
+    a, b = condition_of(a, asked), condition_of(b, asked)
     for this, other in ((a, b), (b, a)):
-        if isinstance(this, e.IntImm):
-            return this if this.value else other
-    return e.Or(a, b, dt.vector("bool", max(dt.lanes(a.dtype), dt.lanes(b.dtype))))
+        if isinstance(this, e.IntImm):  # true leaves the other of `and`, false that of `or`
+            return other if bool(this.value) is (node is e.And) else this
+    return node(a, b, dt.vector("bool", max(dt.lanes(a.dtype), dt.lanes(b.dtype))))
 
 
 def logical_not(a: Any) -> e.PrimExpr:
     """True where ``a`` is not."""
-    a = _condition(a, "not")
+    a = condition_of(a, "not")
     return const(not a.value) if isinstance(a, e.IntImm) else e.Not(a, a.dtype)
 
 
-def _condition(c: Any, asked: str) -> e.PrimExpr:
+def condition_of(c: Any, asked: str) -> e.PrimExpr:
     """``c`` as an expression, which must be a bool."""
     x = convert(c)
     if not dt.is_bool(x.dtype):
@@ -306,11 +356,8 @@ def select(condition: Any, true_value: Any, false_value: Any) -> e.PrimExpr:
     Raises:
         ArgumentError: for a condition that is no bool.
     """
-    condition = _condition(condition, "select")
-    t, f = _match(true_value, false_value)
-    if isinstance(condition, e.IntImm):
-        return t if condition.value else f
-    return e.Select(condition, t, f, t.dtype)
+    c, t, f = _choice("select", condition, true_value, false_value)
+    return (t if c.value else f) if isinstance(c, e.IntImm) else e.Select(c, t, f, t.dtype)
 
 
 def if_then_else(condition: Any, true_value: Any, false_value: Any) -> e.PrimExpr:
@@ -319,11 +366,14 @@ def if_then_else(condition: Any, true_value: Any, false_value: Any) -> e.PrimExp
     Raises:
         ArgumentError: for a condition that is no bool.
     """
-    condition = _condition(condition, "if_then_else")
-    t, f = _match(true_value, false_value)
-    if isinstance(condition, e.IntImm):
-        return t if condition.value else f
-    return e.Call(t.dtype, "if_then_else", (condition, t, f))
+    c, t, f = _choice("if_then_else", condition, true_value, false_value)
+    if isinstance(c, e.IntImm):
+        return t if c.value else f
+    return e.Call(t.dtype, "if_then_else", (c, t, f))
+
+
+def _choice(op: str, c: Any, t: Any, f: Any) -> tuple[e.PrimExpr, e.PrimExpr, e.PrimExpr]:
+    return condition_of(c, op), *same_type(t, f)
 
 
 def bitwise(op: str, a: Any, b: Any) -> e.PrimExpr:
@@ -332,7 +382,7 @@ def bitwise(op: str, a: Any, b: Any) -> e.PrimExpr:
     Raises:
         ArgumentError: for floats.
     """
-    x, y = _match(a, b)
+    x, y = same_type(a, b)
     for z in (x, y):
         if dt.is_float(z.dtype):
             raise ArgumentError(

@@ -15,7 +15,16 @@ from whet.compiler.tir.visit.rewrite import replace_buffers, substitute, variabl
 
 
 def specialize(func: PrimFunc, param_map: Mapping[Any, Any]) -> PrimFunc:
-    """See :meth:`PrimFunc.specialize`."""
+    """The function for some arguments, known now.
+
+    Args:
+        func: the function.
+        param_map: a scalar parameter or a size -> its value; an array parameter, or the variable
+            of its address -> a buffer, whose shape gives sizes their values.
+
+    Raises:
+        ArgumentError: for what is no parameter, or a buffer that does not fit.
+    """
     values: dict[e.Var, e.PrimExpr] = {}
     given: dict[Buffer, Buffer] = {}
     for key, value in param_map.items():
@@ -81,3 +90,6 @@ def _fixed(b: Buffer, values: Mapping[e.Var, e.PrimExpr]) -> Buffer:
     if all(x is y for x, y in zip((*shape, *strides), (*b.shape, *b.strides))):
         return b
     return replace(b, shape=shape, strides=strides)
+
+
+PrimFunc.specialize = specialize
