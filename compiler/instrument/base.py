@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.passes.authoring import PassInfo
+from whet.compiler.passes.names import PassInfo
 from whet.compiler.tir.function import IRModule
 
 

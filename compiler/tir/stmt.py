@@ -19,6 +19,8 @@ THREAD_BINDING = "thread_binding"
 GRAIN = "grain"
 # the key of an attribute: a buffer's vectors are stored past the caches
 NONTEMPORAL = "store_nontemporal"
+# the key of an attribute around a tree's steps along threadIdx.x: so many threads reduce
+ALLREDUCE = "thread_allreduce"
 
 
 class ForKind:

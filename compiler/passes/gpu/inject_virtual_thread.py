@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
-from whet.compiler.te.lower.lower_allreduce import ALLREDUCE
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.effects import is_pure
@@ -142,7 +141,7 @@ class _Injector:
             return True
         if isinstance(n, s.BufferStore):
             return n.buffer in self.touched.buffers
-        if isinstance(n, s.AttrStmt) and n.key == ALLREDUCE:
+        if isinstance(n, s.AttrStmt) and n.key == s.ALLREDUCE:
             # a tree as a whole: what its steps share are barriers and shuffles of one sum
             return n.node in self.touched.buffers
         if isinstance(n, s.For) and self._is_step_of_tree(n):

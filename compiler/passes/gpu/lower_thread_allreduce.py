@@ -37,7 +37,6 @@ from typing import Any
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.target import Target
-from whet.compiler.te.lower.lower_allreduce import ALLREDUCE
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -107,7 +106,7 @@ class _Lowering(Rewriter):
         if n.key == "thread_extent":
             self.threads[n.node.name] = n.node
             self.analyzer.bind_loop(n.node, _ZERO, n.value)
-        if n.key != ALLREDUCE:
+        if n.key != s.ALLREDUCE:
             return self.children(n)
         tree = self._tree(n)
         if tree is None:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from whet.compiler.arith import Affine, Analyzer
-from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s

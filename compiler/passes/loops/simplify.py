@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.simplify import Simplifier
-from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from whet.compiler.passes.context import PassConfig
 from whet.compiler.passes.features import LARGE_BYTES, allocated_bytes
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s

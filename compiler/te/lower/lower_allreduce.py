@@ -30,9 +30,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
-
-ALLREDUCE = "thread_allreduce"
-"""Key of an attribute around a tree's steps along ``threadIdx.x``: so many threads reduce."""
+from whet.compiler.tir.stmt import ALLREDUCE
 
 
 @dataclass(frozen=True)
