@@ -1,6 +1,6 @@
 """Examine the ``whet`` that is on the path: a line of JSON with key and digest for each text.
 
-    PYTHONPATH=TREE python same_run.py [--quick] [--jobs N] [--only TEXT] [--show KEY] [--shuffle]
+    PYTHONPATH=TREE python same_run.py [--quick] [--jobs N] [--only TEXT] [--show KEY]
 
 Keys go to standard output, progress to standard error.
 """
@@ -21,7 +21,8 @@ from pathlib import Path
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from same_entry import Entry, digest  # noqa: E402
+import same_templates  # noqa: E402
+from same_entry import Entry, digest, tree  # noqa: E402
 
 PARTS = ("same_templates", "same_graphs", "same_random", "same_special")
 EVERY = 1.5
@@ -32,7 +33,9 @@ def main() -> None:
     """Digest what the command line asks for."""
     options = arguments()
     warnings.simplefilter("ignore")
-    chosen = [e for e in corpus() if not options.quick or e.quick]
+    if options.tree and tree() != options.tree.resolve():
+        sys.exit(f"whet comes from {tree()}, not from {options.tree}")
+    chosen = [e for e in corpus() if e.quick == options.quick or options.show]
     chosen = [e for e in chosen if options.only in e.key]
     if options.show:
         show(chosen, options.show)
@@ -40,8 +43,7 @@ def main() -> None:
     if options.shuffle:
         random.Random(options.shuffle).shuffle(chosen)
     progress = Progress(len(chosen))
-    for key, texts, seconds in examined(chosen, options.jobs):
-        progress.done(key, seconds, len(texts))
+    for key, texts, seconds in examined(chosen, options.jobs, progress):
         print(json.dumps({"entry": key, "seconds": seconds, "digests": texts}), flush=True)
     progress.end()
 
@@ -50,6 +52,7 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--tree", type=Path, help="where whet has to come from")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="entries whose keys have this in them")
     parser.add_argument("--show", default="", help="print the text of this key")
@@ -86,14 +89,24 @@ def _numbered(number: int) -> tuple[str, dict[str, str], float]:
     return one(_chosen[number])
 
 
-def examined(chosen: list[Entry], jobs: int) -> Iterator[tuple[str, dict[str, str], float]]:
+def examined(
+    chosen: list[Entry], jobs: int, progress: Progress
+) -> Iterator[tuple[str, dict[str, str], float]]:
     """What :func:`one` says of each entry; a fork examines one entry alone."""
-    import whet
-
-    _ = whet.te, whet.topi, whet.tir, whet.build, whet.create_task  # loaded once, before the forks
+    for entry in same_templates.smallest():  # what is loaded now, no fork has to load
+        one(entry)
     _chosen[:] = chosen
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
-        yield from pool.imap_unordered(_numbered, range(len(chosen)))
+        results = pool.imap_unordered(_numbered, range(len(chosen)))
+        for _ in chosen:
+            while True:
+                try:
+                    found = results.next(EVERY)
+                    break
+                except multiprocessing.TimeoutError:
+                    progress.tick()
+            progress.done(found)
+            yield found
 
 
 def show(chosen: list[Entry], key: str) -> None:
@@ -113,14 +126,21 @@ class Progress:
     def __init__(self, entries: int) -> None:
         self.entries, self.made, self.keys = entries, 0, 0
         self.start = self.said = time.monotonic()
+        self.last = "starting"
 
-    def done(self, key: str, seconds: float, keys: int) -> None:
+    def done(self, found: tuple[str, dict[str, str], float]) -> None:
         """An entry is examined."""
+        key, digests, seconds = found
         self.made += 1
-        self.keys += keys
-        if time.monotonic() - self.said > EVERY:
-            self.said = time.monotonic()
-            print(f"{self._count()}, {key} ({seconds:.1f} s)", file=sys.stderr, flush=True)
+        self.keys += len(digests)
+        self.last = f"{key} ({seconds:.1f} s)"
+        if time.monotonic() - self.said > EVERY / 2:
+            self.tick()
+
+    def tick(self) -> None:
+        """Say how far it is."""
+        self.said = time.monotonic()
+        print(f"{self._count()}, {self.last}", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """All are."""
