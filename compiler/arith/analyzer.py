@@ -15,7 +15,6 @@ from whet.compiler.arith.bounds import Bounds
 from whet.compiler.arith.knowledge import Knowledge
 from whet.compiler.arith.simplify import Simplifier
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.ops import ops
 
 
@@ -65,13 +64,24 @@ class Analyzer:
         self._known.bind(var, low, (low + self.affine(extent)).shifted(-1))
 
     @contextmanager
-    def inside(self, loop: s.For) -> Iterator[None]:
-        """Within the block, the variable of a loop is in its range."""
-        self.bind_loop(loop.var, loop.min, loop.extent)
+    def inside(
+        self, var: e.Var, begin: e.PrimExpr, extent: e.PrimExpr, steps: bool = False
+    ) -> Iterator[None]:
+        """Within the block, a loop's variable is in its range; with ``steps`` it has at least one.
+
+        Args:
+            var, begin, extent: of the loop.
+            steps: the block is inside the loop, which has a step then.
+        """
+        self.bind_loop(var, begin, extent)
+        before = len(self.constraints)
+        if steps:
+            self.constraints.append(self.affine(extent).scaled(-1).shifted(1))
         try:
             yield
         finally:
-            del self.ranges[loop.var]
+            del self.constraints[before:]
+            self.ranges.pop(var, None)
 
     @contextmanager
     def assuming(self, condition: e.PrimExpr) -> Iterator[None]:

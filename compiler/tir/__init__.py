@@ -150,8 +150,9 @@ from whet.compiler.tir.stmt import (
     stmt_seq,
 )
 from whet.compiler.tir.visit import specialize  # noqa: F401
+from whet.compiler.tir.visit.buffers import replace_buffers
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, replace_buffers, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, variables
 from whet.compiler.tir.visit.stmt_functor import post_order_visit, substitute
 
 all = all_of

@@ -391,3 +391,13 @@ class IterVar(ExprOp):
 
 
 Value = ExprOp | int | float | bool
+
+
+def int_value(n: Any) -> int | None:
+    """The number of an integer constant; None for anything else."""
+    return n.value if isinstance(n, IntImm) else None
+
+
+def is_int(n: Any, value: int) -> bool:
+    """True for the integer constant ``value``."""
+    return isinstance(n, IntImm) and n.value == value

@@ -109,7 +109,7 @@ class Printer:
     def _view(self, n: e.BufferView) -> str:
         shape = f"({self.list(n.shape)}{',' if len(n.shape) == 1 else ''})"
         more = f", strides=({self.list(n.strides)})" if n.strides else ""
-        if not (isinstance(n.offset, e.IntImm) and n.offset.value == 0):
+        if not (e.is_int(n.offset, 0)):
             more += f", offset={self.expr(n.offset)}"
         return f"view({self.name(n.buffer)}, {shape}{more})"
 
@@ -178,7 +178,7 @@ class Printer:
 
     def _loop(self, n: s.For, indent: int) -> None:
         pad = "    " * indent
-        lower = isinstance(n.min, e.IntImm) and n.min.value == 0
+        lower = e.is_int(n.min, 0)
         if lower:
             span = self.expr(n.extent)
         else:

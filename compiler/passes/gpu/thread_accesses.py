@@ -17,7 +17,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.printer import Printer
-from whet.compiler.tir.visit.rewrite import TABLE, variables
+from whet.compiler.tir.visit.rewrite import nodes_of, parts_of, variables
 
 SECOND_HALF = "double_buffer_write"
 """Key of an attribute around stores into the half of a buffer that this step of a loop does not
@@ -103,12 +103,13 @@ class Accesses:
         self._met: dict[tuple[int, int], bool] = {}
         self._kept: list[Access] = []
         self._spans: dict[int, tuple[Buffer, int, int]] = {}  # id -> the buffer, first byte, end
-        self.written = _written(body)
+        # the memory that the kernel stores to
+        self.written = {n.buffer.data for n in nodes_of(body, s.BufferStore)}
 
     def enter(self, n: s.Stmt) -> None:
         """Learn what holds inside a statement."""
         if isinstance(n, s.AttrStmt) and n.key == "thread_extent":
-            count = n.value.value if isinstance(n.value, e.IntImm) else None
+            count = e.int_value(n.value)
             if "threadIdx" in n.node.name and count != 1:
                 self.block[n.node] = count
             self.analyzer.bind_loop(n.node, e.IntImm("int32", 0), n.value)
@@ -121,7 +122,7 @@ class Accesses:
         elif isinstance(n, s.For):
             self.analyzer.bind_loop(n.var, n.min, n.extent)
             if isinstance(n.min, e.IntImm):
-                steps = n.extent.value if isinstance(n.extent, e.IntImm) else None
+                steps = e.int_value(n.extent)
                 self.loops[n.var] = n.min.value, steps
             else:
                 self.varying.add(n.var)
@@ -145,7 +146,7 @@ class Accesses:
                 continue
             if isinstance(n, (e.BufferLoad, s.BufferStore)) and self._counts(n, node):
                 found.append(self._access(n))
-            stack.extend(TABLE[type(n)][0](n))
+            stack.extend(parts_of(n))
         return found
 
     def _counts(self, n: e.BufferLoad | s.BufferStore, around: s.Stmt) -> bool:
@@ -280,25 +281,7 @@ class Accesses:
     def _varies(self, atom: e.PrimExpr) -> bool:
         """Whether an atom's value may differ between two accesses of a block."""
         inside = self.block.keys() | self.loops.keys() | self.varying
-        stack: list[object] = [atom]
-        while stack:
-            n = stack.pop()
-            if n in inside or isinstance(n, (e.BufferLoad, e.Call)):
-                return True
-            stack.extend(TABLE[type(n)][0](n))
-        return False
-
-
-def _written(body: s.Stmt) -> set[e.Var]:
-    """The memory that a kernel stores to."""
-    found: set[e.Var] = set()
-    stack: list[s.Stmt] = [body]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, s.BufferStore):
-            found.add(n.buffer.data)
-        stack.extend(x for x in TABLE[type(n)][0](n) if isinstance(x, s.Stmt))
-    return found
+        return not inside.isdisjoint(variables(atom)) or bool(nodes_of(atom, e.BufferLoad, e.Call))
 
 
 def _size(b: Buffer) -> int | None:

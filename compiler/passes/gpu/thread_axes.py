@@ -51,7 +51,7 @@ class _Resolver(Rewriter):
         if not is_thread_loop(n):
             return self.children(n)
         before = self.steps.get(n.thread)
-        first = isinstance(n.min, e.IntImm) and n.min.value == 0
+        first = e.is_int(n.min, 0)
         self.steps[n.thread] = n.var if first else ops.subtract(n.var, n.min)
         out = self.children(n)
         del self.steps[n.thread]

@@ -25,13 +25,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.errors import LowerError
+from whet.compiler.passes.gpu.kernels import map_kernels
 from whet.compiler.passes.gpu.thread_accesses import Access, Accesses
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import pinned
 from whet.compiler.tir.function import IRModule
-from whet.compiler.tir.visit.rewrite import post_order_visit, variables
+from whet.compiler.tir.visit.rewrite import nodes_of, variables
 
 
 def sync_module(mod: IRModule, target: Target) -> IRModule:
@@ -40,7 +41,7 @@ def sync_module(mod: IRModule, target: Target) -> IRModule:
     Raises:
         LowerError: as :func:`thread_sync`.
     """
-    return mod.map(lambda f: f.with_body(thread_sync(f.body)) if "thread_extent" in f.attrs else f)
+    return map_kernels(mod, lambda f: f.with_body(thread_sync(f.body)))
 
 
 def thread_sync(body: s.Stmt) -> s.Stmt:
@@ -200,16 +201,10 @@ class _Sync:
         return found is not None
 
     def _differs(self, node: e.PrimExpr) -> bool:
-        """Whether a value may be another one in each thread of a block."""
-        found = bool(self.threads & variables(node))
-
-        def visit(n: object) -> None:
-            nonlocal found
-            found = found or (isinstance(n, e.BufferLoad) and n.buffer.data in self.private)
-
-        if self.private and not found:
-            post_order_visit(node, visit)
-        return found
+        """True for a value that may be another one in each thread of a block."""
+        if self.threads & variables(node):
+            return True
+        return any(n.buffer.data in self.private for n in nodes_of(node, e.BufferLoad))
 
     def _has_steps(self, n: s.For | s.While) -> bool:
         """Whether a loop surely has at least one step."""

@@ -94,7 +94,7 @@ class _Unroll(Rewriter):
         self.steps = self.lines = self.depth = 0
         body = self(n.body)
         explicit, kind = self.explicit, n.kind
-        extent = n.extent.value if isinstance(n.extent, e.IntImm) else None
+        extent = e.int_value(n.extent)
         if extent is not None and kind == s.SERIAL and self._wanted(extent):
             kind = s.UNROLLED
         self.max_step, self.explicit = before

@@ -12,7 +12,7 @@ from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.visit.expect import FUNCTION, FUNCTIONS, expect
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import parts_of, statements_of
 
 _COUNTED = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max)
 
@@ -56,14 +56,14 @@ def _statement(n: Any) -> int:
     if isinstance(n, (s.LetStmt, s.Evaluate)):
         own = _value(n.value) if dt.is_float(n.value.dtype) else 0
         return own + (_statement(n.body) if isinstance(n, s.LetStmt) else 0)
-    return sum(_statement(p) for p in TABLE[type(n)][0](n) if isinstance(p, s.Stmt))
+    return sum(_statement(p) for p in statements_of(n))
 
 
 def _value(n: e.PrimExpr) -> int:
     """Operations of a value that is data."""
     if isinstance(n, (e.BufferLoad, e.ProducerLoad, e.Ramp, e.BufferView)):
         return 0
-    parts = TABLE[type(n)][0](n)
+    parts = parts_of(n)
     lanes = dt.lanes(n.dtype)
     if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
         return max(_value(p) for p in parts[1:])
@@ -84,9 +84,8 @@ def calculate_allocated_bytes(func: PrimFunc | IRModule) -> dict[str, int]:
 
     def visit(n: Any) -> None:
         if not isinstance(n, (s.Allocate, s.AllocateConst)):
-            for p in TABLE[type(n)][0](n):
-                if isinstance(p, s.Stmt):
-                    visit(p)
+            for p in statements_of(n):
+                visit(p)
             return
         scope, size = n.buffer.storage_scope, _bytes(n.buffer)
         now[scope] = now.get(scope, 0) + size
@@ -135,7 +134,7 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, s.Stmt | None]:
                     common += 1
                 paths[n.buffer] = known[:common]
         inner = [*path, n] if isinstance(n, (s.For, s.IfThenElse, s.Allocate, s.While)) else path
-        for p in TABLE[type(n)][0](n):
+        for p in parts_of(n):
             visit(p, inner)
 
     visit(func.body, [])

@@ -8,7 +8,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.visit.expect import FUNCTIONS, expect
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import parts_of
 
 
 def verify_memory(func: PrimFunc | IRModule, target: Any = None) -> bool:
@@ -48,7 +48,7 @@ def host_accesses(func: PrimFunc, target: Any = None) -> list[str]:
             return
         if isinstance(n, (e.BufferLoad, s.BufferStore)):
             found[n.buffer.name] = None
-        for p in TABLE[type(n)][0](n):
+        for p in parts_of(n):
             visit(p)
 
     visit(func.body)

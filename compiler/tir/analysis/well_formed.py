@@ -11,7 +11,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.visit.expect import FUNCTION, FUNCTIONS, NODES, expect
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import parts_of
 
 
 def verify_ssa(func: PrimFunc) -> bool:
@@ -37,7 +37,7 @@ def ssa_errors(func: PrimFunc) -> Iterator[str]:
             if var in defined:
                 yield f"{var.name} is defined twice"
             defined.add(var)
-        stack.extend(TABLE[type(n)][0](n))
+        stack.extend(parts_of(n))
 
 
 def _defined(n: Any) -> e.Var | None:
@@ -137,7 +137,7 @@ class _Scopes:
         if isinstance(n, e.Var):
             self.vars.add(n)
             return
-        for p in TABLE[type(n)][0](n):
+        for p in parts_of(n):
             self.define_symbols(p)
 
     def visit(self, n: Any) -> None:
@@ -148,7 +148,7 @@ class _Scopes:
                 self.free[n] = None
             return
         if isinstance(n, (s.For, s.LetStmt, e.Let)):
-            *before, body = TABLE[type(n)][0](n)
+            *before, body = parts_of(n)
             for p in before:
                 self.visit(p)
             self._within(body, n.var)
@@ -160,7 +160,7 @@ class _Scopes:
         else:
             if isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
                 self._use(n.buffer)
-            for p in TABLE[type(n)][0](n):
+            for p in parts_of(n):
                 self.visit(p)
 
     def _within(self, body: Any, var: Any) -> None:
@@ -199,7 +199,5 @@ def verify_compact_buffer(func: PrimFunc) -> bool:
     """
     expect(func, FUNCTION, "verify_compact_buffer(func)")
     return all(
-        not p.strides and isinstance(p.elem_offset, e.IntImm) and p.elem_offset.value == 0
-        for p in func.params
-        if isinstance(p, Buffer)
+        not p.strides and e.is_int(p.elem_offset, 0) for p in func.params if isinstance(p, Buffer)
     )

@@ -117,11 +117,6 @@ def _binary(node: type[e.BinaryOp], a: Any, b: Any) -> e.PrimExpr:
     return node(a, b, a.dtype)
 
 
-def is_const(x: Any, value: int) -> bool:
-    """True for the integer constant ``value``."""
-    return type(x) is e.IntImm and x.value == value
-
-
 def call(op: str, *args: Any) -> e.PrimExpr:
     """The float intrinsic ``op`` of its arguments, in their common type.
 
@@ -171,9 +166,9 @@ def add(a: Any, b: Any) -> e.PrimExpr:
     """``a + b``."""
     out = _binary(e.Add, a, b)
     if isinstance(out, e.Add):
-        if is_const(out.a, 0):
+        if e.is_int(out.a, 0):
             return out.b
-        if is_const(out.b, 0):
+        if e.is_int(out.b, 0):
             return out.a
     return out
 
@@ -181,7 +176,7 @@ def add(a: Any, b: Any) -> e.PrimExpr:
 def subtract(a: Any, b: Any) -> e.PrimExpr:
     """``a - b``."""
     out = _binary(e.Sub, a, b)
-    return out.a if isinstance(out, e.Sub) and is_const(out.b, 0) else out
+    return out.a if isinstance(out, e.Sub) and e.is_int(out.b, 0) else out
 
 
 def multiply(a: Any, b: Any) -> e.PrimExpr:
@@ -189,16 +184,16 @@ def multiply(a: Any, b: Any) -> e.PrimExpr:
     out = _binary(e.Mul, a, b)
     if isinstance(out, e.Mul):
         for this, other in ((out.a, out.b), (out.b, out.a)):
-            if is_const(this, 1):
+            if e.is_int(this, 1):
                 return other
-            if is_const(this, 0):
+            if e.is_int(this, 0):
                 return this
     return out
 
 
 def _check_divisor(name: str, b: Any) -> None:
     b = convert(b)
-    if isinstance(b, e.IntImm) and b.value == 0:
+    if e.is_int(b, 0):
         raise ArgumentError(
             f"{name}(..., 0)", "the divisor is zero", "divide by something else, or by 0.0"
         )
@@ -244,7 +239,7 @@ def floordiv(a: Any, b: Any) -> e.PrimExpr:
     if dt.is_float(x.dtype):
         return call("floor", divide(x, y))
     out = _binary(e.FloorDiv, x, y)
-    return out.a if isinstance(out, e.FloorDiv) and is_const(out.b, 1) else out
+    return out.a if isinstance(out, e.FloorDiv) and e.is_int(out.b, 1) else out
 
 
 def floormod(a: Any, b: Any) -> e.PrimExpr:
@@ -254,7 +249,7 @@ def floormod(a: Any, b: Any) -> e.PrimExpr:
     if dt.is_float(x.dtype):
         return subtract(x, multiply(call("floor", divide(x, y)), y))
     out = _binary(e.FloorMod, x, y)
-    if isinstance(out, e.FloorMod) and is_const(out.b, 1):
+    if isinstance(out, e.FloorMod) and e.is_int(out.b, 1):
         return const(0, out.dtype)
     return out
 

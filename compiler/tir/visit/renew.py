@@ -9,7 +9,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import LEAVES, TABLE, Node, Rewriter
+from whet.compiler.tir.visit.rewrite import LEAVES, Node, Rewriter, parts_of
 
 
 def renewed(body: Node) -> Node:
@@ -146,5 +146,5 @@ def _defines_twice(func: PrimFunc) -> bool:
             return True
         if var is not None:
             defined.add(var)
-        stack.extend(TABLE[kind][0](n))
+        stack.extend(parts_of(n))
     return False

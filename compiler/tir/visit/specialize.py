@@ -11,7 +11,8 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import replace_buffers, substitute, variables
+from whet.compiler.tir.visit.buffers import replace_buffers
+from whet.compiler.tir.visit.rewrite import substitute, variables
 
 
 def specialize(func: PrimFunc, param_map: Mapping[Any, Any]) -> PrimFunc:

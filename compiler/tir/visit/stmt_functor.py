@@ -13,9 +13,10 @@ from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit import rewrite
+from whet.compiler.tir.visit.buffers import replace_buffers
 from whet.compiler.tir.visit.expect import FUNCTION, NODES, STATEMENTS, expect, expect_function
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, replace_buffers, variables
+from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, parts_of, variables
 
 __all__ = ["ir_transform", "post_order_visit", "pre_order_visit", "renew_defs", "substitute"]
 
@@ -70,7 +71,7 @@ def pre_order_visit(node: Any, fvisit: Callable[[Any], bool | None]) -> None:
 def _down(node: Any, fvisit: Callable[[Any], bool | None]) -> None:
     if fvisit(node) is False:
         return
-    for part in TABLE[type(node)][0](node):
+    for part in parts_of(node):
         _down(part, fvisit)
 
 
