@@ -11,7 +11,8 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.visit.expect import FUNCTION, FUNCTIONS, NODES, expect
-from whet.compiler.tir.visit.rewrite import parts_of
+from whet.compiler.tir.visit.renew import defined_by
+from whet.compiler.tir.visit.rewrite import parts_of, variables
 
 
 def verify_ssa(func: PrimFunc) -> bool:
@@ -42,14 +43,10 @@ def ssa_errors(func: PrimFunc) -> Iterator[str]:
 
 def _defined(n: Any) -> e.Var | None:
     """The variable that a node defines."""
-    if isinstance(n, (s.For, s.LetStmt, e.Let)):
-        return n.var
-    if isinstance(n, (s.Allocate, s.AllocateConst)):
-        return n.buffer.data
     if isinstance(n, s.AttrStmt) and n.key == "thread_extent":
         about = getattr(n.node, "var", n.node)
         return about if isinstance(about, e.Var) else None
-    return None
+    return defined_by(n)
 
 
 def verify_well_formed(func: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
@@ -78,13 +75,8 @@ def well_formed_errors(func: PrimFunc) -> list[str]:
     """What is used outside its definition, in words."""
     walk = _Scopes()
     for p in func.params:
-        if isinstance(p, Buffer):
-            walk.buffer(p)
-            for d in (*p.shape, *p.strides, p.elem_offset):
-                walk.define_symbols(d)
-        else:
-            walk.vars.add(p)
-    walk.vars.update(v for v in func.attrs.get("symbols", ()))
+        walk.define(p)
+    walk.vars.update(func.attrs.get("symbols", ()))
     walk.visit(func.body)
     return walk.errors
 
@@ -108,12 +100,7 @@ def undefined_vars(node: Any, defs: tuple | list = ()) -> list[e.Var]:
         defs = [*defs, *node.params]
         node = node.body
     for d in defs:
-        if isinstance(d, Buffer):
-            walk.buffer(d)
-            for x in (*d.shape, *d.strides, d.elem_offset):
-                walk.define_symbols(x)
-        else:
-            walk.vars.add(getattr(d, "var", d))
+        walk.define(d)
     walk.visit(node)
     return list(walk.free)
 
@@ -132,13 +119,14 @@ class _Scopes:
         self.buffers.add(b)
         self.vars.add(b.data)
 
-    def define_symbols(self, n: e.PrimExpr) -> None:
-        """The size of a parameter defines the variables that it is made of."""
-        if isinstance(n, e.Var):
-            self.vars.add(n)
+    def define(self, x: Any) -> None:
+        """A parameter is defined; the size of a buffer defines the variables that it is made of."""
+        if not isinstance(x, Buffer):
+            self.vars.add(getattr(x, "var", x))
             return
-        for p in parts_of(n):
-            self.define_symbols(p)
+        self.buffer(x)
+        for d in (*x.shape, *x.strides, x.elem_offset):
+            self.vars |= variables(d)
 
     def visit(self, n: Any) -> None:
         """Look at a node and all inside it."""
