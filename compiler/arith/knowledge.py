@@ -1,4 +1,4 @@
-"""What an analyzer knows, and what its questions have found so far.
+"""The facts that an analyzer has, and its memory of bounds and forms.
 
 The bounds of nested splits of unknown sizes need the same parts over and over, and each minimum in
 them has two ends to try: without a memory and a limit the work doubles with every split.

@@ -1,4 +1,4 @@
-"""What an instrument is: six methods, each of which does nothing by default."""
+"""The interface of an instrument: six methods, each of which does nothing by default."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PassInstrument:
         """Called when the context is left."""
 
     def should_run(self, mod: IRModule, info: PassInfo) -> bool:
-        """Whether a pass may run; required passes run in any case."""
+        """True if a pass may run; required passes run in any case."""
         return True
 
     def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:

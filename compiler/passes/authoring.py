@@ -27,7 +27,7 @@ class Pass:
         PASS_NAMES.setdefault(info.short, False)
 
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
-        """What the pass does; the module itself where nothing changes."""
+        """The module after the pass; the module itself where nothing changes."""
         raise NotImplementedError
 
     def __call__(self, mod: IRModule) -> IRModule:

@@ -139,9 +139,9 @@ class _Checker(FactsRewriter):
     ) -> None:
         tests = []
         if not self.not_below(index):
-            tests.append(ops.compare(e.GE, index, ops.const(0, index.dtype)))
+            tests.append(index >= ops.const(0, index.dtype))
         if not self.not_above(index, extent):
-            tests.append(ops.compare(e.LT, index, extent))
+            tests.append(index < extent)
         key = (how, buffer, d, structural_key(index), *[structural_key(g) for g in guards])
         if not tests or key in self.seen:
             return
@@ -159,7 +159,7 @@ class _Checker(FactsRewriter):
 def _lanes(index: e.PrimExpr) -> list[e.PrimExpr]:
     """The indices to check: the first and the last lane of a vector; none for a table of lanes."""
     if isinstance(index, e.Ramp):
-        return [index.base, ops.add(index.base, (index.lanes - 1) * index.stride)]
+        return [index.base, index.base + (index.lanes - 1) * index.stride]
     if isinstance(index, e.Broadcast):
         return [index.value]
     return [] if "x" in index.dtype else [index]

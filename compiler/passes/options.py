@@ -187,7 +187,7 @@ def checked(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _asks_for_nothing(key: str, value: Any) -> bool:
-    """Whether a switch for something that is not here is off."""
+    """True if a switch for something that is not here is off."""
     return key in _OFF and isinstance(value, (bool, int)) and not value
 
 

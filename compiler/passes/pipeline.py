@@ -20,7 +20,6 @@ from whet.compiler.passes.authoring import (
 from whet.compiler.passes.context import PassContext
 from whet.compiler.passes.features import Features, features_of
 from whet.compiler.passes.gpu.inject_virtual_thread import inject_virtual_thread
-from whet.compiler.passes.gpu.thread_axes import resolve_thread_axes
 from whet.compiler.passes.instrument_bound_checkers import instrument_bound_checkers
 from whet.compiler.passes.loops.common_subexpr_elim import common_subexpr_elim
 from whet.compiler.passes.loops.flatten_buffer import flatten_buffer
@@ -37,6 +36,7 @@ from whet.compiler.passes.loops.unroll_loop import unroll_loop
 from whet.compiler.passes.loops.vectorize_loop import vectorize_loop
 from whet.compiler.passes.options import PassConfig
 from whet.compiler.passes.skip_assert import skip_assert
+from whet.compiler.passes.threads.axes import resolve_thread_axes
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -202,7 +202,7 @@ def run_passes(mod: IRModule, target: Target, simple_mode: bool = False) -> IRMo
 
 
 def _steps(context: PassContext, simple_mode: bool) -> Iterator[Step | Pass]:
-    """What runs, in order, custom passes in between."""
+    """The steps that run, in order, custom passes in between."""
     custom = context.config["tir.add_lower_pass"]
 
     def of(phase: int) -> Iterator[Pass]:

@@ -8,7 +8,7 @@ import whet
 from whet.compiler import te, tir
 from whet.compiler.driver import build
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.gpu.thread_overlap import overlapping
+from whet.compiler.passes.threads.overlap import overlapping
 from whet.compiler.tir.ops import ops
 
 RNG = np.random.default_rng(41)

@@ -32,8 +32,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from whet.compiler.arith import Analyzer
-from whet.compiler.passes.gpu.kernels import map_kernels
-from whet.compiler.passes.gpu.thread_accesses import SECOND_HALF
+from whet.compiler.passes.threads.accesses import SECOND_HALF
+from whet.compiler.passes.threads.kernels import map_kernels
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -109,7 +109,7 @@ def _doubled(loop: s.For) -> s.Stmt:
 
 
 def _stage(n: s.Stmt, made: list[s.Allocate], body: s.Stmt) -> _Stage | None:
-    """What a marked statement fills, where there can be two of it."""
+    """The stage that a marked statement fills; None where there cannot be two of it."""
     if not (isinstance(n, s.AttrStmt) and n.key == DOUBLE_BUFFER):
         return None
     own = _memory(n.body, s.Allocate)
@@ -130,7 +130,7 @@ def _stage(n: s.Stmt, made: list[s.Allocate], body: s.Stmt) -> _Stage | None:
 
 
 def _is_plain(n: s.Stmt) -> bool:
-    """Whether a statement is loops, conditions and a thread's own buffers around stores."""
+    """True if a statement is loops, conditions and a thread's own buffers around stores."""
     if isinstance(n, s.SeqStmt):
         return all(map(_is_plain, n.seq))
     if isinstance(n, s.For):
@@ -159,9 +159,9 @@ class _Doubling:
         self.analyzer.bind_loop(loop.var, loop.min, loop.extent)
         var = loop.var
         one = ops.const(1, var.dtype)
-        self.number = ops.subtract(var, loop.min)  # of this step
-        self.next = ops.add(var, one)
-        self.more = ops.compare(e.LT, ops.add(self.number, one), loop.extent)
+        self.number = var - loop.min  # of this step
+        self.next = var + one
+        self.more = self.number + one < loop.extent
         self.first: list[s.Stmt] = []  # in front of the loop
         self.begin: list[s.Stmt] = []  # in front of the tile's use
         self.use: list[s.Stmt] = []
@@ -209,7 +209,7 @@ class _Doubling:
         begin = substitute(fill, {self.loop.var: self.loop.min})
         self.first.append(renewed(self._in_half(begin, ops.const(0, self.loop.var.dtype))))
         later = self._simplified(renewed(substitute(fill, {self.loop.var: self.next})))
-        number = ops.add(self.number, ops.const(1, self.loop.var.dtype))
+        number = self.number + ops.const(1, self.loop.var.dtype)
         parts = _Held(stage.old)
         if (parts.count(later) or _MOST_HELD + 1) > _MOST_HELD:
             self.end.append(self._marked(self._in_half(later, number), stage))
@@ -231,15 +231,15 @@ class _Doubling:
 
     def _in_half(self, n: s.Stmt, number: e.PrimExpr) -> s.Stmt:
         """The statement on the half of each buffer that a step has."""
-        turn = self.analyzer.simplify(ops.floormod(number, ops.const(2, number.dtype)))
+        turn = self.analyzer.simplify(number % ops.const(2, number.dtype))
 
         def buffer(b: Buffer) -> Buffer:
             stage = self.stages.get(b.data)
             return b if stage is None else stage.new
 
         def index(b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
-            by = ops.multiply(turn, self.stages[b.data].half)
-            return (at_base(indices[0], lambda i: ops.add(by, i)),)
+            by = turn * self.stages[b.data].half
+            return (at_base(indices[0], lambda i: by + i),)
 
         return BufferRewriter(buffer, index)(n)
 
@@ -305,12 +305,12 @@ class _Held:
             out = []
             for x in n.seq:
                 out.append(self._walk(x, first, store, own))
-                first = ops.add(first, ops.const(self.count(x) or 0))
+                first += ops.const(self.count(x) or 0)
             return s.seq(*out)
         if isinstance(n, s.For):
-            step = ops.cast("int32", ops.subtract(n.var, n.min))
-            each = ops.multiply(step, self.count(n.body) or 0)
-            body = self._walk(n.body, ops.add(first, each), store, own)
+            step = ops.cast("int32", n.var - n.min)
+            each = step * (self.count(n.body) or 0)
+            body = self._walk(n.body, first + each, store, own)
             kind = s.UNROLLED if inside else n.kind
             return replace(n, kind=kind, body=body)
         if isinstance(n, s.IfThenElse):

@@ -25,7 +25,6 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
 from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, keep, nodes_of, parts_of, statements_of
 
@@ -159,7 +158,7 @@ class _Injector:
         b = n.buffer
         if b not in self.touched.buffers:
             return s.Allocate(b, self.visit(n.body))
-        new = replace(b, shape=(ops.multiply(b.shape[0], self.thread.extent),))
+        new = replace(b, shape=(b.shape[0] * self.thread.extent,))
         self.repeated[b] = new
         return s.Allocate(new, self.visit(n.body))
 
@@ -167,11 +166,11 @@ class _Injector:
         """The statement in a loop over the threads, each with its part of the buffers."""
         thread = self.thread
         var = e.Var(thread.var.name, thread.var.dtype)
-        number = ops.subtract(var, thread.min)
+        number = var - thread.min
 
         def index(b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
-            by = ops.multiply(number, b.shape[0])
-            return (at_base(indices[0], lambda i: ops.add(by, i)),)
+            by = number * b.shape[0]
+            return (at_base(indices[0], lambda i: by + i),)
 
         swap: dict[type, Callable[[Any], Any]] = {e.Var: lambda v: var if v is thread.var else v}
         rewrite = BufferRewriter(lambda b: self.repeated.get(b, b), index, swap)

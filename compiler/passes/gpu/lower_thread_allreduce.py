@@ -36,8 +36,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.arith import Affine, Analyzer
-from whet.compiler.passes.gpu.kernels import map_kernels
-from whet.compiler.passes.gpu.thread_guards import used_by
+from whet.compiler.passes.threads.guards import used_by
+from whet.compiler.passes.threads.kernels import map_kernels
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -134,7 +134,7 @@ class _Lowering(Rewriter):
         return out
 
     def _tree(self, n: s.AttrStmt) -> _Tree | None:
-        """What an attribute marks, where shuffles can do it."""
+        """The tree that an attribute marks; None where shuffles cannot reduce it."""
         assert isinstance(n.value, e.IntImm)
         count, thread = n.value.value, self.threads.get("threadIdx.x")
         span = self.extents.get("threadIdx.x")
@@ -151,7 +151,7 @@ class _Lowering(Rewriter):
         return self._read(first.then_case, thread, count)
 
     def _come_by(self, count: int) -> bool:
-        """Whether all threads that shuffles and barriers need run this statement."""
+        """True if all threads that shuffles and barriers need run this statement."""
         inside = set().union(*self.tests) if self.tests else set()
         if inside & self.derived or any(v.dtype == "handle" for v in inside):
             return False
@@ -246,17 +246,17 @@ def _across(
     """Reduce over the warps of a row of threads, by way of shared memory."""
     number = tree.count // _WARP
     row = (tree.own - Analyzer().affine(tree.thread)).to_expr()
-    first = ops.floordiv(row, _WARP)
+    first = row // _WARP
 
     def of(warp: e.PrimExpr) -> e.PrimExpr:
-        return ops.add(first, warp)
+        return first + warp
 
-    leads = ops.compare(e.EQ, ops.floormod(tree.thread, _WARP), _ZERO)
-    at = of(ops.floordiv(tree.thread, _WARP))
+    leads = ops.compare(e.EQ, tree.thread % _WARP, _ZERO)
+    at = of(tree.thread // _WARP)
     stores = [s.BufferStore(w, _load(part[b], _ZERO), (at,)) for b, w in warps.items()]
     steps: list[s.Stmt] = [s.IfThenElse(leads, s.seq(*stores))]
     if tree.symmetric and number & (number - 1) == 0:
-        mine = of(ops.floormod(tree.thread, number))
+        mine = of(tree.thread % number)
         steps += [s.BufferStore(part[b], _load(w, mine), (_ZERO,)) for b, w in warps.items()]
         return steps + _exchange(tree, part, other, number)
     steps += [s.BufferStore(part[b], _load(w, first), (_ZERO,)) for b, w in warps.items()]
@@ -349,4 +349,4 @@ def _local(b: Buffer, what: str) -> Buffer:
 def _of_warps(b: Buffer, count: int) -> Buffer:
     """Shared memory for a value of each warp of all rows."""
     (size,) = b.shape
-    return Buffer(f"{b.name}.warps", (ops.floordiv(size, _WARP),), b.dtype, "shared")
+    return Buffer(f"{b.name}.warps", (size // _WARP,), b.dtype, "shared")

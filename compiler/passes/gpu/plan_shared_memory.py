@@ -28,7 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from whet.compiler.arith import Analyzer
-from whet.compiler.passes.gpu.kernels import map_kernels
+from whet.compiler.passes.threads.kernels import map_kernels
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -63,7 +63,7 @@ class _Held:
     offset: e.PrimExpr = field(default_factory=lambda: ops.const(0))
 
     def meets(self, other: _Held) -> bool:
-        """Whether the two cannot have the same bytes."""
+        """True if the two cannot have the same bytes."""
         if min(_bytes(self.size), _bytes(other.size)) < _WORTH:
             return True
         return self.first <= other.last and other.first <= self.last
@@ -154,7 +154,7 @@ def _size(b: Buffer) -> e.PrimExpr:
     (count,) = b.get_flattened_buffer().shape
     if not isinstance(count, e.IntImm) and Analyzer().affine(count).const < 0:
         count = ops.maximum(count, 0)  # of no rows: the last one's padding is taken off
-    return ops.multiply(count, dt.itemsize(b.dtype))
+    return count * dt.itemsize(b.dtype)
 
 
 def _bytes(size: e.PrimExpr) -> int:
@@ -181,7 +181,7 @@ def _place(held: list[_Held]) -> e.PrimExpr:
     for x in held:
         if not isinstance(x.size, e.IntImm):
             x.offset = _rounded_expr(end)
-            end = ops.add(x.offset, x.size)
+            end = x.offset + x.size
     return end
 
 
@@ -197,4 +197,4 @@ def _rounded(size: int) -> int:
 def _rounded_expr(size: e.PrimExpr) -> e.PrimExpr:
     if isinstance(size, e.IntImm):
         return ops.const(_rounded(size.value))
-    return ops.multiply(ops.floordiv(ops.add(size, _ALIGNMENT - 1), _ALIGNMENT), _ALIGNMENT)
+    return (size + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT

@@ -27,8 +27,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Affine, Analyzer
-from whet.compiler.passes.gpu.kernels import map_kernels
 from whet.compiler.passes.gpu.verify_scopes import refuse_warps
+from whet.compiler.passes.threads.kernels import map_kernels
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -118,7 +118,7 @@ class _Plan:
 
 
 class _Accesses:
-    """What a kernel does with its shared memory."""
+    """The accesses of a kernel to its shared memory."""
 
     def __init__(self, func: PrimFunc) -> None:
         self.analyzer = Analyzer()
@@ -223,7 +223,7 @@ def _group_of(groups: Sequence[_Group], factor: int) -> _Group:
 
 
 def _parts(groups: Sequence[_Group], number: int) -> list[int]:
-    """What each group has of a number, in units of its base."""
+    """A number as digits of the groups, in units of their bases."""
     out = []
     for g in reversed(groups):
         out.append(number // g.base)

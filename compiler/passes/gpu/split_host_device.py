@@ -20,9 +20,9 @@ After::
 from __future__ import annotations
 
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.gpu.thread_axes import resolve_thread_axes
-from whet.compiler.passes.gpu.thread_guards import HARDWARE, is_thread_loop
-from whet.compiler.passes.gpu.unify_threads import Wrap, unify_threads
+from whet.compiler.passes.threads.axes import resolve_thread_axes
+from whet.compiler.passes.threads.guards import HARDWARE, is_thread_loop
+from whet.compiler.passes.threads.unify import Wrap, unify_threads
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -206,7 +206,7 @@ def _reads_memory(value: e.PrimExpr) -> bool:
 
 
 def _check_host(host: PrimFunc) -> None:
-    """What is computed by no thread would have to read a device's memory on the host."""
+    """Refuse work outside all threads: the host cannot read a device's memory."""
 
     def visit(n: object) -> None:
         if isinstance(n, (s.BufferStore, e.BufferLoad)):

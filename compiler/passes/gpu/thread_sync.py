@@ -16,7 +16,7 @@ After::
 
 Shared buffers that stand in the same bytes, and arrays of the device that a kernel writes in one
 place and reads in another, are ordered the same way. No barrier is needed where both accesses are
-one thread's (``thread_accesses.py``). A barrier that only some threads would reach is refused.
+one thread's (``threads/accesses.py``). A barrier that only some threads would reach is refused.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.gpu.kernels import map_kernels
-from whet.compiler.passes.gpu.thread_accesses import Access, Accesses
+from whet.compiler.passes.threads.accesses import Access, Accesses
+from whet.compiler.passes.threads.kernels import map_kernels
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -59,7 +59,7 @@ def barrier() -> s.Stmt:
 
 
 def is_barrier(n: s.Stmt) -> bool:
-    """Whether a statement is one of :func:`barrier`."""
+    """True if a statement is one of :func:`barrier`."""
     call = n.value if isinstance(n, s.Evaluate) else None
     return (
         isinstance(call, e.Call)
@@ -187,7 +187,7 @@ class _Sync:
         return _Part(stmt, before, after, seen)
 
     def _conflict(self, first: Sequence[Access], second: Sequence[Access]) -> bool:
-        """Whether a barrier is needed between two groups of accesses, where one may stand."""
+        """True if a barrier is needed between two groups of accesses, where one may stand."""
         written = [b for b in second if b.write]
         pairs = ((a, b) for a in first for b in (second if a.write else written))
         found = next(((a, b) for a, b in pairs if self.accesses.conflict(a, b)), None)
@@ -207,7 +207,7 @@ class _Sync:
         return any(n.buffer.data in self.private for n in nodes_of(node, e.BufferLoad))
 
     def _has_steps(self, n: s.For | s.While) -> bool:
-        """Whether a loop surely has at least one step."""
+        """True if a loop surely has at least one step."""
         known = self.accesses.analyzer
         return isinstance(n, s.For) and known.positive(known.affine(n.extent))
 

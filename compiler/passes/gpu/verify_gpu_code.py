@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from whet.compiler.errors import PrunedError
-from whet.compiler.passes.gpu.kernels import is_split
+from whet.compiler.passes.threads.kernels import is_split
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e

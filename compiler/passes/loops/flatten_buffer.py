@@ -64,7 +64,7 @@ class _Flatten(BufferRewriter):
         known = self.flat.get(b)
         if known is None:
             lanes = dt.lanes(b.dtype)
-            size = _size(b) if lanes == 1 else ops.multiply(_size(b), lanes)
+            size = _size(b) if lanes == 1 else _size(b) * lanes
             known = self.flat[b] = replace(
                 b,
                 shape=(size,),
@@ -95,7 +95,7 @@ class _Flatten(BufferRewriter):
         base, count = (index.base, index.lanes) if isinstance(index, e.Ramp) else (index, 1)
         if dt.lanes(base.dtype) > 1 or (isinstance(index, e.Ramp) and index.stride != 1):
             _refuse(b, "several of its elements are accessed that are no neighbours")
-        first = self.analyzer.affine(ops.multiply(base, lanes)).to_expr(base.dtype)
+        first = self.analyzer.affine(base * lanes).to_expr(base.dtype)
         return (e.Ramp(first, 1, lanes * count, dt.vector(first.dtype, lanes * count)),)
 
     def _of_elements(self, b: Buffer, indices: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
@@ -111,7 +111,7 @@ class _Flatten(BufferRewriter):
         element = dt.element(last.dtype)
         first = ops.cast(element, self._scalar(b, (*outer, ops.const(0, element))))
         if b.strides:
-            last = ops.multiply(last, ops.cast(last.dtype, step))
+            last = last * ops.cast(last.dtype, step)
         return e.Add(e.Broadcast(first, dt.lanes(last.dtype), last.dtype), last, last.dtype)
 
     def _scalar(self, b: Buffer, indices: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
@@ -152,12 +152,12 @@ def _size(b: Buffer) -> e.PrimExpr:
     """How many elements of memory a buffer spans."""
     if b.strides:
         # up to the last element
-        size: e.PrimExpr = ops.add(b.elem_offset, 1)
+        size: e.PrimExpr = b.elem_offset + 1
         for d, step in zip(b.shape, b.strides):
-            size = ops.add(size, ops.multiply(ops.subtract(d, 1), step))
+            size += (d - 1) * step
         return size
     size = _product(b.shape)
-    return size if e.is_int(b.elem_offset, 0) else ops.add(size, b.elem_offset)
+    return size if e.is_int(b.elem_offset, 0) else size + b.elem_offset
 
 
 def _product(shape: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
@@ -167,6 +167,4 @@ def _product(shape: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
         return e.IntImm("int64", total)  # no int32 arithmetic, which would wrap
     wide = total >= 2**31 or any(d.dtype == "int64" for d in sizes)
     kind = "int64" if wide else "int32"
-    return ops.multiply(
-        reduce(ops.multiply, [ops.cast(kind, d) for d in sizes]), ops.const(total, kind)
-    )
+    return reduce(ops.multiply, [ops.cast(kind, d) for d in sizes]) * ops.const(total, kind)

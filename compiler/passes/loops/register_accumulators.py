@@ -115,8 +115,8 @@ def _with_accumulators(
     acc = Buffer(f"{buffer.name}.acc", (ops.const(total),), buffer.dtype, "local")
     place: e.PrimExpr = ops.const(0)
     for n in tile:
-        place = ops.add(ops.multiply(place, n.extent), n.var)
-    place = ops.multiply(place, lanes)
+        place = place * n.extent + n.var
+    place = place * lanes
     at = e.Ramp(place, 1, lanes, index.dtype) if lanes > 1 else place
 
     def nest(body: s.Stmt, loops: list[s.For]) -> s.Stmt:

@@ -27,7 +27,7 @@ def rewrite_unsafe_select(func: PrimFunc, target: Target, config: PassConfig) ->
         return e.Call(n.dtype, "if_then_else", (n.condition, n.true_value, n.false_value))
 
     def safe(n: e.PrimExpr) -> bool:
-        """Whether a value may be computed though it is not wanted."""
+        """True if a value may be computed though it is not wanted."""
         if isinstance(n, e.BufferLoad) and not rewrite.in_range(n.buffer, n.indices):
             return False
         if isinstance(n, e.DIVISIONS) and not dt.is_float(n.dtype) and not _is_number(n.b):

@@ -37,7 +37,7 @@ class _Transitive(Analyzer):
     """An analyzer that also adds two known conditions up."""
 
     def at_most_zero(self, a: Affine) -> bool:
-        """Whether the form is surely <= 0."""
+        """True if the form is surely <= 0."""
         if super().at_most_zero(a):
             return True
         known = self.constraints

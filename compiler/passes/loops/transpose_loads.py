@@ -60,7 +60,7 @@ def _transposed(loop: s.For) -> s.Stmt | None:
     for v in range(loop.extent.value):
         transposed = {key: columns[key][v] for key in loads}
         body = _with(loop.body, transposed)
-        step = substitute(body, {loop.var: ops.add(loop.min, ops.const(v, loop.var.dtype))})
+        step = substitute(body, {loop.var: loop.min + ops.const(v, loop.var.dtype)})
         steps.append(renewed(step) if v else step)
     out = s.seq(*steps)
     for var, value in reversed(lets):
@@ -117,7 +117,7 @@ def _columns(
         return var
 
     def part(row: int, column: int) -> e.PrimExpr:
-        at = ops.add(first, ops.const(row * index.stride + column, first.dtype))
+        at = first + ops.const(row * index.stride + column, first.dtype)
         kind = dt.vector(element, group)
         ramp = e.Ramp(at, 1, group, dt.vector(first.dtype, group))
         return e.BufferLoad(load.buffer, (ramp,), kind)

@@ -142,6 +142,6 @@ def _written_out(n: s.For, body: s.Stmt, extent: int) -> s.Stmt:
     """A copy of the body for each step, each with variables of its own."""
     parts = []
     for k in range(extent):
-        step = substitute(body, {n.var: ops.add(n.min, ops.const(k, n.var.dtype))})
+        step = substitute(body, {n.var: n.min + ops.const(k, n.var.dtype)})
         parts.append(step if k == extent - 1 else renewed(step))
     return s.seq(*parts)

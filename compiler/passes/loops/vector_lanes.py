@@ -123,7 +123,7 @@ class Lanes:
     # expressions
 
     def _depends(self, n: e.PrimExpr) -> bool:
-        """Whether a value may differ from lane to lane."""
+        """True if a value may differ from lane to lane."""
         kind = type(n)
         if kind in LEAVES:
             return n is self.var or n in self.lets
@@ -265,14 +265,14 @@ class Lanes:
         least, rest, lanes = isinstance(clamp, e.Min), form.without(key), self.lanes
         end = start.shifted(lanes - 1) if least else start
         index = e.Ramp(rest.plus(start, 1).to_expr(dtype), 1, lanes, dt.vector(dtype, lanes))
-        edge = ops.add(rest.to_expr(dtype), type(clamp)(end.to_expr(dtype), c, dtype))
+        edge = rest.to_expr(dtype) + type(clamp)(end.to_expr(dtype), c, dtype)
         test = self._wide(self.value(ops.compare(e.LE if least else e.GE, a, c)))
         whole = e.BufferLoad(n.buffer, (index,), dt.vector(n.dtype, lanes), test)
         one = e.BufferLoad(n.buffer, (edge,), n.dtype)
         return e.Select(test, whole, self._wide(one), whole.dtype)
 
     def _first_lane(self, n: e.PrimExpr) -> Affine | None:
-        """What an index that grows by 1 from lane to lane is in the first one; None for others."""
+        """The first lane of an index that grows by 1 from lane to lane; None for others."""
         form = self.analyzer.affine(n)
         start = form.without(self.var)
         if self.var not in form.terms or form.terms[self.var][1] != 1:
@@ -291,7 +291,7 @@ class Lanes:
                 raise NotVectorizable
 
     def _in_range(self, buffer: Buffer, index: e.PrimExpr) -> bool:
-        """Whether all lanes surely read inside the buffer."""
+        """True if all lanes surely read inside the buffer."""
         if not isinstance(index, e.Ramp) or index.stride < 0:
             return False
         first, size = self.analyzer.affine(index.base), self.analyzer.affine(buffer.shape[0])

@@ -94,7 +94,7 @@ def _holds_for_all(loop: s.For, body: s.Stmt, analyzer: Analyzer) -> e.PrimExpr 
             return None
         if any(loop.var in variables(atom) for atom, _ in rest.terms.values()):
             return None
-    end = ops.subtract(ops.add(loop.min, loop.extent), 1)
+    end = loop.min + loop.extent - 1
     return ops.all_of(*[substitute(c, {loop.var: end}) for c in conditions])
 
 
@@ -124,12 +124,12 @@ def _chunks(
         else:
             part = e.Var(loop.var.name, loop.var.dtype)
             analyzer.bind_loop(part, ops.const(0), ops.const(full))
-            whole = vectors(ops.add(loop.min, ops.multiply(part, width)), width)
+            whole = vectors(loop.min + part * width, width)
             parts.append(s.For(part, ops.const(0), ops.const(full), s.UNROLLED, whole))
         begin = full * width
     while begin < extent:
         lanes = 1 << ((extent - begin).bit_length() - 1)
-        base = ops.add(loop.min, begin)
+        base = loop.min + begin
         rest = substitute(body, {loop.var: base}) if lanes == 1 else vectors(base, lanes)
         parts.append(_own(rest) if parts else rest)
         begin += lanes

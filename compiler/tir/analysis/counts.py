@@ -1,4 +1,4 @@
-"""What a function computes and allocates, counted; and where its buffers are used."""
+"""Operations and allocated bytes of functions, and where their buffers are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether code that the host runs touches the memory of a GPU."""
+"""True if code that the host runs touches the memory of a GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from whet.compiler.tir.visit.rewrite import parts_of
 
 
 def verify_memory(func: PrimFunc | IRModule, target: Any = None) -> bool:
-    """Whether buffers are read and written inside thread-bound loops only, on a GPU target.
+    """True if buffers are read and written inside thread-bound loops only, on a GPU target.
 
     On a CPU every function is right. The target is ``target``, else the function's attribute
     ``target``, else the current one.

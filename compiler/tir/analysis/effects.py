@@ -1,4 +1,4 @@
-"""Which expressions only compute a value, and which do something besides."""
+"""Purity of expressions: those that compute a value and do nothing besides."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EFFECTS = frozenset(
 
 
 def is_pure(node: Any) -> bool:
-    """Whether an expression has no effect but its value (reading memory is none)."""
+    """True if an expression has no effect but its value (reading memory is none)."""
     stack = [node]
     while stack:
         n = stack.pop()

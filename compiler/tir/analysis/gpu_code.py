@@ -1,4 +1,4 @@
-"""Whether kernels stay within a GPU's limits, before anything is compiled."""
+"""True if kernels stay within a GPU's limits, before anything is compiled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEYS = (
 
 
 def verify_gpu_code(func: PrimFunc | IRModule, constraints: Mapping[str, int]) -> bool:
-    """Whether every kernel of a function keeps to ``constraints``.
+    """True if every kernel of a function keeps to ``constraints``.
 
     Args:
         func: lowered, its thread-bound loops still loops or split into kernels.
@@ -50,7 +50,7 @@ def verify_gpu_code(func: PrimFunc | IRModule, constraints: Mapping[str, int]) -
 
 
 def _kernels(n: Any, found: list[dict[str, int]]) -> None:
-    """What each outermost thread-bound region uses, by the names of the constraints."""
+    """Append the use of each outermost thread-bound region, by the names of the constraints."""
     bound = isinstance(n, s.For) and n.kind == s.THREAD_BINDING
     if bound or (isinstance(n, s.AttrStmt) and n.key == "thread_extent"):
         use = _Use()
@@ -94,7 +94,7 @@ class _Use:
         self.threads[tag] = max(self.threads.get(tag, 1), value)
 
     def totals(self) -> dict[str, int]:
-        """What is used, by the names of the constraints."""
+        """The use by the names of the constraints."""
         block = 1
         out: dict[str, int] = {}
         for axis in "xyz":

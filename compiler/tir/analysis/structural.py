@@ -1,4 +1,4 @@
-"""Whether two pieces of loop IR are the same but for the identity of variables and buffers."""
+"""True if two pieces of loop IR are the same but for the identity of variables and buffers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COMPARED = (*FUNCTIONS, *NODES)
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
-    """Whether two functions, modules, statements or expressions have the same structure.
+    """True if two functions, modules, statements or expressions have the same structure.
 
     Names do not matter; a variable or buffer that is defined inside corresponds to the one that is
     defined at the same place. What is defined outside must be the same object, unless
@@ -80,7 +80,7 @@ def structural_hash(node: Any, map_free_vars: bool = False) -> int:
 
 
 def expr_deep_equal(lhs: e.PrimExpr, rhs: e.PrimExpr) -> bool:
-    """Whether two expressions are written the same, with the same variables.
+    """True if two expressions are written the same, with the same variables.
 
     Raises:
         ArgumentError: for anything but expressions.

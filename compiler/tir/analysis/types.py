@@ -1,4 +1,4 @@
-"""Whether the types of operands, indices, conditions and stored values agree."""
+"""True if the types of operands, indices, conditions and stored values agree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from whet.compiler.tir.visit.rewrite import parts_of
 
 
 def type_errors(func: PrimFunc) -> Iterator[str]:
-    """What does not agree, in words.
+    """Messages about types that do not agree.
 
     Raises:
         ArgumentError: for anything but a PrimFunc.
@@ -45,7 +45,7 @@ def _operands(n: e.BinaryOp) -> str:
 
 
 def _indices(a: str, b: str) -> bool:
-    """Whether both are types of indices, which generators compute in 64 bits anyway."""
+    """True if both are types of indices, which generators compute in 64 bits anyway."""
     return {a, b} == {"int32", "int64"}
 
 

@@ -1,4 +1,4 @@
-"""Whether variables and buffers are defined, once each, around every use."""
+"""True if variables and buffers are defined, once each, around every use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from whet.compiler.tir.visit.rewrite import parts_of, variables
 
 
 def verify_ssa(func: PrimFunc) -> bool:
-    """Whether no variable is defined twice in a function, and no buffer's memory made twice.
+    """True if no variable is defined twice in a function, and no buffer's memory made twice.
 
     Raises:
         ArgumentError: for anything but a PrimFunc.
@@ -26,7 +26,7 @@ def verify_ssa(func: PrimFunc) -> bool:
 
 
 def ssa_errors(func: PrimFunc) -> Iterator[str]:
-    """What is defined twice, in words."""
+    """Messages about variables and memory that are defined twice."""
     defined: set[e.Var] = {p.data if isinstance(p, Buffer) else p for p in func.params}
     if len(defined) != len(func.params):
         yield "a parameter stands there twice"
@@ -50,7 +50,7 @@ def _defined(n: Any) -> e.Var | None:
 
 
 def verify_well_formed(func: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
-    """Whether everything that a function uses is defined where it is used.
+    """True if everything that a function uses is defined where it is used.
 
     Args:
         func: the function, or all of a module.
@@ -72,7 +72,7 @@ def verify_well_formed(func: PrimFunc | IRModule, assert_mode: bool = True) -> b
 
 
 def well_formed_errors(func: PrimFunc) -> list[str]:
-    """What is used outside its definition, in words."""
+    """Messages about variables and buffers that are used outside their definition."""
     walk = _Scopes()
     for p in func.params:
         walk.define(p)
@@ -180,7 +180,7 @@ class _Scopes:
 
 
 def verify_compact_buffer(func: PrimFunc) -> bool:
-    """Whether all buffers among the parameters are row-major, without gaps or offsets.
+    """True if all buffers among the parameters are row-major, without gaps or offsets.
 
     Raises:
         ArgumentError: for anything but a PrimFunc.

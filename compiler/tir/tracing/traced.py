@@ -28,7 +28,7 @@ QUESTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "is": lambda a, b: a,
 }
-"""What guards ask; ``"is"``: for the value itself."""
+"""The comparisons of guards; ``"is"`` is the value itself."""
 
 
 class Guard(tuple):
@@ -38,7 +38,7 @@ class Guard(tuple):
 
 
 class Tape:
-    """What was computed with traced ints, and what was asked of them.
+    """The arithmetic done with traced ints, and the questions to them.
 
     Attributes:
         events: instructions and guards in order; instruction number k (guards do not count) makes
@@ -147,7 +147,7 @@ class Tape:
         return low if low == high else TracedInt(self, place)
 
     def _learn(self, code: str, x: int, y: int, answer: bool) -> None:
-        """What an answer says of the range of either operand."""
+        """Narrow the ranges of both operands by an answer."""
         (a, b), (c, d) = self.ranges[x], self.ranges[y]
         if not (isinstance(a, int) and isinstance(c, int)):
             return

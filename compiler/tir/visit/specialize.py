@@ -68,7 +68,7 @@ def _scalars(func: PrimFunc) -> set[e.Var]:
 
 
 def _take_shape(old: Buffer, new: Any, values: dict[e.Var, e.PrimExpr]) -> None:
-    """What a buffer's shape says of the sizes in another's."""
+    """Take the values of sizes in a buffer's shape from another buffer's shape."""
     asked = f"specialize({{{old.name}: {new!r}}})"
     if not isinstance(new, Buffer):
         raise ArgumentError(asked, "an array parameter is specialised by a buffer", "decl_buffer")

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError, PrunedError
-from whet.compiler.passes.gpu.thread_guards import (
+from whet.compiler.passes.threads.guards import (
     HARDWARE,
     ByOne,
     differing,
@@ -35,7 +35,7 @@ from whet.compiler.passes.gpu.thread_guards import (
     region_of_one,
     without_condition,
 )
-from whet.compiler.passes.gpu.thread_overlap import overlapping
+from whet.compiler.passes.threads.overlap import overlapping
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import negated, pinned
@@ -176,7 +176,7 @@ class _Unifier(Rewriter):
         _check_reduction(n)
         thread = self.threads.variables[n.thread]
         first = self(n.min)
-        self.values[n.var] = ops.add(first, thread)
+        self.values[n.var] = first + thread
         extent, body = self(n.extent), n.body
         there = self.text(self.threads.extents[n.thread])
         if self.text(extent) != there:
@@ -188,7 +188,7 @@ class _Unifier(Rewriter):
         before = self.spans.get(thread)
         self.spans[thread] = e.int_value(extent)
         self.active.append(n.thread)
-        body = self._within(ops.compare(e.LT, thread, extent), body)
+        body = self._within(thread < extent, body)
         self.active.pop()
         self.spans[thread] = before
         return body
@@ -199,7 +199,7 @@ class _Unifier(Rewriter):
             self.spans[n.var] = e.int_value(extent)
         else:
             self.origin[n.var] = self._sources(begin)
-        body = self._within(ops.compare(e.LT, n.var, extent), n.body)
+        body = self._within(n.var < extent, n.body)
         if n.kind == s.THREAD_BINDING:  # virtual threads that nobody has interleaved
             return replace(n, min=begin, extent=extent, body=body, kind=s.UNROLLED, thread="")
         return changed(n, min=begin, extent=extent, body=body)
@@ -328,7 +328,7 @@ class _Unifier(Rewriter):
         return out
 
     def _sharing(self, buffer: Buffer, tags: Iterable[str]) -> list[str]:
-        """Those of ``tags`` whose threads see the same ``buffer``: a block has shared memory."""
+        """The tags whose threads see the same ``buffer``: a block has shared memory."""
         if buffer.storage_scope == "warp":
             return [t for t in tags if t == "threadIdx.x"]
         if not buffer.storage_scope.startswith("shared"):
