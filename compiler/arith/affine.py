@@ -7,11 +7,14 @@ a min, a product of variables, a load. Atoms are told apart by a structural key,
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from whet.compiler.tir import expr as e
 
-Terms = dict[Hashable, tuple[e.PrimExpr, int]]
+Terms = dict[Hashable, tuple[Any, int]]
+"""Atom's key -> (atom, coefficient). Generators have forms of values that are computed already:
+their atoms are names, which are their own keys."""
 
 
 def _add(terms: Terms, more: Terms, scale: int) -> None:
@@ -45,7 +48,7 @@ class Affine:
         return Affine({}, value)
 
     @staticmethod
-    def atom(key: Hashable, atom: e.PrimExpr) -> Affine:
+    def atom(key: Hashable, atom: Any) -> Affine:
         """The form of one atom."""
         return Affine({key: (atom, 1)}, 0)
 
@@ -68,7 +71,7 @@ class Affine:
         return not self.terms
 
     @property
-    def atoms(self) -> tuple[e.PrimExpr, ...]:
+    def atoms(self) -> tuple[Any, ...]:
         """The atoms that it depends on."""
         return tuple(atom for atom, _ in self.terms.values())
 
@@ -104,6 +107,16 @@ class Affine:
         scale = terms.pop(key)[1]
         _add(terms, by.terms, scale)
         return Affine(terms, self.const + scale * by.const)
+
+    def mapped(self, form_of: Callable[[Any], Affine]) -> Affine:
+        """The form with a form in place of each atom."""
+        terms: Terms = {}
+        const = self.const
+        for atom, c in self.terms.values():
+            form = form_of(atom)
+            const += c * form.const
+            _add(terms, form.terms, c)
+        return Affine(terms, const)
 
     def scaled(self, factor: int) -> Affine:
         """``factor * self``."""

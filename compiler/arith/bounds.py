@@ -77,7 +77,7 @@ class Bounds:
                     latest, last, up = place, atom, coef * sign > 0
             if last is None:
                 break
-            a = a.replaced(last, ranges[last][1 if up else 0])  # type: ignore[index]
+            a = a.replaced(last, ranges[last][1 if up else 0])
         total = a.const
         for key, (atom, coef) in a.terms.items():
             low_high = self.atom_bounds(atom, key)

@@ -24,7 +24,7 @@ class Access:
     indices: tuple[Affine | None, ...]
 
     @property
-    def variables(self) -> frozenset[e.PrimExpr]:
+    def variables(self) -> frozenset[e.Var]:
         """The variables that the affine indices depend on."""
         return frozenset(v for i in self.indices if i is not None for v in i.atoms)
 
@@ -79,10 +79,6 @@ def composed(index: Affine | None, values: Mapping[e.Var, Affine | None]) -> Aff
     """An index with forms put in for its variables; None where one of those is not affine."""
     if index is None:
         return None
-    total = Affine.constant(index.const)
-    for v, c in index.terms.values():
-        form = values.get(v, Affine.atom(v, v))  # type: ignore[call-overload]
-        if form is None:
-            return None
-        total = total.plus(form, c)
-    return total
+    forms = {v: values.get(v, Affine.atom(v, v)) for v in index.atoms}
+    known = {v: f for v, f in forms.items() if f is not None}
+    return index.mapped(lambda v: known[v]) if len(known) == len(forms) else None

@@ -121,9 +121,8 @@ def _slide(node: Node, index: Affine | None) -> Slide | None:
     if index is None or len(index.terms) != 2:
         return None
     places = {a.var: k for k, a in enumerate(node.op.reduce_axis)}
-    steps = [(v, c) for v, c in index.terms.values() if isinstance(v, e.Var)]
-    moved = [(k, c) for v, c in steps if (k := node.axis_of(v)) is not None]
-    summed = [(places[v], c) for v, c in steps if v in places]
+    moved = [(k, c) for v, c in index.terms.values() if (k := node.axis_of(v)) is not None]
+    summed = [(places[v], c) for v, c in index.terms.values() if v in places]
     if len(moved) != 1 or len(summed) != 1:
         return None
     (data, stride), (step, dilation) = moved[0], summed[0]
