@@ -123,6 +123,11 @@ def _buffer_map(self: PrimFunc) -> dict[Var, Buffer]:
 PrimFunc.buffer_map = property(_buffer_map)  # type: ignore[attr-defined]
 
 
+def functions_of(func: PrimFunc | IRModule) -> list[PrimFunc]:
+    """The functions of a module, or the one function."""
+    return list(func.functions.values()) if isinstance(func, IRModule) else [func]
+
+
 class GlobalVar(str):
     """The name of a function in a module; a text with TVM's ``name_hint``."""
 

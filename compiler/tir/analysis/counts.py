@@ -9,12 +9,10 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
 from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.visit.expect import FUNCTION, FUNCTIONS, expect
 from whet.compiler.tir.visit.rewrite import parts_of, statements_of
-
-_COUNTED = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max)
 
 
 def estimate_flops(func: PrimFunc | IRModule) -> float:
@@ -28,9 +26,7 @@ def estimate_flops(func: PrimFunc | IRModule) -> float:
         ArgumentError: for anything but a PrimFunc or a module.
     """
     expect(func, FUNCTIONS, "estimate_flops(func)")
-    if isinstance(func, IRModule):
-        return sum(estimate_flops(f) for f in func.functions.values())
-    return float(_statement(func.body))
+    return float(sum(_statement(f.body) for f in functions_of(func)))
 
 
 estimate_tir_flops = estimate_flops
@@ -67,7 +63,7 @@ def _value(n: e.PrimExpr) -> int:
     lanes = dt.lanes(n.dtype)
     if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
         return max(_value(p) for p in parts[1:])
-    own = lanes if isinstance(n, (*_COUNTED, e.Call)) else 0
+    own = lanes if isinstance(n, (*e.ARITHMETIC, e.Call)) else 0
     return own + sum(_value(p) for p in parts)
 
 
@@ -93,7 +89,7 @@ def calculate_allocated_bytes(func: PrimFunc | IRModule) -> dict[str, int]:
         visit(n.body)
         now[scope] -= size
 
-    for f in func.functions.values() if isinstance(func, IRModule) else [func]:
+    for f in functions_of(func):
         visit(f.body)
     return most
 

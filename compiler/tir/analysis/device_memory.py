@@ -6,7 +6,7 @@ from typing import Any
 
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
 from whet.compiler.tir.visit.expect import FUNCTIONS, expect
 from whet.compiler.tir.visit.rewrite import parts_of
 
@@ -21,8 +21,7 @@ def verify_memory(func: PrimFunc | IRModule, target: Any = None) -> bool:
         ArgumentError: for anything but a PrimFunc or a module.
     """
     expect(func, FUNCTIONS, "verify_memory(func)")
-    functions = func.functions.values() if isinstance(func, IRModule) else [func]
-    return not any(host_accesses(f, target) for f in functions)
+    return not any(host_accesses(f, target) for f in functions_of(func))
 
 
 def host_accesses(func: PrimFunc, target: Any = None) -> list[str]:

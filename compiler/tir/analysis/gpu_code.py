@@ -9,7 +9,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
 from whet.compiler.tir.visit.expect import FUNCTIONS, expect
 from whet.compiler.tir.visit.rewrite import parts_of, statements_of
 
@@ -42,7 +42,7 @@ def verify_gpu_code(func: PrimFunc | IRModule, constraints: Mapping[str, int]) -
         expect(limit, (int, e.IntImm), f"verify_gpu_code({key}=...)")
     limits = {key: int(limit) for key, limit in constraints.items()}
     kernels: list[dict[str, int]] = []
-    for f in func.functions.values() if isinstance(func, IRModule) else [func]:
+    for f in functions_of(func):
         _kernels(f.body, kernels)
     if len(kernels) > limits.get("max_kernels", len(kernels)):
         return False

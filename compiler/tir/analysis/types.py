@@ -94,10 +94,8 @@ def _loop(n: s.For) -> str:
 
 
 _KINDS = (s.SERIAL, s.PARALLEL, s.VECTORIZED, s.UNROLLED, s.THREAD_BINDING)
-_BINARY = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max)
 _CHECKS: dict[type, Any] = {
-    **dict.fromkeys(_BINARY, _operands),
-    **dict.fromkeys((e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE, e.And, e.Or), _operands),
+    **dict.fromkeys(e.BINARY, _operands),
     e.BufferLoad: _access,
     s.BufferStore: _access,
     s.IfThenElse: _condition,

@@ -9,7 +9,7 @@ from whet.compiler.errors import LowerError
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
 from whet.compiler.tir.visit.expect import FUNCTION, FUNCTIONS, NODES, expect
 from whet.compiler.tir.visit.renew import defined_by
 from whet.compiler.tir.visit.rewrite import parts_of, variables
@@ -61,8 +61,7 @@ def verify_well_formed(func: PrimFunc | IRModule, assert_mode: bool = True) -> b
         ArgumentError: for anything but a PrimFunc or a module.
     """
     expect(func, FUNCTIONS, "verify_well_formed(func)")
-    functions = func.functions.values() if isinstance(func, IRModule) else [func]
-    for f in functions:
+    for f in functions_of(func):
         for error in well_formed_errors(f):
             if assert_mode:
                 name = f.attrs.get("global_symbol", "main")

@@ -68,11 +68,12 @@ def _binary(n: e.BinaryOp) -> None:
 
 def _integer(n: e.IntImm) -> None:
     n.dtype = dt.check(n.dtype)
+    known = n.dtype in dt.INTEGERS
+    if known and type(n.value) is TracedInt:
+        return  # an error's text would ask for its value
     asked = f"IntImm({n.dtype!r}, {n.value!r})"
-    if n.dtype not in dt.INTEGERS:
+    if not known:
         raise ArgumentError(asked, f"{n.dtype} is no type of integers", _WAY_OUT)
-    if isinstance(n.value, TracedInt):
-        return
     try:
         n.value = int(n.value) if isinstance(n.value, float) else operator.index(n.value)
     except (TypeError, ValueError, OverflowError):

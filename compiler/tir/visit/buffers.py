@@ -9,7 +9,7 @@ from typing import Any
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.visit.rewrite import Node, Rewriter
+from whet.compiler.tir.visit.rewrite import Node, Rewriter, changed, substitute
 
 Index = Callable[[Buffer, tuple[e.PrimExpr, ...]], tuple[e.PrimExpr, ...]]
 
@@ -87,6 +87,12 @@ def _same(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, 
 def at_base(index: e.PrimExpr, change: Callable[[e.PrimExpr], e.PrimExpr]) -> e.PrimExpr:
     """An index changed: of the lanes of a ramp its base."""
     return replace(index, base=change(index.base)) if isinstance(index, e.Ramp) else change(index)
+
+
+def with_sizes(b: Buffer, values: Mapping[e.Var, e.PrimExpr]) -> Buffer:
+    """A buffer with variables of its shape and strides replaced; itself where there are none."""
+    shape, strides = (tuple(substitute(d, values) for d in sizes) for sizes in (b.shape, b.strides))
+    return changed(b, shape=shape, strides=strides)
 
 
 def replace_buffers(node: Node, buffers: Mapping[Buffer, Buffer]) -> Node:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
@@ -11,7 +10,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.buffers import replace_buffers
+from whet.compiler.tir.visit.buffers import replace_buffers, with_sizes
 from whet.compiler.tir.visit.rewrite import substitute, variables
 
 
@@ -41,7 +40,7 @@ def specialize(func: PrimFunc, param_map: Mapping[Any, Any]) -> PrimFunc:
                 "it is neither a parameter nor a size of one",
                 "parameters: " + ", ".join(p.name for p in func.params),
             )
-    buffers = {p: _fixed(p, values) for p in func.params if isinstance(p, Buffer)}
+    buffers = {p: with_sizes(p, values) for p in func.params if isinstance(p, Buffer)}
     body = replace_buffers(substitute(func.body, values), buffers)
     params = tuple(
         buffers[p] if isinstance(p, Buffer) else p
@@ -83,14 +82,6 @@ def _take_shape(old: Buffer, new: Any, values: dict[e.Var, e.PrimExpr]) -> None:
             values[a] = b
         elif isinstance(a, e.IntImm) and isinstance(b, e.IntImm) and a.value != b.value:
             raise ArgumentError(asked, f"dimension {d} is {a.value}, the buffer's is {b.value}")
-
-
-def _fixed(b: Buffer, values: Mapping[e.Var, e.PrimExpr]) -> Buffer:
-    shape = tuple(substitute(d, values) for d in b.shape)
-    strides = tuple(substitute(d, values) for d in b.strides)
-    if all(x is y for x, y in zip((*shape, *strides), (*b.shape, *b.strides))):
-        return b
-    return replace(b, shape=shape, strides=strides)
 
 
 PrimFunc.specialize = specialize

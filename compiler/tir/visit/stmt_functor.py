@@ -13,7 +13,7 @@ from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit import rewrite
-from whet.compiler.tir.visit.buffers import replace_buffers
+from whet.compiler.tir.visit.buffers import replace_buffers, with_sizes
 from whet.compiler.tir.visit.expect import FUNCTION, NODES, STATEMENTS, expect, expect_function
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, parts_of, variables
@@ -147,9 +147,7 @@ def renew_defs(func: PrimFunc) -> PrimFunc:
     buffers: dict[Buffer, Buffer] = {}
     for p in func.params:
         if isinstance(p, Buffer):
-            shape = tuple(rewrite.substitute(d, values) for d in p.shape)
-            strides = tuple(rewrite.substitute(d, values) for d in p.strides)
-            buffers[p] = replace(p, shape=shape, strides=strides, data=e.Var(p.data.name, "handle"))
+            buffers[p] = replace(with_sizes(p, values), data=e.Var(p.data.name, "handle"))
     body = replace_buffers(rewrite.substitute(renewed(func.body), values), buffers)
     params: list[Any] = [buffers[p] if isinstance(p, Buffer) else values[p] for p in func.params]
     attrs = dict(func.attrs)
