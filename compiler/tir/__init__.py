@@ -1,8 +1,8 @@
 """The loop IR: expressions, statements, buffers, functions, the printer and the rewriter."""
 
+from importlib import import_module
 from typing import Any
 
-from whet.compiler.tir import printer  # noqa: F401  (it gives nodes their text)
 from whet.compiler.tir.absent import missing
 from whet.compiler.tir.buffer import Buffer, decl_buffer
 from whet.compiler.tir.expr import (
@@ -50,7 +50,6 @@ from whet.compiler.tir.function import (
     IRModule,
     PrimFunc,
 )
-from whet.compiler.tir.ops import infer_dtype, operators  # noqa: F401  (they complete the nodes)
 from whet.compiler.tir.ops.bits import (
     bitwise_and,
     bitwise_not,
@@ -149,11 +148,14 @@ from whet.compiler.tir.stmt import (
     stmt_list,
     stmt_seq,
 )
-from whet.compiler.tir.visit import specialize  # noqa: F401
 from whet.compiler.tir.visit.buffers import replace_buffers
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import Rewriter, variables
 from whet.compiler.tir.visit.stmt_functor import post_order_visit, substitute
+
+# These modules register operators, rules of dtypes, texts and specialisation with the nodes.
+for _module in ("ops.infer_dtype", "ops.operators", "printer", "visit.specialize"):
+    import_module(f"{__name__}.{_module}")
 
 all = all_of
 any = any_of
@@ -314,8 +316,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """The rooms beside the nodes, loaded when they are first asked for."""
     if name in ("analysis", "transform", "ir_builder", "stmt_functor"):
-        from importlib import import_module
-
         room = "whet.compiler.tir.visit" if name == "stmt_functor" else "whet.compiler.tir"
         return import_module(f"{room}.{name}")
     raise missing(__name__, "tir", name, NOT_HERE)
