@@ -26,8 +26,8 @@ HOMES = {
     "scipy": ("autotune/samplers/",),
     "cloudpickle": ("search_spaces/ref.py", "search_spaces/graph/serialize.py"),
     "pandas": ("autotune/results/dataframe.py", "autotune/results/result.py"),
-    "pytest": ("compiler/testing.py",),
-    "torch": ("whet/bench/peers/torch_", "whet/bench/gpu/", "compiler/contrib/"),
+    "pytest": ("whet/tvm/testing.py",),
+    "torch": ("whet/bench/peers/torch_", "whet/bench/gpu/", "whet/tvm/contrib/"),
     "triton": ("whet/bench/gpu/triton_",),
     "matplotlib": ("whet/bench/drawing.py",),
     "rich": ("autotune/progress.py", "whet/"),
@@ -36,7 +36,7 @@ HOMES = {
 """Where a heavy library may be imported."""
 AT_THE_TOP = {
     "sqlalchemy": ("db/",),
-    "alembic": ("db/migrations/",),
+    "alembic": ("db/store/migrations/",),
     "optuna": ("autotune/samplers/",),
     "click": ("whet/",),
     "triton": ("whet/bench/gpu/triton_kernels.py",),
@@ -126,7 +126,7 @@ def test_every_room_is_looked_at():
     [
         ("compiler/te/x.py", "from whet.search_spaces import Config", "to the left of"),
         ("compiler/te/x.py", "from whet import search_spaces", "to the left of"),
-        ("measure/x.py", "def f():\n  import whet.autotune.task", "to the left of"),
+        ("measure/x.py", "def f():\n  import whet.autotune.tasks.task", "to the left of"),
         ("db/x.py", "import whet", "to the left of whet"),
         ("autotune/x.py", "from whet.front import build", "to the left of whet"),
         ("db/x.py", "if TYPE_CHECKING:\n  from whet.autotune import Task", "to the left of"),
