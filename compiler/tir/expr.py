@@ -66,12 +66,9 @@ class Var(PrimExpr):
     __str__ = __repr__
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SizeVar(Var):
     """A variable that is never negative: the size of a dimension."""
-
-    def __repr__(self) -> str:
-        return self.name
 
 
 @dataclass(slots=True, eq=False)
@@ -90,8 +87,7 @@ class IntImm(PrimExpr):
     def __int__(self) -> int:
         return int(self.value)
 
-    def __index__(self) -> int:
-        return int(self.value)
+    __index__ = __int__
 
     def __bool__(self) -> bool:
         return self.value != 0

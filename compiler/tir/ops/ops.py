@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
@@ -20,7 +21,7 @@ from whet.compiler.tir.ops.constants import (  # noqa: F401  (the limits are off
     saturated,
     wrapped,
 )
-from whet.compiler.tir.ops.table import OPERATIONS
+from whet.compiler.tir.ops.table import operation
 
 
 def same_type(a: Any, b: Any) -> tuple[e.PrimExpr, e.PrimExpr]:
@@ -36,8 +37,8 @@ def same_type(a: Any, b: Any) -> tuple[e.PrimExpr, e.PrimExpr]:
         a, b = convert(a), convert(b)
     if a.dtype == b.dtype and a.dtype != "handle":
         return a, b
-    common = dt.promote(a.dtype, b.dtype)
-    return cast(common, a), cast(common, b)
+    kind = dt.promote(a.dtype, b.dtype)
+    return cast(kind, a), cast(kind, b)
 
 
 def is_number(x: Any) -> bool:
@@ -99,7 +100,7 @@ FOLD: dict[type[e.BinaryOp], Callable[[Any, Any], Any]] = {
     e.GT: operator.gt,
     e.GE: operator.ge,
 }
-_NUMBERS_ONLY = frozenset((e.Add, e.Sub, e.Mul, *e.DIVISIONS))
+_NUMBERS_ONLY = (e.Add, e.Sub, e.Mul, *e.DIVISIONS)
 
 
 def _binary(node: type[e.BinaryOp], a: Any, b: Any) -> e.PrimExpr:
@@ -147,14 +148,14 @@ def common_float(*args: Any) -> str:
 
 
 def _folded(op: str, kind: str, parts: tuple[e.PrimExpr, ...]) -> e.PrimExpr | None:
-    row = OPERATIONS.get(op)
-    if row is None or row.fold is None or kind not in ("float32", "float64"):
+    fold = operation(op).fold
+    if fold is None or kind not in ("float32", "float64"):
         return None
     numbers = [x.value for x in parts if isinstance(x, e.FloatImm)]
     if len(numbers) != len(parts):
         return None
     try:
-        value = row.fold(*numbers)
+        value = fold(*numbers)
     except (ArithmeticError, ValueError):
         return None
     # a result that is no ordinary number is left to the target
@@ -249,9 +250,8 @@ def floormod(a: Any, b: Any) -> e.PrimExpr:
     if dt.is_float(x.dtype):
         return subtract(x, multiply(call("floor", divide(x, y)), y))
     out = _binary(e.FloorMod, x, y)
-    if isinstance(out, e.FloorMod) and e.is_int(out.b, 1):
-        return const(0, out.dtype)
-    return out
+    by_one = isinstance(out, e.FloorMod) and e.is_int(out.b, 1)
+    return const(0, out.dtype) if by_one else out
 
 
 def ceildiv(a: Any, b: Any) -> e.PrimExpr:
@@ -287,8 +287,7 @@ def maximum(a: Any, b: Any) -> e.PrimExpr:
 def compare(node: type[e.CmpOp], a: Any, b: Any) -> e.PrimExpr:
     """A comparison, e.g. ``compare(LT, a, b)``; bool."""
     x, y = same_type(a, b)
-    constants = (e.IntImm, e.FloatImm)
-    if isinstance(x, constants) and isinstance(y, constants):
+    if isinstance(x, (e.IntImm, e.FloatImm)) and isinstance(y, (e.IntImm, e.FloatImm)):
         return const(FOLD[node](x.value, y.value))
     return node(x, y, dt.vector("bool", dt.lanes(x.dtype)))
 
@@ -331,18 +330,12 @@ def condition_of(c: Any, asked: str) -> e.PrimExpr:
 
 def all_of(*conditions: Any) -> e.PrimExpr:
     """True where all are; true for none."""
-    out: e.PrimExpr = const(True)
-    for c in conditions:
-        out = logical_and(out, c)
-    return out
+    return reduce(logical_and, conditions, const(True))
 
 
 def any_of(*conditions: Any) -> e.PrimExpr:
     """True where any is; false for none."""
-    out: e.PrimExpr = const(False)
-    for c in conditions:
-        out = logical_or(out, c)
-    return out
+    return reduce(logical_or, conditions, const(False))
 
 
 def select(condition: Any, true_value: Any, false_value: Any) -> e.PrimExpr:
@@ -352,7 +345,8 @@ def select(condition: Any, true_value: Any, false_value: Any) -> e.PrimExpr:
         ArgumentError: for a condition that is no bool.
     """
     c, t, f = _choice("select", condition, true_value, false_value)
-    return (t if c.value else f) if isinstance(c, e.IntImm) else e.Select(c, t, f, t.dtype)
+    known = e.int_value(c)
+    return e.Select(c, t, f, t.dtype) if known is None else t if known else f
 
 
 def if_then_else(condition: Any, true_value: Any, false_value: Any) -> e.PrimExpr:
@@ -361,10 +355,9 @@ def if_then_else(condition: Any, true_value: Any, false_value: Any) -> e.PrimExp
     Raises:
         ArgumentError: for a condition that is no bool.
     """
-    c, t, f = _choice("if_then_else", condition, true_value, false_value)
-    if isinstance(c, e.IntImm):
-        return t if c.value else f
-    return e.Call(t.dtype, "if_then_else", (c, t, f))
+    c, t, f = args = _choice("if_then_else", condition, true_value, false_value)
+    known = e.int_value(c)
+    return e.Call(t.dtype, "if_then_else", args) if known is None else t if known else f
 
 
 def _choice(op: str, c: Any, t: Any, f: Any) -> tuple[e.PrimExpr, e.PrimExpr, e.PrimExpr]:
