@@ -13,10 +13,10 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.printer import Printer
+from whet.compiler.tir.visit.buffers import replace_buffers
 from whet.compiler.tir.visit.rewrite import (
     Rewriter,
     post_order_visit,
-    replace_buffers,
     substitute,
     variables,
 )

@@ -7,9 +7,24 @@ a min, a product of variables, a load. Atoms are told apart by a structural key,
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from whet.compiler.tir import expr as e
+
+Terms = dict[Hashable, tuple[Any, int]]
+"""Atom's key -> (atom, coefficient). Generators have forms of values that are computed already:
+their atoms are names, which are their own keys."""
+
+
+def _add(terms: Terms, more: Terms, scale: int) -> None:
+    """Add ``scale`` times other terms to ``terms``, of which none stays 0."""
+    for k, (atom, c) in more.items():
+        total = terms[k][1] + scale * c if k in terms else scale * c
+        if total:
+            terms[k] = (atom, total)
+        else:
+            del terms[k]
 
 
 class Affine:
@@ -22,7 +37,7 @@ class Affine:
 
     __slots__ = ("_key", "const", "terms")
 
-    def __init__(self, terms: dict[Hashable, tuple[e.PrimExpr, int]], const: int) -> None:
+    def __init__(self, terms: Terms, const: int) -> None:
         self.terms = terms
         self.const = const
         self._key: Hashable = None
@@ -33,7 +48,7 @@ class Affine:
         return Affine({}, value)
 
     @staticmethod
-    def atom(key: Hashable, atom: e.PrimExpr) -> Affine:
+    def atom(key: Hashable, atom: Any) -> Affine:
         """The form of one atom."""
         return Affine({key: (atom, 1)}, 0)
 
@@ -44,10 +59,33 @@ class Affine:
             self._key = (frozenset((k, c) for k, (_, c) in self.terms.items()), self.const)
         return self._key
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Affine) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
     @property
     def is_const(self) -> bool:
-        """Whether it is a number."""
+        """True for a number."""
         return not self.terms
+
+    @property
+    def atoms(self) -> tuple[Any, ...]:
+        """The atoms that it depends on."""
+        return tuple(atom for atom, _ in self.terms.values())
+
+    @property
+    def variable(self) -> e.Var | None:
+        """The variable that it is, without factor or offset; None if it is anything else."""
+        if len(self.terms) != 1 or self.const != 0:
+            return None
+        ((atom, c),) = self.terms.values()
+        return atom if c == 1 and isinstance(atom, e.Var) else None
+
+    def coefficient(self, key: Hashable) -> int:
+        """The step of the form when an atom grows by one."""
+        return self.terms[key][1] if key in self.terms else 0
 
     def __add__(self, other: Affine) -> Affine:
         return self.plus(other, 1)
@@ -60,25 +98,25 @@ class Affine:
         if not other.terms:
             return Affine(self.terms, self.const + scale * other.const)
         terms = dict(self.terms)
-        for k, (atom, c) in other.terms.items():
-            total = terms[k][1] + scale * c if k in terms else scale * c
-            if total:
-                terms[k] = (atom, total)
-            else:
-                del terms[k]
+        _add(terms, other.terms, scale)
         return Affine(terms, self.const + scale * other.const)
 
     def replaced(self, key: Hashable, by: Affine) -> Affine:
         """The form with ``by`` in place of one of its atoms."""
         terms = dict(self.terms)
         scale = terms.pop(key)[1]
-        for k, (atom, c) in by.terms.items():
-            total = terms[k][1] + scale * c if k in terms else scale * c
-            if total:
-                terms[k] = (atom, total)
-            else:
-                del terms[k]
+        _add(terms, by.terms, scale)
         return Affine(terms, self.const + scale * by.const)
+
+    def mapped(self, form_of: Callable[[Any], Affine]) -> Affine:
+        """The form with a form in place of each atom."""
+        terms: Terms = {}
+        const = self.const
+        for atom, c in self.terms.values():
+            form = form_of(atom)
+            const += c * form.const
+            _add(terms, form.terms, c)
+        return Affine(terms, const)
 
     def scaled(self, factor: int) -> Affine:
         """``factor * self``."""

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from math import gcd
-from typing import Any
 
 from whet.compiler.arith.affine import Affine, matched
 from whet.compiler.arith.keys import factors, key_order, structural_key
-from whet.compiler.arith.query import STEPS, Query
+from whet.compiler.arith.knowledge import Knowledge
 from whet.compiler.tir import expr as e
 
 #: sums of more steps than this are gathered part by part instead of term by term
 _MANY = 2000
-_ARITHMETIC = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)
 #: atoms that others of their kind may stand in
 NESTED = frozenset((e.FloorDiv, e.FloorMod, e.Min, e.Max))
 
 
 class Forms:
-    """Turns integer expressions into affine forms; :class:`Analyzer` is the whole."""
+    """Turns integer expressions into affine forms.
 
-    def __init__(self) -> None:
-        # variable -> (least, greatest) value as forms over variables bound before it
-        self.ranges: dict[e.Var, tuple[Affine, Affine]] = {}
-        self.fixed: dict[e.Var, Affine] = {}  # variable -> the one value that it can have
-        self._order: dict[Hashable, int] = {}  # variable -> the greater, the later it was bound
-        self.constraints: list[Affine] = []  # forms known to be <= 0
-        self._query: Query | None = None  # what the question that is being answered goes by
-        self._kept: Query | None = None  # what the last one went by
+    Args:
+        known: facts about variables.
+        bound: the least (sign -1) or the greatest (1) value of a form, None where there is none.
+        at_most_zero: True for a form that is surely <= 0.
+    """
+
+    def __init__(
+        self,
+        known: Knowledge,
+        bound: Callable[[Affine, int], int | None],
+        at_most_zero: Callable[[Affine], bool],
+    ) -> None:
+        self.known = known
+        self.bound = bound
+        self.at_most_zero = at_most_zero
         self._rules = {
             e.Var: self._var,
             e.SizeVar: self._var,
@@ -38,21 +43,10 @@ class Forms:
             e.Mul: self._mul,
             e.FloorDiv: self._floordiv,
             e.FloorMod: self._floormod,
-            e.Min: lambda n: self._minmax(n, e.Min),
-            e.Max: lambda n: self._minmax(n, e.Max),
+            e.Min: self._minmax,
+            e.Max: self._minmax,
             e.Cast: self._cast,
         }
-
-    def _bound(self, a: Affine, sign: int) -> int | None:
-        raise NotImplementedError
-
-    def bounds(self, a: Affine) -> tuple[int | None, int | None]:
-        """The least and the greatest value of a form; None where there is no bound."""
-        return self._bound(a, -1), self._bound(a, 1)
-
-    def positive(self, a: Affine) -> bool:
-        """Whether the form is surely > 0."""
-        raise NotImplementedError
 
     def affine(self, n: e.PrimExpr) -> Affine:
         """The affine form of an integer expression, simplified with what is known."""
@@ -61,29 +55,14 @@ class Forms:
             return Affine.atom(structural_key(n), n)
         if type(n) not in NESTED:
             return rule(n)
-        if self._query is not None:
-            return self._query.form(n, rule)
+        if self.known.query is not None:
+            return self.known.query.form(n, rule)
         if _is_simple(n.a):  # type: ignore[attr-defined]
             return rule(n)
-        return self._in_query(self.affine, n)
-
-    def _in_query(self, answer: Callable[..., Any], *args: Any) -> Any:
-        """What ``answer`` gives, with one memory for all that it asks."""
-        last = self.constraints[-1] if self.constraints else None
-        query = self._kept
-        if query is None or query.last is not last:
-            query = self._kept = Query(last)
-        query.left = STEPS
-        self._query = query
-        try:
-            return answer(*args)
-        finally:
-            self._query = None
-            if query.left <= 0:  # what was too much for this question is not for the next one
-                self._kept = None
+        return self.known.ask(self.affine, n)
 
     def _var(self, n: e.Var) -> Affine:
-        known = self.fixed.get(n)
+        known = self.known.fixed.get(n)
         return Affine({n: (n, 1)}, 0) if known is None else known
 
     def _sum(self, n: e.PrimExpr) -> Affine:
@@ -106,7 +85,7 @@ class Forms:
                 const += scale * x.value  # type: ignore[attr-defined]
             elif kind is e.Mul and type(x.b) is e.IntImm:  # type: ignore[attr-defined]
                 waiting.append((x.a, scale * x.b.value))  # type: ignore[attr-defined]
-            elif (kind is e.Var or kind is e.SizeVar) and x not in self.fixed:
+            elif (kind is e.Var or kind is e.SizeVar) and x not in self.known.fixed:
                 if x in terms:
                     scale += terms[x][1]
                 if scale:
@@ -181,7 +160,7 @@ class Forms:
         a, b = self.affine(n.a), self.affine(n.b)
         if b.is_const and b.const > 0:
             return self.floordiv(a, b.const, n.dtype)
-        if a.key == b.key and self.positive(b):
+        if a.key == b.key and self.at_most_zero(b.scaled(-1).shifted(1)):
             return Affine({}, 1)
         x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
         return Affine.atom(("//", a.key, b.key), e.FloorDiv(*matched(x, y)))
@@ -191,9 +170,9 @@ class Forms:
         if c == 1:
             return a
         q, r = self._divide(a, c)
-        low, high = self.bounds(r)
-        if low is not None and high is not None and low // c == high // c:
-            return q.shifted(low // c)
+        quotient = self._quotient(r, c)
+        if quotient is not None:
+            return q.shifted(quotient)
         # (g*x + y) // (g*c) == x // c for 0 <= y < g
         g = c
         for _, coef in r.terms.values():
@@ -202,9 +181,9 @@ class Forms:
         if g > 1:
             x = {k: t for k, t in r.terms.items() if t[1] % g == 0}
             y = Affine({k: t for k, t in r.terms.items() if k not in x}, r.const)
-            low, high = self.bounds(y)
-            if low is not None and high is not None and low // g == high // g:
-                r = Affine({k: (v, w // g) for k, (v, w) in x.items()}, low // g)
+            quotient = self._quotient(y, g)
+            if quotient is not None:
+                r = Affine({k: (v, w // g) for k, (v, w) in x.items()}, quotient)
                 c //= g
                 if c == 1 or not r.terms:
                     return q + self.floordiv(r, c, dtype) if c > 1 else q + r
@@ -212,21 +191,28 @@ class Forms:
         rest = r.to_expr(dtype)
         return q + Affine.atom(key, e.FloorDiv(rest, e.IntImm(rest.dtype, c), rest.dtype))
 
+    def _quotient(self, a: Affine, c: int) -> int | None:
+        """``a // c`` where it is the same number for all values of a form."""
+        low, high = self.bound(a, -1), self.bound(a, 1)
+        same = low is not None and high is not None and low // c == high // c
+        return low // c if same else None  # type: ignore[operator]
+
     def _floormod(self, n: e.FloorMod) -> Affine:
         a, b = self.affine(n.a), self.affine(n.b)
         if b.is_const and b.const > 0:
             c = b.const
             # a % c == a - c * (a // c), which cancels with the other half of a fused index
             _, r = self._divide(a, c)
-            low, high = self.bounds(r)
-            if low is not None and high is not None and low // c == high // c:
-                return r.shifted(-c * (low // c))
+            quotient = self._quotient(r, c)
+            if quotient is not None:
+                return r.shifted(-c * quotient)
             return r - self.floordiv(r, c, n.dtype).scaled(c)
         x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
         return Affine.atom(("%", a.key, b.key), e.FloorMod(*matched(x, y)))
 
-    def _minmax(self, n: e.BinaryOp, kind: type[e.BinaryOp]) -> Affine:
+    def _minmax(self, n: e.BinaryOp) -> Affine:
         """The least or greatest of all operands of a nest of them, the dominated ones left out."""
+        kind = type(n)
         sign = 1 if kind is e.Min else -1
         kept: list[Affine] = []
         for f in (*self._operands(self.affine(n.a), kind), *self._operands(self.affine(n.b), kind)):
@@ -241,7 +227,7 @@ class Forms:
         return out
 
     def _operands(self, a: Affine, kind: type[e.BinaryOp]) -> list[Affine]:
-        """What a form that is one min (or max) is the min of; else the form itself."""
+        """The operands of a form that is one min (or max); else the form itself."""
         if len(a.terms) == 1 and a.const == 0:
             ((atom, coef),) = a.terms.values()
             if coef == 1 and type(atom) is kind:
@@ -252,12 +238,12 @@ class Forms:
         return [a]
 
     def _never_above(self, a: Affine) -> bool:
-        high = self._bound(a, 1)
+        high = self.bound(a, 1)
         return high is not None and high <= 0
 
 
 def _is_simple(n: e.PrimExpr) -> bool:
-    """Whether an expression is a sum of two leaves at most, in which nothing is nested."""
+    """True for a sum of two leaves at most, in which nothing is nested."""
     return isinstance(n, (e.Var, e.IntImm)) or (
         type(n) in (e.Add, e.Sub)
         and isinstance(n.a, (e.Var, e.IntImm))  # type: ignore[attr-defined]
@@ -266,7 +252,7 @@ def _is_simple(n: e.PrimExpr) -> bool:
 
 
 def _is_index(n: e.PrimExpr) -> bool:
-    """Whether an expression is made of variables and numbers alone."""
+    """True for an expression of variables and numbers alone."""
     if isinstance(n, e.Var) or type(n) is e.IntImm:
         return True
-    return type(n) in _ARITHMETIC and _is_index(n.a) and _is_index(n.b)  # type: ignore[attr-defined]
+    return type(n) in e.INDEX_ARITHMETIC and _is_index(n.a) and _is_index(n.b)  # type: ignore[attr-defined]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from whet.compiler.arith.analyzer import Analyzer
+from typing import TYPE_CHECKING
+
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import TABLE, Rewriter
 
-_ARITHMETIC = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)
-
+if TYPE_CHECKING:
+    from whet.compiler.arith.analyzer import Analyzer
 
 _INDICES = ("int32", "int64")
 _LOADS = (e.BufferLoad, e.ProducerLoad)
@@ -18,24 +19,24 @@ _DATA = (e.BufferLoad, e.ProducerLoad, e.Cast, e.Call, e.Select)
 
 
 def _opaque(n: e.PrimExpr) -> bool:
-    """Whether an atom holds something that the analyzer does not look into, such as a load."""
+    """True for an atom with something that the analyzer does not look into, such as a load."""
     if isinstance(n, (e.Var, e.IntImm)):
         return False
-    return type(n) not in _ARITHMETIC or _opaque(n.a) or _opaque(n.b)  # type: ignore[attr-defined]
+    return type(n) not in e.INDEX_ARITHMETIC or _opaque(n.a) or _opaque(n.b)  # type: ignore[attr-defined]
 
 
 def _computes_with_data(n: e.BinaryOp) -> bool:
-    """Whether an operand, or one of an operand, is a load or the like: no index."""
+    """True where an operand, or one of an operand, is a load or the like: no index."""
     for x in (n.b, n.a):
         if type(x) in _DATA:
             return True
-        if type(x) in _ARITHMETIC and (type(x.b) in _DATA or type(x.a) in _DATA):  # type: ignore[attr-defined]
+        if type(x) in e.INDEX_ARITHMETIC and (type(x.b) in _DATA or type(x.a) in _DATA):  # type: ignore[attr-defined]
             return True
     return False
 
 
 def _sums_data(n: e.PrimExpr, known: dict[int, tuple[e.PrimExpr, bool, bool]]) -> bool:
-    """Whether a sum or product in an expression has an element among its operands.
+    """True where a sum or product in an expression has an element among its operands.
 
     ``known`` keeps the answers for nodes that stand in several places.
     """
@@ -63,8 +64,8 @@ class Simplifier(Rewriter):
     def __init__(self, analyzer: Analyzer) -> None:
         super().__init__(
             {
-                **dict.fromkeys(_ARITHMETIC, self._integer),
-                **dict.fromkeys((e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE), self._compare),
+                **dict.fromkeys(e.INDEX_ARITHMETIC, self._integer),
+                **dict.fromkeys(e.COMPARISONS, self._compare),
                 e.And: self._and,
                 e.Or: self._or,
                 e.Not: lambda n: ops.logical_not(self(n.a)),
@@ -87,7 +88,7 @@ class Simplifier(Rewriter):
         return out
 
     def _wraps(self, *parts: e.PrimExpr) -> bool:
-        """Whether arithmetic on elements is among some parts of a value: it wraps around.
+        """True where arithmetic on elements is among some parts of a value: it wraps around.
 
         What the analyzer proves holds without overflow: of indices, which stay in memory.
         """

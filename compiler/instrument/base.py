@@ -1,11 +1,11 @@
-"""What an instrument is: six methods, each of which does nothing by default."""
+"""The interface of an instrument: six methods, each of which does nothing by default."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.passes.authoring import PassInfo
+from whet.compiler.passes.names import PassInfo
 from whet.compiler.tir.function import IRModule
 
 
@@ -19,7 +19,7 @@ class PassInstrument:
         """Called when the context is left."""
 
     def should_run(self, mod: IRModule, info: PassInfo) -> bool:
-        """Whether a pass may run; required passes run in any case."""
+        """True if a pass may run; required passes run in any case."""
         return True
 
     def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:

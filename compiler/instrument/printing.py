@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from whet.compiler.instrument.base import PassInstrument
-from whet.compiler.passes.authoring import PassInfo
+from whet.compiler.passes.names import PassInfo
 from whet.compiler.tir.function import IRModule
 
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from whet.compiler.instrument.base import PassInstrument
-from whet.compiler.passes.authoring import PassInfo
+from whet.compiler.passes.names import PassInfo
 from whet.compiler.tir.function import IRModule
 
 

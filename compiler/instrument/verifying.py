@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whet.compiler.errors import LowerError
 from whet.compiler.instrument.base import PassInstrument
-from whet.compiler.passes.authoring import PassInfo
+from whet.compiler.passes.names import PassInfo
 from whet.compiler.tir.analysis.types import type_errors
 from whet.compiler.tir.analysis.well_formed import ssa_errors, well_formed_errors
 from whet.compiler.tir.function import IRModule

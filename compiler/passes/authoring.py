@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.errors import ArgumentError, LowerError
-from whet.compiler.passes.context import PassConfig, PassContext
+from whet.compiler.passes.context import PassContext
+from whet.compiler.passes.names import ABSENT, PASS_NAMES, PassInfo
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.visit.renew import defined_once
-
-#: names of all passes made so far, so that a user's own can be disabled
-PASS_NAMES: set[str] = set()
-
-
-@dataclass(frozen=True, slots=True)
-class PassInfo:
-    """What a pass is called (``"tir.Simplify"``), its level, and the passes it needs before it."""
-
-    name: str
-    opt_level: int = 0
-    required: tuple[str, ...] = ()
 
 
 class Pass:
@@ -35,10 +24,10 @@ class Pass:
 
     def __init__(self, info: PassInfo) -> None:
         self.info = info
-        PASS_NAMES.add(info.name)
+        PASS_NAMES.setdefault(info.short, False)
 
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
-        """What the pass does; the module itself where nothing changes."""
+        """The module after the pass; the module itself where nothing changes."""
         raise NotImplementedError
 
     def __call__(self, mod: IRModule) -> IRModule:
@@ -96,8 +85,10 @@ class LoweringPass(Pass):
     """One of Whet's own passes, ``run(func, target, config) -> func``, for the current target."""
 
     def __init__(self, name: str, run: Callable[[PrimFunc, Target, PassConfig], PrimFunc]) -> None:
+        PASS_NAMES[name] = True
         super().__init__(PassInfo(f"tir.{name}"))
         self.run = run
+        _LOWERING[name] = self
 
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
         """Every function after the pass."""
@@ -105,6 +96,25 @@ class LoweringPass(Pass):
         return changed_functions(
             mod, lambda _, f: self.run(defined_once(f), target, context.config)
         )
+
+
+_LOWERING: dict[str, LoweringPass] = {}
+
+
+def lowering_pass(name: str) -> LoweringPass:
+    """A pass of lowering by its name, with or without ``tir.``.
+
+    Raises:
+        ArgumentError: if there is none.
+    """
+    short = name.removeprefix("tir.")
+    if short not in _LOWERING:
+        raise ArgumentError(
+            f"the pass {name!r}",
+            ABSENT.get(short, "there is no such pass"),
+            "passes: " + ", ".join(_LOWERING),
+        )
+    return _LOWERING[short]
 
 
 class _ModulePass(Pass):
@@ -250,8 +260,6 @@ class Sequential(Pass):
 
 
 def _by_name(asker: Pass, name: str) -> Pass:
-    from whet.compiler.passes.pipeline import lowering_pass
-
     try:
         return lowering_pass(name)
     except ArgumentError as error:

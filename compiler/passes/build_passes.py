@@ -11,9 +11,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from whet.compiler.passes.authoring import PASS_NAMES, PassInfo, run_pass
+from whet.compiler.passes.authoring import run_pass
 from whet.compiler.passes.context import PassContext
 from whet.compiler.passes.lower_intrin import lower_intrin
+from whet.compiler.passes.names import PASS_NAMES, PassInfo
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule
 from whet.compiler.tir.ops.intrinsics import LOWERINGS
@@ -42,8 +43,8 @@ BUILD_PASSES: dict[str, tuple[tuple[str, str], ...]] = {
         ("VerifyGPUCode", f"{_HERE}.gpu.verify_gpu_code:verify_module"),
     ),
 }
-PASS_NAMES.add("tir.LowerIntrin")
-PASS_NAMES.update(f"tir.{name}" for steps in BUILD_PASSES.values() for name, _ in steps)
+PASS_NAMES["LowerIntrin"] = False
+PASS_NAMES.update((name, False) for steps in BUILD_PASSES.values() for name, _ in steps)
 
 
 def run_build_passes(mod: IRModule, target: Target) -> IRModule:

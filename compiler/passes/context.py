@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from whet.compiler.errors import ArgumentError
+from whet.compiler.passes.names import ABSENT, PASS_NAMES, RELAY, PassInfo
 from whet.compiler.passes.options import DEFAULTS, OPTIONS, checked
-
-if TYPE_CHECKING:
-    from whet.compiler.passes.authoring import PassInfo
-    from whet.compiler.tir.function import IRModule
-
-PassConfig = Mapping[str, Any]
+from whet.compiler.tir.function import IRModule
 
 
 class PassContext:
@@ -96,8 +92,8 @@ class PassContext:
         }
 
     def enabled(self, info: PassInfo) -> bool:
-        """Whether a pass takes part, by its name and level."""
-        name = info.name.removeprefix("tir.")
+        """True for a pass that takes part, by its name and level."""
+        name = info.short
         if name in self.disabled_pass:
             return False
         return name in self.required_pass or self.opt_level >= info.opt_level
@@ -113,7 +109,7 @@ class PassContext:
 
     def before(self, mod: IRModule, info: PassInfo) -> bool:
         """Tell the instruments that a pass is to run; False if one of them is against it."""
-        required = info.name.removeprefix("tir.") in self.required_pass
+        required = info.short in self.required_pass
         if not required and not all([i.should_run(mod, info) for i in self.instruments]):
             return False
         for i in self.instruments:
@@ -186,10 +182,7 @@ def _names(argument: str, given: Sequence[str] | None, extra: Sequence[str]) -> 
             f"a {type(given).__name__} is no list of names",
             f'{argument}=["tir.LoopPartition"]',
         )
-    from whet.compiler.passes.authoring import PASS_NAMES
-    from whet.compiler.passes.pipeline import ABSENT, NAMES, RELAY
-
-    known = {*NAMES, *(n.removeprefix("tir.") for n in (*extra, *PASS_NAMES))}
+    known = {*PASS_NAMES, *(n.removeprefix("tir.") for n in extra)}
     out = []
     for name in [given] if isinstance(given, str) else given:
         short = str(name).removeprefix("tir.")
@@ -204,8 +197,9 @@ def _names(argument: str, given: Sequence[str] | None, extra: Sequence[str]) -> 
         import difflib
 
         near = difflib.get_close_matches(short, known, 1)
+        lowering = [n for n, of_lowering in PASS_NAMES.items() if of_lowering]
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ArgumentError(asked, "there is no such pass", hint + "passes: " + ", ".join(NAMES))
+        raise ArgumentError(asked, "there is no such pass", hint + "passes: " + ", ".join(lowering))
     return tuple(out)
 
 

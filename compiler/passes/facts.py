@@ -9,7 +9,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import negated
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.visit.rewrite import Node, Rewriter
+from whet.compiler.tir.visit.rewrite import Node, Rewriter, changed
 
 
 class FactsRewriter(Rewriter):
@@ -22,16 +22,8 @@ class FactsRewriter(Rewriter):
     def loop(self, n: s.For) -> s.Stmt:
         """A loop: inside, its variable is in its range, and there is at least one step."""
         begin, extent = self(n.min), self(n.extent)
-        analyzer = self.analyzer
-        analyzer.bind_loop(n.var, n.min, n.extent)
-        known = len(analyzer.constraints)
-        analyzer.constraints.append(analyzer.affine(n.extent).scaled(-1).shifted(1))
-        body = self(n.body)
-        del analyzer.constraints[known:]
-        del analyzer.ranges[n.var]
-        if body is n.body and begin is n.min and extent is n.extent:
-            return n
-        return s.For(n.var, begin, extent, n.kind, body, n.annotations, n.thread)
+        with self.analyzer.inside(n.var, n.min, n.extent, steps=True):
+            return changed(n, min=begin, extent=extent, body=self(n.body))
 
     def branch(self, n: s.IfThenElse) -> s.Stmt:
         """A branch: inside, its condition holds, or does not."""
@@ -42,21 +34,18 @@ class FactsRewriter(Rewriter):
         if n.else_case is not None:
             with self.analyzer.assuming(negated(n.condition)):
                 other = self(n.else_case)
-        if then is n.then_case and other is n.else_case and condition is n.condition:
-            return n
-        return s.IfThenElse(condition, then, other, n.likely)
+        return changed(n, condition=condition, then_case=then, else_case=other)
 
     def in_range(self, buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> bool:
-        """Whether an access of one element is surely inside its buffer."""
+        """True for an access of one element that is surely inside its buffer."""
         return all(
             self.not_below(i) and self.not_above(i, d) for i, d in zip(indices, buffer.shape)
         )
 
     def not_below(self, index: e.PrimExpr) -> bool:
-        """Whether surely ``0 <= index``."""
+        """True where surely ``0 <= index``."""
         return self.analyzer.at_most_zero(self.analyzer.affine(index).scaled(-1))
 
     def not_above(self, index: e.PrimExpr, extent: e.PrimExpr) -> bool:
-        """Whether surely ``index < extent``."""
-        analyzer = self.analyzer
-        return analyzer.at_most_zero((analyzer.affine(index) - analyzer.affine(extent)).shifted(1))
+        """True where surely ``index < extent``."""
+        return self.analyzer.less(index, extent)

@@ -1,4 +1,4 @@
-"""What a function contains, found in one scan: passes with nothing to do are then not run."""
+"""Features of a function, from one scan: passes with nothing to do are not run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGE_BYTES = 64 * 1024
 
 @dataclass(slots=True)
 class Features:
-    """What occurs in a function.
+    """The classes, keys and tags that occur in a function.
 
     Attributes:
         nodes: the classes of its nodes.

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.passes.context import PassConfig
 from whet.compiler.passes.facts import FactsRewriter
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -23,7 +23,7 @@ from whet.compiler.tir.analysis.conditions import negated
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import TABLE, substitute
+from whet.compiler.tir.visit.rewrite import parts_of, substitute
 
 _ADDRESSES = ("address_of", "tvm_access_ptr")
 
@@ -88,7 +88,7 @@ class _Checker(FactsRewriter):
     def _visit(self, n: e.PrimExpr, guards: list[e.PrimExpr]) -> None:
         """Collect the checks of an expression that is evaluated where all ``guards`` hold."""
         if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
-            condition, yes, no = TABLE[type(n)][0](n)
+            condition, yes, no = parts_of(n)
             self._visit(condition, guards)
             if "x" in condition.dtype:
                 return  # lanes have their masks
@@ -109,10 +109,10 @@ class _Checker(FactsRewriter):
             return
         if isinstance(n, e.Call) and n.op in _ADDRESSES:
             for load in n.args:  # an address is taken, nothing is read
-                for p in TABLE[type(load)][0](load):
+                for p in parts_of(load):
                     self._visit(p, guards)
             return
-        for p in TABLE[type(n)][0](n):
+        for p in parts_of(n):
             self._visit(p, guards)
         if isinstance(n, e.BufferLoad) and n.mask is None:
             self._access("read", n.buffer, n.indices, guards)
@@ -139,9 +139,9 @@ class _Checker(FactsRewriter):
     ) -> None:
         tests = []
         if not self.not_below(index):
-            tests.append(ops.compare(e.GE, index, ops.const(0, index.dtype)))
+            tests.append(index >= ops.const(0, index.dtype))
         if not self.not_above(index, extent):
-            tests.append(ops.compare(e.LT, index, extent))
+            tests.append(index < extent)
         key = (how, buffer, d, structural_key(index), *[structural_key(g) for g in guards])
         if not tests or key in self.seen:
             return
@@ -159,7 +159,7 @@ class _Checker(FactsRewriter):
 def _lanes(index: e.PrimExpr) -> list[e.PrimExpr]:
     """The indices to check: the first and the last lane of a vector; none for a table of lanes."""
     if isinstance(index, e.Ramp):
-        return [index.base, ops.add(index.base, (index.lanes - 1) * index.stride)]
+        return [index.base, index.base + (index.lanes - 1) * index.stride]
     if isinstance(index, e.Broadcast):
         return [index.value]
     return [] if "x" in index.dtype else [index]

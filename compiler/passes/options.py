@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
+from whet.compiler.passes.names import PassInfo
+
+#: the values of all keys, as the passes read them
+PassConfig = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +187,7 @@ def checked(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _asks_for_nothing(key: str, value: Any) -> bool:
-    """Whether a switch for something that is not here is off."""
+    """True if a switch for something that is not here is off."""
     return key in _OFF and isinstance(value, (bool, int)) and not value
 
 
@@ -232,8 +236,6 @@ def _value(key: str, value: Any, option: Option) -> Any:
 
 
 def _lower_passes(asked: str, value: Any) -> list[tuple[int, Any]]:
-    from whet.compiler.passes.authoring import Pass
-
     out = []
     for entry in value if isinstance(value, (list, tuple)) else [value]:
         pair = tuple(entry) if isinstance(entry, (list, tuple)) else ()
@@ -244,7 +246,7 @@ def _lower_passes(asked: str, value: Any) -> list[tuple[int, Any]]:
         phase, what = pair
         if phase < 0:
             raise ArgumentError(asked, f"there is no phase {phase}", "phases are 0 to 3")
-        if not isinstance(what, Pass):
+        if not isinstance(getattr(what, "info", None), PassInfo):
             raise ArgumentError(
                 asked,
                 f"a {type(what).__name__} is no pass",

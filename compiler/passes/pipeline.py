@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from whet.compiler.errors import ArgumentError
-from whet.compiler.passes.authoring import LoweringPass, Pass, changed_functions, run_pass
-from whet.compiler.passes.context import PassConfig, PassContext
+from whet.compiler.passes.authoring import (
+    LoweringPass,
+    Pass,
+    changed_functions,
+    lowering_pass,
+    run_pass,
+)
+from whet.compiler.passes.context import PassContext
 from whet.compiler.passes.features import Features, features_of
 from whet.compiler.passes.gpu.inject_virtual_thread import inject_virtual_thread
-from whet.compiler.passes.gpu.thread_axes import resolve_thread_axes
 from whet.compiler.passes.instrument_bound_checkers import instrument_bound_checkers
 from whet.compiler.passes.loops.common_subexpr_elim import common_subexpr_elim
 from whet.compiler.passes.loops.flatten_buffer import flatten_buffer
@@ -30,7 +34,9 @@ from whet.compiler.passes.loops.storage_rewrite import storage_rewrite
 from whet.compiler.passes.loops.transpose_loads import transpose_loads
 from whet.compiler.passes.loops.unroll_loop import unroll_loop
 from whet.compiler.passes.loops.vectorize_loop import vectorize_loop
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.passes.skip_assert import skip_assert
+from whet.compiler.passes.threads.axes import resolve_thread_axes
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -169,71 +175,8 @@ PASSES: tuple[Step, ...] = (
     Step("RemoveNoOp", remove_no_op, "last: removes what the others emptied", phase=3),
 )
 
-#: passes of TVM's that are no passes here, and where their work is done or why there is none
-ABSENT: dict[str, str] = {
-    "InjectPrefetch": "there is no prefetch yet",
-    "TextureFlatten": "there is no texture memory",
-    "StorageFlatten": "FlattenBuffer does it",
-    "BF16Legalize": "the generator computes bfloat16 in float32",
-    "LowerCrossThreadReduction": "it rewrites blocks of TensorIR, which te has none of",
-    "LowerInitBlock": "there are no blocks: a schedule's loops have their initialisation",
-    "PlanAndUpdateBufferAllocationLocation": "a stage's buffer is allocated where it is attached",
-    "ConvertBlocksToOpaque": "there are no blocks",
-    "UnifyThreadBinding": "SplitHostDevice gives equal tags one variable",
-    "ManifestSharedMemoryLocalStage": "there are no blocks",
-    "CompactBufferAllocation": "bound inference allocates the region that is read",
-    "LowerMatchBuffer": "there are no blocks",
-    "InjectSoftwarePipeline": "there are no blocks",
-    "LowerOpaqueBlock": "there are no blocks",
-    "LowerAsyncDMA": "no target has it",
-    "RenormalizeSplitPattern": "Simplify's affine forms are canonical",
-    "InstrumentProfileIntrinsics": "there is no lightweight profiler",
-    "MakePackedAPI": "the generator writes a checked entry for each kernel",
-    "MakeUnpackedAPI": "the raw kernel is it",
-    "LowerTVMBuiltin": "the generator lowers calls",
-    "LowerCustomDatatypes": "there are no custom data types",
-    "LowerDeviceStorageAccessInfo": "no target has special memory",
-    "CombineContextCall": "kernels get no context",
-    "AnnotateDeviceRegions": "SplitHostDevice finds the regions",
-    "BF16ComputeLegalize": "the generator computes bfloat16 in float32",
-    "BF16StorageLegalize": "bfloat16 is stored as it is",
-    "BindTarget": "lower and build know the target",
-    "ConvertForLoopsToSerial": "a thread-bound loop runs serially on a CPU as it is",
-    "ConvertSSA": "variables are single assignments already",
-    "DecorateDeviceScope": "SplitHostDevice finds the regions",
-    "ExtractPrimFuncConstants": "a constant is part of its function",
-    "FP8ComputeLegalize": "there are no 8-bit floats",
-    "ForceNarrowIndexToInt32": "NarrowDataType narrows what it can prove",
-    "InferFragment": "there are no fragments of tensor cores",
-    "InjectCopyIntrin": "a copy is a loop; generators know no copy intrinsics",
-    "InjectPTXAsyncCopy": "there are no asynchronous copies",
-    "InjectRollingBuffer": "rolling_buffer is planned",
-    "LiftAttrScope": "no pass needs attributes in another place",
-    "LowerWarpMemory": "there is no warp memory",
-    "RemoveWeightLayoutRewriteBlock": "there are no blocks",
-    "UnifiedStaticMemoryPlanner": "StorageRewrite shares memory",
-}
-
-#: passes of TVM's Relay, which may be disabled like any that does not run
-RELAY = frozenset({
-    "AlterOpLayout", "AnnotateMemoryScope", "AnnotateSpans", "AnnotateTarget",
-    "BackwardFoldScaleAxis", "BatchingOps", "CanonicalizeCast", "CanonicalizeOps",
-    "CapturePostDfsIndexInSpans", "CombineParallelBatchMatmul", "CombineParallelConv2D",
-    "CombineParallelDense", "CombineParallelOpBatch", "Conv2dToSparse", "Conv2dToSparse2",
-    "ConvertLayout", "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DenseToSparse",
-    "DivToMul", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand",
-    "FakeQuantizationToInteger", "FastMath", "FirstOrderGradient", "FlattenAtrousConv",
-    "FlattenNestedTuples", "FoldConstant", "FoldExplicitPadding", "FoldScaleAxis",
-    "ForwardFoldScaleAxis", "FuseOps", "InferType", "InferTypeLocal", "Inline", "LambdaLift",
-    "LazyGradientInit", "Legalize", "ManifestAlloc", "ManifestLifetimes",
-    "MergeCompilerRegions", "MergeComposite", "PartialEvaluate", "PartitionGraph",
-    "PlanDevices", "RemoveStandaloneReshapes", "RemoveUnusedFunctions", "SimplifyExpr",
-    "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm",
-    "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision",
-})  # fmt: skip
-
-#: names of the passes of lowering, in order, each once
-NAMES: tuple[str, ...] = tuple(dict.fromkeys(p.name for p in PASSES))
+for _step in PASSES:
+    LoweringPass(_step.name, _step.run)
 
 
 def run_passes(mod: IRModule, target: Target, simple_mode: bool = False) -> IRModule:
@@ -259,7 +202,7 @@ def run_passes(mod: IRModule, target: Target, simple_mode: bool = False) -> IRMo
 
 
 def _steps(context: PassContext, simple_mode: bool) -> Iterator[Step | Pass]:
-    """What runs, in order, custom passes in between."""
+    """The steps that run, in order, custom passes in between."""
     custom = context.config["tir.add_lower_pass"]
 
     def of(phase: int) -> Iterator[Pass]:
@@ -297,22 +240,3 @@ def _run(
     return run_pass(
         lowering_pass(step.name).info, mod, context, lambda m, _: changed_functions(m, change)
     )
-
-
-_LOWERING: dict[str, LoweringPass] = {p.name: LoweringPass(p.name, p.run) for p in PASSES}
-
-
-def lowering_pass(name: str) -> LoweringPass:
-    """A pass of lowering by its name, with or without ``tir.``.
-
-    Raises:
-        ArgumentError: if there is none.
-    """
-    short = name.removeprefix("tir.")
-    if short not in _LOWERING:
-        raise ArgumentError(
-            f"the pass {name!r}",
-            ABSENT.get(short, "there is no such pass"),
-            "passes: " + ", ".join(NAMES),
-        )
-    return _LOWERING[short]

@@ -1,5 +1,6 @@
 """The loop IR: expressions, statements, buffers, functions, the printer and the rewriter."""
 
+from importlib import import_module
 from typing import Any
 
 from whet.compiler.absent import missing
@@ -128,6 +129,7 @@ from whet.compiler.tir.ops.ops import (
     truncdiv,
     truncmod,
 )
+from whet.compiler.tir.ops.reducers import comm_reducer, max, min, sum
 from whet.compiler.tir.stmt import (
     Allocate,
     AllocateConst,
@@ -146,9 +148,14 @@ from whet.compiler.tir.stmt import (
     stmt_list,
     stmt_seq,
 )
+from whet.compiler.tir.visit.buffers import replace_buffers
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, replace_buffers, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, variables
 from whet.compiler.tir.visit.stmt_functor import post_order_visit, substitute
+
+# These modules register operators, rules of dtypes, texts and specialisation with the nodes.
+for _module in ("ops.infer_dtype", "ops.operators", "printer", "visit.specialize"):
+    import_module(f"{__name__}.{_module}")
 
 all = all_of
 any = any_of
@@ -238,6 +245,7 @@ __all__ = [
     "ceil",
     "ceildiv",
     "clz",
+    "comm_reducer",
     "const",
     "copysign",
     "cos",
@@ -269,7 +277,9 @@ __all__ = [
     "log2",
     "log10",
     "logaddexp",
+    "max",
     "max_value",
+    "min",
     "min_value",
     "multiply",
     "nearbyint",
@@ -293,6 +303,7 @@ __all__ = [
     "stmt_seq",
     "substitute",
     "subtract",
+    "sum",
     "tan",
     "tanh",
     "trunc",
@@ -313,11 +324,5 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     """The rooms beside the nodes, loaded when they are first asked for."""
     if name in _LATER:
-        from importlib import import_module
-
         return import_module(_LATER[name])
-    if name in ("max", "min", "sum", "comm_reducer"):
-        from whet.compiler.tir.ops import reducers
-
-        return getattr(reducers, name)
     raise missing(__name__, "tir", name)

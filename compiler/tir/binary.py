@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from whet.compiler import tir
-from whet.compiler.tir.expr import PrimExpr
+from whet.compiler.tir.node import PrimExpr
 
 
 @dataclass(slots=True, eq=False, init=False)
@@ -22,11 +21,12 @@ class BinaryOp(PrimExpr):
     symbol: ClassVar[str] = "?"
 
     def __init__(self, a: Any, b: Any, dtype: str | None = None) -> None:
-        if dtype is None:
-            a, b, dtype = tir.ops.infer_dtype.operands(type(self), a, b)
         self.a = a
         self.b = b
-        self.dtype = dtype
+        if dtype is None:
+            self.infer()
+        else:
+            self.dtype = dtype
 
 
 class Add(BinaryOp):
@@ -158,3 +158,12 @@ class Or(BinaryOp):
 
     __slots__ = ()
     symbol = "or"
+
+
+DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
+#: operations on numbers of one type, with a result of this type
+ARITHMETIC = (Add, Sub, Mul, *DIVISIONS, Min, Max)
+#: those of indices, which the analyzer knows
+INDEX_ARITHMETIC = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
+COMPARISONS = (EQ, NE, LT, LE, GT, GE)
+BINARY = (*ARITHMETIC, *COMPARISONS, And, Or)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import accumulate
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.node import Node
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import BufferStore
 
 _ZERO = e.IntImm("int32", 0)
-#: what :meth:`Buffer.access_ptr` may be asked for
+#: the masks of :meth:`Buffer.access_ptr`
 _ACCESS = {"r": 1, "w": 2, "rw": 3}
 
 
 @dataclass(slots=True, eq=False)
-class Buffer:
+class Buffer(Node):
     """An array in memory, row-major and without gaps unless ``strides`` says otherwise.
 
     Attributes:
@@ -61,12 +65,8 @@ class Buffer:
         """The step of each dimension in elements: ``strides``, or those of a compact array."""
         if self.strides:
             return self.strides
-        out: list[e.PrimExpr] = []
-        step: e.PrimExpr = ops.const(1)
-        for d in reversed(self.shape):
-            out.append(step)
-            step = ops.multiply(step, d)
-        return tuple(reversed(out))
+        products = accumulate(self.shape[:0:-1], ops.multiply, initial=ops.const(1))
+        return tuple(products)[::-1] if self.shape else ()
 
     def offset_of(self, indices: Sequence[Any]) -> e.PrimExpr:
         """How many elements from ``data`` the element at ``indices`` is."""
@@ -84,14 +84,12 @@ class Buffer:
         """
         return e.BufferLoad(self, self._begin(begin, dtype, "vload"), dtype or self.dtype)
 
-    def vstore(self, begin: Any, value: Any) -> Any:
+    def vstore(self, begin: Any, value: Any) -> BufferStore:
         """The statement ``self[begin] = value``; a vector goes to consecutive elements.
 
         Raises:
             ArgumentError: for another number of indices, or another element type.
         """
-        from whet.compiler.tir.stmt import BufferStore
-
         x = value if isinstance(value, e.PrimExpr) else ops.cast(self.dtype, value)
         return BufferStore(self, x, self._begin(begin, x.dtype, "vstore"))
 
@@ -118,10 +116,7 @@ class Buffer:
                 f"{self.name}.access_ptr({access_mask!r})", "the mask is 'r', 'w' or 'rw'"
             )
         if extent is None:
-            whole: e.PrimExpr = ops.const(1)
-            for d in self.shape:
-                whole = ops.multiply(whole, d)
-            extent = ops.subtract(whole, offset)
+            extent = ops.subtract(self._size(), offset)
         if content_lanes > 1:
             extent = ops.floordiv(extent, content_lanes)
         first = e.BufferLoad(self, self._element(ops.convert(offset)), self.dtype)
@@ -129,23 +124,13 @@ class Buffer:
 
     def get_flattened_buffer(self) -> Buffer:
         """The same memory as a buffer of one dimension."""
-        size: e.PrimExpr = ops.const(1)
-        if self.strides and self.shape:
-            size = ops.multiply(self.shape[0], self.strides[0])
-        else:
-            for d in self.shape:
-                size = ops.multiply(size, d)
-        return Buffer(
-            self.name,
-            (size,),
-            self.dtype,
-            self.storage_scope,
-            (),
-            self.elem_offset,
-            self.data,
-            self.data_alignment,
-            self.offset_factor,
-        )
+        strided = self.strides and self.shape
+        size = ops.multiply(self.shape[0], self.strides[0]) if strided else self._size()
+        return replace(self, shape=(size,), strides=())
+
+    def _size(self) -> e.PrimExpr:
+        """The number of elements of a compact array of this shape."""
+        return reduce(ops.multiply, self.shape, ops.const(1))
 
     def _element(self, offset: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
         """The indices of the element number ``offset``, counted in row-major order."""
@@ -176,10 +161,6 @@ class Buffer:
             last = exprs[-1]
             exprs[-1] = e.Ramp(last, 1, lanes, dt.vector(last.dtype, lanes))
         return tuple(exprs)
-
-    def same_as(self, other: Any) -> bool:
-        """Whether both are the same object."""
-        return self is other
 
     def __repr__(self) -> str:
         return f"Buffer({self.name}, {len(self.shape)}-d, {self.dtype})"

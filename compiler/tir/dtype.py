@@ -66,22 +66,22 @@ def itemsize(dtype: str) -> int:
 
 
 def is_float(dtype: str) -> bool:
-    """Whether it is a floating-point type, bfloat16 included."""
+    """True if it is a floating-point type, bfloat16 included."""
     return "float" in dtype
 
 
 def is_uint(dtype: str) -> bool:
-    """Whether it is an unsigned integer type."""
+    """True if it is an unsigned integer type."""
     return dtype.startswith("uint")
 
 
 def is_int(dtype: str) -> bool:
-    """Whether it is a signed or unsigned integer type (bool is none)."""
+    """True if it is a signed or unsigned integer type (bool is none)."""
     return dtype.startswith(("int", "uint"))
 
 
 def is_bool(dtype: str) -> bool:
-    """Whether it is bool."""
+    """True if it is bool."""
     return dtype.startswith("bool")
 
 

@@ -2,7 +2,8 @@
 
 Nodes compare by identity; ``a == b`` builds an :class:`EQ` node whose truth value is identity, so
 that nodes still work as dictionary keys. Build them with Python operators or :mod:`tir.ops`, which
-promote types and fold constants; the classes themselves check nothing.
+promote types and fold constants. A class completes (``infer``) what is made by hand, and checks
+nothing of what comes with a dtype, as in the compiler's own code.
 """
 
 from __future__ import annotations
@@ -10,39 +11,43 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.binary import (  # noqa: F401
+    ARITHMETIC,
+    BINARY,
+    COMPARISONS,
+    DIVISIONS,
+    EQ,
+    GE,
+    GT,
+    INDEX_ARITHMETIC,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    CmpOp,
+    Div,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Or,
+    Sub,
+)
+from whet.compiler.tir.node import ExprOp, Node, PrimExpr, are_expressions
 from whet.compiler.tir.ops.op_name import OpName, op_name
-from whet.compiler.tir.ops.operators import ExprOp
 
 if TYPE_CHECKING:
-    from whet.compiler.te.lang.tensor import Tensor
     from whet.compiler.tir.buffer import Buffer
 
 
 def by_value_hash(constant: Any) -> int:
     """The hash of a constant: equal values, Python's own among them, hash alike."""
     return hash(constant.value)
-
-
-class PrimExpr(ExprOp):
-    """A scalar or vector value of type ``dtype``."""
-
-    __slots__ = ()
-    dtype: str
-
-    def __int__(self) -> int:
-        """The number that a constant is.
-
-        Raises:
-            ArgumentError: for anything that is known only when the kernel runs.
-        """
-        raise ArgumentError(
-            f"int({type(self).__name__})", "its value is not known before the kernel runs"
-        )
-
-    def __str__(self) -> str:
-        return infer_dtype.text(self)
 
 
 @dataclass(slots=True, eq=False)
@@ -61,12 +66,9 @@ class Var(PrimExpr):
     __str__ = __repr__
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SizeVar(Var):
     """A variable that is never negative: the size of a dimension."""
-
-    def __repr__(self) -> str:
-        return self.name
 
 
 @dataclass(slots=True, eq=False)
@@ -78,15 +80,14 @@ class IntImm(PrimExpr):
 
     def __post_init__(self) -> None:
         if type(self.value) is not int or self.dtype not in dt.INTEGERS:
-            self.dtype, self.value = infer_dtype.integer(self.dtype, self.value)
+            self.infer()
 
     __hash__ = by_value_hash
 
     def __int__(self) -> int:
         return int(self.value)
 
-    def __index__(self) -> int:
-        return int(self.value)
+    __index__ = __int__
 
     def __bool__(self) -> bool:
         return self.value != 0
@@ -101,7 +102,7 @@ class FloatImm(PrimExpr):
 
     def __post_init__(self) -> None:
         if type(self.value) is not float or self.dtype not in dt.FLOATS:
-            self.dtype, self.value = infer_dtype.floating(self.dtype, self.value)
+            self.infer()
 
     __hash__ = by_value_hash
 
@@ -135,7 +136,7 @@ class Cast(PrimExpr):
     def __post_init__(self) -> None:
         self.dtype = dt.check(self.dtype)
         if not isinstance(self.value, PrimExpr):
-            self.value = ops.convert(self.value)
+            self.infer()
 
 
 @dataclass(slots=True, eq=False)
@@ -147,137 +148,74 @@ class Not(PrimExpr):
 
     def __post_init__(self) -> None:
         if not isinstance(self.a, PrimExpr):
-            self.a = ops.convert(self.a)
+            self.infer()
 
 
-@dataclass(slots=True, eq=False, init=False)
+@dataclass(slots=True, eq=False)
 class Select(PrimExpr):
     """``true_value`` where ``condition`` holds, else ``false_value``; both are evaluated."""
 
     condition: PrimExpr
     true_value: PrimExpr
     false_value: PrimExpr
-    dtype: str
-
-    def __init__(
-        self, condition: Any, true_value: Any, false_value: Any, dtype: str | None = None
-    ) -> None:
-        if dtype is None:
-            condition = ops.convert(condition)
-            true_value, false_value, dtype = infer_dtype.operands(Add, true_value, false_value)
-        self.condition = condition
-        self.true_value = true_value
-        self.false_value = false_value
-        self.dtype = dtype
+    dtype: str = ""
 
 
-@dataclass(slots=True, eq=False, init=False)
+@dataclass(slots=True, eq=False)
 class BufferLoad(PrimExpr):
     """``buffer[indices]``; lanes where ``mask`` is false are not read and are zero."""
 
     buffer: Buffer
     indices: tuple[PrimExpr, ...]
-    dtype: str
+    dtype: str = ""
     mask: PrimExpr | None = None
 
-    def __init__(
-        self, buffer: Buffer, indices: Any, dtype: str | None = None, mask: PrimExpr | None = None
-    ) -> None:
-        if dtype is None:
-            indices, dtype = infer_dtype.access(
-                infer_dtype.element_of(buffer, "BufferLoad", "buffer"), indices
-            )
-        self.buffer = buffer
-        self.indices = indices
-        self.dtype = dtype
-        self.mask = mask
 
-
-@dataclass(slots=True, eq=False, init=False)
+@dataclass(slots=True, eq=False)
 class ProducerLoad(PrimExpr):
     """``producer[indices]``, of a tensor; lowering turns it into a :class:`BufferLoad`."""
 
-    producer: Tensor
+    producer: Any  # a tensor
     indices: tuple[PrimExpr, ...]
-    dtype: str
-
-    def __init__(self, producer: Tensor, indices: Any, dtype: str | None = None) -> None:
-        if dtype is None:
-            indices, dtype = infer_dtype.access(
-                infer_dtype.element_of(producer, "ProducerLoad", "tensor"), indices
-            )
-        self.producer = producer
-        self.indices = indices
-        self.dtype = dtype
+    dtype: str = ""
 
 
-@dataclass(slots=True, eq=False, init=False)
+@dataclass(slots=True, eq=False)
 class Ramp(PrimExpr):
     """The vector ``base, base + stride, ...`` of ``lanes`` integers."""
 
     base: PrimExpr
     stride: int
     lanes: int
-    dtype: str
-
-    def __init__(self, base: Any, stride: Any, lanes: int, dtype: str | None = None) -> None:
-        if dtype is None:
-            base, stride, dtype = infer_dtype.ramp(base, stride, lanes)
-        self.base = base
-        self.stride = stride
-        self.lanes = lanes
-        self.dtype = dtype
+    dtype: str = ""
 
 
-@dataclass(slots=True, eq=False, init=False)
+@dataclass(slots=True, eq=False)
 class Broadcast(PrimExpr):
     """``value`` in each of ``lanes`` lanes."""
 
     value: PrimExpr
     lanes: int
-    dtype: str
-
-    def __init__(self, value: Any, lanes: int, dtype: str | None = None) -> None:
-        if dtype is None:
-            value, dtype = infer_dtype.vector_of(value, lanes)
-        self.value = value
-        self.lanes = lanes
-        self.dtype = dtype
+    dtype: str = ""
 
 
-@dataclass(slots=True, eq=False, init=False)
+@dataclass(slots=True, eq=False)
 class Shuffle(PrimExpr):
     """Lanes picked from ``vectors`` put side by side: lane k is number ``indices[k]`` of them."""
 
     vectors: tuple[PrimExpr, ...]
     indices: tuple[int, ...]
-    dtype: str
-
-    def __init__(self, vectors: Any, indices: Any, dtype: str | None = None) -> None:
-        if dtype is None:
-            vectors, indices, dtype = infer_dtype.shuffle(vectors, indices)
-        self.vectors = vectors
-        self.indices = indices
-        self.dtype = dtype
+    dtype: str = ""
 
 
-@dataclass(slots=True, eq=False, init=False)
+@dataclass(slots=True, eq=False)
 class Let(PrimExpr):
     """``body``, in which ``var`` stands for ``value``."""
 
     var: Var
     value: PrimExpr
     body: PrimExpr
-    dtype: str
-
-    def __init__(self, var: Var, value: Any, body: Any, dtype: str | None = None) -> None:
-        if dtype is None:
-            value, body = ops.cast(var.dtype, value), ops.convert(body)
-            dtype = body.dtype
-        self.var = var
-        self.value = value
-        self.body = body
-        self.dtype = dtype
+    dtype: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -298,11 +236,9 @@ class BufferView(PrimExpr):
     dtype: str = "handle"
 
     def __post_init__(self) -> None:
-        self.shape, self.strides = (
-            infer_dtype.expressions(self.shape),
-            infer_dtype.expressions(self.strides),
-        )
-        self.offset = ops.convert(self.offset)
+        known = are_expressions(self.shape) and are_expressions(self.strides)
+        if not known or not isinstance(self.offset, PrimExpr):
+            self.infer()
 
 
 @dataclass(slots=True, eq=False, init=False)
@@ -319,11 +255,13 @@ class Call(PrimExpr):
     def __init__(self, dtype: str, op: str, args: Any) -> None:
         self.dtype = dt.check(dtype)
         self.op = op if type(op) is OpName else op_name(op)
-        self.args = infer_dtype.expressions(args)
+        self.args = args
+        if not are_expressions(args):
+            self.infer()
 
 
 @dataclass(slots=True, eq=False)
-class CommReducer:
+class CommReducer(Node):
     """A commutative, associative combination of two values.
 
     Attributes:
@@ -340,8 +278,7 @@ class CommReducer:
     name: str
 
     def __post_init__(self) -> None:
-        self.result = infer_dtype.typed(self.lhs, self.result)
-        self.identity = infer_dtype.typed(self.lhs, self.identity)
+        self.infer()
 
     @property
     def identity_element(self) -> tuple[PrimExpr, ...]:
@@ -362,16 +299,13 @@ class Reduce(PrimExpr):
     init: tuple[PrimExpr, ...] = ()
 
     def __post_init__(self) -> None:
-        self.source, self.init = (
-            infer_dtype.expressions(self.source),
-            infer_dtype.expressions(self.init),
-        )
-        if not isinstance(self.condition, PrimExpr):
-            self.condition = ops.convert(self.condition)
+        known = are_expressions(self.source) and are_expressions(self.init)
+        if not known or not isinstance(self.condition, PrimExpr):
+            self.infer()
 
 
 @dataclass(slots=True, eq=False, init=False)
-class Range:
+class Range(Node):
     """The integers from ``min`` on, ``extent`` of them; made as ``Range(begin, end)``.
 
     ``Range(end)`` begins at 0; the end is left out. :meth:`from_min_extent` takes the fields.
@@ -384,14 +318,16 @@ class Range:
     extent: PrimExpr
 
     def __init__(self, begin: Any, end: Any = None) -> None:
-        self.min, self.extent = infer_dtype.span(begin, end)
+        self.min, self.extent = begin, end
+        self.infer()
 
     @staticmethod
     def from_min_extent(min: Any, extent: Any, span: Any = None) -> Range:
         """The range of ``extent`` integers from ``min`` on."""
         out = Range.__new__(Range)
-        out.min = min if isinstance(min, PrimExpr) else ops.convert(min)
-        out.extent = extent if isinstance(extent, PrimExpr) else ops.convert(extent)
+        out.min, out.extent = min, extent
+        if not are_expressions((min, extent)):
+            out.infer(of_extent=True)
         return out
 
     def __str__(self) -> str:
@@ -452,26 +388,12 @@ class IterVar(ExprOp):
 
 Value = ExprOp | int | float | bool
 
-# Nodes and what makes them need each other: the classes come first, what uses them afterwards.
-from whet.compiler.tir.binary import (  # noqa: E402, F401, I001
-    Add,
-    And,
-    BinaryOp,
-    CmpOp,
-    Div,
-    EQ,
-    FloorDiv,
-    FloorMod,
-    GE,
-    GT,
-    LE,
-    LT,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    NE,
-    Or,
-    Sub,
-)
-from whet.compiler.tir.ops import infer_dtype, ops  # noqa: E402
+
+def int_value(n: Any) -> int | None:
+    """The number of an integer constant; None for anything else."""
+    return n.value if isinstance(n, IntImm) else None
+
+
+def is_int(n: Any, value: int) -> bool:
+    """True for the integer constant ``value``."""
+    return isinstance(n, IntImm) and n.value == value

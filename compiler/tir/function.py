@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import InitVar, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import Var
+from whet.compiler.tir.node import Node
 from whet.compiler.tir.stmt import Stmt
 
 
 @dataclass(slots=True, eq=False)
-class PrimFunc:
+class PrimFunc(Node):
     """A function.
 
     Attributes:
@@ -23,7 +24,11 @@ class PrimFunc:
         body: what it does.
         ret_type: None: a function returns nothing.
         attrs: ``global_symbol`` is its name; ``lowered`` says that the passes have run.
+        specialize: the function for arguments that are known now
+            (:func:`tir.visit.specialize.specialize`).
     """
+
+    specialize: ClassVar[Callable[..., PrimFunc]]
 
     params: tuple[Buffer | Var, ...]
     body: Stmt
@@ -68,25 +73,9 @@ class PrimFunc:
         """The attribute ``global_symbol``, ``"main"`` without one."""
         return str(self.attrs.get("global_symbol", "main"))
 
-    def specialize(self, param_map: Mapping[Any, Any]) -> PrimFunc:
-        """The function for some arguments, known now.
-
-        Args:
-            param_map: a scalar parameter or a size -> its value; an array parameter, or the
-                variable of its address -> a buffer, whose shape gives sizes their values.
-
-        Raises:
-            ArgumentError: for what is no parameter, or a buffer that does not fit.
-        """
-        from whet.compiler.tir.visit.specialize import specialize
-
-        return specialize(self, param_map)
-
     def script(self, tir_prefix: str = "T", show_meta: bool = False) -> str:
         """The function as Python-like text; the arguments are TVM's and change nothing."""
-        from whet.compiler.tir.printer import function_text
-
-        return function_text(self)
+        return self.text()
 
     def show(self, style: str | None = None, black_format: bool = False) -> None:
         """Print the function."""
@@ -132,6 +121,11 @@ def _buffer_map(self: PrimFunc) -> dict[Var, Buffer]:
 
 # The constructor's argument of this name is no field: what is read is made of the parameters.
 PrimFunc.buffer_map = property(_buffer_map)  # type: ignore[attr-defined]
+
+
+def functions_of(func: PrimFunc | IRModule) -> list[PrimFunc]:
+    """The functions of a module, or the one function."""
+    return list(func.functions.values()) if isinstance(func, IRModule) else [func]
 
 
 class GlobalVar(str):

@@ -102,7 +102,7 @@ class BufferVar:
         if self._shape is not None and len(at) == len(self._shape) and len(at) > 1:
             flat: e.PrimExpr = ops.const(0)
             for i, d in zip(at, self._shape):
-                flat = ops.add(ops.multiply(flat, d), i)
+                flat = flat * d + i
             at = (flat,)
         lanes = max((dt.lanes(i.dtype) for i in at), default=1)
         if len(at) == 1 and self.buffer.ndim > 1:
@@ -226,7 +226,7 @@ class IRBuilder:
         first, last = ops.convert(begin), ops.convert(end)
         if dtype is None:
             dtype = dt.promote(first.dtype, last.dtype)
-        extent = ops.cast(dtype, ops.subtract(last, first))
+        extent = ops.cast(dtype, last - first)
         var = e.Var(name, dtype)
         with self._nested() as body:
             yield var
@@ -242,7 +242,7 @@ class IRBuilder:
 
     @contextmanager
     def if_scope(self, cond: Any) -> Iterator[None]:
-        """What happens where ``cond`` holds."""
+        """The statements that run where ``cond`` holds."""
         test = ops.convert(cond)
         with self._nested() as body:
             yield
@@ -251,7 +251,7 @@ class IRBuilder:
 
     @contextmanager
     def else_scope(self) -> Iterator[None]:
-        """What happens where the condition of the ``if_scope`` just before does not hold."""
+        """The statements that run where the condition of the ``if_scope`` before does not hold."""
         before = self._scopes[-1][-1] if self._scopes[-1] else None
         if not isinstance(before, s.IfThenElse) or before.else_case is not None:
             raise ArgumentError("else_scope()", "else_scope can only follow an if_scope")

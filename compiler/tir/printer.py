@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.tir import expr as e
@@ -10,25 +11,14 @@ from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.tracing.traced import shown
 
-_PRECEDENCE = {
-    "or": 1,
-    "and": 2,
-    "==": 4,
-    "!=": 4,
-    "<": 4,
-    "<=": 4,
-    ">": 4,
-    ">=": 4,
-    "+": 6,
-    "-": 6,
-    "*": 7,
-    "/": 7,
-    "//": 7,
-    "%": 7,
+#: how strongly the operators bind; other binary nodes print as functions
+_PRECEDENCE: dict[type, int] = {
+    e.Or: 1,
+    e.And: 2,
+    **dict.fromkeys(e.COMPARISONS, 4),
+    **dict.fromkeys((e.Add, e.Sub), 6),
+    **dict.fromkeys((e.Mul, e.Div, e.FloorDiv, e.FloorMod), 7),
 }
-
-
-_SCOPES = (s.LetStmt, s.AssertStmt, s.While, s.AttrStmt, s.DeclBuffer, s.AllocateConst)
 
 
 class Printer:
@@ -60,58 +50,39 @@ class Printer:
 
     def expr(self, n: Any, outer: int = 0) -> str:
         """An expression; parenthesised when it binds less than ``outer``."""
-        kind = type(n)
-        if kind is e.IntImm:
-            return str(bool(n.value)) if n.dtype == "bool" else shown(n.value)
-        if kind in (e.Var, e.SizeVar):
-            return self.name(n)
-        if isinstance(n, e.BinaryOp):
-            level = _PRECEDENCE.get(n.symbol)
-            if level is None:
-                return f"{n.symbol}({self.expr(n.a)}, {self.expr(n.b)})"
-            text = f"{self.expr(n.a, level)} {n.symbol} {self.expr(n.b, level + 1)}"
-            return f"({text})" if level < outer else text
-        if kind is e.BufferLoad:
-            mask = "" if n.mask is None else f" where {self.expr(n.mask)}"
-            text = f"{self.name(n.buffer)}[{self.list(n.indices)}]"
-            return f"({text}{mask})" if mask else text
-        if kind is e.FloatImm:
-            return f"{n.dtype}({n.value!r})"
-        if kind is e.ProducerLoad:
-            return f"{n.producer.name}[{self.list(n.indices)}]"
-        if kind is e.Ramp:
-            return f"ramp({self.expr(n.base)}, {n.stride}, {n.lanes})"
-        if kind is e.Broadcast:
-            return f"broadcast({self.expr(n.value)}, {n.lanes})"
-        if kind is e.Cast:
-            return f"{n.dtype}({self.expr(n.value)})"
-        if kind is e.Call:
-            if n.op == "reinterpret":
-                return f"reinterpret({n.dtype!r}, {self.expr(n.args[0])})"
-            return f"{n.op}({self.list(n.args)})"
-        if kind is e.Select:
-            return f"select({self.list((n.condition, n.true_value, n.false_value))})"
-        if kind is e.Not:
-            return f"not {self.expr(n.a, 3)}"
-        if kind is e.StringImm:
-            return repr(n.value)
-        if kind is e.Let:
-            return f"let({self.name(n.var)}, {self.list((n.value, n.body))})"
-        if kind is e.Shuffle:
-            return f"shuffle([{self.list(n.vectors)}], {list(n.indices)})"
-        if kind is e.BufferView:
-            return self._view(n)
-        if kind is e.Reduce:
-            axes = ", ".join(a.var.name for a in n.axis)
-            return f"{n.combiner.name}({self.list(n.source)}, axis=[{axes}])"
-        return repr(n)
+        level = _PRECEDENCE.get(type(n))
+        if level is None:
+            show = _EXPRESSIONS.get(type(n))
+            return repr(n) if show is None else show(self, n)
+        text = f"{self.expr(n.a, level)} {n.symbol} {self.expr(n.b, level + 1)}"
+        return f"({text})" if level < outer else text
+
+    def _access(self, n: e.BufferLoad | s.BufferStore) -> str:
+        return f"{self.name(n.buffer)}[{self.list(n.indices)}]"
+
+    def _mask(self, n: e.BufferLoad | s.BufferStore) -> str:
+        return "" if n.mask is None else f" where {self.expr(n.mask)}"
+
+    def _load(self, n: e.BufferLoad) -> str:
+        mask = self._mask(n)  # first: names are given in this order
+        text = self._access(n)
+        return f"({text}{mask})" if mask else text
+
+    def _call(self, n: e.Call) -> str:
+        if n.op == "reinterpret":
+            return f"reinterpret({n.dtype!r}, {self.expr(n.args[0])})"
+        return f"{n.op}({self.list(n.args)})"
 
     def _view(self, n: e.BufferView) -> str:
         shape = f"({self.list(n.shape)}{',' if len(n.shape) == 1 else ''})"
         more = f", strides=({self.list(n.strides)})" if n.strides else ""
-        if not (isinstance(n.offset, e.IntImm) and n.offset.value == 0):
+        if not e.is_int(n.offset, 0):
             more += f", offset={self.expr(n.offset)}"
         return f"view({self.name(n.buffer)}, {shape}{more})"
+
+    def _reduce(self, n: e.Reduce) -> str:
+        axes = ", ".join(a.var.name for a in n.axis)
+        return f"{n.combiner.name}({self.list(n.source)}, axis=[{axes}])"
 
     def list(self, nodes: tuple[Any, ...]) -> str:
         """Expressions separated by commas."""
@@ -121,76 +92,106 @@ class Printer:
 
     def stmt(self, n: s.Stmt, indent: int) -> None:
         """Append the lines of a statement."""
-        pad = "    " * indent
-        kind = type(n)
-        if kind is s.For:
-            self._loop(n, indent)  # type: ignore[arg-type]
-        elif kind is s.BufferStore:
-            mask = "" if n.mask is None else f" where {self.expr(n.mask)}"  # type: ignore[attr-defined]
-            target = f"{self.name(n.buffer)}[{self.list(n.indices)}]"  # type: ignore[attr-defined]
-            self.lines.append(f"{pad}{target} = {self.expr(n.value)}{mask}")  # type: ignore[attr-defined]
-        elif kind is s.SeqStmt:
-            for part in n.seq:  # type: ignore[attr-defined]
-                self.stmt(part, indent)
-        elif kind is s.IfThenElse:
-            assert isinstance(n, s.IfThenElse)
-            test = self.expr(n.condition)
-            self.lines.append(f"{pad}if {f'likely({test})' if n.likely else test}:")
-            self.stmt(n.then_case, indent + 1)
-            if n.else_case is not None:
-                self.lines.append(f"{pad}else:")
-                self.stmt(n.else_case, indent + 1)
-        elif kind is s.Allocate:
-            b = n.buffer  # type: ignore[attr-defined]
-            shape = self.list(b.shape)
-            self.lines.append(
-                f'{pad}{self.name(b)} = allocate([{shape}], "{b.dtype}", "{b.storage_scope}")'
-            )
-            self.stmt(n.body, indent)  # type: ignore[attr-defined]
-        elif kind in _SCOPES:
-            self._scope(n, indent)
-        elif kind is s.Evaluate:
-            self.lines.append(pad + ("pass" if s.is_nothing(n) else self.expr(n.value)))  # type: ignore[attr-defined]
-        else:
-            self.lines.append(f"{pad}{n!r}")
-
-    def _scope(self, n: Any, indent: int) -> None:
-        """A statement that says something about the one inside it."""
-        pad, kind = "    " * indent, type(n)
-        if kind is s.While:
-            self.lines.append(f"{pad}while {self.expr(n.condition)}:")
-            self.stmt(n.body, indent + 1)
+        show = _STATEMENTS.get(type(n))
+        if show is not None:
+            show(self, n, indent)
             return
-        if kind is s.LetStmt:
-            line = f"{self.name(n.var)} = {self.expr(n.value)}"
-        elif kind is s.AssertStmt:
-            values = f" % ({self.list(n.values)})" if n.values else ""
-            line = f"assert {self.expr(n.condition)}, {n.message!r}{values}"
-        elif kind is s.AttrStmt:
-            about = self.name(n.node) if isinstance(n.node, (e.Var, Buffer)) else repr(n.node)
-            line = f"attr({about}, {n.key!r}, {self.expr(n.value)})"
-        else:
-            b = n.buffer
-            what = "constant" if kind is s.AllocateConst else "decl_buffer"
-            line = f'{self.name(b)} = {what}([{self.list(b.shape)}], "{b.dtype}")'
-        self.lines.append(pad + line)
-        self.stmt(n.body, indent)
+        line = _LINES.get(type(n))
+        self.line(repr(n) if line is None else line(self, n), indent)
+        body = getattr(n, "body", None)
+        if body is not None:
+            self.stmt(body, indent + isinstance(n, s.While))
+
+    def line(self, text: str, indent: int) -> None:
+        """Append a line."""
+        self.lines.append("    " * indent + text)
+
+    def _sequence(self, n: s.SeqStmt, indent: int) -> None:
+        for part in n.seq:
+            self.stmt(part, indent)
+
+    def _branch(self, n: s.IfThenElse, indent: int) -> None:
+        test = self.expr(n.condition)
+        self.line(f"if {f'likely({test})' if n.likely else test}:", indent)
+        self.stmt(n.then_case, indent + 1)
+        if n.else_case is not None:
+            self.line("else:", indent)
+            self.stmt(n.else_case, indent + 1)
+
+    def _store(self, n: s.BufferStore) -> str:
+        mask = self._mask(n)  # first: names are given in this order
+        target = self._access(n)
+        return f"{target} = {self.expr(n.value)}{mask}"
+
+    def _allocate(self, n: s.Allocate) -> str:
+        b, shape = n.buffer, self.list(n.buffer.shape)  # first: names are given in this order
+        return f'{self.name(b)} = allocate([{shape}], "{b.dtype}", "{b.storage_scope}")'
+
+    def _memory(self, b: Buffer, how: str) -> str:
+        return f'{self.name(b)} = {how}([{self.list(b.shape)}], "{b.dtype}")'
+
+    def _assert(self, n: s.AssertStmt) -> str:
+        values = f" % ({self.list(n.values)})" if n.values else ""
+        return f"assert {self.expr(n.condition)}, {n.message!r}{values}"
+
+    def _attribute(self, n: s.AttrStmt) -> str:
+        about = self.name(n.node) if isinstance(n.node, (e.Var, Buffer)) else repr(n.node)
+        return f"attr({about}, {n.key!r}, {self.expr(n.value)})"
 
     def _loop(self, n: s.For, indent: int) -> None:
-        pad = "    " * indent
-        lower = isinstance(n.min, e.IntImm) and n.min.value == 0
-        if lower:
+        if e.is_int(n.min, 0):
             span = self.expr(n.extent)
         else:
-            from whet.compiler.tir.ops.ops import add
-
-            span = f"{self.expr(n.min)}, {self.expr(add(n.min, n.extent))}"
+            span = f"{self.expr(n.min)}, {self.expr(n.min + n.extent)}"
         head = "range" if n.kind == s.SERIAL else n.kind
         if n.thread:
             span += f', "{n.thread}"'
         notes = "".join(f"  # {k} = {v}" for k, v in n.annotations.items())
-        self.lines.append(f"{pad}for {self.name(n.var)} in {head}({span}):{notes}")
+        self.line(f"for {self.name(n.var)} in {head}({span}):{notes}", indent)
         self.stmt(n.body, indent + 1)
+
+
+#: how expressions other than operators print
+_EXPRESSIONS: dict[type, Callable[[Printer, Any], str]] = {
+    e.IntImm: lambda p, n: str(bool(n.value)) if n.dtype == "bool" else shown(n.value),
+    e.FloatImm: lambda p, n: f"{n.dtype}({n.value!r})",
+    e.StringImm: lambda p, n: repr(n.value),
+    e.Var: lambda p, n: p.name(n),
+    e.SizeVar: lambda p, n: p.name(n),
+    **dict.fromkeys(
+        (e.Mod, e.Min, e.Max), lambda p, n: f"{n.symbol}({p.expr(n.a)}, {p.expr(n.b)})"
+    ),
+    e.BufferLoad: Printer._load,
+    e.ProducerLoad: lambda p, n: f"{n.producer.name}[{p.list(n.indices)}]",
+    e.Ramp: lambda p, n: f"ramp({p.expr(n.base)}, {n.stride}, {n.lanes})",
+    e.Broadcast: lambda p, n: f"broadcast({p.expr(n.value)}, {n.lanes})",
+    e.Cast: lambda p, n: f"{n.dtype}({p.expr(n.value)})",
+    e.Call: Printer._call,
+    e.Select: lambda p, n: f"select({p.list((n.condition, n.true_value, n.false_value))})",
+    e.Not: lambda p, n: f"not {p.expr(n.a, 3)}",
+    e.Let: lambda p, n: f"let({p.name(n.var)}, {p.list((n.value, n.body))})",
+    e.Shuffle: lambda p, n: f"shuffle([{p.list(n.vectors)}], {list(n.indices)})",
+    e.BufferView: Printer._view,
+    e.Reduce: Printer._reduce,
+}
+#: how statements print that are more than a line in front of their body
+_STATEMENTS: dict[type, Callable[[Printer, Any, int], None]] = {
+    s.For: Printer._loop,
+    s.SeqStmt: Printer._sequence,
+    s.IfThenElse: Printer._branch,
+}
+#: the lines of the others
+_LINES: dict[type, Callable[[Printer, Any], str]] = {
+    s.BufferStore: Printer._store,
+    s.Allocate: Printer._allocate,
+    s.AllocateConst: lambda p, n: p._memory(n.buffer, "constant"),
+    s.DeclBuffer: lambda p, n: p._memory(n.buffer, "decl_buffer"),
+    s.LetStmt: lambda p, n: f"{p.name(n.var)} = {p.expr(n.value)}",
+    s.AssertStmt: Printer._assert,
+    s.AttrStmt: Printer._attribute,
+    s.While: lambda p, n: f"while {p.expr(n.condition)}:",
+    s.Evaluate: lambda p, n: "pass" if s.is_nothing(n) else p.expr(n.value),
+}
 
 
 def expr_text(node: Any) -> str:
@@ -217,3 +218,8 @@ def function_text(func: PrimFunc) -> str:
     p.lines.append(f"def {func.attrs.get('global_symbol', 'main')}({', '.join(params)}):")
     p.stmt(func.body, 1)
     return "\n".join(p.lines)
+
+
+e.PrimExpr.text = expr_text
+s.Stmt.text = stmt_text
+PrimFunc.text = function_text

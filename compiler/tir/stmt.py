@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import IntImm, IterVar, PrimExpr, Range, Var
-from whet.compiler.tir.ops import infer_dtype
+from whet.compiler.tir.node import Node, are_expressions
+
+if TYPE_CHECKING:
+    from whet.compiler.tir.buffer import Buffer
 
 SERIAL, PARALLEL, VECTORIZED, UNROLLED = "serial", "parallel", "vectorized", "unrolled"
 THREAD_BINDING = "thread_binding"
@@ -17,6 +19,8 @@ THREAD_BINDING = "thread_binding"
 GRAIN = "grain"
 # the key of an attribute: a buffer's vectors are stored past the caches
 NONTEMPORAL = "store_nontemporal"
+# the key of an attribute around a tree's steps along threadIdx.x: so many threads reduce
+ALLREDUCE = "thread_allreduce"
 
 
 class ForKind:
@@ -26,17 +30,13 @@ class ForKind:
     THREAD_BINDING = THREAD_BINDING
 
 
-class Stmt:
+class Stmt(Node):
     """Anything that is executed for what it does."""
 
     __slots__ = ()
 
-    def same_as(self, other: Any) -> bool:
-        """Whether both are the same object."""
-        return self is other
-
     def __str__(self) -> str:
-        return infer_dtype.text(self)
+        return self.text()
 
 
 @dataclass(slots=True, eq=False, init=False)
@@ -66,21 +66,19 @@ class For(Stmt):
         annotations: Any = None,
         thread: Any = "",
         *,
-        loop_var: Var | None = None,
+        loop_var: Any = None,
         thread_binding: Any = None,
     ) -> None:
-        if type(annotations) is not dict or thread_binding is not None or var is None:
-            var = loop_var if var is None else var
-            thread, annotations = infer_dtype.loop(var, body, thread, annotations, thread_binding)
-        if not (isinstance(min, PrimExpr) and isinstance(extent, PrimExpr)):
-            min, extent = infer_dtype.bounds(var, min, extent)
-        self.var = var
+        self.var = loop_var if var is None else var
         self.min = min
         self.extent = extent
         self.kind = kind
         self.body = body
         self.annotations = annotations
         self.thread = thread
+        known = isinstance(min, PrimExpr) and isinstance(extent, PrimExpr)
+        if not known or type(annotations) is not dict or thread_binding is not None or var is None:
+            self.infer(thread_binding)
 
     @property
     def loop_var(self) -> Var:
@@ -96,7 +94,7 @@ class For(Stmt):
         return IterVar(domain, self.var, IterVar.ThreadIndex, self.thread)
 
 
-@dataclass(slots=True, eq=False, init=False)
+@dataclass(slots=True, eq=False)
 class BufferStore(Stmt):
     """``buffer[indices] = value``; lanes where ``mask`` is false are not written."""
 
@@ -105,19 +103,9 @@ class BufferStore(Stmt):
     indices: tuple[PrimExpr, ...]
     mask: PrimExpr | None = None
 
-    def __init__(
-        self, buffer: Buffer, value: Any, indices: Any, mask: PrimExpr | None = None
-    ) -> None:
-        if (
-            type(indices) is not tuple
-            or not isinstance(value, PrimExpr)
-            or not all(isinstance(i, PrimExpr) for i in indices)
-        ):
-            value, indices = infer_dtype.stored(buffer.dtype, value, indices)
-        self.buffer = buffer
-        self.value = value
-        self.indices = indices
-        self.mask = mask
+    def __post_init__(self) -> None:
+        if not isinstance(self.value, PrimExpr) or not are_expressions(self.indices):
+            self.infer()
 
 
 @dataclass(slots=True, eq=False)
@@ -147,7 +135,8 @@ class IfThenElse(Stmt):
     likely: bool = False
 
     def __post_init__(self) -> None:
-        self.condition = infer_dtype.expression(self.condition)
+        if not isinstance(self.condition, PrimExpr):
+            self.infer()
 
 
 @dataclass(slots=True, eq=False)
@@ -184,7 +173,8 @@ class LetStmt(Stmt):
     body: Stmt
 
     def __post_init__(self) -> None:
-        self.value = infer_dtype.expression(self.value, self.var.dtype)
+        if not isinstance(self.value, PrimExpr):
+            self.infer()
 
 
 @dataclass(slots=True, eq=False)
@@ -200,8 +190,8 @@ class AssertStmt(Stmt):
     values: tuple[PrimExpr, ...] = ()
 
     def __post_init__(self) -> None:
-        self.condition = infer_dtype.expression(self.condition)
-        self.values = infer_dtype.expressions(self.values)
+        if not isinstance(self.condition, PrimExpr) or not are_expressions(self.values):
+            self.infer()
 
 
 @dataclass(slots=True, eq=False)
@@ -212,7 +202,8 @@ class While(Stmt):
     body: Stmt
 
     def __post_init__(self) -> None:
-        self.condition = infer_dtype.expression(self.condition)
+        if not isinstance(self.condition, PrimExpr):
+            self.infer()
 
 
 @dataclass(slots=True, eq=False)
@@ -225,8 +216,8 @@ class AttrStmt(Stmt):
     body: Stmt
 
     def __post_init__(self) -> None:
-        if self.value is not None:
-            self.value = infer_dtype.expression(self.value)
+        if self.value is not None and not isinstance(self.value, PrimExpr):
+            self.infer()
 
 
 @dataclass(slots=True, eq=False)
@@ -236,7 +227,8 @@ class Evaluate(Stmt):
     value: PrimExpr
 
     def __post_init__(self) -> None:
-        self.value = infer_dtype.expression(self.value)
+        if not isinstance(self.value, PrimExpr):
+            self.infer()
 
 
 def nothing() -> Stmt:
@@ -245,7 +237,7 @@ def nothing() -> Stmt:
 
 
 def is_nothing(stmt: Stmt) -> bool:
-    """Whether a statement does nothing, to see at once."""
+    """True for the statement that does nothing."""
     return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
 
 

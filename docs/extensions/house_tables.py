@@ -32,7 +32,7 @@ def build_passes() -> Rows:
 
 def absent_passes() -> Rows:
     """TVM's passes that are none here."""
-    from whet.compiler.passes.pipeline import ABSENT
+    from whet.compiler.passes.names import ABSENT
 
     for name, why in ABSENT.items():
         yield f"``{name}``", why

@@ -5,16 +5,12 @@ from __future__ import annotations
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.ops.table import operation
 from whet.compiler.tir.visit.rewrite import TABLE
 
 EXPENSIVE = 5
 """An element that costs as much is stored rather than computed over and over."""
 
-_CHEAP_CALLS = frozenset(
-    ("if_then_else", "likely", "fabs", "floor", "ceil", "round", "trunc", "nearbyint", "fma",
-     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right",
-     "reinterpret")
-)  # fmt: skip
 _FREE = (e.Cast, e.ProducerLoad, e.Reduce, e.Var, e.SizeVar, e.IntImm, e.FloatImm, e.StringImm)
 _CALL, _DIVISION = 10, 5
 
@@ -41,7 +37,7 @@ def _own(n: e.PrimExpr) -> int:
     if isinstance(n, _FREE):
         return 0
     if type(n) is e.Call:
-        return 1 if n.op in _CHEAP_CALLS else _CALL
+        return 1 if operation(n.op).cheap else _CALL
     if isinstance(n, e.Div | e.Mod) or (isinstance(n, e.FloorDiv | e.FloorMod) and _data(n)):
         constant = isinstance(n.b, e.FloatImm | e.IntImm)
         return 1 if constant and not dt.is_float(n.dtype) else _DIVISION

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from whet.compiler.arith import Affine
 from whet.compiler.tir import expr as e
-from whet.search_spaces.graph.access import Access, Affine, composed
+from whet.search_spaces.graph.access import Access, composed
 from whet.search_spaces.graph.stages import INJECTIVE, INLINE, OPAQUE, REDUCTION, TILED, Group, Node
 
 
@@ -114,7 +115,7 @@ def elementwise_behind(producer: Node, reader: Node, ones: bool = False) -> bool
     def is_own(index: Affine | None, axis: e.IterVar, extent: int) -> bool:
         if index is None:
             return False
-        return index.variable is axis.var or (ones and extent == 1 and index == Affine())
+        return index.variable is axis.var or (ones and extent == 1 and index == Affine.constant(0))
 
     return all(
         all(map(is_own, access.indices, reader.op.axis, reader.extents))

@@ -56,10 +56,7 @@ def has_reuse(node: Node) -> bool:
         return False
     missing = [data - a.variables for a in operands]
     slides = [
-        any(
-            i is not None and data & set(i.variables) and reduced & set(i.variables)
-            for i in a.indices
-        )
+        any(i is not None and data & set(i.atoms) and reduced & set(i.atoms) for i in a.indices)
         for a in operands
     ]
     return any(missing) and all(m or s for m, s in zip(missing, slides))

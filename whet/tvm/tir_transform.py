@@ -17,13 +17,13 @@ from whet.compiler.passes.authoring import (
     Apply,
     Filter,
     Pass,
-    PassInfo,
     changed_functions,
+    lowering_pass,
     prim_func_pass,
 )
 from whet.compiler.passes.context import PassContext
+from whet.compiler.passes.names import PassInfo
 from whet.compiler.passes.options import OPTIONS, checked
-from whet.compiler.passes.pipeline import lowering_pass
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule, PrimFunc
 
@@ -249,6 +249,6 @@ def _with(name: str, values: dict[str, Any]) -> Pass:
 
 def __getattr__(name: str) -> Any:
     """An error that says why a pass of TVM's is not here."""
-    from whet.compiler.passes.pipeline import ABSENT
+    from whet.compiler.passes.names import ABSENT
 
     raise missing(__name__, "tir.transform", name, ABSENT)

@@ -11,7 +11,8 @@ def main(A: float32[8], B: float32[8]):
         B[i] = A[i] + float32(1.0)
 """
 
-from whet.compiler.passes.authoring import Pass, PassInfo, PrintIR, Sequential, module_pass
+from whet.compiler.passes.authoring import Pass, PrintIR, Sequential, module_pass
 from whet.compiler.passes.context import PassContext
+from whet.compiler.passes.names import PassInfo
 
 __all__ = ["Pass", "PassContext", "PassInfo", "PrintIR", "Sequential", "module_pass"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.ops.table import operation
 from whet.compiler.tir.visit.rewrite import TABLE
 
 KINDS = ("fma", "add", "mul", "div", "special", "select", "branch", "integer")
@@ -14,11 +15,9 @@ maxima, selections and comparisons; conditions that guard reads; arithmetic of i
 indices."""
 
 _FMA, _ADD, _MUL, _DIV, _SPECIAL, _SELECT, _BRANCH, _INTEGER = range(len(KINDS))
-_CHEAP_CALLS = {"fabs", "floor", "ceil", "trunc", "round", "fma", "max", "min"}
 _KIND_OF = {
-    e.Add: _ADD, e.Sub: _ADD, e.Mul: _MUL, e.Div: _DIV, e.Min: _SELECT, e.Max: _SELECT,
-    e.Select: _SELECT, e.EQ: _SELECT, e.NE: _SELECT, e.LT: _SELECT, e.LE: _SELECT,
-    e.GT: _SELECT, e.GE: _SELECT, e.And: _SELECT, e.Or: _SELECT, e.Not: _SELECT,
+    e.Add: _ADD, e.Sub: _ADD, e.Mul: _MUL, e.Div: _DIV,
+    **dict.fromkeys((e.Min, e.Max, *e.COMPARISONS, e.And, e.Or, e.Not, e.Select), _SELECT),
 }  # fmt: skip
 
 
@@ -63,7 +62,7 @@ def _count(root: e.PrimExpr, total: list[int], seen: set[int], guard: bool = Fal
             continue
         place = _KIND_OF.get(kind)
         if kind is e.Call:
-            place = _ADD if n.op in _CHEAP_CALLS else _SPECIAL  # type: ignore[attr-defined]
+            place = _ADD if operation(n.op).simple else _SPECIAL  # type: ignore[attr-defined]
         elif kind in (e.FloorDiv, e.FloorMod, e.Mod):
             place = _INTEGER
         if place is not None:

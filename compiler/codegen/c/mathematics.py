@@ -9,25 +9,13 @@ from whet.compiler.codegen.c.precedence import ATOM, BITS, EQUAL, UNARY, Text
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.ops.table import OPERATIONS
 
 if TYPE_CHECKING:
     from whet.compiler.codegen.c.expressions import Expressions
 
 #: functions of <math.h>; those of float32 have an f at the end
-LIBRARY: dict[str, str] = {
-    **{
-        name: name
-        for name in (
-            *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt"),
-            *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
-            *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc"),
-            *("pow", "fmod", "hypot", "copysign", "nextafter", "fma"),
-            *("floor", "ceil", "trunc", "fabs", "round", "nearbyint", "rint"),
-        )
-    },
-    "fmin": "fmin",
-    "fmax": "fmax",
-}
+LIBRARY: dict[str, str] = {name: name for name, row in OPERATIONS.items() if row.math_h}
 _SMALL = ("sigmoid", "rsqrt", "exp10")
 _TESTS = ("isnan", "isinf", "isfinite")
 _BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}

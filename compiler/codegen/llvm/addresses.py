@@ -16,11 +16,9 @@ from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.ops.ops import FOLD
 
 _LINEAR_ATOMS = (e.FloorDiv, e.FloorMod, e.Min, e.Max, e.Mul)
-
-# a sum of i64 values times numbers: the number and value -> factor
-Linear = tuple[int, dict[str, int]]
 
 
 class Addresses:
@@ -28,7 +26,7 @@ class Addresses:
 
     Attributes:
         out: the function being written.
-        env: variable -> its value as a linear sum; a number for a step of an unrolled loop.
+        env: variable -> its value as a form of i64 values; a number for a step of an unrolled loop.
         scalars: variable -> value and type, for arguments that are no indices.
         pointers: buffer's id -> its pointer value.
         memory: every buffer that was placed, with its pointer.
@@ -37,7 +35,7 @@ class Addresses:
     def __init__(self, declare: Callable[[str], None]) -> None:
         self.out = FunctionWriter()
         self.declare = declare
-        self.env: dict[e.Var, Linear] = {}
+        self.env: dict[e.Var, Affine] = {}
         self.scalars: dict[e.Var, str] = {}
         self.pointers: dict[int, str] = {}
         self.memory: list[tuple[Buffer, str]] = []
@@ -62,33 +60,21 @@ class Addresses:
             v = self.value(value)
             if value.dtype == "int32" and not is_number(v):
                 v = self.out.pure(f"sext i32 {v} to i64", v)
-            self.env[var] = (int(v), {}) if is_number(v) else (0, {v: 1})
+            self.env[var] = form_of(v)
             return
         self.scalars[var] = self.value(value)
 
     # index arithmetic
 
-    def linear(self, n: e.PrimExpr) -> Linear:
-        """An index as a linear sum, numbers of unrolled loops folded in."""
+    def linear(self, n: e.PrimExpr) -> Affine:
+        """An index as a form of i64 values, numbers of unrolled loops folded in."""
         cached = self._forms.get(id(n))
         if cached is None:
             cached = (n, self._analyzer.affine(n))
             self._forms[id(n)] = cached
-        form = cached[1]
-        const = form.const
-        terms: dict[str, int] = {}
-        for atom, coef in form.terms.values():
-            c, parts = self._atom(atom)
-            const += coef * c
-            for v, w in parts.items():
-                total = terms.get(v, 0) + coef * w
-                if total:
-                    terms[v] = total
-                else:
-                    del terms[v]
-        return const, terms
+        return cached[1].mapped(self._atom)
 
-    def _atom(self, atom: e.PrimExpr) -> Linear:
+    def _atom(self, atom: e.PrimExpr) -> Affine:
         known = self.env.get(atom)  # type: ignore[call-overload]
         if known is not None:
             return known
@@ -101,23 +87,16 @@ class Addresses:
             value = self.out.pure(f"{how} {ty.type_of(atom.dtype)} {value} to i64", value)
         elif dt.is_bool(atom.dtype):
             value = self.out.pure(f"zext i1 {value} to i64", value)
-        return (int(value), {}) if is_number(value) else (0, {value: 1})
+        return form_of(value)
 
-    def _linear_op(self, n: e.BinaryOp) -> Linear:
-        (ca, ta), (cb, tb) = self.linear(n.a), self.linear(n.b)
+    def _linear_op(self, n: e.BinaryOp) -> Affine:
+        x, y = self.linear(n.a), self.linear(n.b)
         kind = type(n)
-        if not ta and not tb:
-            fold: dict[type, Callable[[int, int], int]] = {
-                e.FloorDiv: lambda x, y: x // y,
-                e.FloorMod: lambda x, y: x % y,
-                e.Min: min,
-                e.Max: max,
-                e.Mul: lambda x, y: x * y,
-            }
-            if cb == 0 and kind in (e.FloorDiv, e.FloorMod):
+        if x.is_const and y.is_const:
+            if y.const == 0 and kind in e.DIVISIONS:
                 raise CodegenError("an index", "it divides by zero")
-            return fold[kind](ca, cb), {}
-        a, b = self.i64((ca, ta)), self.i64((cb, tb))
+            return Affine.constant(FOLD[kind](x.const, y.const))
+        a, b = self.i64(x), self.i64(y)
         if kind is e.Mul:
             out = self.out.pure(f"mul nsw i64 {a}, {b}", a, b)
         elif kind in (e.Min, e.Max):
@@ -125,22 +104,25 @@ class Addresses:
             c = self.out.pure(f"icmp {test} i64 {a}, {b}", a, b)
             out = self.out.pure(f"select i1 {c}, i64 {a}, i64 {b}", c, a, b)
         else:
-            number = cb if not tb else None
+            number = y.const if y.is_const else None
             if kind is e.FloorMod and number is not None and _is_power_of_2(number):
-                return 0, {self.floor_remainder(a, b, "i64", number, 1): 1}
+                return form_of(self.floor_remainder(a, b, "i64", number, 1))
             q = self.floor_quotient(a, b, "i64", number, 1)
             if kind is e.FloorDiv:
                 out = q
             else:
                 m = self.out.pure(f"mul nsw i64 {q}, {b}", q, b)
                 out = self.out.pure(f"sub nsw i64 {a}, {m}", a, m)
-        return 0, {out: 1}
+        return form_of(out)
 
-    def i64(self, lin: Linear) -> str:
-        """A linear sum as one i64 value."""
-        const, terms = lin
-        total = ""
-        for v, c in sorted(terms.items(), key=lambda t: self.out.depth(t[0])):
+    def _by_depth(self, form: Affine) -> list[tuple[str, int]]:
+        """The values and coefficients of a form, those of outer loops first."""
+        return sorted(form.terms.values(), key=lambda t: self.out.depth(t[0]))
+
+    def i64(self, form: Affine) -> str:
+        """A form as one i64 value."""
+        const, total = form.const, ""
+        for v, c in self._by_depth(form):
             part = v if c == 1 else self.out.pure(f"mul nsw i64 {v}, {c}", v)
             total = (
                 part if not total else self.out.pure(f"add nsw i64 {total}, {part}", total, part)
@@ -149,12 +131,12 @@ class Addresses:
             return str(const)
         return total if not const else self.out.pure(f"add nsw i64 {total}, {const}", total)
 
-    def pointer(self, buffer: Buffer, lin: Linear) -> str:
+    def pointer(self, buffer: Buffer, index: Affine) -> str:
         """The address of an element."""
         p = self.pointers[id(buffer)]
         element = ty.memory_type(buffer.dtype)
-        const, terms = lin
-        for v, c in sorted(terms.items(), key=lambda t: self.out.depth(t[0])):
+        const = index.const
+        for v, c in self._by_depth(index):
             step = v if c == 1 else self.out.pure(f"mul nsw i64 {v}, {c}", v)
             p = self.out.pure(f"getelementptr {element}, ptr {p}, i64 {step}", p, step)
         return self.out.pure(f"getelementptr {element}, ptr {p}, i64 {const}", p) if const else p
@@ -276,20 +258,20 @@ class Addresses:
         text = f"call {kind} {name}(ptr {p}, i32 {size}, {bit} {mask}, {kind} zeroinitializer)"
         return self.out.load(text, self.pointers[id(n.buffer)])
 
-    def lane_indices(self, index: e.PrimExpr) -> list[Linear]:
+    def lane_indices(self, index: e.PrimExpr) -> list[Affine]:
         """The index of each lane."""
         lanes = dt.lanes(index.dtype)
         if isinstance(index, e.Ramp):
-            const, terms = self.linear(index.base)
-            return [(const + k * index.stride, terms) for k in range(lanes)]
+            base = self.linear(index.base)
+            return [base.shifted(k * index.stride) for k in range(lanes)]
         v, kind = self.value(index), ty.type_of(index.dtype)
-        found: list[Linear] = []
+        out: list[Affine] = []
         for k in range(lanes):
             one = self.out.pure(f"extractelement {kind} {v}, i64 {k}", v)
             if dt.bits(index.dtype) < 64:
                 one = self.out.pure(f"sext {ty.type_of(dt.element(index.dtype))} {one} to i64", one)
-            found.append((0, {one: 1}))
-        return found
+            out.append(form_of(one))
+        return out
 
     def _nowhere(self, kind: str) -> str:
         """A place on the stack that may be read and means nothing."""
@@ -318,6 +300,11 @@ class Addresses:
         if dt.is_bool(name):
             return self.out.pure(f"icmp ne {vector} {out}, zeroinitializer", out)
         return out
+
+
+def form_of(value: str) -> Affine:
+    """An i64 value as a form: a number, or a name."""
+    return Affine.constant(int(value)) if is_number(value) else Affine.atom(value, value)
 
 
 def _in_memory(dtype: str) -> str:

@@ -13,6 +13,7 @@ from whet.compiler.codegen.llvm.math.calls import KNOWN
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.ops.ops import FOLD
 from whet.compiler.tir.visit.rewrite import TABLE
 
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
@@ -142,16 +143,12 @@ class Expressions(Arithmetic):
     def _compare(self, n: e.CmpOp) -> str:
         test = _COMPARE[type(n)]
         if self.is_index(n.a) and self.is_index(n.b):
-            (ca, ta), (cb, tb) = self.linear(n.a), self.linear(n.b)
-            terms = dict(ta)
-            for v, c in tb.items():
-                terms[v] = terms.get(v, 0) - c
-            terms = {v: c for v, c in terms.items() if c}
-            if not terms:
-                return "true" if _decide(test, ca, cb) else "false"
-            left = self.i64((0, terms))
+            difference = self.linear(n.a) - self.linear(n.b)
+            if difference.is_const:
+                return "true" if FOLD[type(n)](difference.const, 0) else "false"
+            left = self.i64(difference.shifted(-difference.const))
             how = test if test in ("eq", "ne") else "s" + test
-            return self.out.pure(f"icmp {how} i64 {left}, {cb - ca}", left)
+            return self.out.pure(f"icmp {how} i64 {left}, {-difference.const}", left)
         return self.test(self.value(n.a), self.value(n.b), test, n.a.dtype)
 
     def _logic(self, n: e.BinaryOp, op: str) -> str:
@@ -230,10 +227,6 @@ class Expressions(Arithmetic):
         if n.op in KNOWN:
             return self.math.call(self.out, n.op, n.dtype, args, [a.dtype for a in n.args])
         raise CodegenError(f"call {n.op}", "LLVM code has no such function")
-
-
-def _decide(test: str, a: int, b: int) -> bool:
-    return {"eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}[test]
 
 
 def _may_trap(n: e.PrimExpr) -> bool:

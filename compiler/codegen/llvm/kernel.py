@@ -5,6 +5,7 @@ from __future__ import annotations
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.llvm import types as ty
+from whet.compiler.codegen.llvm.addresses import form_of
 from whet.compiler.codegen.llvm.bodies import Written, buffers_of, statements
 from whet.compiler.codegen.llvm.calls import evaluate
 from whet.compiler.codegen.llvm.entry.checked_entry import (
@@ -107,7 +108,7 @@ class _Kernel(Stores):
                 wide = f"%p{k}"
                 if given.dtype == "int32":
                     wide = self.out.pure(f"sext i32 %p{k} to i64", wide)
-                self.env[given] = (0, {wide: 1})
+                self.env[given] = form_of(wide)
             else:
                 kind = "i8" if given.dtype == "bool" else ty.type_of(given.dtype)
                 params.append(f"{kind} %p{k}")
@@ -117,7 +118,7 @@ class _Kernel(Stores):
                 self.scalars[given] = value
         for v in self.func.attrs.get("symbols", ()):
             params.append(f"i64 %s.{len(params)}")
-            self.env[v] = (0, {params[-1].split()[1]: 1})
+            self.env[v] = form_of(params[-1].split()[1])
         self.statement(self.func.body)
         self.fence()
         self.out.line("ret i32 0")
@@ -166,12 +167,12 @@ class _Kernel(Stores):
 
     def _loop(self, n: s.For) -> None:
         begin, count = self.linear(n.min), self.linear(n.extent)
-        if not count[1]:
-            if count[0] <= 0:
+        if count.is_const:
+            if count.const <= 0:
                 return
-            if n.kind == s.UNROLLED and count[0] * statements(n.body) <= MAX_UNROLLED:
-                for k in range(count[0]):
-                    self.env[n.var] = (begin[0] + k, begin[1])
+            if n.kind == s.UNROLLED and count.const * statements(n.body) <= MAX_UNROLLED:
+                for k in range(count.const):
+                    self.env[n.var] = begin.shifted(k)
                     self.statement(n.body)
                 del self.env[n.var]
                 return
@@ -181,10 +182,10 @@ class _Kernel(Stores):
         written = self.module.written.by(n.body)
         for b in written:
             self.touch(b)
-        known = not count[1]
+        known = count.is_const
         start, steps = self.i64(begin), self.i64(count)
         with self.out.loop(start, steps, known, safe(n.var.name)) as var:
-            self.env[n.var] = (0, {var: 1})
+            self.env[n.var] = form_of(var)
             self.statement(n.body)
         del self.env[n.var]
         for b in written:
@@ -241,11 +242,9 @@ class _Kernel(Stores):
             if v not in used_vars:
                 continue
             if v in self.env:
-                const, terms = self.env[v]
-                renamed = {}
-                for value, coef in terms.items():
-                    renamed[_capture(captured, "i64", value)] = coef
-                body.env[v] = (const, renamed)
+                body.env[v] = self.env[v].mapped(
+                    lambda value: form_of(_capture(captured, "i64", value))
+                )
             elif v in self.scalars:
                 kind = ty.type_of(v.dtype)
                 body.scalars[v] = _capture(captured, kind, self.scalars[v])
@@ -281,9 +280,7 @@ class _Kernel(Stores):
         count = self.out.here("sub i64 %end, %begin")
         start = self.linear(n.min)
         with self.out.loop("%begin", count, False, safe(n.var.name)) as var:
-            terms = dict(start[1])
-            terms[var] = terms.get(var, 0) + 1
-            self.env[n.var] = (start[0], terms)
+            self.env[n.var] = start + form_of(var)
             self.statement(n.body)
         self.fence()
         self.out.line("ret void")

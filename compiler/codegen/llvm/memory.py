@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,10 +50,8 @@ class Memory(Expressions):
 
     def allocate(self, n: s.Allocate) -> None:
         b = n.buffer
-        const, terms = 1, False
         sizes = [self.linear(d) for d in b.shape]
-        for c, t in sizes:
-            const, terms = const * c, terms or bool(t)
+        const, terms = math.prod(x.const for x in sizes), not all(x.is_const for x in sizes)
         element, item = ty.memory_type(b.dtype), dt.itemsize(b.dtype)
         if not terms and const * item <= STACK_BYTES:
             name = self.stack.get(id(b))

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from whet.compiler.arith import Affine
 from whet.compiler.codegen.llvm import types as ty
-from whet.compiler.codegen.llvm.addresses import Linear
 from whet.compiler.codegen.llvm.memory import Memory
 from whet.compiler.target.machine.processors import architecture_of
 from whet.compiler.tir import dtype as dt
@@ -76,7 +76,7 @@ class Stores(Memory):
             self._scatter(n, value, kind, index)
         self.touch(n.buffer)
 
-    def _store_at(self, n: s.BufferStore, place: Linear, value: str, kind: str) -> None:
+    def _store_at(self, n: s.BufferStore, place: Affine, value: str, kind: str) -> None:
         """Store a scalar, or a vector whose elements stand side by side."""
         lanes, size = dt.lanes(n.value.dtype), dt.itemsize(n.buffer.dtype)
         p = self.pointer(n.buffer, place)
@@ -122,12 +122,12 @@ class Stores(Memory):
             lines.append(f"store {vector} {part}, ptr {at}, align {unit}, !nontemporal !{{i32 1}}")
         return lines
 
-    def _is_aligned(self, buffer: Buffer, place: Linear, size: int, unit: int) -> str:
+    def _is_aligned(self, buffer: Buffer, place: Affine, size: int, unit: int) -> str:
         """Whether an element is at a multiple of ``unit`` bytes, by what may make it none."""
-        out, (const, terms) = self.out, place
+        out, const = self.out, place.const
         base = self.pointers[id(buffer)]
         total = out.pure(f"ptrtoint ptr {base} to i64", base)
-        odd = {v: c for v, c in terms.items() if c * size % unit}
+        odd = {v: c for v, c in place.terms.values() if c * size % unit}
         for v in sorted(odd, key=out.depth):
             part = out.pure(f"mul i64 {v}, {odd[v] * size % unit}", v)
             total = out.pure(f"add i64 {total}, {part}", total, part)

@@ -32,7 +32,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from whet.compiler.arith import Analyzer
-from whet.compiler.passes.gpu.thread_accesses import SECOND_HALF
+from whet.compiler.passes.threads.accesses import SECOND_HALF
+from whet.compiler.passes.threads.kernels import map_kernels
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -40,8 +41,9 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit, substitute
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, nodes_of, substitute
 
 DOUBLE_BUFFER = "double_buffer_scope"
 """Key of the attribute around the loops that fill a buffer of which there are to be two."""
@@ -58,7 +60,7 @@ _MANY = 8
 
 def double_buffers(mod: IRModule, target: Target) -> IRModule:
     """The module whose kernels have two of each buffer that asks for it."""
-    return mod.map(lambda f: inject_double_buffer(f) if "thread_extent" in f.attrs else f)
+    return map_kernels(mod, inject_double_buffer)
 
 
 def inject_double_buffer(func: PrimFunc) -> PrimFunc:
@@ -107,18 +109,19 @@ def _doubled(loop: s.For) -> s.Stmt:
 
 
 def _stage(n: s.Stmt, made: list[s.Allocate], body: s.Stmt) -> _Stage | None:
-    """What a marked statement fills, where there can be two of it."""
+    """The stage that a marked statement fills; None where there cannot be two of it."""
     if not (isinstance(n, s.AttrStmt) and n.key == DOUBLE_BUFFER):
         return None
-    own = _own(n.body)
-    stored, read = _stored(n.body) - own, _read(n.body) - own
+    own = _memory(n.body, s.Allocate)
+    stored = _memory(n.body, s.BufferStore) - own
+    read = _memory(n.body, e.BufferLoad, e.BufferView) - own
     found = [x.buffer for x in made if x.buffer.data in stored]
     if len(found) != 1 or len(stored) != 1 or not _is_plain(n.body):
         return None
     b = found[0]
     if len(b.shape) != 1 or not isinstance(b.shape[0], e.IntImm):
         return None
-    if not b.storage_scope.startswith("shared") or read & _stored(body):
+    if not b.storage_scope.startswith("shared") or read & _memory(body, s.BufferStore):
         return None
     unit = max(1, _ALIGNMENT // dt.itemsize(b.dtype))
     half = -(-b.shape[0].value // unit) * unit
@@ -127,7 +130,7 @@ def _stage(n: s.Stmt, made: list[s.Allocate], body: s.Stmt) -> _Stage | None:
 
 
 def _is_plain(n: s.Stmt) -> bool:
-    """Whether a statement is loops, conditions and a thread's own buffers around stores."""
+    """True if a statement is loops, conditions and a thread's own buffers around stores."""
     if isinstance(n, s.SeqStmt):
         return all(map(_is_plain, n.seq))
     if isinstance(n, s.For):
@@ -141,28 +144,9 @@ def _is_plain(n: s.Stmt) -> bool:
     return isinstance(n, s.BufferStore)
 
 
-def _own(n: s.Stmt) -> set[e.Var]:
-    """The buffers that a statement has for itself."""
-    found: set[e.Var] = set()
-    post_order_visit(n, lambda x: found.add(x.buffer.data) if isinstance(x, s.Allocate) else None)
-    return found
-
-
-def _stored(n: s.Stmt) -> set[e.Var]:
-    found: set[e.Var] = set()
-    post_order_visit(
-        n, lambda x: found.add(x.buffer.data) if isinstance(x, s.BufferStore) else None
-    )
-    return found
-
-
-def _read(n: s.Stmt) -> set[e.Var]:
-    found: set[e.Var] = set()
-    post_order_visit(
-        n,
-        lambda x: found.add(x.buffer.data) if isinstance(x, (e.BufferLoad, e.BufferView)) else None,
-    )
-    return found
+def _memory(n: s.Stmt, *kinds: type) -> set[e.Var]:
+    """The memory that nodes of some classes make or access in a statement."""
+    return {x.buffer.data for x in nodes_of(n, *kinds)}
 
 
 class _Doubling:
@@ -175,9 +159,9 @@ class _Doubling:
         self.analyzer.bind_loop(loop.var, loop.min, loop.extent)
         var = loop.var
         one = ops.const(1, var.dtype)
-        self.number = ops.subtract(var, loop.min)  # of this step
-        self.next = ops.add(var, one)
-        self.more = ops.compare(e.LT, ops.add(self.number, one), loop.extent)
+        self.number = var - loop.min  # of this step
+        self.next = var + one
+        self.more = self.number + one < loop.extent
         self.first: list[s.Stmt] = []  # in front of the loop
         self.begin: list[s.Stmt] = []  # in front of the tile's use
         self.use: list[s.Stmt] = []
@@ -197,7 +181,9 @@ class _Doubling:
     def _filled(self, n: s.Stmt) -> _Stage | None:
         if not (isinstance(n, s.AttrStmt) and n.key == DOUBLE_BUFFER):
             return None
-        return next((x for data, x in self.stages.items() if data in _stored(n.body)), None)
+        return next(
+            (x for data, x in self.stages.items() if data in _memory(n.body, s.BufferStore)), None
+        )
 
     def _joined(self, kept: list[Buffer]) -> s.Stmt:
         loop = self.loop
@@ -223,7 +209,7 @@ class _Doubling:
         begin = substitute(fill, {self.loop.var: self.loop.min})
         self.first.append(renewed(self._in_half(begin, ops.const(0, self.loop.var.dtype))))
         later = self._simplified(renewed(substitute(fill, {self.loop.var: self.next})))
-        number = ops.add(self.number, ops.const(1, self.loop.var.dtype))
+        number = self.number + ops.const(1, self.loop.var.dtype)
         parts = _Held(stage.old)
         if (parts.count(later) or _MOST_HELD + 1) > _MOST_HELD:
             self.end.append(self._marked(self._in_half(later, number), stage))
@@ -236,43 +222,26 @@ class _Doubling:
         return s.AttrStmt(stage.new, SECOND_HALF, self.loop.var, store)
 
     def _simplified(self, n: s.Stmt) -> s.Stmt:
-        def index(x: e.PrimExpr) -> e.PrimExpr:
-            if isinstance(x, e.Ramp):
-                return replace(x, base=self.analyzer.simplify(x.base))
-            return self.analyzer.simplify(x)
-
         def load(x: e.BufferLoad) -> e.PrimExpr:
-            return replace(rewrite.children(x), indices=tuple(map(index, x.indices)))
+            indices = tuple(at_base(i, self.analyzer.simplify) for i in x.indices)
+            return replace(rewrite.children(x), indices=indices)
 
         rewrite = Rewriter({e.BufferLoad: load})
         return rewrite(n)
 
     def _in_half(self, n: s.Stmt, number: e.PrimExpr) -> s.Stmt:
         """The statement on the half of each buffer that a step has."""
-        turn = self.analyzer.simplify(ops.floormod(number, ops.const(2, number.dtype)))
+        turn = self.analyzer.simplify(number % ops.const(2, number.dtype))
 
-        def at(stage: _Stage, index: e.PrimExpr) -> e.PrimExpr:
-            by = ops.multiply(turn, stage.half)
-            if isinstance(index, e.Ramp):
-                return replace(index, base=ops.add(by, index.base))
-            return ops.add(by, index)
+        def buffer(b: Buffer) -> Buffer:
+            stage = self.stages.get(b.data)
+            return b if stage is None else stage.new
 
-        def load(x: e.BufferLoad) -> e.PrimExpr:
-            x = rewrite.children(x)
-            stage = self.stages.get(x.buffer.data)
-            if stage is None:
-                return x
-            return e.BufferLoad(stage.new, (at(stage, x.indices[0]),), x.dtype, x.mask)
+        def index(b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
+            by = turn * self.stages[b.data].half
+            return (at_base(indices[0], lambda i: by + i),)
 
-        def store(x: s.BufferStore) -> s.Stmt:
-            x = rewrite.children(x)
-            stage = self.stages.get(x.buffer.data)
-            if stage is None:
-                return x
-            return s.BufferStore(stage.new, x.value, (at(stage, x.indices[0]),), x.mask)
-
-        rewrite = Rewriter({e.BufferLoad: load, s.BufferStore: store})
-        return rewrite(n)
+        return BufferRewriter(buffer, index)(n)
 
 
 Store = Callable[[s.BufferStore, e.PrimExpr], s.Stmt]
@@ -336,14 +305,14 @@ class _Held:
             out = []
             for x in n.seq:
                 out.append(self._walk(x, first, store, own))
-                first = ops.add(first, ops.const(self.count(x) or 0))
+                first += ops.const(self.count(x) or 0)
             return s.seq(*out)
         if isinstance(n, s.For):
-            step = ops.cast("int32", ops.subtract(n.var, n.min))
-            each = ops.multiply(step, self.count(n.body) or 0)
-            body = self._walk(n.body, ops.add(first, each), store, own)
+            step = ops.cast("int32", n.var - n.min)
+            each = step * (self.count(n.body) or 0)
+            body = self._walk(n.body, first + each, store, own)
             kind = s.UNROLLED if inside else n.kind
-            return s.For(n.var, n.min, n.extent, kind, body, n.annotations)
+            return replace(n, kind=kind, body=body)
         if isinstance(n, s.IfThenElse):
             then = self._walk(n.then_case, first, store, own)
             return s.IfThenElse(n.condition, then, None, n.likely)

@@ -14,18 +14,19 @@ depend on it is repeated for each. Up to 15 virtual threads are unrolled, more a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
-from whet.compiler.te.lower.lower_allreduce import ALLREDUCE
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, keep, post_order_visit
+from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
+from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, keep, nodes_of, parts_of, statements_of
 
 _TAGS = ("vthread", "cthread")
 # as many copies of a statement as TVM makes before it writes a loop
@@ -44,14 +45,11 @@ def inject_virtual_thread(func: PrimFunc, target: Target, config: PassConfig) ->
 
 
 def _injected(n: s.For) -> s.Stmt:
-    found: set[type] = set()
-    post_order_visit(n.body, lambda x: found.add(type(x)))
-    if not isinstance(n.extent, e.IntImm) or s.DeclBuffer in found:
-        return s.For(n.var, n.min, n.extent, s.SERIAL, n.body, n.annotations)
+    serial = replace(n, kind=s.SERIAL, thread="")
+    if not isinstance(n.extent, e.IntImm) or nodes_of(n.body, s.DeclBuffer):
+        return serial
     injector = _Injector(n)
-    if injector.accumulates_outside(n.body, False):
-        return s.For(n.var, n.min, n.extent, s.SERIAL, n.body, n.annotations)
-    return injector.visit(n.body)
+    return serial if injector.accumulates_outside(n.body, False) else injector.visit(n.body)
 
 
 class _Touched:
@@ -59,42 +57,35 @@ class _Touched:
 
     def __init__(self, loop: s.For) -> None:
         self.variables: set[e.Var] = {loop.var}
-        self.inside: set[Buffer] = set()
+        self.inside: set[Buffer] = {n.buffer for n in nodes_of(loop.body, s.Allocate)}
         self.buffers: set[Buffer] = set()
-        post_order_visit(
-            loop.body, lambda n: self.inside.add(n.buffer) if isinstance(n, s.Allocate) else None
-        )
         before = -1
         while before != len(self.variables) + len(self.buffers):
             before = len(self.variables) + len(self.buffers)
             self._statement(loop.body, False)
 
     def depends(self, n: object) -> bool:
-        """Whether an expression depends on the virtual thread."""
+        """True for an expression that depends on the virtual thread."""
         if isinstance(n, e.Var):
             return n in self.variables
         if isinstance(n, (e.BufferLoad, e.BufferView)) and n.buffer in self.buffers:
             return True
-        return any(self.depends(p) for p in TABLE[type(n)][0](n))
+        return any(self.depends(p) for p in parts_of(n))
 
     def _statement(self, n: s.Stmt, around: bool) -> None:
         """Look at a statement that runs under something that depends on the thread, or not."""
-        own = [p for p in TABLE[type(n)][0](n) if not isinstance(p, s.Stmt)]
+        own = [p for p in parts_of(n) if not isinstance(p, s.Stmt)]
         here = around or any(self.depends(p) for p in own)
         if isinstance(n, s.BufferStore) and here and n.buffer in self.inside:
             self.buffers.add(n.buffer)
         if isinstance(n, (s.For, s.LetStmt)) and here:
             self.variables.add(n.var)
         if isinstance(n, s.Evaluate) and not is_pure(n.value):
-            post_order_visit(n.value, self._handed_over)
-        for p in TABLE[type(n)][0](n):
-            if isinstance(p, s.Stmt):
-                self._statement(p, here)
-
-    def _handed_over(self, n: object) -> None:
-        """A buffer that a call may write is each thread's own."""
-        if isinstance(n, (e.BufferLoad, e.BufferView)) and n.buffer in self.inside:
-            self.buffers.add(n.buffer)
+            # a buffer that a call may write is each thread's own
+            handed_over = nodes_of(n.value, e.BufferLoad, e.BufferView)
+            self.buffers.update(x.buffer for x in handed_over if x.buffer in self.inside)
+        for p in statements_of(n):
+            self._statement(p, here)
 
 
 class _Injector:
@@ -104,15 +95,16 @@ class _Injector:
         self.repeated: dict[Buffer, Buffer] = {}
 
     def accumulates_outside(self, n: s.Stmt, around: bool) -> bool:
-        """Whether the same sum, into memory of others, is formed by each thread.
+        """True where the same sum, into memory of others, is formed by each thread.
 
         How often it has to run then depends on where its first value is set.
         """
-        parts = TABLE[type(n)][0](n)
+        parts = parts_of(n)
         here = around or any(self.touched.depends(p) for p in parts if not isinstance(p, s.Stmt))
         if isinstance(n, s.BufferStore):
             outside = n.buffer not in self.touched.inside
-            return outside and not here and _reads(n.value, n.buffer)
+            reads = [x.buffer for x in nodes_of(n.value, e.BufferLoad)]
+            return outside and not here and n.buffer in reads
         return any(self.accumulates_outside(p, here) for p in parts if isinstance(p, s.Stmt))
 
     def visit(self, n: s.Stmt) -> s.Stmt:
@@ -121,7 +113,7 @@ class _Injector:
             return s.seq(*[self.visit(x) for x in n.seq])
         if isinstance(n, s.Allocate):
             return self._allocate(n)
-        parts = TABLE[type(n)][0](n)
+        parts = parts_of(n)
         if self._separate(n, parts):
             return self._around(n)
         if any(isinstance(p, s.Stmt) for p in parts):
@@ -136,13 +128,13 @@ class _Injector:
         return replace(n, node=self.repeated[n.node])
 
     def _separate(self, n: s.Stmt, parts: tuple) -> bool:
-        """Whether each thread must run a statement by itself."""
+        """True for a statement that each thread must run by itself."""
         depends = self.touched.depends
         if any(depends(p) for p in parts if not isinstance(p, s.Stmt)):
             return True
         if isinstance(n, s.BufferStore):
             return n.buffer in self.touched.buffers
-        if isinstance(n, s.AttrStmt) and n.key == ALLREDUCE:
+        if isinstance(n, s.AttrStmt) and n.key == s.ALLREDUCE:
             # a tree as a whole: what its steps share are barriers and shuffles of one sum
             return n.node in self.touched.buffers
         if isinstance(n, s.For) and self._is_step_of_tree(n):
@@ -150,30 +142,23 @@ class _Injector:
         return isinstance(n, s.Evaluate) and not is_pure(n.value)
 
     def _is_step_of_tree(self, n: s.Stmt) -> bool:
-        """Whether some threads of a block add what others have to their own: barriers around it."""
+        """True where some threads add what others have to their own, between barriers."""
         while isinstance(n, s.For) and n.thread.startswith("threadIdx"):
             n = n.body
         if not isinstance(n, s.IfThenElse) or n.else_case is not None:
             return False
-        found: set[object] = set()
-
-        def visit(x: object) -> None:
-            found.add(type(x))
-            if isinstance(x, s.BufferStore) and x.buffer in self.touched.buffers:
-                found.add((s.BufferStore, x.buffer))
-            elif isinstance(x, e.BufferLoad):
-                found.add((e.BufferLoad, x.buffer))
-
-        post_order_visit(n.then_case, visit)
-        shared = [b for b in self.touched.buffers if b.storage_scope.startswith("shared")]
-        sums = any({(s.BufferStore, b), (e.BufferLoad, b)} <= found for b in shared)
-        return sums and not found & {s.For, s.Allocate, s.While}
+        if nodes_of(n.then_case, s.For, s.Allocate, s.While):
+            return False
+        stored = {x.buffer for x in nodes_of(n.then_case, s.BufferStore)}
+        loaded = {x.buffer for x in nodes_of(n.then_case, e.BufferLoad)}
+        both = stored & loaded & self.touched.buffers
+        return any(b.storage_scope.startswith("shared") for b in both)
 
     def _allocate(self, n: s.Allocate) -> s.Stmt:
         b = n.buffer
         if b not in self.touched.buffers:
             return s.Allocate(b, self.visit(n.body))
-        new = replace(b, shape=(ops.multiply(b.shape[0], self.thread.extent),))
+        new = replace(b, shape=(b.shape[0] * self.thread.extent,))
         self.repeated[b] = new
         return s.Allocate(new, self.visit(n.body))
 
@@ -181,54 +166,14 @@ class _Injector:
         """The statement in a loop over the threads, each with its part of the buffers."""
         thread = self.thread
         var = e.Var(thread.var.name, thread.var.dtype)
-        number = ops.subtract(var, thread.min)
+        number = var - thread.min
 
-        def shift(b: Buffer, index: e.PrimExpr) -> e.PrimExpr:
-            by = ops.multiply(number, b.shape[0])
-            if isinstance(index, e.Ramp):
-                return replace(index, base=ops.add(by, index.base))
-            return ops.add(by, index)
+        def index(b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
+            by = number * b.shape[0]
+            return (at_base(indices[0], lambda i: by + i),)
 
-        def load(n: e.BufferLoad) -> e.BufferLoad:
-            n = rewrite.children(n)
-            new = self.repeated.get(n.buffer)
-            if new is None:
-                return n
-            return e.BufferLoad(new, (shift(n.buffer, n.indices[0]),), n.dtype, n.mask)
-
-        def store(n: s.BufferStore) -> s.BufferStore:
-            n = rewrite.children(n)
-            new = self.repeated.get(n.buffer)
-            if new is None:
-                return n
-            return s.BufferStore(new, n.value, (shift(n.buffer, n.indices[0]),), n.mask)
-
-        def view(n: e.BufferView) -> e.BufferView:
-            n = rewrite.children(n)
-            new = self.repeated.get(n.buffer)
-            if new is None:
-                return n
-            offset = shift(n.buffer, n.offset)
-            return e.BufferView(new, n.shape, n.strides, offset, n.dtype)
-
-        rewrite = Rewriter(
-            {
-                e.Var: lambda v: var if v is thread.var else v,
-                e.BufferLoad: load,
-                e.BufferView: view,
-                s.BufferStore: store,
-                s.AttrStmt: lambda n: self._about(rewrite.children(n)),
-            }
-        )
+        swap: dict[type, Callable[[Any], Any]] = {e.Var: lambda v: var if v is thread.var else v}
+        rewrite = BufferRewriter(lambda b: self.repeated.get(b, b), index, swap)
         assert isinstance(thread.extent, e.IntImm)
         kind = s.UNROLLED if thread.extent.value < _UNROLLED_BELOW else s.SERIAL
         return s.For(var, thread.min, thread.extent, kind, rewrite(n))
-
-
-def _reads(value: e.PrimExpr, buffer: Buffer) -> bool:
-    found: list[object] = []
-    post_order_visit(
-        value,
-        lambda n: found.append(n) if isinstance(n, e.BufferLoad) and n.buffer is buffer else None,
-    )
-    return bool(found)

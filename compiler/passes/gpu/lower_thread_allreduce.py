@@ -36,16 +36,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.passes.threads.guards import used_by
+from whet.compiler.passes.threads.kernels import map_kernels
 from whet.compiler.target import Target
-from whet.compiler.te.lower.lower_allreduce import ALLREDUCE
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.buffers import BufferRewriter
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, post_order_visit, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, nodes_of, parts_of, variables
 
 _WARP = 32
 _ZERO = ops.const(0)
@@ -53,9 +55,7 @@ _ZERO = ops.const(0)
 
 def lower_allreduces(mod: IRModule, target: Target) -> IRModule:
     """The module whose kernels reduce over threads by shuffles, where they can."""
-    return mod.map(
-        lambda f: lower_thread_allreduce(f) if "thread_extent" in f.attrs else f,
-    )
+    return map_kernels(mod, lower_thread_allreduce)
 
 
 def lower_thread_allreduce(func: PrimFunc) -> PrimFunc:
@@ -99,15 +99,15 @@ class _Lowering(Rewriter):
         self.derived: set[e.Var] = set()  # variables whose value a thread's coordinates are in
         self.trees: list[_Tree] = []
         super().__init__(
-            {s.AttrStmt: self._attribute, s.IfThenElse: self._if, s.For: self._for,
-             s.LetStmt: self._let, s.While: self._while}
+            {s.AttrStmt: self._attribute, s.IfThenElse: self._test, s.For: self._for,
+             s.LetStmt: self._let, s.While: self._test}
         )  # fmt: skip
 
     def _attribute(self, n: s.AttrStmt) -> s.Stmt:
         if n.key == "thread_extent":
             self.threads[n.node.name] = n.node
             self.analyzer.bind_loop(n.node, _ZERO, n.value)
-        if n.key != ALLREDUCE:
+        if n.key != s.ALLREDUCE:
             return self.children(n)
         tree = self._tree(n)
         if tree is None:
@@ -120,10 +120,7 @@ class _Lowering(Rewriter):
             self.derived.add(n.var)
         return self.children(n)
 
-    def _if(self, n: s.IfThenElse) -> s.Stmt:
-        return self._under(n, n.condition)
-
-    def _while(self, n: s.While) -> s.Stmt:
+    def _test(self, n: s.IfThenElse | s.While) -> s.Stmt:
         return self._under(n, n.condition)
 
     def _for(self, n: s.For) -> s.Stmt:
@@ -131,13 +128,13 @@ class _Lowering(Rewriter):
         return self._under(n, n.min, n.extent)
 
     def _under(self, n: s.Stmt, *tests: e.PrimExpr) -> s.Stmt:
-        self.tests.append(set().union(*map(_read_by, tests)))
+        self.tests.append(set().union(*map(used_by, tests)))
         out = self.children(n)
         self.tests.pop()
         return out
 
     def _tree(self, n: s.AttrStmt) -> _Tree | None:
-        """What an attribute marks, where shuffles can do it."""
+        """The tree that an attribute marks; None where shuffles cannot reduce it."""
         assert isinstance(n.value, e.IntImm)
         count, thread = n.value.value, self.threads.get("threadIdx.x")
         span = self.extents.get("threadIdx.x")
@@ -154,7 +151,7 @@ class _Lowering(Rewriter):
         return self._read(first.then_case, thread, count)
 
     def _come_by(self, count: int) -> bool:
-        """Whether all threads that shuffles and barriers need run this statement."""
+        """True if all threads that shuffles and barriers need run this statement."""
         inside = set().union(*self.tests) if self.tests else set()
         if inside & self.derived or any(v.dtype == "handle" for v in inside):
             return False
@@ -170,22 +167,9 @@ class _Lowering(Rewriter):
         return {v for n, v in other.items() if getattr(extents[n], "value", 0) != 1}
 
     def _read(self, combine: s.Stmt, thread: e.Var, count: int) -> _Tree | None:
-        stores: list[s.BufferStore] = []
-        loads: list[e.BufferLoad] = []
-
-        repeats = False
-
-        def visit(n: object) -> None:
-            nonlocal repeats
-            repeats = repeats or isinstance(n, s.For)
-            if isinstance(n, s.BufferStore):
-                stores.append(n)
-            elif isinstance(n, e.BufferLoad):
-                loads.append(n)
-
-        post_order_visit(combine, visit)
-        if repeats:  # virtual threads, each with parts of its own
+        if nodes_of(combine, s.For):  # virtual threads, each with parts of its own
             return None
+        stores, loads = nodes_of(combine, s.BufferStore), nodes_of(combine, e.BufferLoad)
         affine = self.analyzer.affine
         buffers = tuple(dict.fromkeys(x.buffer for x in stores))
         own = affine(stores[0].indices[0])
@@ -201,18 +185,6 @@ class _Lowering(Rewriter):
         if any(x % count for x in parts) or thread in rest or not self._rows() <= rest:
             return None
         return _Tree(thread, count, combine, buffers, own, there, _is_symmetric(combine))
-
-
-def _read_by(test: e.PrimExpr) -> set[e.Var]:
-    """The variables of a condition, and the addresses of what it loads."""
-    found = variables(test)
-
-    def visit(n: object) -> None:
-        if isinstance(n, e.BufferLoad):
-            found.add(n.buffer.data)
-
-    post_order_visit(test, visit)
-    return found
 
 
 def _is_symmetric(combine: s.Stmt) -> bool:
@@ -274,17 +246,17 @@ def _across(
     """Reduce over the warps of a row of threads, by way of shared memory."""
     number = tree.count // _WARP
     row = (tree.own - Analyzer().affine(tree.thread)).to_expr()
-    first = ops.floordiv(row, _WARP)
+    first = row // _WARP
 
     def of(warp: e.PrimExpr) -> e.PrimExpr:
-        return ops.add(first, warp)
+        return first + warp
 
-    leads = ops.compare(e.EQ, ops.floormod(tree.thread, _WARP), _ZERO)
-    at = of(ops.floordiv(tree.thread, _WARP))
+    leads = ops.compare(e.EQ, tree.thread % _WARP, _ZERO)
+    at = of(tree.thread // _WARP)
     stores = [s.BufferStore(w, _load(part[b], _ZERO), (at,)) for b, w in warps.items()]
     steps: list[s.Stmt] = [s.IfThenElse(leads, s.seq(*stores))]
     if tree.symmetric and number & (number - 1) == 0:
-        mine = of(ops.floormod(tree.thread, number))
+        mine = of(tree.thread % number)
         steps += [s.BufferStore(part[b], _load(w, mine), (_ZERO,)) for b, w in warps.items()]
         return steps + _exchange(tree, part, other, number)
     steps += [s.BufferStore(part[b], _load(w, first), (_ZERO,)) for b, w in warps.items()]
@@ -318,25 +290,11 @@ def _in_registers(body: s.Stmt, tree: _Tree) -> s.Stmt:
     if not _Uses(tree).alone(body, False):
         return body
 
-    def load(n: e.BufferLoad) -> e.PrimExpr:
-        new = moved.get(n.buffer.data)
-        return rewrite.children(n) if new is None else _load(new, _ZERO)
-
-    def store(n: s.BufferStore) -> s.Stmt:
-        n = rewrite.children(n)
-        new = moved.get(n.buffer.data)
-        return n if new is None else s.BufferStore(new, n.value, (_ZERO,))
-
-    def allocate(n: s.Allocate) -> s.Stmt:
-        inside = rewrite(n.body)
-        return s.Allocate(moved.get(n.buffer.data, n.buffer), inside)
-
-    rewrite = Rewriter({e.BufferLoad: load, s.BufferStore: store, s.Allocate: allocate})
-    return rewrite(body)
+    return BufferRewriter(lambda b: moved.get(b.data, b), lambda b, indices: (_ZERO,))(body)
 
 
 class _Uses:
-    """Finds whether a thread's part is used by this thread only, and the result by any."""
+    """Looks for uses of a thread's part by other threads; the result is for all of them."""
 
     def __init__(self, tree: _Tree) -> None:
         self.analyzer = Analyzer()
@@ -346,32 +304,37 @@ class _Uses:
         self.first = (tree.own - self.analyzer.affine(tree.thread)).key
 
     def alone(self, n: Any, leads: bool) -> bool:
-        """Look at a node, which only the first thread runs if ``leads``."""
+        """True for a node without such uses, which only the first thread runs if ``leads``."""
         if isinstance(n, s.IfThenElse):
             inside = leads or self._leads(n.condition)
             cases = self.alone(n.condition, leads) and self.alone(n.then_case, inside)
             return cases and (n.else_case is None or self.alone(n.else_case, leads))
         if isinstance(n, e.Var):
             return n not in self.parts  # an address
-        if isinstance(n, e.BufferView) and n.buffer.data in self.parts:
-            return False
-        if isinstance(n, (e.BufferLoad, s.BufferStore)) and n.buffer.data in self.parts:
-            at = self.analyzer.affine(n.indices[0]).key if len(n.indices) == 1 else None
-            result = at == self.first and (leads or isinstance(n, e.BufferLoad))
-            if at != self.own and not result:
-                return False
         if isinstance(n, e.Call) and n.op in ("address_of", "tvm_access_ptr"):
-            first = n.args[0]
-            if isinstance(first, e.BufferLoad) and first.buffer.data in self.parts:
-                return False
-        return all(self.alone(x, leads) for x in TABLE[type(n)][0](n))
+            held = getattr(n.args[0], "buffer", None)
+            return (held is None or held.data not in self.parts) and self._all_alone(n, leads)
+        access = isinstance(n, (e.BufferView, e.BufferLoad, s.BufferStore))
+        if access and n.buffer.data in self.parts and not self._is_own(n, leads):
+            return False
+        return self._all_alone(n, leads)
+
+    def _all_alone(self, n: Any, leads: bool) -> bool:
+        return all(self.alone(x, leads) for x in parts_of(n))
+
+    def _is_own(self, n: e.BufferView | e.BufferLoad | s.BufferStore, leads: bool) -> bool:
+        """True for an access to the thread's own part, or to the result by one who may."""
+        if isinstance(n, e.BufferView) or len(n.indices) != 1:
+            return False
+        at = self.analyzer.affine(n.indices[0]).key
+        return at == self.own or (at == self.first and (leads or isinstance(n, e.BufferLoad)))
 
     def _leads(self, condition: e.PrimExpr) -> bool:
-        """Whether a condition lets the first thread through alone, whose part is the result."""
+        """True where a condition lets only the first thread through, whose part is the result."""
         if isinstance(condition, e.And):
             return self._leads(condition.a) or self._leads(condition.b)
         least = isinstance(condition, e.LT) and condition.a is self.thread
-        return least and isinstance(condition.b, e.IntImm) and condition.b.value == 1  # type: ignore[attr-defined]
+        return least and e.is_int(condition.b, 1)  # type: ignore[attr-defined]
 
 
 def _load(b: Buffer, index: e.PrimExpr) -> e.PrimExpr:
@@ -386,4 +349,4 @@ def _local(b: Buffer, what: str) -> Buffer:
 def _of_warps(b: Buffer, count: int) -> Buffer:
     """Shared memory for a value of each warp of all rows."""
     (size,) = b.shape
-    return Buffer(f"{b.name}.warps", (ops.floordiv(size, _WARP),), b.dtype, "shared")
+    return Buffer(f"{b.name}.warps", (size // _WARP,), b.dtype, "shared")

@@ -28,6 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from whet.compiler.arith import Analyzer
+from whet.compiler.passes.threads.kernels import map_kernels
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -35,7 +36,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, keep, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, parts_of, statements_of
 
 OFFSET = "shared_offset"
 """Key of the attribute around a shared buffer's allocation: its first byte in the arena."""
@@ -62,7 +63,7 @@ class _Held:
     offset: e.PrimExpr = field(default_factory=lambda: ops.const(0))
 
     def meets(self, other: _Held) -> bool:
-        """Whether the two cannot have the same bytes."""
+        """True if the two cannot have the same bytes."""
         if min(_bytes(self.size), _bytes(other.size)) < _WORTH:
             return True
         return self.first <= other.last and other.first <= self.last
@@ -70,9 +71,7 @@ class _Held:
 
 def plan_module(mod: IRModule, target: Target) -> IRModule:
     """The module whose kernels know where their shared buffers stand."""
-    kernels = {k: f for k, f in mod.functions.items() if "thread_extent" in f.attrs}
-    planned = {k: plan_shared_memory(f) for k, f in kernels.items()}
-    return IRModule({**mod.functions, **planned}, attrs=mod.attrs)
+    return map_kernels(mod, plan_shared_memory)
 
 
 def plan_shared_memory(func: PrimFunc) -> PrimFunc:
@@ -117,9 +116,8 @@ class _Lives:
         loop = isinstance(n, (s.For, s.While))
         self.depth += loop
         used = self._own(n)
-        for x in TABLE[type(n)][0](n):
-            if isinstance(x, s.Stmt):
-                used |= self._statement(x)
+        for x in statements_of(n):
+            used |= self._statement(x)
         self.depth -= loop
         if loop:
             self.now += 1
@@ -130,7 +128,7 @@ class _Lives:
 
     def _own(self, n: s.Stmt) -> set[e.Var]:
         used: set[e.Var] = set()
-        stack = [n, *(x for x in TABLE[type(n)][0](n) if not isinstance(x, s.Stmt))]
+        stack = [n, *(x for x in parts_of(n) if not isinstance(x, s.Stmt))]
         while stack:
             x = stack.pop()
             if isinstance(x, (e.BufferLoad, s.BufferStore, e.BufferView)):
@@ -138,7 +136,7 @@ class _Lives:
             if isinstance(x, e.Var) and x.dtype == "handle":
                 used.add(x)
             if not isinstance(x, s.Stmt):
-                stack.extend(TABLE[type(x)][0](x))
+                stack.extend(parts_of(x))
         used &= self.held.keys()
         self.now += 1
         for data in used:
@@ -156,12 +154,12 @@ def _size(b: Buffer) -> e.PrimExpr:
     (count,) = b.get_flattened_buffer().shape
     if not isinstance(count, e.IntImm) and Analyzer().affine(count).const < 0:
         count = ops.maximum(count, 0)  # of no rows: the last one's padding is taken off
-    return ops.multiply(count, dt.itemsize(b.dtype))
+    return count * dt.itemsize(b.dtype)
 
 
 def _bytes(size: e.PrimExpr) -> int:
     """A constant size; that of a buffer which shares with none, where it is not known."""
-    return size.value if isinstance(size, e.IntImm) else 0
+    return e.int_value(size) or 0
 
 
 def _place(held: list[_Held]) -> e.PrimExpr:
@@ -183,7 +181,7 @@ def _place(held: list[_Held]) -> e.PrimExpr:
     for x in held:
         if not isinstance(x.size, e.IntImm):
             x.offset = _rounded_expr(end)
-            end = ops.add(x.offset, x.size)
+            end = x.offset + x.size
     return end
 
 
@@ -197,7 +195,6 @@ def _rounded(size: int) -> int:
 
 
 def _rounded_expr(size: e.PrimExpr) -> e.PrimExpr:
-    if not variables(size):
-        assert isinstance(size, e.IntImm)
+    if isinstance(size, e.IntImm):
         return ops.const(_rounded(size.value))
-    return ops.multiply(ops.floordiv(ops.add(size, _ALIGNMENT - 1), _ALIGNMENT), _ALIGNMENT)
+    return (size + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT

@@ -22,11 +22,13 @@ say which of a thread's elements it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.passes.gpu.verify_scopes import refuse_warps
+from whet.compiler.passes.threads.kernels import map_kernels
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -34,7 +36,8 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import Rewriter, post_order_visit
+from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
+from whet.compiler.tir.visit.rewrite import post_order_visit
 
 # A thread has 255 registers of 32 bits at most.
 _MOST_BYTES = 1024
@@ -47,20 +50,14 @@ def privatize_module(mod: IRModule, target: Target) -> IRModule:
     Raises:
         LowerError: a warp's threads would use each other's memory.
     """
-
-    def changed(func: PrimFunc) -> PrimFunc:
-        if "thread_extent" not in func.attrs:
-            return func
-        return refuse_warps(privatize_shared(func))
-
-    return mod.map(changed)
+    return map_kernels(mod, lambda f: refuse_warps(privatize_shared(f)))
 
 
 def privatize_shared(func: PrimFunc) -> PrimFunc:
     """The kernel with its threads' own parts of shared memory in registers."""
-    found = _Accesses(func)
-    plans = {b: p for b in found.uses if (p := found.plan(b)) is not None}
-    return func.with_body(_rewritten(func.body, plans, found)) if plans else func
+    accesses = _Accesses(func)
+    plans = {b: p for b in accesses.uses if (p := accesses.plan(b)) is not None}
+    return func.with_body(_rewritten(func.body, plans, accesses)) if plans else func
 
 
 @dataclass
@@ -121,7 +118,7 @@ class _Plan:
 
 
 class _Accesses:
-    """What a kernel does with its shared memory."""
+    """The accesses of a kernel to its shared memory."""
 
     def __init__(self, func: PrimFunc) -> None:
         self.analyzer = Analyzer()
@@ -153,11 +150,9 @@ class _Accesses:
         if isinstance(n, (e.BufferLoad, s.BufferStore)) and n.buffer in self.uses:
             use = self.uses[n.buffer]
             index = n.indices[0]
-            if isinstance(index, e.Ramp):
-                use.other = use.other or index.stride != 1
-                use.forms.append((self.analyzer.affine(index.base), index.lanes))
-            else:
-                use.forms.append((self.analyzer.affine(index), 1))
+            base, lanes = (index.base, index.lanes) if isinstance(index, e.Ramp) else (index, 1)
+            use.other = use.other or (isinstance(index, e.Ramp) and index.stride != 1)
+            use.forms.append((self.analyzer.affine(base), lanes))
         elif isinstance(n, (e.BufferView, s.DeclBuffer)) and n.buffer in self.uses:
             self.uses[n.buffer].other = True
         elif isinstance(n, e.Call) and n.op in ("address_of", "tvm_access_ptr"):
@@ -186,13 +181,11 @@ class _Accesses:
                 if factor < 0 or (atom in threads and places.setdefault(atom, factor) != factor):
                     return None
         groups = self._groups(use, places)
-        size = 1
-        for g in groups or ():
-            size *= g.count
+        size = math.prod(g.count for g in groups)
         if not groups or size * dt.itemsize(buffer.dtype) > _MOST_BYTES:
             return None
-        made = replace(buffer, shape=(ops.const(size),), storage_scope="local")
-        return _Plan(tuple(groups), frozenset(threads), made)
+        local = replace(buffer, shape=(ops.const(size),), storage_scope="local")
+        return _Plan(tuple(groups), frozenset(threads), local)
 
     def _groups(self, use: _Use, places: dict[e.PrimExpr, int]) -> list[_Group]:
         """The groups of terms around the threads' ones; none where threads may meet."""
@@ -230,7 +223,7 @@ def _group_of(groups: Sequence[_Group], factor: int) -> _Group:
 
 
 def _parts(groups: Sequence[_Group], number: int) -> list[int]:
-    """What each group has of a number, in units of its base."""
+    """A number as digits of the groups, in units of their bases."""
     out = []
     for g in reversed(groups):
         out.append(number // g.base)
@@ -238,32 +231,13 @@ def _parts(groups: Sequence[_Group], number: int) -> list[int]:
     return out[::-1]
 
 
-def _rewritten(body: s.Stmt, plans: dict[Buffer, _Plan], found: _Accesses) -> s.Stmt:
+def _rewritten(body: s.Stmt, plans: dict[Buffer, _Plan], accesses: _Accesses) -> s.Stmt:
     """The statement with the buffers of ``plans`` in registers."""
 
-    def at(plan: _Plan, index: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
-        base = index.base if isinstance(index, e.Ramp) else index
-        new = plan.index(found.analyzer.affine(base))
-        return (replace(index, base=new) if isinstance(index, e.Ramp) else new,)
+    def buffer(b: Buffer) -> Buffer:
+        return plans[b].buffer if b in plans else b
 
-    def load(n: e.BufferLoad) -> e.PrimExpr:
-        n = rewrite.children(n)
-        plan = plans.get(n.buffer)
-        if plan is None:
-            return n
-        return e.BufferLoad(plan.buffer, at(plan, n.indices[0]), n.dtype, n.mask)
+    def index(b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
+        return (at_base(indices[0], lambda i: plans[b].index(accesses.analyzer.affine(i))),)
 
-    def store(n: s.BufferStore) -> s.Stmt:
-        n = rewrite.children(n)
-        plan = plans.get(n.buffer)
-        if plan is None:
-            return n
-        return s.BufferStore(plan.buffer, n.value, at(plan, n.indices[0]), n.mask)
-
-    def allocate(n: s.Allocate) -> s.Stmt:
-        n = rewrite.children(n)
-        plan = plans.get(n.buffer)
-        return n if plan is None else replace(n, buffer=plan.buffer)
-
-    rewrite = Rewriter({e.BufferLoad: load, s.BufferStore: store, s.Allocate: allocate})
-    return rewrite(body)
+    return BufferRewriter(buffer, index)(body)

@@ -20,9 +20,9 @@ After::
 from __future__ import annotations
 
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.gpu.thread_axes import resolve_thread_axes
-from whet.compiler.passes.gpu.thread_guards import HARDWARE, is_thread_loop
-from whet.compiler.passes.gpu.unify_threads import Wrap, unify_threads
+from whet.compiler.passes.threads.axes import resolve_thread_axes
+from whet.compiler.passes.threads.guards import HARDWARE, is_thread_loop
+from whet.compiler.passes.threads.unify import Wrap, unify_threads
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -30,7 +30,12 @@ from whet.compiler.tir.analysis.conditions import negated
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import Rewriter, post_order_visit, substitute
+from whet.compiler.tir.visit.rewrite import (
+    Rewriter,
+    nodes_of,
+    post_order_visit,
+    substitute,
+)
 from whet.compiler.tir.visit.stmt_functor import pre_order_visit
 
 
@@ -167,15 +172,8 @@ class _Splitter(Rewriter):
 
 
 def has_thread_loop(node: s.Stmt) -> bool:
-    """Whether a kernel begins somewhere in a statement."""
-    found = False
-
-    def visit(n: object) -> None:
-        nonlocal found
-        found = found or is_thread_loop(n)
-
-    post_order_visit(node, visit)
-    return found
+    """True where a kernel begins somewhere in a statement."""
+    return any(map(is_thread_loop, nodes_of(node, s.For)))
 
 
 def _free(body: s.Stmt, bound: set[e.Var]) -> tuple[list[Buffer], list[e.Var]]:
@@ -204,18 +202,11 @@ def _free(body: s.Stmt, bound: set[e.Var]) -> tuple[list[Buffer], list[e.Var]]:
 
 
 def _reads_memory(value: e.PrimExpr) -> bool:
-    found = False
-
-    def visit(n: object) -> None:
-        nonlocal found
-        found = found or isinstance(n, e.BufferLoad)
-
-    post_order_visit(value, visit)
-    return found
+    return bool(nodes_of(value, e.BufferLoad))
 
 
 def _check_host(host: PrimFunc) -> None:
-    """What is computed by no thread would have to read a device's memory on the host."""
+    """Refuse work outside all threads: the host cannot read a device's memory."""
 
     def visit(n: object) -> None:
         if isinstance(n, (s.BufferStore, e.BufferLoad)):

@@ -16,7 +16,7 @@ After::
 
 Shared buffers that stand in the same bytes, and arrays of the device that a kernel writes in one
 place and reads in another, are ordered the same way. No barrier is needed where both accesses are
-one thread's (``thread_accesses.py``). A barrier that only some threads would reach is refused.
+one thread's (``threads/accesses.py``). A barrier that only some threads would reach is refused.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.gpu.thread_accesses import Access, Accesses
+from whet.compiler.passes.threads.accesses import Access, Accesses
+from whet.compiler.passes.threads.kernels import map_kernels
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import pinned
 from whet.compiler.tir.function import IRModule
-from whet.compiler.tir.visit.rewrite import post_order_visit, variables
+from whet.compiler.tir.visit.rewrite import nodes_of, variables
 
 
 def sync_module(mod: IRModule, target: Target) -> IRModule:
@@ -40,7 +41,7 @@ def sync_module(mod: IRModule, target: Target) -> IRModule:
     Raises:
         LowerError: as :func:`thread_sync`.
     """
-    return mod.map(lambda f: f.with_body(thread_sync(f.body)) if "thread_extent" in f.attrs else f)
+    return map_kernels(mod, lambda f: f.with_body(thread_sync(f.body)))
 
 
 def thread_sync(body: s.Stmt) -> s.Stmt:
@@ -58,7 +59,7 @@ def barrier() -> s.Stmt:
 
 
 def is_barrier(n: s.Stmt) -> bool:
-    """Whether a statement is one of :func:`barrier`."""
+    """True if a statement is one of :func:`barrier`."""
     call = n.value if isinstance(n, s.Evaluate) else None
     return (
         isinstance(call, e.Call)
@@ -186,7 +187,7 @@ class _Sync:
         return _Part(stmt, before, after, seen)
 
     def _conflict(self, first: Sequence[Access], second: Sequence[Access]) -> bool:
-        """Whether a barrier is needed between two groups of accesses, where one may stand."""
+        """True if a barrier is needed between two groups of accesses, where one may stand."""
         written = [b for b in second if b.write]
         pairs = ((a, b) for a in first for b in (second if a.write else written))
         found = next(((a, b) for a, b in pairs if self.accesses.conflict(a, b)), None)
@@ -200,19 +201,13 @@ class _Sync:
         return found is not None
 
     def _differs(self, node: e.PrimExpr) -> bool:
-        """Whether a value may be another one in each thread of a block."""
-        found = bool(self.threads & variables(node))
-
-        def visit(n: object) -> None:
-            nonlocal found
-            found = found or (isinstance(n, e.BufferLoad) and n.buffer.data in self.private)
-
-        if self.private and not found:
-            post_order_visit(node, visit)
-        return found
+        """True for a value that may be another one in each thread of a block."""
+        if self.threads & variables(node):
+            return True
+        return any(n.buffer.data in self.private for n in nodes_of(node, e.BufferLoad))
 
     def _has_steps(self, n: s.For | s.While) -> bool:
-        """Whether a loop surely has at least one step."""
+        """True if a loop surely has at least one step."""
         known = self.accesses.analyzer
         return isinstance(n, s.For) and known.positive(known.affine(n.extent))
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 
 from whet.compiler.errors import PrunedError
+from whet.compiler.passes.threads.kernels import is_split
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import statements_of
 
 # "Technical Specifications per Compute Capability", CUDA C++ Programming Guide.
 _MOST_THREADS = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
@@ -35,7 +36,7 @@ def verify_module(mod: IRModule, target: Target) -> IRModule:
     """
     limits = target.canonical()
     for func in mod.functions.values():
-        if "thread_extent" in func.attrs:
+        if is_split(func):
             verify_gpu_code(func, limits)
     return mod
 
@@ -116,9 +117,8 @@ class _Use:
         size = _local_bytes(n)
         self.now += size
         self.most = max(self.most, self.now)
-        for x in TABLE[type(n)][0](n):
-            if isinstance(x, s.Stmt):
-                self.visit(x, times)
+        for x in statements_of(n):
+            self.visit(x, times)
         self.now -= size
 
 

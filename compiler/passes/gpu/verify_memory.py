@@ -7,7 +7,7 @@ for i in range(8):                               for i in thread_binding(8, "thr
 from __future__ import annotations
 
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.gpu.unify_threads import check_reductions
+from whet.compiler.passes.threads.unify import check_reductions
 from whet.compiler.target import Target
 from whet.compiler.tir.analysis.device_memory import host_accesses
 from whet.compiler.tir.function import IRModule

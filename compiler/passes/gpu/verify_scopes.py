@@ -14,7 +14,7 @@ from whet.compiler.target import Target
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.visit.rewrite import post_order_visit
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 _SCOPES = ("", "global", "shared", "shared.dyn", "local", "warp")
 _WAY_OUT = (
@@ -57,14 +57,7 @@ def refuse_warps(func: PrimFunc) -> PrimFunc:
 
 
 def _allocated(func: PrimFunc) -> list[Buffer]:
-    found: list[Buffer] = []
-
-    def visit(n: object) -> None:
-        if isinstance(n, s.Allocate):
-            found.append(n.buffer)
-
-    post_order_visit(func.body, visit)
-    return found
+    return [n.buffer for n in nodes_of(func.body, s.Allocate)]
 
 
 def _why(scope: str) -> str:

@@ -10,12 +10,14 @@ x[k] = ramp(0, 1, 2)  (int32x2)     ->     x[ramp(k * 2, 1, 2)] = ramp(0, 1, 2)
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from functools import reduce
 from typing import NoReturn
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -23,7 +25,8 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import Rewriter
+from whet.compiler.tir.visit.buffers import BufferRewriter
+from whet.compiler.tir.visit.rewrite import changed
 
 _ZERO = e.IntImm("int32", 0)
 
@@ -40,36 +43,28 @@ def flatten_buffer(func: PrimFunc, target: Target, config: PassConfig) -> PrimFu
             _refuse(p, "an argument's elements are numbers, as an array's are")
     flatten = _Flatten()
     body = flatten(func.body)
-    params = tuple(flatten.buffer(p) if isinstance(p, Buffer) else p for p in func.params)
+    params = tuple(flatten.flattened(p) if isinstance(p, Buffer) else p for p in func.params)
     if body is func.body and all(a is b for a, b in zip(params, func.params)):
         return func
     return PrimFunc(params, body, func.ret_type, None, func.attrs)
 
 
-class _Flatten(Rewriter):
+class _Flatten(BufferRewriter):
     def __init__(self) -> None:
         super().__init__(
-            {
-                e.BufferLoad: self._load,
-                e.BufferView: self._view,
-                s.BufferStore: self._store,
-                s.Allocate: self._holder,
-                s.DeclBuffer: self._holder,
-                s.AllocateConst: self._const,
-                s.AttrStmt: self._attr,
-            }
+            self.flattened, self._indices, {e.BufferView: self._view, s.AllocateConst: self._const}
         )
         self.analyzer = Analyzer()
         self.flat: dict[Buffer, Buffer] = {}
 
-    def buffer(self, b: Buffer) -> Buffer:
+    def flattened(self, b: Buffer) -> Buffer:
         """The same memory with one dimension; ``b`` itself where it has that already."""
         if _is_flat(b):
             return b
         known = self.flat.get(b)
         if known is None:
             lanes = dt.lanes(b.dtype)
-            size = _size(b) if lanes == 1 else ops.multiply(_size(b), lanes)
+            size = _size(b) if lanes == 1 else _size(b) * lanes
             known = self.flat[b] = replace(
                 b,
                 shape=(size,),
@@ -80,70 +75,44 @@ class _Flatten(Rewriter):
             )
         return known
 
-    def _load(self, n: e.BufferLoad) -> e.BufferLoad:
-        n = self.children(n)
-        if _is_flat(n.buffer):
-            return n
-        return e.BufferLoad(self.buffer(n.buffer), self._index(n), n.dtype, n.mask)
-
-    def _store(self, n: s.BufferStore) -> s.BufferStore:
-        n = self.children(n)
-        if _is_flat(n.buffer):
-            return n
-        return s.BufferStore(self.buffer(n.buffer), n.value, self._index(n), n.mask)
-
     def _view(self, n: e.BufferView) -> e.BufferView:
         n = self.children(n)  # its offset counts from the memory's begin already
         if dt.lanes(n.buffer.dtype) > 1:
             _refuse(n.buffer, "who is handed a buffer expects numbers in it")
-        b = self.buffer(n.buffer)
-        return n if b is n.buffer else e.BufferView(b, n.shape, n.strides, n.offset, n.dtype)
-
-    def _holder(self, n: s.Allocate | s.DeclBuffer) -> s.Stmt:
-        body, b = self(n.body), self.buffer(n.buffer)
-        return n if body is n.body and b is n.buffer else type(n)(b, body)
+        return changed(n, buffer=self.flattened(n.buffer))
 
     def _const(self, n: s.AllocateConst) -> s.Stmt:
-        body, b = self(n.body), self.buffer(n.buffer)
-        if body is n.body and b is n.buffer:
-            return n
-        return s.AllocateConst(b, n.data.reshape(-1), body)
+        b = self.flattened(n.buffer)
+        data = n.data if b is n.buffer else n.data.reshape(-1)
+        return changed(n, buffer=b, data=data, body=self(n.body))
 
-    def _attr(self, n: s.AttrStmt) -> s.Stmt:
-        n = self.children(n)
-        if not isinstance(n.node, Buffer) or _is_flat(n.node):
-            return n
-        return s.AttrStmt(self.buffer(n.node), n.key, n.value, n.body)
-
-    def _index(self, n: e.BufferLoad | s.BufferStore) -> tuple[e.PrimExpr]:
+    def _indices(self, b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
         """The one index of an access: of a number, of several, or of the lanes of vectors."""
-        (index,) = self._of_elements(n)
-        lanes = dt.lanes(n.buffer.dtype)
+        index = self._of_elements(b, indices)
+        lanes = dt.lanes(b.dtype)
         if lanes == 1:
             return (index,)
         base, count = (index.base, index.lanes) if isinstance(index, e.Ramp) else (index, 1)
         if dt.lanes(base.dtype) > 1 or (isinstance(index, e.Ramp) and index.stride != 1):
-            _refuse(n.buffer, "several of its elements are accessed that are no neighbours")
-        first = self.analyzer.affine(ops.multiply(base, lanes)).to_expr(base.dtype)
+            _refuse(b, "several of its elements are accessed that are no neighbours")
+        first = self.analyzer.affine(base * lanes).to_expr(base.dtype)
         return (e.Ramp(first, 1, lanes * count, dt.vector(first.dtype, lanes * count)),)
 
-    def _of_elements(self, n: e.BufferLoad | s.BufferStore) -> tuple[e.PrimExpr]:
+    def _of_elements(self, b: Buffer, indices: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
         """The one index of an access; of a vector of elements, along its last dimension."""
-        last = n.indices[-1] if n.indices else None
-        if last is None or dt.lanes(last.dtype) == 1:
-            return (self._scalar(n.buffer, n.indices),)
-        if isinstance(last, e.Ramp):
-            step = n.buffer.strides[-1] if n.buffer.strides else ops.const(1)
-            if isinstance(step, e.IntImm):
-                base = self._scalar(n.buffer, (*n.indices[:-1], last.base))
-                kind = dt.vector(base.dtype, last.lanes)
-                return (e.Ramp(base, last.stride * step.value, last.lanes, kind),)
-        count = dt.lanes(last.dtype)
-        first = self._scalar(n.buffer, (*n.indices[:-1], ops.const(0, dt.element(last.dtype))))
-        if n.buffer.strides:
-            last = ops.multiply(last, ops.cast(last.dtype, n.buffer.strides[-1]))
-        rest = e.Broadcast(ops.cast(dt.element(last.dtype), first), count, last.dtype)
-        return (e.Add(rest, last, last.dtype),)
+        if not indices or dt.lanes(indices[-1].dtype) == 1:
+            return self._scalar(b, indices)
+        *outer, last = indices
+        step = b.strides[-1] if b.strides else ops.const(1)
+        if isinstance(last, e.Ramp) and isinstance(step, e.IntImm):
+            base = self._scalar(b, (*outer, last.base))
+            kind = dt.vector(base.dtype, last.lanes)
+            return e.Ramp(base, last.stride * step.value, last.lanes, kind)
+        element = dt.element(last.dtype)
+        first = ops.cast(element, self._scalar(b, (*outer, ops.const(0, element))))
+        if b.strides:
+            last = last * ops.cast(last.dtype, step)
+        return e.Add(e.Broadcast(first, dt.lanes(last.dtype), last.dtype), last, last.dtype)
 
     def _scalar(self, b: Buffer, indices: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
         # an affine form does not wrap, as int32 arithmetic would; and it is canonical from here on
@@ -154,22 +123,18 @@ class _Flatten(Rewriter):
         else:
             for i, d in zip(indices, b.shape):
                 out = e.Add(e.Mul(out, d, i.dtype), i, i.dtype)
-            if not _is_zero(b.elem_offset):
+            if not e.is_int(b.elem_offset, 0):
                 out = e.Add(out, b.elem_offset, out.dtype)
         return self.analyzer.affine(out).to_expr("int64" if self._is_long(b) else out.dtype)
 
     def _is_long(self, b: Buffer) -> bool:
-        """Whether 32 bits may not hold the index of the last element."""
-        size = self.buffer(b).shape[0]
+        """True where 32 bits may not hold the index of the last element."""
+        size = self.flattened(b).shape[0]
         return isinstance(size, e.IntImm) and size.value >= 2**31
 
 
-def _is_zero(n: e.PrimExpr) -> bool:
-    return isinstance(n, e.IntImm) and n.value == 0
-
-
 def _is_flat(b: Buffer) -> bool:
-    plain = not b.strides and _is_zero(b.elem_offset)
+    plain = not b.strides and e.is_int(b.elem_offset, 0)
     return len(b.shape) == 1 and plain and dt.lanes(b.dtype) == 1
 
 
@@ -187,24 +152,19 @@ def _size(b: Buffer) -> e.PrimExpr:
     """How many elements of memory a buffer spans."""
     if b.strides:
         # up to the last element
-        size: e.PrimExpr = ops.add(b.elem_offset, 1)
+        size: e.PrimExpr = b.elem_offset + 1
         for d, step in zip(b.shape, b.strides):
-            size = ops.add(size, ops.multiply(ops.subtract(d, 1), step))
+            size += (d - 1) * step
         return size
     size = _product(b.shape)
-    return size if _is_zero(b.elem_offset) else ops.add(size, b.elem_offset)
+    return size if e.is_int(b.elem_offset, 0) else size + b.elem_offset
 
 
 def _product(shape: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
-    total = 1
-    for d in shape:
-        if isinstance(d, e.IntImm):
-            total *= d.value
+    total = math.prod(d.value for d in shape if isinstance(d, e.IntImm))
     sizes = [d for d in shape if not isinstance(d, e.IntImm)]
     if not sizes:
         return e.IntImm("int64", total)  # no int32 arithmetic, which would wrap
     wide = total >= 2**31 or any(d.dtype == "int64" for d in sizes)
-    out = ops.cast("int64" if wide else "int32", sizes[0])
-    for d in sizes[1:]:
-        out = ops.multiply(out, ops.cast(out.dtype, d))
-    return ops.multiply(out, ops.const(total, out.dtype))
+    kind = "int64" if wide else "int32"
+    return reduce(ops.multiply, [ops.cast(kind, d) for d in sizes]) * ops.const(total, kind)

@@ -20,9 +20,10 @@ Not where loops are GPU threads: a barrier between two statements must not come 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -30,7 +31,7 @@ from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, conjuncts, keep, nodes_of, variables
 
 
 def hoist_if_then_else(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -46,23 +47,21 @@ def hoist_if_then_else(func: PrimFunc, target: Target, config: PassConfig) -> Pr
             return n
         if body.else_case is not None and n.kind in (s.PARALLEL, s.THREAD_BINDING):
             return n  # the loop would stand there twice
-        other = None if body.else_case is None else renewed(_around(n, body.else_case))
-        return s.IfThenElse(body.condition, _around(n, body.then_case), other, body.likely)
+        return moved_out(n, body)
 
     def sequence(n: s.SeqStmt) -> s.Stmt:
         n = rewrite.children(n)
         return _sharing(n) if isinstance(n, s.SeqStmt) and not on_threads else n
 
-    on_threads = _on_threads(func.body)
+    on_threads = any(n.kind == s.THREAD_BINDING for n in nodes_of(func.body, s.For))
     rewrite = Rewriter({s.For: loop, s.SeqStmt: sequence, s.BufferStore: keep})
     return func.with_body(rewrite(func.body))
 
 
-def _on_threads(body: s.Stmt) -> bool:
-    """Whether any loop is bound to GPU threads."""
-    kinds = set()
-    post_order_visit(body, lambda n: kinds.add(n.kind) if isinstance(n, s.For) else None)
-    return s.THREAD_BINDING in kinds
+def moved_out(loop: s.For, branch: s.IfThenElse) -> s.IfThenElse:
+    """The branch that a loop's body is, around the loop: its else case has a loop of its own."""
+    other = None if branch.else_case is None else renewed(replace(loop, body=branch.else_case))
+    return replace(branch, then_case=replace(loop, body=branch.then_case), else_case=other)
 
 
 def _sharing(n: s.SeqStmt) -> s.Stmt:
@@ -96,63 +95,33 @@ def _testable(n: s.Stmt) -> set[Hashable]:
     """The conditions, all of which a branch asks for, that no statement can change."""
     if not isinstance(n, s.IfThenElse) or n.else_case is not None:
         return set()
-    return {structural_key(c) for c in _conjuncts(n.condition) if _is_constant(c)}
+    return {structural_key(c) for c in conjuncts(n.condition) if _is_constant(c)}
 
 
 def _is_constant(c: e.PrimExpr) -> bool:
-    """Whether no statement changes a condition, and it may be asked before those beside it."""
-    unsafe: list[object] = []
-
-    def visit(n: object) -> None:
-        if isinstance(n, (e.Div, e.Mod, e.FloorDiv, e.FloorMod)):
-            if not isinstance(n.b, e.IntImm):
-                unsafe.append(n)
-        elif isinstance(n, e.BufferLoad):
-            unsafe.append(n)
-
-    post_order_visit(c, visit)
-    return not unsafe and is_pure(c)
+    """True where no statement changes a condition, which may be tested before those beside it."""
+    divides = any(not isinstance(n.b, e.IntImm) for n in nodes_of(c, *e.DIVISIONS))
+    return not divides and not nodes_of(c, e.BufferLoad) and is_pure(c)
 
 
 def _under_one(row: list[s.IfThenElse], common: set[Hashable]) -> s.Stmt:
-    shared = [c for c in _conjuncts(row[0].condition) if structural_key(c) in common]
+    shared = [c for c in conjuncts(row[0].condition) if structural_key(c) in common]
     bodies: list[s.Stmt] = []
     for n in row:
-        left = [c for c in _conjuncts(n.condition) if structural_key(c) not in common]
+        left = [c for c in conjuncts(n.condition) if structural_key(c) not in common]
         own = s.IfThenElse(ops.all_of(*left), n.then_case, None, n.likely) if left else n.then_case
         bodies.append(own)
     return s.IfThenElse(ops.all_of(*shared), s.seq(*bodies), None, all(n.likely for n in row))
 
 
-def _conjuncts(c: e.PrimExpr) -> list[e.PrimExpr]:
-    return [*_conjuncts(c.a), *_conjuncts(c.b)] if isinstance(c, e.And) else [c]
-
-
-def _around(n: s.For, body: s.Stmt) -> s.For:
-    return s.For(n.var, n.min, n.extent, n.kind, body, n.annotations, n.thread)
-
-
 def _invariant(loop: s.For, condition: e.PrimExpr) -> bool:
     if loop.var in variables(condition) or not is_pure(condition):
         return False
-    reads: set[e.Var] = set()
-    writes: set[e.Var] = set()
-    calls: list[object] = []
-
-    def read(n: object) -> None:
-        if isinstance(n, e.BufferLoad):
-            reads.add(n.buffer.data)
-
-    def write(n: object) -> None:
-        if isinstance(n, s.BufferStore):
-            writes.add(n.buffer.data)
-        elif isinstance(n, s.Evaluate) and not is_pure(n.value):
-            calls.append(n)
-
-    post_order_visit(condition, read)
+    reads = {n.buffer.data for n in nodes_of(condition, e.BufferLoad)}
     if not reads:
         return True
     if not (isinstance(loop.extent, e.IntImm) and loop.extent.value > 0):
         return False  # in no step at all, nothing may be read
-    post_order_visit(loop.body, write)
-    return not calls and reads.isdisjoint(writes)
+    if any(not is_pure(n.value) for n in nodes_of(loop.body, s.Evaluate)):
+        return False
+    return reads.isdisjoint(n.buffer.data for n in nodes_of(loop.body, s.BufferStore))

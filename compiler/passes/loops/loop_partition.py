@@ -28,14 +28,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from whet.compiler.arith import Affine, Analyzer
-from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, keep, post_order_visit, variables
+from whet.compiler.tir.visit.rewrite import (
+    Rewriter,
+    conjuncts,
+    keep,
+    nodes_of,
+    statements_of,
+    variables,
+)
 
 _HINT = "pragma_loop_partition_hint"
 # statements around one other statement, that a partition looks through
@@ -78,26 +85,16 @@ def _clamps(body: s.Stmt) -> list[e.PrimExpr]:
     lanes = {n.var for n in _inside(body) if isinstance(n, s.For) and n.kind == s.VECTORIZED}
     if not lanes:
         return []
-    found: dict[int, e.PrimExpr] = {}
-
-    def in_index(n: object) -> None:
-        if not isinstance(n, (e.Min, e.Max)) or id(n) in found:
-            return
+    stores = [n for n in _inside(body) if isinstance(n, s.BufferStore)]
+    loads = [n for x in stores for n in nodes_of(x.value, e.BufferLoad)]
+    clamps = [n for load in loads for i in load.indices for n in nodes_of(i, e.Min, e.Max)]
+    found = []
+    for n in dict.fromkeys(clamps):
         a, b = (bool(variables(x) & lanes) for x in (n.a, n.b))
         if a != b and isinstance(n.b if a else n.a, e.IntImm):
             holds = e.LE if isinstance(n, e.Min) else e.GE
-            found[id(n)] = ops.compare(holds, *((n.a, n.b) if a else (n.b, n.a)))
-
-    def visit(n: object) -> None:
-        if isinstance(n, e.BufferLoad):
-            for i in n.indices:
-                if not isinstance(i, (e.Var, e.IntImm)):
-                    post_order_visit(i, in_index)
-
-    for n in _inside(body):
-        if isinstance(n, s.BufferStore):
-            post_order_visit(n.value, visit)
-    return list(found.values())
+            found.append(ops.compare(holds, *((n.a, n.b) if a else (n.b, n.a))))
+    return found
 
 
 def _note_hint(n: s.Stmt, hints: set[e.Var]) -> None:
@@ -138,7 +135,7 @@ class _Partition:
         self.waiting: set[e.Var] = set()
 
     def visit(self, n: s.Stmt) -> tuple[s.Stmt, bool]:
-        """The statement with one loop split, innermost first, and whether one was."""
+        """The statement with one loop split, innermost first; True if one was."""
         if isinstance(n, s.SeqStmt):
             parts = [self.visit(x) for x in n.seq]
             return s.seq(*[p for p, _ in parts]), any(done for _, done in parts)
@@ -163,7 +160,7 @@ class _Partition:
             self.threads.discard(n.var)
 
     def _may_split(self, n: s.For) -> bool:
-        """Whether a loop is one that is split, if it has guards."""
+        """True for a loop that is split, if it has guards."""
         if n.kind not in (s.SERIAL, s.PARALLEL):
             return False
         if self.hints:
@@ -194,8 +191,9 @@ class _Partition:
         edges = [x if x is not None and x[0].is_const else None for x in edges]
         if self.clamps and not any(edges):
             return loop, False
-        for guard in _guards(loop.body):
-            edges += [self._edge(c, loop.var, inner, 1) for c in _conjuncts(guard.condition)]
+        guards = [n for n in _inside(loop.body) if isinstance(n, s.IfThenElse) and n.likely]
+        for guard in guards:
+            edges += [self._edge(c, loop.var, inner, 1) for c in conjuncts(guard.condition)]
         for edge in edges:
             if edge is not None:
                 (last if edge[1] else first).append(edge[0])
@@ -252,9 +250,7 @@ class _Partition:
         if self.analyzer.at_most_zero(extent):
             return s.nothing()
         body = body or loop.body
-        out = s.For(
-            loop.var, lo.to_expr(), extent.to_expr(), kind, body, loop.annotations, loop.thread
-        )
+        out = replace(loop, min=lo.to_expr(), extent=extent.to_expr(), kind=kind, body=body)
         if not renew:
             return out
         out = renewed(out)
@@ -302,13 +298,13 @@ class _Partition:
         ends: list[Affine] = []
 
         def effect(n: s.Stmt, end: Affine | None) -> bool:
-            """Whether everything inside is over at a known step; collects the steps."""
+            """True where everything inside is over at a known step; collects the steps."""
             if isinstance(n, s.SeqStmt):
                 return all(effect(x, end) for x in n.seq)
             if isinstance(n, (s.For, s.Allocate, s.AllocateConst, s.LetStmt, s.AttrStmt)):
                 return effect(n.body, end)
             if isinstance(n, s.IfThenElse) and n.else_case is None and n.likely:
-                for c in _conjuncts(n.condition):
+                for c in conjuncts(n.condition):
                     masks, self.masks = self.masks, True
                     edge = self._edge(c, loop.var, inner, -1)
                     self.masks = masks
@@ -331,12 +327,12 @@ class _Partition:
 
 
 def _is_of_block(n: s.Stmt) -> bool:
-    """Whether a statement is a loop over threads of a block."""
+    """True for a loop over threads of a block."""
     return isinstance(n, s.For) and n.kind == s.THREAD_BINDING and n.thread.startswith("threadIdx")
 
 
 def _is_shared(n: s.Stmt) -> bool:
-    """Whether the threads of a block have a statement's memory, or its work, together."""
+    """True where the threads of a block have a statement's memory, or its work, together."""
     kept = isinstance(n, s.Allocate) and n.buffer.storage_scope.startswith("shared")
     return kept or _is_of_block(n)
 
@@ -344,17 +340,8 @@ def _is_shared(n: s.Stmt) -> bool:
 def _inside(body: s.Stmt) -> Iterator[s.Stmt]:
     """A statement and all statements in it, outer ones first."""
     yield body
-    for p in TABLE[type(body)][0](body):
-        if isinstance(p, s.Stmt):
-            yield from _inside(p)
-
-
-def _guards(body: s.Stmt) -> list[s.IfThenElse]:
-    return [n for n in _inside(body) if isinstance(n, s.IfThenElse) and n.likely]
-
-
-def _conjuncts(c: e.PrimExpr) -> list[e.PrimExpr]:
-    return [*_conjuncts(c.a), *_conjuncts(c.b)] if isinstance(c, e.And) else [c]
+    for p in statements_of(body):
+        yield from _inside(p)
 
 
 def _unguarded(body: s.Stmt, holds: object) -> s.Stmt:
@@ -364,7 +351,7 @@ def _unguarded(body: s.Stmt, holds: object) -> s.Stmt:
         n = rewrite.children(n)
         if not n.likely:
             return n
-        left = [c for c in _conjuncts(n.condition) if not holds(c)]  # type: ignore[operator]
+        left = [c for c in conjuncts(n.condition) if not holds(c)]  # type: ignore[operator]
         return s.IfThenElse(ops.all_of(*left), n.then_case, None, True) if left else n.then_case
 
     rewrite = Rewriter({s.IfThenElse: branch, s.BufferStore: keep})

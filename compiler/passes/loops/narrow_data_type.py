@@ -9,15 +9,16 @@ argument.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from whet.compiler.arith import Affine, Analyzer
-from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter
+from whet.compiler.tir.visit.rewrite import Rewriter, parts_of, statements_of
 
-_INDEX = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max, e.Div, e.Mod)
 _MOST = 2**31 - 1
 
 
@@ -45,9 +46,8 @@ def _collect(n: s.Stmt | e.PrimExpr, analyzer: Analyzer, narrow: set[e.Var]) -> 
         fits = low is not None and high is not None and low >= -_MOST and high < _MOST
         if fits and n.var.dtype == "int64":
             narrow.add(n.var)
-    for p in TABLE[type(n)][0](n):
-        if isinstance(p, s.Stmt):
-            _collect(p, analyzer, narrow)
+    for p in statements_of(n):
+        _collect(p, analyzer, narrow)
 
 
 def _too_wide(body: s.Stmt, analyzer: Analyzer, narrow: set[e.Var]) -> set[e.Var]:
@@ -60,10 +60,10 @@ def _too_wide(body: s.Stmt, analyzer: Analyzer, narrow: set[e.Var]) -> set[e.Var
             return ({n}, True) if n in narrow else (set(), n.dtype != "int64")
         if isinstance(n, e.IntImm):
             return set(), abs(n.value) <= _MOST
-        parts = [visit(p) for p in TABLE[type(n)][0](n)]
+        parts = [visit(p) for p in parts_of(n)]
         used = set().union(*[u for u, _ in parts]) if parts else set()
         fits = all(ok for _, ok in parts)
-        if isinstance(n, _INDEX) and n.dtype == "int64":
+        if isinstance(n, e.ARITHMETIC) and n.dtype == "int64":
             low, high = analyzer.bounds(analyzer.affine(n))
             fits = fits and low is not None and high is not None
             fits = fits and low >= -_MOST and high <= _MOST  # type: ignore[operator]
@@ -92,7 +92,7 @@ class _Narrow(Rewriter):
         super().__init__(
             {
                 s.For: self._for,
-                **dict.fromkeys((*_INDEX, e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE), self._binary),
+                **dict.fromkeys((*e.ARITHMETIC, *e.COMPARISONS), self._binary),
                 e.Var: lambda v: self.fresh.get(v, v),
                 e.Ramp: self._vector,
                 e.Broadcast: self._vector,
@@ -106,7 +106,7 @@ class _Narrow(Rewriter):
             return self.children(n)
         var = self.fresh[n.var] = e.Var(n.var.name, "int32")
         first, extent = _int32(self(n.min)), _int32(self(n.extent))
-        return s.For(var, first, extent, n.kind, self(n.body), n.annotations, n.thread)
+        return replace(n, var=var, min=first, extent=extent, body=self(n.body))
 
     def _binary(self, n: e.BinaryOp) -> e.PrimExpr:
         a, b = self(n.a), self(n.b)
@@ -118,13 +118,9 @@ class _Narrow(Rewriter):
 
     def _vector(self, n: e.Ramp | e.Broadcast) -> e.PrimExpr:
         n = self.children(n)
-        inner = n.base if isinstance(n, e.Ramp) else n.value
+        (inner,) = parts_of(n)
         kind = f"{inner.dtype}x{n.lanes}"
-        if kind == n.dtype:
-            return n
-        if isinstance(n, e.Ramp):
-            return e.Ramp(n.base, n.stride, n.lanes, kind)
-        return e.Broadcast(n.value, n.lanes, kind)
+        return n if kind == n.dtype else replace(n, dtype=kind)
 
 
 def _int32(n: e.PrimExpr) -> e.PrimExpr:
@@ -132,6 +128,6 @@ def _int32(n: e.PrimExpr) -> e.PrimExpr:
         return n
     if isinstance(n, e.IntImm):
         return e.IntImm("int32", n.value)
-    if isinstance(n, _INDEX):  # all of it fits, it was only made of constants
+    if isinstance(n, e.ARITHMETIC):  # all of it fits, it was only made of constants
         return type(n)(_int32(n.a), _int32(n.b), "int32")
     return e.Cast("int32", n)

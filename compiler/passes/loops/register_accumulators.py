@@ -15,11 +15,13 @@ local, and the generator's constant offsets let LLVM keep it in registers.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from itertools import pairwise, product
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -27,7 +29,8 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit, variables
+from whet.compiler.tir.visit.renew import renewed
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, nodes_of, variables
 
 # More accumulators than this many bytes are no registers on any processor.
 MAX_BYTES = 32 * 64
@@ -48,7 +51,7 @@ def _promote(loop: s.For) -> s.Stmt | None:
     unrolled: list[s.For] = []
     body = loop.body
     while isinstance(body, s.For) and body.kind == s.UNROLLED:
-        if not isinstance(body.extent, e.IntImm) or not _is_zero(body.min):
+        if not isinstance(body.extent, e.IntImm) or not e.is_int(body.min, 0):
             return None
         unrolled.append(body)
         body = body.body
@@ -66,9 +69,7 @@ def _promote(loop: s.For) -> s.Stmt | None:
     # unrolled steps of the reduction itself add to the same place, one after the other
     tile = [n for n in unrolled if n.var in variables(base)]
     extents = [n.extent.value for n in tile]  # type: ignore[attr-defined]
-    total = lanes
-    for x in extents:
-        total *= x
+    total = lanes * math.prod(extents)
     if total * dt.itemsize(buffer.dtype) > MAX_BYTES or not _only_reads(store):
         return None
     if not _distinct(base, tile, extents, lanes):
@@ -76,25 +77,17 @@ def _promote(loop: s.For) -> s.Stmt | None:
     return _with_accumulators(loop, unrolled, tile, store, total, lanes)
 
 
-def _is_zero(n: e.PrimExpr) -> bool:
-    return isinstance(n, e.IntImm) and n.value == 0
-
-
 def _only_reads(store: s.BufferStore) -> bool:
-    """Whether the value reads the buffer, and only where it is stored."""
+    """True where the value reads the buffer, and only where it is stored."""
     place = structural_key(store.indices[0])
-    reads: list[bool] = []
-
-    def visit(n: object) -> None:
-        if isinstance(n, e.BufferLoad) and n.buffer is store.buffer:
-            reads.append(n.mask is None and structural_key(n.indices[0]) == place)
-
-    post_order_visit(store.value, visit)
-    return bool(reads) and all(reads)
+    reads = [n for n in nodes_of(store.value, e.BufferLoad) if n.buffer is store.buffer]
+    return bool(reads) and all(
+        n.mask is None and structural_key(n.indices[0]) == place for n in reads
+    )
 
 
 def _distinct(base: e.PrimExpr, unrolled: list[s.For], extents: list[int], lanes: int) -> bool:
-    """Whether no two steps of the unrolled loops store to the same element."""
+    """True where no two steps of the unrolled loops store to the same element."""
     form = Analyzer().affine(base)
     factors = []
     rest: Affine = form
@@ -122,18 +115,14 @@ def _with_accumulators(
     acc = Buffer(f"{buffer.name}.acc", (ops.const(total),), buffer.dtype, "local")
     place: e.PrimExpr = ops.const(0)
     for n in tile:
-        place = ops.add(ops.multiply(place, n.extent), n.var)
-    place = ops.multiply(place, lanes)
+        place = place * n.extent + n.var
+    place = place * lanes
     at = e.Ramp(place, 1, lanes, index.dtype) if lanes > 1 else place
 
-    def nest(body: s.Stmt, loops: list[s.For], fresh: bool) -> s.Stmt:
-        swap: dict[e.Var, e.Var] = {}
+    def nest(body: s.Stmt, loops: list[s.For]) -> s.Stmt:
         for n in reversed(loops):
-            var = n.var
-            if fresh:
-                var = swap[n.var] = e.Var(n.var.name, n.var.dtype)
-            body = s.For(var, n.min, n.extent, n.kind, body, n.annotations, n.thread)
-        return Rewriter({e.Var: lambda v: swap.get(v, v)})(body) if swap else body
+            body = replace(n, body=body)
+        return body
 
     def load(n: e.BufferLoad) -> e.BufferLoad:
         if n.buffer is buffer:
@@ -142,8 +131,8 @@ def _with_accumulators(
 
     rewrite = Rewriter({e.BufferLoad: load})
     kind = store.value.dtype
-    begin = nest(s.BufferStore(acc, e.BufferLoad(buffer, (index,), kind), (at,)), tile, True)
-    step = nest(s.BufferStore(acc, rewrite(store.value), (at,)), unrolled, False)
-    end = nest(s.BufferStore(buffer, e.BufferLoad(acc, (at,), kind), (index,)), tile, True)
-    inner = s.For(loop.var, loop.min, loop.extent, loop.kind, step, loop.annotations)
+    begin = renewed(nest(s.BufferStore(acc, e.BufferLoad(buffer, (index,), kind), (at,)), tile))
+    step = nest(s.BufferStore(acc, rewrite(store.value), (at,)), unrolled)
+    end = renewed(nest(s.BufferStore(buffer, e.BufferLoad(acc, (at,), kind), (index,)), tile))
+    inner = replace(loop, body=step)
     return s.Allocate(acc, s.seq(begin, inner, end))

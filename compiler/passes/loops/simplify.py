@@ -7,9 +7,12 @@ for i in range(1):                      A[j] = B[j]
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.simplify import Simplifier
-from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.loops.hoist_if_then_else import moved_out
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -17,8 +20,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import negated
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import keep, post_order_visit, variables
+from whet.compiler.tir.visit.rewrite import changed, conjuncts, keep, nodes_of, variables
 
 
 def simplify(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -35,7 +37,7 @@ class _Transitive(Analyzer):
     """An analyzer that also adds two known conditions up."""
 
     def at_most_zero(self, a: Affine) -> bool:
-        """Whether the form is surely <= 0."""
+        """True if the form is surely <= 0."""
         if super().at_most_zero(a):
             return True
         known = self.constraints
@@ -81,7 +83,7 @@ class _Statements(Simplifier):
             self.analyzer.bind_loop(n.var, value, e.IntImm(value.dtype, 1))
         body = self(n.body)
         self.analyzer.ranges.pop(n.var, None)
-        return n if value is n.value and body is n.body else s.LetStmt(n.var, value, body)
+        return changed(n, value=value, body=body)
 
     def _assert(self, n: s.AssertStmt) -> s.Stmt:
         condition = self(n.condition)
@@ -89,44 +91,28 @@ class _Statements(Simplifier):
             body = self(n.body)
         if isinstance(condition, e.IntImm) and condition.value:
             return body
-        values = tuple(self(v) for v in n.values)
-        same = all(a is b for a, b in zip(values, n.values))
-        if same and condition is n.condition and body is n.body:
-            return n
-        return s.AssertStmt(condition, n.message, body, values)
+        return changed(n, condition=condition, body=body, values=tuple(map(self, n.values)))
 
     def _for(self, n: s.For) -> s.Stmt:
         begin, extent = self(n.min), self(n.extent)
         if isinstance(extent, e.IntImm) and extent.value <= 0:
             return s.nothing()
-        self.analyzer.bind_loop(n.var, begin, extent)
-        known = len(self.analyzer.constraints)
-        if not isinstance(extent, e.IntImm):  # inside the loop at least one step is taken
-            self.analyzer.constraints.append(self.analyzer.affine(extent).scaled(-1).shifted(1))
-        body = self(n.body)
-        del self.analyzer.constraints[known:]
-        del self.analyzer.ranges[n.var]
+        with self.analyzer.inside(n.var, begin, extent, steps=not isinstance(extent, e.IntImm)):
+            body = self(n.body)
         if s.is_nothing(body):
             return s.nothing()
-        if isinstance(extent, e.IntImm) and extent.value == 1 and self._dissolves(n):
+        if e.is_int(extent, 1) and self._dissolves(n):
             return body  # the analyzer has put the variable's one value everywhere
         shorter = self._guarded_steps(n, begin, extent, body)
         if shorter is not None:
             return shorter
         if _hoistable(n, body):
             assert isinstance(body, s.IfThenElse)
-
-            def around(x: s.Stmt) -> s.For:
-                return s.For(n.var, begin, extent, n.kind, x, n.annotations, n.thread)
-
-            other = None if body.else_case is None else renewed(around(body.else_case))
-            return s.IfThenElse(body.condition, around(body.then_case), other, body.likely)
-        if begin is n.min and extent is n.extent and body is n.body:
-            return n
-        return s.For(n.var, begin, extent, n.kind, body, n.annotations, n.thread)
+            return moved_out(replace(n, min=begin, extent=extent), body)
+        return changed(n, min=begin, extent=extent, body=body)
 
     def _dissolves(self, n: s.For) -> bool:
-        """Whether a loop of one step goes: one over GPU threads says that there is a kernel."""
+        """True for a loop of one step that goes: one over GPU threads stands for a kernel."""
         on_gpu = n.kind == s.THREAD_BINDING and not n.thread.startswith(("vthread", "cthread"))
         return self.stores and not self.keep_trivial and not on_gpu
 
@@ -138,9 +124,7 @@ class _Statements(Simplifier):
             return None
         if not (isinstance(begin, e.IntImm) and isinstance(extent, e.IntImm)):
             return None
-        tests = body.condition
-        while isinstance(tests, e.And):
-            tests = tests.a
+        tests = conjuncts(body.condition)[0]
         if not isinstance(tests, (e.LT, e.LE)):
             return None
         d = self.analyzer.affine(tests.a) - self.analyzer.affine(tests.b)
@@ -169,9 +153,7 @@ class _Statements(Simplifier):
             other = None
         if s.is_nothing(then) and other is None:
             return s.nothing()
-        if condition is n.condition and then is n.then_case and other is n.else_case:
-            return n
-        return s.IfThenElse(condition, then, other, n.likely)
+        return changed(n, condition=condition, then_case=then, else_case=other)
 
     def _store(self, n: s.BufferStore) -> s.Stmt:
         self._within_value = True
@@ -179,24 +161,18 @@ class _Statements(Simplifier):
         self._within_value = False
         indices = tuple(self(i) for i in n.indices)
         mask = None if n.mask is None else self(n.mask)
-        same = value is n.value and mask is n.mask
-        same = same and all(i is j for i, j in zip(indices, n.indices))
-        out = n if same else s.BufferStore(n.buffer, value, indices, mask)
+        out = changed(n, value=value, indices=indices, mask=mask)
         if isinstance(out.mask, e.IntImm):
-            return (
-                s.BufferStore(out.buffer, out.value, out.indices) if out.mask.value else s.nothing()
-            )
+            return replace(out, mask=None) if out.mask.value else s.nothing()
         return out
 
     def _allocate(self, n: s.Allocate) -> s.Stmt:
         body = self(n.body)
-        if s.is_nothing(body):
-            return body
-        return n if body is n.body else s.Allocate(n.buffer, body)
+        return body if s.is_nothing(body) else changed(n, body=body)
 
 
 def _hoistable(loop: s.For, body: s.Stmt) -> bool:
-    """Whether a loop is one guard's body at each step alike: the guard then goes around the loop.
+    """True for a loop that is one guard's body at each step alike: the guard goes around it.
 
     A guard with an else branch takes the loop's head along twice, which costs next to nothing.
     """
@@ -204,10 +180,7 @@ def _hoistable(loop: s.For, body: s.Stmt) -> bool:
         return False
     if loop.kind == s.THREAD_BINDING or (body.else_case is not None and loop.kind == s.PARALLEL):
         return False
-    reads: list[object] = []
-    post_order_visit(
-        body.condition, lambda n: reads.append(n) if isinstance(n, e.BufferLoad) else None
-    )
+    reads = nodes_of(body.condition, e.BufferLoad)
     return not reads and loop.var not in variables(body.condition)
 
 

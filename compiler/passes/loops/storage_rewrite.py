@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from whet.compiler.passes.context import PassConfig
 from whet.compiler.passes.features import LARGE_BYTES, allocated_bytes
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit, replace_buffers
+from whet.compiler.tir.visit.buffers import replace_buffers
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit
 
 
 def storage_rewrite(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:

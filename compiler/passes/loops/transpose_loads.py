@@ -1,4 +1,4 @@
-"""TransposeLoads: a square of strided reads becomes plain reads of its rows, turned in registers.
+"""TransposeLoads: a square of strided reads becomes plain reads of rows, transposed in registers.
 
     for v in unrolled(8):                          r0 = A[ramp(j * n + i, 1, 8)]   # ... r7
         C[ramp((i + v) * m + j, 1, 8)] =     ->    t0 = shuffle(r0, r1), ...       # c0 ... c7
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -25,14 +25,14 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit, substitute, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, nodes_of, substitute, variables
 
 _GROUP = 16  # bytes within which shuffles are quick
 _SQUARES = (4, 8, 16)
 
 
 def transpose_loads(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
-    """The function with its squares of strided reads turned in registers."""
+    """The function with its squares of strided reads transposed in registers."""
     if target.kind.name != "llvm":
         return func
 
@@ -40,13 +40,13 @@ def transpose_loads(func: PrimFunc, target: Target, config: PassConfig) -> PrimF
         n = rewrite.children(n)
         if n.kind != s.UNROLLED or not isinstance(n.extent, e.IntImm):
             return n
-        return (n.extent.value in _SQUARES and _turned(n)) or n
+        return (n.extent.value in _SQUARES and _transposed(n)) or n
 
     rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
     return func.with_body(rewrite(func.body))
 
 
-def _turned(loop: s.For) -> s.Stmt | None:
+def _transposed(loop: s.For) -> s.Stmt | None:
     stores = loop.body.seq if isinstance(loop.body, s.SeqStmt) else (loop.body,)
     if not all(isinstance(x, s.BufferStore) and x.mask is None for x in stores):
         return None
@@ -58,9 +58,9 @@ def _turned(loop: s.For) -> s.Stmt | None:
     columns = {key: _columns(load, loop, lets) for key, load in loads.items()}
     steps: list[s.Stmt] = []
     for v in range(loop.extent.value):
-        turned = {key: columns[key][v] for key in loads}
-        body = _with(loop.body, turned)
-        step = substitute(body, {loop.var: ops.add(loop.min, ops.const(v, loop.var.dtype))})
+        transposed = {key: columns[key][v] for key in loads}
+        body = _with(loop.body, transposed)
+        step = substitute(body, {loop.var: loop.min + ops.const(v, loop.var.dtype)})
         steps.append(renewed(step) if v else step)
     out = s.seq(*steps)
     for var, value in reversed(lets):
@@ -70,21 +70,16 @@ def _turned(loop: s.For) -> s.Stmt | None:
 
 def _squares(stores: Sequence[s.Stmt], var: e.Var, count: int) -> dict[object, e.BufferLoad]:
     """The strided reads of a loop's steps that are neighbours; none where a branch guards one."""
-    found: dict[object, e.BufferLoad] = {}
-    stored = {id(x.buffer.data) for x in stores if isinstance(x, s.BufferStore)}
-    branches = False  # or names, which hold inside their expression only: loads move out of it
-
-    def visit(n: object) -> None:
-        nonlocal branches
-        branches |= isinstance(n, e.Let) or (isinstance(n, e.Call) and n.op == "if_then_else")
-        if not isinstance(n, e.BufferLoad) or id(n.buffer.data) in stored:
-            return
-        if _is_square(n, var, count):
-            found[structural_key(n)] = n
-
+    stored = {x.buffer.data for x in stores if isinstance(x, s.BufferStore)}
+    squares: dict[object, e.BufferLoad] = {}
     for x in stores:
-        post_order_visit(x, visit)
-    return {} if branches else found
+        # loads move out of branches, and out of names that hold inside their expression only
+        if any(isinstance(n, e.Let) or n.op == "if_then_else" for n in nodes_of(x, e.Let, e.Call)):
+            return {}
+        for n in nodes_of(x, e.BufferLoad):
+            if n.buffer.data not in stored and _is_square(n, var, count):
+                squares[structural_key(n)] = n
+    return squares
 
 
 def _is_square(n: e.BufferLoad, var: e.Var, count: int) -> bool:
@@ -102,10 +97,8 @@ def _is_square(n: e.BufferLoad, var: e.Var, count: int) -> bool:
 
 
 def _is_fixed(atom: e.PrimExpr, var: e.Var) -> bool:
-    """Whether a part of an index is the same in each step: no ``v // 4``, nothing read."""
-    reads: list[object] = []
-    post_order_visit(atom, lambda n: reads.append(n) if isinstance(n, e.BufferLoad) else None)
-    return not reads and var not in variables(atom)
+    """True for a part of an index that is the same in each step: no ``v // 4``, nothing read."""
+    return not nodes_of(atom, e.BufferLoad) and var not in variables(atom)
 
 
 def _columns(
@@ -124,7 +117,7 @@ def _columns(
         return var
 
     def part(row: int, column: int) -> e.PrimExpr:
-        at = ops.add(first, ops.const(row * index.stride + column, first.dtype))
+        at = first + ops.const(row * index.stride + column, first.dtype)
         kind = dt.vector(element, group)
         ramp = e.Ramp(at, 1, group, dt.vector(first.dtype, group))
         return e.BufferLoad(load.buffer, (ramp,), kind)
@@ -178,10 +171,10 @@ def _both(a: e.PrimExpr, b: e.PrimExpr, lanes: Sequence[int]) -> e.PrimExpr:
     return e.Shuffle((a, b), tuple(lanes), dt.vector(dt.element(a.dtype), len(lanes)))
 
 
-def _with(body: s.Stmt, turned: dict[object, e.PrimExpr]) -> s.Stmt:
+def _with(body: s.Stmt, transposed: dict[object, e.PrimExpr]) -> s.Stmt:
     """A body that uses vectors in place of reads."""
 
     def load(n: e.BufferLoad) -> e.PrimExpr:
-        return turned.get(structural_key(n), n)
+        return transposed.get(structural_key(n), n)
 
     return Rewriter({e.BufferLoad: load}, once=True)(body)

@@ -15,7 +15,7 @@ import warnings
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.arith.simplify import Simplifier
-from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -94,7 +94,7 @@ class _Unroll(Rewriter):
         self.steps = self.lines = self.depth = 0
         body = self(n.body)
         explicit, kind = self.explicit, n.kind
-        extent = n.extent.value if isinstance(n.extent, e.IntImm) else None
+        extent = e.int_value(n.extent)
         if extent is not None and kind == s.SERIAL and self._wanted(extent):
             kind = s.UNROLLED
         self.max_step, self.explicit = before
@@ -142,6 +142,6 @@ def _written_out(n: s.For, body: s.Stmt, extent: int) -> s.Stmt:
     """A copy of the body for each step, each with variables of its own."""
     parts = []
     for k in range(extent):
-        step = substitute(body, {n.var: ops.add(n.min, ops.const(k, n.var.dtype))})
+        step = substitute(body, {n.var: n.min + ops.const(k, n.var.dtype)})
         parts.append(step if k == extent - 1 else renewed(step))
     return s.seq(*parts)

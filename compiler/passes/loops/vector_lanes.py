@@ -1,8 +1,11 @@
-"""What VectorizeLoop does inside a loop: each statement and each value for all lanes at once."""
+"""The inside of a vectorised loop: each statement and each value for all lanes at once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.tir import dtype as dt
@@ -10,9 +13,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import LEAVES, TABLE, post_order_visit
-
-_DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
+from whet.compiler.tir.visit.rewrite import LEAVES, conjuncts, nodes_of, parts_of
 
 
 class NotVectorizable(Exception):
@@ -52,31 +53,33 @@ class Lanes:
 
     def visit(self, n: s.Stmt) -> s.Stmt:
         """The statement for all lanes at once."""
-        if isinstance(n, s.SeqStmt):
-            return s.seq(*[self.visit(x) for x in n.seq])
-        if isinstance(n, s.For):
-            if self._depends(n.min) or self._depends(n.extent):
-                raise NotVectorizable
-            self.analyzer.bind_loop(n.var, n.min, n.extent)
-            body = self.visit(n.body)
-            del self.analyzer.ranges[n.var]
-            return s.For(n.var, n.min, n.extent, n.kind, body, n.annotations, n.thread)
-        if isinstance(n, s.IfThenElse):
-            return self._branch(n)
-        if isinstance(n, s.BufferStore):
-            return self._store(n)
-        if isinstance(n, (s.AttrStmt, s.LetStmt)) and not self._depends(n.value):
+        rule = _STATEMENTS.get(type(n))
+        if rule is None:
+            raise NotVectorizable
+        return rule(self, n)
+
+    def _sequence(self, n: s.SeqStmt) -> s.Stmt:
+        return s.seq(*map(self.visit, n.seq))
+
+    def _loop(self, n: s.For) -> s.Stmt:
+        if self._depends(n.min) or self._depends(n.extent):
+            raise NotVectorizable
+        with self.analyzer.inside(n.var, n.min, n.extent):
+            return replace(n, body=self.visit(n.body))
+
+    def _around(self, n: s.AttrStmt | s.LetStmt) -> s.Stmt:
+        if not self._depends(n.value):
             self._check_shared(n.value)
             return replace(n, body=self.visit(n.body))
-        if isinstance(n, s.LetStmt):
-            value = self._wide(self.value(n.value))
-            return s.LetStmt(self._named(n.var, value), value, self.visit(n.body))
-        if isinstance(n, s.AssertStmt) and self.mask is None and not self._asserts_lanes(n):
-            return replace(n, body=self.visit(n.body))
-        raise NotVectorizable
+        if isinstance(n, s.AttrStmt):
+            raise NotVectorizable
+        value = self._all_lanes(n.value)
+        return s.LetStmt(self._named(n.var, value), value, self.visit(n.body))
 
-    def _asserts_lanes(self, n: s.AssertStmt) -> bool:
-        return any(self._depends(x) for x in (n.condition, *n.values))
+    def _assert(self, n: s.AssertStmt) -> s.Stmt:
+        if self.mask is not None or any(self._depends(x) for x in (n.condition, *n.values)):
+            raise NotVectorizable
+        return replace(n, body=self.visit(n.body))
 
     def _store(self, n: s.BufferStore) -> s.Stmt:
         if not self._depends(n.indices[0]):
@@ -84,7 +87,7 @@ class Lanes:
         index = self.index(n.indices[0], n.buffer)
         if isinstance(index, e.Broadcast):
             raise NotVectorizable
-        value = self._wide(self.value(n.value))
+        value = self._all_lanes(n.value)
         return s.BufferStore(n.buffer, value, (index,), self._merged(n.mask))
 
     def _branch(self, n: s.IfThenElse) -> s.Stmt:
@@ -96,26 +99,23 @@ class Lanes:
                 self._masked(n.condition, n.then_case),
                 self._masked(ops.logical_not(n.condition), n.else_case),
             )
-        scalar = [c for c in conjuncts(n.condition) if not self._depends(c)]
-        vector = [c for c in conjuncts(n.condition) if self._depends(c)]
-        masked = self._masked(
-            ops.all_of(*vector), n.then_case, some_lane=n.condition is self.trusted
-        )
-        if scalar:
-            return s.IfThenElse(ops.all_of(*scalar), masked, None, n.likely)
-        return masked
+        scalar, vector = self._split(n.condition)
+        masked = self._masked(vector, n.then_case, some_lane=n.condition is self.trusted)
+        return masked if scalar is None else s.IfThenElse(scalar, masked, None, n.likely)
+
+    def _split(self, condition: e.PrimExpr) -> tuple[e.PrimExpr | None, e.PrimExpr]:
+        """The part of a condition that all lanes share, if there is one, and the lanes' own."""
+        shared = [c for c in conjuncts(condition) if not self._depends(c)]
+        own = [c for c in conjuncts(condition) if self._depends(c)]
+        return (ops.all_of(*shared) if shared else None), ops.all_of(*own)
 
     def _masked(self, condition: e.PrimExpr, body: s.Stmt, some_lane: bool = False) -> s.Stmt:
-        before = self.mask, self.some_lane
-        self.mask = self._merged(None, self._wide(self.value(condition)))
-        self.some_lane = some_lane
-        out = self.visit(body)
-        self.mask, self.some_lane = before
-        return out
+        with self._where(self._all_lanes(condition), some_lane):
+            return self.visit(body)
 
     def _merged(self, mask: e.PrimExpr | None, more: e.PrimExpr | None = None) -> e.PrimExpr | None:
         out = self.mask
-        for m in (None if mask is None else self._wide(self.value(mask)), more):
+        for m in (None if mask is None else self._all_lanes(mask), more):
             if m is not None:
                 out = m if out is None else ops.logical_and(out, m)
         return out
@@ -123,13 +123,13 @@ class Lanes:
     # expressions
 
     def _depends(self, n: e.PrimExpr) -> bool:
-        """Whether a value may differ from lane to lane."""
+        """True if a value may differ from lane to lane."""
         kind = type(n)
         if kind in LEAVES:
             return n is self.var or n in self.lets
         known = self._known.get(id(n))
         if known is None:
-            known = n, any(self._depends(p) for p in TABLE[kind][0](n))
+            known = n, any(self._depends(p) for p in parts_of(n))
             self._known[id(n)] = known
         return known[1]
 
@@ -142,7 +142,7 @@ class Lanes:
     def _wide(self, n: e.PrimExpr) -> e.PrimExpr:
         if dt.lanes(n.dtype) > 1:
             return n
-        return e.Broadcast(n, self.lanes, dt.vector(n.dtype, self.lanes))
+        return e.Broadcast(n, self.lanes, self._of_type(n))
 
     def index(self, n: e.PrimExpr, buffer: Buffer) -> e.PrimExpr:
         """An index for all lanes: a ramp where the step between lanes is a number."""
@@ -157,7 +157,7 @@ class Lanes:
             return e.Ramp(start, step, self.lanes, kind)
         size = buffer.shape[0]
         if isinstance(size, e.IntImm) and size.value < 2**31:
-            return self._wide(self.value(n))
+            return self._all_lanes(n)
         return self._long(n)  # 32 bits a lane may not hold it
 
     def _long(self, n: e.PrimExpr) -> e.PrimExpr:
@@ -165,7 +165,7 @@ class Lanes:
         kind = dt.vector("int64", self.lanes)
         if n is self.var:
             return e.Ramp(ops.cast("int64", self.base), 1, self.lanes, kind)
-        if isinstance(n, (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)):
+        if isinstance(n, e.INDEX_ARITHMETIC):
             return type(n)(self._long(n.a), self._long(n.b), kind)
         return self._wide(ops.cast("int64", self.value(n)))
 
@@ -174,58 +174,74 @@ class Lanes:
         if not self._depends(n):
             self._check_shared(n)
             return n
-        kind = type(n)
-        if isinstance(n, e.Var) and n in self.lets:
+        rule = _VALUES.get(type(n))
+        if rule is None:
+            raise NotVectorizable
+        return rule(self, n)
+
+    def _of_type(self, n: e.PrimExpr) -> str:
+        return dt.vector(n.dtype, self.lanes)
+
+    def _all_lanes(self, n: e.PrimExpr) -> e.PrimExpr:
+        """A value as a vector."""
+        return self._wide(self.value(n))
+
+    def _var(self, n: e.Var) -> e.PrimExpr:
+        if n in self.lets:
             return self.lets[n]
-        if kind is e.Var:
-            return e.Ramp(self.base, 1, self.lanes, dt.vector(n.dtype, self.lanes))
-        if isinstance(n, e.BufferLoad):
-            blended = self._blended(n)
-            if blended is not None:
-                return blended
-            index = self.index(n.indices[0], n.buffer)
-            if isinstance(index, e.Broadcast):
-                shared = e.BufferLoad(n.buffer, (index.value,), n.dtype)
-                self._check_shared(shared)
-                return shared
-            self._check_shared(index)
-            lanes = dt.vector(n.dtype, self.lanes)
-            mask = self._merged(n.mask)
-            # a masked read of a local array would keep it out of registers
-            if mask is not None and self._in_range(n.buffer, index):
-                mask = None
-            return e.BufferLoad(n.buffer, (index,), lanes, mask)
-        if isinstance(n, (e.And, e.Or)) and _loads(
-            n.b
-        ):  # the left side guards what the right one reads
-            yes, no = (n.b, ops.const(False)) if kind is e.And else (ops.const(True), n.b)
-            return self._if_then_else(e.Call("bool", "if_then_else", (n.a, yes, no)))
-        if isinstance(n, e.BinaryOp):
-            a, b = self._wide(self.value(n.a)), self._wide(self.value(n.b))
-            if self.mask is not None and kind in _DIVISIONS and not dt.is_float(n.dtype):
-                # a lane that is off reads zeros, and dividing by them would trap
-                one = self._wide(ops.const(1, dt.element(b.dtype)))
-                b = e.Select(self.mask, b, one, b.dtype)
-            return type(n)(a, b, dt.vector(n.dtype, self.lanes))
-        if isinstance(n, e.Cast):
-            return e.Cast(dt.vector(n.dtype, self.lanes), self._wide(self.value(n.value)))
-        if isinstance(n, e.Not):
-            return e.Not(self._wide(self.value(n.a)), dt.vector("bool", self.lanes))
-        if isinstance(n, e.Select):
-            return self._choose(
-                self.value(n.condition), self.value(n.true_value), self.value(n.false_value)
-            )
-        if isinstance(n, e.Let):
-            stands_for = self.value(n.value)
-            var = self._named(n.var, stands_for)
-            body = self._wide(self.value(n.body))
-            return e.Let(var, stands_for, body, body.dtype)
-        if isinstance(n, e.Call):
-            if n.op == "if_then_else":
-                return self._if_then_else(n)
-            args = tuple(self._wide(self.value(a)) for a in n.args)
-            return e.Call(dt.vector(n.dtype, self.lanes), n.op, args)
-        raise NotVectorizable
+        return e.Ramp(self.base, 1, self.lanes, self._of_type(n))
+
+    def _load(self, n: e.BufferLoad) -> e.PrimExpr:
+        blended = self._blended(n)
+        if blended is not None:
+            return blended
+        index = self.index(n.indices[0], n.buffer)
+        if isinstance(index, e.Broadcast):
+            shared = e.BufferLoad(n.buffer, (index.value,), n.dtype)
+            self._check_shared(shared)
+            return shared
+        self._check_shared(index)
+        mask = self._merged(n.mask)
+        # a masked read of a local array would keep it out of registers
+        if mask is not None and self._in_range(n.buffer, index):
+            mask = None
+        return e.BufferLoad(n.buffer, (index,), self._of_type(n), mask)
+
+    def _logical(self, n: e.BinaryOp) -> e.PrimExpr:
+        if not nodes_of(n.b, e.BufferLoad):
+            return self._binary(n)
+        # the left side guards what the right one reads
+        both = isinstance(n, e.And)
+        yes, no = (n.b, ops.const(False)) if both else (ops.const(True), n.b)
+        return self._if_then_else(e.Call("bool", "if_then_else", (n.a, yes, no)))
+
+    def _binary(self, n: e.BinaryOp) -> e.PrimExpr:
+        a, b = self._all_lanes(n.a), self._all_lanes(n.b)
+        if self.mask is not None and type(n) in e.DIVISIONS and not dt.is_float(n.dtype):
+            # a lane that is off reads zeros, and dividing by them would trap
+            one = self._wide(ops.const(1, dt.element(b.dtype)))
+            b = e.Select(self.mask, b, one, b.dtype)
+        return type(n)(a, b, self._of_type(n))
+
+    def _cast(self, n: e.Cast) -> e.PrimExpr:
+        return e.Cast(self._of_type(n), self._all_lanes(n.value))
+
+    def _not(self, n: e.Not) -> e.PrimExpr:
+        return e.Not(self._all_lanes(n.a), dt.vector("bool", self.lanes))
+
+    def _select(self, n: e.Select) -> e.PrimExpr:
+        return self._choose(*map(self.value, (n.condition, n.true_value, n.false_value)))
+
+    def _let(self, n: e.Let) -> e.PrimExpr:
+        value = self.value(n.value)
+        var = self._named(n.var, value)
+        body = self._all_lanes(n.body)
+        return e.Let(var, value, body, body.dtype)
+
+    def _call(self, n: e.Call) -> e.PrimExpr:
+        if n.op == "if_then_else":
+            return self._if_then_else(n)
+        return e.Call(self._of_type(n), n.op, tuple(map(self._all_lanes, n.args)))
 
     def _blended(self, n: e.BufferLoad) -> e.PrimExpr | None:
         """A load at ``rest + min(a, c)``, ``a`` growing by 1 from lane to lane; None for others.
@@ -249,14 +265,14 @@ class Lanes:
         least, rest, lanes = isinstance(clamp, e.Min), form.without(key), self.lanes
         end = start.shifted(lanes - 1) if least else start
         index = e.Ramp(rest.plus(start, 1).to_expr(dtype), 1, lanes, dt.vector(dtype, lanes))
-        edge = ops.add(rest.to_expr(dtype), type(clamp)(end.to_expr(dtype), c, dtype))
+        edge = rest.to_expr(dtype) + type(clamp)(end.to_expr(dtype), c, dtype)
         test = self._wide(self.value(ops.compare(e.LE if least else e.GE, a, c)))
         whole = e.BufferLoad(n.buffer, (index,), dt.vector(n.dtype, lanes), test)
         one = e.BufferLoad(n.buffer, (edge,), n.dtype)
         return e.Select(test, whole, self._wide(one), whole.dtype)
 
     def _first_lane(self, n: e.PrimExpr) -> Affine | None:
-        """What an index that grows by 1 from lane to lane is in the first one; None for others."""
+        """The first lane of an index that grows by 1 from lane to lane; None for others."""
         form = self.analyzer.affine(n)
         start = form.without(self.var)
         if self.var not in form.terms or form.terms[self.var][1] != 1:
@@ -270,16 +286,12 @@ class Lanes:
         if self.mask is None or self.some_lane:
             return
 
-        def visit(x: object) -> None:
-            if isinstance(x, e.BufferLoad) and not self._in_range(
-                x.buffer, e.Ramp(x.indices[0], 1, 1, x.indices[0].dtype)
-            ):
+        for x in nodes_of(n, e.BufferLoad):
+            if not self._in_range(x.buffer, e.Ramp(x.indices[0], 1, 1, x.indices[0].dtype)):
                 raise NotVectorizable
 
-        post_order_visit(n, visit)
-
     def _in_range(self, buffer: Buffer, index: e.PrimExpr) -> bool:
-        """Whether all lanes surely read inside the buffer."""
+        """True if all lanes surely read inside the buffer."""
         if not isinstance(index, e.Ramp) or index.stride < 0:
             return False
         first, size = self.analyzer.affine(index.base), self.analyzer.affine(buffer.shape[0])
@@ -295,43 +307,60 @@ class Lanes:
 
     def _if_then_else(self, n: e.Call) -> e.PrimExpr:
         condition, t, f = n.args
-        kind = dt.vector(n.dtype, self.lanes)
+        kind = self._of_type(n)
         if not self._depends(condition):
             with self.analyzer.assuming(condition):
-                yes = self._wide(self.value(t))
-            return e.Call(kind, n.op, (condition, yes, self._wide(self.value(f))))
+                yes = self._all_lanes(t)
+            return e.Call(kind, n.op, (condition, yes, self._all_lanes(f)))
         try:
             return self._masked_choice(condition, t, f)
         except NotVectorizable:
-            scalar = [c for c in conjuncts(condition) if not self._depends(c)]
-            if not scalar:
+            shared, vector = self._split(condition)
+            if shared is None:
                 raise
         # what all lanes read may only be read where all of them may: that needs a branch
-        vector = ops.all_of(*[c for c in conjuncts(condition) if self._depends(c)])
-        shared = ops.all_of(*scalar)
         with self.analyzer.assuming(shared):
             inner = self._wide(self._masked_choice(vector, t, f))
-        return e.Call(kind, n.op, (shared, inner, self._wide(self.value(f))))
+        return e.Call(kind, n.op, (shared, inner, self._all_lanes(f)))
 
     def _masked_choice(self, condition: e.PrimExpr, t: e.PrimExpr, f: e.PrimExpr) -> e.PrimExpr:
-        test = self._wide(self.value(condition))
-        mask, some_lane = self.mask, self.some_lane
-        self.some_lane = False
-        try:
-            self.mask = self._merged(None, test)
+        test = self._all_lanes(condition)
+        with self._where(test):
             yes = self.value(t)
-            self.mask = mask
-            self.mask = self._merged(None, e.Not(test, test.dtype))
+        with self._where(e.Not(test, test.dtype)):
             no = self.value(f)
-        finally:
-            self.mask, self.some_lane = mask, some_lane
         return self._choose(test, yes, no)
 
+    @contextmanager
+    def _where(self, test: e.PrimExpr, some_lane: bool = False) -> Iterator[None]:
+        """Within the block, only the lanes are on where ``test`` holds, too."""
+        before = self.mask, self.some_lane
+        self.mask, self.some_lane = self._merged(None, test), some_lane
+        try:
+            yield
+        finally:
+            self.mask, self.some_lane = before
 
-def conjuncts(c: e.PrimExpr) -> list[e.PrimExpr]:
-    """The conditions that a condition is all of."""
-    return [*conjuncts(c.a), *conjuncts(c.b)] if isinstance(c, e.And) else [c]
 
-
-def _loads(n: e.PrimExpr) -> bool:
-    return isinstance(n, e.BufferLoad) or any(_loads(p) for p in TABLE[type(n)][0](n))
+_STATEMENTS: dict[type, Callable[[Lanes, Any], s.Stmt]] = {
+    s.SeqStmt: Lanes._sequence,
+    s.For: Lanes._loop,
+    s.IfThenElse: Lanes._branch,
+    s.BufferStore: Lanes._store,
+    s.AttrStmt: Lanes._around,
+    s.LetStmt: Lanes._around,
+    s.AssertStmt: Lanes._assert,
+}
+_VALUES: dict[type, Callable[[Lanes, Any], e.PrimExpr]] = {
+    e.Var: Lanes._var,
+    e.SizeVar: Lanes._var,
+    e.BufferLoad: Lanes._load,
+    **dict.fromkeys((*e.ARITHMETIC, *e.COMPARISONS), Lanes._binary),
+    e.And: Lanes._logical,
+    e.Or: Lanes._logical,
+    e.Cast: Lanes._cast,
+    e.Not: Lanes._not,
+    e.Select: Lanes._select,
+    e.Let: Lanes._let,
+    e.Call: Lanes._call,
+}

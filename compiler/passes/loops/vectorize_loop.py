@@ -12,9 +12,11 @@ serial.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from whet.compiler.arith import Analyzer
-from whet.compiler.passes.context import PassConfig
-from whet.compiler.passes.loops.vector_lanes import Lanes, NotVectorizable, conjuncts
+from whet.compiler.passes.loops.vector_lanes import Lanes, NotVectorizable
+from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -22,7 +24,14 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit, substitute, variables
+from whet.compiler.tir.visit.rewrite import (
+    Rewriter,
+    conjuncts,
+    keep,
+    nodes_of,
+    substitute,
+    variables,
+)
 
 
 def vectorize_loop(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -33,13 +42,11 @@ def vectorize_loop(func: PrimFunc, target: Target, config: PassConfig) -> PrimFu
 
     def loop(n: s.For) -> s.Stmt:
         if n.kind != s.VECTORIZED:
-            analyzer.bind_loop(n.var, n.min, n.extent)
-            out = rewrite.children(n)
-            del analyzer.ranges[n.var]
-            return out
+            with analyzer.inside(n.var, n.min, n.extent):
+                return rewrite.children(n)
         n = rewrite.children(n)
         if scalar_only:
-            return s.For(n.var, n.min, n.extent, s.SERIAL, n.body, n.annotations)
+            return replace(n, kind=s.SERIAL)
         return _vectorize(n, target, analyzer)
 
     rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
@@ -67,7 +74,7 @@ def _vectorize(loop: s.For, target: Target, analyzer: Analyzer) -> s.Stmt:
             return s.IfThenElse(ops.all_of(*outside), out, None, True) if outside else out
         return _chunks(loop, body, target, analyzer)
     except NotVectorizable:
-        return s.For(loop.var, loop.min, loop.extent, s.SERIAL, body, loop.annotations)
+        return replace(loop, kind=s.SERIAL)
 
 
 def _holds_for_all(loop: s.For, body: s.Stmt, analyzer: Analyzer) -> e.PrimExpr | None:
@@ -87,7 +94,7 @@ def _holds_for_all(loop: s.For, body: s.Stmt, analyzer: Analyzer) -> e.PrimExpr 
             return None
         if any(loop.var in variables(atom) for atom, _ in rest.terms.values()):
             return None
-    end = ops.subtract(ops.add(loop.min, loop.extent), 1)
+    end = loop.min + loop.extent - 1
     return ops.all_of(*[substitute(c, {loop.var: end}) for c in conditions])
 
 
@@ -104,28 +111,26 @@ def _chunks(
     width = max(target.vector_bytes // _widest(body), 1)
     # registers of 32 bytes and masked loads came to x86-64 with AVX
     masked_loads = target.kind.name == "llvm" and target.vector_bytes >= 32
+
+    def vectors(base: e.PrimExpr, lanes: int) -> s.Stmt:
+        return Lanes(loop.var, base, lanes, analyzer, trusted, masked_loads).visit(body)
+
     parts: list[s.Stmt] = []
     begin = 0
     if extent >= width > 1:
         full = extent // width
         if full == 1:
-            parts.append(
-                Lanes(loop.var, loop.min, width, analyzer, trusted, masked_loads).visit(body)
-            )
+            parts.append(vectors(loop.min, width))
         else:
             part = e.Var(loop.var.name, loop.var.dtype)
-            base = ops.add(loop.min, ops.multiply(part, width))
             analyzer.bind_loop(part, ops.const(0), ops.const(full))
-            vectors = Lanes(loop.var, base, width, analyzer, trusted, masked_loads).visit(body)
-            parts.append(s.For(part, ops.const(0), ops.const(full), s.UNROLLED, vectors))
+            whole = vectors(loop.min + part * width, width)
+            parts.append(s.For(part, ops.const(0), ops.const(full), s.UNROLLED, whole))
         begin = full * width
     while begin < extent:
         lanes = 1 << ((extent - begin).bit_length() - 1)
-        base = ops.add(loop.min, begin)
-        if lanes == 1:
-            rest = substitute(body, {loop.var: base})
-        else:
-            rest = Lanes(loop.var, base, lanes, analyzer, trusted, masked_loads).visit(body)
+        base = loop.min + begin
+        rest = substitute(body, {loop.var: base}) if lanes == 1 else vectors(base, lanes)
         parts.append(_own(rest) if parts else rest)
         begin += lanes
     return s.seq(*parts)
@@ -140,11 +145,5 @@ def _own(n: s.Stmt) -> s.Stmt:
 
 
 def _widest(body: s.Stmt) -> int:
-    sizes = [1]
-
-    def visit(n: object) -> None:
-        if isinstance(n, (s.BufferStore, e.BufferLoad)):
-            sizes.append(dt.itemsize(n.buffer.dtype))
-
-    post_order_visit(body, visit)
-    return max(sizes)
+    accesses = nodes_of(body, s.BufferStore, e.BufferLoad)
+    return max((dt.itemsize(n.buffer.dtype) for n in accesses), default=1)

@@ -30,12 +30,10 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import ALLREDUCE
 
 if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
-
-ALLREDUCE = "thread_allreduce"
-"""Key of an attribute around a tree's steps along ``threadIdx.x``: so many threads reduce."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from whet.compiler.te.lang.tensor import ExternOp
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.stmt import Stmt
-from whet.compiler.tir.visit.rewrite import Node, Rewriter, replace_buffers
+from whet.compiler.tir.visit.buffers import replace_buffers
+from whet.compiler.tir.visit.rewrite import Node, Rewriter
 
 
 def extern_nest(op: ExternOp, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:

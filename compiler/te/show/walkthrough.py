@@ -20,7 +20,8 @@ from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import AttrStmt, BufferStore, Stmt
-from whet.compiler.tir.visit.rewrite import post_order_visit, replace_buffers
+from whet.compiler.tir.visit.buffers import replace_buffers
+from whet.compiler.tir.visit.rewrite import post_order_visit
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule

@@ -13,7 +13,7 @@ def pinned(condition: e.PrimExpr, threads: Container[e.Var]) -> dict[e.Var, int]
     if isinstance(condition, e.And):
         return {**pinned(condition.a, threads), **pinned(condition.b, threads)}
     if isinstance(condition, e.LT) and condition.a in threads:
-        least = isinstance(condition.b, e.IntImm) and condition.b.value == 1
+        least = e.is_int(condition.b, 1)
         return {condition.a: 0} if least else {}  # type: ignore[dict-item]
     if isinstance(condition, e.EQ):
         for one, other in ((condition.a, condition.b), (condition.b, condition.a)):

@@ -1,4 +1,4 @@
-"""What a function computes and allocates, counted; and where its buffers are used."""
+"""Operations and allocated bytes of functions, and where their buffers are used."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
 from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.visit.expect import FUNCTION, FUNCTIONS, expect
-from whet.compiler.tir.visit.rewrite import TABLE
-
-_COUNTED = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max)
+from whet.compiler.tir.visit.rewrite import parts_of, statements_of
 
 
 def estimate_flops(func: PrimFunc | IRModule) -> float:
@@ -28,9 +26,7 @@ def estimate_flops(func: PrimFunc | IRModule) -> float:
         ArgumentError: for anything but a PrimFunc or a module.
     """
     expect(func, FUNCTIONS, "estimate_flops(func)")
-    if isinstance(func, IRModule):
-        return sum(estimate_flops(f) for f in func.functions.values())
-    return float(_statement(func.body))
+    return float(sum(_statement(f.body) for f in functions_of(func)))
 
 
 estimate_tir_flops = estimate_flops
@@ -56,18 +52,18 @@ def _statement(n: Any) -> int:
     if isinstance(n, (s.LetStmt, s.Evaluate)):
         own = _value(n.value) if dt.is_float(n.value.dtype) else 0
         return own + (_statement(n.body) if isinstance(n, s.LetStmt) else 0)
-    return sum(_statement(p) for p in TABLE[type(n)][0](n) if isinstance(p, s.Stmt))
+    return sum(_statement(p) for p in statements_of(n))
 
 
 def _value(n: e.PrimExpr) -> int:
     """Operations of a value that is data."""
     if isinstance(n, (e.BufferLoad, e.ProducerLoad, e.Ramp, e.BufferView)):
         return 0
-    parts = TABLE[type(n)][0](n)
+    parts = parts_of(n)
     lanes = dt.lanes(n.dtype)
     if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
         return max(_value(p) for p in parts[1:])
-    own = lanes if isinstance(n, (*_COUNTED, e.Call)) else 0
+    own = lanes if isinstance(n, (*e.ARITHMETIC, e.Call)) else 0
     return own + sum(_value(p) for p in parts)
 
 
@@ -84,9 +80,8 @@ def calculate_allocated_bytes(func: PrimFunc | IRModule) -> dict[str, int]:
 
     def visit(n: Any) -> None:
         if not isinstance(n, (s.Allocate, s.AllocateConst)):
-            for p in TABLE[type(n)][0](n):
-                if isinstance(p, s.Stmt):
-                    visit(p)
+            for p in statements_of(n):
+                visit(p)
             return
         scope, size = n.buffer.storage_scope, _bytes(n.buffer)
         now[scope] = now.get(scope, 0) + size
@@ -94,7 +89,7 @@ def calculate_allocated_bytes(func: PrimFunc | IRModule) -> dict[str, int]:
         visit(n.body)
         now[scope] -= size
 
-    for f in func.functions.values() if isinstance(func, IRModule) else [func]:
+    for f in functions_of(func):
         visit(f.body)
     return most
 
@@ -135,7 +130,7 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, s.Stmt | None]:
                     common += 1
                 paths[n.buffer] = known[:common]
         inner = [*path, n] if isinstance(n, (s.For, s.IfThenElse, s.Allocate, s.While)) else path
-        for p in TABLE[type(n)][0](n):
+        for p in parts_of(n):
             visit(p, inner)
 
     visit(func.body, [])

@@ -1,4 +1,4 @@
-"""Whether code that the host runs touches the memory of a GPU."""
+"""True if code that the host runs touches the memory of a GPU."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
 from whet.compiler.tir.visit.expect import FUNCTIONS, expect
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import parts_of
 
 
 def verify_memory(func: PrimFunc | IRModule, target: Any = None) -> bool:
-    """Whether buffers are read and written inside thread-bound loops only, on a GPU target.
+    """True if buffers are read and written inside thread-bound loops only, on a GPU target.
 
     On a CPU every function is right. The target is ``target``, else the function's attribute
     ``target``, else the current one.
@@ -21,8 +21,7 @@ def verify_memory(func: PrimFunc | IRModule, target: Any = None) -> bool:
         ArgumentError: for anything but a PrimFunc or a module.
     """
     expect(func, FUNCTIONS, "verify_memory(func)")
-    functions = func.functions.values() if isinstance(func, IRModule) else [func]
-    return not any(host_accesses(f, target) for f in functions)
+    return not any(host_accesses(f, target) for f in functions_of(func))
 
 
 def host_accesses(func: PrimFunc, target: Any = None) -> list[str]:
@@ -48,7 +47,7 @@ def host_accesses(func: PrimFunc, target: Any = None) -> list[str]:
             return
         if isinstance(n, (e.BufferLoad, s.BufferStore)):
             found[n.buffer.name] = None
-        for p in TABLE[type(n)][0](n):
+        for p in parts_of(n):
             visit(p)
 
     visit(func.body)

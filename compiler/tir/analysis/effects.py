@@ -1,4 +1,4 @@
-"""Which expressions only compute a value, and which do something besides."""
+"""Purity of expressions: those that compute a value and do nothing besides."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops.intrinsics import IMPURE
-from whet.compiler.tir.visit.rewrite import LEAVES, TABLE
+from whet.compiler.tir.visit.rewrite import LEAVES, parts_of
 
 #: calls that may do more than compute a value
 EFFECTS = frozenset(
@@ -24,7 +24,7 @@ EFFECTS = frozenset(
 
 
 def is_pure(node: Any) -> bool:
-    """Whether an expression has no effect but its value (reading memory is none)."""
+    """True if an expression has no effect but its value (reading memory is none)."""
     stack = [node]
     while stack:
         n = stack.pop()
@@ -32,7 +32,7 @@ def is_pure(node: Any) -> bool:
             n.op in EFFECTS or n.op in IMPURE or n.op.startswith(("tvm_", "call_"))
         ):
             return False
-        for p in TABLE[type(n)][0](n):
+        for p in parts_of(n):
             if type(p) not in LEAVES:
                 stack.append(p)
     return True

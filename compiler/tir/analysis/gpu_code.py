@@ -1,4 +1,4 @@
-"""Whether kernels stay within a GPU's limits, before anything is compiled."""
+"""True if kernels stay within a GPU's limits, before anything is compiled."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
 from whet.compiler.tir.visit.expect import FUNCTIONS, expect
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import parts_of, statements_of
 
 _KEYS = (
     *("max_shared_memory_per_block", "max_local_memory_per_block", "max_threads_per_block"),
@@ -21,7 +21,7 @@ _KEYS = (
 
 
 def verify_gpu_code(func: PrimFunc | IRModule, constraints: Mapping[str, int]) -> bool:
-    """Whether every kernel of a function keeps to ``constraints``.
+    """True if every kernel of a function keeps to ``constraints``.
 
     Args:
         func: lowered, its thread-bound loops still loops or split into kernels.
@@ -42,7 +42,7 @@ def verify_gpu_code(func: PrimFunc | IRModule, constraints: Mapping[str, int]) -
         expect(limit, (int, e.IntImm), f"verify_gpu_code({key}=...)")
     limits = {key: int(limit) for key, limit in constraints.items()}
     kernels: list[dict[str, int]] = []
-    for f in func.functions.values() if isinstance(func, IRModule) else [func]:
+    for f in functions_of(func):
         _kernels(f.body, kernels)
     if len(kernels) > limits.get("max_kernels", len(kernels)):
         return False
@@ -50,16 +50,15 @@ def verify_gpu_code(func: PrimFunc | IRModule, constraints: Mapping[str, int]) -
 
 
 def _kernels(n: Any, found: list[dict[str, int]]) -> None:
-    """What each outermost thread-bound region uses, by the names of the constraints."""
+    """Append the use of each outermost thread-bound region, by the names of the constraints."""
     bound = isinstance(n, s.For) and n.kind == s.THREAD_BINDING
     if bound or (isinstance(n, s.AttrStmt) and n.key == "thread_extent"):
         use = _Use()
         use.visit(n)
         found.append(use.totals())
         return
-    for p in TABLE[type(n)][0](n):
-        if isinstance(p, s.Stmt):
-            _kernels(p, found)
+    for p in statements_of(n):
+        _kernels(p, found)
 
 
 class _Use:
@@ -79,7 +78,7 @@ class _Use:
             size = dt.itemsize(kind) * dt.lanes(kind)
             self.most["vector"] = max(self.most.get("vector", 0), size)
         if not isinstance(n, s.Allocate):
-            for p in TABLE[type(n)][0](n):
+            for p in parts_of(n):
                 self.visit(p)
             return
         scope, size = n.buffer.storage_scope.split(".")[0], dt.itemsize(n.buffer.dtype)
@@ -95,7 +94,7 @@ class _Use:
         self.threads[tag] = max(self.threads.get(tag, 1), value)
 
     def totals(self) -> dict[str, int]:
-        """What is used, by the names of the constraints."""
+        """The use by the names of the constraints."""
         block = 1
         out: dict[str, int] = {}
         for axis in "xyz":

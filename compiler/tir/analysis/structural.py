@@ -1,4 +1,4 @@
-"""Whether two pieces of loop IR are the same but for the identity of variables and buffers."""
+"""True if two pieces of loop IR are the same but for the identity of variables and buffers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.visit.expect import EXPRESSIONS, FUNCTIONS, NODES, expect
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import parts_of
 
 # what a node is besides its children, and besides the variables and buffers that it names
 _FIELDS: dict[type, tuple[str, ...]] = {
@@ -35,7 +35,7 @@ _COMPARED = (*FUNCTIONS, *NODES)
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
-    """Whether two functions, modules, statements or expressions have the same structure.
+    """True if two functions, modules, statements or expressions have the same structure.
 
     Names do not matter; a variable or buffer that is defined inside corresponds to the one that is
     defined at the same place. What is defined outside must be the same object, unless
@@ -80,7 +80,7 @@ def structural_hash(node: Any, map_free_vars: bool = False) -> int:
 
 
 def expr_deep_equal(lhs: e.PrimExpr, rhs: e.PrimExpr) -> bool:
-    """Whether two expressions are written the same, with the same variables.
+    """True if two expressions are written the same, with the same variables.
 
     Raises:
         ArgumentError: for anything but expressions.
@@ -130,7 +130,7 @@ class _Encoder:
         head += [_plain(getattr(n, f)) for f in _FIELDS.get(kind, ())]
         if isinstance(n, s.For) and n.annotations:
             head.append(tuple((k, _plain(v)) for k, v in sorted(n.annotations.items())))
-        parts = TABLE[kind][0](n)
+        parts = parts_of(n)
         if isinstance(n, (s.For, s.LetStmt, e.Let)):
             before = tuple(self.node(p) for p in parts[:-1])  # the variable is not known in these
             return (*head, before, self._define(n.var), self.node(parts[-1]))
@@ -177,7 +177,7 @@ class _Encoder:
         """A parameter's size defines the variables in it."""
         if isinstance(n, e.Var):
             self.numbers.setdefault(n, len(self.numbers))
-        for p in TABLE[type(n)][0](n):
+        for p in parts_of(n):
             self._symbols(p)
 
     def _describe(self, b: Buffer) -> Hashable:

@@ -1,4 +1,4 @@
-"""Whether the types of operands, indices, conditions and stored values agree."""
+"""True if the types of operands, indices, conditions and stored values agree."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.visit.expect import FUNCTION, expect
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import parts_of
 
 
 def type_errors(func: PrimFunc) -> Iterator[str]:
-    """What does not agree, in words.
+    """Messages about types that do not agree.
 
     Raises:
         ArgumentError: for anything but a PrimFunc.
@@ -29,7 +29,7 @@ def type_errors(func: PrimFunc) -> Iterator[str]:
             said = check(n)
             if said:
                 yield said
-        stack.extend(TABLE[type(n)][0](n))
+        stack.extend(parts_of(n))
 
 
 def _operands(n: e.BinaryOp) -> str:
@@ -45,7 +45,7 @@ def _operands(n: e.BinaryOp) -> str:
 
 
 def _indices(a: str, b: str) -> bool:
-    """Whether both are types of indices, which generators compute in 64 bits anyway."""
+    """True if both are types of indices, which generators compute in 64 bits anyway."""
     return {a, b} == {"int32", "int64"}
 
 
@@ -94,10 +94,8 @@ def _loop(n: s.For) -> str:
 
 
 _KINDS = (s.SERIAL, s.PARALLEL, s.VECTORIZED, s.UNROLLED, s.THREAD_BINDING)
-_BINARY = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max)
 _CHECKS: dict[type, Any] = {
-    **dict.fromkeys(_BINARY, _operands),
-    **dict.fromkeys((e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE, e.And, e.Or), _operands),
+    **dict.fromkeys(e.BINARY, _operands),
     e.BufferLoad: _access,
     s.BufferStore: _access,
     s.IfThenElse: _condition,

@@ -1,4 +1,4 @@
-"""Whether variables and buffers are defined, once each, around every use."""
+"""True if variables and buffers are defined, once each, around every use."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from whet.compiler.errors import LowerError
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
 from whet.compiler.tir.visit.expect import FUNCTION, FUNCTIONS, NODES, expect
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.renew import defined_by
+from whet.compiler.tir.visit.rewrite import parts_of, variables
 
 
 def verify_ssa(func: PrimFunc) -> bool:
-    """Whether no variable is defined twice in a function, and no buffer's memory made twice.
+    """True if no variable is defined twice in a function, and no buffer's memory made twice.
 
     Raises:
         ArgumentError: for anything but a PrimFunc.
@@ -25,7 +26,7 @@ def verify_ssa(func: PrimFunc) -> bool:
 
 
 def ssa_errors(func: PrimFunc) -> Iterator[str]:
-    """What is defined twice, in words."""
+    """Messages about variables and memory that are defined twice."""
     defined: set[e.Var] = {p.data if isinstance(p, Buffer) else p for p in func.params}
     if len(defined) != len(func.params):
         yield "a parameter stands there twice"
@@ -37,23 +38,19 @@ def ssa_errors(func: PrimFunc) -> Iterator[str]:
             if var in defined:
                 yield f"{var.name} is defined twice"
             defined.add(var)
-        stack.extend(TABLE[type(n)][0](n))
+        stack.extend(parts_of(n))
 
 
 def _defined(n: Any) -> e.Var | None:
     """The variable that a node defines."""
-    if isinstance(n, (s.For, s.LetStmt, e.Let)):
-        return n.var
-    if isinstance(n, (s.Allocate, s.AllocateConst)):
-        return n.buffer.data
     if isinstance(n, s.AttrStmt) and n.key == "thread_extent":
         about = getattr(n.node, "var", n.node)
         return about if isinstance(about, e.Var) else None
-    return None
+    return defined_by(n)
 
 
 def verify_well_formed(func: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
-    """Whether everything that a function uses is defined where it is used.
+    """True if everything that a function uses is defined where it is used.
 
     Args:
         func: the function, or all of a module.
@@ -64,8 +61,7 @@ def verify_well_formed(func: PrimFunc | IRModule, assert_mode: bool = True) -> b
         ArgumentError: for anything but a PrimFunc or a module.
     """
     expect(func, FUNCTIONS, "verify_well_formed(func)")
-    functions = func.functions.values() if isinstance(func, IRModule) else [func]
-    for f in functions:
+    for f in functions_of(func):
         for error in well_formed_errors(f):
             if assert_mode:
                 name = f.attrs.get("global_symbol", "main")
@@ -75,16 +71,11 @@ def verify_well_formed(func: PrimFunc | IRModule, assert_mode: bool = True) -> b
 
 
 def well_formed_errors(func: PrimFunc) -> list[str]:
-    """What is used outside its definition, in words."""
+    """Messages about variables and buffers that are used outside their definition."""
     walk = _Scopes()
     for p in func.params:
-        if isinstance(p, Buffer):
-            walk.buffer(p)
-            for d in (*p.shape, *p.strides, p.elem_offset):
-                walk.define_symbols(d)
-        else:
-            walk.vars.add(p)
-    walk.vars.update(v for v in func.attrs.get("symbols", ()))
+        walk.define(p)
+    walk.vars.update(func.attrs.get("symbols", ()))
     walk.visit(func.body)
     return walk.errors
 
@@ -108,12 +99,7 @@ def undefined_vars(node: Any, defs: tuple | list = ()) -> list[e.Var]:
         defs = [*defs, *node.params]
         node = node.body
     for d in defs:
-        if isinstance(d, Buffer):
-            walk.buffer(d)
-            for x in (*d.shape, *d.strides, d.elem_offset):
-                walk.define_symbols(x)
-        else:
-            walk.vars.add(getattr(d, "var", d))
+        walk.define(d)
     walk.visit(node)
     return list(walk.free)
 
@@ -132,13 +118,14 @@ class _Scopes:
         self.buffers.add(b)
         self.vars.add(b.data)
 
-    def define_symbols(self, n: e.PrimExpr) -> None:
-        """The size of a parameter defines the variables that it is made of."""
-        if isinstance(n, e.Var):
-            self.vars.add(n)
+    def define(self, x: Any) -> None:
+        """A parameter is defined; the size of a buffer defines the variables that it is made of."""
+        if not isinstance(x, Buffer):
+            self.vars.add(getattr(x, "var", x))
             return
-        for p in TABLE[type(n)][0](n):
-            self.define_symbols(p)
+        self.buffer(x)
+        for d in (*x.shape, *x.strides, x.elem_offset):
+            self.vars |= variables(d)
 
     def visit(self, n: Any) -> None:
         """Look at a node and all inside it."""
@@ -148,7 +135,7 @@ class _Scopes:
                 self.free[n] = None
             return
         if isinstance(n, (s.For, s.LetStmt, e.Let)):
-            *before, body = TABLE[type(n)][0](n)
+            *before, body = parts_of(n)
             for p in before:
                 self.visit(p)
             self._within(body, n.var)
@@ -160,7 +147,7 @@ class _Scopes:
         else:
             if isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
                 self._use(n.buffer)
-            for p in TABLE[type(n)][0](n):
+            for p in parts_of(n):
                 self.visit(p)
 
     def _within(self, body: Any, var: Any) -> None:
@@ -192,14 +179,12 @@ class _Scopes:
 
 
 def verify_compact_buffer(func: PrimFunc) -> bool:
-    """Whether all buffers among the parameters are row-major, without gaps or offsets.
+    """True if all buffers among the parameters are row-major, without gaps or offsets.
 
     Raises:
         ArgumentError: for anything but a PrimFunc.
     """
     expect(func, FUNCTION, "verify_compact_buffer(func)")
     return all(
-        not p.strides and isinstance(p.elem_offset, e.IntImm) and p.elem_offset.value == 0
-        for p in func.params
-        if isinstance(p, Buffer)
+        not p.strides and e.is_int(p.elem_offset, 0) for p in func.params if isinstance(p, Buffer)
     )

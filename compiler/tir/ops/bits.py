@@ -82,4 +82,4 @@ def likely(cond: Any, span: Any = None) -> e.PrimExpr:
     Raises:
         ArgumentError: ``cond`` is no condition.
     """
-    return ops._condition(cond, "likely")
+    return ops.condition_of(cond, "likely")

@@ -28,7 +28,7 @@ def call_packed(name: str, *args: Any, span: Any = None) -> e.Call:
         ArgumentError: for what cannot be handed over.
     """
     asked = f"call_packed({name!r})"
-    given = tuple(_packed(a, asked) for a in args)
+    given = tuple(view(a) if isinstance(a, Buffer) else _value(a, asked) for a in args)
     return e.Call("int32", "call_packed", (_name(name, "call_packed"), *given))
 
 
@@ -41,18 +41,17 @@ def call_extern(dtype: str, func_name: str, *args: Any, span: Any = None) -> e.C
         args: numbers, expressions, strings, and buffers, of which it gets the address.
         span: not used.
     """
-    asked = f"call_extern({func_name!r})"
-    given = tuple(_c_argument(a, asked) for a in args)
-    return e.Call(dt.check(dtype), "call_extern", (_name(func_name, "call_extern"), *given))
+    return _c_call("call_extern", dtype, func_name, args)
 
 
 def call_pure_extern(dtype: str, func_name: str, *args: Any, span: Any = None) -> e.Call:
     """A call of a C function without side effects, whose result is a ``dtype``."""
-    asked = f"call_pure_extern({func_name!r})"
-    given = tuple(_c_argument(a, asked) for a in args)
-    return e.Call(
-        dt.check(dtype), "call_pure_extern", (_name(func_name, "call_pure_extern"), *given)
-    )
+    return _c_call("call_pure_extern", dtype, func_name, args)
+
+
+def _c_call(op: str, dtype: str, name: str, args: tuple[Any, ...]) -> e.Call:
+    given = tuple(_c_argument(a, f"{op}({name!r})") for a in args)
+    return e.Call(dtype, op, (_name(name, op), *given))
 
 
 def call_intrin(dtype: str, func_name: str, *args: Any, span: Any = None) -> e.Call:
@@ -70,16 +69,8 @@ def _name(name: Any, function: str) -> e.StringImm:
     return e.StringImm(name)
 
 
-def _packed(a: Any, asked: str) -> e.PrimExpr:
-    if isinstance(a, Buffer):
-        return view(a)
-    return _value(a, asked)
-
-
 def _c_argument(a: Any, asked: str) -> e.PrimExpr:
-    if isinstance(a, Buffer):
-        return a.access_ptr("rw")
-    return _value(a, asked)
+    return a.access_ptr("rw") if isinstance(a, Buffer) else _value(a, asked)
 
 
 def _value(a: Any, asked: str) -> e.PrimExpr:

@@ -48,7 +48,7 @@ def const(value: int | float | bool, dtype: str | None = None) -> e.PrimExpr:
 
 
 def is_numpy_number(value: Any) -> bool:
-    """Whether a value is a scalar of numpy's, or an array of its without dimensions."""
+    """True if a value is a scalar of numpy's, or an array of its without dimensions."""
     return isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 

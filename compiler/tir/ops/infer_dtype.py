@@ -1,136 +1,37 @@
-"""What a node's constructor fills in when it is written by hand, without a dtype.
+"""The rules that complete nodes made by hand: values become expressions, dtypes are inferred.
 
-The compiler's own code gives every field, and pays for nothing here.
+A constructor calls its class's rule, ``node.infer()``, where a field is missing or is no expression
+yet. The compiler's own code gives every field, and pays for nothing here.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.node import Node
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.tracing.traced import TracedInt
+
+_WAY_OUT = "tir.const(value, dtype)"
 
 
-def operands(node: type, a: Any, b: Any) -> tuple[Any, Any, str]:
-    """Both operands of a binary node as expressions of one type, and the type of the result."""
-    from whet.compiler.tir import expr as e
-    from whet.compiler.tir.ops import ops
-
-    a, b = ops._match(a, b)
-    if a.dtype != b.dtype:
-        raise ArgumentError(
-            f"{node.__name__}({a.dtype}, {b.dtype})", "the types of the operands differ", "cast one"
-        )
-    if issubclass(node, (e.CmpOp, e.And, e.Or)):
-        return a, b, dt.vector("bool", dt.lanes(a.dtype))
-    return a, b, a.dtype
+def expressions(values: Any) -> tuple[e.PrimExpr, ...]:
+    """Values as a tuple of expressions."""
+    return tuple(map(ops.convert, values))
 
 
-def expression(value: Any, kind: str | None = None) -> Any:
-    """A value as an expression; a number has the type ``kind``, where one is given."""
-    from whet.compiler.tir.expr import PrimExpr
-    from whet.compiler.tir.ops import ops
-
-    if isinstance(value, PrimExpr):
-        return value
-    return ops.const(value, kind) if kind and ops.is_number(value) else ops.convert(value)
+def typed(value: Any, dtype: str) -> e.PrimExpr:
+    """A value as an expression; a number has the type ``dtype``."""
+    return ops.const(value, dtype) if ops.is_number(value) else ops.convert(value)
 
 
-def expressions(values: Any) -> tuple[Any, ...]:
-    """Values as a tuple of expressions; the tuple itself where they are."""
-    from whet.compiler.tir.expr import PrimExpr
-
-    for x in values:
-        if not isinstance(x, PrimExpr):
-            break
-    else:
-        if type(values) is tuple:
-            return values
-    from whet.compiler.tir.ops import ops
-
-    return tuple(ops.convert(x) for x in values)
-
-
-def typed(like: Any, values: Any) -> tuple[Any, ...]:
-    """A value for each variable; a number gets the variable's type."""
-    from whet.compiler.tir.ops import ops
-
-    if len(like) != len(values):
-        return expressions(values)
-    return tuple(
-        ops.const(x, v.dtype) if ops.is_number(x) else ops.convert(x) for v, x in zip(like, values)
-    )
-
-
-def integer(kind: Any, value: Any) -> tuple[str, Any]:
-    """The type and the value of an integer constant.
-
-    Raises:
-        ArgumentError: for what is no integer type or no whole number.
-    """
-    from whet.compiler.tir.tracing.traced import TracedInt
-
-    name = dt.check(kind)
-    if name not in dt.INTEGERS:
-        raise ArgumentError(
-            f"IntImm({name!r}, {value!r})",
-            f"{name} is no type of integers",
-            "tir.const(value, dtype)",
-        )
-    if isinstance(value, TracedInt):
-        return name, value
-    try:
-        return name, int(value) if isinstance(value, float) else operator.index(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ArgumentError(
-            f"IntImm({name!r}, {value!r})", "it is no whole number", "tir.const(value, dtype)"
-        ) from None
-
-
-def floating(kind: Any, value: Any) -> tuple[str, float]:
-    """The type and the value of a float constant.
-
-    Raises:
-        ArgumentError: for what is no type of floats or no number.
-    """
-    name = dt.check(kind)
-    try:
-        if name in dt.FLOATS:
-            return name, float(value)
-    except (TypeError, ValueError):
-        pass
-    raise ArgumentError(
-        f"FloatImm({name!r}, {value!r})",
-        f"{name} is no type of floats" if name not in dt.FLOATS else "it is no number",
-        "tir.const(value, dtype)",
-    )
-
-
-def element_of(holder: Any, asked: str, what: str) -> str:
-    """The element type of the buffer or tensor that is read or written."""
-    if not hasattr(holder, "dtype") or not hasattr(holder, "shape"):
-        raise ArgumentError(
-            f"{asked}({type(holder).__name__}, ...)",
-            f"it is no {what}",
-            "decl_buffer makes a buffer, te.placeholder and te.compute tensors",
-        )
-    return str(holder.dtype)
-
-
-def access(element: str, indices: Any) -> tuple[tuple[Any, ...], str]:
-    """The indices of an access as expressions, and the type of what is read."""
-    from whet.compiler.tir.ops import ops
-
-    given = indices if isinstance(indices, Sequence) else (indices,)
-    at = tuple(ops.convert(i) for i in given)
-    check_indices(at)
-    lanes = max((dt.lanes(i.dtype) for i in at), default=1)
-    return at, dt.vector(element, lanes)
-
-
-def check_indices(indices: Sequence[Any], of: str = "a buffer") -> None:
+def check_indices(indices: Sequence[e.PrimExpr], of: str = "a buffer") -> None:
     """Refuse indices that are no integers.
 
     Raises:
@@ -145,95 +46,202 @@ def check_indices(indices: Sequence[Any], of: str = "a buffer") -> None:
             )
 
 
-def stored(element: str, value: Any, indices: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The value and the indices of a store as expressions."""
-    from whet.compiler.tir.ops import ops
+def _indices(given: Any, element: str) -> tuple[tuple[e.PrimExpr, ...], str]:
+    """The indices of an access as expressions, and the dtype of what is accessed."""
+    indices = expressions(given if isinstance(given, Sequence) else (given,))
+    check_indices(indices)
+    lanes = max((dt.lanes(i.dtype) for i in indices), default=1)
+    return indices, dt.vector(element, lanes)
 
-    at, kind = access(element, indices)
-    return (ops.const(value, kind) if ops.is_number(value) else ops.convert(value)), at
+
+def _binary(n: e.BinaryOp) -> None:
+    n.a, n.b = ops.same_type(n.a, n.b)
+    if n.a.dtype != n.b.dtype:
+        raise ArgumentError(
+            f"{type(n).__name__}({n.a.dtype}, {n.b.dtype})",
+            "the types of the operands differ",
+            "cast one",
+        )
+    condition = isinstance(n, (e.CmpOp, e.And, e.Or))
+    n.dtype = dt.vector("bool", dt.lanes(n.a.dtype)) if condition else n.a.dtype
 
 
-def ramp(base: Any, stride: Any, lanes: int) -> tuple[Any, int, str]:
-    """The base and the stride of a ramp, and its type."""
-    from whet.compiler.tir.ops import ops
-
-    first = ops.convert(base)
+def _integer(n: e.IntImm) -> None:
+    n.dtype = dt.check(n.dtype)
+    known = n.dtype in dt.INTEGERS
+    if known and type(n.value) is TracedInt:
+        return  # an error's text would ask for its value
+    asked = f"IntImm({n.dtype!r}, {n.value!r})"
+    if not known:
+        raise ArgumentError(asked, f"{n.dtype} is no type of integers", _WAY_OUT)
     try:
-        return first, int(stride), dt.vector(first.dtype, lanes)
+        n.value = int(n.value) if isinstance(n.value, float) else operator.index(n.value)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(asked, "it is no whole number", _WAY_OUT) from None
+
+
+def _float(n: e.FloatImm) -> None:
+    n.dtype = dt.check(n.dtype)
+    try:
+        if n.dtype in dt.FLOATS:
+            n.value = float(n.value)
+            return
+    except (TypeError, ValueError):
+        pass
+    raise ArgumentError(
+        f"FloatImm({n.dtype!r}, {n.value!r})",
+        f"{n.dtype} is no type of floats" if n.dtype not in dt.FLOATS else "it is no number",
+        _WAY_OUT,
+    )
+
+
+def _select(n: e.Select) -> None:
+    n.condition = ops.convert(n.condition)
+    n.true_value, n.false_value = ops.same_type(n.true_value, n.false_value)
+    n.dtype = n.true_value.dtype
+
+
+def _load(n: e.BufferLoad | e.ProducerLoad) -> None:
+    what, holder = ("buffer", n.buffer) if isinstance(n, e.BufferLoad) else ("tensor", n.producer)
+    if not hasattr(holder, "dtype") or not hasattr(holder, "shape"):
+        raise ArgumentError(
+            f"{type(n).__name__}({type(holder).__name__}, ...)",
+            f"it is no {what}",
+            "decl_buffer makes a buffer, te.placeholder and te.compute tensors",
+        )
+    n.indices, n.dtype = _indices(n.indices, str(holder.dtype))
+
+
+def _store(n: s.BufferStore) -> None:
+    n.indices, dtype = _indices(n.indices, n.buffer.dtype)
+    n.value = typed(n.value, dtype)
+
+
+def _ramp(n: e.Ramp) -> None:
+    n.base = ops.convert(n.base)
+    try:
+        n.stride, n.dtype = int(n.stride), dt.vector(n.base.dtype, n.lanes)
     except (TypeError, ArgumentError):
         raise ArgumentError(
-            f"Ramp(stride={stride!r})", "the stride is a number that is known now"
+            f"Ramp(stride={n.stride!r})", "the stride is a number that is known now"
         ) from None
 
 
-def vector_of(value: Any, lanes: int) -> tuple[Any, str]:
-    """The value of a broadcast, and its type."""
-    from whet.compiler.tir.ops import ops
-
-    one = ops.convert(value)
-    return one, dt.vector(one.dtype, lanes)
+def _broadcast(n: e.Broadcast) -> None:
+    n.value = ops.convert(n.value)
+    n.dtype = dt.vector(n.value.dtype, n.lanes)
 
 
-def shuffle(vectors: Any, indices: Any) -> tuple[tuple[Any, ...], tuple[int, ...], str]:
-    """The vectors and the lane numbers of a shuffle, and its type."""
-    from whet.compiler.tir.ops import ops
-
-    asked = f"Shuffle({type(vectors).__name__}, {type(indices).__name__})"
-    if not isinstance(vectors, (list, tuple)) or not vectors:
-        raise ArgumentError(asked, "the vectors are a list", "Shuffle([a, b], [0, 5])")
-    if not isinstance(indices, (list, tuple)):
-        raise ArgumentError(asked, "the lanes are a list of numbers", "Shuffle([a, b], [0, 5])")
-    parts = tuple(ops.convert(v) for v in vectors)
+def _shuffle(n: e.Shuffle) -> None:
+    asked = f"Shuffle({type(n.vectors).__name__}, {type(n.indices).__name__})"
+    way_out = "Shuffle([a, b], [0, 5])"
+    if not isinstance(n.vectors, (list, tuple)) or not n.vectors:
+        raise ArgumentError(asked, "the vectors are a list", way_out)
+    if not isinstance(n.indices, (list, tuple)):
+        raise ArgumentError(asked, "the lanes are a list of numbers", way_out)
+    n.vectors = expressions(n.vectors)
     try:
-        at = tuple(int(i) for i in indices)
+        n.indices = tuple(int(i) for i in n.indices)
     except (TypeError, ValueError):
         raise ArgumentError(
-            asked, f"{indices!r}: a lane is a number that is known now", "Shuffle([a, b], [0, 5])"
+            asked, f"{n.indices!r}: a lane is a number that is known now", way_out
         ) from None
-    return parts, at, dt.vector(dt.element(parts[0].dtype), len(at))
+    n.dtype = dt.vector(dt.element(n.vectors[0].dtype), len(n.indices))
 
 
-def span(begin: Any, end: Any) -> tuple[Any, Any]:
-    """The first integer and the number of integers from ``begin`` to before ``end``."""
-    from whet.compiler.tir import expr as e
-    from whet.compiler.tir.ops import ops
+def _let(n: e.Let) -> None:
+    n.value, n.body = ops.cast(n.var.dtype, n.value), ops.convert(n.body)
+    n.dtype = n.body.dtype
 
+
+def _reducer(n: e.CommReducer) -> None:
+    for field in ("result", "identity"):
+        values = getattr(n, field)
+        one_each = len(n.lhs) == len(values)
+        parts = (typed(x, v.dtype) for v, x in zip(n.lhs, values))
+        setattr(n, field, tuple(parts) if one_each else expressions(values))
+
+
+def _range(n: e.Range, of_extent: bool = False) -> None:
+    """From the begin and the end, or the begin and the extent, to expressions of these two."""
+    if of_extent:
+        n.min, n.extent = ops.convert(n.min), ops.convert(n.extent)
+        return
+    begin, end = n.min, n.extent
     asked = f"Range({begin})" if end is None else f"Range({begin}, {end})"
     first, last = (ops.const(0), begin) if end is None else (ops.convert(begin), end)
     last = ops.convert(last)
     for x in (first, last):
         if not dt.is_int(x.dtype) or dt.lanes(x.dtype) > 1:
             raise ArgumentError(asked, f"a bound is a {x.dtype}, not an integer", "Range(0, n)")
-    extent = ops.subtract(last, first)
-    if isinstance(extent, e.IntImm) and extent.value < 0:
+    n.extent = ops.subtract(last, first)
+    if isinstance(n.extent, e.IntImm) and n.extent.value < 0:
         raise ArgumentError(
-            asked, f"it ends {-extent.value} before it begins", "Range.from_min_extent(min, extent)"
+            asked,
+            f"it ends {-n.extent.value} before it begins",
+            "Range.from_min_extent(min, extent)",
         )
-    return (ops.cast(extent.dtype, first) if isinstance(first, e.IntImm) else first), extent
+    n.min = ops.cast(n.extent.dtype, first) if isinstance(first, e.IntImm) else first
 
 
-def text(node: Any) -> str:
-    """An expression or a statement as the printer shows it."""
-    from whet.compiler.tir import printer
-    from whet.compiler.tir.stmt import Stmt
-
-    return printer.stmt_text(node) if isinstance(node, Stmt) else printer.expr_text(node)
-
-
-def loop(var: Any, body: Any, thread: Any, annotations: Any, binding: Any) -> tuple[Any, Any]:
-    """The thread tag and the annotations of a loop, from the places where TVM has them."""
-    if var is None or body is None:
+def _loop(n: s.For, binding: Any = None) -> None:
+    """The bounds in the variable's type; the thread tag and annotations from TVM's places."""
+    if n.var is None or n.body is None:
         raise ArgumentError("For(...)", "a loop needs a variable and a body", "loop_var=, body=")
+    thread: Any = n.thread
+    annotations: Any = n.annotations
     if type(thread) is not str:  # TVM's order: the thread axis, then the annotations
         binding = binding if annotations is None else annotations
         annotations, thread = thread, ""
     elif annotations is not None and type(annotations) is not dict:
         binding, annotations = annotations, None
-    return getattr(binding, "thread_tag", thread), annotations or {}
+    n.thread, n.annotations = getattr(binding, "thread_tag", thread), annotations or {}
+    if not (isinstance(n.min, e.PrimExpr) and isinstance(n.extent, e.PrimExpr)):
+        n.min, n.extent = ops.cast(n.var.dtype, n.min), ops.cast(n.var.dtype, n.extent)
 
 
-def bounds(var: Any, first: Any, extent: Any) -> tuple[Any, Any]:
-    """The bounds of a loop as expressions of its variable's type."""
-    from whet.compiler.tir.ops import ops
+def _converted(*fields: str) -> Callable[[Any], None]:
+    """The rule that converts fields: values, and tuples of them."""
 
-    return ops.cast(var.dtype, first), ops.cast(var.dtype, extent)
+    def rule(n: Any) -> None:
+        for field in fields:
+            value = getattr(n, field)
+            many = isinstance(value, (tuple, list))
+            setattr(n, field, expressions(value) if many else ops.convert(value))
+
+    return rule
+
+
+def _let_stmt(n: s.LetStmt) -> None:
+    n.value = typed(n.value, n.var.dtype)
+
+
+_RULES: dict[type[Node], Callable[..., None]] = {
+    e.BinaryOp: _binary,
+    e.IntImm: _integer,
+    e.FloatImm: _float,
+    e.Select: _select,
+    e.BufferLoad: _load,
+    e.ProducerLoad: _load,
+    e.Ramp: _ramp,
+    e.Broadcast: _broadcast,
+    e.Shuffle: _shuffle,
+    e.Let: _let,
+    e.CommReducer: _reducer,
+    e.Range: _range,
+    e.Cast: _converted("value"),
+    e.Not: _converted("a"),
+    e.BufferView: _converted("shape", "strides", "offset"),
+    e.Call: _converted("args"),
+    e.Reduce: _converted("source", "init", "condition"),
+    s.For: _loop,
+    s.BufferStore: _store,
+    s.LetStmt: _let_stmt,
+    s.IfThenElse: _converted("condition"),
+    s.While: _converted("condition"),
+    s.AssertStmt: _converted("condition", "values"),
+    s.AttrStmt: _converted("value"),
+    s.Evaluate: _converted("value"),
+}
+for _kind, _rule in _RULES.items():
+    _kind.infer = _rule

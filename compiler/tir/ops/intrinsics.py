@@ -25,7 +25,7 @@ IMPURE: set[str] = set()
 
 
 class CallEffectKind:
-    """What a call may do, with TVM's numbers."""
+    """The effects that a call may have, with TVM's numbers."""
 
     ExprAnnotation, Pure, ReadState, UpdateState = 0, 1, 2, 3
     SpecialCallArg, EmbedInfo, ControlJump = 4, 5, 6
@@ -63,7 +63,7 @@ def register_intrin_lowering(
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> None:
-    """Say of an intrinsic what its calls may do: ``attr_key`` is ``"TCallEffectKind"``.
+    """Set the effects of an intrinsic's calls: ``attr_key`` is ``"TCallEffectKind"``.
 
     Args:
         op_name: its name, e.g. ``"tir.my_exp"``.

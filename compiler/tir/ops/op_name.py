@@ -14,7 +14,7 @@ class OpName(str):
         return self if self.startswith("tir.") else f"tir.{self}"
 
     def same_as(self, other: object) -> bool:
-        """Whether both are the same intrinsic."""
+        """True if both are the same intrinsic."""
         return str.__eq__(self, other) is True
 
     @staticmethod

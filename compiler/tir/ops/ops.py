@@ -1,9 +1,11 @@
-"""Making expressions: operators, with type promotion and constant folding."""
+"""Making expressions: operators and calls of functions, with promotion of types and folding."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
@@ -19,22 +21,28 @@ from whet.compiler.tir.ops.constants import (  # noqa: F401  (the limits are off
     saturated,
     wrapped,
 )
+from whet.compiler.tir.ops.table import operation
 
 
-def _match(a: Any, b: Any) -> tuple[e.PrimExpr, e.PrimExpr]:
+def same_type(a: Any, b: Any) -> tuple[e.PrimExpr, e.PrimExpr]:
     """Both operands as expressions of one type; a number takes the other's type."""
     a_number, b_number = is_number(a), is_number(b)
     if a_number and not b_number:
         b = convert(b)
-        return _same_type(_literal(a, b.dtype), b)
-    if b_number and not a_number:
+        a = _literal(a, b.dtype)
+    elif b_number and not a_number:
         a = convert(a)
-        return _same_type(a, _literal(b, a.dtype))
-    return _same_type(convert(a), convert(b))
+        b = _literal(b, a.dtype)
+    else:
+        a, b = convert(a), convert(b)
+    if a.dtype == b.dtype and a.dtype != "handle":
+        return a, b
+    kind = dt.promote(a.dtype, b.dtype)
+    return cast(kind, a), cast(kind, b)
 
 
 def is_number(x: Any) -> bool:
-    """Whether a value is Python's number or numpy's."""
+    """True for a number of Python's or numpy's."""
     return isinstance(x, (int, float)) or is_numpy_number(x)
 
 
@@ -43,13 +51,6 @@ def own_type(number: Any) -> str:
     if not is_numpy_number(number):
         return const(number).dtype
     return dt.promote(const(number).dtype, const(number.item()).dtype)
-
-
-def _same_type(a: e.PrimExpr, b: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr]:
-    if a.dtype == b.dtype and a.dtype != "handle":
-        return a, b
-    common = dt.promote(a.dtype, b.dtype)
-    return cast(common, a), cast(common, b)
 
 
 def _literal(given: Any, dtype: str) -> e.PrimExpr:
@@ -64,12 +65,50 @@ def _literal(given: Any, dtype: str) -> e.PrimExpr:
     return const(value, dtype)
 
 
-def _binary(node: type[e.BinaryOp], fold: Callable[[Any, Any], Any], a: Any, b: Any) -> e.PrimExpr:
-    a, b = _match(a, b)
-    if isinstance(a, e.IntImm) and isinstance(b, e.IntImm):
-        return e.IntImm(a.dtype, wrapped(fold(a.value, b.value), a.dtype))
-    if isinstance(a, e.FloatImm) and isinstance(b, e.FloatImm):
-        return e.FloatImm(a.dtype, saturated(fold(a.value, b.value), a.dtype))
+def _truncated(x: int, y: int) -> int:
+    q = x // y
+    return q + 1 if q < 0 and q * y != x else q
+
+
+def _quotient(x: Any, y: Any) -> Any:
+    if isinstance(x, int):
+        return _truncated(x, y)
+    return x / y if y else math.copysign(math.inf, x) * math.copysign(1, y) if x else math.nan
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    if isinstance(x, int):
+        return x - y * _truncated(x, y)
+    return math.fmod(x, y) if y else math.nan
+
+
+#: the value of a binary node of constants
+FOLD: dict[type[e.BinaryOp], Callable[[Any, Any], Any]] = {
+    e.Add: operator.add,
+    e.Sub: operator.sub,
+    e.Mul: operator.mul,
+    e.Div: _quotient,
+    e.Mod: _remainder,
+    e.FloorDiv: operator.floordiv,
+    e.FloorMod: operator.mod,
+    e.Min: min,
+    e.Max: max,
+    e.EQ: operator.eq,
+    e.NE: operator.ne,
+    e.LT: operator.lt,
+    e.LE: operator.le,
+    e.GT: operator.gt,
+    e.GE: operator.ge,
+}
+_NUMBERS_ONLY = (e.Add, e.Sub, e.Mul, *e.DIVISIONS)
+
+
+def _binary(node: type[e.BinaryOp], a: Any, b: Any) -> e.PrimExpr:
+    a, b = same_type(a, b)
+    if type(a) is e.IntImm and type(b) is e.IntImm:
+        return e.IntImm(a.dtype, wrapped(FOLD[node](a.value, b.value), a.dtype))
+    if type(a) is e.FloatImm and type(b) is e.FloatImm:
+        return e.FloatImm(a.dtype, saturated(FOLD[node](a.value, b.value), a.dtype))
     if a.dtype == "bool" and node in _NUMBERS_ONLY:
         raise ArgumentError(
             f"bool {node.symbol} bool",
@@ -79,45 +118,83 @@ def _binary(node: type[e.BinaryOp], fold: Callable[[Any, Any], Any], a: Any, b: 
     return node(a, b, a.dtype)
 
 
-_NUMBERS_ONLY = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod)
+def call(op: str, *args: Any) -> e.PrimExpr:
+    """The float intrinsic ``op`` of its arguments, in their common type.
+
+    Raises:
+        ArgumentError: an argument is no number.
+    """
+    given = [convert(a) for a in args]
+    for x in given:
+        if isinstance(x, e.StringImm) or x.dtype == "handle":
+            raise ArgumentError(f"{op} of {x.dtype}", "it is a function of numbers")
+    kind = common_float(*args)
+    parts = tuple(cast(kind, x) for x in given)
+    folded = _folded(op, kind, parts)
+    return e.Call(kind, op, parts) if folded is None else folded
 
 
-def _is_int(x: e.PrimExpr, value: int) -> bool:
-    return isinstance(x, e.IntImm) and x.value == value
+def common_float(*args: Any) -> str:
+    """The type of a function of floats; numbers take the type that they meet, if it is one."""
+    given = [convert(a) for a in args]
+    typed = [x.dtype for a, x in zip(args, given) if not is_number(a)]
+    kind = typed[0] if typed else given[0].dtype
+    for other in typed[1:] if typed else [x.dtype for x in given]:
+        kind = dt.promote(kind, other)
+    if not dt.is_float(kind):
+        for number in filter(is_number, args):
+            kind = dt.promote(kind, own_type(number))
+    return kind if dt.is_float(kind) else dt.vector("float32", dt.lanes(kind))
+
+
+def _folded(op: str, kind: str, parts: tuple[e.PrimExpr, ...]) -> e.PrimExpr | None:
+    fold = operation(op).fold
+    if fold is None or kind not in ("float32", "float64"):
+        return None
+    numbers = [x.value for x in parts if isinstance(x, e.FloatImm)]
+    if len(numbers) != len(parts):
+        return None
+    try:
+        value = fold(*numbers)
+    except (ArithmeticError, ValueError):
+        return None
+    # a result that is no ordinary number is left to the target
+    ordinary = isinstance(value, float) and 1e-30 < math.fabs(value) < 1e30
+    return e.FloatImm(kind, value) if ordinary else None
 
 
 def add(a: Any, b: Any) -> e.PrimExpr:
     """``a + b``."""
-    out = _binary(e.Add, lambda x, y: x + y, a, b)
+    out = _binary(e.Add, a, b)
     if isinstance(out, e.Add):
-        if _is_int(out.a, 0):
+        if e.is_int(out.a, 0):
             return out.b
-        if _is_int(out.b, 0):
+        if e.is_int(out.b, 0):
             return out.a
     return out
 
 
 def subtract(a: Any, b: Any) -> e.PrimExpr:
     """``a - b``."""
-    out = _binary(e.Sub, lambda x, y: x - y, a, b)
-    return out.a if isinstance(out, e.Sub) and _is_int(out.b, 0) else out
+    out = _binary(e.Sub, a, b)
+    return out.a if isinstance(out, e.Sub) and e.is_int(out.b, 0) else out
 
 
 def multiply(a: Any, b: Any) -> e.PrimExpr:
     """``a * b``."""
-    out = _binary(e.Mul, lambda x, y: x * y, a, b)
+    out = _binary(e.Mul, a, b)
     if isinstance(out, e.Mul):
         for this, other in ((out.a, out.b), (out.b, out.a)):
-            if _is_int(this, 1):
+            if e.is_int(this, 1):
                 return other
-            if _is_int(this, 0):
+            if e.is_int(this, 0):
                 return this
     return out
 
 
 def _check_divisor(name: str, b: Any) -> None:
     b = convert(b)
-    if isinstance(b, e.IntImm) and b.value == 0:
+    if e.is_int(b, 0):
         raise ArgumentError(
             f"{name}(..., 0)", "the divisor is zero", "divide by something else, or by 0.0"
         )
@@ -129,7 +206,7 @@ def divide(a: Any, b: Any) -> e.PrimExpr:
     Raises:
         ArgumentError: for two integers.
     """
-    x, y = _match(a, b)
+    x, y = same_type(a, b)
     if not dt.is_float(x.dtype) and not dt.is_float(y.dtype):
         raise ArgumentError(
             f"{x.dtype} / {y.dtype}",
@@ -139,21 +216,10 @@ def divide(a: Any, b: Any) -> e.PrimExpr:
     return truncdiv(a, b)
 
 
-def _truncated(x: int, y: int) -> int:
-    q = x // y
-    return q + 1 if q < 0 and q * y != x else q
-
-
 def truncdiv(a: Any, b: Any) -> e.PrimExpr:
     """``a / b``, of integers rounded towards zero."""
     _check_divisor("truncdiv", b)
-
-    def fold(x: Any, y: Any) -> Any:
-        if isinstance(x, int):
-            return _truncated(x, y)
-        return x / y if y else math.copysign(math.inf, x) * math.copysign(1, y) if x else math.nan
-
-    return _binary(e.Div, fold, a, b)
+    return _binary(e.Div, a, b)
 
 
 def div(a: Any, b: Any) -> e.PrimExpr:
@@ -164,39 +230,28 @@ def div(a: Any, b: Any) -> e.PrimExpr:
 def truncmod(a: Any, b: Any) -> e.PrimExpr:
     """The remainder of :func:`truncdiv`."""
     _check_divisor("truncmod", b)
-
-    def fold(x: Any, y: Any) -> Any:
-        if isinstance(x, int):
-            return x - y * _truncated(x, y)
-        return math.fmod(x, y) if y else math.nan
-
-    return _binary(e.Mod, fold, a, b)
+    return _binary(e.Mod, a, b)
 
 
 def floordiv(a: Any, b: Any) -> e.PrimExpr:
     """``a // b``, rounded down."""
     _check_divisor("floordiv", b)
-    x, y = _match(a, b)
+    x, y = same_type(a, b)
     if dt.is_float(x.dtype):
-        from whet.compiler.tir.ops.mathematics import floor
-
-        return floor(divide(x, y))
-    out = _binary(e.FloorDiv, lambda p, q: p // q, x, y)
-    return out.a if isinstance(out, e.FloorDiv) and _is_int(out.b, 1) else out
+        return call("floor", divide(x, y))
+    out = _binary(e.FloorDiv, x, y)
+    return out.a if isinstance(out, e.FloorDiv) and e.is_int(out.b, 1) else out
 
 
 def floormod(a: Any, b: Any) -> e.PrimExpr:
     """``a % b``, with the sign of ``b``."""
     _check_divisor("floormod", b)
-    x, y = _match(a, b)
+    x, y = same_type(a, b)
     if dt.is_float(x.dtype):
-        from whet.compiler.tir.ops.mathematics import floor
-
-        return subtract(x, multiply(floor(divide(x, y)), y))
-    out = _binary(e.FloorMod, lambda p, q: p % q, x, y)
-    if isinstance(out, e.FloorMod) and _is_int(out.b, 1):
-        return const(0, out.dtype)
-    return out
+        return subtract(x, multiply(call("floor", divide(x, y)), y))
+    out = _binary(e.FloorMod, x, y)
+    by_one = isinstance(out, e.FloorMod) and e.is_int(out.b, 1)
+    return const(0, out.dtype) if by_one else out
 
 
 def ceildiv(a: Any, b: Any) -> e.PrimExpr:
@@ -221,58 +276,47 @@ def negate(a: Any) -> e.PrimExpr:
 
 def minimum(a: Any, b: Any) -> e.PrimExpr:
     """The smaller of two."""
-    return _binary(e.Min, min, a, b)
+    return _binary(e.Min, a, b)
 
 
 def maximum(a: Any, b: Any) -> e.PrimExpr:
     """The larger of two."""
-    return _binary(e.Max, max, a, b)
-
-
-_COMPARE: dict[type[e.CmpOp], Callable[[Any, Any], bool]] = {
-    e.EQ: lambda x, y: x == y,
-    e.NE: lambda x, y: x != y,
-    e.LT: lambda x, y: x < y,
-    e.LE: lambda x, y: x <= y,
-    e.GT: lambda x, y: x > y,
-    e.GE: lambda x, y: x >= y,
-}
+    return _binary(e.Max, a, b)
 
 
 def compare(node: type[e.CmpOp], a: Any, b: Any) -> e.PrimExpr:
     """A comparison, e.g. ``compare(LT, a, b)``; bool."""
-    x, y = _match(a, b)
-    constants = (e.IntImm, e.FloatImm)
-    if isinstance(x, constants) and isinstance(y, constants):
-        return const(_COMPARE[node](x.value, y.value))
+    x, y = same_type(a, b)
+    if isinstance(x, (e.IntImm, e.FloatImm)) and isinstance(y, (e.IntImm, e.FloatImm)):
+        return const(FOLD[node](x.value, y.value))
     return node(x, y, dt.vector("bool", dt.lanes(x.dtype)))
 
 
 def logical_and(a: Any, b: Any) -> e.PrimExpr:
     """True where both are."""
-    a, b = _condition(a, "all"), _condition(b, "all")
-    for this, other in ((a, b), (b, a)):
-        if isinstance(this, e.IntImm):
-            return other if this.value else this
-    return e.And(a, b, dt.vector("bool", max(dt.lanes(a.dtype), dt.lanes(b.dtype))))
+    return _logical(e.And, "all", a, b)
 
 
 def logical_or(a: Any, b: Any) -> e.PrimExpr:
     """True where either is."""
-    a, b = _condition(a, "any"), _condition(b, "any")
+    return _logical(e.Or, "any", a, b)
+
+
+def _logical(node: type[e.BinaryOp], asked: str, a: Any, b: Any) -> e.PrimExpr:
+    a, b = condition_of(a, asked), condition_of(b, asked)
     for this, other in ((a, b), (b, a)):
-        if isinstance(this, e.IntImm):
-            return this if this.value else other
-    return e.Or(a, b, dt.vector("bool", max(dt.lanes(a.dtype), dt.lanes(b.dtype))))
+        if isinstance(this, e.IntImm):  # true leaves the other of `and`, false that of `or`
+            return other if bool(this.value) is (node is e.And) else this
+    return node(a, b, dt.vector("bool", max(dt.lanes(a.dtype), dt.lanes(b.dtype))))
 
 
 def logical_not(a: Any) -> e.PrimExpr:
     """True where ``a`` is not."""
-    a = _condition(a, "not")
+    a = condition_of(a, "not")
     return const(not a.value) if isinstance(a, e.IntImm) else e.Not(a, a.dtype)
 
 
-def _condition(c: Any, asked: str) -> e.PrimExpr:
+def condition_of(c: Any, asked: str) -> e.PrimExpr:
     """``c`` as an expression, which must be a bool."""
     x = convert(c)
     if not dt.is_bool(x.dtype):
@@ -286,18 +330,12 @@ def _condition(c: Any, asked: str) -> e.PrimExpr:
 
 def all_of(*conditions: Any) -> e.PrimExpr:
     """True where all are; true for none."""
-    out: e.PrimExpr = const(True)
-    for c in conditions:
-        out = logical_and(out, c)
-    return out
+    return reduce(logical_and, conditions, const(True))
 
 
 def any_of(*conditions: Any) -> e.PrimExpr:
     """True where any is; false for none."""
-    out: e.PrimExpr = const(False)
-    for c in conditions:
-        out = logical_or(out, c)
-    return out
+    return reduce(logical_or, conditions, const(False))
 
 
 def select(condition: Any, true_value: Any, false_value: Any) -> e.PrimExpr:
@@ -306,11 +344,9 @@ def select(condition: Any, true_value: Any, false_value: Any) -> e.PrimExpr:
     Raises:
         ArgumentError: for a condition that is no bool.
     """
-    condition = _condition(condition, "select")
-    t, f = _match(true_value, false_value)
-    if isinstance(condition, e.IntImm):
-        return t if condition.value else f
-    return e.Select(condition, t, f, t.dtype)
+    c, t, f = _choice("select", condition, true_value, false_value)
+    known = e.int_value(c)
+    return e.Select(c, t, f, t.dtype) if known is None else t if known else f
 
 
 def if_then_else(condition: Any, true_value: Any, false_value: Any) -> e.PrimExpr:
@@ -319,11 +355,13 @@ def if_then_else(condition: Any, true_value: Any, false_value: Any) -> e.PrimExp
     Raises:
         ArgumentError: for a condition that is no bool.
     """
-    condition = _condition(condition, "if_then_else")
-    t, f = _match(true_value, false_value)
-    if isinstance(condition, e.IntImm):
-        return t if condition.value else f
-    return e.Call(t.dtype, "if_then_else", (condition, t, f))
+    c, t, f = args = _choice("if_then_else", condition, true_value, false_value)
+    known = e.int_value(c)
+    return e.Call(t.dtype, "if_then_else", args) if known is None else t if known else f
+
+
+def _choice(op: str, c: Any, t: Any, f: Any) -> tuple[e.PrimExpr, e.PrimExpr, e.PrimExpr]:
+    return condition_of(c, op), *same_type(t, f)
 
 
 def bitwise(op: str, a: Any, b: Any) -> e.PrimExpr:
@@ -332,7 +370,7 @@ def bitwise(op: str, a: Any, b: Any) -> e.PrimExpr:
     Raises:
         ArgumentError: for floats.
     """
-    x, y = _match(a, b)
+    x, y = same_type(a, b)
     for z in (x, y):
         if dt.is_float(z.dtype):
             raise ArgumentError(

@@ -1,4 +1,4 @@
-"""What a tape need not write down: results that follow from ranges, and from common factors."""
+"""Results that a tape need not write down: they follow from ranges and common factors."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _chosen(tape: Tape, code: str, x: int, y: int) -> Any:
 
 
 def _has_factor(tape: Tape, x: int, y: int) -> bool:
-    """Whether ``x`` was made as ``y`` times something that is at least 1."""
+    """True if ``x`` was made as ``y`` times something that is at least 1."""
     made = tape.made[x]
     if made is None or made[0] != "*":
         return False

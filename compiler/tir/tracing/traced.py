@@ -28,7 +28,7 @@ QUESTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "is": lambda a, b: a,
 }
-"""What guards ask; ``"is"``: for the value itself."""
+"""The comparisons of guards; ``"is"`` is the value itself."""
 
 
 class Guard(tuple):
@@ -38,7 +38,7 @@ class Guard(tuple):
 
 
 class Tape:
-    """What was computed with traced ints, and what was asked of them.
+    """The arithmetic done with traced ints, and the questions to them.
 
     Attributes:
         events: instructions and guards in order; instruction number k (guards do not count) makes
@@ -147,7 +147,7 @@ class Tape:
         return low if low == high else TracedInt(self, place)
 
     def _learn(self, code: str, x: int, y: int, answer: bool) -> None:
-        """What an answer says of the range of either operand."""
+        """Narrow the ranges of both operands by an answer."""
         (a, b), (c, d) = self.ranges[x], self.ranges[y]
         if not (isinstance(a, int) and isinstance(c, int)):
             return
@@ -196,16 +196,8 @@ class TracedInt:
     def __int__(self) -> int:
         return self.tape.whole(self.node)
 
-    def __float__(self) -> float:
-        return float(self.__index__())
-
-    def __hash__(self) -> int:
-        return hash(self.__index__())
-
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return str(self.__index__())
-
-    __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
         return format(self.__index__(), spec)
@@ -221,24 +213,6 @@ class TracedInt:
     def __bool__(self) -> bool:
         return not self.tape.ask("==", self, 0)
 
-    def __eq__(self, other: Any) -> Any:
-        return self.tape.ask("==", self, other) if _number(other) else NotImplemented
-
-    def __ne__(self, other: Any) -> Any:
-        return not self.tape.ask("==", self, other) if _number(other) else NotImplemented
-
-    def __lt__(self, other: Any) -> Any:
-        return self.tape.ask("<", self, other) if _number(other) else NotImplemented
-
-    def __le__(self, other: Any) -> Any:
-        return self.tape.ask("<=", self, other) if _number(other) else NotImplemented
-
-    def __gt__(self, other: Any) -> Any:
-        return self.tape.ask("<", other, self) if _number(other) else NotImplemented
-
-    def __ge__(self, other: Any) -> Any:
-        return self.tape.ask("<=", other, self) if _number(other) else NotImplemented
-
     def __pos__(self) -> TracedInt:
         return self
 
@@ -248,7 +222,7 @@ class TracedInt:
         return self.tape.apply("-", 0, self)
 
     def __abs__(self) -> int | TracedInt:
-        return -self if self < 0 else self
+        return -self if self.tape.ask("<", self, 0) else self
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -291,6 +265,24 @@ def _concrete(
     return run
 
 
+def _asked(code: str, swapped: bool = False, negated: bool = False) -> Callable[..., Any]:
+    """A comparison as a question to the tape."""
+
+    def run(self: TracedInt, other: Any) -> Any:
+        if not _number(other):
+            return NotImplemented
+        pair = (other, self) if swapped else (self, other)
+        return self.tape.ask(code, *pair) is not negated
+
+    return run
+
+
+for _name, _run in (
+    ("eq", _asked("==")), ("ne", _asked("==", negated=True)), ("lt", _asked("<")),
+    ("le", _asked("<=")), ("gt", _asked("<", swapped=True)), ("ge", _asked("<=", swapped=True)),
+    ("float", lambda x: float(x.__index__())), ("hash", lambda x: hash(x.__index__())),
+):  # fmt: skip
+    setattr(TracedInt, f"__{_name}__", _run)
 for _name, _code in (("add", "+"), ("sub", "-"), ("mul", "*"), ("floordiv", "//"), ("mod", "%")):
     setattr(TracedInt, f"__{_name}__", _traced(_code, False))
     setattr(TracedInt, f"__r{_name}__", _traced(_code, True))

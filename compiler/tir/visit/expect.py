@@ -1,4 +1,4 @@
-"""What the public names that take loop IR say to anything else, before they walk into it.
+"""Checks of arguments for the public names that take loop IR, before they walk into it.
 
 The compiler's own code calls what is behind them, and pays for nothing here.
 """

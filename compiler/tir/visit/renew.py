@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +11,8 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import LEAVES, TABLE, Node, Rewriter
+from whet.compiler.tir.visit.buffers import BufferRewriter
+from whet.compiler.tir.visit.rewrite import LEAVES, TABLE, Node, parts_of
 
 
 def renewed(body: Node) -> Node:
@@ -17,106 +20,79 @@ def renewed(body: Node) -> Node:
 
     Two copies of a statement in one function need this: each variable has one definition.
     """
-    fresh: dict[e.Var, e.Var] = {}
-    buffers: dict[Buffer, Buffer] = {}
+    return _Renewer()(body)
 
-    def new_var(v: e.Var) -> e.Var:
-        fresh[v] = type(v)(v.name, v.dtype)
-        return fresh[v]
 
-    def new_buffer(b: Buffer, own: bool = True) -> Buffer:
-        data = e.Var(b.data.name, b.data.dtype) if own else fresh.get(b.data, b.data)
-        if own:
-            fresh[b.data] = data
-        shape = tuple(rewrite(d) for d in b.shape)
-        steps = tuple(rewrite(d) for d in b.strides)
-        buffers[b] = replace(b, shape=shape, strides=steps, data=data)
-        return buffers[b]
+class _Renewer(BufferRewriter):
+    def __init__(self) -> None:
+        super().__init__(
+            lambda b: self.buffers.get(b, b),
+            rules={
+                e.Var: self._var,
+                e.SizeVar: self._var,
+                e.Let: self._define,
+                s.For: self._define,
+                s.LetStmt: self._define,
+                s.Allocate: self._allocate,
+                s.AllocateConst: self._constant,
+                s.DeclBuffer: self._declare,
+                s.AttrStmt: self._about,
+            },
+        )
+        self.fresh: dict[e.Var, e.Var] = {}
+        self.buffers: dict[Buffer, Buffer] = {}
 
-    def within(body: Any, v: e.Var, outer: e.Var | None) -> Any:
-        # what a variable of this name means behind the body is what it meant before it
-        new = rewrite(body)
-        if outer is None:
-            fresh.pop(v, None)
-        else:
-            fresh[v] = outer
-        return new
+    def _var(self, v: e.Var) -> e.Var:
+        return self.fresh.get(v, v)
 
-    def loop(n: s.For) -> s.For:
-        first, extent = rewrite(n.min), rewrite(n.extent)
-        outer, var = fresh.get(n.var), new_var(n.var)
-        body = within(n.body, n.var, outer)
-        return s.For(var, first, extent, n.kind, body, n.annotations, n.thread)
+    @contextmanager
+    def _new(self, v: e.Var) -> Iterator[e.Var]:
+        """Within the block, a new variable in place of ``v``; behind it, the one before."""
+        outer = self.fresh.get(v)
+        self.fresh[v] = type(v)(v.name, v.dtype)
+        try:
+            yield self.fresh[v]
+        finally:
+            if outer is None:
+                self.fresh.pop(v, None)
+            else:
+                self.fresh[v] = outer
 
-    def let(n: Any) -> Any:
-        value = rewrite(n.value)
-        outer, var = fresh.get(n.var), new_var(n.var)
-        body = within(n.body, n.var, outer)
-        if isinstance(n, e.Let):
-            return e.Let(var, value, body, n.dtype)
-        return s.LetStmt(var, value, body)
+    def _copy(self, b: Buffer, data: e.Var) -> Buffer:
+        shape, strides = tuple(map(self, b.shape)), tuple(map(self, b.strides))
+        self.buffers[b] = replace(b, shape=shape, strides=strides, data=data)
+        return self.buffers[b]
 
-    def allocate(n: s.Allocate) -> s.Allocate:
-        outer, held = fresh.get(n.buffer.data), buffers.get(n.buffer)
-        new = new_buffer(n.buffer)
-        body = within(n.body, n.buffer.data, outer)
+    def _define(self, n: Any) -> Any:
+        """A node that defines a variable for its body, the last of its children."""
+        *before, body = parts_of(n)
+        outside = [self(p) for p in before]
+        with self._new(n.var) as var:
+            return replace(TABLE[type(n)][1](n, (*outside, self(body))), var=var)
+
+    def _allocate(self, n: s.Allocate) -> s.Allocate:
+        held = self.buffers.get(n.buffer)
+        with self._new(n.buffer.data) as data:
+            out = s.Allocate(self._copy(n.buffer, data), self(n.body))
         if held is not None:
-            buffers[n.buffer] = held
-        return s.Allocate(new, body)
+            self.buffers[n.buffer] = held
+        return out
 
-    def const(n: s.AllocateConst) -> s.AllocateConst:
-        return s.AllocateConst(new_buffer(n.buffer), n.data, rewrite(n.body))
+    def _constant(self, n: s.AllocateConst) -> s.AllocateConst:
+        data = self.fresh[n.buffer.data] = e.Var(n.buffer.data.name, n.buffer.data.dtype)
+        return s.AllocateConst(self._copy(n.buffer, data), n.data, self(n.body))
 
-    def declare(n: s.DeclBuffer) -> s.DeclBuffer:
-        return s.DeclBuffer(new_buffer(n.buffer, own=False), rewrite(n.body))
+    def _declare(self, n: s.DeclBuffer) -> s.DeclBuffer:
+        return s.DeclBuffer(self._copy(n.buffer, self._var(n.buffer.data)), self(n.body))
 
-    def load(n: e.BufferLoad) -> e.BufferLoad:
-        n = rewrite.children(n)
-        b = buffers.get(n.buffer)
-        return n if b is None else e.BufferLoad(b, n.indices, n.dtype, n.mask)
-
-    def view(n: e.BufferView) -> e.BufferView:
-        n = rewrite.children(n)
-        b = buffers.get(n.buffer)
-        return n if b is None else e.BufferView(b, n.shape, n.strides, n.offset, n.dtype)
-
-    def store(n: s.BufferStore) -> s.BufferStore:
-        n = rewrite.children(n)
-        b = buffers.get(n.buffer)
-        return n if b is None else s.BufferStore(b, n.value, n.indices, n.mask)
-
-    def attr(n: s.AttrStmt) -> s.AttrStmt:
-        about = n.node
-        if isinstance(about, Buffer):
-            about = buffers.get(about, about)
-        elif isinstance(about, e.Var):
-            if n.key == "thread_extent":
-                outer, value = fresh.get(about), rewrite(n.value)
-                var = new_var(about)
-                return s.AttrStmt(var, n.key, value, within(n.body, about, outer))
-            about = fresh.get(about, about)
-        return s.AttrStmt(about, n.key, rewrite(n.value), rewrite(n.body))
-
-    def swap(v: e.Var) -> e.Var:
-        return fresh.get(v, v)
-
-    rewrite = Rewriter(
-        {
-            e.Var: swap,
-            e.SizeVar: swap,
-            e.Let: let,
-            e.BufferLoad: load,
-            e.BufferView: view,
-            s.For: loop,
-            s.LetStmt: let,
-            s.Allocate: allocate,
-            s.AllocateConst: const,
-            s.DeclBuffer: declare,
-            s.BufferStore: store,
-            s.AttrStmt: attr,
-        }
-    )
-    return rewrite(body)
+    def _about(self, n: s.AttrStmt) -> s.AttrStmt:
+        if not isinstance(n.node, e.Var):
+            return self._attribute(n)
+        if n.key != "thread_extent":
+            return replace(self.children(n), node=self._var(n.node))
+        value = self(n.value)
+        with self._new(n.node) as var:
+            return s.AttrStmt(var, n.key, value, self(n.body))
 
 
 def defined_once(func: PrimFunc) -> PrimFunc:
@@ -137,14 +113,18 @@ def _defines_twice(func: PrimFunc) -> bool:
         if kind in LEAVES or (id(n) in seen and not isinstance(n, s.Stmt)):
             continue
         seen.add(id(n))
-        var = None
-        if kind in (s.For, s.LetStmt, e.Let):
-            var = n.var
-        elif kind in (s.Allocate, s.AllocateConst):
-            var = n.buffer.data
+        var = defined_by(n)
         if var is not None and var in defined:
             return True
         if var is not None:
             defined.add(var)
         stack.extend(TABLE[kind][0](n))
     return False
+
+
+def defined_by(n: Node) -> e.Var | None:
+    """The variable that a loop, a ``let`` or an allocation defines."""
+    kind = type(n)
+    if kind in (s.For, s.LetStmt, e.Let):
+        return n.var
+    return n.buffer.data if kind in (s.Allocate, s.AllocateConst) else None

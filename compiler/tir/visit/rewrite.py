@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from operator import is_
 from typing import Any
 
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.buffer import Buffer
 
 Node = Any
 
@@ -83,13 +84,7 @@ TABLE: dict[type, Row] = {
     e.FloatImm: _LEAF,
     e.StringImm: _LEAF,
     e.Cast: (lambda n: (n.value,), lambda n, p: e.Cast(n.dtype, p[0])),
-    **{
-        kind: _BINARY
-        for kind in (
-            *(e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max),
-            *(e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE, e.And, e.Or),
-        )
-    },
+    **dict.fromkeys(e.BINARY, _BINARY),
     e.Not: (lambda n: (n.a,), lambda n, p: e.Not(p[0], n.dtype)),
     e.Select: (
         lambda n: (n.condition, n.true_value, n.false_value),
@@ -194,6 +189,41 @@ class Rewriter:
         return make(node, tuple(new)) if changed else node
 
 
+def changed(node: Node, **fields: Any) -> Node:
+    """The node with other fields; the same object where each field is what it was."""
+    for name, new in fields.items():
+        old = getattr(node, name)
+        if new is not old and not (
+            type(new) is tuple and len(new) == len(old) and all(map(is_, new, old))
+        ):
+            return replace(node, **fields)
+    return node
+
+
+def parts_of(node: Node) -> tuple[Node, ...]:
+    """The children of a node, in order."""
+    return TABLE[type(node)][0](node)
+
+
+def statements_of(node: Node) -> list[s.Stmt]:
+    """The children of a node that are statements."""
+    return [p for p in TABLE[type(node)][0](node) if isinstance(p, s.Stmt)]
+
+
+def nodes_of(node: Node, *kinds: type) -> list[Any]:
+    """The nodes of some classes in a tree, children first; what occurs twice is listed once."""
+    out: list[Any] = []
+    post_order_visit(node, lambda n: out.append(n) if isinstance(n, kinds) else None)
+    return out
+
+
+def conjuncts(condition: e.PrimExpr) -> list[e.PrimExpr]:
+    """The conditions that a condition is all of."""
+    if isinstance(condition, e.And):
+        return [*conjuncts(condition.a), *conjuncts(condition.b)]
+    return [condition]
+
+
 def post_order_visit(node: Node, visit: Callable[[Node], None]) -> None:
     """Call ``visit`` on every node of a tree, children first, and once on what occurs twice."""
     seen: set[int] = set()
@@ -236,63 +266,6 @@ def substitute(node: Node, values: Mapping[e.Var, e.PrimExpr]) -> Node:
         return found
 
     return walk(node)
-
-
-def replace_buffers(node: Node, buffers: Mapping[Buffer, Buffer]) -> Node:
-    """The tree with buffers replaced by others of the same rank, where they are used and made."""
-    if not buffers:
-        return node
-
-    data = {b.data: c.data for b, c in buffers.items()}
-
-    def new(b: Buffer) -> Buffer:
-        return buffers.get(b, b)
-
-    def load(n: e.BufferLoad) -> Node:
-        n = rewrite.children(n)
-        b = new(n.buffer)
-        return n if b is n.buffer else e.BufferLoad(b, n.indices, n.dtype, n.mask)
-
-    def view(n: e.BufferView) -> Node:
-        n = rewrite.children(n)
-        b = new(n.buffer)
-        return n if b is n.buffer else e.BufferView(b, n.shape, n.strides, n.offset, n.dtype)
-
-    def store(n: s.BufferStore) -> Node:
-        n = rewrite.children(n)
-        b = new(n.buffer)
-        return n if b is n.buffer else s.BufferStore(b, n.value, n.indices, n.mask)
-
-    def holder(n: s.Allocate | s.DeclBuffer) -> Node:
-        n = rewrite.children(n)
-        b = new(n.buffer)
-        return n if b is n.buffer else type(n)(b, n.body)
-
-    def const(n: s.AllocateConst) -> Node:
-        n = rewrite.children(n)
-        b = new(n.buffer)
-        return n if b is n.buffer else s.AllocateConst(b, n.data, n.body)
-
-    def attr(n: s.AttrStmt) -> Node:
-        n = rewrite.children(n)
-        if isinstance(n.node, Buffer) and n.node in buffers:
-            return s.AttrStmt(buffers[n.node], n.key, n.value, n.body)
-        return n
-
-    rewrite = Rewriter(
-        {
-            e.BufferLoad: load,
-            e.BufferView: view,
-            s.BufferStore: store,
-            s.Allocate: holder,
-            s.DeclBuffer: holder,
-            s.AllocateConst: const,
-            s.AttrStmt: attr,
-            e.Var: lambda v: data.get(v, v),
-        },
-        once=True,
-    )
-    return rewrite(node)
 
 
 def variables(node: Node) -> set[e.Var]:

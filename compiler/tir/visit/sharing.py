@@ -121,7 +121,7 @@ def _region(root: e.PrimExpr, known: dict[int, e.Var]) -> e.PrimExpr:
 
 
 def _index(n: e.PrimExpr) -> bool:
-    """Whether an expression is one of indices: integers that no data comes into."""
+    """True if an expression is one of indices: integers that no data comes into."""
     if dt.element(n.dtype) not in ("int32", "int64"):
         return False
     return not any(isinstance(x, (*_DATA, e.Call, e.Select, e.Cast)) for x in _order([n]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
@@ -11,11 +10,21 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import replace_buffers, substitute, variables
+from whet.compiler.tir.visit.buffers import replace_buffers, with_sizes
+from whet.compiler.tir.visit.rewrite import substitute, variables
 
 
 def specialize(func: PrimFunc, param_map: Mapping[Any, Any]) -> PrimFunc:
-    """See :meth:`PrimFunc.specialize`."""
+    """The function for some arguments, known now.
+
+    Args:
+        func: the function.
+        param_map: a scalar parameter or a size -> its value; an array parameter, or the variable
+            of its address -> a buffer, whose shape gives sizes their values.
+
+    Raises:
+        ArgumentError: for what is no parameter, or a buffer that does not fit.
+    """
     values: dict[e.Var, e.PrimExpr] = {}
     given: dict[Buffer, Buffer] = {}
     for key, value in param_map.items():
@@ -31,7 +40,7 @@ def specialize(func: PrimFunc, param_map: Mapping[Any, Any]) -> PrimFunc:
                 "it is neither a parameter nor a size of one",
                 "parameters: " + ", ".join(p.name for p in func.params),
             )
-    buffers = {p: _fixed(p, values) for p in func.params if isinstance(p, Buffer)}
+    buffers = {p: with_sizes(p, values) for p in func.params if isinstance(p, Buffer)}
     body = replace_buffers(substitute(func.body, values), buffers)
     params = tuple(
         buffers[p] if isinstance(p, Buffer) else p
@@ -58,7 +67,7 @@ def _scalars(func: PrimFunc) -> set[e.Var]:
 
 
 def _take_shape(old: Buffer, new: Any, values: dict[e.Var, e.PrimExpr]) -> None:
-    """What a buffer's shape says of the sizes in another's."""
+    """Take the values of sizes in a buffer's shape from another buffer's shape."""
     asked = f"specialize({{{old.name}: {new!r}}})"
     if not isinstance(new, Buffer):
         raise ArgumentError(asked, "an array parameter is specialised by a buffer", "decl_buffer")
@@ -75,9 +84,4 @@ def _take_shape(old: Buffer, new: Any, values: dict[e.Var, e.PrimExpr]) -> None:
             raise ArgumentError(asked, f"dimension {d} is {a.value}, the buffer's is {b.value}")
 
 
-def _fixed(b: Buffer, values: Mapping[e.Var, e.PrimExpr]) -> Buffer:
-    shape = tuple(substitute(d, values) for d in b.shape)
-    strides = tuple(substitute(d, values) for d in b.strides)
-    if all(x is y for x, y in zip((*shape, *strides), (*b.shape, *b.strides))):
-        return b
-    return replace(b, shape=shape, strides=strides)
+PrimFunc.specialize = specialize

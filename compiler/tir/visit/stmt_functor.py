@@ -13,9 +13,10 @@ from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit import rewrite
+from whet.compiler.tir.visit.buffers import replace_buffers, with_sizes
 from whet.compiler.tir.visit.expect import FUNCTION, NODES, STATEMENTS, expect, expect_function
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, replace_buffers, variables
+from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, parts_of, variables
 
 __all__ = ["ir_transform", "post_order_visit", "pre_order_visit", "renew_defs", "substitute"]
 
@@ -70,7 +71,7 @@ def pre_order_visit(node: Any, fvisit: Callable[[Any], bool | None]) -> None:
 def _down(node: Any, fvisit: Callable[[Any], bool | None]) -> None:
     if fvisit(node) is False:
         return
-    for part in TABLE[type(node)][0](node):
+    for part in parts_of(node):
         _down(part, fvisit)
 
 
@@ -146,9 +147,7 @@ def renew_defs(func: PrimFunc) -> PrimFunc:
     buffers: dict[Buffer, Buffer] = {}
     for p in func.params:
         if isinstance(p, Buffer):
-            shape = tuple(rewrite.substitute(d, values) for d in p.shape)
-            strides = tuple(rewrite.substitute(d, values) for d in p.strides)
-            buffers[p] = replace(p, shape=shape, strides=strides, data=e.Var(p.data.name, "handle"))
+            buffers[p] = replace(with_sizes(p, values), data=e.Var(p.data.name, "handle"))
     body = replace_buffers(rewrite.substitute(renewed(func.body), values), buffers)
     params: list[Any] = [buffers[p] if isinstance(p, Buffer) else values[p] for p in func.params]
     attrs = dict(func.attrs)

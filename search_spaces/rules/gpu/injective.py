@@ -157,9 +157,7 @@ def _read_tile(
 ) -> None:
     """The threads of a block copy a tile: neighbours along the axis that lies side by side."""
     stage, axes = s[shared], node.op.axis
-    of = {
-        v: k for k, index in enumerate(read.indices) if index is not None for v in index.variables
-    }
+    of = {v: k for k, index in enumerate(read.indices) if index is not None for v in index.atoms}
     inner, outer = (stage.op.axis[of[axes[k].var]] for k in (crossing, len(axes) - 1))
     rest = [x for x in stage.op.axis if x is not inner and x is not outer]
     stage.reorder(*rest, outer, inner)

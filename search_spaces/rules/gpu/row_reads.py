@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from whet.compiler.arith import Affine
 from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import Var
-from whet.search_spaces.graph.access import Access, Affine, accesses, composed
+from whet.search_spaces.graph.access import Access, accesses, composed
 from whet.search_spaces.graph.stages import REDUCTION, Group, Node
 from whet.search_spaces.rules.gpu.row_group import axes_in_last, stages_of
 

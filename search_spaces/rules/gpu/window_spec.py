@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from whet.compiler.arith import Affine
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir import expr as e
-from whet.search_spaces.graph.access import Access, Affine
+from whet.search_spaces.graph.access import Access
 from whet.search_spaces.graph.stages import Node
 from whet.search_spaces.rules.cpu.tiling.spec import constant_extents
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
@@ -120,8 +121,8 @@ def _slide(node: Node, index: Affine | None) -> Slide | None:
     if index is None or len(index.terms) != 2:
         return None
     places = {a.var: k for k, a in enumerate(node.op.reduce_axis)}
-    moved = [(k, c) for v, c in index.terms if (k := node.axis_of(v)) is not None]
-    summed = [(places[v], c) for v, c in index.terms if v in places]
+    moved = [(k, c) for v, c in index.terms.values() if (k := node.axis_of(v)) is not None]
+    summed = [(places[v], c) for v, c in index.terms.values() if v in places]
     if len(moved) != 1 or len(summed) != 1:
         return None
     (data, stride), (step, dilation) = moved[0], summed[0]

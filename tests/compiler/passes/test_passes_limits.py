@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from whet.compiler import te
-from whet.compiler.arith import Analyzer, forms
+from whet.compiler.arith import Analyzer, knowledge
 from whet.compiler.driver import build, lower
 from whet.compiler.passes import PassContext
 from whet.compiler.passes.loops.unroll_loop import MOST_WRITTEN
@@ -75,7 +75,7 @@ def test_a_bound_that_takes_too_long_is_unknown(monkeypatch):
         analyzer.bind(v, Range(0, 8))
     nested = te.min(te.min(x, n) + te.min(y, n), 9)
     assert analyzer.const_int_bound(nested).max_value == 9
-    monkeypatch.setattr(forms, "STEPS", 0)
+    monkeypatch.setattr(knowledge, "STEPS", 0)
     assert analyzer.const_int_bound(te.min(x + n, y + n) - n).max_value is None
     monkeypatch.undo()
     # what was too much for one question is not for the next
@@ -83,7 +83,7 @@ def test_a_bound_that_takes_too_long_is_unknown(monkeypatch):
 
 
 def test_without_bounds_the_numbers_are_the_same(monkeypatch):
-    monkeypatch.setattr(forms, "STEPS", 0)
+    monkeypatch.setattr(knowledge, "STEPS", 0)
     f = build(*split_often(3, 3))
     x, y = RNG.random((29, 29), "float32"), np.full((29, 29), np.nan, "float32")
     f(x, y)

@@ -4,8 +4,8 @@ import pytest
 
 from whet.compiler import tir
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.gpu import thread_accesses
 from whet.compiler.passes.gpu.thread_sync import thread_sync
+from whet.compiler.passes.threads import accesses as thread_accesses
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 

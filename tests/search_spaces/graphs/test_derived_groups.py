@@ -43,8 +43,8 @@ def test_an_access_has_affine_indices_and_strides():
     i, j = (a.var for a in Y.op.axis)
     assert first.is_affine and not second.is_affine
     assert [first.stride(v) for v in (i, j, k.var)] == [60, 1, 1]
-    assert first.indices[0].constant == 1 and first.indices[0].variable is None
-    assert second.stride(j) is None and second.indices[1].variables == ()
+    assert first.indices[0].const == 1 and first.indices[0].variable is None
+    assert second.stride(j) is None and second.indices[1].atoms == ()
 
 
 @pytest.mark.parametrize("axis, row", [(1, 0), (0, 1)])

@@ -33,18 +33,10 @@ from whet.compiler.errors import CodegenError
 from whet.compiler.target import Target
 from whet.compiler.target.machine import features as feat
 from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.ops.table import OPERATIONS
 
 #: intrinsics of LLVM that processors have, for scalars and vectors
-_NATIVE = {
-    "sqrt": "sqrt",
-    "floor": "floor",
-    "ceil": "ceil",
-    "trunc": "trunc",
-    "round": "round",
-    "nearbyint": "nearbyint",
-    "fabs": "fabs",
-    "copysign": "copysign",
-}
+_NATIVE = frozenset(("sqrt", "floor", "ceil", "trunc", "round", "nearbyint", "fabs", "copysign"))
 #: written where they are used
 _INLINE: dict[str, Callable[[Lanes, str], str]] = {
     **{n: partial(math_exp.power_of, base=b) for n, b in math_exp.BASES.items()},
@@ -53,45 +45,14 @@ _INLINE: dict[str, Callable[[Lanes, str], str]] = {
     "tanh": math_exp.tanh,
     "erf": math_exp.erf,
 }
-#: functions of the C library, called lane by lane
-_LIBRARY = frozenset(
-    [
-        "exp",
-        "exp2",
-        "exp10",
-        "expm1",
-        "log",
-        "log2",
-        "log10",
-        "log1p",
-        "sin",
-        "cos",
-        "tan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "asin",
-        "acos",
-        "atan",
-        "asinh",
-        "acosh",
-        "atanh",
-        "cbrt",
-        "erf",
-        "erfc",
-        "pow",
-        "fmod",
-        "atan2",
-        "hypot",
-        "nextafter",
-        "ldexp",
-    ]
-)
+#: functions of the C library, called lane by lane; glibc has exp10, too
+_LIBRARY = {name for name, row in OPERATIONS.items() if row.math_h} | {"exp10", "ldexp"}
+_LIBRARY -= {*_NATIVE, "fma", "rint", "fmin", "fmax"}
 #: what LLVM may do with float arithmetic of a target with fast_math: NaN and infinity stay
 _RELAXED = "reassoc nsz arcp contract afn "
 _FLAGS = ("nnan", "ninf", "nsz", "arcp", "contract", "reassoc")
 
-KNOWN = _LIBRARY | _NATIVE.keys() | _INLINE.keys() | {"rsqrt", "popcount", "clz"}
+KNOWN = _LIBRARY | _NATIVE | _INLINE.keys() | {"rsqrt", "popcount", "clz"}
 
 
 class MathCalls:
@@ -159,7 +120,7 @@ class MathCalls:
     # intrinsics
 
     def _native(self, out: FunctionWriter, op: str, dtype: str, args: list[str]) -> str:
-        kind, name = ty.type_of(dtype), f"@llvm.{_NATIVE[op]}.{ty.suffix(dtype)}"
+        kind, name = ty.type_of(dtype), f"@llvm.{op}.{ty.suffix(dtype)}"
         self.declare(f"declare {kind} {name}({', '.join([kind] * len(args))})")
         return out.pure(f"call {kind} {name}({', '.join(f'{kind} {a}' for a in args)})", *args)
 

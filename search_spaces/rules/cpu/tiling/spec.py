@@ -253,7 +253,7 @@ def _operand(
 def _dim(form: Affine, extent: int, numbers: dict[e.Var, int]) -> Dim:
     atoms = [(atom, c) for atom, c in form.terms.values()]
     if all(isinstance(atom, e.Var) and atom in numbers for atom, _ in atoms):
-        terms = tuple(sorted((numbers[atom], c) for atom, c in atoms))  # type: ignore[index]
+        terms = tuple(sorted((numbers[atom], c) for atom, c in atoms))
         return Dim(extent, terms, form.const, True)
     used = {numbers[v] for atom, _ in atoms for v in variables(atom) if v in numbers}
     return Dim(extent, tuple((a, 1) for a in sorted(used)), 0, False)

@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
+from whet.compiler.arith import Affine
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, nodes
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute
-from whet.search_spaces.graph.access import Access, Affine, affine, composed
+from whet.search_spaces.graph.access import Access, affine, composed
 from whet.search_spaces.rules.gpu.contraction.axes import Axis, extent_of
 from whet.search_spaces.rules.gpu.contraction.gemm import Operand
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS
@@ -145,7 +146,7 @@ def _lanes(reads: Sequence[Access], chain: Sequence[Axis], rest: Sequence[Axis])
             return 1
         width = 1
         for index, extent in zip(reversed(read.indices), reversed(read.tensor.shape)):
-            multiples.append((index.constant if index else 0) * width)
+            multiples.append((index.const if index else 0) * width)
             width *= int(extent)
         multiples += [read.stride(axis.var) or 0 for axis in rest if axis.extent > 1]
     return min(lanes_of(read.tensor.dtype, *multiples) for read in reads) if reads else 1

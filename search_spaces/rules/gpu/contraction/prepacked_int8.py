@@ -59,11 +59,11 @@ class ScatteredBytes:
         rest = affine(place)
         assert rest is not None
         at: e.PrimExpr = word.var
-        for v, step in rest.terms:
+        for v, step in rest.terms.values():
             if v is not axis.var:
                 at = at + v * (step // _BYTES)
         index = list(self.load.indices)
-        index[self.dimension] = at + rest.constant // _BYTES
+        index[self.dimension] = at + rest.const // _BYTES
         whole = words(*index)
         if operand is self.load:
             return whole, words
@@ -93,7 +93,7 @@ def scattered_bytes_of(operand: e.PrimExpr, axis: Axis) -> ScatteredBytes | None
         return None
     form, extent = forms[along[0]], int(value.producer.shape[along[0]])
     assert form is not None
-    steps = [form.constant, *(c for v, c in form.terms if v is not axis.var)]
+    steps = [form.const, *(c for v, c in form.terms.values() if v is not axis.var)]
     if form.coefficient(axis.var) != 1 or any(c % _BYTES for c in steps):
         return None
     if axis.extent % _BYTES and axis.extent != extent:

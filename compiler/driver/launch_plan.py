@@ -25,7 +25,7 @@ from whet.compiler.abi.launch import Extent, Launch, LaunchPlan, Temporary
 from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.gpu.thread_guards import HARDWARE
+from whet.compiler.passes.threads.guards import HARDWARE
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer

@@ -1,4 +1,4 @@
-"""Which accesses of a kernel meet: what ThreadSync has to know of memory that threads share.
+"""Accesses of a kernel to memory that threads share, and which of them meet, for ThreadSync.
 
 An index names its thread where it is a number of mixed radix among whose digits all thread
 variables are: ``threadIdx.y * 64 + i * 8 + threadIdx.x`` with ``i < 8`` and ``threadIdx.x < 8``.
@@ -7,17 +7,17 @@ Two accesses with such indices, of the same digits, meet in one thread only, wha
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.arith.radix import is_mixed_radix
 from whet.compiler.passes.gpu.plan_shared_memory import OFFSET
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.printer import Printer
-from whet.compiler.tir.visit.rewrite import TABLE, variables
+from whet.compiler.tir.visit.rewrite import nodes_of, parts_of, variables
 
 SECOND_HALF = "double_buffer_write"
 """Key of an attribute around stores into the half of a buffer that this step of a loop does not
@@ -103,12 +103,13 @@ class Accesses:
         self._met: dict[tuple[int, int], bool] = {}
         self._kept: list[Access] = []
         self._spans: dict[int, tuple[Buffer, int, int]] = {}  # id -> the buffer, first byte, end
-        self.written = _written(body)
+        # the memory that the kernel stores to
+        self.written = {n.buffer.data for n in nodes_of(body, s.BufferStore)}
 
     def enter(self, n: s.Stmt) -> None:
         """Learn what holds inside a statement."""
         if isinstance(n, s.AttrStmt) and n.key == "thread_extent":
-            count = n.value.value if isinstance(n.value, e.IntImm) else None
+            count = e.int_value(n.value)
             if "threadIdx" in n.node.name and count != 1:
                 self.block[n.node] = count
             self.analyzer.bind_loop(n.node, e.IntImm("int32", 0), n.value)
@@ -121,7 +122,7 @@ class Accesses:
         elif isinstance(n, s.For):
             self.analyzer.bind_loop(n.var, n.min, n.extent)
             if isinstance(n.min, e.IntImm):
-                steps = n.extent.value if isinstance(n.extent, e.IntImm) else None
+                steps = e.int_value(n.extent)
                 self.loops[n.var] = n.min.value, steps
             else:
                 self.varying.add(n.var)
@@ -145,11 +146,11 @@ class Accesses:
                 continue
             if isinstance(n, (e.BufferLoad, s.BufferStore)) and self._counts(n, node):
                 found.append(self._access(n))
-            stack.extend(TABLE[type(n)][0](n))
+            stack.extend(parts_of(n))
         return found
 
     def _counts(self, n: e.BufferLoad | s.BufferStore, around: s.Stmt) -> bool:
-        """Whether other threads of the block may see an access."""
+        """True if other threads of the block may see an access."""
         if n.buffer.storage_scope.startswith("shared"):
             return True
         if n.buffer.storage_scope != "global" or n.buffer.data not in self.written:
@@ -173,7 +174,7 @@ class Accesses:
     # whether two accesses meet
 
     def conflict(self, a: Access, b: Access) -> bool:
-        """Whether two accesses, one after the other, may be two threads' to one place."""
+        """True if two accesses, one after the other, may be two threads' to one place."""
         if not (a.write or b.write):
             return False
         if a.buffer.data is not b.buffer.data:
@@ -195,12 +196,12 @@ class Accesses:
         return self._met[key]
 
     def _by_one(self, a: Access, b: Access) -> bool:
-        """Whether one thread does both, of two accesses at indices that are written the same."""
+        """True if one thread does both, of two accesses at indices that are written the same."""
         named = (a.used & b.used) | {v for v, _ in a.alone & b.alone}
         return self.block.keys() <= named
 
     def _overlap(self, a: Buffer, b: Buffer) -> bool:
-        """Whether two shared buffers have bytes in common."""
+        """True if two shared buffers have bytes in common."""
         if a.data not in self.offsets or b.data not in self.offsets:
             return False
         _, first, first_end = self._span(a)
@@ -217,7 +218,7 @@ class Accesses:
     def _one_thread(
         self, a: Digits | None, b: Digits | None, alone: frozenset[tuple[e.Var, int]]
     ) -> bool:
-        """Whether equal indices mean the same thread, or no two indices are equal."""
+        """True if equal indices mean the same thread, or no two indices are equal."""
         if a is None or b is None or a.symbols.key != b.symbols.key:
             return False
         if _apart(a, b) or _apart(b, a):
@@ -234,7 +235,7 @@ class Accesses:
         both = [{w[0] for _, _, w in x.digits if w is not None} for x in (a, b)]
         if any(not self.block.keys() <= found | {v for v, _ in alone} for found in both):
             return False
-        return _is_radix(merged)
+        return is_mixed_radix((factor, count) for factor, (count, _) in merged.items())
 
     def _digits(self, index: e.PrimExpr) -> Digits | None:
         ramp = index if isinstance(index, e.Ramp) else None
@@ -278,27 +279,9 @@ class Accesses:
         return None
 
     def _varies(self, atom: e.PrimExpr) -> bool:
-        """Whether an atom's value may differ between two accesses of a block."""
+        """True if an atom's value may differ between two accesses of a block."""
         inside = self.block.keys() | self.loops.keys() | self.varying
-        stack: list[object] = [atom]
-        while stack:
-            n = stack.pop()
-            if n in inside or isinstance(n, (e.BufferLoad, e.Call)):
-                return True
-            stack.extend(TABLE[type(n)][0](n))
-        return False
-
-
-def _written(body: s.Stmt) -> set[e.Var]:
-    """The memory that a kernel stores to."""
-    found: set[e.Var] = set()
-    stack: list[s.Stmt] = [body]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, s.BufferStore):
-            found.add(n.buffer.data)
-        stack.extend(x for x in TABLE[type(n)][0](n) if isinstance(x, s.Stmt))
-    return found
+        return not inside.isdisjoint(variables(atom)) or bool(nodes_of(atom, e.BufferLoad, e.Call))
 
 
 def _size(b: Buffer) -> int | None:
@@ -308,7 +291,7 @@ def _size(b: Buffer) -> int | None:
 
 
 def _apart(a: Digits, b: Digits) -> bool:
-    """Whether all indices of one are below those of the other."""
+    """True if all indices of one are below those of the other."""
     reach = a.reach()
     return reach is not None and a.const + reach < b.const
 
@@ -317,13 +300,3 @@ def _is_same(a: Whose | None, b: Whose | None) -> bool:
     if a is None or b is None:
         return a is b
     return a[0] is b[0] and a[1] == b[1]
-
-
-def _is_radix(digits: dict[int, tuple[int | None, Whose | None]]) -> bool:
-    """Whether numbers of these digits have one spelling each."""
-    reach = 0
-    for factor, (count, _) in sorted(digits.items()):
-        if factor <= reach or reach == math.inf:
-            return False
-        reach = math.inf if count is None else reach + factor * (count - 1)  # type: ignore[assignment]
-    return True

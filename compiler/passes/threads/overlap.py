@@ -1,4 +1,4 @@
-"""Whether threads that sum, each by itself, would sum into the same elements.
+"""True if threads that sum, each by itself, would sum into the same elements.
 
 ``B[blockIdx.x + u]`` with ``u < 3`` is an element of three blocks, ``B[threadIdx.x // 2]`` one of
 two threads. ``B[blockIdx.x * 3 + u]`` is one block's own, and so is
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.arith import Analyzer
+from whet.compiler.arith.radix import is_mixed_radix
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.visit.rewrite import variables
 
@@ -67,23 +68,18 @@ def overlapping(
 
 
 class _Unknown(Exception):
-    """What is read from memory, or computed by a function."""
+    """A value is read from memory, or computed by a function."""
 
 
 def _is_radix(index: e.PrimExpr, spans: Mapping[e.Var, int | None]) -> bool:
-    """Whether an index is a sum of digits, all whose values are different."""
+    """True if an index is a sum of digits, all whose values are different."""
     digits: list[tuple[int, int | None]] = []
     for atom, factor in Analyzer().affine(index).terms.values():
         if isinstance(atom, e.Var) and atom in spans:
             digits.append((abs(factor), spans[atom]))
         elif variables(atom) & spans.keys():
             return False
-    reach: int | None = 0
-    for factor, count in sorted(digits, key=lambda d: (d[0], d[1] is None)):
-        if reach is None or factor <= reach:
-            return False
-        reach = None if count is None else reach + factor * (count - 1)
-    return True
+    return is_mixed_radix(digits)
 
 
 def _steps(spans: Mapping[e.Var, int | None]) -> dict[e.Var, np.ndarray]:
@@ -113,6 +109,6 @@ def _value(n: e.PrimExpr, values: Mapping[e.Var, np.ndarray]) -> np.ndarray:
 
 
 def _several(places: list[np.ndarray], thread: np.ndarray) -> bool:
-    """Whether a place occurs with several values of a thread."""
+    """True if a place occurs with several values of a thread."""
     found = np.unique(np.stack([*places, thread]), axis=1)
     return np.unique(found[:-1], axis=1).shape[1] < found.shape[1]

@@ -8,7 +8,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, post_order_visit, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, nodes_of, statements_of, variables
 
 HARDWARE = (
     *("blockIdx.x", "blockIdx.y", "blockIdx.z"),
@@ -22,7 +22,7 @@ ByOne = dict[int, tuple[s.IfThenElse, tuple[str, ...]]]
 
 
 def is_thread_loop(node: object) -> bool:
-    """Whether a statement is a loop over threads that the hardware counts."""
+    """True for a loop over threads that the hardware counts."""
     return isinstance(node, s.For) and node.kind == s.THREAD_BINDING and node.thread in HARDWARE
 
 
@@ -55,31 +55,21 @@ def guarded(n: s.Stmt, condition: e.PrimExpr, tag: str, own: set[e.Var] | None) 
 
 
 def is_alike(n: s.Stmt, own: set[e.Var] | None) -> bool:
-    """Whether a statement fills a thread's own memory alone, with the same in all threads."""
-    if own is None or is_thread_loop(n) or own & _used(n):
+    """True where a statement fills a thread's own memory alone, with the same in all threads."""
+    if own is None or own & used_by(n) or any(map(is_thread_loop, nodes_of(n, s.For))):
         return False
-    alone = True
-
-    def visit(x: object) -> None:
-        nonlocal alone
-        if isinstance(x, s.BufferStore):
-            alone = alone and x.buffer.storage_scope == "local"
-        elif isinstance(x, s.Evaluate):
-            alone = alone and is_pure(x.value)
-        elif isinstance(x, s.For):
-            alone = alone and not is_thread_loop(x)
-
-    post_order_visit(n, visit)
-    return alone
+    if any(x.buffer.storage_scope != "local" for x in nodes_of(n, s.BufferStore)):
+        return False
+    return all(is_pure(x.value) for x in nodes_of(n, s.Evaluate))
 
 
 def differing(body: s.Stmt, var: e.Var) -> set[e.Var]:
-    """What has another value in each step of a loop: ``var``, and what is computed from it.
+    """The values that differ between the steps of a loop: ``var``, and all computed from it.
 
     Variables and the pointers of buffers in threads' own memory, by way of others, too. Where the
     step is a thread beyond the loop's last, nothing of this has a value.
     """
-    made = _made_in(body)
+    made = {n.buffer.data for n in nodes_of(body, s.Allocate)}
     found = {var}
     while _spread(body, found, made):
         pass
@@ -92,62 +82,35 @@ def _spread(n: s.Stmt, found: set[e.Var], made: set[e.Var], under: bool = False)
     if isinstance(n, s.BufferStore):
         b = n.buffer
         shared = b.storage_scope != "local" and (b.storage_scope != "global" or b.data not in made)
-        if not shared and (under or found & _used(n)):
+        if not shared and (under or found & used_by(n)):
             new = {b.data}
-    elif isinstance(n, s.LetStmt) and found & _used(n.value):
+    elif isinstance(n, s.LetStmt) and found & used_by(n.value):
         new = {n.var}
-    elif isinstance(n, s.For) and found & (_used(n.min) | _used(n.extent)):
+    elif isinstance(n, s.For) and found & (used_by(n.min) | used_by(n.extent)):
         new, under = {n.var}, True
     elif isinstance(n, (s.IfThenElse, s.While)):
-        under = under or bool(found & _used(n.condition))
+        under = under or bool(found & used_by(n.condition))
     grown = not new <= found
     found |= new
-    for x in TABLE[type(n)][0](n):
-        if isinstance(x, s.Stmt):
-            grown = _spread(x, found, made, under) or grown
+    for x in statements_of(n):
+        grown = _spread(x, found, made, under) or grown
     return grown
 
 
-def _used(n: s.Stmt | e.PrimExpr) -> set[e.Var]:
+def used_by(n: s.Stmt | e.PrimExpr) -> set[e.Var]:
     """The variables of a tree, and the pointers of the buffers that it loads."""
-    out = variables(n)
-
-    def visit(x: object) -> None:
-        if isinstance(x, e.BufferLoad):
-            out.add(x.buffer.data)
-
-    post_order_visit(n, visit)
-    return out
+    return variables(n) | {x.buffer.data for x in nodes_of(n, e.BufferLoad)}
 
 
 def has_loop_over(node: s.Stmt, tag: str) -> bool:
-    """Whether a loop over the threads of a tag stands in a statement."""
-    found = False
-
-    def visit(n: object) -> None:
-        nonlocal found
-        found = found or (isinstance(n, s.For) and n.thread == tag)
-
-    post_order_visit(node, visit)
-    return found
+    """True for a statement with a loop over the threads of a tag."""
+    return any(n.thread == tag for n in nodes_of(node, s.For))
 
 
 def without_condition(n: s.Stmt) -> s.Stmt:
     """Statements under one condition, without it."""
     parts = n.seq if isinstance(n, s.SeqStmt) else (n,)
     return s.seq(*(x.then_case for x in parts if isinstance(x, s.IfThenElse)))
-
-
-def _made_in(n: s.Stmt) -> set[e.Var]:
-    """The pointers of the buffers that a statement allocates."""
-    found: set[e.Var] = set()
-
-    def visit(x: object) -> None:
-        if isinstance(x, s.Allocate):
-            found.add(x.buffer.data)
-
-    post_order_visit(n, visit)
-    return found
 
 
 def region_of_one(
@@ -185,7 +148,7 @@ def region_of_one(
             made.add(n.buffer.data)
         if isinstance(n, s.Evaluate) and not is_pure(n.value):
             return None
-        stack.extend(x for x in TABLE[type(n)][0](n) if isinstance(x, s.Stmt))
+        stack.extend(statements_of(n))
     if len(found) != 1 or any(has_loop_over(before, tag) for tag in HARDWARE):
         return None
     inner = {id(x) for x in held}

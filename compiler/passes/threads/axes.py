@@ -16,7 +16,7 @@ another one was given.
 
 from __future__ import annotations
 
-from whet.compiler.passes.gpu.thread_guards import HARDWARE, is_thread_loop
+from whet.compiler.passes.threads.guards import HARDWARE, is_thread_loop
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
@@ -51,8 +51,8 @@ class _Resolver(Rewriter):
         if not is_thread_loop(n):
             return self.children(n)
         before = self.steps.get(n.thread)
-        first = isinstance(n.min, e.IntImm) and n.min.value == 0
-        self.steps[n.thread] = n.var if first else ops.subtract(n.var, n.min)
+        first = e.is_int(n.min, 0)
+        self.steps[n.thread] = n.var if first else n.var - n.min
         out = self.children(n)
         del self.steps[n.thread]
         if before is not None:

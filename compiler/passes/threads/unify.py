@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError, PrunedError
-from whet.compiler.passes.gpu.thread_guards import (
+from whet.compiler.passes.threads.guards import (
     HARDWARE,
     ByOne,
     differing,
@@ -35,20 +35,15 @@ from whet.compiler.passes.gpu.thread_guards import (
     region_of_one,
     without_condition,
 )
-from whet.compiler.passes.gpu.thread_overlap import overlapping
+from whet.compiler.passes.threads.overlap import overlapping
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import negated, pinned
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.printer import Printer
-from whet.compiler.tir.visit.rewrite import (
-    TABLE,
-    Rewriter,
-    post_order_visit,
-    replace_buffers,
-    variables,
-)
+from whet.compiler.tir.visit.buffers import replace_buffers
+from whet.compiler.tir.visit.rewrite import Rewriter, changed, nodes_of, statements_of, variables
 
 # "Technical Specifications per Compute Capability", CUDA C++ Programming Guide. How many threads a
 # block has in all is the target's to say.
@@ -95,13 +90,8 @@ def unify_threads(region: s.Stmt, around: Sequence[Wrap] = ()) -> tuple[s.Stmt, 
 
 def _threads_of(region: s.Stmt) -> Threads:
     found: dict[str, list[e.PrimExpr]] = {}
-
-    def visit(n: object) -> None:
-        if is_thread_loop(n):
-            assert isinstance(n, s.For)
-            found.setdefault(n.thread, []).append(n.extent)
-
-    post_order_visit(region, visit)
+    for n in filter(is_thread_loop, nodes_of(region, s.For)):
+        found.setdefault(n.thread, []).append(n.extent)
     threads = Threads()
     for tag in HARDWARE:
         if tag in found:
@@ -145,7 +135,7 @@ def _at_least_one(region: s.Stmt, tag: str, extent: e.PrimExpr) -> e.PrimExpr:
         if isinstance(n, s.BufferStore):
             return ops.maximum(extent, 1)
         if not (isinstance(n, s.For) and n.thread == tag):
-            stack.extend(x for x in TABLE[type(n)][0](n) if isinstance(x, s.Stmt))
+            stack.extend(statements_of(n))
     return extent
 
 
@@ -186,7 +176,7 @@ class _Unifier(Rewriter):
         _check_reduction(n)
         thread = self.threads.variables[n.thread]
         first = self(n.min)
-        self.values[n.var] = ops.add(first, thread)
+        self.values[n.var] = first + thread
         extent, body = self(n.extent), n.body
         there = self.text(self.threads.extents[n.thread])
         if self.text(extent) != there:
@@ -196,25 +186,23 @@ class _Unifier(Rewriter):
             test = ops.compare(e.LT, 0 if shared else thread, extent)
             body = guarded(body, test, n.thread, differing(body, n.var) if whole else None)
         before = self.spans.get(thread)
-        self.spans[thread] = _number(extent)
+        self.spans[thread] = e.int_value(extent)
         self.active.append(n.thread)
-        body = self._within(ops.compare(e.LT, thread, extent), body)
+        body = self._within(thread < extent, body)
         self.active.pop()
         self.spans[thread] = before
         return body
 
     def _plain_loop(self, n: s.For) -> s.Stmt:
         begin, extent = self(n.min), self(n.extent)
-        if _is(begin, 0):
-            self.spans[n.var] = _number(extent)
+        if e.is_int(begin, 0):
+            self.spans[n.var] = e.int_value(extent)
         else:
             self.origin[n.var] = self._sources(begin)
-        body = self._within(ops.compare(e.LT, n.var, extent), n.body)
+        body = self._within(n.var < extent, n.body)
         if n.kind == s.THREAD_BINDING:  # virtual threads that nobody has interleaved
             return replace(n, min=begin, extent=extent, body=body, kind=s.UNROLLED, thread="")
-        if begin is n.min and extent is n.extent and body is n.body:
-            return n
-        return replace(n, min=begin, extent=extent, body=body)
+        return changed(n, min=begin, extent=extent, body=body)
 
     def _within(self, condition: e.PrimExpr, n: s.Stmt) -> s.Stmt:
         """A statement where a condition holds."""
@@ -238,7 +226,7 @@ class _Unifier(Rewriter):
             out = s.IfThenElse(condition, s.Allocate(b, work))
             self.by_one[id(out)] = out, tags
             return out
-        return s.Allocate(b, body) if body is not n.body else n
+        return changed(n, body=body)
 
     def _store(self, n: s.BufferStore) -> s.Stmt:
         if n.buffer.storage_scope == "local":
@@ -303,7 +291,7 @@ class _Unifier(Rewriter):
             out = s.IfThenElse(chosen.condition, s.LetStmt(n.var, value, without_condition(body)))
             self.by_one[id(out)] = out, self.by_one[id(chosen)][1]
             return out
-        return n if value is n.value and body is n.body else s.LetStmt(n.var, value, body)
+        return changed(n, value=value, body=body)
 
     def _chosen_thread(self, n: s.Stmt) -> s.IfThenElse | None:
         """The first of statements all of which the same one thread runs."""
@@ -318,23 +306,14 @@ class _Unifier(Rewriter):
         then = self._within(condition, n.then_case)
         self.chosen = before
         other = None if n.else_case is None else self._within(negated(condition), n.else_case)
-        if condition is n.condition and then is n.then_case and other is n.else_case:
-            return n
-        return s.IfThenElse(condition, then, other, n.likely)
+        return changed(n, condition=condition, then_case=then, else_case=other)
 
     def _sources(self, value: e.PrimExpr) -> set[e.Var | int]:
         """The variables and the buffers that a value is made of, by way of others, too."""
-        found: set[e.Var | int] = set()
-
-        def visit(n: object) -> None:
-            if not isinstance(n, (e.BufferLoad, e.Var)):
-                return
-            key = n if isinstance(n, e.Var) else id(n.buffer)
-            found.add(key)
-            found.update(self.origin.get(key, ()))
-
-        post_order_visit(value, visit)
-        return found
+        keys: set[e.Var | int] = set()
+        for n in nodes_of(value, e.BufferLoad, e.Var):
+            keys.add(n if isinstance(n, e.Var) else id(n.buffer))
+        return keys.union(*(self.origin.get(key, ()) for key in keys))
 
     def _by_one_thread(self, store: s.BufferStore) -> s.Stmt:
         """A store outside the loops of some tag happens once: the first thread does it."""
@@ -349,7 +328,7 @@ class _Unifier(Rewriter):
         return out
 
     def _sharing(self, buffer: Buffer, tags: Iterable[str]) -> list[str]:
-        """Those of ``tags`` whose threads see the same ``buffer``: a block has shared memory."""
+        """The tags whose threads see the same ``buffer``: a block has shared memory."""
         if buffer.storage_scope == "warp":
             return [t for t in tags if t == "threadIdx.x"]
         if not buffer.storage_scope.startswith("shared"):
@@ -357,8 +336,7 @@ class _Unifier(Rewriter):
         return [t for t in tags if t.startswith("threadIdx")]
 
     def _single(self, tag: str) -> bool:
-        extent = self.threads.extents[tag]
-        return isinstance(extent, e.IntImm) and extent.value == 1
+        return e.is_int(self.threads.extents[tag], 1)
 
 
 def check_reductions(body: s.Stmt) -> None:
@@ -368,25 +346,13 @@ def check_reductions(body: s.Stmt) -> None:
         LowerError: there is one.
     """
 
-    def visit(n: object) -> None:
-        if is_thread_loop(n):
-            assert isinstance(n, s.For)
-            _check_reduction(n)
-
-    post_order_visit(body, visit)
+    for n in filter(is_thread_loop, nodes_of(body, s.For)):
+        _check_reduction(n)
 
 
 def _check_reduction(n: s.For) -> None:
-    if n.annotations.get("reduction") and not _is(n.extent, 1):
+    if n.annotations.get("reduction") and not e.is_int(n.extent, 1):
         raise _no_order(f"a kernel in which {n.var.name}, a reduction axis, is bound to {n.thread}")
-
-
-def _number(n: e.PrimExpr) -> int | None:
-    return n.value if isinstance(n, e.IntImm) else None
-
-
-def _is(n: e.PrimExpr, value: int) -> bool:
-    return isinstance(n, e.IntImm) and n.value == value
 
 
 def _no_order(asked: str) -> LowerError:

@@ -1,0 +1,106 @@
+"""Rewriting where buffers are used and made: other buffers, other indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.visit.rewrite import Node, Rewriter, changed, substitute
+
+Index = Callable[[Buffer, tuple[e.PrimExpr, ...]], tuple[e.PrimExpr, ...]]
+
+
+class BufferRewriter(Rewriter):
+    """Puts ``buffer(b)`` in place of each buffer ``b``; the same object where nothing changes.
+
+    Args:
+        buffer: from an old buffer to the new one, or to itself.
+        index: from the old buffer and the indices of an access to the indices in the new one; a
+            view's offset counts as one index. The indices stay as they are without it.
+        rules: for other classes of nodes, or in place of those here.
+        once: as :class:`Rewriter` has it.
+    """
+
+    def __init__(
+        self,
+        buffer: Callable[[Buffer], Buffer],
+        index: Index | None = None,
+        rules: Mapping[type, Callable[[Any], Node]] | None = None,
+        once: bool = False,
+    ) -> None:
+        own: dict[type, Callable[[Any], Node]] = {
+            e.BufferLoad: self._load,
+            e.BufferView: self._view,
+            s.BufferStore: self._store,
+            s.Allocate: self._holder,
+            s.DeclBuffer: self._holder,
+            s.AllocateConst: self._holder,
+            s.AttrStmt: self._attribute,
+        }
+        super().__init__({**own, **(rules or {})}, once)
+        self.buffer = buffer
+        self.index = index or _same
+
+    def _load(self, n: e.BufferLoad) -> e.BufferLoad:
+        n = self.children(n)
+        new = self.buffer(n.buffer)
+        if new is n.buffer:
+            return n
+        return e.BufferLoad(new, self.index(n.buffer, n.indices), n.dtype, n.mask)
+
+    def _store(self, n: s.BufferStore) -> s.BufferStore:
+        n = self.children(n)
+        new = self.buffer(n.buffer)
+        if new is n.buffer:
+            return n
+        return s.BufferStore(new, n.value, self.index(n.buffer, n.indices), n.mask)
+
+    def _view(self, n: e.BufferView) -> e.BufferView:
+        n = self.children(n)
+        new = self.buffer(n.buffer)
+        if new is n.buffer:
+            return n
+        (offset,) = self.index(n.buffer, (n.offset,))
+        return e.BufferView(new, n.shape, n.strides, offset, n.dtype)
+
+    def _holder(self, n: Any) -> s.Stmt:
+        n = self.children(n)
+        new = self.buffer(n.buffer)
+        return n if new is n.buffer else replace(n, buffer=new)
+
+    def _attribute(self, n: s.AttrStmt) -> s.AttrStmt:
+        n = self.children(n)
+        if not isinstance(n.node, Buffer):
+            return n
+        new = self.buffer(n.node)
+        return n if new is n.node else replace(n, node=new)
+
+
+def _same(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
+    return indices
+
+
+def at_base(index: e.PrimExpr, change: Callable[[e.PrimExpr], e.PrimExpr]) -> e.PrimExpr:
+    """An index changed: of the lanes of a ramp its base."""
+    return replace(index, base=change(index.base)) if isinstance(index, e.Ramp) else change(index)
+
+
+def with_sizes(b: Buffer, values: Mapping[e.Var, e.PrimExpr]) -> Buffer:
+    """A buffer with variables of its shape and strides replaced; itself where there are none."""
+    shape, strides = (tuple(substitute(d, values) for d in sizes) for sizes in (b.shape, b.strides))
+    return changed(b, shape=shape, strides=strides)
+
+
+def replace_buffers(node: Node, buffers: Mapping[Buffer, Buffer]) -> Node:
+    """The tree with buffers replaced by others of the same rank, where they are used and made."""
+    if not buffers:
+        return node
+    data = {b.data: c.data for b, c in buffers.items()}
+    rewrite = BufferRewriter(
+        lambda b: buffers.get(b, b), rules={e.Var: lambda v: data.get(v, v)}, once=True
+    )
+    return rewrite(node)
