@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.abi.artifact import Artifact
+from whet.compiler.abi.artifact import Artifact, Resources
 from whet.compiler.errors import ArgumentError
+from whet.compiler.jit.loader import load_object
 from whet.compiler.runtime import source
+from whet.compiler.runtime.call.vectorcall import Answering, answer_with, copied
 from whet.compiler.runtime.device import Device, instead_of
 from whet.compiler.runtime.function import Function, UnknownFunction
 from whet.compiler.runtime.library.loadable import check_loadable
@@ -22,10 +24,8 @@ from whet.compiler.runtime.timing import (
     measure,
     preparation,
 )
-from whet.compiler.runtime.vectorcall import Answering, answer_with, copied
 
 if TYPE_CHECKING:
-    from whet.compiler.codegen.cuda.cubin import Resources
     from whet.compiler.runtime.origin import Origin
 
 __all__ = ["Function", "Module", "UnknownFunction"]
@@ -60,10 +60,8 @@ class Module(Answering):
 
     def __init__(self, artifact: Artifact, code: Any = None) -> None:
         if code is None:
-            from whet.compiler.codegen.llvm import jit
-
             check_loadable(artifact)
-            code = jit.load_object(artifact.object)
+            code = load_object(artifact.object)
         self.artifact = artifact
         self._code = code
         for s in artifact.signatures:

@@ -1,10 +1,11 @@
 """Raw kernels written by hand, for tests of what stands around a kernel."""
 
+from whet.compiler.abi import checks as entry
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
-from whet.compiler.codegen.llvm import jit
-from whet.compiler.codegen.llvm.entry import checked_entry as entry
+from whet.compiler.jit.compile import compile_text
 from whet.compiler.runtime import Artifact, Module
 from whet.compiler.target import Target
+from whet.compiler.target.llvm_machine import machine_of
 
 VADD = KernelSignature(
     "vadd",
@@ -98,7 +99,7 @@ def artifact(*kernels: tuple[KernelSignature, str]) -> Artifact:
     """Compile raw kernels with their entries for this machine."""
     target = Target("llvm").canonical()
     text = "".join(raw + entry.entry_text(sig) for sig, raw in kernels)
-    data = jit.compile_text(text, target)
+    data = compile_text(text, machine_of(target))
     return Artifact(data, tuple(sig for sig, _ in kernels), target.to_json(), text)
 
 

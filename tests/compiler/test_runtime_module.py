@@ -5,11 +5,11 @@ import pytest
 from raw_kernels import FAILING, FAILING_RAW, MIXED, MIXED_RAW, VADD, VADD_RAW, artifact, module
 
 import whet
+from whet.compiler.abi import checks as entry
 from whet.compiler.abi.signature import BufferParam, KernelSignature
-from whet.compiler.codegen.llvm.entry import checked_entry as entry
-from whet.compiler.codegen.llvm.entry.slowcall import SlowCall
 from whet.compiler.errors import ArgumentError, KernelError
 from whet.compiler.runtime import Artifact, Module, timing
+from whet.compiler.runtime.call.slowcall import SlowCall
 from whet.compiler.runtime.function import Function
 
 

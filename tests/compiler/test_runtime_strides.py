@@ -8,10 +8,10 @@ from raw_kernels import module
 
 import whet
 from whet import te, tir
+from whet.compiler.abi import checks as entry
 from whet.compiler.abi.arguments import with_signature
 from whet.compiler.abi.layout import DLTensor, scalar
 from whet.compiler.abi.signature import BufferParam, KernelSignature
-from whet.compiler.codegen.llvm.entry import checked_entry as entry
 from whet.compiler.errors import ArgumentError, CodegenError, LowerError
 
 # out[0] = the first stride of A, out[1] = the second

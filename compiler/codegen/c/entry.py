@@ -11,11 +11,11 @@ import ast
 from collections.abc import Container, Mapping
 
 from whet.compiler.abi import layout as abi
-from whet.compiler.abi.shape_text import bindings
+from whet.compiler.abi.checks import CHECKS
+from whet.compiler.abi.extent import bindings
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.codegen.c.functions import Functions
 from whet.compiler.codegen.c.names import is_kept
-from whet.compiler.codegen.llvm.entry.checked_entry import CHECKS
 from whet.compiler.codegen.symbols import entry_symbol
 from whet.compiler.errors import CodegenError
 

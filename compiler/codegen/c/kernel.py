@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from whet.compiler.abi.checks import FIRST_ASSERT, MAX_ASSERT_VALUES, NO_MEMORY
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.c.calls import TENSOR, call_out
@@ -13,11 +14,6 @@ from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.indices import Text
 from whet.compiler.codegen.c.names import identifier
 from whet.compiler.codegen.c.statements import STACK_BYTES, Statements
-from whet.compiler.codegen.llvm.entry.checked_entry import (
-    FIRST_ASSERT,
-    MAX_ASSERT_VALUES,
-    NO_MEMORY,
-)
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e

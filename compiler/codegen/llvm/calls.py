@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from whet.compiler.abi import layout as abi
+from whet.compiler.abi.checks import PACKED_RAISED
+from whet.compiler.abi.packed_call import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
 from whet.compiler.codegen.llvm import types as ty
 from whet.compiler.codegen.llvm.conversions import converted
-from whet.compiler.codegen.llvm.entry.checked_entry import PACKED_RAISED
 from whet.compiler.errors import CodegenError
-from whet.compiler.runtime.values import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from whet.compiler.abi.checks import FIRST_ASSERT, MAX_ASSERT_VALUES, entry_text
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.llvm import types as ty
 from whet.compiler.codegen.llvm.bodies import Written, buffers_of, statements
 from whet.compiler.codegen.llvm.calls import evaluate
-from whet.compiler.codegen.llvm.entry.checked_entry import (
-    FIRST_ASSERT,
-    MAX_ASSERT_VALUES,
-    entry_text,
-)
 from whet.compiler.codegen.llvm.math.calls import MathCalls
 from whet.compiler.codegen.llvm.memory import safe
 from whet.compiler.codegen.llvm.stores import Stores

@@ -14,9 +14,9 @@ import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from whet.compiler.abi.extent import evaluate, names
 from whet.compiler.abi.launch import Extent, Launch, LaunchPlan
 from whet.compiler.abi.layout import numpy_dtype
-from whet.compiler.abi.shape_text import evaluate, names
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import ArtifactError, KernelError
 from whet.compiler.runtime.gpu.arguments import LETTERS, as_slot

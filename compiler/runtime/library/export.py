@@ -275,14 +275,16 @@ def write_metadata(module: Module, folder: Path) -> str:
 
 
 def _pool_object(target: dict) -> bytes:
-    from whet.compiler.codegen.llvm import jit, parallel
+    from whet.compiler.jit.compile import compile_text
+    from whet.compiler.runtime.thread_pool import library_text
     from whet.compiler.target import Target
+    from whet.compiler.target.llvm_machine import machine_of
     from whet.compiler.target.machine import host
 
     options = {k: target[k] for k in ("mtriple", "mcpu", "mattr") if k in target}
     triple = str(target.get("mtriple", host.triple()))
-    text = parallel.library_text(triple.split("-")[0])
-    return jit.compile_text(text, Target({"kind": "llvm", **options}))
+    text = library_text(triple.split("-")[0])
+    return compile_text(text, machine_of(Target({"kind": "llvm", **options})))
 
 
 def metadata(module: Module) -> str:

@@ -20,9 +20,9 @@ from typing import Any, NoReturn
 
 from whet.compiler import settings
 from whet.compiler.abi.artifact import Artifact
+from whet.compiler.abi.extent import bindings
 from whet.compiler.abi.launch import LaunchPlan
 from whet.compiler.abi.layout import scalar
-from whet.compiler.abi.shape_text import bindings
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
 from whet.compiler.runtime.gpu.exported import with_code

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.errors import TargetError
+from whet.compiler.target.machine import host
+from whet.compiler.target.machine.host_machine import loaded
 
 # Vectors of one step; more changed nothing.
 _UNROLLED = 8
@@ -105,13 +107,10 @@ def _aligned(size: int) -> np.ndarray:
 @lru_cache(1)
 def _code() -> tuple[Any, int]:
     """The loaded loops, and how many bytes one step of them takes."""
-    from whet.compiler.codegen.llvm import jit
-    from whet.compiler.target.target import Target
-
-    target = Target("llvm").canonical()
+    width = host.vector_bytes()
     names = ("read", "fill", "copy", "stream fill", "stream copy")
-    text = "\n".join(_function(name, target.vector_bytes) for name in names) + "\n!0 = !{i32 1}"
-    return jit.load_object(jit.compile_text(text, target)), _UNROLLED * target.vector_bytes
+    text = "\n".join(_function(name, width) for name in names) + "\n!0 = !{i32 1}"
+    return loaded(text), _UNROLLED * width
 
 
 def _symbol(name: str) -> str:

@@ -46,9 +46,9 @@ def architecture() -> str:
 @functools.cache
 def triple() -> str:
     """LLVM's default target triple on this machine."""
-    from whet.compiler.codegen.llvm import jit
+    from whet.compiler.jit.llvm import llvm
 
-    return jit.llvm().get_default_triple()
+    return llvm().get_default_triple()
 
 
 def features() -> frozenset[str]:
@@ -95,9 +95,9 @@ def levels() -> tuple[str, ...]:
 
 @functools.cache
 def _reported() -> frozenset[str]:
-    from whet.compiler.codegen.llvm import jit
+    from whet.compiler.jit.llvm import llvm
 
-    have = {name for name, on in jit.llvm().get_host_cpu_features().items() if on}
+    have = {name for name, on in llvm().get_host_cpu_features().items() if on}
     if architecture() != "x86_64":
         return frozenset(have)
     listed = set(_cpuinfo("flags").split())
@@ -173,12 +173,12 @@ def caches() -> dict[str, int]:
 
 def describe() -> dict:
     """The facts of this CPU as JSON-able data."""
-    from whet.compiler.codegen.llvm import jit
+    from whet.compiler.jit.llvm import llvm
 
     return {
         "cpu": cpu_model(),
         "arch": architecture(),
-        "llvm_name": jit.llvm().get_host_cpu_name(),
+        "llvm_name": llvm().get_host_cpu_name(),
         "features": sorted(features()),
         "vector_bytes": vector_bytes(),
         "caches": caches(),

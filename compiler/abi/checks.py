@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Protocol
 
 from whet.compiler.abi import layout as abi
-from whet.compiler.abi.shape_text import Text, bindings, emit
+from whet.compiler.abi.extent import Text, bindings, emit
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.codegen.symbols import entry_symbol
 from whet.compiler.errors import ArgumentError, KernelError, OutOfMemoryError

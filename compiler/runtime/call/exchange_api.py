@@ -21,9 +21,10 @@ import threading
 import weakref
 
 from whet.compiler.abi import layout as abi
-from whet.compiler.abi.numpy_layout import ALIGNED, CONTIGUOUS, WRITEABLE, Layout
-from whet.compiler.abi.shape_text import Text
+from whet.compiler.abi.extent import Text
 from whet.compiler.runtime.arrays.dlpack import READ_ONLY
+from whet.compiler.runtime.call.numpy_layout import ALIGNED, CONTIGUOUS, WRITEABLE, Layout
+from whet.compiler.target.machine.host_machine import loaded
 
 ATTRIBUTE = "__dlpack_c_exchange_api__"
 _CAPSULE = b"dlpack_exchange_api"
@@ -124,10 +125,7 @@ def borrower(where: Layout) -> int:
     Args:
         where: offsets of the fields of a view.
     """
-    from whet.compiler.codegen.llvm import jit
-    from whet.compiler.target import Target
-
-    code = jit.load_object(jit.compile_text(_text(where), Target("llvm").canonical(), passes=False))
+    code = loaded(_text(where), passes=False)
     _loaded.append(code)
     return code.address_of("borrow")
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.abi import layout as abi
-from whet.compiler.abi.shape_text import bindings, evaluate
+from whet.compiler.abi.checks import assert_values, decode, wants, wants_all
+from whet.compiler.abi.extent import bindings, evaluate
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
-from whet.compiler.codegen.llvm.entry import exchange_api
-from whet.compiler.codegen.llvm.entry.checked_entry import assert_values, decode, wants, wants_all
 from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.arrays.ndarray import as_numpy
+from whet.compiler.runtime.call import exchange_api
 
 
 class Slots:

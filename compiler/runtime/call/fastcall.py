@@ -15,7 +15,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from whet.compiler.abi import layout as abi
-from whet.compiler.abi.numpy_layout import (
+from whet.compiler.abi.extent import Text, bindings, emit
+from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
+from whet.compiler.runtime.call import exchange_api
+from whet.compiler.runtime.call.numpy_layout import (
     ALIGNED,
     CONTIGUOUS,
     DTYPE_MASK,
@@ -24,12 +27,8 @@ from whet.compiler.abi.numpy_layout import (
     dtype_words,
     layout,
 )
-from whet.compiler.abi.shape_text import Text, bindings, emit
-from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
-from whet.compiler.codegen.llvm import jit
-from whet.compiler.codegen.llvm.entry import exchange_api
-from whet.compiler.codegen.llvm.entry.slowcall import SlowCall
-from whet.compiler.target import Target
+from whet.compiler.runtime.call.slowcall import SlowCall
+from whet.compiler.target.machine.host_machine import loaded
 
 # Giving the GIL up and taking it back costs about 50 ns. Below this many elements in all arguments
 # a kernel is rarely longer than a few microseconds.
@@ -72,7 +71,7 @@ def make_fastcall(
     failed = slow.failed
     least = 0 if calls_python else GIL_ELEMENTS
     text = shim_text(sig, raw_address, id(slow), id(failed), where, least)
-    code = jit.load_object(jit.compile_text(text, Target("llvm").canonical(), passes=False))
+    code = loaded(text, passes=False)
     method = _MethodDef(sig.name.encode(), code.address_of("shim"), 0x82, b"A compiled kernel.")
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
