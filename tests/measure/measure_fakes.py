@@ -229,7 +229,7 @@ NATIVE = {
 
 def native_build(inp: MeasureInput) -> Built:
     """A vector addition of 100000 floats in LLVM text, right or wrong as the config says."""
-    from whet.compiler.abi import checks as entry
+        from whet.compiler.codegen.llvm.kernel import entry_text
     from whet.compiler.jit.compile import compile_text
     from whet.compiler.target import Target
     from whet.compiler.target.llvm_machine import machine_of
@@ -241,7 +241,7 @@ def native_build(inp: MeasureInput) -> Built:
     params = tuple(BufferParam(n, "float32", (1000, 100), n == "C") for n in "ABC")
     signature = KernelSignature("vadd", params)
     target = Target("llvm").canonical()
-    text += entry.entry_text(signature)
+    text += entry_text(signature, Target("llvm"))
     artifact = Artifact(
         compile_text(text, machine_of(target)), (signature,), target.to_json(), text
     )

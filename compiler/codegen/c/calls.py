@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from whet.compiler.abi import layout as abi
 from whet.compiler.abi.checks import PACKED_RAISED
 from whet.compiler.abi.packed_call import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
+from whet.compiler.codegen.c import entry
 from whet.compiler.codegen.c.functions import SHORT_FLOATS
 from whet.compiler.codegen.c.names import DECLARED, RESERVED, identifier
 from whet.compiler.codegen.c_library import is_of_the_library
@@ -43,6 +44,8 @@ _OUT = ("call_packed", "call_extern", "call_pure_extern", "address_of", "tvm_acc
 
 def call_out(k: CKernel, n: e.Call, used: bool = True) -> Text | None:
     """A call that leaves the generated code; None for another one."""
+    if n.op in entry.CALLS:
+        return entry.CALLS[n.op](k, n)
     if n.op not in _OUT:
         return None
     if n.op in ("address_of", "tvm_access_ptr"):

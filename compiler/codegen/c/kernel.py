@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from whet.compiler.abi.checks import FIRST_ASSERT, MAX_ASSERT_VALUES, NO_MEMORY
+from whet.compiler.abi.entry import RETURN, entry_function
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.c.calls import TENSOR, call_out
 from whet.compiler.codegen.c.dialect import Dialect
-from whet.compiler.codegen.c.entry import checks_text, entry_text
+from whet.compiler.codegen.c.entry import entry_text
 from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.indices import Text
 from whet.compiler.codegen.c.names import identifier
@@ -49,13 +50,13 @@ def module_text(mod: IRModule) -> str:
         outside.update(kernel.declared)
         called = {**kernel.externs, **called}
         signatures.append(signature)
-    entries = [entry_text(sig, use, called) for sig in signatures]
-    arrays = any(isinstance(p, BufferParam) for sig in signatures for p in sig.params)
-    if arrays:
+    entries = [
+        entry_text(CKernel(dialect, use, entry_function(sig), sig), called) for sig in signatures
+    ]
+    if any(sig.params for sig in signatures):
         outside = {TENSOR: None, **outside}
     outside.update(dict.fromkeys(called.values()))
-    checks = checks_text() if arrays else ""
-    parts = [_HEAD, "\n".join(outside), use.text(), checks, *kernels, *entries]
+    parts = [_HEAD, "\n".join(outside), use.text(), *kernels, *entries]
     return "\n\n".join(p.strip("\n") for p in parts if p.strip()) + "\n"
 
 
@@ -234,6 +235,10 @@ class CKernel(Statements):
         if isinstance(n, e.Call) and n.op == "call_packed":
             self.begin(n)
             call_out(self, n, used=False)
+            return
+        if isinstance(n, e.Call) and n.op == RETURN:
+            self.begin(n)
+            call_out(self, n)
             return
         super().evaluate(n)
 

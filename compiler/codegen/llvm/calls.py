@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from whet.compiler.abi import layout as abi
 from whet.compiler.abi.checks import PACKED_RAISED
 from whet.compiler.abi.packed_call import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
+from whet.compiler.codegen.llvm import entry
 from whet.compiler.codegen.llvm import types as ty
 from whet.compiler.codegen.llvm.conversions import converted
 from whet.compiler.errors import CodegenError
@@ -100,6 +101,7 @@ CALLS: dict[str, Callable[[Memory, e.Call], str]] = {
     "call_pure_extern": call_extern,
     "address_of": address_of,
     "tvm_access_ptr": address_of,
+    **entry.CALLS,
 }
 """Operations that reach outside the generated code."""
 

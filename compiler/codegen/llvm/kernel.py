@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from whet.compiler.abi.checks import FIRST_ASSERT, MAX_ASSERT_VALUES, entry_text
+from whet.compiler.abi.checks import FIRST_ASSERT, MAX_ASSERT_VALUES
+from whet.compiler.abi.entry import entry_function, returned_code
+from whet.compiler.abi.layout import quoted
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.llvm import types as ty
 from whet.compiler.codegen.llvm.bodies import Written, buffers_of, statements
 from whet.compiler.codegen.llvm.calls import evaluate
+from whet.compiler.codegen.llvm.entry import repeat_text
 from whet.compiler.codegen.llvm.math.calls import MathCalls
 from whet.compiler.codegen.llvm.memory import safe
 from whet.compiler.codegen.llvm.stores import Stores
+from whet.compiler.codegen.symbols import entry_symbol
 from whet.compiler.errors import CodegenError
 from whet.compiler.target import Target
 from whet.compiler.target.machine.processors import has_entries
@@ -24,6 +28,8 @@ from whet.compiler.tir.visit.rewrite import variables
 # compile time stays in hand when a space holds absurd candidates.
 MAX_UNROLLED = 4096
 
+_FAILED = "failed:\n  %failure = load i32, ptr %code\n  ret i32 %failure"
+
 
 def module_text(mod: IRModule, target: Target) -> str:
     """The LLVM text of a module: for each function the raw kernel and its checked entry."""
@@ -31,6 +37,11 @@ def module_text(mod: IRModule, target: Target) -> str:
     for func in mod.functions.values():
         module.add(func)
     return module.text()
+
+
+def entry_text(signature: KernelSignature, target: Target) -> str:
+    """LLVM text of a kernel's checked entry and of its timing loop, to stand behind its own."""
+    return ModuleText(target).entry(signature) + repeat_text(signature)
 
 
 class ModuleText:
@@ -72,8 +83,13 @@ class ModuleText:
         if has_entries(self.target):
             self.entries.append(signature)
 
+    def entry(self, signature: KernelSignature) -> str:
+        """LLVM text of ``i32 @name(ptr args, i32 n)``, or what :func:`entry_symbol` calls it."""
+        kernel = _Kernel(self, entry_function(signature), signature)
+        return kernel.entry(entry_symbol(signature.name, self.called))
+
     def text(self) -> str:
-        entries = [entry_text(signature, self.called) for signature in self.entries]
+        entries = [self.entry(sig) + repeat_text(sig) for sig in self.entries]
         parts = [*self.globals, *self.functions, *entries]
         body = "\n\n".join(parts)
         missing = [d for d in self.declared if d not in body and not self._is_called(d)]
@@ -119,10 +135,19 @@ class _Kernel(Stores):
         self.out.line("ret i32 0")
         text = self.out.text()
         if self.fails:
-            text += "\nfailed:\n  %failure = load i32, ptr %code\n  ret i32 %failure"
+            text += "\n" + _FAILED
         head = f"define i32 @{self.name}__raw({', '.join(params)})"
         self.module.functions.append(f"{head} {self.module.attributes()} {{\n{text}\n}}")
         self.release()
+
+    def entry(self, symbol: str) -> str:
+        """The function as a kernel's checked entry, of this name."""
+        self.env[self.func.params[1]] = (0, {self.out.pure("sext i32 %n to i64"): 1})  # type: ignore[index]
+        self.statement(self.func.body)
+        text = self.out.text()
+        # Without optimisation its code is made in two thirds of the time; it runs once a call.
+        head = f"define i32 {quoted(symbol)}(ptr %args, i32 %n) noinline optnone"
+        return f"\n{head} {{\n{text}\n  unreachable\n{_FAILED}\n}}\n"
 
     # statements
 
@@ -215,6 +240,10 @@ class _Kernel(Stores):
                 self.statement(n.then_case)
             elif n.else_case is not None:
                 self.statement(n.else_case)
+            return
+        code = returned_code(n)
+        if code is not None:
+            self.fail(str(code), c)
             return
         with self.out.branch(c):
             self.statement(n.then_case)

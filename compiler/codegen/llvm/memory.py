@@ -118,8 +118,8 @@ class Memory(Expressions):
         else:
             out.line(f"call void @free(ptr {p})")
 
-    def fail(self, code: str) -> None:
-        """End the kernel with a result, here."""
+    def fail(self, code: str, condition: str = "") -> None:
+        """End the function with a result here, or where a condition holds; that frees nothing."""
         if not self.fails:
             self.fails = True
             self.out.allocas.append("  %code = alloca i32")
@@ -128,7 +128,8 @@ class Memory(Expressions):
         self.out.flush()
         never = self.out.label("never")
         scope = self.out.scopes[-1]
-        scope.lines += [f"  store i32 {code}, ptr %code", "  br label %failed", f"{never}:"]
+        leave = f"i1 {condition}, label %failed, label %{never}" if condition else "label %failed"
+        scope.lines += [f"  store i32 {code}, ptr %code", f"  br {leave}", f"{never}:"]
         scope.label = never
 
     def another_view(self, n: s.DeclBuffer) -> None:

@@ -21,9 +21,9 @@ import threading
 import weakref
 
 from whet.compiler.abi import layout as abi
-from whet.compiler.abi.extent import Text
 from whet.compiler.runtime.arrays.dlpack import READ_ONLY
 from whet.compiler.runtime.call.numpy_layout import ALIGNED, CONTIGUOUS, WRITEABLE, Layout
+from whet.compiler.runtime.call.text import Text
 from whet.compiler.target.machine.host_machine import loaded
 
 ATTRIBUTE = "__dlpack_c_exchange_api__"
@@ -131,12 +131,6 @@ def borrower(where: Layout) -> int:
 
 
 _loaded: list[object] = []  # generated calls refer to it without end
-
-
-def dtype_field(dtype: str) -> int:
-    """DLPack's code, bits and lanes of a dtype as the 32-bit number that a DLTensor holds."""
-    kind = abi.scalar(dtype)
-    return kind.code | kind.bits << 8 | 1 << 16
 
 
 def _text(where: Layout) -> str:

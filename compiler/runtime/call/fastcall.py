@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from whet.compiler.abi import layout as abi
-from whet.compiler.abi.extent import Text, bindings, emit
+from whet.compiler.abi.binding import bindings, extent_checks
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.runtime.call import exchange_api
 from whet.compiler.runtime.call.numpy_layout import (
@@ -28,6 +28,7 @@ from whet.compiler.runtime.call.numpy_layout import (
     layout,
 )
 from whet.compiler.runtime.call.slowcall import SlowCall
+from whet.compiler.runtime.call.text import Text
 from whet.compiler.target.machine.host_machine import loaded
 
 # Giving the GIL up and taking it back costs about 50 ns. Below this many elements in all arguments
@@ -130,7 +131,8 @@ def shim_text(
             numbers[i] = _checked_number(text, p, items[i], where, require)
 
     values: dict[str, str] = {}
-    for name, (i, d) in bindings(sig).items():
+    bound = bindings(sig)
+    for name, (i, d) in bound.items():
         values[name] = dims[i][d] if d >= 0 else _widened(text, sig.params[i].dtype, numbers[i])
     total = 0
     variable: list[str] = []
@@ -138,10 +140,9 @@ def shim_text(
         if isinstance(p, ScalarParam):
             call.append(f"{abi.scalar(p.dtype).llvm} {numbers[i]}")
             continue
-        for d, dim in enumerate(p.shape):
-            wanted = emit(dim, values, text)
-            if wanted != dims[i][d]:
-                require(text.op(f"icmp eq i64 {dims[i][d]}, {wanted}"))
+        for c in extent_checks(sig, i, bound):
+            wanted = text.extent(c.wanted, values)
+            require(text.op(f"icmp eq i64 {dims[i][c.dim]}, {wanted}"))
         call.append(f"ptr {text.field(arrays[i], where.data, 'ptr')}")
         fixed = [d for d in p.shape if isinstance(d, int)]
         if len(fixed) == len(p.shape):
@@ -221,7 +222,7 @@ def _borrowed(text: Text, i: int, p: BufferParam, item: str, where: Layout) -> N
     """Write the view of another library's tensor; what is none goes the slow way."""
     descr = f"ptr inttoptr (i64 {id(abi.numpy_dtype(p.dtype))} to ptr)"
     below = abi.scalar(p.dtype).bytes - 1
-    wanted = f"i32 {exchange_api.dtype_field(p.dtype)}, i64 {below}, {descr}"
+    wanted = f"i32 {abi.scalar(p.dtype).word}, i64 {below}, {descr}"
     borrow = f"inttoptr (i64 {exchange_api.borrower(where)} to ptr)"
     code = text.op(
         f"call i32 {borrow}(ptr {item}, ptr %view{i}, {wanted}, i1 {str(p.written).lower()})"

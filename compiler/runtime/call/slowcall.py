@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.abi import layout as abi
+from whet.compiler.abi.binding import Bindings, bindings, extent_checks
 from whet.compiler.abi.checks import assert_values, decode, wants, wants_all
-from whet.compiler.abi.extent import bindings, evaluate
+from whet.compiler.abi.extent import Extent, evaluate
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.arrays.ndarray import as_numpy
 from whet.compiler.runtime.call import exchange_api
+from whet.compiler.runtime.packed import take_raised
 
 
 class Slots:
@@ -87,11 +89,11 @@ def check_together(sig: KernelSignature, checked: Sequence[Any]) -> dict[str, in
     Raises:
         ArgumentError: an extent or a stride is another than the kernel expects.
     """
-    symbols = _symbols(sig, checked)
+    bound = bindings(sig)
+    symbols = _symbols(bound, checked)
     for i, p in enumerate(sig.params):
         if isinstance(p, BufferParam):
-            _check_shape(sig, i, p, checked[i], symbols)
-            _check_strides(sig, i, p, checked[i], symbols)
+            _check_extents(sig, i, bound, checked[i], symbols)
     return symbols
 
 
@@ -117,9 +119,19 @@ class SlowCall:
 
     def failed(self, code: int) -> None:
         """Raise what a result of the kernel that is not 0 means."""
-        values = assert_values(self._sig, code, self._keep.address_of)
-        error = decode(self._sig, code, values)
-        assert error is not None
+        raise_failure(self._sig, code, self._keep)
+
+
+def raise_failure(sig: KernelSignature, code: int, loaded: Any) -> None:
+    """Raise what a result of a kernel means; nothing for 0.
+
+    Args:
+        sig: the kernel's parameters.
+        code: what it returned.
+        loaded: the code that holds it.
+    """
+    error = decode(sig, code, assert_values(sig, code, loaded.address_of), take_raised)
+    if error is not None:
         raise error
 
 
@@ -234,7 +246,7 @@ def _slot(dtype: str, value: Any) -> tuple[Any, Any]:
     return ctypes.c_uint16, int(bits)
 
 
-def _symbols(sig: KernelSignature, checked: Sequence[Any]) -> dict[str, int]:
+def _symbols(bindings_: Bindings, checked: Sequence[Any]) -> dict[str, int]:
     def bound(i: int, d: int) -> int:
         if d < 0:
             return int(checked[i])
@@ -243,41 +255,27 @@ def _symbols(sig: KernelSignature, checked: Sequence[Any]) -> dict[str, int]:
             return int(array.shape[d])
         return int(array.strides[d - array.ndim] // array.itemsize)
 
-    return {name: bound(i, d) for name, (i, d) in bindings(sig).items()}
+    return {name: bound(i, d) for name, (i, d) in bindings_.items()}
 
 
-def _check_strides(
-    sig: KernelSignature, i: int, p: BufferParam, array: np.ndarray, symbols: dict[str, int]
+def _check_extents(
+    sig: KernelSignature, i: int, bound: Bindings, array: np.ndarray, symbols: dict[str, int]
 ) -> None:
-    if not p.strides:
-        return
-    for d, step in enumerate(p.strides):
-        given = array.strides[d]
-        if array.size == 0 or array.shape[d] == 1:
-            continue
-        wanted = evaluate(step, symbols) * array.itemsize
-        if given == wanted:
-            continue
-        origin = _origin(step, symbols)
-        why = f"{p.name}.strides[{d}] is {given} bytes, expected {wanted}{origin}"
-        raise wrong(sig, i, why, array)
+    for c in extent_checks(sig, i, bound):
+        given, wanted, unit = array.shape[c.dim], evaluate(c.wanted, symbols), ""
+        if c.kind == "strides":
+            if array.size == 0 or array.shape[c.dim] == 1:
+                continue
+            given, wanted, unit = array.strides[c.dim], wanted * array.itemsize, " bytes"
+        if given != wanted:
+            name, origin = sig.params[i].name, _origin(c.wanted, symbols)
+            why = f"{name}.{c.kind}[{c.dim}] is {given}{unit}, expected {wanted}{origin}"
+            raise wrong(sig, i, why, array)
 
 
-def _origin(dim: int | str, symbols: dict[str, int]) -> str:
+def _origin(dim: Extent, symbols: dict[str, int]) -> str:
     """Where a number that is expected comes from."""
     if isinstance(dim, int):
         return ""
     bound = ", ".join(f"{k} = {v}" for k, v in symbols.items())
     return f" ({dim}" + (f", where {bound}" if bound else "") + ")"
-
-
-def _check_shape(
-    sig: KernelSignature, i: int, p: BufferParam, array: np.ndarray, symbols: dict[str, int]
-) -> None:
-    for d, dim in enumerate(p.shape):
-        wanted = evaluate(dim, symbols)
-        if array.shape[d] == wanted:
-            continue
-        given = array.shape[d]
-        why = f"{p.name}.shape[{d}] is {given}, expected {wanted}{_origin(dim, symbols)}"
-        raise wrong(sig, i, why, array)

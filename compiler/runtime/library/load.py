@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import operator
 import os
 import platform
 import shutil
@@ -20,7 +19,7 @@ from typing import Any, NoReturn
 
 from whet.compiler import settings
 from whet.compiler.abi.artifact import Artifact
-from whet.compiler.abi.extent import bindings
+from whet.compiler.abi.binding import bindings
 from whet.compiler.abi.launch import LaunchPlan
 from whet.compiler.abi.layout import scalar
 from whet.compiler.abi.signature import BufferParam, KernelSignature
@@ -293,7 +292,7 @@ def _signature(data: dict[str, Any]) -> KernelSignature:
     extents = [d for p in signature.params if isinstance(p, BufferParam) for d in p.shape]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a name is no text")
-    if not all(isinstance(d, str) or 0 <= operator.index(d) < 2**63 for d in extents):
+    if not all(not isinstance(d, int) or 0 <= d < 2**63 for d in extents):
         raise ValueError(f"{extents} are no extents")
     for p in signature.params:
         scalar(p.dtype)
