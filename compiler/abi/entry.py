@@ -27,8 +27,8 @@ ARGUMENT, RETURN, CALL_KERNEL = "argument", "return_code", "call_kernel"
 """Operations of the entry. Properties of an argument: ``null``, ``value`` (of a scalar); of a
 tensor ``device_type``, ``ndim``, ``dtype`` (DLPack's three fields as one number), ``shape`` and
 ``strides`` (of dimension d), ``step`` (that stride, or where there are none a fourth argument),
-``shape_null``,
-``strides_null``, ``data_null``, ``address`` (of the first element) and ``data`` (the pointer to it).
+``shape_null``, ``strides_null``, ``data_null``, ``address`` (of the first element) and ``data``
+(the pointer to it).
 """
 
 

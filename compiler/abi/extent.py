@@ -1,8 +1,8 @@
 """Extents of shapes: numbers, symbols, and arithmetic over symbols as small frozen values.
 
 A signature and a launch plan hold them, and they leave the process as JSON: a number, a symbol's
-name, or a list ``["*", "n", 2]``. Files of earlier versions hold the text ``"n * 2"`` instead, which
-:func:`parse` reads; text is parsed, never evaluated as Python.
+name, or a list ``["*", "n", 2]``. Files of earlier versions hold the text ``"n * 2"`` instead,
+which :func:`parse` reads; text is parsed, never evaluated as Python.
 """
 
 from __future__ import annotations

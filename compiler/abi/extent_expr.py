@@ -11,7 +11,7 @@ NODES: dict[str, type[e.BinaryOp]] = {
     node.symbol: node for node in (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)
 }
 """The nodes of the operations that extents have."""
-_OPS = {node: op for op, node in NODES.items()}
+_OPS: dict[type, str] = {node: op for op, node in NODES.items()}
 
 
 def from_expr(n: e.PrimExpr, name_of: Callable[[e.Var], str]) -> Extent:

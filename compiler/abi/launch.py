@@ -11,7 +11,7 @@ Extents3 = tuple[Extent, Extent, Extent]
 """Along x, y and z, over a function's symbols and scalar parameters."""
 
 Argument = str | int | Operation
-"""What a launch gives a kernel: an array, a symbol or a scalar parameter by its name, or a number."""
+"""What a launch gives a kernel: an array, a symbol or a scalar parameter by its name; a number."""
 
 
 @dataclass(frozen=True, slots=True)

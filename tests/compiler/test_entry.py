@@ -1,6 +1,7 @@
 """The compiled entry that takes DLTensors: each of its checks, and what its codes say."""
 
 import ctypes
+import json
 
 import numpy as np
 import pytest
@@ -166,6 +167,17 @@ def test_machine_code_and_python_agree_about_expressions(text, n):
         b.shape[0] = given
         code = call(loaded, "k", Tensor(np.zeros(n, np.float32)), b)
         assert (code == 0) == (given == extent)
+
+
+@pytest.mark.parametrize("text", ["n * 2 - 1", "(n + 3) // 4", "n - (m - 1)", "min(n, 6) * m % 3"])
+def test_extents_are_data_in_files(text):
+    p = BufferParam("A", "float32", (parse("n"), parse("m"), parse(text)))
+    sig = KernelSignature("k", (p,), ("n", "m"))
+    data = json.loads(json.dumps(sig.to_json()))
+    assert KernelSignature.from_json(data) == sig
+    data["params"][0]["shape"] = ["n", "m", text]  # as earlier versions wrote it
+    assert KernelSignature.from_json(data) == sig
+    assert str(p) == f"A: float32[n, m, {text}]"
 
 
 def test_a_symbol_that_nothing_binds():

@@ -229,7 +229,7 @@ NATIVE = {
 
 def native_build(inp: MeasureInput) -> Built:
     """A vector addition of 100000 floats in LLVM text, right or wrong as the config says."""
-        from whet.compiler.codegen.llvm.kernel import entry_text
+    from whet.compiler.codegen.llvm.kernel import entry_text
     from whet.compiler.jit.compile import compile_text
     from whet.compiler.target import Target
     from whet.compiler.target.llvm_machine import machine_of
