@@ -11,6 +11,7 @@ the call of the raw kernel. What it adds to the loop IR are three operations::
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 
@@ -159,6 +160,7 @@ def _step(i: int, p: BufferParam, d: int) -> e.PrimExpr:
     return _argument("int64", i, "step", d, _product(i, p, d + 1))
 
 
+@functools.lru_cache(1024)
 def _argument(dtype: str, i: int, what: str, d: int = 0, *more: e.PrimExpr) -> e.PrimExpr:
     place, dim = e.IntImm("int32", i), e.IntImm("int32", d)
     return e.Call(dtype, ARGUMENT, (place, e.StringImm(what), dim, *more))

@@ -101,7 +101,7 @@ done:
 def artifact(*kernels: tuple[KernelSignature, str]) -> Artifact:
     """Compile raw kernels with their entries for this machine."""
     target = Target("llvm").canonical()
-    text = "".join(raw + entry_text(sig, Target("llvm")) for sig, raw in kernels)
+    text = "".join(raw + entry_text(sig, sig.name) for sig, raw in kernels)
     data = compile_text(text, machine_of(target))
     return Artifact(data, tuple(sig for sig, _ in kernels), target.to_json(), text)
 

@@ -241,7 +241,7 @@ def native_build(inp: MeasureInput) -> Built:
     params = tuple(BufferParam(n, "float32", (1000, 100), n == "C") for n in "ABC")
     signature = KernelSignature("vadd", params)
     target = Target("llvm").canonical()
-    text += entry_text(signature, Target("llvm"))
+    text += entry_text(signature, signature.name)
     artifact = Artifact(
         compile_text(text, machine_of(target)), (signature,), target.to_json(), text
     )

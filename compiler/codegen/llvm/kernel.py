@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from whet.compiler.abi.checks import FIRST_ASSERT, MAX_ASSERT_VALUES
 from whet.compiler.abi.entry import entry_function, returned_code
 from whet.compiler.abi.layout import quoted
@@ -39,9 +41,21 @@ def module_text(mod: IRModule, target: Target) -> str:
     return module.text()
 
 
-def entry_text(signature: KernelSignature, target: Target) -> str:
-    """LLVM text of a kernel's checked entry and of its timing loop, to stand behind its own."""
-    return ModuleText(target).entry(signature) + repeat_text(signature)
+@functools.lru_cache(256)  # the candidates of a search have one signature
+def entry_text(signature: KernelSignature, symbol: str) -> str:
+    """LLVM text of a kernel's checked entry and of its timing loop, for every target.
+
+    Args:
+        signature: the kernel's parameters.
+        symbol: the entry's name.
+    """
+    entry = _Kernel(_any_module(), entry_function(signature), signature).entry(symbol)
+    return entry + repeat_text(signature)
+
+
+@functools.cache
+def _any_module() -> ModuleText:
+    return ModuleText(Target("llvm").canonical())  # an entry needs nothing of it
 
 
 class ModuleText:
@@ -83,13 +97,8 @@ class ModuleText:
         if has_entries(self.target):
             self.entries.append(signature)
 
-    def entry(self, signature: KernelSignature) -> str:
-        """LLVM text of ``i32 @name(ptr args, i32 n)``, or what :func:`entry_symbol` calls it."""
-        kernel = _Kernel(self, entry_function(signature), signature)
-        return kernel.entry(entry_symbol(signature.name, self.called))
-
     def text(self) -> str:
-        entries = [self.entry(sig) + repeat_text(sig) for sig in self.entries]
+        entries = [entry_text(sig, entry_symbol(sig.name, self.called)) for sig in self.entries]
         parts = [*self.globals, *self.functions, *entries]
         body = "\n\n".join(parts)
         missing = [d for d in self.declared if d not in body and not self._is_called(d)]
