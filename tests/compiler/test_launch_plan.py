@@ -202,7 +202,7 @@ def test_a_loop_of_the_hosts_is_so_many_launches():
     k = tir.Var("k")
     body = tir.For(k, 1, 3, "serial", region("i", lambda i: add(b, i, k.astype("float32"))))
     made = compiled(function(body, b))
-    assert [x.arguments for x in made.plans[0].launches] == [("B", "1"), ("B", "2"), ("B", "3")]
+    assert [x.arguments for x in made.plans[0].launches] == [("B", 1), ("B", 2), ("B", 3)]
     kernel = build(function(body, b), target=TARGET)
     (got,) = emulated.on_device(kernel, [np.zeros(4, "float32")])
     np.testing.assert_array_equal(got, [6, 6, 6, 6])
