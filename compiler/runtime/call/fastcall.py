@@ -10,7 +10,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from pathlib import Path
+from string import Template
 
 import numpy as np
 
@@ -34,6 +36,8 @@ from whet.compiler.target.machine.host_machine import loaded
 # Giving the GIL up and taking it back costs about 50 ns. Below this many elements in all arguments
 # a kernel is rarely longer than a few microseconds.
 GIL_ELEMENTS = 4096
+
+_SHIM = Path(__file__).with_name("shim.ll")
 
 
 class _MethodDef(ctypes.Structure):
@@ -100,25 +104,18 @@ def shim_text(
         least: elements in all arguments from which on the GIL is given up.
     """
     text = Text()
-
-    def require(condition: str) -> None:
-        following = text.fresh("ok")
-        text.do(f"br i1 {condition}, label %{following}, label %slow")
-        text.label(following)
-
     text.label("entry")
     for i, p in enumerate(sig.params):
         if isinstance(p, BufferParam):
             text.do(f"%view{i} = alloca [{exchange_api.VIEW_BYTES} x i8], align 8")
-    require(text.op("icmp eq ptr %names, null"))
+    text.require("icmp eq ptr %names, null")
     # the highest bit of a count that a caller of a vectorcall gives is a flag
     count = text.op(f"and i64 %n, {2**63 - 1}")
-    require(text.op(f"icmp eq i64 {count}, {len(sig.params)}"))
-    call: list[str] = []
+    text.require(f"icmp eq i64 {count}, {len(sig.params)}")
     items = [text.field("%args", 8 * i, "ptr") for i in range(len(sig.params))]
     # All arrays first: to describe one may run Python, which must not touch one that was checked.
     arrays = {
-        i: _unwrapped(text, i, p, items[i], where, require)
+        i: _unwrapped(text, i, p, items[i], where)
         for i, p in enumerate(sig.params)
         if isinstance(p, BufferParam)
     }
@@ -126,63 +123,32 @@ def shim_text(
     numbers: dict[int, str] = {}
     for i, p in enumerate(sig.params):
         if isinstance(p, BufferParam):
-            dims[i] = _checked_array(text, p, arrays[i], where, require)
+            dims[i] = _checked_array(text, p, arrays[i], where)
         else:
-            numbers[i] = _checked_number(text, p, items[i], where, require)
-
-    values: dict[str, str] = {}
+            numbers[i] = _checked_number(text, p, items[i], where)
     bound = bindings(sig)
-    for name, (i, d) in bound.items():
-        values[name] = dims[i][d] if d >= 0 else _widened(text, sig.params[i].dtype, numbers[i])
-    total = 0
-    variable: list[str] = []
+    values = {
+        name: dims[i][d] if d >= 0 else _widened(text, sig.params[i].dtype, numbers[i])
+        for name, (i, d) in bound.items()
+    }
+    call: list[str] = []
     for i, p in enumerate(sig.params):
         if isinstance(p, ScalarParam):
             call.append(f"{abi.scalar(p.dtype).llvm} {numbers[i]}")
             continue
         for c in extent_checks(sig, i, bound):
-            wanted = text.extent(c.wanted, values)
-            require(text.op(f"icmp eq i64 {dims[i][c.dim]}, {wanted}"))
+            text.require(f"icmp eq i64 {dims[i][c.dim]}, {text.extent(c.wanted, values)}")
         call.append(f"ptr {text.field(arrays[i], where.data, 'ptr')}")
-        fixed = [d for d in p.shape if isinstance(d, int)]
-        if len(fixed) == len(p.shape):
-            total += int(np.prod(fixed, dtype=np.int64))
-        else:
-            variable.append(functools.reduce(lambda a, b: text.op(f"mul i64 {a}, {b}"), dims[i]))
     call += [f"i64 {values[s]}" for s in sig.symbols]
-    kernel = f"call i32 inttoptr (i64 {raw_address} to ptr)({', '.join(call)})"
-    _called(text, kernel, total, variable, least)
-    body = "\n".join(text.lines)
-    return f"""
-declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
-declare ptr @PyLong_FromLong(i64)
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
-declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
-define ptr @shim(ptr %self, ptr %args, i64 %n, ptr %names) {{
-{body}
-finish:
-  %result = phi i32 [ %quick, %short ], [ %slowly, %long ]
-  %good = icmp eq i32 %result, 0
-  br i1 %good, label %done, label %bad
-bad:
-  %wide = sext i32 %result to i64
-  %code = call ptr @PyLong_FromLong(i64 %wide)
-  %cell = alloca ptr
-  store ptr %code, ptr %cell
-  %explain = inttoptr i64 {failed} to ptr
-  %raised = call ptr @PyObject_Vectorcall(ptr %explain, ptr %cell, i64 1, ptr null)
-  ret ptr %raised
-done:
-{_none_text()}
-failed:
-  ret ptr null
-slow:
-  %whole = inttoptr i64 {slow} to ptr
-  %other = call ptr @PyObject_Vectorcall(ptr %whole, ptr %args, i64 %n, ptr %names)
-  ret ptr %other
-}}
-"""
+    large = _are_large(text, sig, dims, least)
+    return Template(_SHIM.read_text()).substitute(
+        checks="\n".join(text.lines),
+        large=large,
+        kernel=f"call i32 inttoptr (i64 {raw_address} to ptr)({', '.join(call)})",
+        failed=failed,
+        slow=slow,
+        none=_none_text(),
+    )
 
 
 def _unwrapped(
@@ -191,7 +157,6 @@ def _unwrapped(
     p: BufferParam,
     item: str,
     where: Layout,
-    require: Callable[[str], None],
 ) -> str:
     """The exact numpy array that an argument is, or that the NDArray it is holds; or a view."""
     held, wrapped, other, joined = (text.fresh(n) for n in ("held", "wrapped", "other", "array"))
@@ -204,9 +169,9 @@ def _unwrapped(
     text.do(f"br i1 {is_ours}, label %{wrapped}, label %{other}")
     text.label(wrapped)
     inner = text.field(item, where.wrapper_slot, "ptr")
-    require(text.op(f"icmp ne ptr {inner}, null"))
+    text.require(f"icmp ne ptr {inner}, null")
     inner_kind = text.field(inner, where.type, "i64")
-    require(text.op(f"icmp eq i64 {inner_kind}, {where.ndarray_type}"))
+    text.require(f"icmp eq i64 {inner_kind}, {where.ndarray_type}")
     unwrapped = text.block
     text.do(f"br label %{joined}")
     text.label(other)
@@ -232,49 +197,45 @@ def _borrowed(text: Text, i: int, p: BufferParam, item: str, where: Layout) -> N
     text.label(following)
 
 
-def _checked_array(
-    text: Text, p: BufferParam, array: str, where: Layout, require: Callable[[str], None]
-) -> list[str]:
+def _checked_array(text: Text, p: BufferParam, array: str, where: Layout) -> list[str]:
     """Check rank, dtype and flags of a numpy array; its dimensions."""
     ndim = text.field(array, where.nd, "i32")
-    require(text.op(f"icmp eq i32 {ndim}, {len(p.shape)}"))
+    text.require(f"icmp eq i32 {ndim}, {len(p.shape)}")
     # by what a dtype is, and not which object: arrays that were unpickled have their own
     descr = text.field(array, where.descr, "ptr")
     word = text.op(f"and i64 {text.field(descr, where.dtype_word, 'i64')}, {DTYPE_MASK}")
     words = dtype_words(abi.numpy_dtype(p.dtype), where)
     same = [text.op(f"icmp eq i64 {word}, {known}") for known in words]
-    require(functools.reduce(lambda a, b: text.op(f"or i1 {a}, {b}"), same))
+    text.require_value(functools.reduce(lambda a, b: text.op(f"or i1 {a}, {b}"), same))
     wanted = CONTIGUOUS | ALIGNED | (WRITEABLE if p.written else 0)
     flags = text.op(f"and i32 {text.field(array, where.flags, 'i32')}, {wanted}")
-    require(text.op(f"icmp eq i32 {flags}, {wanted}"))
+    text.require(f"icmp eq i32 {flags}, {wanted}")
     if not p.shape:
         return []
     shape = text.field(array, where.dimensions, "ptr")
     return [text.field(shape, 8 * d, "i64") for d in range(len(p.shape))]
 
 
-def _checked_number(
-    text: Text, p: ScalarParam, item: str, where: Layout, require: Callable[[str], None]
-) -> str:
+def _checked_number(text: Text, p: ScalarParam, item: str, where: Layout) -> str:
     """A Python float or int as the raw kernel's scalar; other numbers take the slow way."""
     kind = abi.scalar(p.dtype)
     have = text.field(item, where.type, "i64")
     if p.dtype in ("float32", "float64"):
-        require(text.op(f"icmp eq i64 {have}, {id(float)}"))
+        text.require(f"icmp eq i64 {have}, {id(float)}")
         value = text.field(item, where.float_value, "double")
         return value if kind.bits == 64 else text.op(f"fptrunc double {value} to float")
     if "int" not in p.dtype or p.dtype == "uint64":
-        require("false")
+        text.require_value("false")
         return "zeroinitializer"  # never used
-    require(text.op(f"icmp eq i64 {have}, {id(int)}"))
+    text.require(f"icmp eq i64 {have}, {id(int)}")
     # An overflow also returns -1, so that one comparison finds both; -1 itself goes the slow way.
     spare = text.op("alloca i32")
     value = text.op(f"call i64 @PyLong_AsLongLongAndOverflow(ptr {item}, ptr {spare})")
-    require(text.op(f"icmp ne i64 {value}, -1"))
+    text.require(f"icmp ne i64 {value}, -1")
     if kind.bits == 64:
         return value
     short = text.op(f"trunc i64 {value} to {kind.llvm}")
-    require(text.op(f"icmp eq i64 {_widened(text, p.dtype, short)}, {value}"))
+    text.require(f"icmp eq i64 {_widened(text, p.dtype, short)}, {value}")
     return short
 
 
@@ -286,21 +247,22 @@ def _widened(text: Text, dtype: str, value: str) -> str:
     return text.op(f"{widen} {kind.llvm} {value} to i64")
 
 
-def _called(text: Text, kernel: str, total: int, variable: Sequence[str], least: int) -> None:
-    """The call itself, with the GIL given up when the arrays are large."""
-    large = "true" if total >= least else "false"
-    if variable and large == "false":
-        size = functools.reduce(lambda a, b: text.op(f"add i64 {a}, {b}"), variable, str(total))
-        large = text.op(f"icmp sge i64 {size}, {least}")
-    text.do(f"br i1 {large}, label %long, label %short")
-    text.label("short")
-    text.do(f"%quick = {kernel}")
-    text.do("br label %finish")
-    text.label("long")
-    text.do("%state = call ptr @PyEval_SaveThread()")
-    text.do(f"%slowly = {kernel}")
-    text.do("call void @PyEval_RestoreThread(ptr %state)")
-    text.do("br label %finish")
+def _are_large(text: Text, sig: KernelSignature, dims: dict[int, list[str]], least: int) -> str:
+    """An i1: the arrays have so many elements that the GIL is given up."""
+    total, variable = 0, []
+    for i, p in enumerate(sig.params):
+        if isinstance(p, BufferParam):
+            fixed = [d for d in p.shape if isinstance(d, int)]
+            if len(fixed) == len(p.shape):
+                total += int(np.prod(fixed, dtype=np.int64))
+            else:
+                variable.append(
+                    functools.reduce(lambda a, b: text.op(f"mul i64 {a}, {b}"), dims[i])
+                )
+    if total >= least or not variable:
+        return str(total >= least).lower()
+    size = functools.reduce(lambda a, b: text.op(f"add i64 {a}, {b}"), variable, str(total))
+    return text.op(f"icmp sge i64 {size}, {least}")
 
 
 def _none_text() -> str:

@@ -40,6 +40,16 @@ class Text:
         at = self.op(f"getelementptr i8, ptr {pointer}, i64 {offset}") if offset else pointer
         return self.op(f"load {type_}, ptr {at}" + (f", align {align}" if align else ""))
 
+    def require(self, condition: str) -> None:
+        """Go to the block ``slow`` unless an instruction gives true."""
+        self.require_value(self.op(condition))
+
+    def require_value(self, value: str) -> None:
+        """Go to the block ``slow`` unless an i1 is true."""
+        following = self.fresh("ok")
+        self.do(f"br i1 {value}, label %{following}, label %slow")
+        self.label(following)
+
     def extent(self, extent: Extent, values: Mapping[str, str]) -> str:
         """Append what computes an extent as i64; the name of the result.
 
