@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,9 @@ __all__ = ["Function", "Module", "UnknownFunction"]
 # TVM's name of a module's entry function.
 ENTRY = "__tvm_main__"
 
+# The module of an artifact that has launch plans, imported when there is one.
+_OF_PLANS = "whet.compiler.runtime.gpu.module:CudaModule"
+
 
 class Module(Answering):
     """Compiled kernels, loaded into this process.
@@ -48,11 +52,13 @@ class Module(Answering):
         ir_module_by_target: of what ``build()`` made it: target -> lowered functions.
         name: the name that ``build()`` was given.
         origin: the library that it was loaded from; None: none.
+        launches_only: its functions launch the kernels of other modules.
     """
 
     ir_module_by_target: Mapping[Any, Any] = MappingProxyType({})
     name: str = ""
     origin: Origin | None = None
+    launches_only = False
     _code: Any
     _imported: tuple[Module, ...] = ()
 
@@ -82,9 +88,9 @@ class Module(Answering):
             CodegenError: it cannot be linked.
         """
         if artifact.plans:
-            from whet.compiler.runtime.gpu.module import CudaModule
-
-            return CudaModule(artifact)
+            module, _, name = _OF_PLANS.partition(":")
+            loaded: Module = getattr(importlib.import_module(module), name)(artifact)
+            return loaded
         return Module(artifact)
 
     @property

@@ -80,6 +80,8 @@ class HostPart(UnloadedModule):
         text: the loops that were written for the host.
     """
 
+    launches_only = True
+
     def launch_with(self, devices: Iterable[Module]) -> None:
         """Let calls go to the functions of these modules that have the same names."""
         for device in devices:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler.abi.call_checks import check_unnamed, number, wrong
 from whet.compiler.abi.extent import symbols_of
 from whet.compiler.abi.launch import LaunchPlan
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import ArgumentError, KernelError
-from whet.compiler.runtime.call.slowcall import check_unnamed, number, wrong
 from whet.compiler.runtime.function import Function
 from whet.compiler.runtime.gpu.arguments import as_slot, bind, context_for
 from whet.compiler.runtime.gpu.array import DeviceArray

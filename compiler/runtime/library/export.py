@@ -22,7 +22,6 @@ from whet.compiler.errors import ArgumentError, ArtifactError
 from whet.compiler.runtime.gpu.exported import code_as_data
 from whet.compiler.runtime.library.integrity import seal
 from whet.compiler.runtime.source import path_of
-from whet.compiler.runtime.unloaded import HostPart
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.module import Module
@@ -104,7 +103,7 @@ def _copied(module: Module, suffix: str) -> Path | None:
 
 def _is_linked(one: Module) -> bool:
     """Whether a module's machine code is in a file that it was loaded from, and not at hand."""
-    return not one.artifact.object and not one.artifact.source and not isinstance(one, HostPart)
+    return not one.artifact.object and not one.artifact.source and not one.launches_only
 
 
 def _make(

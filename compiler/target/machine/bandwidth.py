@@ -72,8 +72,17 @@ class BandwidthProbe:
         return run
 
 
-def measure_bandwidth(read: int, written: int, seconds: float) -> float:
-    """Bytes a second of the fastest loop over a working set: the quickest of its samples."""
+def bandwidth(read: int, written: int = 0, seconds: float = 0.2) -> float:
+    """The measured bandwidth of one core in bytes a second: the quickest loop over a working set.
+
+    Args:
+        read: bytes that are read again and again: 16 KiB is a measure of the L1 cache.
+        written: bytes that are written, to other places.
+        seconds: how long to measure in all, about.
+
+    Raises:
+        TargetError: a number is negative, or both are zero.
+    """
     probe = BandwidthProbe(read, written)
     times = max(1, int(1e6 // probe.bytes))  # a call from Python costs a microsecond
     quickest = float("inf")

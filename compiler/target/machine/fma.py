@@ -51,10 +51,17 @@ done:
 """
 
 
-def measure_fma_peak(dtype: str, seconds: float) -> float:
-    """FLOP/s of one core, the median of 25 samples that together take ``seconds``.
+def fma_peak(dtype: str = "float32", seconds: float = 0.2) -> float:
+    """The measured FMA limit of one core in FLOP/s, the median of 25 samples.
 
-    A processor without FMA multiplies, then adds.
+    An FMA counts two; a processor without it multiplies, then adds, and both count.
+
+    Args:
+        dtype: ``"float32"`` or ``"float64"``.
+        seconds: how long to measure in all.
+
+    Raises:
+        TargetError: the dtype is another.
     """
     types = {"float32": ("float", 4), "float64": ("double", 8)}
     if dtype not in types:

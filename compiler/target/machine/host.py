@@ -213,34 +213,6 @@ def _fingerprint(have: frozenset[str]) -> str:
     return "cpu-" + digest[:12]
 
 
-def fma_peak(dtype: str = "float32", seconds: float = 0.2) -> float:
-    """The measured FMA limit of one core in FLOP/s (an FMA counts two; without it, both halves do).
-
-    Args:
-        dtype: ``"float32"`` or ``"float64"``.
-        seconds: how long to measure in all.
-    """
-    from whet.compiler.target.machine.fma import measure_fma_peak
-
-    return measure_fma_peak(dtype, seconds)
-
-
-def bandwidth(read: int, written: int = 0, seconds: float = 0.2) -> float:
-    """The measured bandwidth of one core in bytes a second, for a working set.
-
-    Args:
-        read: bytes that are read again and again: 16 KiB is a measure of the L1 cache.
-        written: bytes that are written, to other places.
-        seconds: how long to measure in all, about.
-
-    Raises:
-        TargetError: a number is negative, or both are zero.
-    """
-    from whet.compiler.target.machine.bandwidth import measure_bandwidth
-
-    return measure_bandwidth(read, written, seconds)
-
-
 def _read(path: str | Path) -> str:
     try:
         return Path(path).read_text().strip()
