@@ -84,7 +84,7 @@ def _fresh(wanted: str, taken: set[str]) -> str:
 
 
 class _Uses:
-    """What a body does with buffers and variables.
+    """The uses of buffers and variables in a body.
 
     Attributes:
         written: ids of the buffers that it stores to.

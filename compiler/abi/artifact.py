@@ -10,7 +10,7 @@ from whet.compiler.abi.signature import KernelSignature
 
 @dataclass(frozen=True)
 class Artifact:
-    """What the compiler makes of a module, not yet loaded anywhere.
+    """A compiled module, not yet loaded anywhere.
 
     Attributes:
         object: an object file with, for each signature, the raw kernel, the checked entry and the
@@ -39,7 +39,7 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kernel of a GPU takes, as its machine code tells.
+    """The resources of a GPU's kernel, as its machine code tells.
 
     Attributes:
         registers: of a thread.

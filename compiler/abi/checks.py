@@ -120,7 +120,7 @@ def _reason(p: BufferParam | ScalarParam, check: str, arg: int, dim: int) -> str
 
 
 def wants(p: BufferParam | ScalarParam) -> str:
-    """What a parameter takes, in words."""
+    """A parameter in words."""
     if isinstance(p, ScalarParam):
         return f"a number ({p.dtype})"
     layout = f"strides {tuple_text(p.strides)}" if p.strides else "row-major"
@@ -134,5 +134,5 @@ def tuple_text(parts: Sequence[Extent]) -> str:
 
 
 def wants_all(sig: KernelSignature) -> str:
-    """What each parameter of a kernel takes, a line each."""
+    """All parameters of a kernel in words, a line each."""
     return "\n".join(f"argument {i} ({p.name}): {wants(p)}" for i, p in enumerate(sig.params))

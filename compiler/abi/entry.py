@@ -147,7 +147,7 @@ def _and(*conditions: e.PrimExpr) -> e.PrimExpr:
 
 
 def _extent(sig: KernelSignature, i: int, d: int) -> e.PrimExpr:
-    """What a symbol is bound to: an extent, a stride or a scalar."""
+    """The source of a symbol's value: an extent, a stride or a scalar."""
     p = sig.params[i]
     if isinstance(p, ScalarParam):
         value = _argument(p.dtype, i, "value")

@@ -1,4 +1,4 @@
-"""What the host does when a function with kernels is called: plain data for every runtime."""
+"""The host's side of a function with kernels: plain data for every runtime."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Extents3 = tuple[Extent, Extent, Extent]
 """Along x, y and z, over a function's symbols and scalar parameters."""
 
 Argument = str | int | Operation
-"""What a launch gives a kernel: an array, a symbol or a scalar parameter by its name; a number."""
+"""An argument of a launch: an array, a symbol or a scalar parameter by its name; a number."""
 
 
 @dataclass(frozen=True, slots=True)

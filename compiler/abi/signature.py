@@ -1,4 +1,4 @@
-"""What a compiled kernel takes: plain data for the generator, the runtime and artifacts."""
+"""The signature of a compiled kernel: plain data for the generator, the runtime and artifacts."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _optimised(ll: str, machine: Machine, passes: bool = True) -> tuple[Any, Any
 
 
 def _has_local_memory(ll: str) -> bool:
-    """Whether the passes have anything to do: they make registers of what is on the stack."""
+    """True where the passes have anything to do: they make registers of what is on the stack."""
     functions = ll.split("\ndefine ")
     return any("= alloca " in f and " optnone" not in f.partition("\n")[0] for f in functions)
 

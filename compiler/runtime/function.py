@@ -14,13 +14,13 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.arrays.ndarray import as_numpy
 from whet.compiler.runtime.call.fastcall import make_fastcall
 from whet.compiler.runtime.call.slowcall import SlowCall, bind, raise_failure
-from whet.compiler.runtime.call.vectorcall import Answering, answer_with, copied
+from whet.compiler.runtime.call.vectorcall import Vectorcall, copied, install_vectorcall
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.module import Module
 
 
-class Function(Answering):
+class Function(Vectorcall):
     """A kernel of a module; calling it runs it.
 
     Attributes:
@@ -49,7 +49,7 @@ class Function(Answering):
         with self._lock:
             if self._fast is None:
                 self._fast = self._made()
-                answer_with(self, self._fast)
+                install_vectorcall(self, self._fast)
             return self._fast
 
     def _made(self) -> Callable[..., None]:
@@ -145,7 +145,7 @@ class Function(Answering):
 
 
 def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays have bytes in common; where that is hard to say, whether they might."""
+    """True where two arrays have bytes in common; where that is hard to say, whether they might."""
     exactly: Any = np.shares_memory  # some releases' stubs know two values of max_work only
     try:
         return bool(exactly(a, b, max_work=10_000))

@@ -14,7 +14,7 @@ from whet.compiler.abi.artifact import Artifact, Resources
 from whet.compiler.errors import ArgumentError
 from whet.compiler.jit.loader import load_object
 from whet.compiler.runtime import source
-from whet.compiler.runtime.call.vectorcall import Answering, answer_with, copied
+from whet.compiler.runtime.call.vectorcall import Vectorcall, copied, install_vectorcall
 from whet.compiler.runtime.device import Device, instead_of
 from whet.compiler.runtime.function import Function, UnknownFunction
 from whet.compiler.runtime.library.loadable import check_loadable
@@ -38,7 +38,7 @@ ENTRY = "__tvm_main__"
 _OF_PLANS = "whet.compiler.runtime.gpu.module:CudaModule"
 
 
-class Module(Answering):
+class Module(Vectorcall):
     """Compiled kernels, loaded into this process.
 
     Make one with :meth:`from_artifact`. Calling the module runs its entry function, the first one.
@@ -68,16 +68,19 @@ class Module(Answering):
         if code is None:
             check_loadable(artifact)
             code = load_object(artifact.object)
-        self.artifact = artifact
-        self._code = code
+        self._hold(artifact, code, [Function(s, self) for s in artifact.signatures])
         for s in artifact.signatures:
             symbol = f"{s.name}__release"
             if code.has(symbol) if not artifact.object else symbol.encode() in artifact.object:
                 release = ctypes.CFUNCTYPE(None)(code.address_of(symbol))
                 # runs when nothing can call the code any more, just before it is unloaded
                 weakref.finalize(code, release).atexit = False
-        self._functions = {s.name: Function(s, self) for s in artifact.signatures}
-        self._entry = self._functions[artifact.signatures[0].name]
+
+    def _hold(self, artifact: Artifact, code: Any, functions: Sequence[Function]) -> None:
+        """Keep code and its functions, the entry function first."""
+        self.artifact, self._code = artifact, code
+        self._functions = {f.name: f for f in functions}
+        self._entry = functions[0]
 
     @staticmethod
     def from_artifact(artifact: Artifact) -> Module:
@@ -120,7 +123,7 @@ class Module(Answering):
 
     @property
     def is_dso_exportable(self) -> bool:
-        """Whether there is machine code of a CPU, which :meth:`export_library` can link."""
+        """True where there is machine code of a CPU, which :meth:`export_library` can link."""
         return bool(self.artifact.object)
 
     @property
@@ -145,7 +148,7 @@ class Module(Answering):
 
     def __call__(self, *args: object, **named: object) -> None:
         fast = self._entry.fast
-        answer_with(self, fast)
+        install_vectorcall(self, fast)
         fast(*args, **named)
 
     __call__.__doc__ = Function.__call__.__doc__
@@ -177,7 +180,7 @@ class Module(Answering):
         )
 
     def implements_function(self, name: str, query_imports: bool = False) -> bool:
-        """Whether the module has a function of that name."""
+        """True where the module has a function of that name."""
         return isinstance(name, str) and self._find(name, query_imports) is not None
 
     def _find(self, name: str, query_imports: bool) -> Function | None:
@@ -242,7 +245,7 @@ class Module(Answering):
         return next((m for m in self._all() if source.writes(m.artifact, fmt)), self)
 
     def resources(self) -> dict[str, Resources]:
-        """What each kernel for a GPU takes: registers, spills, stack, shared memory, code.
+        """The resources of each kernel for a GPU: registers, spills, stack, shared memory, code.
 
         NVRTC compiles, with no GPU; of a library that was loaded its machine code tells. Buffers in
         shared memory are in the arena that a launch asks for: ``dynamic_shared_bytes``, None where

@@ -248,7 +248,7 @@ def _return(name: str, value: Any, result: _Value, code: Any) -> None:
 
 
 CALLER = _CALLER(_call)
-"""What generated code and exported libraries call for packed functions; it takes the GIL."""
+"""The C function behind ``whet_call_packed``; it takes the GIL."""
 
 
 @functools.cache

@@ -37,7 +37,7 @@ def _cubin(artifact: Artifact) -> bytes:
 
 
 def _compiled_by(tool: str, artifact: Artifact) -> Any:
-    """What NVRTC makes of an artifact's text."""
+    """The result of NVRTC for an artifact's text."""
     return KINDS["cuda"].tool(tool)(artifact.source, str(artifact.target["arch"]))
 
 
@@ -70,7 +70,7 @@ def formats(artifact: Artifact) -> list[str]:
 
 
 def writes(artifact: Artifact, fmt: str) -> bool:
-    """Whether a format is one of the artifact's, of text or of bytes."""
+    """True where a format is one of the artifact's, of text or of bytes."""
     return fmt in formats(artifact) or (kind_of(artifact), fmt) in BYTES
 
 
@@ -118,7 +118,7 @@ def text_of(artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_non
 def bytes_of(
     asked: str, artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_none: str = ""
 ) -> bytes:
-    """What a file of a format holds; of formats that need no linking.
+    """The content of a file in a format that needs no linking.
 
     Args:
         asked: what was asked, for an error.
@@ -138,7 +138,7 @@ def bytes_of(
 
 
 def resources_of(artifacts: Sequence[Artifact]) -> dict[str, Resources]:
-    """What the kernels of those artifacts take that are for a GPU.
+    """The resources of the kernels of those artifacts that are for a GPU.
 
     Raises:
         ArgumentError: none of them is.
@@ -161,7 +161,7 @@ def resources_of(artifacts: Sequence[Artifact]) -> dict[str, Resources]:
 
 
 def _taken(artifact: Artifact) -> Mapping[str, Resources]:
-    """What machine code says of its kernels; of text, NVRTC makes some first."""
+    """The resources of kernels by their machine code; NVRTC compiles a text first."""
     if artifact.object and artifact.log:
         return KINDS["cuda"].tool("resources_of")(artifact.object, artifact.log)
     return _compiled_by("compile_cubin", artifact).resources

@@ -1,4 +1,4 @@
-"""What code is made for: the Target value, its kinds and tags, and the facts of this machine."""
+"""Targets of code: the Target value, its kinds and tags, and the facts of this machine."""
 
 from whet.compiler.target.generic import (
     GenericFunc,

@@ -136,7 +136,7 @@ _registered: dict[str, dict[str, Any]] = {}
 
 
 def _block(arch: str) -> dict[str, Any]:
-    """What a block has."""
+    """Limits of a block."""
     limits = limits_of(arch)
     return {
         "max_shared_memory_per_block": limits.shared_bytes,

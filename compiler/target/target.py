@@ -53,7 +53,7 @@ def _as_host(kind: str, given: str | Mapping[str, Any] | Target) -> Target:
 
 
 class Target:
-    """What code is made for: a kind and its options.
+    """The target of code: a kind and its options.
 
     Args:
         target: ``"llvm -mcpu=x86-64-v3 -mattr=+avx2,+fma"``; a dict or its JSON text with the key
@@ -170,7 +170,7 @@ class Target:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What generic functions are chosen by, the most special first."""
+        """The keys that choose a version of a generic function, the most special first."""
         own = self._list("keys")
         return tuple(dict.fromkeys([*own, *self._list("device"), *self.kind.row.keys]))
 
@@ -211,7 +211,7 @@ class Target:
 
     @property
     def supports_integer_dot_product(self) -> bool:
-        """Whether four bytes are multiplied and summed at once."""
+        """True where four bytes are multiplied and summed at once."""
         given = self.attrs.get("supports_integer_dot_product")
         if given is not None:
             return bool(given)
@@ -222,7 +222,7 @@ class Target:
 
     @property
     def features(self) -> Features:
-        """What the target's processor has, e.g. ``features.has_avx2``; a GPU has none of these.
+        """The processor's features, e.g. ``features.has_avx2``; a GPU has none of these.
 
         Raises:
             TargetError: LLVM does not know the processor.

@@ -1,4 +1,4 @@
-"""What a Target holds: the name of its kind, its options, its processor's features."""
+"""The parts of a Target: the name of its kind, its options, its processor's features."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Attributes(dict[str, Any]):
 
 
 class Features:
-    """What a target's processor has: ``target.features.has_avx2``."""
+    """The features of a target's processor: ``target.features.has_avx2``."""
 
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names

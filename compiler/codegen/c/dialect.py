@@ -118,7 +118,7 @@ class Dialect:
     # 16-bit floats: in memory, as a value, and as the float that functions take
 
     def load(self, text: str, dtype: str, use: Functions) -> str:
-        """What stands in memory, as a value."""
+        """An element in memory as a value."""
         if dtype in SHORT_FLOATS:
             return f"{use.get('widen', dtype)}({text})"
         return text

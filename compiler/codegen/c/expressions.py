@@ -360,5 +360,5 @@ class Expressions(Indices):
 
 
 def _picks(n: Any) -> bool:
-    """Whether lanes are picked by number somewhere."""
+    """True where lanes are picked by number somewhere."""
     return isinstance(n, e.Shuffle) or any(_picks(p) for p in TABLE[type(n)][0](n))

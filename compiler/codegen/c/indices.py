@@ -71,7 +71,7 @@ class Indices:
         self.lines.append("    " * self.depth + text)
 
     def is_index(self, n: e.PrimExpr) -> bool:
-        """Whether an integer is made of loop variables, sizes and numbers alone."""
+        """True where an integer is made of loop variables, sizes and numbers alone."""
         kind = type(n)
         if kind in (e.Var, e.SizeVar):
             return n in self.integers
@@ -187,7 +187,7 @@ class Indices:
         return f"{name}({self.index(n.a)}, {self.index(n.b)})", ATOM
 
     def never_negative(self, n: e.PrimExpr) -> bool:
-        """Whether an integer is surely 0 or more."""
+        """True where an integer is surely 0 or more."""
         if dt.is_uint(n.dtype):
             return True
         if isinstance(n, e.Ramp):

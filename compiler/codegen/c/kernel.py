@@ -135,7 +135,7 @@ class CKernel(Statements):
         return [n for n in names if n not in words]
 
     def _comment(self) -> str:
-        """What the parameters are, for people."""
+        """A comment that describes the parameters."""
         lines = [f"/* {self.signature.name}"]
         for given, p in zip(self.func.params, self.signature.params):
             name = self.names.of(given)
@@ -256,7 +256,7 @@ def _called(body: s.Stmt) -> set[str]:
 
 
 def _is_product(d: e.PrimExpr) -> bool:
-    """Whether an extent is a product of sizes, which is never negative."""
+    """True where an extent is a product of sizes, which is never negative."""
     if isinstance(d, e.Mul):
         return _is_product(d.a) and _is_product(d.b)
     return isinstance(d, (e.Var, e.IntImm))

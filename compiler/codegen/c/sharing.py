@@ -1,4 +1,4 @@
-"""What an expression has more than once, and should compute once."""
+"""Common subexpressions of one expression."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _size(n: Any) -> int:
 
 
 def _identity(n: Any) -> tuple:
-    """What tells a node from others with the same children."""
+    """The part of a node that tells it from others with the same children."""
     if isinstance(n, e.Var):
         return (id(n),)
     if isinstance(n, (e.BufferLoad, e.BufferView)):

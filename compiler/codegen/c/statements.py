@@ -57,7 +57,7 @@ class Statements(Expressions):
             self._holder(n)
 
     def _holder(self, n: s.Stmt) -> None:
-        """What makes memory, or a claim, for a body."""
+        """A statement that makes memory, or a claim, for a body."""
         if isinstance(n, s.Allocate):
             self.allocate(n)
         elif isinstance(n, s.DeclBuffer):
@@ -215,7 +215,7 @@ class Statements(Expressions):
         self.each_lane(lanes, nodes[1:], lambda: self._store_one(whole))
 
     def _overlaps(self, n: s.BufferStore) -> bool:
-        """Whether the value reads the buffer anywhere else than where the same lane writes it."""
+        """True where the value reads the buffer elsewhere than where the same lane writes."""
         at = [structural_key(i) for i in n.indices]
 
         def other(x: Any) -> bool:

@@ -160,7 +160,7 @@ class Addresses:
         return self.out.pure(f"getelementptr {element}, ptr {p}, i64 {const}", p) if const else p
 
     def is_index(self, n: e.PrimExpr) -> bool:
-        """Whether a scalar integer expression is made of loop variables alone."""
+        """True where a scalar integer expression is made of loop variables alone."""
         if dt.lanes(n.dtype) > 1 or n.dtype not in ("int32", "int64"):
             return False
         kind = type(n)
@@ -196,7 +196,7 @@ class Addresses:
         return self.out.pure(f"add {kind} {q}, {one}", q, one)
 
     def floor_remainder(self, a: str, b: str, kind: str, number: int | None, lanes: int) -> str:
-        """What :meth:`floor_quotient` leaves; 0 where the divisor is 0."""
+        """The remainder of :meth:`floor_quotient`; 0 where the divisor is 0."""
         if number is not None and _is_power_of_2(number):
             mask = str(number - 1)
             if lanes > 1:

@@ -117,7 +117,7 @@ def _text(kernel: Memory, text: str) -> str:
 
 
 def _marshalled(kernel: Memory, a: e.PrimExpr, code: int) -> tuple[str, str]:
-    """What is stored in the slot of an argument: LLVM type and value."""
+    """The content of an argument's slot: LLVM type and value."""
     if code in _POINTERS:
         return "ptr", _POINTERS[code](kernel, a)
     kind, wide = ("double", "float64") if code == FLOAT else ("i64", "int64")

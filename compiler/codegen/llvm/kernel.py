@@ -79,7 +79,7 @@ class ModuleText:
         self.called.setdefault(name, line)
 
     def _is_called(self, declaration: str) -> bool:
-        """Whether a user's call declares the function, too."""
+        """True where a user's call declares the function, too."""
         head, _, rest = declaration.partition("@")
         return head.startswith("declare ") and rest.partition("(")[0].strip('"') in self.called
 

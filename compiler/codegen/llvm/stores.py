@@ -123,7 +123,7 @@ class Stores(Memory):
         return lines
 
     def _is_aligned(self, buffer: Buffer, place: Linear, size: int, unit: int) -> str:
-        """Whether an element is at a multiple of ``unit`` bytes, by what may make it none."""
+        """True where an element is at a multiple of ``unit`` bytes, by what may make it none."""
         out, (const, terms) = self.out, place
         base = self.pointers[id(buffer)]
         total = out.pure(f"ptrtoint ptr {base} to i64", base)

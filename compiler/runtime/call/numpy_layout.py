@@ -89,7 +89,7 @@ def _dtype_agrees(dtype: np.dtype, where: Layout) -> bool:
 
 
 def dtype_words(dtype: np.dtype, where: Layout) -> list[int]:
-    """What objects of a dtype hold at ``where.dtype_word``, under :data:`DTYPE_MASK`.
+    """The words that objects of a dtype hold at ``where.dtype_word``, under :data:`DTYPE_MASK`.
 
     Objects of one dtype may be many: an unpickled array has one of its own. There are several words
     where C has several types of one kind and size: ``long`` and ``long long``.

@@ -102,7 +102,7 @@ def _copied(module: Module, suffix: str) -> Path | None:
 
 
 def _is_linked(one: Module) -> bool:
-    """Whether a module's machine code is in a file that it was loaded from, and not at hand."""
+    """True where a module's machine code is in a file that it was loaded from, and not at hand."""
     return not one.artifact.object and not one.artifact.source and not one.launches_only
 
 
@@ -232,7 +232,7 @@ def linked_modules(asked: str, module: Module) -> list[Module]:
 
 
 def _processor(code: bytes) -> bytes:
-    """What an object's header tells of the processor: of ELF its class, byte order and machine."""
+    """The processor in an object's header: of ELF the class, byte order and machine."""
     return code[4:6] + code[18:20] if code[:4] == b"\x7fELF" else code[:4]
 
 
@@ -287,7 +287,7 @@ def _pool_object(target: dict) -> bytes:
 
 
 def metadata(module: Module) -> str:
-    """What a library tells about itself, as JSON."""
+    """The metadata of a library, as JSON."""
     return json.dumps({"whet": FORMAT, **_described(module)})
 
 

@@ -81,7 +81,7 @@ class LibraryCode:
         self._path = path
 
     def has(self, symbol: str) -> bool:
-        """Whether the library has a function or a global variable of that name."""
+        """True where the library has a function or a global variable of that name."""
         return hasattr(self._library, symbol)
 
     def address_of(self, symbol: str) -> int:
@@ -178,7 +178,7 @@ _seen: dict[Path, tuple[int, int]] = {}
 
 
 def _replaced(file: Path) -> bool:
-    """Whether another library was loaded from this path, which the system would give once more."""
+    """True where another library was loaded from this path: the system would give that."""
     about = file.stat()
     identity = about.st_ino, about.st_mtime_ns
     return _seen.setdefault(file, identity) != identity
@@ -219,7 +219,7 @@ def _loaded(asked: str, path: str) -> Module:
 
 
 def _parsed(asked: str, text: bytes) -> dict[str, Any]:
-    """What a file tells about itself."""
+    """The metadata of a file."""
     try:
         data = json.loads(text)
         known = data["whet"]

@@ -97,7 +97,7 @@ def bandwidth(read: int, written: int = 0, seconds: float = 0.2) -> float:
 
 
 def _kind(read: int, written: int) -> tuple[str, int]:
-    """Which loop resembles a kernel, and the bytes that it reads (or fills)."""
+    """The loop that resembles a kernel, and the bytes that it reads (or fills)."""
     if written * _FEW < read:
         return "read", read
     if read * _FEW < written:

@@ -1,4 +1,4 @@
-"""What the CPU that this process runs on is: features, vector width, caches, cores."""
+"""Facts of the CPU that this process runs on: features, vector width, caches, cores."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def all_features() -> frozenset[str]:
 
 
 def levels() -> tuple[str, ...]:
-    """What ``WHET_CPU`` may be on this machine, the narrowest first; ``"native"`` is the last."""
+    """The values of ``WHET_CPU`` on this machine, the narrowest first, ``"native"`` last."""
     runs = [n for n, needed in _LEVELS if architecture() == "x86_64" and needed <= _features("")]
     return (*runs, "native")
 

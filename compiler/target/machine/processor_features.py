@@ -1,4 +1,4 @@
-"""What features LLVM gives a processor by its name, found out without a table of processors.
+"""The features that LLVM gives a processor by its name, without a table of processors.
 
 LLVM inlines a function into another only where the caller has every feature of the callee. A small
 module is made: for each feature a callee that has it beside all that the processor has, and a
