@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from whet.compiler.abi.checks import FIRST_ASSERT, MAX_ASSERT_VALUES, NO_MEMORY
@@ -130,7 +132,7 @@ class CKernel(Statements):
         return self.d.memory_type(v.dtype)
 
     def _unused(self, params: list[str], body: str) -> list[str]:
-        words = set(_words(body))
+        words = set(re.findall(r"\w+", body))
         names = [p.split()[-1].lstrip("*") for p in params]
         return [n for n in names if n not in words]
 
@@ -273,17 +275,6 @@ def _is_read(body: s.Stmt, buffer: Buffer) -> bool:
 
     post_order_visit(body, visit)
     return found
-
-
-def _words(text: str) -> list[str]:
-    out, word = [], ""
-    for c in text:
-        if c.isalnum() or c == "_":
-            word += c
-        elif word:
-            out.append(word)
-            word = ""
-    return [*out, word]
 
 
 def comment_text(text: str) -> str:

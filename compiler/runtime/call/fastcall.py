@@ -112,6 +112,27 @@ def shim_text(
     # the highest bit of a count that a caller of a vectorcall gives is a flag
     count = text.op(f"and i64 %n, {2**63 - 1}")
     text.require(f"icmp eq i64 {count}, {len(sig.params)}")
+    call, dims = _checked(text, sig, where)
+    large = _are_large(text, sig, dims, least)
+    return _template().substitute(
+        checks="\n".join(text.lines),
+        large=large,
+        kernel=f"call i32 inttoptr (i64 {raw_address} to ptr)({', '.join(call)})",
+        failed=failed,
+        slow=slow,
+        none=_none_text(),
+    )
+
+
+@functools.cache
+def _template() -> Template:
+    return Template(_SHIM.read_text())
+
+
+def _checked(
+    text: Text, sig: KernelSignature, where: Layout
+) -> tuple[list[str], dict[int, list[str]]]:
+    """Check all arguments; what the raw kernel is called with, and the arrays' dimensions."""
     items = [text.field("%args", 8 * i, "ptr") for i in range(len(sig.params))]
     # All arrays first: to describe one may run Python, which must not touch one that was checked.
     arrays = {
@@ -139,16 +160,7 @@ def shim_text(
         for c in extent_checks(sig, i, bound):
             text.require(f"icmp eq i64 {dims[i][c.dim]}, {text.extent(c.wanted, values)}")
         call.append(f"ptr {text.field(arrays[i], where.data, 'ptr')}")
-    call += [f"i64 {values[s]}" for s in sig.symbols]
-    large = _are_large(text, sig, dims, least)
-    return Template(_SHIM.read_text()).substitute(
-        checks="\n".join(text.lines),
-        large=large,
-        kernel=f"call i32 inttoptr (i64 {raw_address} to ptr)({', '.join(call)})",
-        failed=failed,
-        slow=slow,
-        none=_none_text(),
-    )
+    return call + [f"i64 {values[s]}" for s in sig.symbols], dims
 
 
 def _unwrapped(

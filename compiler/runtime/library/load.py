@@ -107,8 +107,7 @@ class SourceModule(Module):
     """
 
     def __init__(self, artifact: Artifact) -> None:
-        self.artifact = artifact
-        self._functions = {s.name: _SourceFunction(s, self) for s in artifact.signatures}
+        self._hold(artifact, None, [_SourceFunction(s, self) for s in artifact.signatures])
 
     def __call__(self, *args: object, **named: object) -> NoReturn:
         raise _not_runnable(self, "the module")
