@@ -26,7 +26,8 @@ from whet.compiler.runtime.source import path_of
 if TYPE_CHECKING:
     from whet.compiler.runtime.module import Module
 
-FORMAT = 2
+FORMAT = 3
+READ = (2, FORMAT)  # in 2, extents are texts
 HEADER = "whet/runtime.h"
 METADATA = "metadata.json"  # of an archive with nothing to link
 LINKED = (".so", ".o", ".tar")

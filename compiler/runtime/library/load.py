@@ -25,7 +25,7 @@ from whet.compiler.abi.layout import scalar
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
 from whet.compiler.runtime.gpu.exported import with_code
-from whet.compiler.runtime.library.export import FORMAT, HEADER, METADATA, compile_files
+from whet.compiler.runtime.library.export import FORMAT, HEADER, METADATA, READ, compile_files
 from whet.compiler.runtime.library.integrity import check_whole
 from whet.compiler.runtime.module import Function, Module
 from whet.compiler.runtime.origin import Origin
@@ -224,7 +224,7 @@ def _parsed(asked: str, text: bytes) -> dict[str, Any]:
         known = data["whet"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ArtifactError(asked, "it holds no kernels of Whet", _WAY_OUT) from None
-    if known != FORMAT:
+    if known not in READ:
         raise ArtifactError(asked, f"it is of format {known}, known is {FORMAT}", "export it again")
     return data
 
