@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from string import Template
-
-import numpy as np
 
 from whet.compiler.abi import layout as abi
 from whet.compiler.abi.binding import bindings, extent_checks
@@ -38,6 +38,98 @@ from whet.compiler.target.machine.host_machine import loaded
 GIL_ELEMENTS = 4096
 
 _SHIM = Path(__file__).with_name("shim.ll")
+
+# The exact numpy array that argument i is, or that the NDArray it is holds; or the view of another
+# library's tensor.
+_ARRAY = Template("""\
+  %kind.at.$i = getelementptr i8, ptr %item.$i, i64 $type
+  %kind.$i = load i64, ptr %kind.at.$i
+  %is.array.$i = icmp eq i64 %kind.$i, $ndarray_type
+  br i1 %is.array.$i, label %plain.$i, label %held.$i
+plain.$i:
+  br label %joined.$i
+held.$i:
+  %is.ours.$i = icmp eq i64 %kind.$i, $wrapper_type
+  br i1 %is.ours.$i, label %wrapped.$i, label %other.$i
+wrapped.$i:
+  %inner.at.$i = getelementptr i8, ptr %item.$i, i64 $wrapper_slot
+  %inner.$i = load ptr, ptr %inner.at.$i
+  %filled.$i = icmp ne ptr %inner.$i, null
+  br i1 %filled.$i, label %full.$i, label %slow
+full.$i:
+  %inner.kind.at.$i = getelementptr i8, ptr %inner.$i, i64 $type
+  %inner.kind.$i = load i64, ptr %inner.kind.at.$i
+  %inner.is.array.$i = icmp eq i64 %inner.kind.$i, $ndarray_type
+  br i1 %inner.is.array.$i, label %unwrapped.$i, label %slow
+unwrapped.$i:
+  br label %joined.$i
+other.$i:
+  %code.$i = call i32 inttoptr (i64 $borrow to ptr)(ptr %item.$i, ptr %view.$i, i32 $word,
+      i64 $below, ptr inttoptr (i64 $numpy_dtype to ptr), i1 $written)
+  switch i32 %code.$i, label %slow [ i32 1, label %borrowed.$i i32 -1, label %failed ]
+borrowed.$i:
+  br label %joined.$i
+joined.$i:
+  %array.$i = phi ptr [ %item.$i, %plain.$i ], [ %inner.$i, %unwrapped.$i ],
+      [ %view.$i, %borrowed.$i ]
+""")
+# Rank, dtype and flags of that array. A dtype is compared by what it is, and not by its object:
+# arrays that were unpickled have their own.
+_CHECKS = Template("""\
+  %nd.at.$i = getelementptr i8, ptr %array.$i, i64 $nd
+  %nd.$i = load i32, ptr %nd.at.$i
+  %same.rank.$i = icmp eq i32 %nd.$i, $rank
+  br i1 %same.rank.$i, label %ranked.$i, label %slow
+ranked.$i:
+  %descr.at.$i = getelementptr i8, ptr %array.$i, i64 $descr
+  %descr.$i = load ptr, ptr %descr.at.$i
+  %word.at.$i = getelementptr i8, ptr %descr.$i, i64 $dtype_word
+  %word.$i = load i64, ptr %word.at.$i
+  %dtype.$i = and i64 %word.$i, $mask
+  switch i64 %dtype.$i, label %slow [ $dtypes ]
+typed.$i:
+  %flags.at.$i = getelementptr i8, ptr %array.$i, i64 $flags
+  %flags.$i = load i32, ptr %flags.at.$i
+  %set.$i = and i32 %flags.$i, $wanted
+  %usable.$i = icmp eq i32 %set.$i, $wanted
+  br i1 %usable.$i, label %checked.$i, label %slow
+checked.$i:
+  %shape.at.$i = getelementptr i8, ptr %array.$i, i64 $dimensions
+  %shape.$i = load ptr, ptr %shape.at.$i
+  %data.at.$i = getelementptr i8, ptr %array.$i, i64 $data
+  %data.$i = load ptr, ptr %data.at.$i
+""")
+_EXTENT = Template("""\
+  %dim.at.$i.$d = getelementptr i8, ptr %shape.$i, i64 $offset
+  %dim.$i.$d = load i64, ptr %dim.at.$i.$d
+""")
+_NUMBER = Template("""\
+  %kind.at.$i = getelementptr i8, ptr %item.$i, i64 $type
+  %kind.$i = load i64, ptr %kind.at.$i
+  %is.number.$i = icmp eq i64 %kind.$i, $python_type
+  br i1 %is.number.$i, label %number.$i, label %slow
+number.$i:
+""")
+_FLOAT = Template("""\
+  %float.at.$i = getelementptr i8, ptr %item.$i, i64 $float_value
+  %number.float64.$i = load double, ptr %float.at.$i
+  %number.float32.$i = fptrunc double %number.float64.$i to float
+""")
+# An overflow also returns -1, so that one comparison finds both; -1 itself goes the slow way.
+_INT = Template("""\
+  %spare.$i = alloca i32
+  %wide.$i = call i64 @PyLong_AsLongLongAndOverflow(ptr %item.$i, ptr %spare.$i)
+  %in.range.$i = icmp ne i64 %wide.$i, -1
+  br i1 %in.range.$i, label %whole.$i, label %slow
+whole.$i:
+""")
+_NARROW = Template("""\
+  %short.$i = trunc i64 %wide.$i to $llvm
+  %back.$i = $extend $llvm %short.$i to i64
+  %fits.$i = icmp eq i64 %back.$i, %wide.$i
+  br i1 %fits.$i, label %narrow.$i, label %slow
+narrow.$i:
+""")
 
 
 class _MethodDef(ctypes.Structure):
@@ -103,17 +195,33 @@ def shim_text(
         where: offsets of the fields that are read.
         least: elements in all arguments from which on the GIL is given up.
     """
-    text = Text()
+    text, arrays = Text(), [i for i, p in enumerate(sig.params) if isinstance(p, BufferParam)]
     text.label("entry")
-    for i, p in enumerate(sig.params):
-        if isinstance(p, BufferParam):
-            text.do(f"%view{i} = alloca [{exchange_api.VIEW_BYTES} x i8], align 8")
+    for i in arrays:
+        text.do(f"%view.{i} = alloca [{exchange_api.VIEW_BYTES} x i8], align 8")
     text.require("icmp eq ptr %names, null")
     # the highest bit of a count that a caller of a vectorcall gives is a flag
     count = text.op(f"and i64 %n, {2**63 - 1}")
     text.require(f"icmp eq i64 {count}, {len(sig.params)}")
-    call, dims = _checked(text, sig, where)
-    large = _are_large(text, sig, dims, least)
+    for i in range(len(sig.params)):
+        text.do(f"%item.{i}.at = getelementptr i8, ptr %args, i64 {8 * i}")
+        text.do(f"%item.{i} = load ptr, ptr %item.{i}.at")
+    offsets = asdict(where)
+    # All arrays first: to describe one may run Python, which must not touch one that was checked.
+    for i in arrays:
+        text.lines.append(_array_text(i, sig.params[i], where, offsets))  # type: ignore[arg-type]
+    passed = [_checked(text, i, p, where, offsets) for i, p in enumerate(sig.params)]
+    bound = bindings(sig)
+    values = {name: _bound_value(sig, i, d, passed[i]) for name, (i, d) in bound.items()}
+    for i in arrays:
+        for c in extent_checks(sig, i, bound):
+            text.require(f"icmp eq i64 %dim.{i}.{c.dim}, {text.extent(c.wanted, values)}")
+    call = [
+        f"ptr {value}" if isinstance(p, BufferParam) else f"{abi.scalar(p.dtype).llvm} {value}"
+        for p, value in zip(sig.params, passed)
+    ]
+    call += [f"i64 {values[s]}" for s in sig.symbols]
+    large = _are_large(text, sig, least)
     return _template().substitute(
         checks="\n".join(text.lines),
         large=large,
@@ -129,152 +237,79 @@ def _template() -> Template:
     return Template(_SHIM.read_text())
 
 
-def _checked(
-    text: Text, sig: KernelSignature, where: Layout
-) -> tuple[list[str], dict[int, list[str]]]:
-    """Check all arguments; what the raw kernel is called with, and the arrays' dimensions."""
-    items = [text.field("%args", 8 * i, "ptr") for i in range(len(sig.params))]
-    # All arrays first: to describe one may run Python, which must not touch one that was checked.
-    arrays = {
-        i: _unwrapped(text, i, p, items[i], where)
-        for i, p in enumerate(sig.params)
-        if isinstance(p, BufferParam)
-    }
-    dims: dict[int, list[str]] = {}
-    numbers: dict[int, str] = {}
-    for i, p in enumerate(sig.params):
-        if isinstance(p, BufferParam):
-            dims[i] = _checked_array(text, p, arrays[i], where)
-        else:
-            numbers[i] = _checked_number(text, p, items[i], where)
-    bound = bindings(sig)
-    values = {
-        name: dims[i][d] if d >= 0 else _widened(text, sig.params[i].dtype, numbers[i])
-        for name, (i, d) in bound.items()
-    }
-    call: list[str] = []
-    for i, p in enumerate(sig.params):
-        if isinstance(p, ScalarParam):
-            call.append(f"{abi.scalar(p.dtype).llvm} {numbers[i]}")
-            continue
-        for c in extent_checks(sig, i, bound):
-            text.require(f"icmp eq i64 {dims[i][c.dim]}, {text.extent(c.wanted, values)}")
-        call.append(f"ptr {text.field(arrays[i], where.data, 'ptr')}")
-    return call + [f"i64 {values[s]}" for s in sig.symbols], dims
-
-
-def _unwrapped(
-    text: Text,
-    i: int,
-    p: BufferParam,
-    item: str,
-    where: Layout,
-) -> str:
-    """The exact numpy array that an argument is, or that the NDArray it is holds; or a view."""
-    held, wrapped, other, joined = (text.fresh(n) for n in ("held", "wrapped", "other", "array"))
-    kind = text.field(item, where.type, "i64")
-    is_array = text.op(f"icmp eq i64 {kind}, {where.ndarray_type}")
-    came_from = text.block
-    text.do(f"br i1 {is_array}, label %{joined}, label %{held}")
-    text.label(held)
-    is_ours = text.op(f"icmp eq i64 {kind}, {where.wrapper_type}")
-    text.do(f"br i1 {is_ours}, label %{wrapped}, label %{other}")
-    text.label(wrapped)
-    inner = text.field(item, where.wrapper_slot, "ptr")
-    text.require(f"icmp ne ptr {inner}, null")
-    inner_kind = text.field(inner, where.type, "i64")
-    text.require(f"icmp eq i64 {inner_kind}, {where.ndarray_type}")
-    unwrapped = text.block
-    text.do(f"br label %{joined}")
-    text.label(other)
-    _borrowed(text, i, p, item, where)
-    borrowed = text.block
-    text.do(f"br label %{joined}")
-    text.label(joined)
-    found = f"[ {item}, %{came_from} ], [ {inner}, %{unwrapped} ], [ %view{i}, %{borrowed} ]"
-    return text.op(f"phi ptr {found}")
-
-
-def _borrowed(text: Text, i: int, p: BufferParam, item: str, where: Layout) -> None:
-    """Write the view of another library's tensor; what is none goes the slow way."""
-    descr = f"ptr inttoptr (i64 {id(abi.numpy_dtype(p.dtype))} to ptr)"
-    below = abi.scalar(p.dtype).bytes - 1
-    wanted = f"i32 {abi.scalar(p.dtype).word}, i64 {below}, {descr}"
-    borrow = f"inttoptr (i64 {exchange_api.borrower(where)} to ptr)"
-    code = text.op(
-        f"call i32 {borrow}(ptr {item}, ptr %view{i}, {wanted}, i1 {str(p.written).lower()})"
+def _array_text(i: int, p: BufferParam, where: Layout, offsets: dict[str, int]) -> str:
+    return _ARRAY.substitute(
+        offsets,
+        i=i,
+        borrow=exchange_api.borrower(where),
+        word=abi.scalar(p.dtype).word,
+        below=abi.scalar(p.dtype).bytes - 1,
+        numpy_dtype=id(abi.numpy_dtype(p.dtype)),
+        written=str(p.written).lower(),
     )
-    following = text.fresh("ok")
-    text.do(f"switch i32 {code}, label %slow [ i32 1, label %{following} i32 -1, label %failed ]")
-    text.label(following)
 
 
-def _checked_array(text: Text, p: BufferParam, array: str, where: Layout) -> list[str]:
-    """Check rank, dtype and flags of a numpy array; its dimensions."""
-    ndim = text.field(array, where.nd, "i32")
-    text.require(f"icmp eq i32 {ndim}, {len(p.shape)}")
-    # by what a dtype is, and not which object: arrays that were unpickled have their own
-    descr = text.field(array, where.descr, "ptr")
-    word = text.op(f"and i64 {text.field(descr, where.dtype_word, 'i64')}, {DTYPE_MASK}")
+def _checked(
+    text: Text, i: int, p: BufferParam | ScalarParam, where: Layout, offsets: dict[str, int]
+) -> str:
+    """Check an argument by itself; the raw kernel's value for it."""
+    if isinstance(p, ScalarParam):
+        return _checked_number(text, i, p, offsets)
     words = dtype_words(abi.numpy_dtype(p.dtype), where)
-    same = [text.op(f"icmp eq i64 {word}, {known}") for known in words]
-    text.require_value(functools.reduce(lambda a, b: text.op(f"or i1 {a}, {b}"), same))
-    wanted = CONTIGUOUS | ALIGNED | (WRITEABLE if p.written else 0)
-    flags = text.op(f"and i32 {text.field(array, where.flags, 'i32')}, {wanted}")
-    text.require(f"icmp eq i32 {flags}, {wanted}")
-    if not p.shape:
-        return []
-    shape = text.field(array, where.dimensions, "ptr")
-    return [text.field(shape, 8 * d, "i64") for d in range(len(p.shape))]
+    more = {
+        "i": i,
+        "rank": len(p.shape),
+        "mask": DTYPE_MASK,
+        "dtypes": " ".join(f"i64 {word}, label %typed.{i}" for word in words),
+        "wanted": CONTIGUOUS | ALIGNED | (WRITEABLE if p.written else 0),
+    }
+    text.lines.append(_CHECKS.substitute(offsets, **more))
+    text.lines += [_EXTENT.substitute(i=i, d=d, offset=8 * d) for d in range(len(p.shape))]
+    return f"%data.{i}"
 
 
-def _checked_number(text: Text, p: ScalarParam, item: str, where: Layout) -> str:
+def _checked_number(text: Text, i: int, p: ScalarParam, offsets: dict[str, int]) -> str:
     """A Python float or int as the raw kernel's scalar; other numbers take the slow way."""
-    kind = abi.scalar(p.dtype)
-    have = text.field(item, where.type, "i64")
-    if p.dtype in ("float32", "float64"):
-        text.require(f"icmp eq i64 {have}, {id(float)}")
-        value = text.field(item, where.float_value, "double")
-        return value if kind.bits == 64 else text.op(f"fptrunc double {value} to float")
-    if "int" not in p.dtype or p.dtype == "uint64":
+    kind, is_float = abi.scalar(p.dtype), p.dtype in ("float32", "float64")
+    if not is_float and ("int" not in p.dtype or p.dtype == "uint64"):
         text.require_value("false")
         return "zeroinitializer"  # never used
-    text.require(f"icmp eq i64 {have}, {id(int)}")
-    # An overflow also returns -1, so that one comparison finds both; -1 itself goes the slow way.
-    spare = text.op("alloca i32")
-    value = text.op(f"call i64 @PyLong_AsLongLongAndOverflow(ptr {item}, ptr {spare})")
-    text.require(f"icmp ne i64 {value}, -1")
+    python = id(float if is_float else int)
+    text.lines.append(_NUMBER.substitute(offsets, i=i, python_type=python))
+    if is_float:
+        text.lines.append(_FLOAT.substitute(offsets, i=i))
+        return f"%number.{p.dtype}.{i}"
+    text.lines.append(_INT.substitute(i=i))
     if kind.bits == 64:
-        return value
-    short = text.op(f"trunc i64 {value} to {kind.llvm}")
-    text.require(f"icmp eq i64 {_widened(text, p.dtype, short)}, {value}")
-    return short
+        return f"%wide.{i}"
+    extend = "zext" if p.dtype.startswith("u") else "sext"
+    text.lines.append(_NARROW.substitute(i=i, llvm=kind.llvm, extend=extend))
+    return f"%short.{i}"
 
 
-def _widened(text: Text, dtype: str, value: str) -> str:
-    kind = abi.scalar(dtype)
-    if kind.bits == 64:
-        return value
-    widen = "zext" if dtype.startswith("u") else "sext"
-    return text.op(f"{widen} {kind.llvm} {value} to i64")
+def _bound_value(sig: KernelSignature, i: int, d: int, passed: str) -> str:
+    """The i64 that a symbol is bound to."""
+    if d >= 0:
+        return f"%dim.{i}.{d}"
+    return f"%wide.{i}" if passed.startswith("%") else passed
 
 
-def _are_large(text: Text, sig: KernelSignature, dims: dict[int, list[str]], least: int) -> str:
+def _are_large(text: Text, sig: KernelSignature, least: int) -> str:
     """An i1: the arrays have so many elements that the GIL is given up."""
-    total, variable = 0, []
+    total, size = 0, ""
     for i, p in enumerate(sig.params):
-        if isinstance(p, BufferParam):
-            fixed = [d for d in p.shape if isinstance(d, int)]
-            if len(fixed) == len(p.shape):
-                total += int(np.prod(fixed, dtype=np.int64))
-            else:
-                variable.append(
-                    functools.reduce(lambda a, b: text.op(f"mul i64 {a}, {b}"), dims[i])
-                )
-    if total >= least or not variable:
+        if not isinstance(p, BufferParam):
+            continue
+        if all(isinstance(d, int) for d in p.shape):
+            total += math.prod(d for d in p.shape if isinstance(d, int))
+            continue
+        count = "1"
+        for d in range(len(p.shape)):
+            count = text.op(f"mul i64 {count}, %dim.{i}.{d}")
+        size = text.op(f"add i64 {size}, {count}") if size else count
+    if total >= least or not size:
         return str(total >= least).lower()
-    size = functools.reduce(lambda a, b: text.op(f"add i64 {a}, {b}"), variable, str(total))
-    return text.op(f"icmp sge i64 {size}, {least}")
+    return text.op(f"icmp sge i64 {size}, {least - total}")
 
 
 def _none_text() -> str:

@@ -12,7 +12,6 @@ class Text:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.block = "entry"
         self._count = 0
 
     def fresh(self, stem: str = "v") -> str:
@@ -33,12 +32,6 @@ class Text:
     def label(self, name: str) -> None:
         """Begin the basic block ``name``."""
         self.lines.append(f"{name}:")
-        self.block = name
-
-    def field(self, pointer: str, offset: int, type_: str, align: int | None = None) -> str:
-        """Load a ``type_`` that stands ``offset`` bytes behind ``pointer``."""
-        at = self.op(f"getelementptr i8, ptr {pointer}, i64 {offset}") if offset else pointer
-        return self.op(f"load {type_}, ptr {at}" + (f", align {align}" if align else ""))
 
     def require(self, condition: str) -> None:
         """Go to the block ``slow`` unless an instruction gives true."""
