@@ -6,6 +6,8 @@ by a number needs no care for signs where the dividend is surely not negative.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.c.dialect import Dialect
 from whet.compiler.codegen.c.functions import Functions
@@ -29,7 +31,7 @@ def paren(text: Text, outer: int) -> str:
     return text[0] if text[1] >= outer else f"({text[0]})"
 
 
-class Indices:
+class Indices(ABC):
     """Writes indices, and keeps what all writers know.
 
     Attributes:
@@ -56,9 +58,9 @@ class Indices:
         self.shared: dict[int, int] = {}  # node's id -> number of all that are equal to it
         self.memo: dict[tuple[int, int | str | None], Text] = {}
 
+    @abstractmethod
     def text(self, n: e.PrimExpr) -> Text:
         """The value of an expression, with its precedence."""
-        raise NotImplementedError
 
     def index(self, n: e.PrimExpr, outer: int = 0) -> str:
         """An integer as a subscript or a bound: computed in the type of subscripts."""

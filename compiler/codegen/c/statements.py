@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -74,17 +75,17 @@ class Statements(Expressions):
 
     # what subclasses say
 
+    @abstractmethod
     def allocate(self, n: s.Allocate) -> None:
         """Write a buffer's memory and what runs while it exists."""
-        raise NotImplementedError
 
+    @abstractmethod
     def constant_array(self, buffer: Buffer, data: np.ndarray) -> str:
         """Write an array that holds ``data``; its name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check(self, n: s.AssertStmt) -> None:
         """Write an assertion and its body."""
-        raise NotImplementedError
 
     def evaluate(self, n: e.PrimExpr) -> None:
         """Write an expression for what it does."""

@@ -7,6 +7,7 @@ be and what is left in the innermost loop is a constant offset.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from whet.compiler.arith import Affine, Analyzer
@@ -23,7 +24,7 @@ _LINEAR_ATOMS = (e.FloorDiv, e.FloorMod, e.Min, e.Max, e.Mul)
 Linear = tuple[int, dict[str, int]]
 
 
-class Addresses:
+class Addresses(ABC):
     """Knows where things are, and generates what computes it.
 
     Attributes:
@@ -44,9 +45,9 @@ class Addresses:
         self._analyzer = Analyzer()
         self._forms: dict[int, tuple[e.PrimExpr, Affine]] = {}
 
+    @abstractmethod
     def value(self, n: e.PrimExpr) -> str:
         """The value of an expression: a name or a constant."""
-        raise NotImplementedError
 
     def place(self, buffer: Buffer, pointer: str) -> None:
         """Say where a buffer's elements stand."""

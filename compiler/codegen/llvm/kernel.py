@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from whet.compiler.abi.checks import FIRST_ASSERT, MAX_ASSERT_VALUES
 from whet.compiler.abi.entry import entry_function, returned_code
@@ -162,37 +164,24 @@ class _Kernel(Stores):
 
     def statement(self, n: s.Stmt) -> None:
         """Generate one statement."""
-        if isinstance(n, s.SeqStmt):
-            for part in n.seq:
-                self.statement(part)
-        elif isinstance(n, s.For):
-            self._loop(n)
-        elif isinstance(n, s.BufferStore):
-            self.store(n)
-        elif isinstance(n, s.IfThenElse):
-            self._if(n)
-        elif isinstance(n, s.Allocate):
-            self.allocate(n)
-        elif isinstance(n, s.LetStmt):
-            self.bind(n.var, n.value)
-            self.statement(n.body)
-        elif isinstance(n, s.AssertStmt):
-            self._assert(n)
-        elif isinstance(n, s.While):
-            self._while(n)
-        elif isinstance(n, s.AttrStmt):
-            self.attribute(n)
-        elif isinstance(n, s.DeclBuffer):
-            self.another_view(n)
-        elif isinstance(n, s.AllocateConst):
-            self.constant(n)
-        elif isinstance(n, s.Evaluate):
-            if not isinstance(n.value, e.IntImm):
-                evaluate(self, n.value)
-        else:
+        rule = _STATEMENTS.get(type(n))
+        if rule is None:
             raise CodegenError(
                 f"generate LLVM code for {type(n).__name__}", "this node has no meaning there"
             )
+        rule(self, n)
+
+    def _sequence(self, n: s.SeqStmt) -> None:
+        for part in n.seq:
+            self.statement(part)
+
+    def _let_statement(self, n: s.LetStmt) -> None:
+        self.bind(n.var, n.value)
+        self.statement(n.body)
+
+    def _evaluate(self, n: s.Evaluate) -> None:
+        if not isinstance(n.value, e.IntImm):
+            evaluate(self, n.value)
 
     def _loop(self, n: s.For) -> None:
         begin, count = self.linear(n.min), self.linear(n.extent)
@@ -327,6 +316,23 @@ class _Kernel(Stores):
             text += f"  store atomic i32 %failure, ptr {self.error} monotonic, align 4\n  ret void"
         head = f"define internal void @{self.name}(i64 %begin, i64 %end, ptr %ctx)"
         self.module.functions.append(f"{head} {self.module.attributes()} {{\n{text}\n}}")
+
+
+_STATEMENTS: dict[type[s.Stmt], Callable[[_Kernel, Any], None]] = {
+    s.SeqStmt: _Kernel._sequence,
+    s.For: _Kernel._loop,
+    s.BufferStore: _Kernel.store,
+    s.IfThenElse: _Kernel._if,
+    s.Allocate: _Kernel.allocate,
+    s.LetStmt: _Kernel._let_statement,
+    s.AssertStmt: _Kernel._assert,
+    s.While: _Kernel._while,
+    s.AttrStmt: _Kernel.attribute,
+    s.DeclBuffer: _Kernel.another_view,
+    s.AllocateConst: _Kernel.constant,
+    s.Evaluate: _Kernel._evaluate,
+}
+"""Statement -> what writes it."""
 
 
 def _capture(captured: list[tuple[str, str]], kind: str, value: str) -> str:

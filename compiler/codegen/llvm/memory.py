@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,9 +40,9 @@ class Memory(Expressions):
         self.held: list[str] = []  # memory from the heap that is in use here
         self.fails = False  # whether the kernel can end early
 
+    @abstractmethod
     def statement(self, n: s.Stmt) -> None:
         """Generate one statement."""
-        raise NotImplementedError
 
     def _call(self, n: e.Call) -> str:
         outside = CALLS.get(n.op)
