@@ -11,10 +11,10 @@ from autotune_synthetic import gemm_cost, gemm_space, small_space
 from samplers_check import SynthFeatures, huge_space, propose
 
 from whet.autotune.samplers import make_sampler
-from whet.autotune.samplers.history import History, Trials
+from whet.autotune.samplers.contract.history import History, Trials
+from whet.autotune.samplers.contract.planned import batch_of
 from whet.autotune.samplers.model.acquisition import diverse
 from whet.autotune.samplers.model.featurizer import Programs
-from whet.autotune.samplers.model.planned import batch_of
 from whet.autotune.samplers.xgb import AMPLE, WARMUP
 from whet.autotune.search.transfer import Prior
 
@@ -136,7 +136,7 @@ def test_the_expected_gain_is_a_function_of_the_history(name):
         trials.ask(point)
         if number >= 3:
             trials.tell(costs[number - 3])
-        history = trials.history(trials.asked, trials.told)
+        history = trials.history(trials.asked, trials.observed)
         used.propose(history)
         gains.append(used.expected_gain(history))
     for told in (20, 30, 37):
@@ -200,8 +200,8 @@ def test_a_history_is_a_view():
 
 def test_a_proposal_after_many_trials_costs_what_it_did_before(monkeypatch):
     """Models are fitted to as many trials as before, however many there are."""
+    from whet.autotune.samplers.model.cost_model import CostModel
     from whet.autotune.samplers.model.gaussian import Gaussian
-    from whet.autotune.search.cost_model import CostModel
 
     fitted = []
     for model in (CostModel, Gaussian):

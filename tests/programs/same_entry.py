@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -132,6 +133,7 @@ def tree() -> Path:
     return Path(whet.__file__).resolve().parent.parent
 
 
+@cache
 def helper(name: str) -> ModuleType:
     """A helper of the tree's tests by its file's name, wherever below ``tests`` it lies."""
     tests = tree() / "tests"
@@ -142,6 +144,7 @@ def helper(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
+@cache
 def internal(name: str) -> Any:
     """A class or function of ``whet`` by its name, in whichever module it is defined."""
     import whet

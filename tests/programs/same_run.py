@@ -1,6 +1,6 @@
 """Examine the ``whet`` that is on the path: a line of JSON with key and digest for each text.
 
-    PYTHONPATH=TREE python same_run.py [--quick] [--jobs N] [--only TEXT] [--show KEY] [--shuffle]
+    PYTHONPATH=TREE python same_run.py [--quick] [--jobs N] [--only TEXT] [--show KEY]
 
 Keys go to standard output, progress to standard error.
 """
@@ -21,7 +21,8 @@ from pathlib import Path
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from same_entry import Entry, digest  # noqa: E402
+import same_templates  # noqa: E402
+from same_entry import Entry, digest, tree  # noqa: E402
 
 PARTS = ("same_templates", "same_graphs", "same_random", "same_special")
 EVERY = 1.5
@@ -32,7 +33,9 @@ def main() -> None:
     """Digest what the command line asks for."""
     options = arguments()
     warnings.simplefilter("ignore")
-    chosen = [e for e in corpus() if not options.quick or e.quick]
+    if options.tree and tree() != options.tree.resolve():
+        sys.exit(f"whet comes from {tree()}, not from {options.tree}")
+    chosen = [e for e in corpus() if e.quick == options.quick or options.show]
     chosen = [e for e in chosen if options.only in e.key]
     if options.show:
         show(chosen, options.show)
@@ -49,6 +52,7 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--tree", type=Path, help="where whet has to come from")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="entries whose keys have this in them")
     parser.add_argument("--show", default="", help="print the text of this key")
@@ -89,9 +93,8 @@ def examined(
     chosen: list[Entry], jobs: int, progress: Progress
 ) -> Iterator[tuple[str, dict[str, str], float]]:
     """What :func:`one` says of each entry; a fork examines one entry alone."""
-    import whet
-
-    _ = whet.te, whet.topi, whet.tir, whet.build, whet.create_task  # loaded once, before the forks
+    for entry in same_templates.smallest():  # what is loaded now, no fork has to load
+        one(entry)
     _chosen[:] = chosen
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
         results = pool.imap_unordered(_numbered, range(len(chosen)))

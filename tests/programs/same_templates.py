@@ -173,6 +173,12 @@ def entries() -> Iterator[Entry]:
     yield Entry("quick templates", _names, quick=True)
 
 
+def smallest() -> list[Entry]:
+    """Small entries that need most of what the others need."""
+    targets = (LLVM["v3"], C, CUDA["sm_90"])
+    return [Entry("small", partial(texts, "softmax", ((3, 5),), targets, 0))]
+
+
 def _names() -> Texts:
     import whet
 

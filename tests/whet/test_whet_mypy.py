@@ -15,8 +15,8 @@ WHERE = (
     "compiler/te/trace/steps.py",
     "search_spaces/plain.py",
     "measure/worker/wire.py",
-    "db/identity.py",
-    "autotune/task.py",
+    "db/values/identity.py",
+    "autotune/tasks/task.py",
 )
 
 

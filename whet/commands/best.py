@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from whet.autotune.results.recorded import Recorded
+    from whet.autotune.results.recorded import TaskTrials
     from whet.db import TaskSummary
 
 DIGITS = 8
@@ -22,7 +22,7 @@ def command(log: str, errors: bool) -> None:
     """The best config of each task in LOG (default: whet.db)."""
     from whet.autotune.results.recorded import read_recorded
     from whet.db import TuningLog
-    from whet.db.quality import quality_words
+    from whet.db.values.quality import quality_words
 
     with TuningLog(log, write=False) as opened:
         found = [
@@ -44,9 +44,9 @@ def command(log: str, errors: bool) -> None:
             _show_failures(task, recorded)
 
 
-def _show_failures(task: TaskSummary, recorded: Recorded) -> None:
+def _show_failures(task: TaskSummary, recorded: TaskTrials) -> None:
     """How many trials of a task failed, and the first of each sort with its text."""
-    from whet.autotune.report.failures import excerpt, failures
+    from whet.autotune.results.failures import excerpt, failures
     from whet.search_spaces.counted import counted
 
     kinds = failures(recorded.searched)
@@ -71,7 +71,7 @@ def _spaces(tasks: list[TaskSummary]) -> dict[int, str]:
     where the template can be looked up.
     """
     from whet.db import device_key
-    from whet.db.identity import digest
+    from whet.db.values.identity import digest
 
     alike: dict[tuple[str, str, str], list[TaskSummary]] = {}
     for task in tasks:
@@ -102,9 +102,9 @@ def _todays(task: TaskSummary) -> str:
     return made.config_space.fingerprint if made.workload == task.workload else ""
 
 
-def _row(task: TaskSummary, recorded: Recorded, spaces: dict[int, str]) -> tuple[str, ...]:
+def _row(task: TaskSummary, recorded: TaskTrials, spaces: dict[int, str]) -> tuple[str, ...]:
     """The cells of one task; the config comes last, because it is the longest."""
-    from whet.db.identity import device_key
+    from whet.db.values.identity import device_key
     from whet.search_spaces.counted import duration
 
     best, base = recorded.best, recorded.default

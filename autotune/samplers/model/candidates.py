@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whet.autotune.samplers.history import History, keys_of
+from whet.autotune.samplers.contract.history import History, keys_of
 
 if TYPE_CHECKING:
     from whet.search_spaces import ConfigSpace
@@ -53,7 +53,7 @@ def evolve(
         also: more points to begin with, shape ``(n, knobs)``.
     """
     works = np.flatnonzero(np.isfinite(history.costs))
-    elite = history.told[works[np.argsort(history.costs[works], kind="stable")[:ELITE]]]
+    elite = history.observed[works[np.argsort(history.costs[works], kind="stable")[:ELITE]]]
     pool = Judged(judge)
     drawn = space.sample_points(rng, effort.drawn)
     pool.add(np.concatenate([elite, also, drawn, space.mutate_points(elite, rng)]))

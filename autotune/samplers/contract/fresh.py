@@ -1,0 +1,96 @@
+"""Untried points of a space: drawn while most are left, counted out when few are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whet.compiler.errors import SpaceError
+
+if TYPE_CHECKING:
+    from whet.autotune.samplers.contract.history import History
+    from whet.search_spaces import ConfigSpace
+
+SMALL = 64
+"""Spaces of up to this many configs are counted out from the first trial on."""
+SCANNED = 1 << 22
+"""The longest range whose points are all looked at; a longer one is walked by its valid configs."""
+DRAWS = 16_384
+"""Points that are drawn in vain before a space whose size is an estimate counts as exhausted."""
+
+
+class Fresh:
+    """Draws valid points that a history has not taken.
+
+    Args:
+        space: the space to draw from.
+    """
+
+    def __init__(self, space: ConfigSpace) -> None:
+        self._space = space
+        self._all: np.ndarray | None = None
+
+    def points(self, history: History, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Different untried points, uniformly drawn; fewer where fewer are left, at least one.
+
+        Args:
+            history: what is taken.
+            rng: the random numbers.
+            count: how many.
+
+        Returns:
+            int64 of shape ``(at most count, knobs)``.
+
+        Raises:
+            SpaceError: all are taken.
+        """
+        if self._is_nearly_full(history.number + count):
+            left = history.untried(self._counted())
+            found = left[rng.permutation(len(left))[:count]]
+        else:
+            found = self._drawn(history, rng, count)
+        if len(found):
+            return found
+        raise SpaceError(
+            "propose another config",
+            f"every config of the space is taken ({self._space.size} in all)",
+            "a search ends when its space is exhausted",
+        )
+
+    def _is_nearly_full(self, taken: int) -> bool:
+        space = self._space
+        return space.size_is_exact and space.size <= max(SMALL, 2 * taken)
+
+    def _drawn(self, history: History, rng: np.random.Generator, count: int) -> np.ndarray:
+        found = np.empty((0, len(self._space.knobs)), dtype=np.int64)
+        drawn, block = 0, count + 8
+        while len(found) < count and drawn < DRAWS:
+            more = self._space.sample_points(rng, block)
+            found = history.untried(np.concatenate([found, more]))
+            drawn, block = drawn + block, min(2 * block, DRAWS)
+        return found[:count]
+
+    def _counted(self) -> np.ndarray:
+        """Every valid point, in the order of their indices."""
+        if self._all is None:
+            space, length = self._space, self._space.range_length
+            if length <= SCANNED:
+                every = points_at(space, 0, length)
+                self._all = every[space.valid(every)]
+            else:
+                rows = [space.encode(config) for config in space]
+                self._all = np.asarray(rows, dtype=np.int64)
+        return self._all
+
+
+def points_at(space: ConfigSpace, start: int, stop: int) -> np.ndarray:
+    """The points of the indices from ``start`` up to ``stop``, valid or not."""
+    rest = np.arange(stop - start)
+    columns = []
+    for count in reversed(space.dims):
+        start, first = divmod(start, count)
+        columns.append((rest + first) % count)
+        rest = (rest + first) // count
+    table = np.stack(columns[::-1], axis=1) if columns else np.zeros((len(rest), 0))
+    return table.astype(np.int64)

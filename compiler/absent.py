@@ -1,0 +1,105 @@
+"""Names that a module or a class does not have: why, where they are, what is written alike."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+#: where a name that is asked for in the wrong place may be
+_PLACES = {
+    "te": "whet.compiler.te",
+    "tir": "whet.compiler.tir",
+    "topi": "whet.compiler.topi",
+    "topi.nn": "whet.compiler.topi.nn",
+    "ir": "whet.tvm.ir",
+    "transform": "whet.tvm.transform",
+    "tir.analysis": "whet.compiler.tir.analysis",
+    "arith": "whet.compiler.arith",
+}
+
+
+class AbsentName(AttributeError):
+    """A module does not have a name; the text, made when it is read, says what to use instead.
+
+    Python asks packages for names that turn out to be modules, so making it must cost nothing.
+    """
+
+    def __init__(self, module: str, short: str, name: str, more: Mapping[str, str]) -> None:
+        super().__init__(name)
+        self._request = (module, short, name, more)
+
+    def __str__(self) -> str:
+        return _text(*self._request)
+
+
+def missing(
+    module: str, short: str, name: str, more: Mapping[str, str] | None = None
+) -> AttributeError:
+    """The error for a name that a module does not have.
+
+    Args:
+        module: the module's full name.
+        short: its name for users, e.g. ``"tir"``.
+        name: the name that was asked for.
+        more: ways out beside those of the table of TVM's names.
+    """
+    return AbsentName(module, short, name, more or {})
+
+
+def _ways_out(short: str) -> Mapping[str, str]:
+    """TVM's names that a module or a class lacks. The table is above all rooms: found by name."""
+    from importlib import import_module
+
+    table: Mapping[str, Mapping[str, str]] = import_module("whet.tvm.absent").ABSENT
+    return table.get(short, {})
+
+
+class AbsentMember(AttributeError):
+    """An object does not have a name; the text, made when it is read, says what to use instead."""
+
+    def __init__(self, owner: type, name: str) -> None:
+        super().__init__(name)
+        self._request = (owner, name)
+
+    def __str__(self) -> str:
+        owner, name = self._request
+        why = _ways_out(f"te.{owner.__name__}")
+        asked = f"{owner.__name__} has no {name!r}"
+        if name in why:
+            return f"{asked}: {why[name]}"
+        return _alike(asked, name, [n for n in dir(owner) if not n.startswith("_")], "name")
+
+
+def _text(module: str, short: str, name: str, more: Mapping[str, str]) -> str:
+    asked = f"{short} has no {name!r}"
+    why = {**more, **_ways_out(short)}
+    if name in why:
+        return f"{asked}: {why[name]}"
+    home = _home(module, name)
+    if home:
+        return f"{asked}: it is {home}.{name}"
+    return _alike(asked, name, _names(module), "pass" if short.endswith("transform") else "name")
+
+
+def _alike(asked: str, name: str, known: Sequence[str], what: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, 3, 0.7)
+    if near:
+        return f"{asked}: did you mean {' or '.join(near)}?"
+    return f"{asked}: there is no such {what}; docs/checklist.toml lists TVM's names"
+
+
+def _names(module: str) -> list[str]:
+    given = vars(sys.modules[module])
+    return [n for n in given.get("__all__", given) if not n.startswith("_")]
+
+
+def _home(module: str, name: str) -> str:
+    """The module that has the name, "" for none."""
+    from importlib import import_module
+
+    for short, full in _PLACES.items():
+        if full != module and name in vars(import_module(full)) and not name.startswith("_"):
+            return short
+    return ""

@@ -1,0 +1,271 @@
+"""From rows to records, for every reader: what cannot be read is passed over and counted."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from whet.compiler.errors import WhetError
+from whet.db.store.ignored import warn_of_ignored
+from whet.db.store.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
+from whet.db.values.decision import FINALISTS_RUN
+from whet.db.values.identity import device_key
+from whet.db.values.records import RunRecord, TrialRecord
+from whet.measure.values import OK, STATUSES, MeasureResult, is_time
+from whet.search_spaces.values import Config, Workload
+
+Identity = type[WorkloadRow] | type[TargetRow] | type[DeviceRow]
+
+BROKEN = (ValueError, TypeError, KeyError, RecursionError, OverflowError, WhetError)
+"""What making a record of a broken row raises."""
+PRECISION = 1e-6
+"""By how much the cost of a row may differ from the median of its costs, relatively."""
+SHOWN = 40
+"""Characters of a broken value that are quoted."""
+
+
+def tell_of_broken(
+    location: str, broken: Mapping[tuple[str, int], str], known: set[tuple[str, int]]
+) -> None:
+    """Warn of rows that were passed over.
+
+    Args:
+        location: of the log.
+        broken: why each is broken.
+        known: rows that were told of before; those that are told of now are added.
+    """
+    news = [(row[0], why) for row, why in broken.items() if row not in known]
+    known.update(broken)
+    if news:
+        warn_of_ignored(_told(location, news))
+
+
+def check_costs(status: Any, cost: Any, costs: Any) -> None:
+    """Refuse a status that there is not, and costs that no measurement gives.
+
+    Args:
+        status: of a trial.
+        cost: what the database sorts by; None for a failure.
+        costs: seconds per call, one a repeat.
+
+    Raises:
+        ValueError: they are broken.
+    """
+    if status not in STATUSES:
+        raise ValueError(f"there is no status {_shown(status)}")
+    if not isinstance(costs, list) or not all(map(is_time, costs)):
+        raise ValueError(f"its costs are {_shown(costs)}")
+    if bool(costs) != (status == OK):
+        raise ValueError(f"its status is {status!r}, with {len(costs)} costs")
+    if costs and not (_is_number(cost) and math.isclose(cost, _median(costs), rel_tol=PRECISION)):
+        raise ValueError(f"its cost is {_shown(cost)}, and the median of its costs is not")
+
+
+class Reader:
+    """Makes records of the rows of one transaction, and remembers what it could not read.
+
+    Args:
+        connection: the transaction.
+
+    Attributes:
+        broken: why each row that was passed over is broken, by its kind (``"trial"``, ``"run"``,
+            ``"task"``) and its id.
+    """
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self.connection = connection
+        self.broken: dict[tuple[str, int], str] = {}
+        self._identities: dict[tuple[str, int], Any] = {}
+        self._compared: dict[int, bool] = {}
+
+    def trial(self, row: Any) -> TrialRecord | None:
+        """The record in a row of trials; None where it is broken."""
+        try:
+            result = _result(row)
+            config = Config.from_json(row.config)
+            if config.fingerprint != row.space_fingerprint:
+                raise ValueError("its config is of another space than its run's")
+            if not _is_number(row.flop) or not math.isfinite(row.flop):
+                raise ValueError(f"its flop is {_shown(row.flop)}")
+            return TrialRecord(
+                number=_whole(row.number, "number"),
+                run_id=_whole(row.run_id, "run"),
+                **self.identities(row),
+                config=config,
+                result=result,
+                flop=row.flop,
+                features=row.features if isinstance(row.features, str) else "",
+                compared=self._is_compared(row.run_id),
+            )
+        except BROKEN as error:
+            self._pass_over(row, error)
+            return None
+
+    def result(self, row: Any) -> MeasureResult | None:
+        """The result in a row of trials; None where it is broken."""
+        try:
+            return _result(row)
+        except BROKEN as error:
+            self._pass_over(row, error)
+            return None
+
+    def run(self, row: Any) -> RunRecord | None:
+        """The record in a row of runs; None where it is broken.
+
+        Options and versions say how a run was made, not what it found: where they are broken, the
+        run is taken without them.
+        """
+        try:
+            for name, when in (("started", row.started_at), ("finished", row.finished_at)):
+                if name == "finished" and when is None:
+                    continue  # it is running, or was killed
+                if not _is_number(when) or not math.isfinite(when):
+                    raise ValueError(f"it was {name} at {_shown(when)}")
+            for name in ("uid", "space_fingerprint", "sampler", "state"):
+                if not isinstance(getattr(row, name), str):
+                    raise ValueError(f"its {name} is {_shown(getattr(row, name))}")
+            identities = self.identities(row)
+        except BROKEN as error:
+            self.broken["run", row.id] = f"run {row.id}: {_first_line(error)}"
+            return None
+        for name in ("options", "versions"):
+            if not isinstance(getattr(row, name), dict):
+                said = f"run {row.id}: its {name} are {_shown(getattr(row, name))}"
+                self.broken["run", row.id] = f"{said} (it is taken without)"
+        return RunRecord(
+            id=row.id,
+            uid=row.uid,
+            **identities,
+            fingerprint=row.space_fingerprint,
+            sampler=row.sampler,
+            seed=row.seed if type(row.seed) in (int, str) else None,
+            options=row.options if isinstance(row.options, dict) else {},
+            versions=row.versions if isinstance(row.versions, dict) else {},
+            state=row.state,
+            started_at=row.started_at,
+            finished_at=row.finished_at,
+        )
+
+    def identities(self, row: Any) -> dict[str, Any]:
+        """``workload``, ``target`` and ``device`` of a row; each is read once for many rows.
+
+        Raises:
+            ValueError, SpaceError: one of them is broken.
+        """
+        return {
+            "workload": self._identity(WorkloadRow, _whole(row.workload_id, "workload")),
+            "target": self._identity(TargetRow, _whole(row.target_id, "target")),
+            "device": self._identity(DeviceRow, _whole(row.device_id, "device")),
+        }
+
+    def _identity(self, table: Identity, row_id: int) -> Any:
+        key = (table.__tablename__, row_id)
+        if key not in self._identities:
+            query = sa.select(table.data).where(table.id == row_id)
+            data = self.connection.execute(query).scalar()
+            try:
+                self._identities[key] = checked_identity(table, data)
+            except BROKEN as error:
+                self._identities[key] = error
+        found = self._identities[key]
+        if isinstance(found, BROKEN):
+            raise ValueError(_first_line(found))
+        return found
+
+    def _is_compared(self, run_id: int) -> bool:
+        """Whether a run measured its trials in turns with a default config that worked."""
+        if run_id not in self._compared:
+            query = sa.select(RunRow.sampler).where(RunRow.id == run_id)
+            found = self.connection.execute(query).scalar() == FINALISTS_RUN
+            if found:
+                default = sa.select(TrialRow.status).where(
+                    TrialRow.run_id == run_id, TrialRow.number == 0
+                )
+                found = self.connection.execute(default).scalar() == OK
+            self._compared[run_id] = found
+        return self._compared[run_id]
+
+    def _pass_over(self, row: Any, error: BaseException) -> None:
+        where = f"trial {row.number} of run {row.run_id}"
+        self.broken["trial", row.id] = f"{where}: {_first_line(error)}"
+
+
+def checked_identity(table: Identity, data: Any) -> Any:
+    """A workload, or the JSON of a target or a device.
+
+    Raises:
+        ValueError, SpaceError: it is none.
+    """
+    if table is WorkloadRow:
+        if not isinstance(data, dict):
+            raise ValueError(f"its workload is {_shown(data)}")
+        return Workload.from_json(data)
+    if table is DeviceRow:
+        if not isinstance(data, str | dict):
+            raise ValueError(f"its device is {_shown(data)}")
+        device_key(data)
+    elif not isinstance(data, dict) or not isinstance(data.get("kind"), str):
+        raise ValueError(f"its target is {_shown(data)}")
+    return data
+
+
+def _told(location: str, broken: list[tuple[str, str]]) -> str:
+    """One line about rows that were passed over, from the kind of each and why."""
+    kinds = Counter(kind for kind, _ in broken)
+    what = " and ".join(f"{n} broken {k if n == 1 else k + 's'}" for k, n in kinds.items())
+    are = "is" if len(broken) == 1 else "are"
+    first = "" if len(broken) == 1 else "the first: "
+    return f"log {location}: {what} {are} passed over ({first}{broken[0][1]})"
+
+
+def _result(row: Any) -> MeasureResult:
+    check_costs(row.status, row.cost, row.costs)
+    timings, environment = row.timings, row.environment
+    if not isinstance(timings, dict) or not all(
+        t is None or _is_number(t) for t in timings.values()
+    ):
+        raise ValueError(f"its timings are {_shown(timings)}")
+    if not isinstance(environment, dict):
+        raise ValueError(f"its environment is {_shown(environment)}")
+    if not all(isinstance(t, str) for t in (row.error, row.stage, row.program_hash)):
+        raise ValueError("its error, stage or program is no text")
+    if not _is_number(row.timestamp) or not math.isfinite(row.timestamp):
+        raise ValueError(f"its time is {_shown(row.timestamp)}")
+    return MeasureResult(
+        status=row.status,
+        costs=tuple(row.costs),
+        error=row.error,
+        stage=row.stage,
+        program_hash=row.program_hash,
+        timings=timings,
+        environment=environment,
+        timestamp=row.timestamp,
+    )
+
+
+def _median(costs: list[float]) -> float:
+    return statistics.median(costs)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _whole(value: Any, name: str) -> int:
+    if type(value) is not int:
+        raise ValueError(f"its {name} is {_shown(value)}")
+    return value
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

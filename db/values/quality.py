@@ -1,0 +1,82 @@
+"""How good a record is, in words: the one place that says so, for whoever shows a cost.
+
+The log, ``whet best``, the report, the progress line and a search's summary call this, so that one
+record is described by the same words everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from whet.db.values.decision import median_interval
+from whet.measure.stage.load import UPPER, busy_words, is_busy
+from whet.measure.stage.timing import spread
+from whet.measure.values import MeasureResult
+from whet.search_spaces.counted import counted, duration
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How good the cost of a success is.
+
+    Attributes:
+        compared: whether it was measured in turns with the default config.
+        repeats: how often it was measured.
+        spread: of the repeats, interquartile range over median; None: unknown, it has one repeat.
+        interval: seconds per call within which the median lies with at least 95 % confidence; None:
+            fewer than six repeats do not say.
+        busy: whether others used the machine meanwhile; None: unknown.
+        load: the words for that.
+        predicted: the GPU whose model predicted the cost; "" where it was measured.
+    """
+
+    compared: bool
+    repeats: int
+    spread: float | None
+    interval: tuple[float, float] | None
+    busy: bool | None
+    load: str
+    predicted: str = ""
+
+    def __str__(self) -> str:
+        if self.predicted:
+            return f"predicted by a model of {self.predicted}, not measured"
+        said = "unknown" if self.spread is None else f"{100 * self.spread:.1f} %"
+        words = [
+            "compared in turns" if self.compared else "not compared in turns",
+            counted(self.repeats, "repeat"),
+            f"spread {said}",
+        ]
+        if self.interval is not None:
+            low, high = map(duration, self.interval)
+            words.append(f"95 % interval {low} to {high}")
+        return ", ".join([*words, self.load])
+
+
+def quality_of(result: MeasureResult, compared: bool) -> Quality | None:
+    """How good a result is; None for a failure, which has no cost.
+
+    Args:
+        result: what came of a candidate.
+        compared: whether it was measured in turns with the default config.
+    """
+    if not result.ok:
+        return None
+    costs = result.costs
+    rounds = costs if compared else ()
+    busy = is_busy(result.environment, rounds)
+    load = {True: f"{busy_words(result.environment, rounds)}: {UPPER}", False: "quiet machine"}
+    return Quality(
+        compared=compared,
+        repeats=len(costs),
+        spread=spread(costs),
+        interval=median_interval(costs),
+        busy=busy,
+        load=load.get(bool(busy), "") if busy is not None else "machine load unknown",
+        predicted=result.predicted,
+    )
+
+
+def quality_words(result: MeasureResult, compared: bool) -> str:
+    """:func:`quality_of` in words; "" for a failure."""
+    return str(quality_of(result, compared) or "")

@@ -1,0 +1,125 @@
+"""What a log gives back: plain frozen values, detached from the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from whet.db.values.identity import Device, device_name
+from whet.db.values.quality import Quality, quality_of
+from whet.measure.values import MeasureResult
+from whet.search_spaces.values import Config, Workload
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial of a run.
+
+    Attributes:
+        number: the trial's number in its run, from 0 on.
+        run_id: the run that proposed it.
+        workload: the template's name and arguments.
+        target: the canonical target as JSON.
+        device: fingerprint of the machine that measured it.
+        config: the candidate.
+        result: what came of it.
+        flop: arithmetic operations of one call; 0 when not known.
+        features: of a cost model, as :mod:`whet.db.store.vectors` writes them; "": not kept.
+        compared: whether it was measured in turns with the default config: it is of a search's last
+            measurement, in which the default config worked.
+    """
+
+    number: int
+    run_id: int
+    workload: Workload
+    target: dict[str, Any]
+    device: Device
+    config: Config
+    result: MeasureResult
+    flop: float = 0.0
+    features: str = ""
+    compared: bool = False
+
+    @property
+    def cost(self) -> float:
+        """Seconds per call; infinity for a failed trial."""
+        return self.result.cost
+
+    @property
+    def gflops(self) -> float:
+        """Billions of operations per second; 0 for a failed trial or an unknown operation count."""
+        return self.flop / self.cost / 1e9
+
+    @property
+    def quality(self) -> Quality | None:
+        """How good its cost is; None for a failure. ``print`` says it in words."""
+        return quality_of(self.result, self.compared)
+
+    def __str__(self) -> str:
+        if not self.result.ok:
+            return f"trial {self.number} of {self.workload}: {self.result.status}, {self.config}"
+        speed = f", {self.gflops:.1f} GFLOP/s" if self.flop else ""
+        cost = f"{self.cost * 1e3:.4g} ms{speed} ({self.quality})"
+        return f"trial {self.number} of {self.workload}: {cost}, {self.config}"
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One search.
+
+    Attributes:
+        id: its number in this log.
+        uid: its name in every log that it is exported to.
+        workload: the template's name and arguments.
+        target: the canonical target as JSON.
+        device: fingerprint of the machine that measured.
+        fingerprint: fingerprint of the space that was searched.
+        sampler: who proposed.
+        seed: from which seed.
+        options: how candidates were measured.
+        versions: of the libraries that took part.
+        state: ``"running"`` until the run is finished; a killed run stays so.
+        started_at: seconds since the epoch.
+        finished_at: seconds since the epoch, or None.
+    """
+
+    id: int
+    uid: str
+    workload: Workload
+    target: dict[str, Any]
+    device: Device
+    fingerprint: str
+    sampler: str
+    seed: Any
+    options: dict[str, Any]
+    versions: dict[str, Any]
+    state: str
+    started_at: float
+    finished_at: float | None
+
+
+@dataclass(frozen=True)
+class TaskSummary:
+    """All trials of one workload, target, device and space.
+
+    Attributes:
+        workload: the template's name and arguments.
+        target: the canonical target as JSON.
+        device: fingerprint of the machine that measured.
+        fingerprint: fingerprint of the space.
+        trials: how many candidates searches have tried.
+        succeeded: how many of them were built, ran and gave right numbers.
+        best: the best trial, by the rule of :mod:`whet.db.values.decision`; or None.
+    """
+
+    workload: Workload
+    target: dict[str, Any]
+    device: Device
+    fingerprint: str
+    trials: int
+    succeeded: int
+    best: TrialRecord | None
+
+    def __str__(self) -> str:
+        best = str(self.best) if self.best else f"{self.workload}: nothing worked"
+        return f"{best}  [{self.succeeded}/{self.trials} trials ok, {device_name(self.device)}]"
