@@ -16,7 +16,7 @@ ROOMS = ("compiler", "search_spaces", "measure", "db", "autotune", "whet")
 """Each imports only those to its left."""
 
 HOMES = {
-    "llvmlite": ("compiler/codegen/llvm/", "compiler/runtime/", "whet/commands/checkup.py"),
+    "llvmlite": ("compiler/jit/", "whet/commands/checkup.py"),
     "pycuda": ("compiler/codegen/cuda/", "compiler/runtime/"),
     "ray": ("measure/pool/ray_",),
     "sqlalchemy": ("db/",),
@@ -135,7 +135,7 @@ def test_every_room_is_looked_at():
         ("db/x.py", "def f():\n  import optuna", "optuna lives in autotune/"),
         ("measure/pool/local.py", "def f():\n  import ray", "ray lives in"),
         ("autotune/x.py", "import xgboost", "heavy"),
-        ("compiler/codegen/llvm/x.py", "try:\n  import llvmlite.binding\nfinally: pass", "heavy"),
+        ("compiler/jit/x.py", "try:\n  import llvmlite.binding\nfinally: pass", "heavy"),
     ],
 )
 def test_a_planted_import_is_found(path, source, said):
