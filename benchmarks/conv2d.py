@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import whet
-from whet.compiler.target.machine import host
+from whet.compiler.target.machine.fma import fma_peak
 
 SIZES = (1, 64, 56, 56, 64, 3, 3, 1, 1)
 ARGS = (*SIZES, 1, 1, "float32", (), True)
@@ -99,7 +99,7 @@ def main() -> None:
         contestants[name], errors[name] = checked(f, x, w, right)
     contestants |= torch_contestants(x, w)
     peaks: list[float] = []
-    contestants["peak"] = lambda: peaks.append(host.fma_peak(seconds=0.02))
+    contestants["peak"] = lambda: peaks.append(fma_peak(seconds=0.02))
     samples = harness.interleaved(contestants, options.rounds)
     peak, flop = float(np.median(peaks)), task.flop
     rows = {}

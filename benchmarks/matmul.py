@@ -16,7 +16,7 @@ import numpy as np
 
 import whet
 from whet import te
-from whet.compiler.target.machine import host
+from whet.compiler.target.machine.fma import fma_peak
 
 
 def hand_scheduled(n: int, rows: int, columns: int, block: int) -> whet.runtime.Module:
@@ -68,7 +68,7 @@ def compare(n: int, kernels: dict[str, whet.runtime.Module], rounds: int) -> dic
         contestants[name] = lambda f=f: f(a, b, c)
     contestants["numpy"] = lambda: np.matmul(a, b, out=c)
     peaks: list[float] = []
-    contestants["peak"] = lambda: peaks.append(host.fma_peak(seconds=0.02))
+    contestants["peak"] = lambda: peaks.append(fma_peak(seconds=0.02))
     samples = harness.interleaved(contestants, rounds)
     peak = float(np.median(peaks))
     flop = 2 * n**3

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import whet
-from whet.compiler.target.machine import host
+from whet.compiler.target.machine.fma import fma_peak
 
 ROUNDS = 25
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,7 +37,7 @@ def main() -> None:
     seconds: dict[str, list[float]] = {name: [] for name in programs}
     peaks = []
     for _ in range(ROUNDS):
-        peaks.append(host.fma_peak("float32", 0.05))
+        peaks.append(fma_peak("float32", 0.05))
         for name, program in programs.items():
             start = time.perf_counter()
             program(*arrays)

@@ -263,7 +263,7 @@ def one_core() -> Iterator[None]:
 
 def compare(contenders: list[Contender]) -> float:
     """Time all programs in turns; returns the FLOP/s that the core can do, timed in turn too."""
-    from whet.compiler.target.machine import host
+    from whet.compiler.target.machine.fma import fma_peak
 
     for contender in contenders:
         spent = timed(contender)  # a warm-up, too
@@ -274,7 +274,7 @@ def compare(contenders: list[Contender]) -> float:
         if time.monotonic() - said > 2:
             said = time.monotonic()
             click.echo(f"  {done} of {ROUNDS} rounds")
-        peaks.append(host.fma_peak("float32", ROUND_SECONDS))
+        peaks.append(fma_peak("float32", ROUND_SECONDS))
         for contender in contenders:
             contender.seconds.append(timed(contender))
     return statistics.median(peaks)

@@ -29,10 +29,10 @@ def peak_of(task: Task) -> float:
 
 @lru_cache(maxsize=8)
 def _peak(dtype: str) -> float:
-    from whet.compiler.target.machine import host
+    from whet.compiler.target.machine.fma import fma_peak
 
     try:
         # another process beside this one halves a measurement; it never doubles one
-        return max(host.fma_peak(dtype, seconds=0.1) for _ in range(3))
+        return max(fma_peak(dtype, seconds=0.1) for _ in range(3))
     except WhetError:  # there is no FMA peak of integers
         return 0.0

@@ -22,7 +22,7 @@ from layers import Work, chosen
 
 import whet
 from whet.compiler import driver
-from whet.compiler.codegen.cuda.cubin import Resources
+from whet.compiler.abi.artifact import Resources
 from whet.compiler.codegen.cuda.nvrtc import compile_cubin
 from whet.measure.gpu.cost.predicted import predicted
 from whet.measure.gpu.pruning import block_threads, check_resources

@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Sequence
 from keyword import iskeyword
 
+from whet.compiler.abi.extent import Shape
+from whet.compiler.abi.extent_expr import from_expr
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import LowerError
 from whet.compiler.tir import expr as e
@@ -15,7 +17,6 @@ from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.printer import Printer
 from whet.compiler.tir.visit.buffers import replace_buffers
 from whet.compiler.tir.visit.rewrite import (
-    Rewriter,
     post_order_visit,
     substitute,
     variables,
@@ -50,7 +51,7 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
             params.append(ScalarParam(printer.name(p), p.dtype))
             continue
         _check_known(p, known)
-        shape, strides = extent_texts(printer, p.shape), extent_texts(printer, _strides(p))
+        shape, strides = _extents(p.shape, printer), _extents(_strides(p), printer)
         written = id(p) in uses.written or id(p) in handed
         name = f"v{p.name}" if p.name.isdecimal() else p.name  # launches are handed numbers, too
         params.append(BufferParam(_fresh(name, taken), p.dtype, shape, written, strides))
@@ -83,7 +84,7 @@ def _fresh(wanted: str, taken: set[str]) -> str:
 
 
 class _Uses:
-    """What a body does with buffers and variables.
+    """The uses of buffers and variables in a body.
 
     Attributes:
         written: ids of the buffers that it stores to.
@@ -167,11 +168,8 @@ def _strides(b: Buffer) -> tuple[e.PrimExpr, ...]:
     return ()
 
 
-def extent_texts(printer: Printer, dims: Sequence[e.PrimExpr]) -> tuple[int | str, ...]:
-    """Extents as numbers, or as the texts that a signature's shapes have."""
-    # a caller computes with 64 bits: there is nothing to widen
-    widened = Rewriter({e.Cast: lambda n: widened(n.value)})
-    return tuple(d.value if isinstance(d, e.IntImm) else printer.expr(widened(d)) for d in dims)
+def _extents(dims: Sequence[e.PrimExpr], printer: Printer) -> Shape:
+    return tuple(from_expr(d, printer.name) for d in dims)
 
 
 def _check_known(p: Buffer, known: Collection[e.Var]) -> None:

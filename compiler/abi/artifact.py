@@ -10,7 +10,7 @@ from whet.compiler.abi.signature import KernelSignature
 
 @dataclass(frozen=True)
 class Artifact:
-    """What the compiler makes of a module, not yet loaded anywhere.
+    """A compiled module, not yet loaded anywhere.
 
     Attributes:
         object: an object file with, for each signature, the raw kernel, the checked entry and the
@@ -35,3 +35,27 @@ class Artifact:
     ptx: str = ""
     scattered: tuple[str, ...] = ()
     log: str = ""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The resources of a GPU's kernel, as its machine code tells.
+
+    Attributes:
+        registers: of a thread.
+        spill_stores, spill_loads: bytes of a thread's registers that are moved to memory and back
+            in the text of the code, for want of registers.
+        stack_bytes: of a thread.
+        static_shared_bytes: of a block, beside the arena that a launch asks for.
+        dynamic_shared_bytes: of a block: the arena that its launches ask for, the largest of them;
+            None where they do so by a symbol's value, or no launch is known: no cubin says it.
+        code_bytes: of machine code.
+    """
+
+    registers: int = 0
+    spill_stores: int = 0
+    spill_loads: int = 0
+    stack_bytes: int = 0
+    static_shared_bytes: int = 0
+    code_bytes: int = 0
+    dynamic_shared_bytes: int | None = None

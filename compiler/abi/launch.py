@@ -1,14 +1,17 @@
-"""What the host does when a function with kernels is called: plain data for every runtime."""
+"""The host's side of a function with kernels: plain data for every runtime."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-Extent = int | str
-"""A number, or the text of an expression (Python syntax, integers) over a function's symbols and
-scalar parameters, as in the shapes of a :class:`~whet.compiler.abi.signature.KernelSignature`."""
+from whet.compiler.abi.extent import Extent, Operation, Shape, from_data, parse, to_data
 
 Extents3 = tuple[Extent, Extent, Extent]
+"""Along x, y and z, over a function's symbols and scalar parameters."""
+
+Argument = str | int | Operation
+"""An argument of a launch: an array, a symbol or a scalar parameter by its name; a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Temporary:
 
     name: str
     dtype: str
-    shape: tuple[Extent, ...]
+    shape: Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +36,14 @@ class Launch:
     Attributes:
         kernel: the kernel's symbol, the name of one of the artifact's ``kernels``.
         arguments: what it gets, in the order of its parameters: for an array the name of a buffer
-            parameter or of a temporary, for a number an extent's text.
+            parameter or of a temporary, for a number its extent or its name.
         grid: blocks along x, y and z.
         block: threads of a block along x, y and z.
         shared_bytes: dynamic shared memory of a block.
     """
 
     kernel: str
-    arguments: tuple[str, ...]
+    arguments: tuple[Argument, ...]
     grid: Extents3
     block: Extents3
     shared_bytes: Extent = 0
@@ -65,15 +68,18 @@ class LaunchPlan:
         return {
             "function": self.function,
             "temporaries": [
-                {"name": t.name, "dtype": t.dtype, "shape": list(t.shape)} for t in self.temporaries
+                {"name": t.name, "dtype": t.dtype, "shape": to_data(t.shape)}
+                for t in self.temporaries
             ],
             "launches": [
                 {
                     "kernel": x.kernel,
-                    "arguments": list(x.arguments),
-                    "grid": list(x.grid),
-                    "block": list(x.block),
-                    "shared_bytes": x.shared_bytes,
+                    "arguments": [
+                        a if isinstance(a, str) else to_data([a])[0] for a in x.arguments
+                    ],
+                    "grid": to_data(x.grid),
+                    "block": to_data(x.block),
+                    "shared_bytes": to_data([x.shared_bytes])[0],
                 }
                 for x in self.launches
             ],
@@ -83,21 +89,31 @@ class LaunchPlan:
     def from_json(data: dict) -> LaunchPlan:
         """The plan that :meth:`to_json` described."""
         temporaries = tuple(
-            Temporary(t["name"], t["dtype"], tuple(t["shape"])) for t in data["temporaries"]
+            Temporary(t["name"], t["dtype"], from_data(t["shape"])) for t in data["temporaries"]
         )
         launches = tuple(
             Launch(
                 x["kernel"],
-                tuple(x["arguments"]),
+                tuple(map(_argument, x["arguments"])),
                 _three(x["grid"]),
                 _three(x["block"]),
-                x["shared_bytes"],
+                *from_data([x["shared_bytes"]]),
             )
             for x in data["launches"]
         )
         return LaunchPlan(data["function"], temporaries, launches)
 
 
-def _three(extents: list[Extent]) -> Extents3:
-    x, y, z = extents
+def _argument(data: Any) -> Argument:
+    # an earlier version's text of an expression stays one: names of arrays may look like it
+    return data if isinstance(data, str) else from_data([data])[0]  # type: ignore[return-value]
+
+
+def _three(data: list) -> Extents3:
+    x, y, z = from_data(data)
     return x, y, z
+
+
+def extent_of(argument: Argument) -> Extent:
+    """The extent that an argument is where it names no array."""
+    return parse(argument) if isinstance(argument, str) else argument

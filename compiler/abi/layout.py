@@ -32,6 +32,11 @@ class ScalarType:
     ctype: Any
 
     @property
+    def word(self) -> int:
+        """DLPack's code, bits and one lane, as the 32-bit number that a DLTensor holds."""
+        return self.code | self.bits << 8 | 1 << 16
+
+    @property
     def bytes(self) -> int:
         """Size and alignment of an element in memory."""
         return self.bits // 8

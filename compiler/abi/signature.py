@@ -1,8 +1,10 @@
-"""What a compiled kernel takes: plain data for the generator, the runtime and artifacts."""
+"""The signature of a compiled kernel: plain data for the generator, the runtime and artifacts."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+
+from whet.compiler.abi.extent import Shape, from_data, to_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,20 +14,19 @@ class BufferParam:
     Attributes:
         name: name in messages.
         dtype: element type, e.g. ``"float32"``.
-        shape: one entry a dimension: an int; the name of a symbol, which an array's shape binds;
-            or the text of an expression over symbols (Python syntax), which is only checked.
-        written: whether the kernel writes it, so that it must be writable.
-        strides: the step of each dimension in elements, as ``shape`` has its entries; none for a
-            compact row-major array.
+        shape: an extent a dimension: a number; a symbol, which an array's shape binds; or an
+            operation over symbols, which is only checked.
+        written: the kernel writes it, so that it must be writable.
+        strides: the step of each dimension in elements; none for a compact row-major array.
         value_range: the least and the largest value that it is called with, where that was said;
             a call does not check it.
     """
 
     name: str
     dtype: str
-    shape: tuple[int | str, ...]
+    shape: Shape
     written: bool = False
-    strides: tuple[int | str, ...] = ()
+    strides: Shape = ()
     value_range: tuple[float, float] | None = None
 
     def __str__(self) -> str:
@@ -92,9 +93,9 @@ class KernelSignature:
                     {
                         "buffer": p.name,
                         "dtype": p.dtype,
-                        "shape": list(p.shape),
+                        "shape": to_data(p.shape),
                         "written": p.written,
-                        **({"strides": list(p.strides)} if p.strides else {}),
+                        **({"strides": to_data(p.strides)} if p.strides else {}),
                         **({"value_range": list(p.value_range)} if p.value_range else {}),
                     }
                 )
@@ -118,9 +119,9 @@ class KernelSignature:
                     BufferParam(
                         p["buffer"],
                         p["dtype"],
-                        tuple(p["shape"]),
+                        from_data(p["shape"]),
                         bool(p["written"]),
-                        tuple(p.get("strides", ())),
+                        from_data(p.get("strides", ())),
                         _range(p.get("value_range")),
                     )
                 )

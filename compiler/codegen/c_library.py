@@ -154,7 +154,7 @@ _WIDTH = re.compile(r"(.+?)(?:f|l|f(?:16|32|64|128)x?)")
 
 
 def is_of_the_library(name: str) -> bool:
-    """Whether C's library, or what links and starts a program, has a symbol of this name."""
+    """True where C's library, or what links and starts a program, has a symbol of this name."""
     variant = _VARIANT.fullmatch(name)
     stem = variant[1] if variant else name
     width = _WIDTH.fullmatch(stem)

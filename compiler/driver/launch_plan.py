@@ -20,8 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from whet.compiler.abi.arguments import extent_texts
-from whet.compiler.abi.launch import Extent, Launch, LaunchPlan, Temporary
+from whet.compiler.abi.extent import Extent, Symbol
+from whet.compiler.abi.extent_expr import from_expr
+from whet.compiler.abi.launch import Argument, Launch, LaunchPlan, Temporary
 from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError
@@ -31,7 +32,6 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.printer import Printer
 from whet.compiler.tir.visit.rewrite import substitute, variables
 
 MOST_LAUNCHES = 4096
@@ -147,7 +147,7 @@ class _Planner:
                 "bind these loops, or reorder them inside the loops that are bound",
             )
 
-    def _argument(self, param: Buffer | e.Var, given: e.PrimExpr) -> str:
+    def _argument(self, param: Buffer | e.Var, given: e.PrimExpr) -> Argument:
         if isinstance(param, Buffer):
             assert isinstance(given, e.Var)
             return self.arrays[given]
@@ -155,11 +155,11 @@ class _Planner:
             value = self.values[given]
             if isinstance(value, e.Var):
                 return value.name  # of any type: a number is handed on as it came
-        return str(self._extent(given))
+        extent = self._extent(given)
+        return extent.name if isinstance(extent, Symbol) else extent
 
     def _extent(self, n: e.PrimExpr) -> Extent:
-        (text,) = extent_texts(Printer(), (self._value(n),))
-        return text
+        return from_expr(self._value(n), lambda v: v.name)
 
     def _value(self, n: e.PrimExpr) -> e.PrimExpr:
         free = next((v.name for v in variables(n) if v not in self.values), None)

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from whet.compiler.abi.arguments import with_signature
-from whet.compiler.abi.prepack import Part, split
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.arith import Analyzer
+from whet.compiler.driver.prepack import Part, split
 from whet.compiler.driver.verify_input import verified
 from whet.compiler.errors import ArgumentError
 from whet.compiler.nesting import nesting_explained

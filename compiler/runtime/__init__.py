@@ -45,7 +45,7 @@ __all__ = [
 
 
 def enabled(target: str) -> bool:
-    """Whether this build of Whet makes code for a target and runs it on this machine.
+    """True where this build of Whet makes code for a target and runs it on this machine.
 
     Args:
         target: a kind, or a whole target text, e.g. ``"llvm"`` or ``"cuda -arch=sm_80"``.

@@ -70,12 +70,12 @@ class Device:
 
     @property
     def device_id(self) -> int:
-        """Which of that kind, by TVM's name."""
+        """The device's number, by TVM's name."""
         return self.index
 
     @property
     def exist(self) -> bool:
-        """Whether this machine has it and this build of Whet can use it."""
+        """True where this machine has it and this build of Whet can use it."""
         if self.type == "cuda_host":
             return self.index == 0 and Device("cuda").exist
         if self.type not in _DRIVEN:
@@ -89,7 +89,7 @@ class Device:
 
     @property
     def _gpu(self) -> DeviceProperties | None:
-        """What the driver tells of a GPU."""
+        """The driver's facts of a GPU."""
         if self.type not in _DRIVEN or not self.exist:
             return None
         from whet.compiler.runtime.gpu.driver.interface import driver_of
@@ -111,7 +111,7 @@ class Device:
 
     @property
     def device_name(self) -> str | None:
-        """What the device calls itself; None where there is none."""
+        """The device's own name; None where there is no device."""
         if self._gpu is not None:
             return self._gpu.name
         if not self.exist:
@@ -299,7 +299,7 @@ class Device:
 
 
 def instead_of(device: object) -> str:
-    """What there is on a machine without a device, for an error's way out."""
+    """The devices to use instead, for an error's way out."""
     if isinstance(device, Device) and device.type == "cuda":
         return (
             'whet.device("cuda-emulator") runs code for GPUs without one, whet.cpu(0) code for '

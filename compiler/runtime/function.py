@@ -12,13 +12,15 @@ import numpy as np
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.arrays.ndarray import as_numpy
-from whet.compiler.runtime.vectorcall import Answering, answer_with, copied
+from whet.compiler.runtime.call.fastcall import make_fastcall
+from whet.compiler.runtime.call.slowcall import SlowCall, bind, raise_failure
+from whet.compiler.runtime.call.vectorcall import Vectorcall, copied, install_vectorcall
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.module import Module
 
 
-class Function(Answering):
+class Function(Vectorcall):
     """A kernel of a module; calling it runs it.
 
     Attributes:
@@ -47,18 +49,14 @@ class Function(Answering):
         with self._lock:
             if self._fast is None:
                 self._fast = self._made()
-                answer_with(self, self._fast)
+                install_vectorcall(self, self._fast)
             return self._fast
 
     def _made(self) -> Callable[..., None]:
-        from whet.compiler.codegen.llvm.entry.slowcall import SlowCall
-
         code = self._module._code
         slow = SlowCall(self.signature, self._repeat(), code)
         if not getattr(code, "native_calls", True):
             return slow
-        from whet.compiler.codegen.llvm.entry.fastcall import make_fastcall
-
         raw = code.address_of(self.name + "__raw")
         calls_python = b"whet_call_packed" in self._module.artifact.object
         return make_fastcall(self.signature, raw, slow, code, calls_python)
@@ -85,8 +83,6 @@ class Function(Answering):
         Raises:
             ArgumentError: the kernel cannot take them, or one that it writes overlaps another.
         """
-        from whet.compiler.codegen.llvm.entry.slowcall import bind
-
         bind(self.signature, args)
         arrays = [as_numpy(a) for a in args]
         for i, p in enumerate(self.signature.params):
@@ -121,18 +117,11 @@ class Function(Answering):
         Raises:
             ArgumentError: the kernel cannot take ``args``.
         """
-        from whet.compiler.codegen.llvm.entry.checked_entry import assert_values, decode
-        from whet.compiler.codegen.llvm.entry.slowcall import bind
-
         slots = bind(self.signature, args)
         repeat = self._repeat()
 
         def run(number: int) -> None:
-            code = repeat(number, slots.argv)
-            values = assert_values(self.signature, code, self._module._code.address_of)
-            error = decode(self.signature, code, values)
-            if error is not None:
-                raise error
+            raise_failure(self.signature, repeat(number, slots.argv), self._module._code)
 
         return run
 
@@ -156,7 +145,7 @@ class Function(Answering):
 
 
 def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays have bytes in common; where that is hard to say, whether they might."""
+    """True where two arrays have bytes in common; where that is hard to say, whether they might."""
     exactly: Any = np.shares_memory  # some releases' stubs know two values of max_work only
     try:
         return bool(exactly(a, b, max_work=10_000))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.abi.artifact import Artifact
+from whet.compiler.abi.artifact import Artifact, Resources
 from whet.compiler.errors import ArgumentError
+from whet.compiler.jit.loader import load_object
 from whet.compiler.runtime import source
+from whet.compiler.runtime.call.vectorcall import Vectorcall, copied, install_vectorcall
 from whet.compiler.runtime.device import Device, instead_of
 from whet.compiler.runtime.function import Function, UnknownFunction
 from whet.compiler.runtime.library.loadable import check_loadable
@@ -22,10 +25,8 @@ from whet.compiler.runtime.timing import (
     measure,
     preparation,
 )
-from whet.compiler.runtime.vectorcall import Answering, answer_with, copied
 
 if TYPE_CHECKING:
-    from whet.compiler.codegen.cuda.cubin import Resources
     from whet.compiler.runtime.origin import Origin
 
 __all__ = ["Function", "Module", "UnknownFunction"]
@@ -33,8 +34,11 @@ __all__ = ["Function", "Module", "UnknownFunction"]
 # TVM's name of a module's entry function.
 ENTRY = "__tvm_main__"
 
+# The module of an artifact that has launch plans, imported when there is one.
+_OF_PLANS = "whet.compiler.runtime.gpu.module:CudaModule"
 
-class Module(Answering):
+
+class Module(Vectorcall):
     """Compiled kernels, loaded into this process.
 
     Make one with :meth:`from_artifact`. Calling the module runs its entry function, the first one.
@@ -48,11 +52,13 @@ class Module(Answering):
         ir_module_by_target: of what ``build()`` made it: target -> lowered functions.
         name: the name that ``build()`` was given.
         origin: the library that it was loaded from; None: none.
+        launches_only: its functions launch the kernels of other modules.
     """
 
     ir_module_by_target: Mapping[Any, Any] = MappingProxyType({})
     name: str = ""
     origin: Origin | None = None
+    launches_only = False
     _code: Any
     _imported: tuple[Module, ...] = ()
 
@@ -60,20 +66,21 @@ class Module(Answering):
 
     def __init__(self, artifact: Artifact, code: Any = None) -> None:
         if code is None:
-            from whet.compiler.codegen.llvm import jit
-
             check_loadable(artifact)
-            code = jit.load_object(artifact.object)
-        self.artifact = artifact
-        self._code = code
+            code = load_object(artifact.object)
+        self._hold(artifact, code, [Function(s, self) for s in artifact.signatures])
         for s in artifact.signatures:
             symbol = f"{s.name}__release"
             if code.has(symbol) if not artifact.object else symbol.encode() in artifact.object:
                 release = ctypes.CFUNCTYPE(None)(code.address_of(symbol))
                 # runs when nothing can call the code any more, just before it is unloaded
                 weakref.finalize(code, release).atexit = False
-        self._functions = {s.name: Function(s, self) for s in artifact.signatures}
-        self._entry = self._functions[artifact.signatures[0].name]
+
+    def _hold(self, artifact: Artifact, code: Any, functions: Sequence[Function]) -> None:
+        """Keep code and its functions, the entry function first."""
+        self.artifact, self._code = artifact, code
+        self._functions = {f.name: f for f in functions}
+        self._entry = functions[0]
 
     @staticmethod
     def from_artifact(artifact: Artifact) -> Module:
@@ -84,9 +91,9 @@ class Module(Answering):
             CodegenError: it cannot be linked.
         """
         if artifact.plans:
-            from whet.compiler.runtime.gpu.module import CudaModule
-
-            return CudaModule(artifact)
+            module, _, name = _OF_PLANS.partition(":")
+            loaded: Module = getattr(importlib.import_module(module), name)(artifact)
+            return loaded
         return Module(artifact)
 
     @property
@@ -116,7 +123,7 @@ class Module(Answering):
 
     @property
     def is_dso_exportable(self) -> bool:
-        """Whether there is machine code of a CPU, which :meth:`export_library` can link."""
+        """True where there is machine code of a CPU, which :meth:`export_library` can link."""
         return bool(self.artifact.object)
 
     @property
@@ -141,7 +148,7 @@ class Module(Answering):
 
     def __call__(self, *args: object, **named: object) -> None:
         fast = self._entry.fast
-        answer_with(self, fast)
+        install_vectorcall(self, fast)
         fast(*args, **named)
 
     __call__.__doc__ = Function.__call__.__doc__
@@ -173,7 +180,7 @@ class Module(Answering):
         )
 
     def implements_function(self, name: str, query_imports: bool = False) -> bool:
-        """Whether the module has a function of that name."""
+        """True where the module has a function of that name."""
         return isinstance(name, str) and self._find(name, query_imports) is not None
 
     def _find(self, name: str, query_imports: bool) -> Function | None:
@@ -238,7 +245,7 @@ class Module(Answering):
         return next((m for m in self._all() if source.writes(m.artifact, fmt)), self)
 
     def resources(self) -> dict[str, Resources]:
-        """What each kernel for a GPU takes: registers, spills, stack, shared memory, code.
+        """The resources of each kernel for a GPU: registers, spills, stack, shared memory, code.
 
         NVRTC compiles, with no GPU; of a library that was loaded its machine code tells. Buffers in
         shared memory are in the arena that a launch asks for: ``dynamic_shared_bytes``, None where

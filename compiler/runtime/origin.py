@@ -33,7 +33,7 @@ class Origin:
         return Origin(path.absolute(), suffix, _seen(path), len(module._all()))
 
     def holds(self, module: Module) -> bool:
-        """Whether the file is still that one, and has all of the module."""
+        """True where the file is still that one, and has all of the module."""
         try:
             return _seen(self.path) == self.seen and len(module._all()) == self.modules
         except OSError:

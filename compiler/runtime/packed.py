@@ -16,10 +16,10 @@ from typing import Any, overload
 import numpy as np
 
 from whet.compiler.abi.layout import DLTensor
+from whet.compiler.abi.packed_call import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
 from whet.compiler.errors import ArgumentError, KernelError
 from whet.compiler.runtime.arrays.dlpack import tensor_as_numpy
 from whet.compiler.runtime.arrays.ndarray import NDArray, as_numpy
-from whet.compiler.runtime.values import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
 
 
 class PackedFunc:
@@ -248,7 +248,7 @@ def _return(name: str, value: Any, result: _Value, code: Any) -> None:
 
 
 CALLER = _CALLER(_call)
-"""What generated code and exported libraries call for packed functions; it takes the GIL."""
+"""The C function behind ``whet_call_packed``; it takes the GIL."""
 
 
 @functools.cache

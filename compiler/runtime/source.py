@@ -6,49 +6,39 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from whet.compiler.abi.artifact import Artifact
+from whet.compiler.abi.artifact import Artifact, Resources
 from whet.compiler.errors import ArgumentError, ArtifactError
-
-if TYPE_CHECKING:
-    from whet.compiler.codegen.cuda.cubin import Resources
+from whet.compiler.jit.compile import assembly, bitcode
+from whet.compiler.target import Target
+from whet.compiler.target.kinds import KINDS
+from whet.compiler.target.llvm_machine import machine_of
 
 
 def _assembly(artifact: Artifact) -> str:
-    from whet.compiler.codegen.llvm import jit
-    from whet.compiler.target import Target
-
-    return jit.assembly(artifact.source, Target(artifact.target))
+    return assembly(artifact.source, machine_of(Target(artifact.target)))
 
 
 def _bitcode(artifact: Artifact) -> bytes:
-    from whet.compiler.codegen.llvm import jit
-
-    binding = jit.llvm()
-    return binding.parse_assembly(artifact.source, binding.create_context()).as_bitcode()
+    return bitcode(artifact.source)
 
 
 def _ptx(artifact: Artifact) -> str:
-    if artifact.ptx:
-        return artifact.ptx
-    from whet.compiler.codegen.cuda.nvrtc import compile_ptx
-
-    return compile_ptx(artifact.source, str(artifact.target["arch"]))
+    return artifact.ptx or _compiled_by("compile_ptx", artifact)
 
 
 def _sass(artifact: Artifact) -> str:
-    from whet.compiler.codegen.cuda.disassembly import disassembled
-
-    return disassembled(_cubin(artifact))
+    return KINDS["cuda"].tool("disassembled")(_cubin(artifact))
 
 
 def _cubin(artifact: Artifact) -> bytes:
-    if artifact.object:
-        return artifact.object
-    from whet.compiler.codegen.cuda.nvrtc import compile_cubin
+    return artifact.object or _compiled_by("compile_cubin", artifact).cubin
 
-    return compile_cubin(artifact.source, str(artifact.target["arch"])).cubin
+
+def _compiled_by(tool: str, artifact: Artifact) -> Any:
+    """The result of NVRTC for an artifact's text."""
+    return KINDS["cuda"].tool(tool)(artifact.source, str(artifact.target["arch"]))
 
 
 def _as_it_is(artifact: Artifact) -> str:
@@ -80,7 +70,7 @@ def formats(artifact: Artifact) -> list[str]:
 
 
 def writes(artifact: Artifact, fmt: str) -> bool:
-    """Whether a format is one of the artifact's, of text or of bytes."""
+    """True where a format is one of the artifact's, of text or of bytes."""
     return fmt in formats(artifact) or (kind_of(artifact), fmt) in BYTES
 
 
@@ -128,7 +118,7 @@ def text_of(artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_non
 def bytes_of(
     asked: str, artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_none: str = ""
 ) -> bytes:
-    """What a file of a format holds; of formats that need no linking.
+    """The content of a file in a format that needs no linking.
 
     Args:
         asked: what was asked, for an error.
@@ -148,7 +138,7 @@ def bytes_of(
 
 
 def resources_of(artifacts: Sequence[Artifact]) -> dict[str, Resources]:
-    """What the kernels of those artifacts take that are for a GPU.
+    """The resources of the kernels of those artifacts that are for a GPU.
 
     Raises:
         ArgumentError: none of them is.
@@ -171,14 +161,10 @@ def resources_of(artifacts: Sequence[Artifact]) -> dict[str, Resources]:
 
 
 def _taken(artifact: Artifact) -> Mapping[str, Resources]:
-    """What machine code says of its kernels; of text, NVRTC makes some first."""
+    """The resources of kernels by their machine code; NVRTC compiles a text first."""
     if artifact.object and artifact.log:
-        from whet.compiler.codegen.cuda import cubin
-
-        return cubin.resources_of(artifact.object, artifact.log)
-    from whet.compiler.codegen.cuda.nvrtc import compile_cubin
-
-    return compile_cubin(artifact.source, str(artifact.target["arch"])).resources
+        return KINDS["cuda"].tool("resources_of")(artifact.object, artifact.log)
+    return _compiled_by("compile_cubin", artifact).resources
 
 
 def _arena(artifact: Artifact, kernel: str) -> int | None:

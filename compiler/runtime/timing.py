@@ -84,7 +84,7 @@ PREPARATIONS: dict[str, Callable[[tuple[object, ...]], None]] = {
 
 
 def preparation(f_preproc: str | Callable) -> Callable[[tuple[object, ...]], None] | None:
-    """What ``f_preproc`` names: nothing, an entry of the table, or a function of the arguments.
+    """The function that ``f_preproc`` names, of the arguments; None for an empty name.
 
     Raises:
         ArgumentError: the name is not in the table.

@@ -44,11 +44,8 @@ class UnloadedModule(Module):
     """
 
     def __init__(self, artifact: Artifact, why: WhetError, text: str = "") -> None:
-        self.artifact = artifact
-        self._code = NoCode(why)
+        self._hold(artifact, NoCode(why), [Function(s, self) for s in artifact.signatures])
         self._text = text
-        self._functions = {s.name: Function(s, self) for s in artifact.signatures}
-        self._entry = self._functions[artifact.signatures[0].name]
 
     def get_source(self, fmt: str = "") -> str:
         """As for every module; the loops of a host's part, which only launches."""
@@ -79,6 +76,8 @@ class HostPart(UnloadedModule):
         why: raised when one is called that no device runs.
         text: the loops that were written for the host.
     """
+
+    launches_only = True
 
     def launch_with(self, devices: Iterable[Module]) -> None:
         """Let calls go to the functions of these modules that have the same names."""

@@ -1,12 +1,5 @@
-"""What code is made for: the Target value, its kinds and tags, and the facts of this machine."""
+"""Targets of code: the Target value, its kinds and tags, and the facts of this machine."""
 
-from whet.compiler.target.canon import (
-    canon_multi_target,
-    canon_multi_target_and_host,
-    canon_target,
-    canon_target_and_host,
-    canon_target_map_and_host,
-)
 from whet.compiler.target.generic import (
     GenericFunc,
     generic_func,
@@ -22,17 +15,23 @@ from whet.compiler.target.make import (
     cuda,
     hexagon,
     intel_graphics,
+    list_tags,
     mali,
     micro,
     rasp,
+    register_tag,
     riscv_cpu,
     rocm,
     stm32,
     vta,
 )
-from whet.compiler.target.tags import list_tags, register_tag
 from whet.compiler.target.target import Target
 
+canon_target = Target.canon_target
+canon_target_and_host = Target.canon_target_and_host
+canon_multi_target = Target.canon_multi_target
+canon_multi_target_and_host = Target.canon_multi_target_and_host
+canon_target_map_and_host = Target.canon_target_map_and_host
 list_kinds = Target.list_kinds
 target_or_current = Target.target_or_current
 

@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler import settings
+from whet.compiler.jit.compile import Machine, assembly
 from whet.compiler.target.gpu_limits import limits_of
 from whet.compiler.target.machine import features as feat
 from whet.compiler.target.machine import host
 from whet.compiler.target.machine.local_gpu import local_arch
+from whet.compiler.target.machine.probe import check_machine
 from whet.compiler.target.machine.processors import architecture_of
+from whet.compiler.target.machine.systems import runs_under
 
 if TYPE_CHECKING:
     from whet.compiler.target.target import Target
@@ -89,14 +92,12 @@ def _canonical_cpu(target: Target, threads: int, of_level: str) -> Target:
 
 def _probe_vector_bytes(attrs: Mapping[str, Any]) -> int:
     """The width LLVM gives a named processor, read off the registers of an addition."""
-    from whet.compiler.codegen.llvm import jit
-    from whet.compiler.target.target import Target
-
     text = (
         "define <16 x float> @f(<16 x float> %x) {\n"
         "  %y = fadd <16 x float> %x, %x\n  ret <16 x float> %y\n}"
     )
-    machine = {k: attrs[k] for k in ("mtriple", "mcpu", "mattr") if k in attrs}
-    full = Target({"kind": "llvm", **machine, "vector_bytes": 16, "num_threads": 1})
-    asm = jit.assembly(text, full)
+    triple, cpu, features = (attrs[name] for name in ("mtriple", "mcpu", "mattr"))
+    check_machine(triple, cpu, features)
+    foreign = not runs_under(triple, host.triple())
+    asm = assembly(text, Machine(f"llvm -mcpu={cpu}", triple, cpu, features, foreign=foreign))
     return 64 if "zmm" in asm else 32 if "ymm" in asm else 16

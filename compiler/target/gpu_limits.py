@@ -116,7 +116,7 @@ def architectures() -> tuple[str, ...]:
 
 
 def is_architecture(arch: str) -> bool:
-    """Whether this is one of :func:`architectures`, with the letter of its own code if it has one.
+    """True for one of :func:`architectures`, with the letter of its own code if it has one.
 
     Args:
         arch: e.g. ``"sm_80"``, ``"sm_90a"``, ``"sm_100f"``.

@@ -43,6 +43,8 @@ class TargetKind:
             is ``generate(mod: IRModule, target: Target) -> Artifact``.
         default_host: the kind that runs the host's part, ``""`` where the target is the host.
         defaults: values of options that are not given, asked for as the target's properties.
+        tools: other functions of its code, name -> ``"package.module:function"``, imported as the
+            generator is.
         has_threads: whether its kernels are loops that are bound to a GPU's threads: ``build``
             binds what a schedule leaves unbound, and hands the generator the kernels alone.
     """
@@ -55,6 +57,7 @@ class TargetKind:
     default_host: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     has_threads: bool = False
+    tools: Mapping[str, str] = field(default_factory=dict)
 
     def option_type(self, name: str) -> type | None:
         """The type of an option; None where the kind has no such option."""
@@ -78,6 +81,11 @@ class TargetKind:
                 f"code for target kind {self.name!r}",
                 f"its generator {self.generator!r} cannot be imported: {error}",
             ) from error
+
+    def tool(self, name: str) -> Callable[..., Any]:
+        """The function that ``tools`` names, imported now."""
+        module, _, function = self.tools[name].partition(":")
+        return getattr(importlib.import_module(module), function)
 
 
 _CPU: dict[str, type] = {
@@ -128,6 +136,12 @@ KINDS: dict[str, TargetKind] = {
         default_host="llvm",
         defaults={"max_num_threads": 1024, "thread_warp_size": 32},
         has_threads=True,
+        tools={
+            "compile_ptx": "whet.compiler.codegen.cuda.nvrtc:compile_ptx",
+            "compile_cubin": "whet.compiler.codegen.cuda.nvrtc:compile_cubin",
+            "disassembled": "whet.compiler.codegen.cuda.disassembly:disassembled",
+            "resources_of": "whet.compiler.codegen.cuda.cubin:resources_of",
+        },
     ),
 }
 

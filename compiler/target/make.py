@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from whet.compiler.errors import TargetError
 from whet.compiler.target.kinds import kinds_text, nearest
+from whet.compiler.target.tags import add_tag, find_tag, tag_names
 from whet.compiler.target.target import Target
 
 Options = str | Sequence[str] | None
@@ -101,3 +102,31 @@ vta = _missing("vta", "the VTA accelerator")
 hexagon = _missing("hexagon", "Qualcomm's Hexagon")
 micro = _missing("micro", "microcontrollers")
 stm32 = _missing("stm32", "microcontrollers")
+
+
+def list_tags() -> dict[str, Target]:
+    """Every tag with its Target."""
+    return {name: Target(name) for name in tag_names()}
+
+
+def register_tag(name: str, config: Mapping[str, Any], override: bool = False) -> Target:
+    """Let a name stand for a target; the Target.
+
+    Args:
+        name: the tag, e.g. ``"lab/board-7"``.
+        config: the target as a dict.
+        override: replace a tag of that name.
+
+    Raises:
+        TargetError: the name is none, the tag exists already, or the config is no target.
+    """
+    asked = f"register_tag({name!r})"
+    if not isinstance(name, str) or not name:
+        raise TargetError(asked, "a tag is a name", 'e.g. "lab/board-7"')
+    if not override and find_tag(name) is not None:
+        raise TargetError(asked, "the tag exists already", "give override=True to replace it")
+    if not isinstance(config, Mapping):
+        raise TargetError(asked, f"a config is a dict, not {config!r}")
+    Target(config)  # refuses what is no target before it has a name
+    add_tag(name, config)
+    return Target(name)

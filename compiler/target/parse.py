@@ -1,4 +1,4 @@
-"""What a target is written as (text, JSON, dict) to its kind and its checked options."""
+"""From a target's text, JSON or dict to its kind and its checked options."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Tags: names of machines that stand for a whole target, e.g. ``nvidia/nvidia-a100``.
 
-A row is data; :func:`register_tag` adds one at run time.
+A row is data; ``whet.target.register_tag`` adds one at run time.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ _registered: dict[str, dict[str, Any]] = {}
 
 
 def _block(arch: str) -> dict[str, Any]:
-    """What a block has."""
+    """Limits of a block."""
     limits = limits_of(arch)
     return {
         "max_shared_memory_per_block": limits.shared_bytes,
@@ -204,33 +204,11 @@ def no_such_tag(asked: str, name: str) -> TargetError:
     )
 
 
-def list_tags() -> dict[str, Any]:
-    """Every tag with its Target."""
-    from whet.compiler.target.target import Target
-
-    return {name: Target(name) for name in sorted({*_table(), *_registered})}
+def tag_names() -> list[str]:
+    """Every tag, in order of the alphabet."""
+    return sorted({*_table(), *_registered})
 
 
-def register_tag(name: str, config: Mapping[str, Any], override: bool = False) -> Any:
-    """Let a name stand for a target; the Target.
-
-    Args:
-        name: the tag, e.g. ``"lab/board-7"``.
-        config: the target as a dict.
-        override: replace a tag of that name.
-
-    Raises:
-        TargetError: the name is none, the tag exists already, or the config is no target.
-    """
-    from whet.compiler.target.target import Target
-
-    asked = f"register_tag({name!r})"
-    if not isinstance(name, str) or not name:
-        raise TargetError(asked, "a tag is a name", 'e.g. "lab/board-7"')
-    if not override and find_tag(name) is not None:
-        raise TargetError(asked, "the tag exists already", "give override=True to replace it")
-    if not isinstance(config, Mapping):
-        raise TargetError(asked, f"a config is a dict, not {config!r}")
-    Target(config)  # refuses what is no target before it has a name
+def add_tag(name: str, config: Mapping[str, Any]) -> None:
+    """Let a name stand for a target, in the place of any other."""
     _registered[name] = dict(config)
-    return Target(name)

@@ -5,63 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
-from typing import Any, NoReturn
+from typing import Any
 
 from whet.compiler.errors import ArgumentError, TargetError
-from whet.compiler.target.canon import CanonForms
 from whet.compiler.target.canonical import canonical
-from whet.compiler.target.kinds import KINDS, TargetKind, nearest
+from whet.compiler.target.kinds import KINDS, nearest
 from whet.compiler.target.parse import option_name, parse
 from whet.compiler.target.short import short_form
-from whet.compiler.target.tags import find_tag, list_tags
+from whet.compiler.target.tags import find_tag, tag_names
+from whet.compiler.target.values import Attributes, Features, KindName, Option
 
 _current: ContextVar[tuple[Target, ...]] = ContextVar("whet_target", default=())
 
 DEVICE_TYPES = {"cpu": 1, "cuda": 2}
 """Device -> its number in DLPack; any other one has that of an extension."""
 _EXTENSION = 12
-
-
-class KindName(str):
-    """The name of a kind, which serves as TVM's kind object, too."""
-
-    __slots__ = ()
-
-    @property
-    def name(self) -> str:
-        """The name as a plain text."""
-        return str.__str__(self)
-
-    @property
-    def row(self) -> TargetKind:
-        """The kind's row in the table of kinds."""
-        return KINDS[self]
-
-
-def _refuse(attrs: Any, *_: object, **__: object) -> NoReturn:
-    raise TypeError("a Target does not change: make a new one to set an option")
-
-
-class Attributes(dict[str, Any]):
-    """Options by name, read only; ``attrs["num-cores"]`` finds ``num_threads``."""
-
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
-
-    def __reduce__(self) -> tuple:
-        return type(self), (dict(self),)
-
-    def __missing__(self, name: str) -> Any:
-        known = option_name(name)
-        if known == name:
-            raise KeyError(name)
-        return self[known]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The option, or ``default`` where it is not given."""
-        return super().get(name if name in self else option_name(name), default)
 
 
 def _of_tag(spec: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -77,7 +37,7 @@ def _of_tag(spec: Mapping[str, Any]) -> dict[str, Any] | None:
         raise TargetError(
             f"Target({dict(spec)!r})",
             f"there is no tag {spec['tag']!r}",
-            nearest(str(spec["tag"]), list(list_tags())) + "whet.target.list_tags() has them all",
+            nearest(str(spec["tag"]), tag_names()) + "whet.target.list_tags() has them all",
         )
     more = {k if k in ("tag", "host") else option_name(str(k)): v for k, v in spec.items()}
     return {**config, **more}
@@ -92,27 +52,8 @@ def _as_host(kind: str, given: str | Mapping[str, Any] | Target) -> Target:
     return host
 
 
-class Features:
-    """What a target's processor has: ``target.features.has_avx2``."""
-
-    def __init__(self, names: frozenset[str]) -> None:
-        self._names = names
-
-    def __getattr__(self, name: str) -> bool:
-        if not name.startswith("has_"):
-            raise AttributeError(f"{name!r}: features are asked for as has_<feature>")
-        wanted = name[4:].replace("_", "").replace(".", "")
-        return any(n.replace("-", "").replace(".", "").replace("_", "") == wanted for n in self)
-
-    def __iter__(self) -> Any:
-        return iter(sorted(self._names))
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-
-class Target(CanonForms):
-    """What code is made for: a kind and its options.
+class Target:
+    """The target of code: a kind and its options.
 
     Args:
         target: ``"llvm -mcpu=x86-64-v3 -mattr=+avx2,+fma"``; a dict or its JSON text with the key
@@ -229,34 +170,21 @@ class Target(CanonForms):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What generic functions are chosen by, the most special first."""
+        """The keys that choose a version of a generic function, the most special first."""
         own = self._list("keys")
         return tuple(dict.fromkeys([*own, *self._list("device"), *self.kind.row.keys]))
 
-    @property
-    def arch(self) -> str:
-        """A GPU's architecture, e.g. ``"sm_80"``; ``""`` where none is given."""
-        return str(self._get("arch", ""))
-
-    @property
-    def mcpu(self) -> str:
-        """The processor that was asked for, or ``""``."""
-        return str(self._get("mcpu", ""))
+    arch = Option("arch", "", 'Architecture of a GPU, e.g. ``"sm_80"``; ``""``: not given.')
+    mcpu = Option("mcpu", "", 'The processor that was asked for, or ``""``.')
+    model = Option("model", "unknown", 'The model of the device, ``"unknown"`` unless given.')
+    device_name = Option("device", "", 'The option ``device``, or ``""``.')
+    thread_warp_size = Option("thread_warp_size", 1, "Threads that run in step: 1 on a CPU.")
+    max_function_args = Option("max_function_args", -1, "The most arguments, -1 for no limit.")
 
     @property
     def mattr(self) -> list[str]:
         """The features that were asked for, e.g. ``["+avx2"]``."""
         return self._list("mattr")
-
-    @property
-    def model(self) -> str:
-        """The model of the device, ``"unknown"`` unless given."""
-        return str(self._get("model", "unknown"))
-
-    @property
-    def device_name(self) -> str:
-        """The option ``device``, or ``""``."""
-        return str(self._get("device", ""))
 
     @property
     def libs(self) -> list[str]:
@@ -268,22 +196,13 @@ class Target(CanonForms):
         """The most threads of a block; of a CPU, the threads of a parallel loop."""
         if self.device == "cpu":
             return self.num_threads
-        return int(self._get("max_threads_per_block", self._get("max_num_threads", 1024)))
-
-    @property
-    def thread_warp_size(self) -> int:
-        """Threads that run in step: 1 on a CPU."""
-        return int(self._get("thread_warp_size", 1))
+        attrs, most = self.attrs, self.kind.row.defaults.get("max_num_threads", 1024)
+        return int(attrs.get("max_threads_per_block", attrs.get("max_num_threads", most)))
 
     @property
     def max_shared_memory_per_block(self) -> int:
         """Bytes of shared memory that a block may have."""
         return int(self.canonical().attrs.get("max_shared_memory_per_block", 0))
-
-    @property
-    def max_function_args(self) -> int:
-        """The most arguments of a kernel, -1 for no limit."""
-        return int(self._get("max_function_args", -1))
 
     @property
     def vtcm_capacity(self) -> int:
@@ -292,7 +211,7 @@ class Target(CanonForms):
 
     @property
     def supports_integer_dot_product(self) -> bool:
-        """Whether four bytes are multiplied and summed at once."""
+        """True where four bytes are multiplied and summed at once."""
         given = self.attrs.get("supports_integer_dot_product")
         if given is not None:
             return bool(given)
@@ -303,7 +222,7 @@ class Target(CanonForms):
 
     @property
     def features(self) -> Features:
-        """What the target's processor has, e.g. ``features.has_avx2``; a GPU has none of these.
+        """The processor's features, e.g. ``features.has_avx2``; a GPU has none of these.
 
         Raises:
             TargetError: LLVM does not know the processor.
@@ -324,11 +243,78 @@ class Target(CanonForms):
         """DLPack's number of the device: 1 for a CPU, 2 for CUDA."""
         return DEVICE_TYPES.get(self.device, _EXTENSION)
 
-    def _get(self, name: str, default: Any) -> Any:
-        return self.attrs.get(name, self.kind.row.defaults.get(name, default))
-
     def _list(self, name: str) -> list[str]:
         return [x.strip() for x in str(self.attrs.get(name, "")).split(",") if x.strip()]
+
+    # targets in any of the forms that a call may give them
+
+    @staticmethod
+    def canon_target(target: Any) -> Target | None:
+        """A target in any form as a Target; None stays None."""
+        return None if target is None else Target(target)
+
+    @staticmethod
+    def canon_target_and_host(
+        target: Any, host: Any = None, target_is_dict_key: bool = True
+    ) -> tuple[Target | None, Target | None]:
+        """A target that has its host, and that host.
+
+        Args:
+            target: a target in any form, or None.
+            host: a host in any form; the target's own one by default.
+            target_is_dict_key: TVM's; a Target can always be a key here.
+
+        Raises:
+            ArgumentError: a host without a target.
+        """
+        if target is None:
+            if host is not None:
+                raise ArgumentError(
+                    f"canon_target_and_host(None, {host!r})", "a host needs a target", "give both"
+                )
+            return None, None
+        full = Target(target, host)
+        return full, full.host
+
+    @staticmethod
+    def canon_multi_target(multi_targets: Any) -> list[Target] | None:
+        """One target or several (a list; a dict, whose values are targets) as a list of Targets."""
+        if multi_targets is None:
+            return None
+        if isinstance(multi_targets, Mapping) and "kind" not in multi_targets:
+            return [Target(t) for t in multi_targets.values()]
+        if isinstance(multi_targets, Sequence) and not isinstance(multi_targets, str):
+            return [Target(t) for t in multi_targets]
+        return [Target(multi_targets)]
+
+    @staticmethod
+    def canon_multi_target_and_host(target: Any, target_host: Any = None) -> list[Target]:
+        """One target or several as a list of Targets that all have their host.
+
+        Raises:
+            ArgumentError: there is no target.
+        """
+        found = Target.canon_multi_target(target)
+        if not found:
+            raise ArgumentError(
+                f"canon_multi_target_and_host({target!r})",
+                "there is no target",
+                "give one or several",
+            )
+        return [t if target_host is None else t.with_host(target_host) for t in found]
+
+    @staticmethod
+    def canon_target_map_and_host(
+        target_map: Mapping[Any, Any], target_host: Any = None
+    ) -> tuple[dict[Target, Any], Target | None]:
+        """A map from targets to anything as one from Targets that have a host, and that host."""
+        out: dict[Target, Any] = {}
+        host = Target.canon_target(target_host)
+        for key, value in target_map.items():
+            full = Target(key, host)
+            host = full.host if host is None else host
+            out[full] = value
+        return out, host
 
     # the current target
 

@@ -17,6 +17,7 @@ import numpy as np
 import whet
 from whet import te
 from whet.compiler.target.machine import host
+from whet.compiler.target.machine.fma import fma_peak
 
 N = 1024
 TRIALS = 40
@@ -31,7 +32,7 @@ TRIALS = 40
 
 single = whet.Target("llvm -num_threads=1").canonical()
 lanes = single.vector_bytes // 4
-peak = host.fma_peak() / 1e9
+peak = fma_peak() / 1e9
 print(f"vectors of {lanes} floats; at most {peak:.1f} GFLOP/s on one core")
 print(f"the product takes at least {2 * N**3 / peak / 1e6:.2f} ms")
 

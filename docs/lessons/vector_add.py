@@ -112,9 +112,9 @@ print(timing.render())
 #
 # ``whet.build`` (``compiler/driver/compile.py``) lowers a schedule if need be, generates code,
 # and loads it. For the target ``llvm``, the generator (``compiler/codegen/llvm``) writes LLVM
-# IR as text: the kernel in ``kernel.py``, its expressions in ``expressions.py``, the checks of
-# its arguments in ``entry.py``. Then LLVM makes an object of it (``jit.py``). Without a target,
-# code is made for the processor of this machine.
+# IR as text: the kernel in ``kernel.py``, its expressions in ``expressions.py``; the checks of its
+# arguments are loop IR, too (``compiler/abi/entry.py``). Then LLVM makes an object of it
+# (``compiler/jit``). Without a target, code is made for the processor of this machine.
 
 f = whet.build(s, [A, B, C], name="vector_add")
 ir = f.get_source("ll")

@@ -14,8 +14,7 @@ from whet.measure.stage.builder import Built, build_candidate, imports
 from whet.measure.values import MeasureInput
 
 if TYPE_CHECKING:
-    from whet.compiler.abi.artifact import Artifact
-    from whet.compiler.codegen.cuda.cubin import Resources
+    from whet.compiler.abi.artifact import Artifact, Resources
     from whet.compiler.target import Target
     from whet.compiler.tir.function import IRModule
 

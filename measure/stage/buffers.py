@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from whet.compiler.abi.checks import tuple_text
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import MeasureError
@@ -190,7 +191,7 @@ def fixed_shape(name: str, param: BufferParam) -> tuple[int, ...]:
     if len(shape) != len(param.shape):
         raise MeasureError(
             f"measurement of {name}",
-            f"{param.name} has the symbolic shape {param.shape}",
+            f"{param.name} has the symbolic shape {tuple_text(param.shape)}",
             "give the template sizes that are numbers",
         )
     return shape

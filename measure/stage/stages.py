@@ -39,7 +39,8 @@ _BUILDS = [
 _BUILDS_LLVM = [
     "llvmlite.binding",
     "whet.compiler.codegen.llvm.generate",
-    "whet.compiler.codegen.llvm.jit",
+    "whet.compiler.jit.loader",
+    "whet.compiler.jit.compile",
 ]
 PRELOAD = {
     BUILD: [*_BUILDS, *_BUILDS_LLVM],

@@ -1,17 +1,21 @@
 """Raw kernels written by hand, for tests of what stands around a kernel."""
 
+from whet.compiler.abi.extent import Symbol, parse
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
-from whet.compiler.codegen.llvm import jit
-from whet.compiler.codegen.llvm.entry import checked_entry as entry
+from whet.compiler.codegen.llvm.kernel import entry_text
+from whet.compiler.jit.compile import compile_text
 from whet.compiler.runtime import Artifact, Module
 from whet.compiler.target import Target
+from whet.compiler.target.llvm_machine import machine_of
+
+N = Symbol("n")
 
 VADD = KernelSignature(
     "vadd",
     (
-        BufferParam("A", "float32", ("n",)),
-        BufferParam("B", "float32", ("n",)),
-        BufferParam("C", "float32", ("n",), True),
+        BufferParam("A", "float32", (N,)),
+        BufferParam("B", "float32", (N,)),
+        BufferParam("C", "float32", (N,), True),
     ),
     ("n",),
 )
@@ -41,7 +45,7 @@ done:
 MIXED = KernelSignature(
     "mixed",
     (
-        BufferParam("M", "int64", (3, "n", "n*2 - 1")),
+        BufferParam("M", "int64", (3, N, parse("n*2 - 1"))),
         ScalarParam("f", "float64"),
         ScalarParam("i", "int32"),
         ScalarParam("b", "bool"),
@@ -70,7 +74,7 @@ define i32 @"failing__raw"(ptr %a) {
 # C[1] = 1; waits until another thread has set A[0], or for some seconds; C[0] = A[0].
 WAITING = KernelSignature(
     "waiting",
-    (BufferParam("A", "float32", ("n",)), BufferParam("C", "float32", ("n",), True)),
+    (BufferParam("A", "float32", (N,)), BufferParam("C", "float32", (N,), True)),
     ("n",),
 )
 WAITING_RAW = """
@@ -97,8 +101,8 @@ done:
 def artifact(*kernels: tuple[KernelSignature, str]) -> Artifact:
     """Compile raw kernels with their entries for this machine."""
     target = Target("llvm").canonical()
-    text = "".join(raw + entry.entry_text(sig) for sig, raw in kernels)
-    data = jit.compile_text(text, target)
+    text = "".join(raw + entry_text(sig, sig.name) for sig, raw in kernels)
+    data = compile_text(text, machine_of(target))
     return Artifact(data, tuple(sig for sig, _ in kernels), target.to_json(), text)
 
 

@@ -229,9 +229,10 @@ NATIVE = {
 
 def native_build(inp: MeasureInput) -> Built:
     """A vector addition of 100000 floats in LLVM text, right or wrong as the config says."""
-    from whet.compiler.codegen.llvm import jit
-    from whet.compiler.codegen.llvm.entry import checked_entry as entry
+    from whet.compiler.codegen.llvm.kernel import entry_text
+    from whet.compiler.jit.compile import compile_text
     from whet.compiler.target import Target
+    from whet.compiler.target.llvm_machine import machine_of
 
     behaviour = str(inp.config.choice("behaviour"))
     text = LOOP
@@ -240,8 +241,10 @@ def native_build(inp: MeasureInput) -> Built:
     params = tuple(BufferParam(n, "float32", (1000, 100), n == "C") for n in "ABC")
     signature = KernelSignature("vadd", params)
     target = Target("llvm").canonical()
-    text += entry.entry_text(signature)
-    artifact = Artifact(jit.compile_text(text, target), (signature,), target.to_json(), text)
+    text += entry_text(signature, signature.name)
+    artifact = Artifact(
+        compile_text(text, machine_of(target)), (signature,), target.to_json(), text
+    )
     return Built("ok", artifact, program_hash=inp.config.key)
 
 

@@ -12,7 +12,7 @@ from whet.bench.peers.libraries import Peers, peers_of
 from whet.bench.references.operators import expected
 from whet.bench.turns import interleaved, on_cores
 from whet.compiler.errors import MeasureError
-from whet.compiler.target.machine import host
+from whet.compiler.target.machine.fma import fma_peak
 from whet.measure.stage.machine import environment
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def compare(
         streams: list[float] = []
         traffic = Traffic(arrays, threads)
         limits: dict[str, Callable[[], object]] = {
-            "FMA peak": lambda: peaks.append(threads * host.fma_peak(seconds=MOMENT)),
+            "FMA peak": lambda: peaks.append(threads * fma_peak(seconds=MOMENT)),
             "stream": lambda: streams.append(traffic.seconds(MOMENT)),
         }
         samples = interleaved(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whet.compiler.target.machine import host
+from whet.compiler.target.machine.bandwidth import bandwidth
 
 if TYPE_CHECKING:
     from whet.bench.arguments import Arrays
@@ -81,4 +82,4 @@ def levels(seconds: float = 0.1) -> tuple[Level, ...]:
     caches = host.caches()
     sizes = {name: size // 2 for name, size in sorted(caches.items())}
     sizes["memory"] = min(max(4 * max(caches.values(), default=1 << 25), 1 << 26), LARGEST)
-    return tuple(Level(n, s, host.bandwidth(s, 0, seconds)) for n, s in sizes.items())
+    return tuple(Level(n, s, bandwidth(s, 0, seconds)) for n, s in sizes.items())

@@ -88,12 +88,12 @@ def threads() -> Finding:
 
 
 def peak() -> Finding:
-    from whet.compiler.target.machine import host
+    from whet.compiler.target.machine.fma import fma_peak
     from whet.measure.stage.load import busy_words
     from whet.measure.stage.machine import environment
 
     try:
-        rate = host.fma_peak()
+        rate = fma_peak()
     except ImportError as error:
         return Finding("FMA peak", False, str(error), "how good a kernel could be: needs LLVM")
     said = f"{rate / 1e9:.1f} GFLOP/s float32, one core"

@@ -1,20 +1,27 @@
-"""Calls of functions outside the generated code: packed functions, C functions, addresses for them.
-
-A packed function gets 8 bytes an argument with the code of its type; arrays are DLTensors on the
-stack, of which nothing is kept once the call returns.
-"""
+"""Calls of functions outside the generated code: packed functions, C functions, addresses."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.abi import layout as abi
+from whet.compiler.abi.checks import PACKED_RAISED
+from whet.compiler.abi.packed_call import ARRAY, FLOAT, HANDLE, TEXT
+from whet.compiler.codegen.c import entry
 from whet.compiler.codegen.c.functions import SHORT_FLOATS
 from whet.compiler.codegen.c.names import DECLARED, RESERVED, identifier
 from whet.compiler.codegen.c_library import is_of_the_library
-from whet.compiler.codegen.llvm.entry.checked_entry import PACKED_RAISED
+from whet.compiler.codegen.outside import (
+    ADDRESSES,
+    EXTERNS,
+    callee,
+    element_of,
+    memory_of,
+    result_code,
+    type_code,
+)
 from whet.compiler.errors import CodegenError
-from whet.compiler.runtime.values import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 
@@ -38,41 +45,32 @@ int32_t whet_call_packed(const char *name, const whet_value *args, const int32_t
                          whet_value *result, int32_t *result_code);
 """
 _ATOM, _UNARY, _EQUAL = 15, 14, 9
-_OUT = ("call_packed", "call_extern", "call_pure_extern", "address_of", "tvm_access_ptr")
 
 
 def call_out(k: CKernel, n: e.Call, used: bool = True) -> Text | None:
     """A call that leaves the generated code; None for another one."""
-    if n.op not in _OUT:
-        return None
-    if n.op in ("address_of", "tvm_access_ptr"):
-        return _address(k, n), _UNARY
-    name, *args = n.args
-    if not isinstance(name, e.StringImm):
-        raise CodegenError(n.op, "its first argument is not the function's name")
-    if any(dt.lanes(x.dtype) > 1 for x in (n, *args)):
-        raise CodegenError(
-            f"{n.op}({name.value!r})",
-            "it is called in a vectorized loop, and takes no vectors",
-            "leave the loop around it serial",
-        )
+    if n.op in entry.CALLS:
+        return entry.CALLS[n.op](k, n)
+    if n.op in ADDRESSES:
+        first = element_of(n)
+        return f"(void *)&{k.expressions.indices.element(first.buffer, first.indices)}", _UNARY
     if n.op == "call_packed":
-        return _packed(k, n, name.value, args, used)
-    return _extern(k, n, name.value, args)
+        return _packed(k, n, used)
+    return _extern(k, n) if n.op in EXTERNS else None
 
 
-def _packed(k: CKernel, n: e.Call, name: str, args: list[e.PrimExpr], used: bool) -> Text:
+def _packed(k: CKernel, n: e.Call, used: bool) -> Text:
+    name, args = callee(n)
     k.declared[TENSOR] = k.declared[_VALUE] = None
     values, codes = k.names.fresh("args"), k.names.fresh("codes")
     result, kind = k.names.fresh("result"), k.names.fresh("result_code")
     count = max(len(args), 1)
     k.line(f"whet_value {values}[{count}], {result} = {{0}};")
-    given = [_marshalled(k, a) for a in args]
-    numbers = ", ".join(str(code) for code, _, _ in given) or "0"
+    given = [_marshalled(k, a, type_code(a)) for a in args]
+    numbers = ", ".join(str(type_code(a)) for a in args) or "0"
     k.line(f"const int32_t {codes}[{count}] = {{{numbers}}};")
-    wanted = FLOAT if dt.is_float(n.dtype) else HANDLE if n.dtype == "handle" else INT
-    k.line(f"int32_t {kind} = {wanted if used else NOTHING};")
-    for i, (_, member, text) in enumerate(given):
+    k.line(f"int32_t {kind} = {result_code(n, used)};")
+    for i, (member, text) in enumerate(given):
         k.line(f"{values}[{i}].{member} = {text};")
     if not args:
         k.line(f"{values}[0].number = 0;")
@@ -92,17 +90,13 @@ def _returned(k: CKernel, dtype: str, result: str) -> Text:
     return f"({k.d.value_type(dtype)}){result}.{member}", _UNARY
 
 
-def _marshalled(k: CKernel, a: e.PrimExpr) -> tuple[int, str, str]:
-    """The code of an argument, the member of its slot and what is stored there."""
-    if isinstance(a, e.StringImm):
-        return TEXT, "pointer", c_string(a.value)
-    if isinstance(a, e.BufferView):
-        return ARRAY, "pointer", "&" + _tensor(k, a)
-    if a.dtype == "handle":
-        return HANDLE, "pointer", _handle(k, a)
-    if dt.is_float(a.dtype):
-        return FLOAT, "real", k.value(a)
-    return INT, "number", f"(int64_t){k.value(a, _UNARY)}"
+def _marshalled(k: CKernel, a: e.PrimExpr, code: int) -> tuple[str, str]:
+    """The member of an argument's slot, and what is stored there."""
+    if code in _POINTERS:
+        return "pointer", _POINTERS[code](k, a)
+    if code == FLOAT:
+        return "real", k.value(a)
+    return "number", f"(int64_t){k.value(a, _UNARY)}"
 
 
 def _tensor(k: CKernel, view: e.BufferView) -> str:
@@ -126,22 +120,19 @@ def _handle(k: CKernel, a: e.PrimExpr) -> str:
     """A pointer: an address, or the start of a buffer's memory."""
     if not isinstance(a, e.Var) or a in k.values:
         return k.value(a)
-    for b in k.memory:
-        if b.data is a:
-            return f"(void *){k.pointer(b)}"
-    raise CodegenError(
-        f"the handle {a.name}", "no buffer of the kernel has it", "pass a buffer's data"
-    )
+    return f"(void *){k.pointer(memory_of(a, ((b, b) for b in k.memory)))}"
 
 
-def _address(k: CKernel, n: e.Call) -> str:
-    first = n.args[0] if n.args else None
-    if not isinstance(first, e.BufferLoad) or dt.lanes(first.dtype) > 1:
-        raise CodegenError(n.op, "its argument is not one element of a buffer", f"{n.op}(A[i, j])")
-    return f"(void *)&{k.expressions.indices.element(first.buffer, first.indices)}"
+_POINTERS: dict[int, Callable[[CKernel, Any], str]] = {
+    TEXT: lambda k, a: c_string(a.value),
+    ARRAY: lambda k, a: "&" + _tensor(k, a),
+    HANDLE: _handle,
+}
+"""Code of an argument -> what writes the pointer to it."""
 
 
-def _extern(k: CKernel, n: e.Call, name: str, args: list[e.PrimExpr]) -> Text:
+def _extern(k: CKernel, n: e.Call) -> Text:
+    name, args = callee(n)
     if name != identifier(name):
         raise CodegenError(f"call_extern({name!r})", "this is no name of a C function")
     kinds, given = [], []

@@ -145,6 +145,13 @@ class Functions:
         self.texts.setdefault(name, self._function(kind, name, f"{given} a", body))
         return name
 
+    def unaligned(self, dtype: str) -> str:
+        """The name of the function that reads a number from memory of any alignment."""
+        name, kind = f"whet_unaligned_{_suffix(dtype)}", self.dialect.memory_type(dtype)
+        body = f"\n    {kind} out;\n    memcpy(&out, a, sizeof out);\n    return out;"
+        self.texts.setdefault(name, self._function(kind, name, "const void *a", body))
+        return name
+
     def text(self) -> str:
         """All definitions."""
         return "\n\n".join(self.texts.values())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
+from whet.compiler.abi.checks import FIRST_ASSERT, MAX_ASSERT_VALUES, NO_MEMORY
+from whet.compiler.abi.entry import RETURN, entry_function
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.c.calls import TENSOR, call_out
 from whet.compiler.codegen.c.dialect import Dialect
-from whet.compiler.codegen.c.entry import checks_text, entry_text
+from whet.compiler.codegen.c.entry import entry_text
 from whet.compiler.codegen.c.expressions import Expressions
 from whet.compiler.codegen.c.functions import Functions
 from whet.compiler.codegen.c.names import identifier
@@ -20,11 +23,6 @@ from whet.compiler.codegen.c.statements import (
     initializer,
     shape_text,
     written_memory,
-)
-from whet.compiler.codegen.llvm.entry.checked_entry import (
-    FIRST_ASSERT,
-    MAX_ASSERT_VALUES,
-    NO_MEMORY,
 )
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
@@ -61,13 +59,13 @@ def module_text(mod: IRModule) -> str:
         outside.update(kernel.declared)
         called = {**kernel.externs, **called}
         signatures.append(signature)
-    entries = [entry_text(sig, use, called) for sig in signatures]
-    arrays = any(isinstance(p, BufferParam) for sig in signatures for p in sig.params)
-    if arrays:
+    entries = [
+        entry_text(CKernel(dialect, use, entry_function(sig), sig), called) for sig in signatures
+    ]
+    if any(sig.params for sig in signatures):
         outside = {TENSOR: None, **outside}
     outside.update(dict.fromkeys(called.values()))
-    checks = checks_text() if arrays else ""
-    parts = [_HEAD, "\n".join(outside), use.text(), checks, *kernels, *entries]
+    parts = [_HEAD, "\n".join(outside), use.text(), *kernels, *entries]
     return "\n\n".join(p.strip("\n") for p in parts if p.strip()) + "\n"
 
 
@@ -150,7 +148,7 @@ class CKernel:
         return self.d.memory_type(v.dtype)
 
     def _unused(self, params: list[str], body: str) -> list[str]:
-        words = set(_words(body))
+        words = set(re.findall(r"\w+", body))
         names = [p.split()[-1].lstrip("*") for p in params]
         return [n for n in names if n not in words]
 
@@ -247,6 +245,9 @@ class CKernel:
         if isinstance(n.value, e.Call) and n.value.op == "call_packed":
             self.expressions.begin(n.value)
             call_out(self, n.value, used=False)
+        elif isinstance(n.value, e.Call) and n.value.op == RETURN:
+            self.expressions.begin(n.value)
+            call_out(self, n.value)
         else:
             self.statements.evaluate(n)
 
@@ -281,17 +282,6 @@ def _is_read(body: s.Stmt, buffer: Buffer) -> bool:
 
     post_order_visit(body, visit)
     return found
-
-
-def _words(text: str) -> list[str]:
-    out, word = [], ""
-    for c in text:
-        if c.isalnum() or c == "_":
-            word += c
-        elif word:
-            out.append(word)
-            word = ""
-    return [*out, word]
 
 
 def comment_text(text: str) -> str:

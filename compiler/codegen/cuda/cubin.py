@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from whet.compiler.abi.artifact import Resources
 from whet.compiler.errors import CodegenError
 
 _REGISTERS, _FRAME = 0x2F, 0x11
@@ -24,30 +25,6 @@ _USAGE = re.compile(
     r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads",
     re.S,
 )
-
-
-@dataclass(frozen=True)
-class Resources:
-    """The resources of a kernel.
-
-    Attributes:
-        registers: of a thread.
-        spill_stores, spill_loads: bytes of a thread's registers that are moved to memory and back
-            in the text of the code, for want of registers.
-        stack_bytes: of a thread.
-        static_shared_bytes: of a block, beside the arena that a launch asks for.
-        dynamic_shared_bytes: of a block: the arena that its launches ask for, the largest of them;
-            None where they do so by a symbol's value, or no launch is known: no cubin says it.
-        code_bytes: of machine code.
-    """
-
-    registers: int = 0
-    spill_stores: int = 0
-    spill_loads: int = 0
-    stack_bytes: int = 0
-    static_shared_bytes: int = 0
-    code_bytes: int = 0
-    dynamic_shared_bytes: int | None = None
 
 
 @dataclass(frozen=True)

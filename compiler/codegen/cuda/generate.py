@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from whet.compiler.abi.artifact import Artifact
+from whet.compiler.abi.extent_expr import from_expr
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.codegen.c.functions import Functions
 from whet.compiler.codegen.cuda.dialect import CudaDialect
 from whet.compiler.codegen.cuda.kernel import CudaKernel
 from whet.compiler.errors import CodegenError
 from whet.compiler.target import Target
-from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
@@ -85,7 +85,7 @@ def _signature(func: PrimFunc) -> KernelSignature:
     params: list[BufferParam | ScalarParam] = []
     for p in func.params:
         if isinstance(p, Buffer):
-            shape = tuple(d.value if isinstance(d, e.IntImm) else printer.expr(d) for d in p.shape)
+            shape = tuple(from_expr(d, printer.name) for d in p.shape)
             params.append(BufferParam(p.name, p.dtype, shape, id(p.data) in written))
         else:
             params.append(ScalarParam(printer.name(p), p.dtype))

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from whet.compiler.abi.artifact import Resources
 from whet.compiler.codegen.cuda import library, prelude
-from whet.compiler.codegen.cuda.cubin import Resources, resources_of
+from whet.compiler.codegen.cuda.cubin import resources_of
 from whet.compiler.content_cache import ContentCache, digest
 from whet.compiler.errors import ArgumentError, CodegenError, TargetError
 

@@ -7,6 +7,7 @@ be and what is left in the innermost loop is a constant offset.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from whet.compiler.arith import Affine, Analyzer
@@ -21,7 +22,7 @@ from whet.compiler.tir.ops.ops import FOLD
 _LINEAR_ATOMS = (e.FloorDiv, e.FloorMod, e.Min, e.Max, e.Mul)
 
 
-class Addresses:
+class Addresses(ABC):
     """Knows where things are, and generates what computes it.
 
     Attributes:
@@ -42,9 +43,9 @@ class Addresses:
         self._analyzer = Analyzer()
         self._forms: dict[int, tuple[e.PrimExpr, Affine]] = {}
 
+    @abstractmethod
     def value(self, n: e.PrimExpr) -> str:
         """The value of an expression: a name or a constant."""
-        raise NotImplementedError
 
     def place(self, buffer: Buffer, pointer: str) -> None:
         """Say where a buffer's elements stand."""
@@ -142,7 +143,7 @@ class Addresses:
         return self.out.pure(f"getelementptr {element}, ptr {p}, i64 {const}", p) if const else p
 
     def is_index(self, n: e.PrimExpr) -> bool:
-        """Whether a scalar integer expression is made of loop variables alone."""
+        """True where a scalar integer expression is made of loop variables alone."""
         if dt.lanes(n.dtype) > 1 or n.dtype not in ("int32", "int64"):
             return False
         kind = type(n)
@@ -178,7 +179,7 @@ class Addresses:
         return self.out.pure(f"add {kind} {q}, {one}", q, one)
 
     def floor_remainder(self, a: str, b: str, kind: str, number: int | None, lanes: int) -> str:
-        """What :meth:`floor_quotient` leaves; 0 where the divisor is 0."""
+        """The remainder of :meth:`floor_quotient`; 0 where the divisor is 0."""
         if number is not None and _is_power_of_2(number):
             mask = str(number - 1)
             if lanes > 1:

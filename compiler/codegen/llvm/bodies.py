@@ -1,4 +1,4 @@
-"""What a loop's body touches, and how large it becomes."""
+"""The buffers that a loop's body touches, and the body's size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def buffers_of(body: s.Stmt) -> list[Buffer]:
 
 
 class Written:
-    """What bodies write; each statement is looked at once, however many loops are around it."""
+    """The buffers that bodies write; each statement is visited once."""
 
     def __init__(self) -> None:
         # id -> the statement, which keeps the id its own, and its buffers by their ids

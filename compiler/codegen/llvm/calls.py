@@ -1,21 +1,25 @@
-"""Calls of functions outside the generated code: packed functions, C functions, addresses for them.
-
-A packed function is called through ``i32 whet_call_packed(ptr name, ptr args, ptr codes, i32 n,
-ptr result, ptr result_code)``: 8 bytes an argument with the code of its type, arrays as DLTensors
-on the stack. Nothing is kept of them once the call returns.
-"""
+"""Calls of functions outside the generated code: packed functions, C functions, addresses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.abi import layout as abi
+from whet.compiler.abi.checks import PACKED_RAISED
+from whet.compiler.abi.packed_call import ARRAY, FLOAT, HANDLE, TEXT
+from whet.compiler.codegen.llvm import entry
 from whet.compiler.codegen.llvm import types as ty
 from whet.compiler.codegen.llvm.conversions import converted
-from whet.compiler.codegen.llvm.entry.checked_entry import PACKED_RAISED
-from whet.compiler.errors import CodegenError
-from whet.compiler.runtime.values import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
+from whet.compiler.codegen.outside import (
+    ADDRESSES,
+    EXTERNS,
+    callee,
+    element_of,
+    memory_of,
+    result_code,
+    type_code,
+)
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 
@@ -25,27 +29,22 @@ if TYPE_CHECKING:
 
 def call_packed(kernel: Memory, n: e.Call, used: bool = True) -> str:
     """A call of a function that is registered by name; its result, 0 where it has none."""
-    name, *args = n.args
-    if not isinstance(name, e.StringImm):
-        raise CodegenError("call_packed", "its first argument is not the function's name")
-    _check_scalars(n, f"call_packed({name.value!r})")
+    name, args = callee(n)
     out = kernel.out
     kernel.declare("declare i32 @whet_call_packed(ptr, ptr, ptr, i32, ptr, ptr)")
     values = _slots(kernel, len(args), "i64", "args")
     codes = _slots(kernel, len(args), "i32", "codes")
-    result, result_code = _slots(kernel, 1, "i64", "result"), _slots(kernel, 1, "i32", "code")
+    result, kind_of_result = _slots(kernel, 1, "i64", "result"), _slots(kernel, 1, "i32", "code")
     for k, a in enumerate(args):
-        code, kind, value = _marshalled(kernel, a)
+        code = type_code(a)
+        kind, value = _marshalled(kernel, a, code)
         out.line(f"store {kind} {value}, ptr {_element(kernel, values, 'i64', k)}")
         out.line(f"store i32 {code}, ptr {_element(kernel, codes, 'i32', k)}")
-    wanted = FLOAT if dt.is_float(n.dtype) else HANDLE if n.dtype == "handle" else INT
-    if not used:
-        wanted = NOTHING
     out.line(f"store i64 0, ptr {result}")
-    out.line(f"store i32 {wanted}, ptr {result_code}")
+    out.line(f"store i32 {result_code(n, used)}, ptr {kind_of_result}")
     status = out.here(
-        f"call i32 @whet_call_packed(ptr {_text(kernel, name.value)}, ptr {values}, ptr {codes}, "
-        f"i32 {len(args)}, ptr {result}, ptr {result_code})"
+        f"call i32 @whet_call_packed(ptr {_text(kernel, name)}, ptr {values}, ptr {codes}, "
+        f"i32 {len(args)}, ptr {result}, ptr {kind_of_result})"
     )
     for a in args:
         if isinstance(a, e.BufferView):
@@ -65,21 +64,18 @@ def evaluate(kernel: Memory, n: e.PrimExpr) -> None:
 
 def call_extern(kernel: Memory, n: e.Call) -> str:
     """A call of a C function of the process, or of what an exported library is linked with."""
-    name, *args = n.args
-    if not isinstance(name, e.StringImm):
-        raise CodegenError("call_extern", "its first argument is not the function's name")
-    _check_scalars(n, f"call_extern({name.value!r})")
+    name, args = callee(n)
     given = [_c_argument(kernel, a) for a in args]
     result = "ptr" if n.dtype == "handle" else ty.type_of(n.dtype)
-    symbol, types = abi.quoted(name.value), ", ".join(kind for kind, _ in given)
+    symbol, types = abi.quoted(name), ", ".join(kind for kind, _ in given)
     declared = f"declare {_extended(n.dtype, result)} {symbol}({types})"
-    kernel.module.declare_extern(name.value, declared)
+    kernel.module.declare_extern(name, declared)
     passed = ", ".join(f"{kind} {value}" for kind, value in given)
     value = kernel.out.here(f"call {_extended(n.dtype, result)} {symbol}({passed})")
     for a in args:
         if isinstance(a, e.BufferView):
             kernel.touch(a.buffer)
-        elif isinstance(a, e.Call) and a.op in ("address_of", "tvm_access_ptr"):
+        elif isinstance(a, e.Call) and a.op in ADDRESSES:
             first = a.args[0]
             if isinstance(first, e.BufferLoad):
                 kernel.touch(first.buffer)
@@ -88,29 +84,17 @@ def call_extern(kernel: Memory, n: e.Call) -> str:
 
 def address_of(kernel: Memory, n: e.Call) -> str:
     """The address of the element that a load names."""
-    first = n.args[0] if n.args else None
-    if not isinstance(first, e.BufferLoad) or dt.lanes(first.dtype) > 1:
-        raise CodegenError(n.op, "its argument is not one element of a buffer", f"{n.op}(A[i, j])")
+    first = element_of(n)
     return kernel.pointer(first.buffer, kernel.linear(first.indices[0]))
 
 
 CALLS: dict[str, Callable[[Memory, e.Call], str]] = {
     "call_packed": call_packed,
-    "call_extern": call_extern,
-    "call_pure_extern": call_extern,
-    "address_of": address_of,
-    "tvm_access_ptr": address_of,
+    **dict.fromkeys(EXTERNS, call_extern),
+    **dict.fromkeys(ADDRESSES, address_of),
+    **entry.CALLS,
 }
 """Operations that reach outside the generated code."""
-
-
-def _check_scalars(n: e.Call, asked: str) -> None:
-    if any(dt.lanes(x.dtype) > 1 for x in (n, *n.args) if x.dtype != "handle"):
-        raise CodegenError(
-            asked,
-            "it is called in a vectorized loop, and takes no vectors",
-            "leave the loop around it serial",
-        )
 
 
 def _slots(kernel: Memory, count: int, kind: str, hint: str) -> str:
@@ -132,29 +116,17 @@ def _text(kernel: Memory, text: str) -> str:
     return name
 
 
-def _marshalled(kernel: Memory, a: e.PrimExpr) -> tuple[int, str, str]:
-    """The code of an argument, and what is stored in its slot: LLVM type and value."""
-    if isinstance(a, e.StringImm):
-        return TEXT, "ptr", _text(kernel, a.value)
-    if isinstance(a, e.BufferView):
-        return ARRAY, "ptr", _tensor(kernel, a)
-    if a.dtype == "handle":
-        return HANDLE, "ptr", _handle(kernel, a)
-    if dt.is_float(a.dtype):
-        return FLOAT, "double", converted(kernel.out, kernel.value(a), a.dtype, "float64")
-    return INT, "i64", converted(kernel.out, kernel.value(a), a.dtype, "int64")
+def _marshalled(kernel: Memory, a: e.PrimExpr, code: int) -> tuple[str, str]:
+    """The content of an argument's slot: LLVM type and value."""
+    if code in _POINTERS:
+        return "ptr", _POINTERS[code](kernel, a)
+    kind, wide = ("double", "float64") if code == FLOAT else ("i64", "int64")
+    return kind, converted(kernel.out, kernel.value(a), a.dtype, wide)
 
 
 def _handle(kernel: Memory, a: e.PrimExpr) -> str:
     """A pointer: an address, or the start of a buffer's memory."""
-    if isinstance(a, e.Var):
-        for b, pointer in kernel.memory:
-            if b.data is a:
-                return pointer
-        raise CodegenError(
-            f"the handle {a.name}", "no buffer of the kernel has it", "pass a buffer's data"
-        )
-    return kernel.value(a)
+    return memory_of(a, kernel.memory) if isinstance(a, e.Var) else kernel.value(a)
 
 
 def _tensor(kernel: Memory, view: e.BufferView) -> str:
@@ -166,13 +138,11 @@ def _tensor(kernel: Memory, view: e.BufferView) -> str:
         for k, part in enumerate(parts):
             number = kernel.i64(kernel.linear(part))
             out.line(f"store i64 {number}, ptr {_element(kernel, table, 'i64', k)}")
-    kind = abi.scalar(view.buffer.dtype)
-    word = kind.code | kind.bits << 8 | 1 << 16
     fields = (
         (abi.DL_DATA, "ptr", kernel.pointer(view.buffer, kernel.linear(view.offset))),
         (abi.DL_DEVICE, "i64", str(abi.DL_CPU)),  # and the device's number, 0
         (abi.DL_NDIM, "i32", str(rank)),
-        (abi.DL_CODE, "i32", str(word)),
+        (abi.DL_CODE, "i32", str(abi.scalar(view.buffer.dtype).word)),
         (abi.DL_SHAPE, "ptr", shape),
         (abi.DL_STRIDES, "ptr", strides),
         (abi.DL_BYTE_OFFSET, "i64", "0"),
@@ -181,6 +151,14 @@ def _tensor(kernel: Memory, view: e.BufferView) -> str:
         at = out.here(f"getelementptr i8, ptr {tensor}, i64 {offset}")
         out.line(f"store {type_} {value}, ptr {at}")
     return tensor
+
+
+_POINTERS: dict[int, Callable[[Memory, Any], str]] = {
+    TEXT: lambda kernel, a: _text(kernel, a.value),
+    ARRAY: _tensor,
+    HANDLE: _handle,
+}
+"""Code of an argument -> what writes the pointer to it."""
 
 
 def _returned(kernel: Memory, dtype: str, result: str) -> str:

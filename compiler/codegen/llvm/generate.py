@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from whet.compiler.abi.artifact import Artifact
 from whet.compiler.codegen.asserts import complete_signature
-from whet.compiler.codegen.llvm.jit import compile_text
 from whet.compiler.codegen.llvm.kernel import module_text
+from whet.compiler.jit.compile import compile_text
 from whet.compiler.target import Target
+from whet.compiler.target.llvm_machine import machine_of
 from whet.compiler.target.machine.processors import has_entries
 from whet.compiler.tir.function import IRModule
 
@@ -22,7 +23,7 @@ def generate(mod: IRModule, target: Target) -> Artifact:
     if not has_entries(target):
         text = _with_sizes_of_32_bits(text)
     signatures = tuple(complete_signature(f) for f in mod.functions.values())
-    return Artifact(compile_text(text, target), signatures, target.to_json(), text)
+    return Artifact(compile_text(text, machine_of(target)), signatures, target.to_json(), text)
 
 
 _ALIGNED_ALLOC = """define internal ptr @whet.aligned_alloc(i64 %align, i64 %size) {

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from whet.compiler.abi.checks import FIRST_ASSERT, MAX_ASSERT_VALUES
+from whet.compiler.abi.entry import entry_function, returned_code
+from whet.compiler.abi.layout import quoted
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.llvm import types as ty
 from whet.compiler.codegen.llvm.addresses import form_of
 from whet.compiler.codegen.llvm.bodies import Written, buffers_of, statements
 from whet.compiler.codegen.llvm.calls import evaluate
-from whet.compiler.codegen.llvm.entry.checked_entry import (
-    FIRST_ASSERT,
-    MAX_ASSERT_VALUES,
-    entry_text,
-)
+from whet.compiler.codegen.llvm.entry import repeat_text
 from whet.compiler.codegen.llvm.math.calls import MathCalls
 from whet.compiler.codegen.llvm.memory import safe
 from whet.compiler.codegen.llvm.stores import Stores
+from whet.compiler.codegen.symbols import entry_symbol
 from whet.compiler.errors import CodegenError
 from whet.compiler.target import Target
 from whet.compiler.target.machine.processors import has_entries
@@ -29,6 +33,8 @@ from whet.compiler.tir.visit.rewrite import variables
 # compile time stays in hand when a space holds absurd candidates.
 MAX_UNROLLED = 4096
 
+_FAILED = "failed:\n  %failure = load i32, ptr %code\n  ret i32 %failure"
+
 
 def module_text(mod: IRModule, target: Target) -> str:
     """The LLVM text of a module: for each function the raw kernel and its checked entry."""
@@ -36,6 +42,23 @@ def module_text(mod: IRModule, target: Target) -> str:
     for func in mod.functions.values():
         module.add(func)
     return module.text()
+
+
+@functools.lru_cache(256)  # the candidates of a search have one signature
+def entry_text(signature: KernelSignature, symbol: str) -> str:
+    """LLVM text of a kernel's checked entry and of its timing loop, for every target.
+
+    Args:
+        signature: the kernel's parameters.
+        symbol: the entry's name.
+    """
+    entry = _Kernel(_any_module(), entry_function(signature), signature).entry(symbol)
+    return entry + repeat_text(signature)
+
+
+@functools.cache
+def _any_module() -> ModuleText:
+    return ModuleText(Target("llvm").canonical())  # an entry needs nothing of it
 
 
 class ModuleText:
@@ -59,7 +82,7 @@ class ModuleText:
         self.called.setdefault(name, line)
 
     def _is_called(self, declaration: str) -> bool:
-        """Whether a user's call declares the function, too."""
+        """True where a user's call declares the function, too."""
         head, _, rest = declaration.partition("@")
         return head.startswith("declare ") and rest.partition("(")[0].strip('"') in self.called
 
@@ -78,7 +101,7 @@ class ModuleText:
             self.entries.append(signature)
 
     def text(self) -> str:
-        entries = [entry_text(signature, self.called) for signature in self.entries]
+        entries = [entry_text(sig, entry_symbol(sig.name, self.called)) for sig in self.entries]
         parts = [*self.globals, *self.functions, *entries]
         body = "\n\n".join(parts)
         missing = [d for d in self.declared if d not in body and not self._is_called(d)]
@@ -124,46 +147,42 @@ class _Kernel(Stores):
         self.out.line("ret i32 0")
         text = self.out.text()
         if self.fails:
-            text += "\nfailed:\n  %failure = load i32, ptr %code\n  ret i32 %failure"
+            text += "\n" + _FAILED
         head = f"define i32 @{self.name}__raw({', '.join(params)})"
         self.module.functions.append(f"{head} {self.module.attributes()} {{\n{text}\n}}")
         self.release()
+
+    def entry(self, symbol: str) -> str:
+        """The function as a kernel's checked entry, of this name."""
+        self.env[self.func.params[1]] = form_of(self.out.pure("sext i32 %n to i64"))  # type: ignore[index]
+        self.statement(self.func.body)
+        text = self.out.text()
+        # Without optimisation its code is made in two thirds of the time; it runs once a call.
+        head = f"define i32 {quoted(symbol)}(ptr %args, i32 %n) noinline optnone"
+        return f"\n{head} {{\n{text}\n  unreachable\n{_FAILED}\n}}\n"
 
     # statements
 
     def statement(self, n: s.Stmt) -> None:
         """Generate one statement."""
-        if isinstance(n, s.SeqStmt):
-            for part in n.seq:
-                self.statement(part)
-        elif isinstance(n, s.For):
-            self._loop(n)
-        elif isinstance(n, s.BufferStore):
-            self.store(n)
-        elif isinstance(n, s.IfThenElse):
-            self._if(n)
-        elif isinstance(n, s.Allocate):
-            self.allocate(n)
-        elif isinstance(n, s.LetStmt):
-            self.bind(n.var, n.value)
-            self.statement(n.body)
-        elif isinstance(n, s.AssertStmt):
-            self._assert(n)
-        elif isinstance(n, s.While):
-            self._while(n)
-        elif isinstance(n, s.AttrStmt):
-            self.attribute(n)
-        elif isinstance(n, s.DeclBuffer):
-            self.another_view(n)
-        elif isinstance(n, s.AllocateConst):
-            self.constant(n)
-        elif isinstance(n, s.Evaluate):
-            if not isinstance(n.value, e.IntImm):
-                evaluate(self, n.value)
-        else:
+        rule = _STATEMENTS.get(type(n))
+        if rule is None:
             raise CodegenError(
                 f"generate LLVM code for {type(n).__name__}", "this node has no meaning there"
             )
+        rule(self, n)
+
+    def _sequence(self, n: s.SeqStmt) -> None:
+        for part in n.seq:
+            self.statement(part)
+
+    def _let_statement(self, n: s.LetStmt) -> None:
+        self.bind(n.var, n.value)
+        self.statement(n.body)
+
+    def _evaluate(self, n: s.Evaluate) -> None:
+        if not isinstance(n.value, e.IntImm):
+            evaluate(self, n.value)
 
     def _loop(self, n: s.For) -> None:
         begin, count = self.linear(n.min), self.linear(n.extent)
@@ -220,6 +239,10 @@ class _Kernel(Stores):
                 self.statement(n.then_case)
             elif n.else_case is not None:
                 self.statement(n.else_case)
+            return
+        code = returned_code(n)
+        if code is not None:
+            self.fail(str(code), c)
             return
         with self.out.branch(c):
             self.statement(n.then_case)
@@ -290,6 +313,23 @@ class _Kernel(Stores):
             text += f"  store atomic i32 %failure, ptr {self.error} monotonic, align 4\n  ret void"
         head = f"define internal void @{self.name}(i64 %begin, i64 %end, ptr %ctx)"
         self.module.functions.append(f"{head} {self.module.attributes()} {{\n{text}\n}}")
+
+
+_STATEMENTS: dict[type[s.Stmt], Callable[[_Kernel, Any], None]] = {
+    s.SeqStmt: _Kernel._sequence,
+    s.For: _Kernel._loop,
+    s.BufferStore: _Kernel.store,
+    s.IfThenElse: _Kernel._if,
+    s.Allocate: _Kernel.allocate,
+    s.LetStmt: _Kernel._let_statement,
+    s.AssertStmt: _Kernel._assert,
+    s.While: _Kernel._while,
+    s.AttrStmt: _Kernel.attribute,
+    s.DeclBuffer: _Kernel.another_view,
+    s.AllocateConst: _Kernel.constant,
+    s.Evaluate: _Kernel._evaluate,
+}
+"""Statement -> what writes it."""
 
 
 def _capture(captured: list[tuple[str, str]], kind: str, value: str) -> str:

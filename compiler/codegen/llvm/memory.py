@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from whet.compiler.abi.checks import NO_MEMORY
 from whet.compiler.codegen.llvm import types as ty
 from whet.compiler.codegen.llvm.calls import CALLS
-from whet.compiler.codegen.llvm.entry.checked_entry import NO_MEMORY
 from whet.compiler.codegen.llvm.expressions import Expressions
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
@@ -40,9 +41,9 @@ class Memory(Expressions):
         self.held: list[str] = []  # memory from the heap that is in use here
         self.fails = False  # whether the kernel can end early
 
+    @abstractmethod
     def statement(self, n: s.Stmt) -> None:
         """Generate one statement."""
-        raise NotImplementedError
 
     def _call(self, n: e.Call) -> str:
         outside = CALLS.get(n.op)
@@ -117,8 +118,8 @@ class Memory(Expressions):
         else:
             out.line(f"call void @free(ptr {p})")
 
-    def fail(self, code: str) -> None:
-        """End the kernel with a result, here."""
+    def fail(self, code: str, condition: str = "") -> None:
+        """End the function with a result here, or where a condition holds; that frees nothing."""
         if not self.fails:
             self.fails = True
             self.out.allocas.append("  %code = alloca i32")
@@ -127,7 +128,8 @@ class Memory(Expressions):
         self.out.flush()
         never = self.out.label("never")
         scope = self.out.scopes[-1]
-        scope.lines += [f"  store i32 {code}, ptr %code", "  br label %failed", f"{never}:"]
+        leave = f"i1 {condition}, label %failed, label %{never}" if condition else "label %failed"
+        scope.lines += [f"  store i32 {code}, ptr %code", f"  br {leave}", f"{never}:"]
         scope.label = never
 
     def another_view(self, n: s.DeclBuffer) -> None:

@@ -183,7 +183,7 @@ class FunctionWriter:
 
     @contextmanager
     def branch(self, condition: str) -> Iterator[None]:
-        """What is written inside runs only where the i1 ``condition`` holds."""
+        """A branch: what is written inside runs only where the i1 ``condition`` holds."""
         self.flush()
         yes, merge = self.label("then"), self.label("fi")
         self.scopes.append(Scope(yes))

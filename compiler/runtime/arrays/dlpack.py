@@ -124,17 +124,17 @@ def tensor_as_numpy(tensor: DLTensor, owner: Any = None, read_only: bool = False
 
 
 def is_capsule(value: object) -> bool:
-    """Whether ``value`` is a DLPack capsule that nobody has taken."""
+    """True where ``value`` is a DLPack capsule that nobody has taken."""
     return type(value).__name__ == "PyCapsule" and any(_is_valid(id(value), k) for k in _KINDS)
 
 
 def on_gpu(capsule: Any) -> bool:
-    """Whether a capsule that nobody has taken describes memory of an NVIDIA GPU."""
+    """True where a capsule that nobody has taken describes memory of an NVIDIA GPU."""
     return is_capsule(capsule) and Taken(capsule).tensor.device_type == DL_CUDA
 
 
 class Taken:
-    """What a capsule describes, before anybody has taken it.
+    """The tensor of a capsule that nobody has taken.
 
     Args:
         capsule: a DLPack capsule.

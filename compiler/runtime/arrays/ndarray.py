@@ -16,8 +16,8 @@ import numpy as np
 from whet.compiler.abi.layout import SCALARS
 from whet.compiler.errors import ArgumentError, OutOfMemoryError, WhetError
 from whet.compiler.runtime.arrays.dlpack import give, on_gpu, shared, take
+from whet.compiler.runtime.arrays.placement import checked_device, device_or_ctx
 from whet.compiler.runtime.device import Device, cpu
-from whet.compiler.runtime.places import checked_device, device_or_ctx
 
 
 class NDArray:
@@ -121,7 +121,7 @@ class NDArray:
         return target.copyfrom(self)
 
     def same_as(self, other: object) -> bool:
-        """Whether ``other`` is this very object."""
+        """True where ``other`` is this very object."""
         return self is other
 
     def _create_view(self, shape: Sequence[int]) -> NDArray:

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from whet.compiler.abi.layout import numpy_dtype
-from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
-from whet.compiler.codegen.llvm.entry.slowcall import (
+from whet.compiler.abi.call_checks import (
     check_alone,
     check_count,
     check_together,
     number,
     wrong,
 )
+from whet.compiler.abi.layout import numpy_dtype
+from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import ArgumentError, TargetError
 from whet.compiler.runtime.arrays.ndarray import NDArray
 from whet.compiler.runtime.device import Device

@@ -15,6 +15,7 @@ from typing import Any
 
 from whet.compiler.abi.artifact import Artifact
 from whet.compiler.errors import CodegenError, TargetError
+from whet.compiler.target.kinds import KINDS
 
 _MOST_BYTES = 1 << 28
 
@@ -43,8 +44,7 @@ def with_code(artifact: Artifact, data: Mapping[str, Any]) -> Artifact:
 
 
 def _compiled(artifact: Artifact) -> Artifact:
-    from whet.compiler.codegen.cuda.nvrtc import compile_cubin
-
+    compile_cubin = KINDS["cuda"].tool("compile_cubin")
     source, arch = artifact.source, str(artifact.target["arch"])
     try:
         if not artifact.object:
@@ -64,8 +64,7 @@ def _compiled(artifact: Artifact) -> Artifact:
 
 def _portable(source: str, arch: str) -> str:
     """PTX that later GPUs take; none where the text needs what ``sm_90a``, say, alone has."""
-    from whet.compiler.codegen.cuda.nvrtc import compile_cubin, compile_ptx
-
+    compile_cubin, compile_ptx = map(KINDS["cuda"].tool, ("compile_cubin", "compile_ptx"))
     without_letter = arch.rstrip("af")
     if without_letter != arch:
         try:

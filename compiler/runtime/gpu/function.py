@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler.abi.call_checks import check_unnamed, number, wrong
+from whet.compiler.abi.extent import symbols_of
 from whet.compiler.abi.launch import LaunchPlan
-from whet.compiler.abi.shape_text import names
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
-from whet.compiler.codegen.llvm.entry.slowcall import check_unnamed, number, wrong
 from whet.compiler.errors import ArgumentError, KernelError
 from whet.compiler.runtime.function import Function
 from whet.compiler.runtime.gpu.arguments import as_slot, bind, context_for
@@ -211,7 +211,7 @@ class CudaFunction(Function):
 def _in_shapes(signature: KernelSignature) -> set[str]:
     """The names in the arrays' shapes and strides, by which a call checks them."""
     buffers = [p for p in signature.params if isinstance(p, BufferParam)]
-    return set().union(*(names(n) for p in buffers for n in (*p.shape, *p.strides)))
+    return set().union(*(symbols_of(n) for p in buffers for n in (*p.shape, *p.strides)))
 
 
 def _overlap(a: DeviceArray, b: DeviceArray) -> bool:

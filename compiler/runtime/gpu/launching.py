@@ -14,9 +14,9 @@ import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from whet.compiler.abi.launch import Extent, Launch, LaunchPlan
+from whet.compiler.abi.extent import Extent, Symbol, evaluate, symbols_of
+from whet.compiler.abi.launch import Launch, LaunchPlan, extent_of
 from whet.compiler.abi.layout import numpy_dtype
-from whet.compiler.abi.shape_text import evaluate, names
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import ArtifactError, KernelError
 from whet.compiler.runtime.gpu.arguments import LETTERS, as_slot
@@ -121,14 +121,14 @@ class ReadyPlan:
                 f"the plan has {len(launch.arguments)} arguments, it takes {len(kernel.params)}",
             )
         found: list[int] = []
-        for p, text in zip(kernel.params, launch.arguments):
-            if text in self._places:
-                found.append(self._places[text])
+        for p, argument in zip(kernel.params, launch.arguments):
+            if isinstance(argument, str) and argument in self._places:
+                found.append(self._places[argument])
             elif isinstance(p, BufferParam):
-                found.append(-1 - temporaries[text])
+                found.append(-1 - temporaries[str(argument)])
             else:
                 found.append(len(self._places) + len(self._fixed))
-                self._fixed.append(as_slot(p.dtype, self._number(_extent(text))))
+                self._fixed.append(as_slot(p.dtype, self._number(extent_of(argument))))
         return found
 
     def _ready(self, launch: Launch, kernel: KernelSignature, at: Sequence[int]) -> Ready:
@@ -167,13 +167,9 @@ def numbers_that_matter(plan: LaunchPlan, arrays: Collection[str]) -> set[str]:
     arrays = {*arrays, *(t.name for t in plan.temporaries)}  # of any name
     for x in plan.launches:
         extents += [*x.grid, *x.block, x.shared_bytes]
-        given = [text for text in x.arguments if text not in arrays]
-        extents += [_extent(text) for text in given if not text.isidentifier()]
-    return set().union(*map(names, extents))
-
-
-def _extent(text: str) -> Extent:
-    return int(text) if text.lstrip("-").isdecimal() else text
+        given = [extent_of(a) for a in x.arguments if a not in arrays]
+        extents += [n for n in given if not isinstance(n, Symbol)]
+    return set().union(*map(symbols_of, extents))
 
 
 def _three(plan: ReadyPlan, extents: tuple[Extent, Extent, Extent]) -> Extents:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from whet.compiler.abi.artifact import Artifact
 from whet.compiler.errors import ArtifactError, TargetError
-from whet.compiler.runtime.function import Function
 from whet.compiler.runtime.gpu.driver.interface import Context, Kernel
 from whet.compiler.runtime.gpu.function import CudaFunction
 from whet.compiler.runtime.gpu.launching import ReadyPlan
@@ -36,14 +35,10 @@ class CudaModule(Module):
                 "it holds kernels without the functions that launch them",
                 "build the schedule, not its kernels",
             )
-        self.artifact = artifact
-        self._code = code_of_a_gpu()
         plans = {plan.function: plan for plan in artifact.plans}
         self._kernels = {k.name: k for k in artifact.kernels}
-        self._functions: dict[str, Function] = {
-            s.name: CudaFunction(s, plans[s.name], self) for s in artifact.signatures
-        }
-        self._entry = self._functions[artifact.signatures[0].name]
+        functions = [CudaFunction(s, plans[s.name], self) for s in artifact.signatures]
+        self._hold(artifact, code_of_a_gpu(), functions)
         self._loaded: dict[Context, dict[str, Kernel]] = {}
         self._lock = threading.Lock()
 

@@ -22,12 +22,12 @@ from whet.compiler.errors import ArgumentError, ArtifactError
 from whet.compiler.runtime.gpu.exported import code_as_data
 from whet.compiler.runtime.library.integrity import seal
 from whet.compiler.runtime.source import path_of
-from whet.compiler.runtime.unloaded import HostPart
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.module import Module
 
-FORMAT = 2
+FORMAT = 3
+READ = (2, FORMAT)  # in 2, extents are texts
 HEADER = "whet/runtime.h"
 METADATA = "metadata.json"  # of an archive with nothing to link
 LINKED = (".so", ".o", ".tar")
@@ -103,8 +103,8 @@ def _copied(module: Module, suffix: str) -> Path | None:
 
 
 def _is_linked(one: Module) -> bool:
-    """Whether a module's machine code is in a file that it was loaded from, and not at hand."""
-    return not one.artifact.object and not one.artifact.source and not isinstance(one, HostPart)
+    """True where a module's machine code is in a file that it was loaded from, and not at hand."""
+    return not one.artifact.object and not one.artifact.source and not one.launches_only
 
 
 def _make(
@@ -233,7 +233,7 @@ def linked_modules(asked: str, module: Module) -> list[Module]:
 
 
 def _processor(code: bytes) -> bytes:
-    """What an object's header tells of the processor: of ELF its class, byte order and machine."""
+    """The processor in an object's header: of ELF the class, byte order and machine."""
     return code[4:6] + code[18:20] if code[:4] == b"\x7fELF" else code[:4]
 
 
@@ -275,18 +275,20 @@ def write_metadata(module: Module, folder: Path) -> str:
 
 
 def _pool_object(target: dict) -> bytes:
-    from whet.compiler.codegen.llvm import jit, parallel
+    from whet.compiler.jit.compile import compile_text
+    from whet.compiler.runtime.thread_pool import library_text
     from whet.compiler.target import Target
+    from whet.compiler.target.llvm_machine import machine_of
     from whet.compiler.target.machine import host
 
     options = {k: target[k] for k in ("mtriple", "mcpu", "mattr") if k in target}
     triple = str(target.get("mtriple", host.triple()))
-    text = parallel.library_text(triple.split("-")[0])
-    return jit.compile_text(text, Target({"kind": "llvm", **options}))
+    text = library_text(triple.split("-")[0])
+    return compile_text(text, machine_of(Target({"kind": "llvm", **options})))
 
 
 def metadata(module: Module) -> str:
-    """What a library tells about itself, as JSON."""
+    """The metadata of a library, as JSON."""
     return json.dumps({"whet": FORMAT, **_described(module)})
 
 

@@ -1,4 +1,4 @@
-"""Whether a file with kernels is whole, before the system maps it or a linker reads it.
+"""A check that a file with kernels is whole, before the system maps it or a linker reads it.
 
 The system's loader believes what a library's headers say: of a file that was cut off it maps pages
 that do not exist, and the process ends at the first access. So the headers are compared with the

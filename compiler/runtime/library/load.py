@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import operator
 import os
 import platform
 import shutil
@@ -20,13 +19,13 @@ from typing import Any, NoReturn
 
 from whet.compiler import settings
 from whet.compiler.abi.artifact import Artifact
+from whet.compiler.abi.binding import bindings
 from whet.compiler.abi.launch import LaunchPlan
 from whet.compiler.abi.layout import scalar
-from whet.compiler.abi.shape_text import bindings
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
 from whet.compiler.runtime.gpu.exported import with_code
-from whet.compiler.runtime.library.export import FORMAT, HEADER, METADATA, compile_files
+from whet.compiler.runtime.library.export import FORMAT, HEADER, METADATA, READ, compile_files
 from whet.compiler.runtime.library.integrity import check_whole
 from whet.compiler.runtime.module import Function, Module
 from whet.compiler.runtime.origin import Origin
@@ -82,7 +81,7 @@ class LibraryCode:
         self._path = path
 
     def has(self, symbol: str) -> bool:
-        """Whether the library has a function or a global variable of that name."""
+        """True where the library has a function or a global variable of that name."""
         return hasattr(self._library, symbol)
 
     def address_of(self, symbol: str) -> int:
@@ -108,8 +107,7 @@ class SourceModule(Module):
     """
 
     def __init__(self, artifact: Artifact) -> None:
-        self.artifact = artifact
-        self._functions = {s.name: _SourceFunction(s, self) for s in artifact.signatures}
+        self._hold(artifact, None, [_SourceFunction(s, self) for s in artifact.signatures])
 
     def __call__(self, *args: object, **named: object) -> NoReturn:
         raise _not_runnable(self, "the module")
@@ -179,7 +177,7 @@ _seen: dict[Path, tuple[int, int]] = {}
 
 
 def _replaced(file: Path) -> bool:
-    """Whether another library was loaded from this path, which the system would give once more."""
+    """True where another library was loaded from this path: the system would give that."""
     about = file.stat()
     identity = about.st_ino, about.st_mtime_ns
     return _seen.setdefault(file, identity) != identity
@@ -220,13 +218,13 @@ def _loaded(asked: str, path: str) -> Module:
 
 
 def _parsed(asked: str, text: bytes) -> dict[str, Any]:
-    """What a file tells about itself."""
+    """The metadata of a file."""
     try:
         data = json.loads(text)
         known = data["whet"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ArtifactError(asked, "it holds no kernels of Whet", _WAY_OUT) from None
-    if known != FORMAT:
+    if known not in READ:
         raise ArtifactError(asked, f"it is of format {known}, known is {FORMAT}", "export it again")
     return data
 
@@ -293,7 +291,7 @@ def _signature(data: dict[str, Any]) -> KernelSignature:
     extents = [d for p in signature.params if isinstance(p, BufferParam) for d in p.shape]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a name is no text")
-    if not all(isinstance(d, str) or 0 <= operator.index(d) < 2**63 for d in extents):
+    if not all(not isinstance(d, int) or 0 <= d < 2**63 for d in extents):
         raise ValueError(f"{extents} are no extents")
     for p in signature.params:
         scalar(p.dtype)

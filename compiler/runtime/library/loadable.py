@@ -1,4 +1,4 @@
-"""Whether this machine can run an artifact's code."""
+"""A check that this machine can run an artifact's code."""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from whet.compiler.abi.binding import bindings
+from whet.compiler.abi.extent import evaluate
+from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.arrays.aligned import aligned_empty
@@ -61,8 +64,6 @@ def pack(kernel: Function, packs: Function | None, weights: tuple[object, ...]) 
 
 def _symbols(signature: KernelSignature, weights: tuple[object, ...]) -> dict[str, int]:
     """The sizes that the weights' shapes give; whether these fit is left to the call."""
-    from whet.compiler.abi.shape_text import bindings
-
     found: dict[str, int] = {}
     for name, (k, d) in bindings(signature).items():
         if k >= len(weights):
@@ -95,9 +96,6 @@ def _described(weight: object) -> np.ndarray | None:
 
 def _empty(p: BufferParam, symbols: dict[str, int], device: Device | None) -> object:
     """The array that is packed into, where the weights are; on a CPU numpy's, aligned."""
-    from whet.compiler.abi.layout import numpy_dtype
-    from whet.compiler.abi.shape_text import evaluate
-
     shape = tuple(evaluate(d, symbols) for d in p.shape)
     if device is not None and device.type != "cpu":
         return empty(shape, p.dtype, device)

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.errors import TargetError
+from whet.compiler.target.machine import host
+from whet.compiler.target.machine.host_machine import loaded
 
 # Vectors of one step; more changed nothing.
 _UNROLLED = 8
@@ -70,8 +72,17 @@ class BandwidthProbe:
         return run
 
 
-def measure_bandwidth(read: int, written: int, seconds: float) -> float:
-    """Bytes a second of the fastest loop over a working set: the quickest of its samples."""
+def bandwidth(read: int, written: int = 0, seconds: float = 0.2) -> float:
+    """The measured bandwidth of one core in bytes a second: the quickest loop over a working set.
+
+    Args:
+        read: bytes that are read again and again: 16 KiB is a measure of the L1 cache.
+        written: bytes that are written, to other places.
+        seconds: how long to measure in all, about.
+
+    Raises:
+        TargetError: a number is negative, or both are zero.
+    """
     probe = BandwidthProbe(read, written)
     times = max(1, int(1e6 // probe.bytes))  # a call from Python costs a microsecond
     quickest = float("inf")
@@ -86,7 +97,7 @@ def measure_bandwidth(read: int, written: int, seconds: float) -> float:
 
 
 def _kind(read: int, written: int) -> tuple[str, int]:
-    """Which loop resembles a kernel, and the bytes that it reads (or fills)."""
+    """The loop that resembles a kernel, and the bytes that it reads (or fills)."""
     if written * _FEW < read:
         return "read", read
     if read * _FEW < written:
@@ -105,13 +116,10 @@ def _aligned(size: int) -> np.ndarray:
 @lru_cache(1)
 def _code() -> tuple[Any, int]:
     """The loaded loops, and how many bytes one step of them takes."""
-    from whet.compiler.codegen.llvm import jit
-    from whet.compiler.target.target import Target
-
-    target = Target("llvm").canonical()
+    width = host.vector_bytes()
     names = ("read", "fill", "copy", "stream fill", "stream copy")
-    text = "\n".join(_function(name, target.vector_bytes) for name in names) + "\n!0 = !{i32 1}"
-    return jit.load_object(jit.compile_text(text, target)), _UNROLLED * target.vector_bytes
+    text = "\n".join(_function(name, width) for name in names) + "\n!0 = !{i32 1}"
+    return loaded(text), _UNROLLED * width
 
 
 def _symbol(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Which CPU features a target has: names that matter to generated code, what implies what, levels.
+"""CPU features of a target: names that matter to generated code, what implies what, levels.
 
 A processor is described by its features, never by its name: LLVM can name a new server chip after
 an old desktop one, and a virtual machine can hide features that the name implies.

@@ -7,6 +7,8 @@ import statistics
 import time
 
 from whet.compiler.errors import TargetError
+from whet.compiler.target.machine import host
+from whet.compiler.target.machine.host_machine import loaded
 
 # Two FMA ports times a latency of four or five cycles need ten chains in flight; two registers
 # more hold the factors, so that twelve chains fit sixteen registers.
@@ -49,23 +51,25 @@ done:
 """
 
 
-def measure_fma_peak(dtype: str, seconds: float) -> float:
-    """FLOP/s of one core, the median of 25 samples that together take ``seconds``.
+def fma_peak(dtype: str = "float32", seconds: float = 0.2) -> float:
+    """The measured FMA limit of one core in FLOP/s, the median of 25 samples.
 
-    A processor without FMA multiplies, then adds.
+    An FMA counts two; a processor without it multiplies, then adds, and both count.
+
+    Args:
+        dtype: ``"float32"`` or ``"float64"``.
+        seconds: how long to measure in all.
+
+    Raises:
+        TargetError: the dtype is another.
     """
-    from whet.compiler.codegen.llvm import jit
-    from whet.compiler.target.machine.host import architecture, features
-    from whet.compiler.target.target import Target
-
     types = {"float32": ("float", 4), "float64": ("double", 8)}
     if dtype not in types:
         raise TargetError(f"fma_peak({dtype!r})", "a peak is known for float32 and float64 only")
     llvm_type, size = types[dtype]
-    target = Target("llvm").canonical()
-    lanes = target.vector_bytes // size
-    fused = architecture() != "x86_64" or "fma" in features()
-    code = jit.load_object(jit.compile_text(_loop_text(llvm_type, lanes, fused), target))
+    lanes = host.vector_bytes() // size
+    fused = host.architecture() != "x86_64" or "fma" in host.features()
+    code = loaded(_loop_text(llvm_type, lanes, fused))
     run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(
         code.address_of("fma_loop")
     )

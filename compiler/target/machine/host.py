@@ -1,4 +1,4 @@
-"""What the CPU that this process runs on is: features, vector width, caches, cores."""
+"""Facts of the CPU that this process runs on: features, vector width, caches, cores."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def architecture() -> str:
 @functools.cache
 def triple() -> str:
     """LLVM's default target triple on this machine."""
-    from whet.compiler.codegen.llvm import jit
+    from whet.compiler.jit.llvm import llvm
 
-    return jit.llvm().get_default_triple()
+    return llvm().get_default_triple()
 
 
 def features() -> frozenset[str]:
@@ -88,16 +88,16 @@ def all_features() -> frozenset[str]:
 
 
 def levels() -> tuple[str, ...]:
-    """What ``WHET_CPU`` may be on this machine, the narrowest first; ``"native"`` is the last."""
+    """The values of ``WHET_CPU`` on this machine, the narrowest first, ``"native"`` last."""
     runs = [n for n, needed in _LEVELS if architecture() == "x86_64" and needed <= _features("")]
     return (*runs, "native")
 
 
 @functools.cache
 def _reported() -> frozenset[str]:
-    from whet.compiler.codegen.llvm import jit
+    from whet.compiler.jit.llvm import llvm
 
-    have = {name for name, on in jit.llvm().get_host_cpu_features().items() if on}
+    have = {name for name, on in llvm().get_host_cpu_features().items() if on}
     if architecture() != "x86_64":
         return frozenset(have)
     listed = set(_cpuinfo("flags").split())
@@ -173,12 +173,12 @@ def caches() -> dict[str, int]:
 
 def describe() -> dict:
     """The facts of this CPU as JSON-able data."""
-    from whet.compiler.codegen.llvm import jit
+    from whet.compiler.jit.llvm import llvm
 
     return {
         "cpu": cpu_model(),
         "arch": architecture(),
-        "llvm_name": jit.llvm().get_host_cpu_name(),
+        "llvm_name": llvm().get_host_cpu_name(),
         "features": sorted(features()),
         "vector_bytes": vector_bytes(),
         "caches": caches(),
@@ -211,34 +211,6 @@ def _fingerprint(have: frozenset[str]) -> str:
     }
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     return "cpu-" + digest[:12]
-
-
-def fma_peak(dtype: str = "float32", seconds: float = 0.2) -> float:
-    """The measured FMA limit of one core in FLOP/s (an FMA counts two; without it, both halves do).
-
-    Args:
-        dtype: ``"float32"`` or ``"float64"``.
-        seconds: how long to measure in all.
-    """
-    from whet.compiler.target.machine.fma import measure_fma_peak
-
-    return measure_fma_peak(dtype, seconds)
-
-
-def bandwidth(read: int, written: int = 0, seconds: float = 0.2) -> float:
-    """The measured bandwidth of one core in bytes a second, for a working set.
-
-    Args:
-        read: bytes that are read again and again: 16 KiB is a measure of the L1 cache.
-        written: bytes that are written, to other places.
-        seconds: how long to measure in all, about.
-
-    Raises:
-        TargetError: a number is negative, or both are zero.
-    """
-    from whet.compiler.target.machine.bandwidth import measure_bandwidth
-
-    return measure_bandwidth(read, written, seconds)
 
 
 def _read(path: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""Which GPUs this process may use, asked of NVIDIA's management library.
+"""The GPUs that this process may use, asked of NVIDIA's management library.
 
 It makes no CUDA context and survives a fork, which the driver itself would not. It numbers GPUs by
 their places on the bus; CUDA does so only where ``CUDA_DEVICE_ORDER`` says ``PCI_BUS_ID``.
@@ -34,7 +34,7 @@ def local_arch() -> str:
 
 
 def local_uuid(index: int) -> str:
-    """What names this process's GPU of a number in every process; ``""`` where nobody knows.
+    """A name for this process's GPU of a number that holds in every process; ``""``: unknown.
 
     ``CUDA_VISIBLE_DEVICES`` says which that is, by numbers or the beginnings of UUIDs. Without
     ``CUDA_DEVICE_ORDER=PCI_BUS_ID``, CUDA gives the fastest GPU the number 0: among different ones
@@ -121,7 +121,7 @@ def _by_index(nvml: ctypes.CDLL, index: int) -> ctypes.c_void_p | None:
 
 
 def _told(nvml: ctypes.CDLL, handle: ctypes.c_void_p | None) -> _Gpu:
-    """What the library tells of a GPU; one that it cannot reach keeps its number."""
+    """The library's facts of a GPU; one that it cannot reach keeps its number."""
     text = ctypes.create_string_buffer(_UUID_BYTES)
     major, minor = ctypes.c_int(), ctypes.c_int()
     if handle is None or nvml.nvmlDeviceGetUUID(handle, text, _UUID_BYTES) != 0:

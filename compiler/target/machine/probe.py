@@ -1,4 +1,4 @@
-"""Whether LLVM takes a processor and its features, asked in a process that may die of it.
+"""A check that LLVM takes a processor and its features, in a process that may die of it.
 
 LLVM ends the process for some wrong combinations (a 32-bit processor for a 64-bit triple), and only
 warns of a name that it does not know. A child process is asked first, once for each combination;

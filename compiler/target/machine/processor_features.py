@@ -1,4 +1,4 @@
-"""What features LLVM gives a processor by its name, found out without a table of processors.
+"""The features that LLVM gives a processor by its name, without a table of processors.
 
 LLVM inlines a function into another only where the caller has every feature of the callee. A small
 module is made: for each feature a callee that has it beside all that the processor has, and a
@@ -60,9 +60,9 @@ def features_of(triple: str, mcpu: str, mattr: str) -> frozenset[str]:
 
 def _inlined(triple: str, mcpu: str, mattr: str, names: tuple[str, ...]) -> set[str]:
     """Those of ``names`` whose callees went into their callers."""
-    from whet.compiler.codegen.llvm import jit
+    from whet.compiler.jit.compile import inlined
 
-    text = str(jit.inlined(_module_text(mcpu, mattr, names), triple))
+    text = str(inlined(_module_text(mcpu, mattr, names), triple))
     return {name for k, name in enumerate(names) if f"@with{k}(" not in text}
 
 

@@ -58,5 +58,5 @@ def architecture_of(triple: str) -> str:
 
 
 def has_entries(target: Target) -> bool:
-    """Whether objects for a target hold checked entries beside the raw kernels."""
+    """True where objects for a target hold checked entries beside the raw kernels."""
     return ARCHITECTURES.get(architecture_of(str(target.canonical().attrs["mtriple"])), False)

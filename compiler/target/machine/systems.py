@@ -43,7 +43,7 @@ def _format_of(system: str, triple: str) -> str:
 
 
 def runs_under(made_for: str, here: str) -> bool:
-    """Whether objects for one triple can be loaded where another one is at home.
+    """Triples: can objects for one be loaded where another one is at home?
 
     What is left open by either goes with anything; objects of another format never do.
     """

@@ -12,8 +12,7 @@ from whet.measure.gpu.cost.model import LAUNCH_S, VERSION, WARP, Work, predict, 
 from whet.measure.gpu.cost.specs import GpuSpec, spec_of
 
 if TYPE_CHECKING:
-    from whet.compiler.abi.artifact import Artifact
-    from whet.compiler.codegen.cuda.cubin import Resources
+    from whet.compiler.abi.artifact import Artifact, Resources
     from whet.compiler.target import Target
     from whet.compiler.tir.function import IRModule
 

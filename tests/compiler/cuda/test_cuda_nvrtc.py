@@ -6,8 +6,9 @@ import re
 import pytest
 
 from whet.compiler import settings
+from whet.compiler.abi.artifact import Resources
 from whet.compiler.codegen.cuda import library, nvrtc, prelude
-from whet.compiler.codegen.cuda.cubin import Resources, resources_of
+from whet.compiler.codegen.cuda.cubin import resources_of
 from whet.compiler.codegen.cuda.nvrtc import NvrtcError, compile_cubin, compile_ptx
 from whet.compiler.errors import ArgumentError, CodegenError, TargetError
 

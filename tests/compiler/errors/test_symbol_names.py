@@ -11,10 +11,11 @@ import pytest
 import whet
 from whet import te, tir
 from whet.compiler.codegen.c_library import is_of_the_library
-from whet.compiler.codegen.llvm.jit import compile_text
-from whet.compiler.codegen.llvm.undefined import undefined_symbols
 from whet.compiler.codegen.symbols import entry_symbol
+from whet.compiler.jit.compile import compile_text
+from whet.compiler.jit.undefined import undefined_symbols
 from whet.compiler.runtime import load_module
+from whet.compiler.target.llvm_machine import machine_of
 
 LIBRARY = "exp sin tan tanh log1p free malloc memset memcpy printf main abort floor sqrt fma"
 OTHERS = "double for llvm whet_parallel_for whet_call_packed k__raw k__entry _start end NULL"
@@ -151,7 +152,7 @@ def test_undefined_symbols_of_an_object():
     text = (
         "declare void @b()\ndeclare void @c()\ndefine void @a() {\n  call void @b()\n  ret void\n}"
     )
-    assert undefined_symbols(compile_text(text, whet.Target("llvm"))) == ["b"]
+    assert undefined_symbols(compile_text(text, machine_of(whet.Target("llvm")))) == ["b"]
     assert undefined_symbols(b"no object") == []
 
 

@@ -5,8 +5,8 @@ import pickle
 import pytest
 
 import whet
+from whet.compiler.abi.checks import NO_MEMORY, decode
 from whet.compiler.abi.signature import KernelSignature
-from whet.compiler.codegen.llvm.entry.checked_entry import NO_MEMORY, decode
 from whet.compiler.errors import OutOfMemoryError, WhetError
 
 

@@ -10,8 +10,8 @@ import pytest
 import whet
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
+from whet.compiler.runtime.call.vectorcall import Vectorcall
 from whet.compiler.runtime.module import Module
-from whet.compiler.runtime.vectorcall import Answering
 
 
 def added(name="vadd"):
@@ -63,7 +63,7 @@ def test_what_a_call_is_stays_what_it_was():
     assert type(f) is Module
     a, b, c = arrays()
     f(a, b, c)
-    assert isinstance(f, Module) and isinstance(f, Answering) and type(f).__name__ == "Module"
+    assert isinstance(f, Module) and isinstance(f, Vectorcall) and type(f).__name__ == "Module"
     assert type(f).__module__ == Module.__module__ and type(f).__doc__ == Module.__doc__
     assert type(added()) is Module  # the class itself is as it was
     f.note = "kept"

@@ -1,15 +1,17 @@
 """The compiled entry that takes DLTensors: each of its checks, and what its codes say."""
 
 import ctypes
+import json
 
 import numpy as np
 import pytest
 from raw_kernels import FAILING, FAILING_RAW, MIXED, MIXED_RAW, VADD, VADD_RAW, module
 
+from whet.compiler.abi import checks as entry
+from whet.compiler.abi.extent import evaluate, parse
 from whet.compiler.abi.layout import DLTensor, scalar
-from whet.compiler.abi.shape_text import evaluate
 from whet.compiler.abi.signature import BufferParam, KernelSignature
-from whet.compiler.codegen.llvm.entry import checked_entry as entry
+from whet.compiler.codegen.llvm.kernel import entry_text
 from whet.compiler.errors import ArgumentError, CodegenError, OutOfMemoryError
 
 
@@ -152,11 +154,13 @@ def test_no_memory(loaded):
 @pytest.mark.parametrize("n", [1, 7, 8])
 def test_machine_code_and_python_agree_about_expressions(text, n):
     sig = KernelSignature(
-        "k", (BufferParam("A", "float32", ("n",)), BufferParam("B", "float32", (text,))), ("n",)
+        "k",
+        (BufferParam("A", "float32", (parse("n"),)), BufferParam("B", "float32", (parse(text),))),
+        ("n",),
     )
     raw = 'define i32 @"k__raw"(ptr %a, ptr %b, i64 %n) {\n  ret i32 0\n}\n'
     loaded = module((sig, raw))
-    extent = evaluate(text, {"n": n})
+    extent = evaluate(parse(text), {"n": n})
     b = Tensor(np.zeros(64, np.float32))
     for given in (extent, extent + 1):
         b.shape[0] = given
@@ -164,13 +168,23 @@ def test_machine_code_and_python_agree_about_expressions(text, n):
         assert (code == 0) == (given == extent)
 
 
+@pytest.mark.parametrize("text", ["n * 2 - 1", "(n + 3) // 4", "n - (m - 1)", "min(n, 6) * m % 3"])
+def test_extents_are_data_in_files(text):
+    p = BufferParam("A", "float32", (parse("n"), parse("m"), parse(text)))
+    sig = KernelSignature("k", (p,), ("n", "m"))
+    data = json.loads(json.dumps(sig.to_json()))
+    assert KernelSignature.from_json(data) == sig
+    data["params"][0]["shape"] = ["n", "m", text]  # as earlier versions wrote it
+    assert KernelSignature.from_json(data) == sig
+    assert str(p) == f"A: float32[n, m, {text}]"
+
+
 def test_a_symbol_that_nothing_binds():
-    sig = KernelSignature("k", (BufferParam("A", "float32", ("n*2",)),), ("n",))
+    sig = KernelSignature("k", (BufferParam("A", "float32", (parse("n*2"),)),), ("n",))
     with pytest.raises(CodegenError, match="nothing gives the symbol 'n' a value"):
-        entry.entry_text(sig)
+        entry_text(sig, sig.name)
 
 
 def test_an_expression_is_never_evaluated_as_python():
-    sig = KernelSignature("k", (BufferParam("A", "float32", ("n", "open('x')")),), ("n",))
     with pytest.raises(CodegenError, match="not a symbol or an operation"):
-        entry.entry_text(sig)
+        parse("open('x')")

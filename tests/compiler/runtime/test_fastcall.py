@@ -22,10 +22,9 @@ from raw_kernels import (
     module,
 )
 
-from whet.compiler.abi import numpy_layout
-from whet.compiler.codegen.llvm.entry import fastcall
 from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.arrays import nd
+from whet.compiler.runtime.call import fastcall, numpy_layout
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +40,7 @@ def vadd(request, loaded):
     if request.param == "quick":
         return loaded["vadd"].fast
     function = loaded["vadd"]
-    from whet.compiler.codegen.llvm.entry.slowcall import SlowCall
+    from whet.compiler.runtime.call.slowcall import SlowCall
 
     return SlowCall(VADD, function._repeat(), loaded._code)
 

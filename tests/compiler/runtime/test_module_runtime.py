@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from raw_kernels import MIXED, MIXED_RAW, VADD, VADD_RAW, artifact, module
 
-from whet.compiler.codegen.llvm import jit
 from whet.compiler.errors import ArgumentError, ArtifactError, CodegenError
+from whet.compiler.jit.compile import compile_text
+from whet.compiler.jit.loader import load_object
 from whet.compiler.runtime import BenchmarkResult, Module, cpu, timing
 from whet.compiler.target import Target
+from whet.compiler.target.llvm_machine import machine_of
 from whet.compiler.target.machine import host
 
 
@@ -90,17 +92,19 @@ def test_artifacts_that_do_not_fit_this_machine():
 
 def test_wrong_llvm_text_names_the_place(capfd):
     with pytest.raises(CodegenError) as caught:
-        jit.compile_text("define void @f() {\n  ret i32 nonsense\n}", Target("llvm"))
+        compile_text("define void @f() {\n  ret i32 nonsense\n}", machine_of(Target("llvm")))
     assert "in define void @f()" in str(caught.value)
-    data = jit.compile_text(
+    data = compile_text(
         "declare void @nowhere_to_be_found()\n"
         "define void @f() {\n  call void @nowhere_to_be_found()\n  ret void\n}",
-        Target("llvm"),
+        machine_of(Target("llvm")),
     )
     with pytest.raises(CodegenError, match="a kernel that calls nowhere_to_be_found"):
-        jit.load_object(data).address_of("f")
+        load_object(data).address_of("f")
     assert capfd.readouterr().err == ""
-    good = jit.load_object(jit.compile_text("define void @f() {\n  ret void\n}", Target("llvm")))
+    good = load_object(
+        compile_text("define void @f() {\n  ret void\n}", machine_of(Target("llvm")))
+    )
     with pytest.raises(CodegenError, match="looking up 'g'"):
         good.address_of("g")
 

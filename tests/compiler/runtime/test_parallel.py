@@ -14,7 +14,9 @@ from whet.compiler import driver, te
 PRELUDE = """
 import ctypes, os, threading, time
 import numpy as np
-from whet.compiler.codegen.llvm import jit
+from whet.compiler.jit.compile import compile_text
+from whet.compiler.jit.loader import _provided, load_object
+from whet.compiler.target.llvm_machine import machine_of
 from whet.compiler.target import Target
 LL = '''
 declare void @whet_parallel_for(ptr, ptr, i64, i64)
@@ -68,7 +70,7 @@ done:
   ret void
 }
 '''
-code = jit.load_object(jit.compile_text(LL, Target("llvm")))
+code = load_object(compile_text(LL, machine_of(Target("llvm"))))
 def function(name, count):
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * count)(code.address_of(name))
 _many, _nested = function("many", 3), function("nested", 1)
@@ -134,7 +136,7 @@ def body(begin, end, ctx):
             time.sleep(0.001)
 who = {}
 pf = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-pf(jit._provided["whet_parallel_for"])(ctypes.cast(body, ctypes.c_void_p).value, None, 12, 1)
+pf(_provided["whet_parallel_for"])(ctypes.cast(body, ctypes.c_void_p).value, None, 12, 1)
 assert sorted(who) == list(range(12))
 slow = who[0]
 assert [k for k in who if who[k] == slow] == [0], who
@@ -196,7 +198,7 @@ assert len(set.union(*groups)) == 2
 def test_a_forked_child_is_known_where_the_system_says_yes_and_wipes_nothing():
     code = """
 import mmap, os
-from whet.compiler.codegen.llvm import parallel
+from whet.compiler.runtime import thread_pool as parallel
 parallel._MADV_WIPEONFORK = mmap.MADV_NORMAL
 mark = parallel._fork_mark()
 child = os.fork()

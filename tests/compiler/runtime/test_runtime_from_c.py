@@ -64,8 +64,8 @@ def test_a_cpp_program_calls_a_kernel(built, tmp_path):
 
 
 def test_the_header_knows_every_code():
-    from whet.compiler.codegen.llvm.entry import checked_entry as entry
-    from whet.compiler.runtime import values
+    from whet.compiler.abi import checks as entry
+    from whet.compiler.abi import packed_call as values
 
     text = (Path(include_dir()) / "whet" / "runtime.h").read_text()
     for number, name in entry.CHECKS.items():

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from raw_kernels import FAILING, FAILING_RAW, MIXED, MIXED_RAW, VADD, VADD_RAW, artifact, module
+from raw_kernels import FAILING, FAILING_RAW, MIXED, MIXED_RAW, VADD, VADD_RAW, N, artifact, module
 
 import whet
+from whet.compiler.abi import checks as entry
 from whet.compiler.abi.signature import BufferParam, KernelSignature
-from whet.compiler.codegen.llvm.entry import checked_entry as entry
-from whet.compiler.codegen.llvm.entry.slowcall import SlowCall
 from whet.compiler.errors import ArgumentError, KernelError
 from whet.compiler.runtime import Artifact, Module, timing
+from whet.compiler.runtime.call.slowcall import SlowCall
 from whet.compiler.runtime.function import Function
 
 
@@ -156,7 +156,7 @@ def test_other_numbers_of_every_width(dtype):
 def test_zero_size_arrays_of_every_rank():
     sig = KernelSignature(
         "k",
-        (BufferParam("A", "float32", ("n", 3)), BufferParam("B", "float32", ("n",), True)),
+        (BufferParam("A", "float32", (N, 3)), BufferParam("B", "float32", (N,), True)),
         ("n",),
     )
     loaded = module((sig, 'define i32 @"k__raw"(ptr %a, ptr %b, i64 %n) {\n  ret i32 0\n}\n'))

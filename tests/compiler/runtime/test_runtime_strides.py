@@ -8,17 +8,19 @@ from raw_kernels import module
 
 import whet
 from whet import te, tir
+from whet.compiler.abi import checks as entry
 from whet.compiler.abi.arguments import with_signature
+from whet.compiler.abi.extent import parse
 from whet.compiler.abi.layout import DLTensor, scalar
 from whet.compiler.abi.signature import BufferParam, KernelSignature
-from whet.compiler.codegen.llvm.entry import checked_entry as entry
+from whet.compiler.codegen.llvm.kernel import entry_text
 from whet.compiler.errors import ArgumentError, CodegenError, LowerError
 
 # out[0] = the first stride of A, out[1] = the second
 STEPS = KernelSignature(
     "steps",
     (
-        BufferParam("A", "float32", ("n", 3), False, ("s", "t")),
+        BufferParam("A", "float32", (parse("n"), 3), False, (parse("s"), parse("t"))),
         BufferParam("out", "int64", (2,), True),
     ),
     ("n", "s", "t"),
@@ -32,7 +34,7 @@ define i32 @"steps__raw"(ptr %a, ptr %out, i64 %n, i64 %s, i64 %t) {
 }
 """
 FIXED = KernelSignature(
-    "fixed", (BufferParam("A", "float32", ("n", 4), False, ("m*2", 2)),), ("n", "m")
+    "fixed", (BufferParam("A", "float32", (parse("n"), 4), False, (parse("m*2"), 2)),), ("n", "m")
 )
 
 
@@ -96,7 +98,7 @@ def test_an_array_of_c_without_strides_is_compact(steps):
 def test_strides_that_do_not_fit_are_named():
     sig = KernelSignature(
         "fixed",
-        (BufferParam("A", "float32", ("n", 4), False, ("n*2", 2)),),
+        (BufferParam("A", "float32", (parse("n"), 4), False, (parse("n*2"), 2)),),
         ("n",),
     )
     loaded = module((sig, 'define i32 @"fixed__raw"(ptr %a, i64 %n) {\n  ret i32 0\n}\n'))
@@ -111,8 +113,8 @@ def test_strides_that_do_not_fit_are_named():
     with pytest.raises(ArgumentError) as caught:
         loaded(array(5, 11, 2))
     said = str(caught.value)
-    assert "A.strides[0] is 44 bytes, expected 40 (n*2, where n = 5)" in said
-    assert "wanted: float32 array of shape (n, 4), strides (n*2, 2)" in said
+    assert "A.strides[0] is 44 bytes, expected 40 (n * 2, where n = 5)" in said
+    assert "wanted: float32 array of shape (n, 4), strides (n * 2, 2)" in said
     with pytest.raises(ArgumentError, match=r"A\.strides\[1\] is 12 bytes, expected 8"):
         loaded(array(5, 10, 3))
     code = raw_call(loaded, "fixed", tensor(array(5, 10, 3)))
@@ -121,7 +123,7 @@ def test_strides_that_do_not_fit_are_named():
 
 def test_a_symbol_in_strides_needs_a_value():
     with pytest.raises(CodegenError, match="nothing gives the symbol 'm' a value"):
-        entry.entry_text(FIXED)
+        entry_text(FIXED, FIXED.name)
 
 
 def test_a_signature_with_strides_is_data():
@@ -149,7 +151,7 @@ def test_a_kernel_with_symbolic_strides_takes_any_array_without_a_copy(offset):
         b = np.full((7, 5), np.nan, "f4")
         f(a, b)
         np.testing.assert_array_equal(b, a * np.float32(2))
-    assert [p.strides for p in f.entry_func.signature.params] == [("s", "t"), ()]
+    assert [p.strides for p in f.entry_func.signature.params] == [(parse("s"), parse("t")), ()]
 
 
 def test_a_function_that_only_reads_takes_a_read_only_view():

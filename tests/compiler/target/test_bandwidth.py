@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from whet.compiler.errors import TargetError
-from whet.compiler.target.machine import host
-from whet.compiler.target.machine.bandwidth import BandwidthProbe
+from whet.compiler.target.machine.bandwidth import BandwidthProbe, bandwidth
 
 
 def test_a_probe_moves_what_a_kernel_moves():
@@ -37,10 +36,10 @@ def test_a_cache_is_quicker_than_a_slow_disk(monkeypatch):
     # the core's time, not the clock's: others may use it, too
     clock = SimpleNamespace(perf_counter=time.thread_time)
     monkeypatch.setattr("whet.compiler.target.machine.bandwidth.time", clock)
-    assert host.bandwidth(1 << 14, seconds=0.02) > 1e9
+    assert bandwidth(1 << 14, seconds=0.02) > 1e9
 
 
 @pytest.mark.parametrize("sizes", [(-1, 5), (0, 0), (5, -1)])
 def test_what_moves_nothing(sizes):
     with pytest.raises(TargetError, match="not less than none"):
-        host.bandwidth(*sizes)
+        bandwidth(*sizes)

@@ -1,6 +1,7 @@
 """Launch plans: several kernels, buffers between them, symbols, what the host does."""
 
 import dataclasses
+import json
 import pickle
 
 import emulated
@@ -9,6 +10,7 @@ import pytest
 
 import whet
 from whet.compiler import te, tir
+from whet.compiler.abi.extent import Symbol, parse
 from whet.compiler.abi.launch import Launch, LaunchPlan, Temporary
 from whet.compiler.driver import build, lower
 from whet.compiler.driver.compile import compile_module
@@ -90,21 +92,32 @@ def test_two_kernels_and_what_is_between_them():
     assert [[p.name for p in k.params] for k in made.kernels] == [["A", "T"], ["U", "T"]]
 
 
-def test_extents_of_symbols_are_texts():
+def test_extents_of_symbols_are_values():
     plan = plan_of(*two_stages(te.size_var("n")))
-    assert plan.temporaries == (Temporary("T", "float32", ("n",)),)
+    assert plan.temporaries == (Temporary("T", "float32", (Symbol("n"),)),)
     first, second = plan.launches
-    assert first == Launch("f_kernel0", ("A", "T", "n"), ("(n + 31) // 32", 1, 1), (32, 1, 1), 0)
-    assert second.grid == ("(n + 29) // 32", 1, 1)
+    assert first == Launch(
+        "f_kernel0", ("A", "T", "n"), (parse("(n + 31) // 32"), 1, 1), (32, 1, 1), 0
+    )
+    assert second.grid == (parse("(n + 29) // 32"), 1, 1)
+    assert str(second.grid[0]) == "(n + 29) // 32"
 
 
 def test_a_plan_is_data():
     for n in (100, te.size_var("n")):
         plan = plan_of(*two_stages(n))
-        assert LaunchPlan.from_json(plan.to_json()) == plan
+        assert LaunchPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
         assert pickle.loads(pickle.dumps(plan)) == plan
         with pytest.raises(dataclasses.FrozenInstanceError):
             plan.function = "g"
+
+
+def test_a_plan_of_an_earlier_version_has_texts():
+    plan = plan_of(*two_stages(te.size_var("n")))
+    data = plan.to_json()
+    data["temporaries"][0]["shape"] = ["n"]
+    data["launches"][0] |= {"grid": ["(n + 31) // 32", 1, 1], "arguments": ["A", "T", "n"]}
+    assert LaunchPlan.from_json(data) == plan
 
 
 @pytest.mark.parametrize("n", [3, 31, 34, 100])
@@ -189,7 +202,7 @@ def test_a_loop_of_the_hosts_is_so_many_launches():
     k = tir.Var("k")
     body = tir.For(k, 1, 3, "serial", region("i", lambda i: add(b, i, k.astype("float32"))))
     made = compiled(function(body, b))
-    assert [x.arguments for x in made.plans[0].launches] == [("B", "1"), ("B", "2"), ("B", "3")]
+    assert [x.arguments for x in made.plans[0].launches] == [("B", 1), ("B", 2), ("B", 3)]
     kernel = build(function(body, b), target=TARGET)
     (got,) = emulated.on_device(kernel, [np.zeros(4, "float32")])
     np.testing.assert_array_equal(got, [6, 6, 6, 6])

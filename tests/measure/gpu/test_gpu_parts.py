@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gpu_fakes import fake_build
 
-from whet.compiler.codegen.cuda.cubin import Resources
+from whet.compiler.abi.artifact import Resources
 from whet.compiler.errors import ArgumentError, MeasureError, PrunedError, TargetError
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties

@@ -186,7 +186,7 @@ def test_levels_are_the_caches_and_memory(monkeypatch):
     asked = []
     monkeypatch.setattr(limits.host, "caches", lambda: {"L2": 1 << 20, "L1": 1 << 15})
     monkeypatch.setattr(
-        limits.host, "bandwidth", lambda read, written, seconds: asked.append(read) or 1e9 / read
+        limits, "bandwidth", lambda read, written, seconds: asked.append(read) or 1e9 / read
     )
     found = limits.levels()
     assert [(v.name, v.size) for v in found] == [

@@ -241,7 +241,7 @@ _HASWELL_AND_LATER = (
 
 @lru_cache(64)
 def _surely_has(feature: str, mtriple: str, mcpu: str, mattr: str) -> bool:
-    """Whether a target has a feature of x86-64, which comes with Haswell; where in doubt, not."""
+    """True where a target has a feature of x86-64 that comes with Haswell; in doubt False."""
     said = {name: on for on, name in feat.parse_mattr(mattr)}
     if feature in said:
         return said[feature]

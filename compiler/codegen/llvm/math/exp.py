@@ -18,7 +18,7 @@ _MAGIC = 12582912.0
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What depends on the base.
+    """The constants that depend on the base.
 
     Attributes:
         log2: log2 of the base.

@@ -19,7 +19,7 @@ _EXPONENT_BITS = -(1 << 23)  # all bits but the mantissa's
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What depends on the base.
+    """The constants that depend on the base.
 
     Attributes:
         unit: 1 / ln(base) in two parts.

@@ -41,7 +41,7 @@ class _Integers:
 
 
 def is_narrow(dtype: str) -> bool:
-    """Whether it is float16 or bfloat16."""
+    """True for float16 and bfloat16."""
     return dtype.startswith(("float16", "bfloat16"))
 
 

@@ -192,9 +192,9 @@ class PycudaDriver:
 
 
 def _compile(source: str, arch: str) -> bytes:
-    from whet.compiler.codegen.cuda.nvrtc import compile_cubin
+    from whet.compiler.target.kinds import KINDS
 
-    return compile_cubin(source, arch).cubin
+    return KINDS["cuda"].tool("compile_cubin")(source, arch).cubin
 
 
 def _started() -> tuple[Any, int]:

@@ -62,14 +62,14 @@ def _new_type(name: str, base: type, size: int, flags: int, members: list[_Membe
 
 if TYPE_CHECKING:
 
-    class Answering:
-        """Base of the classes whose objects :func:`answer_with` takes."""
+    class Vectorcall:
+        """Base of the classes whose objects :func:`install_vectorcall` takes."""
 
 elif sys.implementation.name == "cpython":
     _pointer = ctypes.sizeof(ctypes.c_void_p)
-    Answering = _new_type(f"{__name__}.Answering", object, _PLACE + _pointer, _BASE_TYPE, [])
+    Vectorcall = _new_type(f"{__name__}.Vectorcall", object, _PLACE + _pointer, _BASE_TYPE, [])
 else:
-    Answering = type("Answering", (), {})
+    Vectorcall = type("Vectorcall", (), {})
 
 
 _plain: dict[type, type] = {}
@@ -98,11 +98,11 @@ def copied(callable_: Any) -> Any:
     return made
 
 
-def answer_with(callable_: Any, function: Callable[..., Any]) -> None:
+def install_vectorcall(callable_: Any, function: Callable[..., Any]) -> None:
     """Let calls of an object go straight to a builtin function.
 
     Nothing changes for what is no builtin function, nor for an object whose class is not directly
-    derived from :class:`Answering`: it may have a ``__call__`` of its own.
+    derived from :class:`Vectorcall`: it may have a ``__call__`` of its own.
 
     Args:
         callable_: the object. It must keep ``function`` alive.
@@ -110,7 +110,7 @@ def answer_with(callable_: Any, function: Callable[..., Any]) -> None:
             and taking a count whose highest bit may be set.
     """
     kind = type(callable_)
-    if Answering not in kind.__bases__ or not isinstance(function, BuiltinFunctionType):
+    if Vectorcall not in kind.__bases__ or not isinstance(function, BuiltinFunctionType):
         return
     address = ctypes.pythonapi.PyCFunction_GetFunction
     address.restype = ctypes.c_void_p

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whet.compiler.runtime.arrays.ndarray import NDArray
+
 # PyArray flags.
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 
@@ -37,8 +39,6 @@ class Layout:
 @functools.cache
 def layout() -> Layout | None:
     """The layout in this process, or None where the objects are not laid out as expected."""
-    from whet.compiler.runtime.arrays.ndarray import NDArray
-
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
     where = Layout(ndarray_type=id(np.ndarray), wrapper_type=id(NDArray))
@@ -84,19 +84,19 @@ def _array_agrees(array: np.ndarray, where: Layout) -> bool:
 
 def _dtype_agrees(dtype: np.dtype, where: Layout) -> bool:
     word = _word(id(dtype) + where.dtype_word) & DTYPE_MASK
-    told = f"{dtype.kind}{dtype.char}{dtype.byteorder}\0".encode()
-    return word == int.from_bytes(told, "little") | dtype.num << 32
+    expected = f"{dtype.kind}{dtype.char}{dtype.byteorder}\0".encode()
+    return word == int.from_bytes(expected, "little") | dtype.num << 32
 
 
 def dtype_words(dtype: np.dtype, where: Layout) -> list[int]:
-    """What objects of a dtype hold at ``where.dtype_word``, under :data:`DTYPE_MASK`.
+    """The words that objects of a dtype hold at ``where.dtype_word``, under :data:`DTYPE_MASK`.
 
     Objects of one dtype may be many: an unpickled array has one of its own. There are several words
     where C has several types of one kind and size: ``long`` and ``long long``.
     """
     same = [np.dtype(code) for code in "?bhilqBHILQefd"]
-    found = [dtype, *(other for other in same if other == dtype)]
-    return list(dict.fromkeys(_word(id(d) + where.dtype_word) & DTYPE_MASK for d in found))
+    alike = [dtype, *(other for other in same if other == dtype)]
+    return list(dict.fromkeys(_word(id(d) + where.dtype_word) & DTYPE_MASK for d in alike))
 
 
 def _word(address: int) -> int:

@@ -11,7 +11,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 
 
 def undefined_symbols(data: bytes) -> list[str]:
-    """What an object of 64 bits refers to and does not define; nothing for another format."""
+    """The undefined symbols of an object of 64 bits; none for another format."""
     if data[:6] != b"\x7fELF\x02\x01":
         return []
     (start,) = struct.unpack_from("<Q", data, 40)

@@ -1,0 +1,88 @@
+"""Calls that leave the generated code, as every generator reads them.
+
+A packed function is called through ``int32 whet_call_packed(name, args, codes, n, result,
+result_code)``: 8 bytes an argument with the code of its type, arrays as DLTensors on the stack.
+Nothing is kept of them once the call returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from whet.compiler.abi.packed_call import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
+from whet.compiler.errors import CodegenError
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.buffer import Buffer
+
+T = TypeVar("T")
+
+ADDRESSES = ("address_of", "tvm_access_ptr")
+EXTERNS = ("call_extern", "call_pure_extern")
+
+
+def callee(n: e.Call) -> tuple[str, tuple[e.PrimExpr, ...]]:
+    """The name of the function that a call names, and what it is given.
+
+    Raises:
+        CodegenError: there is no name, or a vector among the arguments.
+    """
+    name, *args = n.args
+    if not isinstance(name, e.StringImm):
+        raise CodegenError(n.op, "its first argument is not the function's name")
+    if any(dt.lanes(x.dtype) > 1 for x in (n, *args) if x.dtype != "handle"):
+        raise CodegenError(
+            f"{n.op}({name.value!r})",
+            "it is called in a vectorized loop, and takes no vectors",
+            "leave the loop around it serial",
+        )
+    return name.value, tuple(args)
+
+
+def type_code(a: e.PrimExpr) -> int:
+    """The code of an argument of a packed function."""
+    if isinstance(a, e.StringImm):
+        return TEXT
+    if isinstance(a, e.BufferView):
+        return ARRAY
+    return _scalar_code(a.dtype)
+
+
+def result_code(n: e.Call, used: bool) -> int:
+    """The code of the result that the caller of a packed function can use."""
+    return _scalar_code(n.dtype) if used else NOTHING
+
+
+def _scalar_code(dtype: str) -> int:
+    return FLOAT if dt.is_float(dtype) else HANDLE if dtype == "handle" else INT
+
+
+def element_of(n: e.Call) -> e.BufferLoad:
+    """The element whose address a call takes.
+
+    Raises:
+        CodegenError: it names none.
+    """
+    first = n.args[0] if n.args else None
+    if not isinstance(first, e.BufferLoad) or dt.lanes(first.dtype) > 1:
+        raise CodegenError(n.op, "its argument is not one element of a buffer", f"{n.op}(A[i, j])")
+    return first
+
+
+def memory_of(handle: e.Var, placed: Iterable[tuple[Buffer, T]]) -> T:
+    """Where the buffer's memory is that a handle stands for.
+
+    Args:
+        handle: the variable.
+        placed: buffers, and where each of them is.
+
+    Raises:
+        CodegenError: no buffer has it.
+    """
+    for buffer, place in placed:
+        if buffer.data is handle:
+            return place
+    raise CodegenError(
+        f"the handle {handle.name}", "no buffer of the kernel has it", "pass a buffer's data"
+    )

@@ -1,0 +1,204 @@
+$globals
+@job_next = internal global i64 0, align 64
+@job_n = internal global i64 0, align 64
+@job_grain = internal global i64 0
+@job_fn = internal global ptr null
+@job_ctx = internal global ptr null
+declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @syscall(i64, ...)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_sigmask(i32, ptr, ptr)
+declare i32 @sigfillset(ptr)
+declare void $pause_name($pause_type)
+
+; op 128: sleep while *word is value; op 129: wake up to value sleepers (both process-private)
+define internal i64 @futex(ptr %word, i32 %op, i32 %value) {
+  %r = call i64 (i64, ...) @syscall(i64 $futex, ptr %word, i32 %op, i32 %value,
+                                    ptr null, ptr null, i32 0)
+  ret i64 %r
+}
+
+define internal void @part(i64 %me) {
+  %n = load i64, ptr @job_n
+  %fn = load ptr, ptr @job_fn
+  %ctx = load ptr, ptr @job_ctx
+  %grain = load i64, ptr @job_grain
+  %asked = icmp sgt i64 %grain, 0
+  br i1 %asked, label %take, label %share
+take:
+  %first = atomicrmw add ptr @job_next, i64 %grain monotonic
+  %more = icmp slt i64 %first, %n
+  br i1 %more, label %grains, label %done
+grains:
+  %last = add i64 %first, %grain
+  %inside = icmp slt i64 %last, %n
+  %stop = select i1 %inside, i64 %last, i64 %n
+  call void %fn(i64 %first, i64 %stop, ptr %ctx)
+  br label %take
+share:
+  %workers = load i32, ptr @workers
+  %wide = zext i32 %workers to i64
+  %threads = add i64 %wide, 1
+  %each = udiv i64 %n, %threads
+  %left = urem i64 %n, %threads
+  %b0 = mul i64 %each, %me
+  %early = icmp ult i64 %me, %left
+  %b1 = select i1 %early, i64 %me, i64 %left
+  %begin = add i64 %b0, %b1
+  %one = zext i1 %early to i64
+  %e0 = add i64 %begin, %each
+  %end = add i64 %e0, %one
+  %some = icmp ult i64 %begin, %end
+  br i1 %some, label %run, label %done
+run:
+  call void %fn(i64 %begin, i64 %end, ptr %ctx)
+  ret void
+done:
+  ret void
+}
+
+define internal ptr @worker(ptr %arg) {
+entry:
+  %me = ptrtoint ptr %arg to i64
+  br label %next
+next:
+  %seen = phi i32 [ 0, %entry ], [ %now, %finished ], [ %now, %wake ]
+  br label %doze
+doze:
+  br label %spin
+spin:
+  %k = phi i32 [ 0, %doze ], [ %k1, %idle ]
+  %now = load atomic i32, ptr @epoch acquire, align 64
+  %new = icmp ne i32 %now, %seen
+  br i1 %new, label %job, label %idle
+idle:
+  call void $pause
+  %k1 = add i32 %k, 1
+  %tired = icmp sge i32 %k1, $spins
+  br i1 %tired, label %sleep, label %spin
+sleep:
+  %s0 = atomicrmw add ptr @sleepers, i32 1 seq_cst
+  %s1 = call i64 @futex(ptr @epoch, i32 128, i32 %seen)
+  %s2 = atomicrmw sub ptr @sleepers, i32 1 seq_cst
+  br label %doze
+job:
+  call void @part(i64 %me)
+  %before = atomicrmw sub ptr @pending, i32 1 seq_cst
+  %last = icmp eq i32 %before, 1
+  br i1 %last, label %finished, label %wake
+finished:
+  %w = load atomic i32, ptr @waiting seq_cst, align 64
+  %w0 = icmp eq i32 %w, 0
+  br i1 %w0, label %next, label %call
+call:
+  %s3 = call i64 @futex(ptr @pending, i32 129, i32 1)
+  br label %wake
+wake:
+  br label %next
+}
+
+define internal void @start() {
+entry:
+  %all = alloca [32 x i64], align 16
+  %old = alloca [32 x i64], align 16
+  %thread = alloca i64
+  %z0 = call i32 @sigfillset(ptr %all)
+  ; signals belong to the threads that Python knows
+  %z1 = call i32 @pthread_sigmask(i32 2, ptr %all, ptr %old)
+  br label %loop
+loop:
+  %i = phi i64 [ 1, %entry ], [ %j, %made ]
+$limit  %more = icmp slt i64 %i, $threads
+  br i1 %more, label %make, label %done
+make:
+  %arg = inttoptr i64 %i to ptr
+  %z2 = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %arg)
+  %good = icmp eq i32 %z2, 0
+  br i1 %good, label %made, label %done
+made:
+  %j = add i64 %i, 1
+  br label %loop
+done:
+  %z3 = call i32 @pthread_sigmask(i32 2, ptr %old, ptr null)
+  %count = sub i64 %i, 1
+  %small = trunc i64 %count to i32
+  store i32 %small, ptr @workers
+  store i32 1, ptr @started
+  ret void
+}
+
+define void @whet_parallel_for(ptr %fn, ptr %ctx, i64 %n, i64 %grain) {
+entry:
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %many, label %out
+many:
+$page  %mark = load i8, ptr $mark
+  %here = icmp eq i8 %mark, 1
+  %least = call i64 @llvm.smax.i64(i64 %grain, i64 1)
+  %two = icmp sgt i64 %n, %least
+  %try = and i1 %here, %two
+  br i1 %try, label %take, label %serial
+take:
+  %pair = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
+  %mine = extractvalue { i32, i1 } %pair, 1
+  br i1 %mine, label %ours, label %serial
+serial:
+  call void %fn(i64 0, i64 %n, ptr %ctx)
+  ret void
+ours:
+  %started = load i32, ptr @started
+  %new = icmp eq i32 %started, 0
+  br i1 %new, label %first, label %go
+first:
+  call void @start()
+  br label %go
+go:
+  %workers = load i32, ptr @workers
+  %alone = icmp eq i32 %workers, 0
+  store i64 %n, ptr @job_n
+  store i64 %grain, ptr @job_grain
+  store i64 0, ptr @job_next
+  store ptr %fn, ptr @job_fn
+  store ptr %ctx, ptr @job_ctx
+  br i1 %alone, label %mypart, label %fork
+fork:
+  store atomic i32 %workers, ptr @pending seq_cst, align 64
+  %e = atomicrmw add ptr @epoch, i32 1 seq_cst
+  %asleep = load atomic i32, ptr @sleepers seq_cst, align 64
+  %any = icmp ne i32 %asleep, 0
+  br i1 %any, label %rouse, label %mypart
+rouse:
+  %s0 = call i64 @futex(ptr @epoch, i32 129, i32 2147483647)
+  br label %mypart
+mypart:
+  call void @part(i64 0)
+  br label %join
+join:
+  %k = phi i32 [ 0, %mypart ], [ %k1, %idle ]
+  %p = load atomic i32, ptr @pending acquire, align 64
+  %over = icmp eq i32 %p, 0
+  br i1 %over, label %free, label %idle
+idle:
+  call void $pause
+  %k1 = add i32 %k, 1
+  %tired = icmp sge i32 %k1, $spins
+  br i1 %tired, label %sleep, label %join
+sleep:
+  store atomic i32 1, ptr @waiting seq_cst, align 64
+  br label %check
+check:
+  %q = load atomic i32, ptr @pending seq_cst, align 64
+  %q0 = icmp eq i32 %q, 0
+  br i1 %q0, label %rested, label %wait
+wait:
+  %s1 = call i64 @futex(ptr @pending, i32 128, i32 %q)
+  br label %check
+rested:
+  store atomic i32 0, ptr @waiting seq_cst, align 64
+  br label %free
+free:
+  store atomic i32 0, ptr @busy release, align 64
+  br label %out
+out:
+  ret void
+}
