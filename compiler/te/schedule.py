@@ -21,12 +21,12 @@ from whet.compiler.te.primitives.auto_inline import (
     is_elementwise,
     is_injective,
 )
+from whet.compiler.te.schedule_trace.definitions import Record
+from whet.compiler.te.schedule_trace.records import records
+from whet.compiler.te.schedule_trace.replay import check_data, replay
+from whet.compiler.te.schedule_trace.steps import StageRef, Step
+from whet.compiler.te.schedule_trace.text import python_text
 from whet.compiler.te.stage import Stage
-from whet.compiler.te.trace.definitions import Record
-from whet.compiler.te.trace.records import records
-from whet.compiler.te.trace.replay import check_data, replay
-from whet.compiler.te.trace.steps import StageRef, Step
-from whet.compiler.te.trace.text import python_text
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.expr import IterVar  # noqa: F401  (te.schedule.IterVar is TVM's)
 

@@ -182,7 +182,7 @@ np.testing.assert_allclose(c.numpy(), a.numpy() + b.numpy())
 # ========================= ===========================================================
 # tensor expressions        ``compiler/te/lang/compute.py``, ``tensor.py``
 # schedule, stages          ``compiler/te/schedule.py``, ``stage.py``
-# trace                     ``compiler/te/trace/steps.py``
+# trace                     ``compiler/te/schedule_trace/steps.py``
 # extents of loops          ``compiler/te/lower/infer_bound.py``
 # loop nests                ``compiler/te/lower/schedule_ops.py``
 # lower, build              ``compiler/driver/lowering.py``, ``build_module.py``

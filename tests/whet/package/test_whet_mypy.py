@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PLANTED = '"""Wrong on purpose."""\n\n\ndef planted(n: int) -> str:\n    return n\n'
 WHERE = (
     "whet/front.py",
-    "compiler/te/trace/steps.py",
+    "compiler/te/schedule_trace/steps.py",
     "search_spaces/knobs/plain.py",
     "measure/worker/wire.py",
     "db/values/identity.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whet.compiler.te.trace.definitions import DEFINITIONS, Record, text
+from whet.compiler.te.schedule_trace.definitions import DEFINITIONS, Record, text
 
 
 def python_text(data: list[Record]) -> str:

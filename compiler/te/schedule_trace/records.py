@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.lang.tensor import Operation, Tensor
-from whet.compiler.te.trace.definitions import Record
-from whet.compiler.te.trace.steps import ON_SCHEDULE, StageRef, Step
+from whet.compiler.te.schedule_trace.definitions import Record
+from whet.compiler.te.schedule_trace.steps import ON_SCHEDULE, StageRef, Step
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.visit.rewrite import TABLE
 
