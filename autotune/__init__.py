@@ -4,7 +4,7 @@ Importing this room loads neither Optuna nor XGBoost; the first search does.
 """
 
 from whet.autotune.deploy import best_from_log, build_from_log, kernel_name
-from whet.autotune.result import Trial, TuneResult, TuneResults
+from whet.autotune.results.result import Trial, TuneResult, TuneResults
 from whet.autotune.samplers import SAMPLERS, make_sampler
 from whet.autotune.task import Task, create_task
 from whet.autotune.tune import tune

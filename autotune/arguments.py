@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
-from whet.autotune.ending import Limits
+from whet.autotune.search.early_stop import Limits
 from whet.autotune.task import Task
 from whet.compiler.errors import ArgumentError
 from whet.search_spaces.counted import counted

@@ -6,13 +6,13 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from whet.autotune.recorded import opened, trial_of
+from whet.autotune.results.recorded import opened, trial_of
 from whet.compiler.errors import LogError
 from whet.measure.gpu.names import NO_GPU
 from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
-    from whet.autotune.result import Trial
+    from whet.autotune.results.result import Trial
     from whet.autotune.task import Task
     from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.compiler.runtime.module import Module

@@ -203,8 +203,8 @@ def _alike(named: RuntimeDevice, tasks: Sequence[Task]) -> Device:
 
 def _remote(workers: str, stack: ExitStack) -> Device:
     """What the GPUs of a Ray cluster are."""
-    from whet.measure import ray_cluster
-    from whet.measure.ray_pool import describe_remote_gpu
+    from whet.measure.pool import ray_cluster
+    from whet.measure.pool.ray_pool import describe_remote_gpu
 
     address = None if workers == "ray" else workers
     return describe_remote_gpu(stack.enter_context(ray_cluster.connected(address)))

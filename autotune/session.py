@@ -7,16 +7,16 @@ import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from whet.autotune.ending import TIMEOUT, Limits
-from whet.autotune.finalists import SECONDS, finalists, measure_again, numbered
-from whet.autotune.goal import Goal
-from whet.autotune.learning import Learning
-from whet.autotune.loop import Loop, News, nothing_works
-from whet.autotune.outcome import Outcome
 from whet.autotune.progress import Progress
-from whet.autotune.result import Trial, TuneResult
+from whet.autotune.results.outcome import Outcome
+from whet.autotune.results.result import Trial, TuneResult
 from whet.autotune.samplers import make_sampler
-from whet.autotune.spent import Spent
+from whet.autotune.search.early_stop import TIMEOUT, Limits
+from whet.autotune.search.finalists import SECONDS, finalists, measure_again, numbered
+from whet.autotune.search.goal import Goal
+from whet.autotune.search.learning import Learning
+from whet.autotune.search.loop import Loop, News, nothing_works
+from whet.autotune.search.stopwatch import Spent
 from whet.autotune.stopping import ending_on_sigterm
 from whet.autotune.versions import peak_of, versions
 from whet.compiler.errors import ArgumentError, LogError
@@ -360,7 +360,7 @@ class Session:
 
 def _graph(task: Task) -> dict[str, Any]:
     """What a log needs of a derived task, so that its program can be shown from the log alone."""
-    from whet.search_spaces.derived.family import graph_data
+    from whet.search_spaces.graph.family import graph_data
 
     data = graph_data(task.template, task.workload)
     return {} if data is None else {"graph": data}

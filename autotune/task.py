@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from whet.compiler.signature import BufferParam
+    from whet.compiler.abi.signature import BufferParam
     from whet.compiler.target import Target
     from whet.compiler.te import Tensor
     from whet.search_spaces import Config, ConfigSpace, Template, Workload
@@ -85,7 +85,7 @@ class Task:
         ``print(*task.kernel_args)`` shows them. Weights that a config packs ahead are shown as
         ``pack_weights`` takes them.
         """
-        from whet.compiler.signature import BufferParam
+        from whet.compiler.abi.signature import BufferParam
         from whet.compiler.te import PlaceholderOp
 
         _, args = self.instantiate()
@@ -142,7 +142,7 @@ def create_task(
     """
     from whet.compiler.target import Target as TargetClass
     from whet.search_spaces import get_template
-    from whet.search_spaces.space import LEVELS
+    from whet.search_spaces.space.config_space import LEVELS
 
     if space not in LEVELS:
         raise ArgumentError(
@@ -177,7 +177,7 @@ def create_task(
 
 
 def _from_graph(name: Any, args: Any, outputs: Any) -> tuple[Template, Workload]:
-    from whet.search_spaces.derived.asked import template_of
+    from whet.search_spaces.graph.validate_outputs import template_of
     from whet.search_spaces.template import Template
 
     if isinstance(name, Template):

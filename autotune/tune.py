@@ -18,13 +18,13 @@ from whet.autotune.arguments import (
 )
 from whet.autotune.loading import refuse_search
 from whet.autotune.places import place_of
-from whet.autotune.recorded import opened
-from whet.autotune.result import TuneResult, TuneResults
+from whet.autotune.results.recorded import opened
+from whet.autotune.results.result import TuneResult, TuneResults
 from whet.autotune.samplers import check_sampler
 from whet.autotune.session import Session
 from whet.autotune.task import Task
 from whet.compiler.errors import ArgumentError
-from whet.measure.pool import check_workers
+from whet.measure.pool.protocol import check_workers
 
 if TYPE_CHECKING:
     import optuna

@@ -29,7 +29,7 @@ def peak_of(task: Task) -> float:
 
 @lru_cache(maxsize=8)
 def _peak(dtype: str) -> float:
-    from whet.compiler.target import host
+    from whet.compiler.target.machine import host
 
     try:
         # another process beside this one halves a measurement; it never doubles one

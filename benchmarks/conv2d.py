@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import whet
-from whet.compiler.target import host
+from whet.compiler.target.machine import host
 
 SIZES = (1, 64, 56, 56, 64, 3, 3, 1, 1)
 ARGS = (*SIZES, 1, 1, "float32", (), True)

@@ -8,7 +8,7 @@ import numpy as np
 
 import whet
 from whet import te
-from whet.compiler.target import host
+from whet.compiler.target.machine import host
 
 
 def kernel(parallel: bool) -> whet.runtime.Module:

@@ -34,7 +34,8 @@ def pin() -> int:
 def machine() -> dict[str, Any]:
     """The machine and the versions, for the head of a result."""
     from whet.compiler.installed import installed_versions
-    from whet.compiler.target import Target, host
+    from whet.compiler.target import Target
+    from whet.compiler.target.machine import host
 
     facts = host.describe()
     packages = ("whet", "numpy", "llvmlite", "torch", "triton", "pycuda")

@@ -16,7 +16,7 @@ import numpy as np
 
 import whet
 from whet import te
-from whet.compiler.target import host
+from whet.compiler.target.machine import host
 
 
 def hand_scheduled(n: int, rows: int, columns: int, block: int) -> whet.runtime.Module:

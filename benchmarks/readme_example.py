@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import whet
-from whet.compiler.target import host
+from whet.compiler.target.machine import host
 
 ROUNDS = 25
 ROOT = Path(__file__).resolve().parents[1]

@@ -18,10 +18,10 @@ import numpy as np
 import whet
 from whet.compiler import te
 from whet.compiler.target import Target
-from whet.measure.answers import RTOL
+from whet.measure.stage.answers import RTOL
 from whet.search_spaces.config_scope import get_config
-from whet.search_spaces.cpu import winograd
-from whet.search_spaces.cpu.conv_shape import ConvShape
+from whet.search_spaces.operators.cpu.conv import winograd
+from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.template import template
 
 SHAPES = ((56, 64), (28, 128), (14, 256), (7, 512))

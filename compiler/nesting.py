@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from whet.compiler.errors import LowerError
+from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.schedule import Schedule
-from whet.compiler.te.tensor import ComputeOp
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.rewrite import LEAVES, TABLE
+from whet.compiler.tir.visit.rewrite import LEAVES, TABLE
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def num_threads() -> int | None:
 def cpu_level() -> str:
     """``WHET_CPU``: the level that this machine passes for; empty: all that it has.
 
-    Which levels there are, and which of them it has, ``compiler/target/host.py`` knows.
+    Which levels there are, and which of them it has, ``compiler/target/machine/host.py`` knows.
     """
     text = os.environ.get("WHET_CPU", "").strip()
     return "" if text == "native" else text

@@ -9,8 +9,8 @@ import numpy as np
 
 from whet.compiler import runtime
 from whet.compiler.errors import ArgumentError, MissingName
+from whet.compiler.runtime.arrays.ndarray import NDArray
 from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.ndarray import NDArray
 
 __all__ = [
     "TARGETS",

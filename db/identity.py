@@ -99,7 +99,7 @@ def target_difference(there: dict[str, Any], here: dict[str, Any]) -> str:
 
 def this_device() -> Device:
     """The fingerprint of the machine this process runs on."""
-    from whet.compiler.target import host
+    from whet.compiler.target.machine import host
 
     return host.fingerprint()
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.compiler.target import Target
     from whet.db.reading import Reader
-    from whet.search_spaces.space import ConfigSpace
+    from whet.search_spaces.space.config_space import ConfigSpace
 
 
 class TuningLog:
@@ -50,7 +50,7 @@ class TuningLog:
     """
 
     def __init__(self, location: str | os.PathLike[str] = "whet.db", *, write: bool = True) -> None:
-        from whet.db.database import Database
+        from whet.db.store.database import Database
 
         self._database = Database(location, write)
         self._keys_of_run: dict[int, dict[str, Any]] = {}
@@ -160,7 +160,7 @@ class TuningLog:
         from whet.db import queries
 
         if device is None:
-            from whet.compiler.target import host
+            from whet.compiler.target.machine import host
 
             device = host.describe()
         run = RunRecord(
@@ -219,7 +219,7 @@ class TuningLog:
             config: the candidate.
             result: what came of it.
             flop: arithmetic operations of one call; 0 when not known.
-            features: what a cost model saw of it, from :func:`whet.db.vectors.pack`; "": nothing.
+            features: of a cost model, from :func:`whet.db.store.vectors.pack`; "": none.
 
         Raises:
             LogError: no such run; the number is taken by another trial; the config is of another

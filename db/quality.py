@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from whet.db.decision import median_interval
-from whet.measure.load import UPPER, busy_words, is_busy
-from whet.measure.timing import spread
+from whet.measure.stage.load import UPPER, busy_words, is_busy
+from whet.measure.stage.timing import spread
 from whet.measure.values import MeasureResult
 from whet.search_spaces.counted import counted, duration
 

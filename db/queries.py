@@ -11,9 +11,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from whet.compiler.errors import LogError
 from whet.db.decision import FINALISTS_RUN, deciding, judge
 from whet.db.identity import Device, clean_text, device_key, digest, target_json
-from whet.db.models import Base, DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.db.reading import BROKEN, Identity, Reader
 from whet.db.records import RunRecord, TaskSummary, TrialRecord
+from whet.db.store.models import Base, DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.measure.values import MeasureResult, is_time
 from whet.search_spaces.values import Config, Workload
 

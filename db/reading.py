@@ -14,8 +14,8 @@ from whet.compiler.errors import WhetError
 from whet.db.decision import FINALISTS_RUN
 from whet.db.identity import device_key
 from whet.db.ignored import warn_of_ignored
-from whet.db.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.db.records import RunRecord, TrialRecord
+from whet.db.store.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.measure.values import OK, STATUSES, MeasureResult, is_time
 from whet.search_spaces.values import Config, Workload
 

@@ -24,7 +24,7 @@ class TrialRecord:
         config: the candidate.
         result: what came of it.
         flop: arithmetic operations of one call; 0 when not known.
-        features: what a cost model saw of it, as :mod:`whet.db.vectors` writes it; "": not kept.
+        features: of a cost model, as :mod:`whet.db.store.vectors` writes them; "": not kept.
         compared: whether it was measured in turns with the default config: it is of a search's last
             measurement, in which the default config worked.
     """

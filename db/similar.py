@@ -16,9 +16,9 @@ import sqlalchemy as sa
 
 from whet.db.decision import FINALISTS_RUN
 from whet.db.identity import device_key
-from whet.db.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.db.queries import SUCCEEDED, TRIALS
 from whet.db.reading import BROKEN, check_costs, checked_identity
+from whet.db.store.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.measure.values import OK
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Sampled:
     Attributes:
         choices: its config's choices by the knobs' names; None where the record is broken.
         cost: seconds per call; infinity for a failure.
-        features: what a cost model saw of it, as :mod:`whet.db.vectors` writes it, or None.
+        features: what a cost model saw of it, as :mod:`whet.db.store.vectors` writes it, or None.
     """
 
     choices: dict[str, Any] | None

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from whet.measure.values import OK, STATUSES, MeasureInput, MeasureOptions, MeasureResult
 
 if TYPE_CHECKING:
-    from whet.measure.local import LocalPool
-    from whet.measure.pool import Pool, open_pool
-    from whet.measure.ray_pool import RayPool
-    from whet.measure.replay import ReplayPool
+    from whet.measure.pool.local import LocalPool
+    from whet.measure.pool.protocol import Pool, open_pool
+    from whet.measure.pool.ray_pool import RayPool
+    from whet.measure.pool.replay import ReplayPool
 
 _LATER = {
-    "LocalPool": "whet.measure.local",
-    "Pool": "whet.measure.pool",
-    "RayPool": "whet.measure.ray_pool",
-    "ReplayPool": "whet.measure.replay",
-    "open_pool": "whet.measure.pool",
+    "LocalPool": "whet.measure.pool.local",
+    "Pool": "whet.measure.pool.protocol",
+    "RayPool": "whet.measure.pool.ray_pool",
+    "ReplayPool": "whet.measure.pool.replay",
+    "open_pool": "whet.measure.pool.protocol",
 }
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from whet.measure.builder import Built
-from whet.measure.runner import RunReport
+from whet.measure.stage.builder import Built
+from whet.measure.stage.runner import RunReport
 from whet.measure.values import OK, MeasureResult
 
 

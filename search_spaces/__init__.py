@@ -7,16 +7,16 @@ from whet.search_spaces.config_scope import (
     using_config,
     using_resolver,
 )
-from whet.search_spaces.entities import (
+from whet.search_spaces.knobs.entities import (
     AnnotateEntity,
     OtherOptionEntity,
     ReorderEntity,
     SplitEntity,
     VirtualAxis,
 )
-from whet.search_spaces.knobs import Knob
+from whet.search_spaces.knobs.knob import Knob
 from whet.search_spaces.ref import TemplateRef, resolve
-from whet.search_spaces.space import ConfigSpace
+from whet.search_spaces.space.config_space import ConfigSpace
 from whet.search_spaces.template import (
     Template,
     get_template,

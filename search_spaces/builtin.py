@@ -2,63 +2,70 @@
 
 from __future__ import annotations
 
-# name -> "module:attribute"; imported by get_template, so that `import whet` stays quick.
-BUILTIN: dict[str, str] = {
-    "matmul": "whet.search_spaces.cpu.matmul:matmul",
-    "dense": "whet.search_spaces.cpu.dense:dense",
-    "batch_matmul": "whet.search_spaces.cpu.batch_matmul:batch_matmul",
-    "matvec": "whet.search_spaces.cpu.matvec:matvec",
-    "conv2d_nchw": "whet.search_spaces.cpu.conv2d_nchw:conv2d_nchw",
-    "conv2d_nhwc": "whet.search_spaces.cpu.conv2d_nhwc:conv2d_nhwc",
-    "conv2d_transpose_nchw": "whet.search_spaces.cpu.conv2d_transpose_nchw:conv2d_transpose_nchw",
-    "conv3d_ncdhw": "whet.search_spaces.cpu.conv3d_ncdhw:conv3d_ncdhw",
-    "conv1d_ncw": "whet.search_spaces.cpu.conv1d_ncw:conv1d_ncw",
-    "conv2d_nchwc": "whet.search_spaces.cpu.conv2d_nchwc:conv2d_nchwc",
-    "depthwise_conv2d_nchw": "whet.search_spaces.cpu.depthwise_nchw:depthwise_conv2d_nchw",
-    "depthwise_conv2d_nhwc": "whet.search_spaces.cpu.depthwise_nhwc:depthwise_conv2d_nhwc",
+_ROOM = "whet.search_spaces.operators"
+_CPU = {
+    "matmul": "cpu.matmul:matmul",
+    "dense": "cpu.dense:dense",
+    "batch_matmul": "cpu.batch_matmul:batch_matmul",
+    "matvec": "cpu.matvec:matvec",
+    "conv2d_nchw": "cpu.conv2d_nchw:conv2d_nchw",
+    "conv2d_nhwc": "cpu.conv2d_nhwc:conv2d_nhwc",
+    "conv2d_transpose_nchw": "cpu.conv2d_transpose_nchw:conv2d_transpose_nchw",
+    "conv3d_ncdhw": "cpu.conv3d_ncdhw:conv3d_ncdhw",
+    "conv1d_ncw": "cpu.conv1d_ncw:conv1d_ncw",
+    "conv2d_nchwc": "cpu.conv2d_nchwc:conv2d_nchwc",
+    "depthwise_conv2d_nchw": "cpu.conv.depthwise_nchw:depthwise_conv2d_nchw",
+    "depthwise_conv2d_nhwc": "cpu.conv.depthwise_nhwc:depthwise_conv2d_nhwc",
     # memory-bound, scheduled by the rules of derived spaces
-    "softmax": "whet.search_spaces.cpu.rows:softmax",
-    "log_softmax": "whet.search_spaces.cpu.rows:log_softmax",
-    "layer_norm": "whet.search_spaces.cpu.rows:layer_norm",
-    "rms_norm": "whet.search_spaces.cpu.rows:rms_norm",
-    "batch_norm": "whet.search_spaces.cpu.rows:batch_norm",
-    "sum": "whet.search_spaces.cpu.reductions:sum_",
-    "mean": "whet.search_spaces.cpu.reductions:mean",
-    "max": "whet.search_spaces.cpu.reductions:max_",
-    "min": "whet.search_spaces.cpu.reductions:min_",
-    "argmax": "whet.search_spaces.cpu.reductions:argmax",
-    "argmin": "whet.search_spaces.cpu.reductions:argmin",
-    "cumsum": "whet.search_spaces.cpu.reductions:cumsum",
-    "add": "whet.search_spaces.cpu.elementwise:add",
-    "bias_gelu": "whet.search_spaces.cpu.elementwise:bias_gelu",
-    "max_pool2d": "whet.search_spaces.cpu.pooling:max_pool2d",
-    "avg_pool2d": "whet.search_spaces.cpu.pooling:avg_pool2d",
-    "global_avg_pool2d": "whet.search_spaces.cpu.pooling:global_avg_pool2d",
-    "adaptive_avg_pool2d": "whet.search_spaces.cpu.pooling:adaptive_avg_pool2d",
-    "transpose": "whet.search_spaces.cpu.shapes:transpose",
-    "layout_transform": "whet.search_spaces.cpu.shapes:layout_transform",
-    "concatenate": "whet.search_spaces.cpu.shapes:concatenate",
-    "gather": "whet.search_spaces.cpu.shapes:gather",
-    "take": "whet.search_spaces.cpu.shapes:take",
-    "pad": "whet.search_spaces.cpu.shapes:pad",
-    "resize2d": "whet.search_spaces.cpu.shapes:resize2d",
+    "softmax": "cpu.rows:softmax",
+    "log_softmax": "cpu.rows:log_softmax",
+    "layer_norm": "cpu.rows:layer_norm",
+    "rms_norm": "cpu.rows:rms_norm",
+    "batch_norm": "cpu.rows:batch_norm",
+    "sum": "cpu.reductions:sum_",
+    "mean": "cpu.reductions:mean",
+    "max": "cpu.reductions:max_",
+    "min": "cpu.reductions:min_",
+    "argmax": "cpu.reductions:argmax",
+    "argmin": "cpu.reductions:argmin",
+    "cumsum": "cpu.reductions:cumsum",
+    "add": "cpu.elementwise:add",
+    "bias_gelu": "cpu.elementwise:bias_gelu",
+    "max_pool2d": "cpu.pooling:max_pool2d",
+    "avg_pool2d": "cpu.pooling:avg_pool2d",
+    "global_avg_pool2d": "cpu.pooling:global_avg_pool2d",
+    "adaptive_avg_pool2d": "cpu.pooling:adaptive_avg_pool2d",
+    "transpose": "cpu.shapes:transpose",
+    "layout_transform": "cpu.shapes:layout_transform",
+    "concatenate": "cpu.shapes:concatenate",
+    "gather": "cpu.shapes:gather",
+    "take": "cpu.shapes:take",
+    "pad": "cpu.shapes:pad",
+    "resize2d": "cpu.shapes:resize2d",
 }
 
 # kind of target -> name -> "module:function" of the same arguments, run in the place of the one
 # above where that target is in force. A name that is not here has one function for all kinds.
-OF_KIND: dict[str, dict[str, str]] = {
+_OF_KIND = {
     "cuda": {
-        "matmul": "whet.search_spaces.gpu.matmul:matmul",
-        "dense": "whet.search_spaces.gpu.matmul:dense",
-        "matvec": "whet.search_spaces.gpu.matvec:matvec",
-        "batch_matmul": "whet.search_spaces.gpu.matmul:batch_matmul",
-        "conv2d_nchw": "whet.search_spaces.gpu.conv2d:conv2d_nchw",
-        "conv2d_nhwc": "whet.search_spaces.gpu.conv2d:conv2d_nhwc",
-        "conv1d_ncw": "whet.search_spaces.gpu.conv_graph:conv1d_ncw",
-        "conv3d_ncdhw": "whet.search_spaces.gpu.conv_graph:conv3d_ncdhw",
-        "conv2d_nchwc": "whet.search_spaces.gpu.conv_graph:conv2d_nchwc",
-        "conv2d_transpose_nchw": "whet.search_spaces.gpu.conv_graph:conv2d_transpose_nchw",
-        "depthwise_conv2d_nchw": "whet.search_spaces.gpu.depthwise:depthwise_conv2d_nchw",
-        "depthwise_conv2d_nhwc": "whet.search_spaces.gpu.depthwise:depthwise_conv2d_nhwc",
+        "matmul": "gpu.matmul:matmul",
+        "dense": "gpu.matmul:dense",
+        "matvec": "gpu.matvec:matvec",
+        "batch_matmul": "gpu.matmul:batch_matmul",
+        "conv2d_nchw": "gpu.conv2d:conv2d_nchw",
+        "conv2d_nhwc": "gpu.conv2d:conv2d_nhwc",
+        "conv1d_ncw": "gpu.conv_graph:conv1d_ncw",
+        "conv3d_ncdhw": "gpu.conv_graph:conv3d_ncdhw",
+        "conv2d_nchwc": "gpu.conv_graph:conv2d_nchwc",
+        "conv2d_transpose_nchw": "gpu.conv_graph:conv2d_transpose_nchw",
+        "depthwise_conv2d_nchw": "gpu.depthwise:depthwise_conv2d_nchw",
+        "depthwise_conv2d_nhwc": "gpu.depthwise:depthwise_conv2d_nhwc",
     }
+}
+
+#: name -> "module:attribute"; imported by get_template, so that `import whet` stays quick.
+BUILTIN: dict[str, str] = {name: f"{_ROOM}.{home}" for name, home in _CPU.items()}
+OF_KIND: dict[str, dict[str, str]] = {
+    kind: {name: f"{_ROOM}.{home}" for name, home in homes.items()}
+    for kind, homes in _OF_KIND.items()
 }

@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.constraints import constraint_of
-from whet.search_spaces.define import DefineKnobs
-from whet.search_spaces.entities import VirtualAxis
 from whet.search_spaces.fallback import Fallback
-from whet.search_spaces.knobs import Definition, Knob
-from whet.search_spaces.option_knob import OptionDefinition
+from whet.search_spaces.knobs.entities import VirtualAxis
+from whet.search_spaces.knobs.knob import Definition, Knob
+from whet.search_spaces.knobs.option import OptionDefinition
 from whet.search_spaces.plain import Choice, tagged
-from whet.search_spaces.space import ConfigSpace
+from whet.search_spaces.space.config_space import ConfigSpace
+from whet.search_spaces.space.constraints import constraint_of
+from whet.search_spaces.space.define import DefineKnobs
 from whet.search_spaces.values import Config, Workload
 
 Resolver = Callable[[Workload], Config | None]

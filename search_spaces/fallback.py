@@ -12,7 +12,7 @@ from whet.search_spaces.plain import Choice
 from whet.search_spaces.values import Config
 
 if TYPE_CHECKING:
-    from whet.search_spaces.knobs import Knob
+    from whet.search_spaces.knobs.knob import Knob
 
 
 class Fallback:

@@ -14,10 +14,10 @@ from whet.compiler.errors import SpaceError
 from whet.compiler.target import Target
 from whet.search_spaces.builtin import BUILTIN, OF_KIND
 from whet.search_spaces.canonical import Canonical, canonical_form
-from whet.search_spaces.collect import collect
 from whet.search_spaces.config_scope import ConfigView, config_in_force, talking_to
 from whet.search_spaces.source import source_hash, source_text, still_in_file
-from whet.search_spaces.space import ConfigSpace
+from whet.search_spaces.space.collect import collect
+from whet.search_spaces.space.config_space import ConfigSpace
 from whet.search_spaces.values import Config, Workload
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.entities import WORDS, entity_of
+from whet.search_spaces.knobs.entities import WORDS, entity_of
 from whet.search_spaces.plain import Choice, jsonable, plain, plain_text
 
 if TYPE_CHECKING:

@@ -56,7 +56,8 @@ if TYPE_CHECKING:
         TVMError,
         WhetError,
     )
-    from whet.compiler.runtime import Device, nd
+    from whet.compiler.runtime import Device
+    from whet.compiler.runtime.arrays import nd
     from whet.compiler.runtime.device import (
         context,
         cpu,
@@ -150,7 +151,7 @@ _MODULES = {
     "instrument": "whet.compiler.instrument",
     "ir": "whet.compiler.ir",
     "measure": "whet.measure",
-    "nd": "whet.compiler.runtime.nd",
+    "nd": "whet.compiler.runtime.arrays.nd",
     "runtime": "whet.compiler.runtime",
     "search_spaces": "whet.search_spaces",
     "target": "whet.compiler.target",

@@ -263,7 +263,7 @@ def one_core() -> Iterator[None]:
 
 def compare(contenders: list[Contender]) -> float:
     """Time all programs in turns; returns the FLOP/s that the core can do, timed in turn too."""
-    from whet.compiler.target import host
+    from whet.compiler.target.machine import host
 
     for contender in contenders:
         spent = timed(contender)  # a warm-up, too
@@ -293,7 +293,7 @@ def show(contenders: list[Contender], peak: float) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from whet.compiler.target import host
+    from whet.compiler.target.machine import host
     from whet.search_spaces.counted import duration
 
     caption = (

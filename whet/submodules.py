@@ -20,6 +20,10 @@ ELSEWHERE = {
     "whet.driver.build_module": "whet.compiler.driver",
     "whet.ir.instrument": "whet.compiler.instrument",
     "whet.ir.transform": "whet.compiler.transform",
+    "whet.runtime.ndarray": "whet.compiler.runtime.arrays.ndarray",
+    "whet.te.tag": "whet.compiler.te.lang.tag",
+    "whet.te.tensor": "whet.compiler.te.lang.tensor",
+    "whet.tir.stmt_functor": "whet.compiler.tir.visit.stmt_functor",
 }
 """TVM's submodules that have another name here; their parents load them."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import TABLE
 
 KINDS = ("fma", "add", "mul", "div", "special", "select", "branch", "integer")
 """Fused multiply-adds; additions; multiplications; divisions; functions such as exp; minima,

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.rewrite import TABLE
-from whet.compiler.tir.traced import TracedInt, least, most
+from whet.compiler.tir.tracing.traced import TracedInt, least, most
+from whet.compiler.tir.visit.rewrite import TABLE
 
 Size = Any
 """An int, perhaps a traced one."""

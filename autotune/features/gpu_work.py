@@ -9,13 +9,13 @@ from whet.autotune.features.batch import Batch
 from whet.autotune.features.counts import Counts
 from whet.autotune.features.nests import BLOCK, SERIAL, THREAD, UNROLLED, VIRTUAL
 from whet.autotune.features.program import GLOBAL, LOCAL, SHARED
-from whet.measure.gpu.counts import OWN_REGISTERS, STEP
-from whet.measure.gpu.model import ARITHMETIC_CYCLES, WARP, Work
-from whet.measure.gpu.operations import DIVISION
-from whet.measure.gpu.specs import GpuSpec
-from whet.measure.gpu.steps import KEPT
-from whet.measure.gpu.traffic import L2_SHARE
-from whet.measure.gpu.warps import cache_passes
+from whet.measure.gpu.cost.counts import OWN_REGISTERS, STEP
+from whet.measure.gpu.cost.model import ARITHMETIC_CYCLES, WARP, Work
+from whet.measure.gpu.cost.operations import DIVISION
+from whet.measure.gpu.cost.specs import GpuSpec
+from whet.measure.gpu.cost.traffic import L2_SHARE
+from whet.measure.gpu.cost.trip_counts import KEPT
+from whet.measure.gpu.cost.warps import cache_passes
 
 SECTOR, LINE, BANKS, WORD = 32.0, 128.0, 32.0, 4.0
 _FMA, _ADD, _MUL, _DIV, _SPECIAL = (KINDS.index(k) for k in ("fma", "add", "mul", "div", "special"))

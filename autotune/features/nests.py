@@ -1,6 +1,6 @@
 """The loop nests of a schedule: every loop's extent, and what each attached stage computes.
 
-It finds what InferBound finds (:mod:`whet.compiler.te.bound`), over sizes that may be traced.
+InferBound (:mod:`whet.compiler.te.lower.infer_bound`) over sizes that may be traced.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Any
 
 from whet.autotune.features.forms import Form, Forms, Loop, Size, difference
 from whet.compiler.errors import LowerError
-from whet.compiler.te.ahead import kernel_part
-from whet.compiler.te.relations import AT, INLINE, Fuse, Rebase, Split
+from whet.compiler.te.lang.relations import AT, INLINE, Fuse, Rebase, Split
+from whet.compiler.te.lang.scopes import is_shared, is_virtual, thread_rank
+from whet.compiler.te.lang.tensor import ComputeOp, nodes
+from whet.compiler.te.primitives.prepack import kernel_part
 from whet.compiler.te.schedule import Schedule
-from whet.compiler.te.scopes import is_shared, is_virtual, thread_rank
 from whet.compiler.te.stage import Stage
-from whet.compiler.te.tensor import ComputeOp, nodes
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.rewrite import Rewriter, substitute
-from whet.compiler.tir.traced import least, most
+from whet.compiler.tir.tracing.traced import least, most
+from whet.compiler.tir.visit.rewrite import Rewriter, substitute
 
 SERIAL, UNROLLED, VECTORIZED, PARALLEL, BLOCK, THREAD, VIRTUAL = range(7)
 """Kinds of loops."""

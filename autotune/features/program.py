@@ -15,7 +15,7 @@ from whet.autotune.features.nests import AT, VIRTUAL, Nest, Nests, constant
 from whet.compiler.te.stage import Stage
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.traced import Tape
+from whet.compiler.tir.tracing.traced import Tape
 
 INPUT, OUTPUT, WHOLE, PART = range(4)
 """Whose an access's tensor is: the caller's, to read or to store; an intermediate one, kept as a

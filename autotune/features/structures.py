@@ -8,7 +8,7 @@ from typing import Any
 
 from whet.autotune.features.program import Program
 from whet.autotune.features.trace import Run
-from whet.compiler.tir.traced import ARITHMETIC, QUESTIONS, Guard
+from whet.compiler.tir.tracing.traced import ARITHMETIC, QUESTIONS, Guard
 
 KEPT = 4096
 """Ends kept; the one not asked for the longest is dropped."""

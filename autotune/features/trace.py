@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from whet.autotune.features.nests import Nests
 from whet.autotune.features.program import Program
-from whet.compiler.tir.traced import Tape
+from whet.compiler.tir.tracing.traced import Tape
 from whet.search_spaces.config_scope import ConfigView, talking_to
-from whet.search_spaces.entities import entity_of
+from whet.search_spaces.knobs.entities import entity_of
 from whet.search_spaces.values import Config
 
 if TYPE_CHECKING:
     from whet.autotune.task import Task
-    from whet.search_spaces.space import ConfigSpace
+    from whet.search_spaces.space.config_space import ConfigSpace
 
 Shape = Any
 """A choice with each int replaced by :data:`HOLE`."""

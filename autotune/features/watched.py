@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whet.autotune.features.rows import Rows, nothing
-from whet.measure import machine
-from whet.measure.supervisor import Supervisor
+from whet.measure.stage import machine
+from whet.measure.worker.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from whet.autotune.task import Task

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whet.autotune.recorded import peak_in
+from whet.autotune.results.recorded import peak_in
 from whet.compiler.errors import LogError
 from whet.db.decision import FINALISTS_RUN, deciding
 from whet.db.identity import device_key, plain_json
-from whet.db.vectors import unpack
+from whet.db.store.vectors import unpack
 
 if TYPE_CHECKING:
     from whet.db import RunRecord, TuningLog

@@ -20,7 +20,7 @@ def best_program(data: TaskTrials) -> tuple[str, str]:
     Returns:
         The loops and "", or "" and why there are none.
     """
-    from whet.autotune.recorded import known_here
+    from whet.autotune.results.recorded import known_here
     from whet.search_spaces.canonical import said
 
     workload = data.task.workload
@@ -35,7 +35,7 @@ def best_program(data: TaskTrials) -> tuple[str, str]:
 
 
 def _not_here(template: str) -> str:
-    from whet.search_spaces.derived.family import PREFIX
+    from whet.search_spaces.graph.family import PREFIX
 
     if template.startswith(PREFIX):
         return (

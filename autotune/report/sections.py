@@ -14,8 +14,8 @@ from whet.autotune.report.markup import Markup, tag
 from whet.autotune.report.model import FEWEST, Predictions, cross_validate
 from whet.autotune.report.times import MEANS, STAGES, times
 from whet.autotune.report.words import figure, folded, table
-from whet.autotune.result import pruned_words
-from whet.measure.timing import spread
+from whet.autotune.results.result import pruned_words
+from whet.measure.stage.timing import spread
 from whet.measure.values import PRUNED
 from whet.search_spaces.counted import counted, duration
 

@@ -11,7 +11,7 @@ from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
     from whet.autotune.samplers.base import Features, SpaceSampler
-    from whet.autotune.transfer import Prior
+    from whet.autotune.search.transfer import Prior
     from whet.search_spaces import ConfigSpace
 
 SAMPLERS = {

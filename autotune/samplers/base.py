@@ -19,7 +19,7 @@ from whet.compiler.errors import SpaceError
 if TYPE_CHECKING:
     from optuna.study import Study
 
-    from whet.autotune.transfer import Prior
+    from whet.autotune.search.transfer import Prior
     from whet.search_spaces import ConfigSpace
 
 

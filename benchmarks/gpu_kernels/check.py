@@ -29,7 +29,7 @@ from check_report import (
 )  # fmt: skip
 from check_programs import SKIPPED
 from check_runtime import CHECKS
-from whet.compiler.target.host import affinity, cpu_quota
+from whet.compiler.target.machine.host import affinity, cpu_quota
 
 SHARE = 0.35
 """Of the time that is left, for the kernels of all templates."""

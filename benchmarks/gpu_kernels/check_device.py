@@ -32,8 +32,8 @@ def device_of(name: str) -> Device:
     if name != STAND_IN:
         return whet.device(name)
     from whet.compiler.emulator.compile import compile_emulated
-    from whet.compiler.runtime.gpu.driver import use_driver
-    from whet.compiler.runtime.gpu.pycuda_driver import PycudaDriver
+    from whet.compiler.runtime.gpu.driver.interface import use_driver
+    from whet.compiler.runtime.gpu.driver.pycuda_driver import PycudaDriver
 
     def compiled(source: str, arch: str) -> bytes:
         return compile_emulated(source, checks=True).read_bytes()
@@ -44,7 +44,7 @@ def device_of(name: str) -> Device:
 
 def name_of(device: Device) -> str:
     """The name that :func:`device_of` makes such a device of, in another process."""
-    from whet.compiler.runtime.gpu.driver import driver_of
+    from whet.compiler.runtime.gpu.driver.interface import driver_of
 
     if device.type == "cuda" and not driver_of("cuda").loads_cubins:
         return STAND_IN
@@ -60,7 +60,7 @@ def launched(device: Device, source: str, threads: int, *arguments: Any) -> None
         threads: of the block.
         arguments: arrays on the device, and int32 numbers.
     """
-    from whet.compiler.runtime.gpu.driver import context_of
+    from whet.compiler.runtime.gpu.driver.interface import context_of
 
     context = context_of(device)
     image = context.load(context.driver.compile(source, context.properties.arch))

@@ -26,7 +26,9 @@ FOLDER = ROOT / ".venv-gpu"
 MARK = "gpu_check.pth"
 """A file of it: what has none is no environment of this script, and is not removed."""
 TOOLKITS = ("/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda")
-DRIVERS: tuple[str, ...] = run_path(str(ROOT / "compiler/runtime/gpu/driver_folders.py"))["FOLDERS"]
+DRIVERS: tuple[str, ...] = run_path(str(ROOT / "compiler/runtime/gpu/driver/driver_folders.py"))[
+    "FOLDERS"
+]
 """Where the driver's library is on machines whose loader does not know it. The file is run by
 itself, as Whet cannot be imported yet."""
 NVRTC = "nvidia-cuda-nvrtc"

@@ -32,10 +32,10 @@ import whet
 from whet.bench.arguments import arrays_of, taken_by
 from whet.bench.gpu.contest import on_device
 from whet.bench.gpu.right import error_of
-from whet.bench.references import expected
+from whet.bench.references.operators import expected
 from whet.compiler.errors import PrunedError
 from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.gpu.driver import context_of
+from whet.compiler.runtime.gpu.driver.interface import context_of
 from whet.measure.gpu.runner import is_lost
 
 DRAWS = 50

@@ -39,7 +39,7 @@ PATIENT = whet.MeasureOptions(build_timeout=60.0)
 def told(device: Device) -> str:
     """What the device is, with its driver and the compiler."""
     from whet.compiler.codegen.cuda import library, nvrtc
-    from whet.compiler.runtime.gpu.driver import context_of, driver_of
+    from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
 
     p = context_of(device).properties
     compiler = "no NVRTC"

@@ -16,7 +16,7 @@ from layers import Work
 import whet
 from whet.bench.comparison import Comparison
 from whet.compiler.errors import LogError, MeasureError
-from whet.measure.supervisor import Supervisor
+from whet.measure.worker.supervisor import Supervisor
 
 COMPARED = "gpu_contest:compared"
 """What the worker runs."""
@@ -108,14 +108,14 @@ def _in_a_line(kind: str, text: str) -> str:
 
 def target_of(device: Any) -> str:
     """What code for a device is made for; no context is made for the answer."""
-    from whet.compiler.runtime.gpu.driver import driver_of
+    from whet.compiler.runtime.gpu.driver.interface import driver_of
 
     return f"cuda -arch={driver_of(device.type).properties(device.index).arch}"
 
 
 def compared(work: Work, how: How) -> Comparison | Failure:
     """Compare one work, in the worker."""
-    from whet.compiler.runtime.gpu.driver import context_of
+    from whet.compiler.runtime.gpu.driver.interface import context_of
     from whet.measure.gpu.runner import is_lost
 
     device = whet.device(how.device)

@@ -38,7 +38,7 @@ from measured import Results
 
 import whet
 from whet.bench.comparison import Comparison
-from whet.compiler.runtime.gpu.driver import driver_of
+from whet.compiler.runtime.gpu.driver.interface import driver_of
 from whet.compiler.runtime.device import Device
 
 

@@ -28,10 +28,10 @@ from operators import TEMPLATES
 
 import whet
 from whet import te, topi
-from whet.autotune.cost_model import CostModel, labels
+from whet.autotune.search.cost_model import CostModel, labels
 from whet.autotune.features import LoopFeatures
 from whet.measure import MeasureInput
-from whet.measure.replay import ReplayPool
+from whet.measure.pool.replay import ReplayPool
 
 WORKERS = ("build", "measure")
 

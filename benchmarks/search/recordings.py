@@ -21,7 +21,7 @@ from spaces import SPACES
 
 import whet
 from whet.measure import MeasureResult
-from whet.measure.replay import ReplayPool
+from whet.measure.pool.replay import ReplayPool
 
 RECORDED = Path(__file__).parent / "recorded"
 OTHER_SHAPES: dict[str, tuple[str, tuple]] = {

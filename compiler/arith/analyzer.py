@@ -13,7 +13,7 @@ from whet.compiler.arith.affine import Affine
 from whet.compiler.arith.forms import NESTED, Forms
 from whet.compiler.arith.queries import Queries
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.rewrite import variables
+from whet.compiler.tir.visit.rewrite import variables
 
 
 class Analyzer(Forms, Queries):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import TABLE
 
 
 def structural_key(n: e.PrimExpr) -> Hashable:

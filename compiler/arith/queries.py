@@ -8,7 +8,7 @@ from typing import Any
 
 from whet.compiler.arith.affine import Affine
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
+from whet.compiler.tir.ops import ops
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from whet.compiler.arith.analyzer import Analyzer
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
-from whet.compiler.tir.rewrite import TABLE, Rewriter
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import TABLE, Rewriter
 
 _ARITHMETIC = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)
 

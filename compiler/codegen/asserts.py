@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.errors import CodegenError
-from whet.compiler.signature import KernelSignature
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.rewrite import post_order_visit
+from whet.compiler.tir.visit.rewrite import post_order_visit
 
 
 def complete_signature(func: PrimFunc) -> KernelSignature:

@@ -6,7 +6,7 @@ from typing import Any
 
 from whet.compiler import te, tir
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te.tensor import Tensor
+from whet.compiler.te.lang.tensor import Tensor
 
 __all__ = ["batch_matmul", "matmul"]
 

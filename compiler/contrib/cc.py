@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from whet.compiler import settings
 from whet.compiler.errors import ArgumentError
-from whet.compiler.runtime.export import compile_files
+from whet.compiler.runtime.library.export import compile_files
 
 __all__ = ["create_shared", "cross_compiler", "get_cc"]
 

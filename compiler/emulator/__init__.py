@@ -8,7 +8,7 @@ kernel, block, thread and buffer.
 from whet.compiler.emulator.compile import compile_emulated
 from whet.compiler.emulator.options import EmulatorOptions, current_options, emulator_options
 from whet.compiler.emulator.report import EmulatorError
-from whet.compiler.emulator.run import Unwritten, run_kernel
+from whet.compiler.emulator.sanitizer.run import Unwritten, run_kernel
 
 __all__ = [
     "EmulatorError",

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from whet.compiler import settings
 from whet.compiler.content_cache import ContentCache, digest
-from whet.compiler.emulator.adapt import KernelText, adapt
+from whet.compiler.emulator.handwritten.adapt import KernelText, adapt
+from whet.compiler.emulator.handwritten.refusals import refused
 from whet.compiler.emulator.precompiled import link_precompiled
-from whet.compiler.emulator.refusals import refused
 from whet.compiler.errors import CodegenError, TargetError
 
 HEADERS = (

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from whet.compiler.emulator.adapt import adapt
+from whet.compiler.emulator.handwritten.adapt import adapt
 from whet.compiler.emulator.library import (
     EmulatedLibrary,
     Entry,
@@ -18,13 +18,8 @@ from whet.compiler.emulator.library import (
 from whet.compiler.emulator.memory import EmulatedMemory
 from whet.compiler.emulator.options import current_options
 from whet.compiler.errors import ArgumentError, ArtifactError, KernelError, TargetError
-from whet.compiler.runtime.gpu.driver import (
-    Context,
-    Event,
-    Kernel,
-    Stream,
-)
-from whet.compiler.runtime.gpu.properties import DeviceProperties, Extents
+from whet.compiler.runtime.gpu.driver.interface import Context, Event, Kernel, Stream
+from whet.compiler.runtime.gpu.driver.properties import DeviceProperties, Extents
 from whet.compiler.target.gpu_limits import MOST_SHARED_BYTES
 
 PROPERTIES = DeviceProperties(

@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 
 from whet.compiler.emulator.compile import FILE
+from whet.compiler.emulator.handwritten.macros import own_lines
 from whet.compiler.emulator.lanes import lanes_in_words
-from whet.compiler.emulator.macros import own_lines
 from whet.compiler.errors import KernelError
 
 FAULTS = (

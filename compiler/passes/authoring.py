@@ -11,7 +11,7 @@ from whet.compiler.errors import ArgumentError, LowerError
 from whet.compiler.passes.context import PassConfig, PassContext
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.renew import defined_once
+from whet.compiler.tir.visit.renew import defined_once
 
 #: names of all passes made so far, so that a user's own can be disabled
 PASS_NAMES: set[str] = set()

@@ -16,7 +16,7 @@ from whet.compiler.passes.context import PassContext
 from whet.compiler.passes.lower_intrin import lower_intrin
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule
-from whet.compiler.tir.intrinsics import LOWERINGS
+from whet.compiler.tir.ops.intrinsics import LOWERINGS
 
 _HERE = "whet.compiler.passes"
 #: kind of target -> (name, ``module:function``), in order; a function maps a module and the target
@@ -24,22 +24,22 @@ _HERE = "whet.compiler.passes"
 BUILD_PASSES: dict[str, tuple[tuple[str, str], ...]] = {
     "cuda": (
         # before a scope that no GPU has is taken for a thread's own
-        ("VerifyScopes", f"{_HERE}.verify_scopes:check_scopes"),
+        ("VerifyScopes", f"{_HERE}.gpu.verify_scopes:check_scopes"),
         # while the loops that are bound to threads still show what the host would run itself
-        ("VerifyMemory", f"{_HERE}.verify_memory:check_memory"),
+        ("VerifyMemory", f"{_HERE}.gpu.verify_memory:check_memory"),
         # equal thread tags become one variable; the others look at kernels alone
-        ("SplitHostDevice", f"{_HERE}.split_host_device:split_module"),
+        ("SplitHostDevice", f"{_HERE}.gpu.split_host_device:split_module"),
         # before anything is done about shared memory that no two threads share
-        ("PrivatizeShared", f"{_HERE}.privatize_shared:privatize_module"),
+        ("PrivatizeShared", f"{_HERE}.gpu.privatize_shared:privatize_module"),
         # while a stage's stores are where its attribute is
-        ("InjectDoubleBuffer", f"{_HERE}.inject_double_buffer:double_buffers"),
+        ("InjectDoubleBuffer", f"{_HERE}.gpu.inject_double_buffer:double_buffers"),
         # before shared memory is planned, of which shuffles need less
-        ("LowerThreadAllreduce", f"{_HERE}.lower_thread_allreduce:lower_allreduces"),
+        ("LowerThreadAllreduce", f"{_HERE}.gpu.lower_thread_allreduce:lower_allreduces"),
         # when every shared buffer has its final size
-        ("MergeDynamicSharedMemoryAllocations", f"{_HERE}.plan_shared_memory:plan_module"),
+        ("MergeDynamicSharedMemoryAllocations", f"{_HERE}.gpu.plan_shared_memory:plan_module"),
         # when it is known which buffers share their bytes
-        ("ThreadSync", f"{_HERE}.thread_sync:sync_module"),
-        ("VerifyGPUCode", f"{_HERE}.verify_gpu_code:verify_module"),
+        ("ThreadSync", f"{_HERE}.gpu.thread_sync:sync_module"),
+        ("VerifyGPUCode", f"{_HERE}.gpu.verify_gpu_code:verify_module"),
     ),
 }
 PASS_NAMES.add("tir.LowerIntrin")

@@ -9,7 +9,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import negated
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.rewrite import Node, Rewriter
+from whet.compiler.tir.visit.rewrite import Node, Rewriter
 
 
 class FactsRewriter(Rewriter):

@@ -8,7 +8,7 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.rewrite import LEAVES, TABLE
+from whet.compiler.tir.visit.rewrite import LEAVES, TABLE
 
 #: what a buffer must exceed for its memory to be worth sharing: less is on the stack
 LARGE_BYTES = 64 * 1024

@@ -18,12 +18,12 @@ from whet.compiler.passes.context import PassConfig
 from whet.compiler.passes.facts import FactsRewriter
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import negated
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.rewrite import TABLE, substitute
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import TABLE, substitute
 
 _ADDRESSES = ("address_of", "tvm_access_ptr")
 

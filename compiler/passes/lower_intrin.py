@@ -11,8 +11,8 @@ from whet.compiler.errors import LowerError, WhetError
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.intrinsics import LOWERINGS
-from whet.compiler.tir.rewrite import Rewriter
+from whet.compiler.tir.ops.intrinsics import LOWERINGS
+from whet.compiler.tir.visit.rewrite import Rewriter
 
 #: a rule's result is lowered again, so often
 _DEPTH = 32

@@ -12,30 +12,30 @@ from dataclasses import dataclass
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.passes.authoring import LoweringPass, Pass, changed_functions, run_pass
-from whet.compiler.passes.common_subexpr_elim import common_subexpr_elim
 from whet.compiler.passes.context import PassConfig, PassContext
 from whet.compiler.passes.features import Features, features_of
-from whet.compiler.passes.flatten_buffer import flatten_buffer
-from whet.compiler.passes.hoist_if_then_else import hoist_if_then_else
-from whet.compiler.passes.inject_virtual_thread import inject_virtual_thread
+from whet.compiler.passes.gpu.inject_virtual_thread import inject_virtual_thread
+from whet.compiler.passes.gpu.thread_axes import resolve_thread_axes
 from whet.compiler.passes.instrument_bound_checkers import instrument_bound_checkers
-from whet.compiler.passes.loop_partition import loop_partition
-from whet.compiler.passes.narrow_data_type import narrow_data_type
-from whet.compiler.passes.register_accumulators import register_accumulators
-from whet.compiler.passes.remove_no_op import remove_no_op
-from whet.compiler.passes.rewrite_unsafe_select import rewrite_unsafe_select
-from whet.compiler.passes.simplify import simplify, simplify_loops
+from whet.compiler.passes.loops.common_subexpr_elim import common_subexpr_elim
+from whet.compiler.passes.loops.flatten_buffer import flatten_buffer
+from whet.compiler.passes.loops.hoist_if_then_else import hoist_if_then_else
+from whet.compiler.passes.loops.loop_partition import loop_partition
+from whet.compiler.passes.loops.narrow_data_type import narrow_data_type
+from whet.compiler.passes.loops.register_accumulators import register_accumulators
+from whet.compiler.passes.loops.remove_no_op import remove_no_op
+from whet.compiler.passes.loops.rewrite_unsafe_select import rewrite_unsafe_select
+from whet.compiler.passes.loops.simplify import simplify, simplify_loops
+from whet.compiler.passes.loops.storage_rewrite import storage_rewrite
+from whet.compiler.passes.loops.transpose_loads import transpose_loads
+from whet.compiler.passes.loops.unroll_loop import unroll_loop
+from whet.compiler.passes.loops.vectorize_loop import vectorize_loop
 from whet.compiler.passes.skip_assert import skip_assert
-from whet.compiler.passes.storage_rewrite import storage_rewrite
-from whet.compiler.passes.thread_axes import resolve_thread_axes
-from whet.compiler.passes.transpose_loads import transpose_loads
-from whet.compiler.passes.unroll_loop import unroll_loop
-from whet.compiler.passes.vectorize_loop import vectorize_loop
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.renew import defined_once
+from whet.compiler.tir.visit.renew import defined_once
 
 Run = Callable[[PrimFunc, Target, PassConfig], PrimFunc]
 

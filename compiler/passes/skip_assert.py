@@ -10,7 +10,7 @@ from whet.compiler.passes.context import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.rewrite import Rewriter, keep
+from whet.compiler.tir.visit.rewrite import Rewriter, keep
 
 
 def skip_assert(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:

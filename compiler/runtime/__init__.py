@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from whet.compiler.runtime import nd
-from whet.compiler.runtime.artifact import Artifact
+from whet.compiler.abi.artifact import Artifact
+from whet.compiler.runtime.arrays import nd
+from whet.compiler.runtime.arrays.ndarray import NDArray
 from whet.compiler.runtime.device import Device, cpu, cuda, device
-from whet.compiler.runtime.export import include_dir
 from whet.compiler.runtime.function import Function
-from whet.compiler.runtime.library import load_module
+from whet.compiler.runtime.library.export import include_dir
+from whet.compiler.runtime.library.load import load_module
 from whet.compiler.runtime.module import Module
-from whet.compiler.runtime.ndarray import NDArray
 from whet.compiler.runtime.packed import (
     PackedFunc,
     convert,
@@ -66,6 +66,6 @@ def enabled(target: str) -> bool:
 
 def num_threads() -> int:
     """Threads of a parallel loop: ``WHET_NUM_THREADS``, else usable physical cores."""
-    from whet.compiler.target import host
+    from whet.compiler.target.machine import host
 
     return host.num_threads()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from whet.compiler.abi.artifact import Artifact
+from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.errors import ArtifactError, TargetError
 from whet.compiler.runtime import source
-from whet.compiler.runtime.artifact import Artifact
-from whet.compiler.runtime.loadable import check_loadable
+from whet.compiler.runtime.library.loadable import check_loadable
 from whet.compiler.runtime.module import Module
 from whet.compiler.runtime.unloaded import HostPart, UnloadedModule
-from whet.compiler.signature import KernelSignature
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import ArgumentError, TargetError
 
 if TYPE_CHECKING:
-    from whet.compiler.runtime.gpu.driver import Context, Stream
-    from whet.compiler.runtime.gpu.properties import DeviceProperties
+    from whet.compiler.runtime.gpu.driver.interface import Context, Stream
+    from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
 
 # name -> DLPack's device type (TVM's from 12 on).
 DEVICE_TYPES = {
@@ -29,7 +29,7 @@ DEVICE_TYPES = {
     "webgpu": 15,
     "cuda-emulator": 200,  # beyond DLPack's numbers: nobody else can use its memory
 }
-# Kinds that are driven through `runtime/gpu/driver.py`.
+# Kinds that are driven through `runtime/gpu/driver/interface.py`.
 _DRIVEN = ("cuda", "cuda-emulator")
 _NAMES = {number: name for name, number in DEVICE_TYPES.items()}
 # Kinds of targets, and other names, whose code runs on a device.
@@ -80,7 +80,7 @@ class Device:
             return self.index == 0 and Device("cuda").exist
         if self.type not in _DRIVEN:
             return self.type == "cpu" and self.index == 0
-        from whet.compiler.runtime.gpu.driver import driver_of
+        from whet.compiler.runtime.gpu.driver.interface import driver_of
 
         try:
             return self.index < driver_of(self.type).device_count()
@@ -92,7 +92,7 @@ class Device:
         """What the driver tells of a GPU."""
         if self.type not in _DRIVEN or not self.exist:
             return None
-        from whet.compiler.runtime.gpu.driver import driver_of
+        from whet.compiler.runtime.gpu.driver.interface import driver_of
 
         return driver_of(self.type).properties(self.index)
 
@@ -105,7 +105,7 @@ class Device:
         """
         if self.type not in _DRIVEN:
             return None
-        from whet.compiler.runtime.gpu.driver import context_of
+        from whet.compiler.runtime.gpu.driver.interface import context_of
 
         return context_of(self)
 
@@ -116,7 +116,7 @@ class Device:
             return self._gpu.name
         if not self.exist:
             return None
-        from whet.compiler.target import host
+        from whet.compiler.target.machine import host
 
         return host.cpu_model()
 
@@ -127,7 +127,7 @@ class Device:
             return self._gpu.multiprocessors
         if not self.exist:
             return None
-        from whet.compiler.target import host
+        from whet.compiler.target.machine import host
 
         return host.physical_cores()
 

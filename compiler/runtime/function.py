@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.errors import ArgumentError
-from whet.compiler.runtime.answering import Answering, answer_with, copied
-from whet.compiler.runtime.ndarray import as_numpy
-from whet.compiler.signature import BufferParam, KernelSignature
+from whet.compiler.runtime.arrays.ndarray import as_numpy
+from whet.compiler.runtime.vectorcall import Answering, answer_with, copied
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.module import Module
@@ -51,13 +51,13 @@ class Function(Answering):
             return self._fast
 
     def _made(self) -> Callable[..., None]:
-        from whet.compiler.codegen.llvm.slowcall import SlowCall
+        from whet.compiler.codegen.llvm.entry.slowcall import SlowCall
 
         code = self._module._code
         slow = SlowCall(self.signature, self._repeat(), code)
         if not getattr(code, "native_calls", True):
             return slow
-        from whet.compiler.codegen.llvm.fastcall import make_fastcall
+        from whet.compiler.codegen.llvm.entry.fastcall import make_fastcall
 
         raw = code.address_of(self.name + "__raw")
         calls_python = b"whet_call_packed" in self._module.artifact.object
@@ -85,7 +85,7 @@ class Function(Answering):
         Raises:
             ArgumentError: the kernel cannot take them, or one that it writes overlaps another.
         """
-        from whet.compiler.codegen.llvm.slowcall import bind
+        from whet.compiler.codegen.llvm.entry.slowcall import bind
 
         bind(self.signature, args)
         arrays = [as_numpy(a) for a in args]
@@ -111,7 +111,7 @@ class Function(Answering):
 
     def pack_weights(self, *weights: object) -> Any:
         """Weights in the layout that this kernel takes: see :meth:`Module.pack_weights`."""
-        from whet.compiler.runtime.weights import pack
+        from whet.compiler.runtime.library.weights import pack
 
         return pack(self, self.ahead, weights)
 
@@ -121,8 +121,8 @@ class Function(Answering):
         Raises:
             ArgumentError: the kernel cannot take ``args``.
         """
-        from whet.compiler.codegen.llvm.entry import assert_values, decode
-        from whet.compiler.codegen.llvm.slowcall import bind
+        from whet.compiler.codegen.llvm.entry.checked_entry import assert_values, decode
+        from whet.compiler.codegen.llvm.entry.slowcall import bind
 
         slots = bind(self.signature, args)
         repeat = self._repeat()

@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler.abi.artifact import Artifact
 from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime import source
-from whet.compiler.runtime.answering import Answering, answer_with, copied
-from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.runtime.device import Device, instead_of
 from whet.compiler.runtime.function import Function, UnknownFunction
-from whet.compiler.runtime.loadable import check_loadable
+from whet.compiler.runtime.library.loadable import check_loadable
 from whet.compiler.runtime.timing import (
     BenchmarkResult,
     check_counts,
@@ -23,6 +22,7 @@ from whet.compiler.runtime.timing import (
     measure,
     preparation,
 )
+from whet.compiler.runtime.vectorcall import Answering, answer_with, copied
 
 if TYPE_CHECKING:
     from whet.compiler.codegen.cuda.cubin import Resources
@@ -267,7 +267,7 @@ class Module(Answering):
         kind = fmt or path.suffix.lstrip(".") or self.format
         kind = {"obj": "o"}.get(kind, kind)
         if kind in ("o", "so", "tar"):
-            from whet.compiler.runtime.export import export_library
+            from whet.compiler.runtime.library.export import export_library
 
             export_library(self, path, fmt=kind)
             return
@@ -309,7 +309,7 @@ class Module(Answering):
             ArgumentError: the format or an option is not known.
             CodegenError: NVRTC refuses the text of a GPU's kernels.
         """
-        from whet.compiler.runtime.export import export_library
+        from whet.compiler.runtime.library.export import export_library
 
         return export_library(self, file_name, fcompile, addons, workspace_dir, **kwargs)
 

@@ -15,10 +15,10 @@ from typing import Any, overload
 
 import numpy as np
 
-from whet.compiler.codegen.llvm.abi import DLTensor
+from whet.compiler.abi.layout import DLTensor
 from whet.compiler.errors import ArgumentError, KernelError
-from whet.compiler.runtime.dlpack import tensor_as_numpy
-from whet.compiler.runtime.ndarray import NDArray, as_numpy
+from whet.compiler.runtime.arrays.dlpack import tensor_as_numpy
+from whet.compiler.runtime.arrays.ndarray import NDArray, as_numpy
 from whet.compiler.runtime.values import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
 
 

@@ -44,7 +44,7 @@ def checked_device(device: Device | None, mem_scope: str | None) -> Device:
 
 def _missing(device: Device) -> str:
     """What a GPU that does not exist lacks, as the rest of a sentence."""
-    from whet.compiler.runtime.gpu.driver import context_of, has_driver
+    from whet.compiler.runtime.gpu.driver.interface import context_of, has_driver
 
     if not has_driver(device.type):
         return ""

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whet.compiler.abi.artifact import Artifact
 from whet.compiler.errors import ArgumentError, ArtifactError
-from whet.compiler.runtime.artifact import Artifact
 
 if TYPE_CHECKING:
     from whet.compiler.codegen.cuda.cubin import Resources

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.runtime.ndarray import as_numpy
+from whet.compiler.runtime.arrays.ndarray import as_numpy
 
 GOLDEN_RATIO = 1.618
 
@@ -62,7 +62,7 @@ class BenchmarkResult:
 @functools.cache
 def _flushing_bytes() -> np.ndarray:
     """Twice as many bytes as the largest cache holds."""
-    from whet.compiler.target import host
+    from whet.compiler.target.machine import host
 
     # Written from the start: memory that was only asked for is one page of zeros, many times.
     return np.full(2 * max([*host.caches().values(), 1 << 20]), 1, np.uint8)

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable
 from typing import NoReturn
 
+from whet.compiler.abi.artifact import Artifact
 from whet.compiler.errors import ArtifactError, WhetError
 from whet.compiler.runtime import source
-from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.runtime.module import Function, Module
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler import settings
-from whet.compiler.target import features as feat
-from whet.compiler.target import host
 from whet.compiler.target.gpu_limits import limits_of
-from whet.compiler.target.local_gpu import local_arch
-from whet.compiler.target.processors import architecture_of
+from whet.compiler.target.machine import features as feat
+from whet.compiler.target.machine import host
+from whet.compiler.target.machine.local_gpu import local_arch
+from whet.compiler.target.machine.processors import architecture_of
 
 if TYPE_CHECKING:
     from whet.compiler.target.target import Target

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from whet.compiler.errors import TargetError
-from whet.compiler.target import host
-from whet.compiler.target.features import parse_mattr
 from whet.compiler.target.gpu_limits import architectures, is_architecture
 from whet.compiler.target.kinds import TargetKind, find_kind, kinds_text, nearest
-from whet.compiler.target.local_gpu import local_arch
-from whet.compiler.target.processors import ARCHITECTURES, X86_64, architecture_of
+from whet.compiler.target.machine import host
+from whet.compiler.target.machine.features import parse_mattr
+from whet.compiler.target.machine.local_gpu import local_arch
+from whet.compiler.target.machine.processors import ARCHITECTURES, X86_64, architecture_of
 from whet.compiler.target.tags import no_such_tag
 
 _ALIASES = {"num_cores": "num_threads"}  # TVM's name

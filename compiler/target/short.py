@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from whet.compiler.target import host
+from whet.compiler.target.machine import host
 
 if TYPE_CHECKING:
     from whet.compiler.target.target import Target

@@ -308,7 +308,7 @@ class Target(CanonForms):
         Raises:
             TargetError: LLVM does not know the processor.
         """
-        from whet.compiler.target.processor_features import features_of
+        from whet.compiler.target.machine.processor_features import features_of
 
         attrs = self.canonical().attrs
         if "mtriple" not in attrs:

@@ -3,16 +3,14 @@
 from typing import TYPE_CHECKING
 
 from whet.compiler.te.absent import ABSENT
-from whet.compiler.te.axes import reduce_axis, size_var, thread_axis, var
-from whet.compiler.te.build import compute, placeholder
-from whet.compiler.te.extern import extern, extern_primfunc
-from whet.compiler.te.flop import count_flop
-from whet.compiler.te.graph_text import graph_text
-from whet.compiler.te.reducers import comm_reducer, max, min, sum
-from whet.compiler.te.schedule import Schedule, create_schedule
-from whet.compiler.te.stage import Stage
-from whet.compiler.te.tag import tag_scope
-from whet.compiler.te.tensor import (
+from whet.compiler.te.lang import tag, tensor  # noqa: F401  (modules of TVM: te.tensor.Tensor)
+from whet.compiler.te.lang.axes import reduce_axis, size_var, thread_axis, var
+from whet.compiler.te.lang.compute import compute, placeholder
+from whet.compiler.te.lang.extern import extern, extern_primfunc
+from whet.compiler.te.lang.flop import count_flop
+from whet.compiler.te.lang.reducers import comm_reducer, max, min, sum
+from whet.compiler.te.lang.tag import tag_scope
+from whet.compiler.te.lang.tensor import (
     ComputeOp,
     ExternOp,
     Operation,
@@ -20,10 +18,13 @@ from whet.compiler.te.tensor import (
     Tensor,
     TensorSlice,
 )
-from whet.compiler.te.trace_steps import Trace
+from whet.compiler.te.schedule import Schedule, create_schedule
+from whet.compiler.te.show.graph_text import graph_text
+from whet.compiler.te.stage import Stage
+from whet.compiler.te.trace.steps import Trace
 from whet.compiler.tir.absent import missing
-from whet.compiler.tir.bits import infinity
-from whet.compiler.tir.mathematics import (
+from whet.compiler.tir.ops.bits import infinity
+from whet.compiler.tir.ops.mathematics import (
     abs,
     acos,
     acosh,
@@ -68,7 +69,7 @@ from whet.compiler.tir.mathematics import (
     tanh,
     trunc,
 )
-from whet.compiler.tir.ops import (
+from whet.compiler.tir.ops.ops import (
     add,
     all_of,
     any_of,

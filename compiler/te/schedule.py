@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.absent import OF_SCHEDULES
-from whet.compiler.te.auto_inline import (
+from whet.compiler.te.lang.graph import post_order
+from whet.compiler.te.lang.relations import INLINE, Fuse, IterVarAttr, Rebase, Singleton, Split
+from whet.compiler.te.lang.tensor import Operation, Tensor
+from whet.compiler.te.primitives.auto_inline import (
     AutoInlineBroadcast,
     AutoInlineElemWise,
     AutoInlineInjective,
 )
-from whet.compiler.te.cache import Caches
-from whet.compiler.te.graph import post_order
-from whet.compiler.te.relations import INLINE, Fuse, IterVarAttr, Rebase, Singleton, Split
-from whet.compiler.te.rfactor import Factors
+from whet.compiler.te.primitives.cache import Caches
+from whet.compiler.te.primitives.rfactor import Factors
 from whet.compiler.te.stage import Stage
-from whet.compiler.te.tensor import Operation, Tensor
-from whet.compiler.te.trace_steps import Trace
+from whet.compiler.te.trace.steps import Trace
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.absent import AbsentMember
 from whet.compiler.tir.expr import IterVar  # noqa: F401  (te.schedule.IterVar is TVM's)
 
 if TYPE_CHECKING:
-    from whet.compiler.te.show import Picture
+    from whet.compiler.te.show.schedule import Picture
 
 
 __all__ = [
@@ -48,7 +48,7 @@ _STEPS = ("InferBound", "ScheduleOps", "SchedulePostProcToPrimFunc", "VerifyComp
 
 def __getattr__(name: str) -> Any:
     if name in _STEPS:
-        from whet.compiler.te.walkthrough import TABLE
+        from whet.compiler.te.show.walkthrough import TABLE
 
         return TABLE[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -153,7 +153,7 @@ class Schedule(Caches, Factors):
         Raises:
             ScheduleError: for a file name with another ending.
         """
-        from whet.compiler.te.show import Picture
+        from whet.compiler.te.show.schedule import Picture
 
         picture = Picture.of(self)
         if path is not None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.te.absent import OF_STAGES
-from whet.compiler.te.annotate import Annotated
-from whet.compiler.te.loops import Loops
-from whet.compiler.te.relations import (
+from whet.compiler.te.lang.relations import (
     AHEAD,
     AT,
     INLINE,
@@ -19,8 +17,10 @@ from whet.compiler.te.relations import (
     Singleton,
     Split,
 )
-from whet.compiler.te.stored import Stored
-from whet.compiler.te.tensor import ComputeOp, Operation
+from whet.compiler.te.lang.tensor import ComputeOp, Operation
+from whet.compiler.te.primitives.annotate import Annotated
+from whet.compiler.te.primitives.loops import Loops
+from whet.compiler.te.primitives.storage import Stored
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.absent import AbsentMember
 

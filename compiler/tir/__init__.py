@@ -3,19 +3,7 @@
 from typing import Any
 
 from whet.compiler.tir.absent import missing
-from whet.compiler.tir.bits import (
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    bitwise_xor,
-    infinity,
-    likely,
-    reinterpret,
-    shift_left,
-    shift_right,
-)
 from whet.compiler.tir.buffer import Buffer, decl_buffer
-from whet.compiler.tir.calls import call_extern, call_intrin, call_packed, call_pure_extern
 from whet.compiler.tir.expr import (
     EQ,
     GE,
@@ -61,8 +49,20 @@ from whet.compiler.tir.function import (
     IRModule,
     PrimFunc,
 )
-from whet.compiler.tir.intrinsics import CallEffectKind
-from whet.compiler.tir.mathematics import (
+from whet.compiler.tir.ops.bits import (
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    infinity,
+    likely,
+    reinterpret,
+    shift_left,
+    shift_right,
+)
+from whet.compiler.tir.ops.calls import call_extern, call_intrin, call_packed, call_pure_extern
+from whet.compiler.tir.ops.intrinsics import CallEffectKind
+from whet.compiler.tir.ops.mathematics import (
     abs,
     acos,
     acosh,
@@ -107,7 +107,7 @@ from whet.compiler.tir.mathematics import (
     tanh,
     trunc,
 )
-from whet.compiler.tir.ops import (
+from whet.compiler.tir.ops.ops import (
     add,
     all_of,
     any_of,
@@ -128,8 +128,6 @@ from whet.compiler.tir.ops import (
     truncdiv,
     truncmod,
 )
-from whet.compiler.tir.renew import renewed
-from whet.compiler.tir.rewrite import Rewriter, replace_buffers, variables
 from whet.compiler.tir.stmt import (
     Allocate,
     AllocateConst,
@@ -148,7 +146,9 @@ from whet.compiler.tir.stmt import (
     stmt_list,
     stmt_seq,
 )
-from whet.compiler.tir.stmt_functor import post_order_visit, substitute
+from whet.compiler.tir.visit.renew import renewed
+from whet.compiler.tir.visit.rewrite import Rewriter, replace_buffers, variables
+from whet.compiler.tir.visit.stmt_functor import post_order_visit, substitute
 
 all = all_of
 any = any_of
@@ -307,9 +307,10 @@ def __getattr__(name: str) -> Any:
     if name in ("analysis", "transform", "ir_builder", "stmt_functor"):
         from importlib import import_module
 
-        return import_module(f"whet.compiler.tir.{name}")
+        room = "whet.compiler.tir.visit" if name == "stmt_functor" else "whet.compiler.tir"
+        return import_module(f"{room}.{name}")
     if name in ("max", "min", "sum", "comm_reducer"):
-        from whet.compiler.te import reducers
+        from whet.compiler.te.lang import reducers
 
         return getattr(reducers, name)
     raise missing(__name__, "tir", name, NOT_HERE)

@@ -23,7 +23,7 @@ class BinaryOp(PrimExpr):
 
     def __init__(self, a: Any, b: Any, dtype: str | None = None) -> None:
         if dtype is None:
-            a, b, dtype = tir.by_hand.operands(type(self), a, b)
+            a, b, dtype = tir.ops.infer_dtype.operands(type(self), a, b)
         self.a = a
         self.b = b
         self.dtype = dtype

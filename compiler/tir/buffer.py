@@ -9,7 +9,7 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
+from whet.compiler.tir.ops import ops
 
 _ZERO = e.IntImm("int32", 0)
 #: what :meth:`Buffer.access_ptr` may be asked for

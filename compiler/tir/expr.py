@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.op_name import OpName, op_name
-from whet.compiler.tir.operators import ExprOp
+from whet.compiler.tir.ops.op_name import OpName, op_name
+from whet.compiler.tir.ops.operators import ExprOp
 
 if TYPE_CHECKING:
-    from whet.compiler.te.tensor import Tensor
+    from whet.compiler.te.lang.tensor import Tensor
     from whet.compiler.tir.buffer import Buffer
 
 
@@ -42,7 +42,7 @@ class PrimExpr(ExprOp):
         )
 
     def __str__(self) -> str:
-        return by_hand.text(self)
+        return infer_dtype.text(self)
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +78,7 @@ class IntImm(PrimExpr):
 
     def __post_init__(self) -> None:
         if type(self.value) is not int or self.dtype not in dt.INTEGERS:
-            self.dtype, self.value = by_hand.integer(self.dtype, self.value)
+            self.dtype, self.value = infer_dtype.integer(self.dtype, self.value)
 
     __hash__ = by_value_hash
 
@@ -101,7 +101,7 @@ class FloatImm(PrimExpr):
 
     def __post_init__(self) -> None:
         if type(self.value) is not float or self.dtype not in dt.FLOATS:
-            self.dtype, self.value = by_hand.floating(self.dtype, self.value)
+            self.dtype, self.value = infer_dtype.floating(self.dtype, self.value)
 
     __hash__ = by_value_hash
 
@@ -164,7 +164,7 @@ class Select(PrimExpr):
     ) -> None:
         if dtype is None:
             condition = ops.convert(condition)
-            true_value, false_value, dtype = by_hand.operands(Add, true_value, false_value)
+            true_value, false_value, dtype = infer_dtype.operands(Add, true_value, false_value)
         self.condition = condition
         self.true_value = true_value
         self.false_value = false_value
@@ -184,8 +184,8 @@ class BufferLoad(PrimExpr):
         self, buffer: Buffer, indices: Any, dtype: str | None = None, mask: PrimExpr | None = None
     ) -> None:
         if dtype is None:
-            indices, dtype = by_hand.access(
-                by_hand.element_of(buffer, "BufferLoad", "buffer"), indices
+            indices, dtype = infer_dtype.access(
+                infer_dtype.element_of(buffer, "BufferLoad", "buffer"), indices
             )
         self.buffer = buffer
         self.indices = indices
@@ -203,8 +203,8 @@ class ProducerLoad(PrimExpr):
 
     def __init__(self, producer: Tensor, indices: Any, dtype: str | None = None) -> None:
         if dtype is None:
-            indices, dtype = by_hand.access(
-                by_hand.element_of(producer, "ProducerLoad", "tensor"), indices
+            indices, dtype = infer_dtype.access(
+                infer_dtype.element_of(producer, "ProducerLoad", "tensor"), indices
             )
         self.producer = producer
         self.indices = indices
@@ -222,7 +222,7 @@ class Ramp(PrimExpr):
 
     def __init__(self, base: Any, stride: Any, lanes: int, dtype: str | None = None) -> None:
         if dtype is None:
-            base, stride, dtype = by_hand.ramp(base, stride, lanes)
+            base, stride, dtype = infer_dtype.ramp(base, stride, lanes)
         self.base = base
         self.stride = stride
         self.lanes = lanes
@@ -239,7 +239,7 @@ class Broadcast(PrimExpr):
 
     def __init__(self, value: Any, lanes: int, dtype: str | None = None) -> None:
         if dtype is None:
-            value, dtype = by_hand.vector_of(value, lanes)
+            value, dtype = infer_dtype.vector_of(value, lanes)
         self.value = value
         self.lanes = lanes
         self.dtype = dtype
@@ -255,7 +255,7 @@ class Shuffle(PrimExpr):
 
     def __init__(self, vectors: Any, indices: Any, dtype: str | None = None) -> None:
         if dtype is None:
-            vectors, indices, dtype = by_hand.shuffle(vectors, indices)
+            vectors, indices, dtype = infer_dtype.shuffle(vectors, indices)
         self.vectors = vectors
         self.indices = indices
         self.dtype = dtype
@@ -299,8 +299,8 @@ class BufferView(PrimExpr):
 
     def __post_init__(self) -> None:
         self.shape, self.strides = (
-            by_hand.expressions(self.shape),
-            by_hand.expressions(self.strides),
+            infer_dtype.expressions(self.shape),
+            infer_dtype.expressions(self.strides),
         )
         self.offset = ops.convert(self.offset)
 
@@ -319,7 +319,7 @@ class Call(PrimExpr):
     def __init__(self, dtype: str, op: str, args: Any) -> None:
         self.dtype = dt.check(dtype)
         self.op = op if type(op) is OpName else op_name(op)
-        self.args = by_hand.expressions(args)
+        self.args = infer_dtype.expressions(args)
 
 
 @dataclass(slots=True, eq=False)
@@ -340,8 +340,8 @@ class CommReducer:
     name: str
 
     def __post_init__(self) -> None:
-        self.result = by_hand.typed(self.lhs, self.result)
-        self.identity = by_hand.typed(self.lhs, self.identity)
+        self.result = infer_dtype.typed(self.lhs, self.result)
+        self.identity = infer_dtype.typed(self.lhs, self.identity)
 
     @property
     def identity_element(self) -> tuple[PrimExpr, ...]:
@@ -362,7 +362,10 @@ class Reduce(PrimExpr):
     init: tuple[PrimExpr, ...] = ()
 
     def __post_init__(self) -> None:
-        self.source, self.init = by_hand.expressions(self.source), by_hand.expressions(self.init)
+        self.source, self.init = (
+            infer_dtype.expressions(self.source),
+            infer_dtype.expressions(self.init),
+        )
         if not isinstance(self.condition, PrimExpr):
             self.condition = ops.convert(self.condition)
 
@@ -381,7 +384,7 @@ class Range:
     extent: PrimExpr
 
     def __init__(self, begin: Any, end: Any = None) -> None:
-        self.min, self.extent = by_hand.span(begin, end)
+        self.min, self.extent = infer_dtype.span(begin, end)
 
     @staticmethod
     def from_min_extent(min: Any, extent: Any, span: Any = None) -> Range:
@@ -471,4 +474,4 @@ from whet.compiler.tir.binary import (  # noqa: E402, F401, I001
     Or,
     Sub,
 )
-from whet.compiler.tir import by_hand, ops  # noqa: E402
+from whet.compiler.tir.ops import infer_dtype, ops  # noqa: E402

@@ -78,7 +78,7 @@ class PrimFunc:
         Raises:
             ArgumentError: for what is no parameter, or a buffer that does not fit.
         """
-        from whet.compiler.tir.specialize import specialize
+        from whet.compiler.tir.visit.specialize import specialize
 
         return specialize(self, param_map)
 

@@ -24,11 +24,11 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.tir import by_hand, ops
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer, decl_buffer
+from whet.compiler.tir.ops import infer_dtype, ops
 
 Rest = Callable[[s.Stmt], s.Stmt]
 
@@ -98,7 +98,7 @@ class BufferVar:
     def _indices(self, index: Any) -> tuple[tuple[e.PrimExpr, ...], int]:
         given = index if isinstance(index, tuple) else (index,)
         at = tuple(ops.convert(i) for i in given)
-        by_hand.check_indices(at, self.buffer.name)
+        infer_dtype.check_indices(at, self.buffer.name)
         if self._shape is not None and len(at) == len(self._shape) and len(at) > 1:
             flat: e.PrimExpr = ops.const(0)
             for i, d in zip(at, self._shape):

@@ -8,7 +8,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.traced import shown
+from whet.compiler.tir.tracing.traced import shown
 
 _PRECEDENCE = {
     "or": 1,
@@ -182,7 +182,7 @@ class Printer:
         if lower:
             span = self.expr(n.extent)
         else:
-            from whet.compiler.tir.ops import add
+            from whet.compiler.tir.ops.ops import add
 
             span = f"{self.expr(n.min)}, {self.expr(add(n.min, n.extent))}"
         head = "range" if n.kind == s.SERIAL else n.kind

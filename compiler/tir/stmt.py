@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from whet.compiler.tir import by_hand
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import IntImm, IterVar, PrimExpr, Range, Var
+from whet.compiler.tir.ops import infer_dtype
 
 SERIAL, PARALLEL, VECTORIZED, UNROLLED = "serial", "parallel", "vectorized", "unrolled"
 THREAD_BINDING = "thread_binding"
@@ -36,7 +36,7 @@ class Stmt:
         return self is other
 
     def __str__(self) -> str:
-        return by_hand.text(self)
+        return infer_dtype.text(self)
 
 
 @dataclass(slots=True, eq=False, init=False)
@@ -71,9 +71,9 @@ class For(Stmt):
     ) -> None:
         if type(annotations) is not dict or thread_binding is not None or var is None:
             var = loop_var if var is None else var
-            thread, annotations = by_hand.loop(var, body, thread, annotations, thread_binding)
+            thread, annotations = infer_dtype.loop(var, body, thread, annotations, thread_binding)
         if not (isinstance(min, PrimExpr) and isinstance(extent, PrimExpr)):
-            min, extent = by_hand.bounds(var, min, extent)
+            min, extent = infer_dtype.bounds(var, min, extent)
         self.var = var
         self.min = min
         self.extent = extent
@@ -113,7 +113,7 @@ class BufferStore(Stmt):
             or not isinstance(value, PrimExpr)
             or not all(isinstance(i, PrimExpr) for i in indices)
         ):
-            value, indices = by_hand.stored(buffer.dtype, value, indices)
+            value, indices = infer_dtype.stored(buffer.dtype, value, indices)
         self.buffer = buffer
         self.value = value
         self.indices = indices
@@ -147,7 +147,7 @@ class IfThenElse(Stmt):
     likely: bool = False
 
     def __post_init__(self) -> None:
-        self.condition = by_hand.expression(self.condition)
+        self.condition = infer_dtype.expression(self.condition)
 
 
 @dataclass(slots=True, eq=False)
@@ -184,7 +184,7 @@ class LetStmt(Stmt):
     body: Stmt
 
     def __post_init__(self) -> None:
-        self.value = by_hand.expression(self.value, self.var.dtype)
+        self.value = infer_dtype.expression(self.value, self.var.dtype)
 
 
 @dataclass(slots=True, eq=False)
@@ -200,8 +200,8 @@ class AssertStmt(Stmt):
     values: tuple[PrimExpr, ...] = ()
 
     def __post_init__(self) -> None:
-        self.condition = by_hand.expression(self.condition)
-        self.values = by_hand.expressions(self.values)
+        self.condition = infer_dtype.expression(self.condition)
+        self.values = infer_dtype.expressions(self.values)
 
 
 @dataclass(slots=True, eq=False)
@@ -212,7 +212,7 @@ class While(Stmt):
     body: Stmt
 
     def __post_init__(self) -> None:
-        self.condition = by_hand.expression(self.condition)
+        self.condition = infer_dtype.expression(self.condition)
 
 
 @dataclass(slots=True, eq=False)
@@ -226,7 +226,7 @@ class AttrStmt(Stmt):
 
     def __post_init__(self) -> None:
         if self.value is not None:
-            self.value = by_hand.expression(self.value)
+            self.value = infer_dtype.expression(self.value)
 
 
 @dataclass(slots=True, eq=False)
@@ -236,7 +236,7 @@ class Evaluate(Stmt):
     value: PrimExpr
 
     def __post_init__(self) -> None:
-        self.value = by_hand.expression(self.value)
+        self.value = infer_dtype.expression(self.value)
 
 
 def nothing() -> Stmt:

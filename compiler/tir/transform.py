@@ -152,42 +152,42 @@ def HoistIfThenElse(variant: str | None = None) -> Pass:
 
 def VerifyMemory() -> Pass:
     """Refuses host code that touches the memory of a GPU."""
-    from whet.compiler.passes.verify_memory import check_memory
+    from whet.compiler.passes.gpu.verify_memory import check_memory
 
     return _BuildPass(check_memory, PassInfo("tir.VerifyMemory"))
 
 
 def SplitHostDevice() -> Pass:
     """Regions of thread-bound loops become kernels, functions of their own (lowered code)."""
-    from whet.compiler.passes.split_host_device import split_module
+    from whet.compiler.passes.gpu.split_host_device import split_module
 
     return _BuildPass(split_module, PassInfo("tir.SplitHostDevice"))
 
 
 def PrivatizeShared() -> Pass:
     """Shared memory of which each thread uses its own part, in registers; after SplitHostDevice."""
-    from whet.compiler.passes.privatize_shared import privatize_module
+    from whet.compiler.passes.gpu.privatize_shared import privatize_module
 
     return _BuildPass(privatize_module, PassInfo("tir.PrivatizeShared"))
 
 
 def InjectDoubleBuffer() -> Pass:
     """Two buffers in turns where ``double_buffer`` asks for them; after SplitHostDevice."""
-    from whet.compiler.passes.inject_double_buffer import double_buffers
+    from whet.compiler.passes.gpu.inject_double_buffer import double_buffers
 
     return _BuildPass(double_buffers, PassInfo("tir.InjectDoubleBuffer"))
 
 
 def LowerThreadAllreduce() -> Pass:
     """Reductions over a block's threads by shuffles of its warps; after SplitHostDevice."""
-    from whet.compiler.passes.lower_thread_allreduce import lower_allreduces
+    from whet.compiler.passes.gpu.lower_thread_allreduce import lower_allreduces
 
     return _BuildPass(lower_allreduces, PassInfo("tir.LowerThreadAllreduce"))
 
 
 def MergeDynamicSharedMemoryAllocations() -> Pass:
     """A kernel's shared buffers in one arena; after SplitHostDevice."""
-    from whet.compiler.passes.plan_shared_memory import plan_module
+    from whet.compiler.passes.gpu.plan_shared_memory import plan_module
 
     return _BuildPass(plan_module, PassInfo("tir.MergeDynamicSharedMemoryAllocations"))
 
@@ -201,7 +201,7 @@ def ThreadSync(storage_scope: str = "shared") -> Pass:
     Raises:
         LowerError: for another scope.
     """
-    from whet.compiler.passes.thread_sync import sync_module
+    from whet.compiler.passes.gpu.thread_sync import sync_module
 
     if storage_scope not in ("shared", "shared.dyn"):
         raise LowerError(

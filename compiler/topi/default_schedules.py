@@ -5,7 +5,7 @@ from __future__ import annotations
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import ComputeOp, Schedule, Tensor
-from whet.compiler.te.relations import ROOT
+from whet.compiler.te.lang.relations import ROOT
 from whet.compiler.tir import IntImm, IterVar
 from whet.compiler.tir import dtype as dt
 

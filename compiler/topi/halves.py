@@ -5,7 +5,7 @@ from __future__ import annotations
 from whet.compiler import te
 from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import ops
+from whet.compiler.tir.ops import ops
 from whet.compiler.topi import tag
 from whet.compiler.topi.elemwise import cast
 

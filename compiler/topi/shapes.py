@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.tir import IntImm, PrimExpr, ops
+from whet.compiler.tir import IntImm, PrimExpr
+from whet.compiler.tir.ops import ops
 
 
 def one_axis(axis: Any, rank: int, asked: str) -> int:

@@ -9,7 +9,8 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
-from whet.compiler.tir import IntImm, PrimExpr, ops
+from whet.compiler.tir import IntImm, PrimExpr
+from whet.compiler.tir.ops import ops
 from whet.compiler.topi import tag
 from whet.compiler.topi.broadcast import at, broadcast_shape
 from whet.compiler.topi.shapes import (

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from whet.compiler.te import ComputeOp, Operation, PlaceholderOp, Schedule, Tensor
-from whet.compiler.tir import FloatImm, IntImm, PrimExpr, ops
+from whet.compiler.tir import FloatImm, IntImm, PrimExpr
+from whet.compiler.tir.ops import ops
 from whet.compiler.topi.shapes import product, static
 from whet.compiler.topi.tag import is_broadcast
 

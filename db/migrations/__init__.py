@@ -1,1 +1,1 @@
-"""Alembic's scripts: one file a revision, run in order by ``whet.db.schema``."""
+"""Alembic's scripts: one file a revision, run in order by ``whet.db.store.schema``."""

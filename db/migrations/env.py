@@ -1,9 +1,9 @@
-"""What Alembic runs to migrate a log: inside the transaction of ``whet.db.schema.upgrade``."""
+"""Alembic runs this to migrate a log, in the transaction of ``whet.db.store.schema.upgrade``."""
 
 from alembic import context
 
-from whet.db.models import Base
-from whet.db.schema import VERSION_TABLE
+from whet.db.store.models import Base
+from whet.db.store.schema import VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],

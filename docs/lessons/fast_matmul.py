@@ -16,7 +16,7 @@ import numpy as np
 
 import whet
 from whet import te
-from whet.compiler.target import host
+from whet.compiler.target.machine import host
 
 N = 1024
 TRIALS = 40

@@ -13,7 +13,7 @@ work.
 #
 # A *tensor expression* says what each element of the result is. It says nothing about loops.
 #
-# ``te.placeholder`` makes an input (``compiler/te/build.py``). ``te.compute`` calls the
+# ``te.placeholder`` makes an input (``compiler/te/lang/compute.py``). ``te.compute`` calls the
 # function once, with one variable for each dimension, and keeps the expression that comes back.
 # The nodes of expressions are in ``compiler/tir/expr.py``; ``A[i] + B[i]`` makes an ``Add``
 # there.
@@ -39,8 +39,8 @@ print("C is computed from", ", ".join(tensor.name for tensor in C.op.input_tenso
 # -----------------
 #
 # A *schedule* holds the decisions about the loops: one stage for each operation
-# (``compiler/te/schedule.py``), and in each stage the loops (``compiler/te/stage.py``). At
-# first there is a plain loop for each axis.
+# (``compiler/te/schedule.py``), and in each stage the loops
+# (``compiler/te/stage.py``). At first there is a plain loop for each axis.
 
 s = te.create_schedule(C.op)
 print(whet.lower(s, [A, B, C], simple_mode=True))
@@ -58,11 +58,11 @@ print(s.trace)
 # Down to loops
 # -------------
 #
-# ``whet.lower`` (``compiler/lowering.py``) goes from the schedule to the *loop IR*:
+# ``whet.lower`` (``compiler/driver/lowering.py``) goes from the schedule to the *loop IR*:
 #
-# 1. ``compiler/te/bound.py`` gives each loop its number of steps;
-# 2. ``compiler/te/schedule_ops.py`` writes the loop nests, with guards where 16 does not divide
-#    1000;
+# 1. ``compiler/te/lower/infer_bound.py`` gives each loop its number of steps;
+# 2. ``compiler/te/lower/schedule_ops.py`` writes the loop nests, with guards where 16
+#    does not divide 1000;
 # 3. the passes rewrite them, one after the other. ``compiler/passes/pipeline.py`` is the list.
 #
 # Passes depend on the target: vectors are as wide as the registers of the processor. Here we
@@ -110,7 +110,7 @@ print(timing.render())
 # Down to machine code
 # --------------------
 #
-# ``whet.build`` (``compiler/build_module.py``) lowers a schedule if need be, generates code,
+# ``whet.build`` (``compiler/driver/compile.py``) lowers a schedule if need be, generates code,
 # and loads it. For the target ``llvm``, the generator (``compiler/codegen/llvm``) writes LLVM
 # IR as text: the kernel in ``kernel.py``, its expressions in ``expressions.py``, the checks of
 # its arguments in ``entry.py``. Then LLVM makes an object of it (``jit.py``). Without a target,
@@ -132,7 +132,7 @@ print("\n".join(assembly[start : start + 25]))
 # The call
 # --------
 #
-# A kernel takes arrays of numpy, or of ``whet.nd`` (``compiler/runtime/ndarray.py``). All
+# A kernel takes arrays of numpy, or of ``whet.nd`` (``compiler/runtime/arrays/ndarray.py``). All
 # arguments are checked before it runs: how many, their dtypes, their shapes.
 
 a = whet.nd.array(np.random.rand(n).astype("float32"))
@@ -162,9 +162,9 @@ print(f"{result.mean * 1e9:.0f} ns, and between {result.min * 1e9:.0f} and {resu
 # Leaving the process
 # -------------------
 #
-# ``export_library`` (``compiler/runtime/export.py``) writes a shared library. ``load_module``
-# (``compiler/runtime/library.py``) loads it, in a process that needs neither ``te`` nor the
-# compiler; and a C program can call it.
+# ``export_library`` (``compiler/runtime/library/export.py``) writes a shared library.
+# ``load_module`` (``compiler/runtime/library/load.py``) loads it, in a process that needs neither
+# ``te`` nor the compiler; and a C program can call it.
 
 with tempfile.TemporaryDirectory() as folder:
     library = f.export_library(Path(folder) / "vector_add.so")
@@ -180,12 +180,12 @@ np.testing.assert_allclose(c.numpy(), a.numpy() + b.numpy())
 # ========================= ===========================================================
 # step                      where it is
 # ========================= ===========================================================
-# tensor expressions        ``compiler/te/build.py``, ``tensor.py``
+# tensor expressions        ``compiler/te/lang/compute.py``, ``tensor.py``
 # schedule, stages          ``compiler/te/schedule.py``, ``stage.py``
-# trace                     ``compiler/te/trace_steps.py``
-# extents of loops          ``compiler/te/bound.py``
-# loop nests                ``compiler/te/schedule_ops.py``
-# lower, build              ``compiler/lowering.py``, ``build_module.py``
+# trace                     ``compiler/te/trace/steps.py``
+# extents of loops          ``compiler/te/lower/infer_bound.py``
+# loop nests                ``compiler/te/lower/schedule_ops.py``
+# lower, build              ``compiler/driver/lowering.py``, ``build_module.py``
 # loop IR                   ``compiler/tir``
 # passes                    ``compiler/passes``, in the order of ``pipeline.py``
 # targets                   ``compiler/target``

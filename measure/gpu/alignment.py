@@ -15,8 +15,8 @@ from whet.compiler.errors import PrunedError
 from whet.measure.gpu.default_program import of_default
 
 if TYPE_CHECKING:
+    from whet.compiler.abi.artifact import Artifact
     from whet.compiler.ir import IRModule
-    from whet.compiler.runtime.artifact import Artifact
     from whet.compiler.target import Target
     from whet.measure.values import MeasureInput
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from whet.compiler.codegen.llvm.abi import numpy_dtype
+from whet.compiler.abi.layout import numpy_dtype
+from whet.compiler.abi.signature import BufferParam, ScalarParam
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.gpu.array import DeviceArray, Memory
-from whet.compiler.runtime.gpu.driver import Context
-from whet.compiler.signature import BufferParam, ScalarParam
-from whet.measure.buffers import CANARY, Param, fixed_shape, random_values
+from whet.compiler.runtime.gpu.driver.interface import Context
 from whet.measure.gpu.names import EMULATOR
+from whet.measure.stage.buffers import CANARY, Param, fixed_shape, random_values
 
 MARGIN = 4096
 """Watched bytes on either side of an array. The emulator needs none: it knows where arrays end."""

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from whet.measure.builder import Built, build_candidate, imports
 from whet.measure.gpu.alignment import check_alignment
 from whet.measure.gpu.pruning import check_resources, facts_of
 from whet.measure.gpu.unrolled import check_unrolled
+from whet.measure.stage.builder import Built, build_candidate, imports
 from whet.measure.values import MeasureInput
 
 if TYPE_CHECKING:
+    from whet.compiler.abi.artifact import Artifact
     from whet.compiler.codegen.cuda.cubin import Resources
     from whet.compiler.ir import IRModule
-    from whet.compiler.runtime.artifact import Artifact
     from whet.compiler.target import Target
 
 EMULATED = 1.5e8
@@ -66,7 +66,7 @@ def _to_cubin(
 def _to_prediction(
     inp: MeasureInput, module: IRModule, target: Target, artifact: Artifact
 ) -> tuple[Artifact, dict[str, Any]]:
-    from whet.measure.gpu.predicted import predicted
+    from whet.measure.gpu.cost.predicted import predicted
 
     check_unrolled(inp, module)
     check_alignment(inp, artifact)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from whet.compiler.runtime.gpu.array import Memory
-from whet.compiler.runtime.gpu.driver import Context
+from whet.compiler.runtime.gpu.driver.interface import Context
 
 Queue = Callable[[int], None]
 """Puts that many calls into the default stream."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import MeasureError, TargetError
 from whet.compiler.runtime.device import Device
-from whet.measure.gpu.model import VERSION
+from whet.measure.gpu.cost.model import VERSION
+from whet.measure.gpu.cost.specs import spec_of
 from whet.measure.gpu.names import (
     CPU,
     CUDA,
@@ -20,10 +21,9 @@ from whet.measure.gpu.names import (
     nearest_name,
     parsed,
 )
-from whet.measure.gpu.specs import spec_of
 
 if TYPE_CHECKING:
-    from whet.compiler.runtime.gpu.properties import DeviceProperties
+    from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
 
 
 def named_device(name: str) -> Device | None:
@@ -89,7 +89,7 @@ def every_gpu() -> tuple[Device, ...]:
     Raises:
         TargetError: there is none, or nothing to drive it with.
     """
-    from whet.compiler.runtime.gpu.driver import driver_of
+    from whet.compiler.runtime.gpu.driver.interface import driver_of
 
     return tuple(Device(CUDA, index) for index in range(driver_of(CUDA).device_count()))
 
@@ -140,7 +140,7 @@ def describe(device: Device, target: dict[str, Any]) -> dict[str, Any]:
             "arch": spec.arch,
             "cost": MODEL,
         }
-    from whet.compiler.runtime.gpu.driver import driver_of
+    from whet.compiler.runtime.gpu.driver.interface import driver_of
 
     return described(driver_of(device.type).properties(device.index))
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from whet.compiler.codegen.llvm.abi import numpy_dtype
+from whet.compiler.abi.layout import numpy_dtype
+from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.gpu.driver import Context
-from whet.compiler.signature import BufferParam, KernelSignature
-from whet.measure.buffers import fixed_shape
+from whet.compiler.runtime.gpu.driver.interface import Context
 from whet.measure.gpu.arguments import DeviceArguments, DeviceBuffer, stray_writes
-from whet.measure.packed import among
+from whet.measure.stage.buffers import fixed_shape
+from whet.measure.stage.packed import among
 
 
 class DeviceCall:

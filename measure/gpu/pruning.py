@@ -9,8 +9,8 @@ from whet.compiler.errors import PrunedError
 from whet.compiler.target.gpu_limits import limits_of
 
 if TYPE_CHECKING:
+    from whet.compiler.abi.artifact import Artifact
     from whet.compiler.codegen.cuda.cubin import Resources
-    from whet.compiler.runtime.artifact import Artifact
 
 SPILLS = 1024
 """Bytes of spilt registers a thread from which on a candidate is not worth a launch: they go

@@ -8,26 +8,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import KernelError, MeasureError
-from whet.measure.answers import Expected, other_arguments
-from whet.measure.buffers import Arguments
-from whet.measure.error_text import error_text
 from whet.measure.gpu import nvml
 from whet.measure.gpu.arguments import DeviceArguments
 from whet.measure.gpu.events import EventTimer
 from whet.measure.gpu.identity import describe, named_device
 from whet.measure.gpu.names import EMULATOR
 from whet.measure.gpu.packed import DeviceCall, packed_on
-from whet.measure.kept import Kept
-from whet.measure.machine import environment
-from whet.measure.runner import RunReport
-from whet.measure.timing import repeat_facts, time_kernel
+from whet.measure.stage.answers import Expected, other_arguments
+from whet.measure.stage.buffers import Arguments
+from whet.measure.stage.kept import Kept
+from whet.measure.stage.machine import environment
+from whet.measure.stage.runner import RunReport
+from whet.measure.stage.timing import repeat_facts, time_kernel
 from whet.measure.values import OK, MeasureOptions
+from whet.measure.worker.error_text import error_text
 
 if TYPE_CHECKING:
-    from whet.compiler.runtime.artifact import Artifact
+    from whet.compiler.abi.artifact import Artifact
+    from whet.compiler.abi.signature import KernelSignature
     from whet.compiler.runtime.device import Device
-    from whet.compiler.runtime.gpu.driver import Context
-    from whet.compiler.signature import KernelSignature
+    from whet.compiler.runtime.gpu.driver.interface import Context
 
 KEPT = 2 << 30
 """Bytes of arguments, and as many of references' outputs, that a worker keeps for its next call."""
@@ -67,7 +67,7 @@ class DeviceKernel:
             TargetError: there is no such device here.
         """
         from whet.compiler.runtime import Module
-        from whet.compiler.runtime.gpu.driver import context_of
+        from whet.compiler.runtime.gpu.driver.interface import context_of
 
         device = named_device(name)
         if device is None:
@@ -126,7 +126,7 @@ def wake(device: str) -> None:
         TargetError: there is no such device, or its context cannot be made.
         KernelError: it does not work.
     """
-    from whet.compiler.runtime.gpu.driver import context_of
+    from whet.compiler.runtime.gpu.driver.interface import context_of
 
     named = named_device(device)
     assert named is not None

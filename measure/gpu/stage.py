@@ -8,17 +8,17 @@ from typing import Any
 from whet.compiler import settings
 from whet.compiler.errors import DeviceLostError, MeasureError
 from whet.compiler.runtime.device import Device
-from whet.compiler.target.local_gpu import local_uuid
-from whet.measure import machine
-from whet.measure.builder import Built
+from whet.compiler.target.machine.local_gpu import local_uuid
 from whet.measure.gpu.builder import too_much
 from whet.measure.gpu.identity import text_of
 from whet.measure.gpu.names import EMULATOR
-from whet.measure.runner import RunReport
-from whet.measure.second_try import SecondTry
-from whet.measure.stages import Measuring, preload, run_budget
-from whet.measure.supervisor import Outcome, Supervisor
+from whet.measure.pool.second_try import SecondTry
+from whet.measure.stage import machine
+from whet.measure.stage.builder import Built
+from whet.measure.stage.runner import RunReport
+from whet.measure.stage.stages import Measuring, preload, run_budget
 from whet.measure.values import OK, MeasureOptions
+from whet.measure.worker.supervisor import Outcome, Supervisor
 
 BUILD_CUDA = "whet.measure.gpu.builder:build_for_gpu"
 BUILD_EMULATED = "whet.measure.gpu.builder:build_for_emulator"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whet.compiler.errors import PrunedError
-from whet.compiler.passes.verify_gpu_code import stores_written_out
+from whet.compiler.passes.gpu.verify_gpu_code import stores_written_out
 from whet.measure.gpu.default_program import of_default
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 
 from whet.autotune.samplers.base import SpaceSampler
-from whet.autotune.samplers.planned import Plan, PlannedSampler
+from whet.autotune.samplers.model.planned import Plan, PlannedSampler
 from whet.measure import ReplayPool
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from autotune_synthetic import result
 
 from whet.autotune.samplers import make_sampler
-from whet.autotune.study import Search
+from whet.autotune.search.study import Search
 from whet.search_spaces import Config, ConfigSpace, get_config, template
 
 WINDOW = 4

@@ -11,11 +11,11 @@ import pytest
 from autotune_synthetic import gemm_cost, gemm_space, result, small_space, small_template
 
 from whet.autotune import create_task
-from whet.autotune.cost_model import CostModel, labels
-from whet.autotune.finalists import FEWEST, MOST, Rounding, numbered
-from whet.autotune.loop import window_of
-from whet.autotune.result import Trial
-from whet.autotune.study import slots
+from whet.autotune.results.result import Trial
+from whet.autotune.search.cost_model import CostModel, labels
+from whet.autotune.search.finalists import FEWEST, MOST, Rounding, numbered
+from whet.autotune.search.loop import window_of
+from whet.autotune.search.study import slots
 from whet.compiler.errors import ArgumentError, SpaceError, TargetError
 from whet.measure import MeasureResult
 from whet.search_spaces import Config

@@ -10,7 +10,7 @@ from autotune_synthetic import result
 
 from whet.autotune import progress as module
 from whet.autotune.progress import Progress, clock
-from whet.autotune.result import Trial, duration
+from whet.autotune.results.result import Trial, duration
 from whet.search_spaces import Config
 
 

@@ -13,7 +13,7 @@ from watching_pools import Forbidden, Recorder, tuned
 from whet.autotune import best_from_log, build_from_log, create_task
 from whet.compiler.errors import ArgumentError, LogError, MeasureError
 from whet.db import TuningLog
-from whet.db.schema import VERSION_TABLE
+from whet.db.store.schema import VERSION_TABLE
 from whet.measure import MeasureResult
 from whet.search_spaces import Template
 

@@ -162,7 +162,7 @@ def workers_of(pid: int) -> list[int]:
 
 def alive(pid: int) -> bool:
     try:
-        return b"whet.measure.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"whet.measure.worker.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 

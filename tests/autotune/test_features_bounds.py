@@ -10,8 +10,8 @@ import whet
 from whet import te
 from whet.autotune.features.nests import Nests
 from whet.compiler.errors import LowerError
-from whet.compiler.te.bound import Bounds
-from whet.compiler.te.tensor import ComputeOp
+from whet.compiler.te.lang.tensor import ComputeOp
+from whet.compiler.te.lower.infer_bound import Bounds
 
 
 def compared(schedule) -> int:

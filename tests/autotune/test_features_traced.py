@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whet.compiler.tir import ops
-from whet.compiler.tir.traced import ARITHMETIC, QUESTIONS, Guard, Tape, TracedInt, least, most
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.tracing.traced import (
+    ARITHMETIC,
+    QUESTIONS,
+    Guard,
+    Tape,
+    TracedInt,
+    least,
+    most,
+)
 
 
 def replayed(tape, leaves):

@@ -8,8 +8,8 @@ import math
 import pytest
 from report_logs import BEGAN, configs, failed, gemm_task, ok
 
-from whet.autotune.dataframe import trials_dataframe
-from whet.autotune.result import Trial, TuneResult
+from whet.autotune.results.dataframe import trials_dataframe
+from whet.autotune.results.result import Trial, TuneResult
 from whet.compiler.errors import ArgumentError
 from whet.measure import MeasureResult
 from whet.search_spaces import Config

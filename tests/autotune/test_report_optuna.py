@@ -13,8 +13,8 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from report_logs import BEGAN, configs, failed, gemm_result, gemm_task, ok, write_search
 
-from whet.autotune.optuna_view import study_from_log, study_of
-from whet.autotune.result import Trial, TuneResult
+from whet.autotune.results.optuna_view import study_from_log, study_of
+from whet.autotune.results.result import Trial, TuneResult
 from whet.compiler.errors import LogError
 from whet.search_spaces import Config
 

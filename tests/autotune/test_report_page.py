@@ -31,7 +31,7 @@ from whet.autotune.report.style import STYLE
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError, LogError
 from whet.db import TuningLog
-from whet.db.vectors import pack
+from whet.db.store.vectors import pack
 from whet.search_spaces import get_config, template
 
 HEADINGS = (

@@ -11,12 +11,12 @@ from autotune_synthetic import gemm_cost, gemm_space, small_space
 from samplers_check import SynthFeatures, huge_space, propose
 
 from whet.autotune.samplers import make_sampler
-from whet.autotune.samplers.acquisition import diverse
 from whet.autotune.samplers.history import History, Trials
-from whet.autotune.samplers.planned import batch_of
-from whet.autotune.samplers.sight import Programs
+from whet.autotune.samplers.model.acquisition import diverse
+from whet.autotune.samplers.model.featurizer import Programs
+from whet.autotune.samplers.model.planned import batch_of
 from whet.autotune.samplers.xgb import AMPLE, WARMUP
-from whet.autotune.transfer import Prior
+from whet.autotune.search.transfer import Prior
 
 
 def searched(count, seed=0, **given):
@@ -200,8 +200,8 @@ def test_a_history_is_a_view():
 
 def test_a_proposal_after_many_trials_costs_what_it_did_before(monkeypatch):
     """Models are fitted to as many trials as before, however many there are."""
-    from whet.autotune.cost_model import CostModel
-    from whet.autotune.samplers.gaussian import Gaussian
+    from whet.autotune.samplers.model.gaussian import Gaussian
+    from whet.autotune.search.cost_model import CostModel
 
     fitted = []
     for model in (CostModel, Gaussian):
@@ -221,7 +221,7 @@ def test_a_proposal_after_many_trials_costs_what_it_did_before(monkeypatch):
         make_sampler("xgb", space).propose(History.of(points[:count], costs[:count]))
         return list(fitted)
 
-    monkeypatch.setattr("whet.autotune.samplers.judgement.LEARNT", 250)
+    monkeypatch.setattr("whet.autotune.samplers.model.posterior.LEARNT", 250)
     assert rows(900) == rows(300) and set(fitted) == {250, 192}
 
 
@@ -231,7 +231,7 @@ def test_a_proposal_leaves_the_other_cores_alone(monkeypatch, name):
     import scipy.linalg  # noqa: F401  has a BLAS of its own
     from threadpoolctl import threadpool_info, threadpool_limits
 
-    from whet.autotune.samplers import gaussian
+    from whet.autotune.samplers.model import gaussian
 
     def threads():
         return {p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"}

@@ -7,8 +7,8 @@ import whet
 from whet import te
 from whet.autotune import best_from_log, create_task, tune
 from whet.autotune.report import report
-from whet.autotune.transfer import read_prior
-from whet.autotune.unchecked import unchecked_words
+from whet.autotune.search.transfer import read_prior
+from whet.autotune.search.unchecked import unchecked_words
 from whet.compiler.errors import ArgumentError, LogError, TargetError
 from whet.db import TuningLog, device_key
 from whet.measure import MeasureOptions, MeasureResult, ReplayPool
@@ -265,7 +265,7 @@ def test_a_space_of_which_everything_is_pruned(tmp_path):
 
 
 def test_pruned_ones_do_not_make_a_search_hopeless(tmp_path):
-    from whet.autotune import goal
+    from whet.autotune.search import goal
 
     found = goal.Goal(task_of(), 1.0, TuningLog(tmp_path / "a.db"), "cuda-0123456789ab")
     for _ in range(goal.HOPELESS * 2):

@@ -8,8 +8,8 @@ from autotune_pools import Expecting, Recorder
 from autotune_synthetic import gemm_cost, result, small_cost
 
 from whet.autotune import best_from_log, tune
-from whet.autotune.ending import Ending, Limits
-from whet.autotune.loop import GRACE
+from whet.autotune.search.early_stop import Ending, Limits
+from whet.autotune.search.loop import GRACE
 from whet.compiler.errors import ArgumentError
 from whet.db import TuningLog
 from whet.measure import MeasureResult
@@ -84,7 +84,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 1000.0
-        for module in ("loop", "session", "spent"):
+        for module in ("search.loop", "session", "search.stopwatch"):
             monkeypatch.setattr(f"whet.autotune.{module}.time", self)
 
     def monotonic(self):

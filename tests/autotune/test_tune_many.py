@@ -7,7 +7,7 @@ from autotune_pools import Recorder, Shuffling
 from autotune_synthetic import gemm_cost, gemm_template, small_cost, small_template
 
 from whet.autotune import Task, TuneResults, create_task, tune
-from whet.autotune.turns import Turns, progress
+from whet.autotune.search.task_scheduler import Turns, progress
 from whet.compiler.errors import ArgumentError, LogError, MeasureError
 from whet.db import TuningLog
 from whet.measure import MeasureOptions, MeasureResult

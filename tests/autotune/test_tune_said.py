@@ -14,7 +14,7 @@ from autotune_pools import Recorder
 from autotune_synthetic import small_cost, small_template
 
 from whet.autotune import create_task, tune
-from whet.autotune.result import Trial, TuneResult
+from whet.autotune.results.result import Trial, TuneResult
 from whet.compiler.errors import ArgumentError, MeasureError, SpaceError, TargetError
 from whet.db import IgnoredRecordsWarning, TuningLog
 from whet.measure import MeasureResult, ReplayPool
@@ -229,6 +229,6 @@ def test_ctrl_c_prints_the_summary_and_few_lines_of_ours(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
     )
     assert "0 trials, interrupted" in done.stderr and "KeyboardInterrupt" in done.stderr
-    assert "autotune/loop.py" not in done.stderr and len(done.stderr.splitlines()) < 15
+    assert "autotune/search/loop.py" not in done.stderr and len(done.stderr.splitlines()) < 15
     with TuningLog(tmp_path / "a.db") as log:
         assert log.trials() == []

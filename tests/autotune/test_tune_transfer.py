@@ -14,9 +14,10 @@ from autotune_pools import Recorder
 from autotune_synthetic import gemm_cost, gemm_template, small_cost
 
 from whet.autotune import create_task, features, tune
-from whet.autotune.transfer import ROWS, SEEDS, read_prior, say_stale
+from whet.autotune.search.transfer import ROWS, SEEDS, read_prior, say_stale
 from whet.compiler.target import Target
-from whet.db import TuningLog, vectors
+from whet.db import TuningLog
+from whet.db.store import vectors
 from whet.measure import MeasureResult
 from whet.search_spaces import Template, get_config, template
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 import whet
-from whet.compiler.runtime import export, weights
-from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
-from whet.compiler.target import host
+from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
+from whet.compiler.runtime.library import export, weights
+from whet.compiler.target.machine import host
 from whet.compiler.tir import dtype as dtypes
 
 TARGET = "llvm -mtriple=aarch64-linux-gnu -num-threads=2"

@@ -9,7 +9,7 @@ from te_check import binds_threads
 import whet
 from whet.compiler import te
 from whet.compiler.emulator import emulator_options
-from whet.compiler.te.auto_bind import AutoBindWarning
+from whet.compiler.te.primitives.auto_bind import AutoBindWarning
 
 TARGET = "cuda -arch=sm_80"
 CHECKS = True

@@ -17,7 +17,7 @@ from pycuda_stand_in import (
 
 import whet
 from whet.compiler.errors import ArgumentError
-from whet.compiler.runtime.gpu.driver import context_of
+from whet.compiler.runtime.gpu.driver.interface import context_of
 from whet.compiler.runtime.gpu.exchange import taken_array
 
 

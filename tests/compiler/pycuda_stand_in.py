@@ -7,8 +7,8 @@ import pytest
 
 import whet
 from whet.compiler.emulator import compile_emulated
-from whet.compiler.runtime.gpu.driver import use_driver
-from whet.compiler.runtime.gpu.pycuda_driver import PycudaDriver
+from whet.compiler.runtime.gpu.driver.interface import use_driver
+from whet.compiler.runtime.gpu.driver.pycuda_driver import PycudaDriver
 
 # pytest looks for doctests here, too, in processes that have no driver
 drv = pytest.importorskip("pycuda.driver", exc_type=ImportError)

@@ -26,7 +26,7 @@ from pycuda_waits import (
 
 import whet
 from whet.compiler.errors import ArgumentError, KernelError
-from whet.compiler.runtime.gpu.driver import context_of
+from whet.compiler.runtime.gpu.driver.interface import context_of
 from whet.compiler.runtime.gpu.exchange import taken_array
 from whet.compiler.runtime.gpu.streams import current_stream
 

@@ -11,8 +11,8 @@ from random_programs import Graph
 
 from whet.compiler import te
 from whet.compiler.errors import ScheduleError
-from whet.compiler.te.extents import leaf_extents
-from whet.compiler.te.relations import INLINE
+from whet.compiler.te.lang.relations import INLINE
+from whet.compiler.te.lower.extents import leaf_extents
 
 #: what a primitive may refuse although its arguments were picked with care
 REFUSED = ("depend on each other", "bound to", "already", "reads it in another way")

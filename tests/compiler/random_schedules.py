@@ -4,8 +4,8 @@ from itertools import pairwise
 
 from whet.compiler import te
 from whet.compiler.errors import ScheduleError
-from whet.compiler.te.extents import leaf_extents
-from whet.compiler.te.relations import INLINE, ROOT
+from whet.compiler.te.lang.relations import INLINE, ROOT
+from whet.compiler.te.lower.extents import leaf_extents
 
 PRIMITIVES = 12
 #: what a primitive may refuse although its arguments were picked with care

@@ -1,8 +1,9 @@
 """Raw kernels written by hand, for tests of what stands around a kernel."""
 
-from whet.compiler.codegen.llvm import entry, jit
+from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
+from whet.compiler.codegen.llvm import jit
+from whet.compiler.codegen.llvm.entry import checked_entry as entry
 from whet.compiler.runtime import Artifact, Module
-from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.target import Target
 
 VADD = KernelSignature(

@@ -7,7 +7,7 @@ from te_oracle import evaluate, evaluate_expr
 
 from whet.compiler import driver, te
 from whet.compiler.emulator import emulator_options
-from whet.compiler.runtime import nd
+from whet.compiler.runtime.arrays import nd
 from whet.compiler.tir import expr as e
 
 

@@ -10,8 +10,8 @@ import pytest
 import whet
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.runtime.answering import Answering
 from whet.compiler.runtime.module import Module
+from whet.compiler.runtime.vectorcall import Answering
 
 
 def added(name="vadd"):

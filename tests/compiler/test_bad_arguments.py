@@ -4,7 +4,8 @@ import pytest
 
 from whet import te, tir
 from whet.compiler.errors import ArgumentError
-from whet.compiler.tir import analysis, stmt_functor
+from whet.compiler.tir import analysis
+from whet.compiler.tir.visit import stmt_functor
 
 A = tir.decl_buffer((4,), "float32", name="A")
 V = te.var("v")

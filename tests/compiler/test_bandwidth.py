@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from whet.compiler.errors import TargetError
-from whet.compiler.target import host
-from whet.compiler.target.bandwidth import BandwidthProbe
+from whet.compiler.target.machine import host
+from whet.compiler.target.machine.bandwidth import BandwidthProbe
 
 
 def test_a_probe_moves_what_a_kernel_moves():
@@ -36,7 +36,7 @@ def test_loops_write_what_they_say():
 def test_a_cache_is_quicker_than_a_slow_disk(monkeypatch):
     # the core's time, not the clock's: others may use it, too
     clock = SimpleNamespace(perf_counter=time.thread_time)
-    monkeypatch.setattr("whet.compiler.target.bandwidth.time", clock)
+    monkeypatch.setattr("whet.compiler.target.machine.bandwidth.time", clock)
     assert host.bandwidth(1 << 14, seconds=0.02) > 1e9
 
 

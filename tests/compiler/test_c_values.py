@@ -13,7 +13,7 @@ from whet.compiler.codegen.c.compile import compile_text
 from whet.compiler.codegen.c.dialect import short_text
 from whet.compiler.errors import CodegenError, KernelError, TargetError
 from whet.compiler.target import Target
-from whet.compiler.tir import ops
+from whet.compiler.tir.ops import ops
 
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")

@@ -6,7 +6,7 @@ from sched_check import refused
 
 from whet.compiler import driver, te
 from whet.compiler.errors import ArgumentError, LowerError, ScheduleError
-from whet.compiler.te.reducers import comm_reducer
+from whet.compiler.te.lang.reducers import comm_reducer
 
 
 def chain():

@@ -6,7 +6,7 @@ from sched_check import replays
 
 from whet.compiler import driver, te, tir
 from whet.compiler.target import Target
-from whet.compiler.te.relations import AHEAD
+from whet.compiler.te.lang.relations import AHEAD
 
 RNG = np.random.default_rng(5)
 

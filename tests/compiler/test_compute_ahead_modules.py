@@ -9,8 +9,9 @@ import pytest
 from linked_programs import compiled
 
 from whet.compiler import driver, te
-from whet.compiler.runtime import Module, cpu, load_module, nd
-from whet.compiler.signature import KernelSignature
+from whet.compiler.abi.signature import KernelSignature
+from whet.compiler.runtime import Module, cpu, load_module
+from whet.compiler.runtime.arrays import nd
 
 W = np.arange(24, dtype=np.float32).reshape(4, 6)
 X = np.array([1, -2, 3, 0.5], np.float32)

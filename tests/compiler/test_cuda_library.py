@@ -239,7 +239,7 @@ device = whet.device("cuda-emulator")
 a, c = (whet.nd.array(np.full(8, x, "float32"), device) for x in (1, np.nan))
 f(a, a, c)
 assert (c.numpy() == 2).all()
-heavy = ("llvmlite", "whet.compiler.te", "whet.compiler.passes", "whet.compiler.lowering")
+heavy = ("llvmlite", "whet.compiler.te", "whet.compiler.passes", "whet.compiler.driver.lowering")
 print([name for name in heavy if name in sys.modules])
 """
 

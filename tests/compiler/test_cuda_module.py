@@ -12,11 +12,11 @@ from device_programs import SM_80, added, bound, doubled_twice, scaled
 
 import whet
 from whet import te
+from whet.compiler.abi.artifact import Artifact
 from whet.compiler.errors import ArgumentError, ArtifactError, KernelError
-from whet.compiler.runtime.artifact import Artifact
+from whet.compiler.runtime.gpu.driver.pycuda_objects import PycudaKernel
 from whet.compiler.runtime.gpu.exchange import taken_array
 from whet.compiler.runtime.gpu.module import CudaModule
-from whet.compiler.runtime.gpu.pycuda_objects import PycudaKernel
 from whet.compiler.runtime.gpu.workspace import workspace_of
 from whet.compiler.runtime.module import Module
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from whet.compiler.runtime.gpu.driver_folders import FOLDERS
-from whet.compiler.runtime.gpu.pycuda_driver import _why_not_imported
+from whet.compiler.runtime.gpu.driver.driver_folders import FOLDERS
+from whet.compiler.runtime.gpu.driver.pycuda_driver import _why_not_imported
 
 with_pycuda = pytest.mark.skipif(not find_spec("pycuda"), reason="pycuda is not installed")
 
@@ -26,8 +26,8 @@ HEAD = """
 """
 STANDIN = """
     from whet.compiler.emulator import compile_emulated
-    from whet.compiler.runtime.gpu.driver import use_driver
-    from whet.compiler.runtime.gpu.pycuda_driver import PycudaDriver
+    from whet.compiler.runtime.gpu.driver.interface import use_driver
+    from whet.compiler.runtime.gpu.driver.pycuda_driver import PycudaDriver
 
     def emulated(source, arch):
         return compile_emulated(source, checks=True, quick=True).read_bytes()
@@ -79,7 +79,7 @@ WITHOUT = """
     a, c = (whet.nd.array(np.ones(8, "float32"), emulator) for _ in range(2))
     f(a, a, c)
     assert (c.numpy() == 2).all()
-    from whet.compiler.runtime.gpu.driver import driver_of
+    from whet.compiler.runtime.gpu.driver.interface import driver_of
     print(why(lambda: driver_of("cuda")))
     assert whet.runtime.cuda(1) == whet.cuda(1)  # no module has taken the function's place
     try:
@@ -277,7 +277,7 @@ def test_no_context_is_made_and_no_driver_loaded_before_it_is_needed():
     f.get_source("cuda")
     print("pycuda" in sys.modules)
     start()
-    from whet.compiler.runtime.gpu.driver import driver_of
+    from whet.compiler.runtime.gpu.driver.interface import driver_of
     print(whet.cuda(1).exist, whet.cuda(0).device_name, len(driver_of("cuda")._contexts))
     run()
     print(sorted(driver_of("cuda")._contexts))

@@ -18,8 +18,8 @@ from whet.compiler.passes import run_build_passes
 from whet.compiler.runtime.source import _arena
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import ops
 from whet.compiler.tir.function import IRModule
+from whet.compiler.tir.ops import ops
 
 # text
 

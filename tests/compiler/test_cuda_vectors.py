@@ -14,7 +14,7 @@ from whet.compiler.codegen.cuda import source
 from whet.compiler.codegen.cuda.lanes import uniform
 from whet.compiler.codegen.cuda.nvrtc import available, compile_cubin
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
+from whet.compiler.tir.ops import ops
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 

@@ -19,8 +19,9 @@ from raw_kernels import MIXED, MIXED_RAW, VADD, VADD_RAW, module
 
 from whet.compiler import settings
 from whet.compiler.errors import ArtifactError
-from whet.compiler.runtime import integrity, load_module
-from whet.compiler.runtime.export import compile_files
+from whet.compiler.runtime import load_module
+from whet.compiler.runtime.library import integrity
+from whet.compiler.runtime.library.export import compile_files
 
 pytestmark = pytest.mark.skipif(
     shutil.which(settings.c_compiler().split()[0]) is None or not sys.platform.startswith("linux"),

@@ -8,10 +8,10 @@ from whet.compiler.driver import build, lower
 from whet.compiler.emulator import EmulatorError, emulator_options
 from whet.compiler.errors import LowerError
 from whet.compiler.passes.build_passes import run_build_passes
-from whet.compiler.passes.split_host_device import split_host_device, split_module
-from whet.compiler.runtime import nd
+from whet.compiler.passes.gpu.split_host_device import split_host_device, split_module
+from whet.compiler.runtime.arrays import nd
 from whet.compiler.target import Target
-from whet.compiler.te.auto_bind import bound_schedule
+from whet.compiler.te.primitives.auto_bind import bound_schedule
 from whet.compiler.tir.function import IRModule
 
 RNG = np.random.default_rng(7)

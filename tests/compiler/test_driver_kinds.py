@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from whet.compiler import te, tir
+from whet.compiler.abi.artifact import Artifact
 from whet.compiler.codegen.llvm.generate import generate as generate_llvm
 from whet.compiler.driver import build, compile_module, lower
 from whet.compiler.errors import ArtifactError, CodegenError, LowerError, TargetError
 from whet.compiler.passes.build_passes import BUILD_PASSES
-from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.target import KINDS, Target, TargetKind
-from whet.compiler.te.auto_bind import AutoBindWarning
+from whet.compiler.te.primitives.auto_bind import AutoBindWarning
 
 
 @pytest.fixture()
@@ -91,7 +91,7 @@ def test_a_kind_of_a_device_with_threads_gets_kernels(kind, monkeypatch):
 
 
 def loops_of_kernels(mod, target):
-    from whet.compiler.arguments import with_signature
+    from whet.compiler.abi.arguments import with_signature
 
     return loops(mod.map(with_signature), target)
 

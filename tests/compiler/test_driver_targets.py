@@ -11,8 +11,9 @@ from whet.compiler import te
 from whet.compiler.driver import build, compile_module, lower
 from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
 from whet.compiler.runtime.compose import compose
-from whet.compiler.target import Target, host
-from whet.compiler.te.auto_bind import AutoBindWarning
+from whet.compiler.target import Target
+from whet.compiler.target.machine import host
+from whet.compiler.te.primitives.auto_bind import AutoBindWarning
 
 # GPUs
 

@@ -8,7 +8,7 @@ import pytest
 
 from whet.compiler import emulator
 from whet.compiler.emulator import EmulatorError, compile_emulated, emulator_options
-from whet.compiler.emulator.run import Unwritten, run_kernel
+from whet.compiler.emulator.sanitizer.run import Unwritten, run_kernel
 from whet.compiler.errors import ArgumentError, CodegenError, KernelError, TargetError
 from whet.compiler.settings import cxx_compiler
 

@@ -9,7 +9,7 @@ from whet.compiler.codegen.cuda.prelude import NAMES
 from whet.compiler.emulator import EmulatorError, emulator_options
 from whet.compiler.emulator.driver import PROPERTIES, driver
 from whet.compiler.emulator.memory import EmulatedMemory, _Piece
-from whet.compiler.emulator.run import Unwritten, run_kernel
+from whet.compiler.emulator.sanitizer.run import Unwritten, run_kernel
 from whet.compiler.errors import (
     ArgumentError,
     ArtifactError,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from whet.compiler.emulator import EmulatorError
-from whet.compiler.emulator.run import Unwritten, run_kernel
+from whet.compiler.emulator.sanitizer.run import Unwritten, run_kernel
 
 
 def of(body, kind="float", count=32, given=None, dtype="float32"):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from whet.compiler.emulator import EmulatorError, emulator_options
-from whet.compiler.emulator.local_arrays import watched_arrays
-from whet.compiler.emulator.run import Unwritten, run_kernel
+from whet.compiler.emulator.handwritten.local_arrays import watched_arrays
+from whet.compiler.emulator.sanitizer.run import Unwritten, run_kernel
 
 SUMS = """
 template <int N> __device__ void sums(const float *x, float *y) {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from whet.compiler.emulator import EmulatorError, emulator_options
-from whet.compiler.emulator.run import Unwritten, run_kernel
+from whet.compiler.emulator.sanitizer.run import Unwritten, run_kernel
 
 # Turns rows of 64 around through shared memory, then sums pairs of them.
 GOOD = """

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from whet.compiler.emulator import emulator_options
-from whet.compiler.emulator.run import Unwritten, run_kernel
-from whet.compiler.emulator.values import read_values
+from whet.compiler.emulator.handwritten.values import read_values
+from whet.compiler.emulator.sanitizer.run import Unwritten, run_kernel
 
 TEXT = """
 #define PICK(c, v) \\

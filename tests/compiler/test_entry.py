@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from raw_kernels import FAILING, FAILING_RAW, MIXED, MIXED_RAW, VADD, VADD_RAW, module
 
-from whet.compiler.codegen.llvm import entry
-from whet.compiler.codegen.llvm.abi import DLTensor, scalar
-from whet.compiler.codegen.llvm.shape_text import evaluate
+from whet.compiler.abi.layout import DLTensor, scalar
+from whet.compiler.abi.shape_text import evaluate
+from whet.compiler.abi.signature import BufferParam, KernelSignature
+from whet.compiler.codegen.llvm.entry import checked_entry as entry
 from whet.compiler.errors import ArgumentError, CodegenError, OutOfMemoryError
-from whet.compiler.signature import BufferParam, KernelSignature
 
 
 @pytest.fixture(scope="module")

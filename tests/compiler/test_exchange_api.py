@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from raw_kernels import VADD, VADD_RAW, module
 
-from whet.compiler.codegen.llvm import abi, exchange_api, jit
-from whet.compiler.codegen.llvm.abi import DLTensor
+from whet.compiler.abi import layout as abi
+from whet.compiler.abi.layout import DLTensor
+from whet.compiler.codegen.llvm import jit
+from whet.compiler.codegen.llvm.entry import exchange_api
 from whet.compiler.errors import ArgumentError
-from whet.compiler.runtime import nd
+from whet.compiler.runtime.arrays import nd
 from whet.compiler.target import Target
 
 TENSOR_FROM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))

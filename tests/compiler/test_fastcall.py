@@ -22,9 +22,10 @@ from raw_kernels import (
     module,
 )
 
-from whet.compiler.codegen.llvm import fastcall, numpy_layout
+from whet.compiler.abi import numpy_layout
+from whet.compiler.codegen.llvm.entry import fastcall
 from whet.compiler.errors import ArgumentError
-from whet.compiler.runtime import nd
+from whet.compiler.runtime.arrays import nd
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def vadd(request, loaded):
     if request.param == "quick":
         return loaded["vadd"].fast
     function = loaded["vadd"]
-    from whet.compiler.codegen.llvm.slowcall import SlowCall
+    from whet.compiler.codegen.llvm.entry.slowcall import SlowCall
 
     return SlowCall(VADD, function._repeat(), loaded._code)
 

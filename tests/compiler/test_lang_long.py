@@ -6,7 +6,7 @@ import pytest
 from whet.compiler import driver, te, tir
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.rewrite import post_order_visit
+from whet.compiler.tir.visit.rewrite import post_order_visit
 
 BIG = 2**31 + 7
 

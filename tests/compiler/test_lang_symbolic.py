@@ -270,7 +270,7 @@ def test_every_node_of_a_kernel_of_mixed_widths_is_well_typed():
 def check_types(body):
     """Both operands of an operator have one type, which is its own."""
     from whet.compiler.tir import expr as e
-    from whet.compiler.tir.rewrite import post_order_visit
+    from whet.compiler.tir.visit.rewrite import post_order_visit
 
     def visit(x):
         if isinstance(x, e.BinaryOp):

@@ -9,10 +9,10 @@ import pytest
 
 import whet
 from whet.compiler import te, tir
-from whet.compiler.build_module import compile_module
+from whet.compiler.abi.launch import Launch, LaunchPlan, Temporary
 from whet.compiler.driver import build, lower
+from whet.compiler.driver.compile import compile_module
 from whet.compiler.errors import LowerError
-from whet.compiler.launch import Launch, LaunchPlan, Temporary
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule
 

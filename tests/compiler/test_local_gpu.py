@@ -5,7 +5,7 @@ import ctypes
 import pytest
 
 from whet.compiler.runtime.device import Device
-from whet.compiler.target import local_gpu
+from whet.compiler.target.machine import local_gpu
 from whet.measure.gpu.stage import lock_of
 
 GPUS = {"GPU-aa11": (8, 0), "GPU-bb22": (9, 0), "GPU-bb33": (12, 0)}

@@ -6,7 +6,7 @@ import pytest
 import whet
 from whet.compiler import tir
 from whet.compiler.errors import CodegenError, KernelError
-from whet.compiler.tir import ops
+from whet.compiler.tir.ops import ops
 
 I32 = "int32"
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from whet.compiler import driver, te
-from whet.compiler.target import host
+from whet.compiler.target.machine import host
 
 FAST = "llvm -fast_math=1"
 FUSED = host.architecture() != "x86_64" or "fma" in host.features()

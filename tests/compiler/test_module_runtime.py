@@ -11,7 +11,8 @@ from raw_kernels import MIXED, MIXED_RAW, VADD, VADD_RAW, artifact, module
 from whet.compiler.codegen.llvm import jit
 from whet.compiler.errors import ArgumentError, ArtifactError, CodegenError
 from whet.compiler.runtime import BenchmarkResult, Module, cpu, timing
-from whet.compiler.target import Target, host
+from whet.compiler.target import Target
+from whet.compiler.target.machine import host
 
 
 @pytest.fixture(scope="module")

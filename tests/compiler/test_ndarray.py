@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from whet.compiler.errors import ArgumentError, TargetError
-from whet.compiler.runtime import cpu, device, nd
+from whet.compiler.runtime import cpu, device
+from whet.compiler.runtime.arrays import nd
 
 
 def test_array_copies_and_numpy_copies_back():

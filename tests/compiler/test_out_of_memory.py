@@ -5,9 +5,9 @@ import pickle
 import pytest
 
 import whet
-from whet.compiler.codegen.llvm.entry import NO_MEMORY, decode
+from whet.compiler.abi.signature import KernelSignature
+from whet.compiler.codegen.llvm.entry.checked_entry import NO_MEMORY, decode
 from whet.compiler.errors import OutOfMemoryError, WhetError
-from whet.compiler.signature import KernelSignature
 
 
 def test_a_kernel_without_memory():

@@ -10,7 +10,7 @@ from whet.compiler import te
 from whet.compiler.arith import Analyzer, forms
 from whet.compiler.driver import build, lower
 from whet.compiler.passes import PassContext
-from whet.compiler.passes.unroll_loop import MOST_WRITTEN
+from whet.compiler.passes.loops.unroll_loop import MOST_WRITTEN
 from whet.compiler.tir.expr import Range
 
 RNG = np.random.default_rng(12)

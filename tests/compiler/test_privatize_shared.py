@@ -6,8 +6,8 @@ from c_kernels import lowered
 from emulated import agree
 
 from whet import te
-from whet.compiler.passes.privatize_shared import privatize_shared
-from whet.compiler.passes.split_host_device import split_host_device
+from whet.compiler.passes.gpu.privatize_shared import privatize_shared
+from whet.compiler.passes.gpu.split_host_device import split_host_device
 
 
 def rows(threads=8, vector=4, length=72, other=None, scope="shared", read=0):

@@ -78,7 +78,7 @@ def test_steps_that_meet_in_one_place_share_an_accumulator():
 
 
 def test_a_value_that_reads_its_own_buffer_elsewhere_is_left_alone():
-    from whet.compiler.passes.register_accumulators import register_accumulators
+    from whet.compiler.passes.loops.register_accumulators import register_accumulators
     from whet.compiler.tir import (
         Add,
         BufferLoad,
@@ -100,7 +100,7 @@ def test_a_value_that_reads_its_own_buffer_elsewhere_is_left_alone():
 
 def test_steps_that_overlap_are_left_alone():
     # b[i + j] for unrolled i and j: two steps share an element, a copy for each would lose a sum
-    from whet.compiler.passes.register_accumulators import register_accumulators
+    from whet.compiler.passes.loops.register_accumulators import register_accumulators
     from whet.compiler.tir import (
         Add,
         BufferLoad,

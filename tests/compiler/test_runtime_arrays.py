@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from raw_kernels import VADD, VADD_RAW, module
 
-from whet.compiler.codegen.llvm.abi import DLTensor, numpy_dtype, scalar
+from whet.compiler.abi.layout import DLTensor, numpy_dtype, scalar
 from whet.compiler.errors import ArgumentError, TargetError
-from whet.compiler.runtime import dlpack, nd
+from whet.compiler.runtime.arrays import dlpack, nd
 from whet.compiler.runtime.device import DEVICE_TYPES
 
 DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)

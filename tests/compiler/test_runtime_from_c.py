@@ -64,7 +64,7 @@ def test_a_cpp_program_calls_a_kernel(built, tmp_path):
 
 
 def test_the_header_knows_every_code():
-    from whet.compiler.codegen.llvm import entry
+    from whet.compiler.codegen.llvm.entry import checked_entry as entry
     from whet.compiler.runtime import values
 
     text = (Path(include_dir()) / "whet" / "runtime.h").read_text()

@@ -7,7 +7,8 @@ from raw_kernels import VADD, VADD_RAW, module
 import whet
 from whet import te
 from whet.compiler.errors import ArgumentError, ArtifactError, CodegenError, TargetError
-from whet.compiler.runtime import load_module, nd
+from whet.compiler.runtime import load_module
+from whet.compiler.runtime.arrays import nd
 
 
 @pytest.fixture(scope="module")

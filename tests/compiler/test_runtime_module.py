@@ -5,12 +5,12 @@ import pytest
 from raw_kernels import FAILING, FAILING_RAW, MIXED, MIXED_RAW, VADD, VADD_RAW, artifact, module
 
 import whet
-from whet.compiler.codegen.llvm import entry
-from whet.compiler.codegen.llvm.slowcall import SlowCall
+from whet.compiler.abi.signature import BufferParam, KernelSignature
+from whet.compiler.codegen.llvm.entry import checked_entry as entry
+from whet.compiler.codegen.llvm.entry.slowcall import SlowCall
 from whet.compiler.errors import ArgumentError, KernelError
 from whet.compiler.runtime import Artifact, Module, timing
 from whet.compiler.runtime.function import Function
-from whet.compiler.signature import BufferParam, KernelSignature
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_whole_numbers_of_every_width(dtype):
 def test_other_numbers_of_every_width(dtype):
     if dtype == "bfloat16":
         pytest.importorskip("ml_dtypes")
-    from whet.compiler.codegen.llvm.abi import numpy_dtype
+    from whet.compiler.abi.layout import numpy_dtype
 
     x = whet.te.var("x", dtype)
     B = whet.te.compute((3,), lambda i: x, name="B")
@@ -223,7 +223,7 @@ def test_a_clock_without_steps_is_asked_so_often(monkeypatch):
 
 
 def test_flushing_writes_more_memory_than_the_caches_hold(loaded, monkeypatch):
-    from whet.compiler.target import host
+    from whet.compiler.target.machine import host
 
     monkeypatch.setattr(host, "caches", lambda: {"l1": 1 << 10, "l3": 3 << 20})
     timing._flushing_bytes.cache_clear()

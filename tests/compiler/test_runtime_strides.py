@@ -8,11 +8,11 @@ from raw_kernels import module
 
 import whet
 from whet import te, tir
-from whet.compiler.arguments import with_signature
-from whet.compiler.codegen.llvm import entry
-from whet.compiler.codegen.llvm.abi import DLTensor, scalar
+from whet.compiler.abi.arguments import with_signature
+from whet.compiler.abi.layout import DLTensor, scalar
+from whet.compiler.abi.signature import BufferParam, KernelSignature
+from whet.compiler.codegen.llvm.entry import checked_entry as entry
 from whet.compiler.errors import ArgumentError, CodegenError, LowerError
-from whet.compiler.signature import BufferParam, KernelSignature
 
 # out[0] = the first stride of A, out[1] = the second
 STEPS = KernelSignature(

@@ -5,7 +5,7 @@ import pytest
 from device_programs import SM_80, bound
 
 from whet import te
-from whet.compiler.emulator import sanitize
+from whet.compiler.emulator.sanitizer import sanitize
 
 
 def drawn(make, *placeholders):
@@ -44,7 +44,7 @@ def test_values_are_drawn_from_a_range_that_was_said():
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "bfloat16"])
 def test_small_elements_are_compared_as_well(dtype):
-    from whet.compiler.codegen.llvm.abi import numpy_dtype
+    from whet.compiler.abi.layout import numpy_dtype
 
     wanted = np.full(101, 1e-3)
     wanted[0] = 1e3  # one large element does not excuse the small ones

@@ -9,7 +9,7 @@ from whet.compiler import te
 from whet.compiler.codegen.cuda import source
 from whet.compiler.driver import build, lower
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.split_host_device import split_host_device
+from whet.compiler.passes.gpu.split_host_device import split_host_device
 from whet.compiler.tir import IRModule, PrimFunc, decl_buffer, stmt
 from whet.compiler.tir import expr as e
 

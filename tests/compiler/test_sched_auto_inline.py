@@ -6,7 +6,7 @@ import pytest
 from whet.compiler import te
 from whet.compiler.driver import build
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te.relations import INLINE
+from whet.compiler.te.lang.relations import INLINE
 
 
 def example():

@@ -6,7 +6,7 @@ from sched_check import replays
 from test_sched_threads import gpu_matmul
 
 from whet.compiler import te, tir
-from whet.compiler.te.schedule_ops import schedule_ops
+from whet.compiler.te.lower.schedule_ops import schedule_ops
 from whet.compiler.tir.printer import stmt_text
 
 

@@ -6,8 +6,8 @@ from sched_check import exactly, refused, replays
 from te_check import check
 
 from whet.compiler import driver, te, tir
-from whet.compiler.te import relations
-from whet.compiler.te.relations import Fuse, IterVarAttr, Rebase, Singleton, Split
+from whet.compiler.te.lang import relations
+from whet.compiler.te.lang.relations import Fuse, IterVarAttr, Rebase, Singleton, Split
 
 
 def matmul(n=8, k=8, m=16):

@@ -8,7 +8,7 @@ from te_check import check
 
 from whet.compiler import driver, te, tir
 from whet.compiler.errors import LowerError
-from whet.compiler.te.schedule_ops import schedule_ops
+from whet.compiler.te.lower.schedule_ops import schedule_ops
 
 
 def chain(n=9, m=7):

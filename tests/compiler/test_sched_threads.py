@@ -8,9 +8,9 @@ from te_check import check
 
 from whet.compiler import driver, te, tir
 from whet.compiler.errors import LowerError
-from whet.compiler.te.bound import Bounds
-from whet.compiler.te.schedule_ops import schedule_ops
-from whet.compiler.te.threads import scope_of
+from whet.compiler.te.lower.infer_bound import Bounds
+from whet.compiler.te.lower.schedule_ops import schedule_ops
+from whet.compiler.te.lower.threads import scope_of
 
 
 def loops_of(s, args):

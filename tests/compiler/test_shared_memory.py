@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from whet.compiler import te, tir
-from whet.compiler.build_module import compile_module
 from whet.compiler.driver import build, lower
+from whet.compiler.driver.compile import compile_module
 from whet.compiler.errors import LowerError, PrunedError
 from whet.compiler.passes.build_passes import run_build_passes
-from whet.compiler.passes.plan_shared_memory import plan_shared_memory
-from whet.compiler.passes.thread_sync import thread_sync
-from whet.compiler.passes.verify_gpu_code import MOST_STATEMENTS
+from whet.compiler.passes.gpu.plan_shared_memory import plan_shared_memory
+from whet.compiler.passes.gpu.thread_sync import thread_sync
+from whet.compiler.passes.gpu.verify_gpu_code import MOST_STATEMENTS
 from whet.compiler.target import Target
-from whet.compiler.tir import ops
 from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.ops import ops
 
 T = tir.Var("threadIdx.x")
 A, B = (tir.decl_buffer(4096, name=x) for x in "AB")

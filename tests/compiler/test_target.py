@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from whet.compiler.errors import TargetError
-from whet.compiler.target import Target, features, host
+from whet.compiler.target import Target
+from whet.compiler.target.machine import features, host
 
 
 def test_text_dict_and_json_text_are_one_target():
@@ -163,7 +164,7 @@ def test_threads_follow_the_environment_and_the_affinity(monkeypatch):
 def test_fma_peak_is_plausible(monkeypatch):
     # the core's time, not the clock's: others may use it, too
     clock = SimpleNamespace(perf_counter=time.thread_time)
-    monkeypatch.setattr("whet.compiler.target.fma.time", clock)
+    monkeypatch.setattr("whet.compiler.target.machine.fma.time", clock)
     for _ in range(8):  # its speed may change between the two, where others heat the core
         peak = host.fma_peak("float32", seconds=0.05)
         half = host.fma_peak("float64", seconds=0.05)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from whet.compiler.target.systems import runs_under, system_of
+from whet.compiler.target.machine.systems import runs_under, system_of
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import pickle
 import pytest
 
 from whet.compiler.errors import TargetError
-from whet.compiler.target import Target, host
-from whet.compiler.target.features import X86_NEEDS
+from whet.compiler.target import Target
+from whet.compiler.target.machine import host
+from whet.compiler.target.machine.features import X86_NEEDS
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import whet
 from whet.compiler import te, tir
 from whet.compiler.driver import build
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.thread_overlap import overlapping
-from whet.compiler.tir import ops
+from whet.compiler.passes.gpu.thread_overlap import overlapping
+from whet.compiler.tir.ops import ops
 
 RNG = np.random.default_rng(41)
 TX, BX = "threadIdx.x", "blockIdx.x"
@@ -232,8 +232,8 @@ def test_shared_memory_of_constant_and_of_symbolic_size():
 
 def test_shuffles_under_a_condition_on_what_a_thread_has_are_refused():
     """A tree whose threads may not all come by needs barriers, which are refused there."""
-    from whet.compiler.passes.lower_thread_allreduce import lower_thread_allreduce
-    from whet.compiler.te.allreduce import ALLREDUCE
+    from whet.compiler.passes.gpu.lower_thread_allreduce import lower_thread_allreduce
+    from whet.compiler.te.lower.lower_allreduce import ALLREDUCE
 
     red = tir.decl_buffer(32, name="red", scope="shared")
     own = tir.decl_buffer(1, name="own", scope="local")

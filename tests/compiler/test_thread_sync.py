@@ -4,10 +4,10 @@ import pytest
 
 from whet.compiler import tir
 from whet.compiler.errors import LowerError
-from whet.compiler.passes import thread_accesses
-from whet.compiler.passes.thread_sync import thread_sync
-from whet.compiler.tir import ops
+from whet.compiler.passes.gpu import thread_accesses
+from whet.compiler.passes.gpu.thread_sync import thread_sync
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.ops import ops
 
 T = tir.Var("threadIdx.x")
 S = tir.decl_buffer(8, name="S", scope="shared")

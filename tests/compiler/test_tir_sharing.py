@@ -3,7 +3,7 @@
 import numpy as np
 
 from whet.compiler import driver, te, tir
-from whet.compiler.tir.sharing import bind_shared, tree_size
+from whet.compiler.tir.visit.sharing import bind_shared, tree_size
 
 
 def grown(x, times=14):

@@ -6,8 +6,8 @@ import pytest
 import whet
 from whet import arith, ir, te, tir
 from whet.compiler.errors import ArgumentError, LowerError
-from whet.compiler.te.relations import PragmaKey
-from whet.compiler.tir import intrinsics
+from whet.compiler.te.lang.relations import PragmaKey
+from whet.compiler.tir.ops import intrinsics
 
 
 def _run(inputs, out, target, *arrays):

@@ -5,7 +5,8 @@ import pytest
 
 from whet.compiler import te
 from whet.compiler.driver import build, lower
-from whet.compiler.target import Target, host
+from whet.compiler.target import Target
+from whet.compiler.target.machine import host
 
 WIDE = [t for t in ("+avx512f,+avx512vl", "+avx2,+fma", "+sse4.2") if
         all(f[1:] in host.features() for f in t.split(","))]  # fmt: skip

@@ -12,8 +12,9 @@ import pytest
 from db_records import AVX2, HERE, MATMUL, SPACE, config, failed, ok, start
 
 from whet.compiler.errors import LogError
-from whet.db import TuningLog, schema, similar, vectors
-from whet.db.engine import place_of
+from whet.db import TuningLog, similar
+from whet.db.store import schema, vectors
+from whet.db.store.engine import place_of
 from whet.search_spaces.values import Workload
 
 

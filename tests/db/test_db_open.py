@@ -14,9 +14,10 @@ import sqlalchemy as sa
 from db_records import AVX2, HERE, MATMUL, SPACE, config, ok, start
 
 from whet.compiler.errors import LogError
-from whet.db import TuningLog, schema
-from whet.db.engine import open_engine, place_of
-from whet.db.models import Base
+from whet.db import TuningLog
+from whet.db.store import schema
+from whet.db.store.engine import open_engine, place_of
+from whet.db.store.models import Base
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ def test_a_read_only_file_is_read_and_refuses_to_be_written():
             import os, sys
             sys.path.insert(0, {str(Path(__file__).parent)!r})
             from db_records import *
-            import sqlalchemy.dialects.sqlite, whet.db.schema, whet.compiler.errors
+            import sqlalchemy.dialects.sqlite, whet.db.store.schema, whet.compiler.errors
             if os.geteuid() == 0:
                 os.setuid(65534)
             log = TuningLog({str(path)!r})
@@ -149,7 +150,7 @@ def test_a_log_deleted_while_open_is_noticed(path):
 
 
 def test_a_log_that_another_process_holds(path, monkeypatch):
-    monkeypatch.setattr("whet.db.engine.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("whet.db.store.engine.BUSY_SECONDS", 0.05)
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     with TuningLog(path) as log:

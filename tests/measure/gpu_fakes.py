@@ -5,15 +5,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from whet.compiler.abi.artifact import Artifact
+from whet.compiler.abi.launch import Launch, LaunchPlan
+from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.emulator import compile_emulated
 from whet.compiler.errors import KernelError, PrunedError
-from whet.compiler.launch import Launch, LaunchPlan
-from whet.compiler.runtime.artifact import Artifact
-from whet.compiler.signature import BufferParam, KernelSignature
 from whet.measure import MeasureInput, MeasureOptions
-from whet.measure.builder import Built
 from whet.measure.gpu import runner
-from whet.measure.runner import RunReport
+from whet.measure.stage.builder import Built
+from whet.measure.stage.runner import RunReport
 from whet.search_spaces import Config, TemplateRef, Workload
 
 SIZE = 1000
@@ -72,7 +72,7 @@ def fake_build(inp: MeasureInput) -> Built:
 
 def emulated_build(inp: MeasureInput) -> Built:
     """A real candidate, compiled for the stand-in beforehand."""
-    from whet.measure.builder import build_candidate
+    from whet.measure.stage.builder import build_candidate
 
     built = build_candidate(inp)
     if built.artifact is not None:
@@ -170,8 +170,8 @@ def _emulated(source: str, arch: str) -> bytes:
 
 def use_standin() -> None:
     """Let the real pycuda run emulated images: its libcuda is the stand-in."""
-    from whet.compiler.runtime.gpu.driver import driver_of, use_driver
-    from whet.compiler.runtime.gpu.pycuda_driver import PycudaDriver
+    from whet.compiler.runtime.gpu.driver.interface import driver_of, use_driver
+    from whet.compiler.runtime.gpu.driver.pycuda_driver import PycudaDriver
 
     global _used
     if not _used:

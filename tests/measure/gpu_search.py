@@ -6,7 +6,7 @@ import gpu_fakes
 import numpy as np
 
 import whet
-from whet.compiler.runtime.gpu.driver import driver_of
+from whet.compiler.runtime.gpu.driver.interface import driver_of
 from whet.db import TuningLog, device_key
 from whet.measure import LocalPool, MeasureOptions
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from whet.compiler.runtime.artifact import Artifact
-from whet.compiler.signature import BufferParam, KernelSignature
+from whet.compiler.abi.artifact import Artifact
+from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.measure import MeasureInput, MeasureOptions
-from whet.measure.builder import Built
-from whet.measure.runner import Kernel, RunReport, measure, remember
+from whet.measure.stage.builder import Built
+from whet.measure.stage.runner import Kernel, RunReport, measure, remember
 from whet.search_spaces import Config, TemplateRef, Workload
 
 
@@ -229,7 +229,8 @@ NATIVE = {
 
 def native_build(inp: MeasureInput) -> Built:
     """A vector addition of 100000 floats in LLVM text, right or wrong as the config says."""
-    from whet.compiler.codegen.llvm import entry, jit
+    from whet.compiler.codegen.llvm import jit
+    from whet.compiler.codegen.llvm.entry import checked_entry as entry
     from whet.compiler.target import Target
 
     behaviour = str(inp.config.choice("behaviour"))

@@ -28,8 +28,9 @@ import numpy as np
 from whet.compiler import te
 from whet.compiler.passes import pipeline
 from whet.compiler.runtime import packed
-from whet.measure import MeasureInput, descendants
-from whet.measure.builder import Built
+from whet.measure import MeasureInput
+from whet.measure.stage.builder import Built
+from whet.measure.worker import descendants
 
 _libc = ctypes.CDLL(None)
 _libm = ctypes.CDLL("libm.so.6")

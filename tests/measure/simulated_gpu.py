@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from whet.compiler.runtime.gpu.properties import DeviceProperties
+from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
 
 PROPERTIES = DeviceProperties("made up", "sm_80", 108, l2_bytes=48 << 20)
 RECORDING, FILLING = 1e-6, 2e-6

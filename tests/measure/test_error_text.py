@@ -4,8 +4,8 @@ import contextlib
 
 import pytest
 
-from whet.measure.error_text import LONGEST, capped, error_text
-from whet.measure.supervisor import Supervisor
+from whet.measure.worker.error_text import LONGEST, capped, error_text
+from whet.measure.worker.supervisor import Supervisor
 
 
 def endless(values):

@@ -7,7 +7,7 @@ import pytest
 import whet
 from whet import te
 from whet.autotune import create_task
-from whet.autotune.result import pruned_words
+from whet.autotune.results.result import pruned_words
 from whet.compiler import driver
 from whet.compiler.errors import PrunedError
 from whet.measure import MeasureInput, MeasureResult

@@ -10,19 +10,19 @@ from whet.compiler import driver, tir
 from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda import nvrtc
 from whet.compiler.passes import run_build_passes
-from whet.compiler.passes.inject_double_buffer import UNROLL_FACTOR
+from whet.compiler.passes.gpu.inject_double_buffer import UNROLL_FACTOR
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import decl_buffer
-from whet.compiler.tir.rewrite import post_order_visit, variables
-from whet.measure.gpu import counts
-from whet.measure.gpu.counts import work_of
-from whet.measure.gpu.evaluated import evaluated
-from whet.measure.gpu.groups_of_steps import in_groups, with_groups
-from whet.measure.gpu.operations import FMA32, OTHER, SPECIAL, operations
-from whet.measure.gpu.specs import spec_of
-from whet.measure.gpu.whole_numbers import CONSTANT_DIVISION, SUM, address, division, pieces
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import post_order_visit, variables
+from whet.measure.gpu.cost import counts
+from whet.measure.gpu.cost.counts import work_of
+from whet.measure.gpu.cost.cse import evaluated
+from whet.measure.gpu.cost.integer_cost import CONSTANT_DIVISION, SUM, address, division, pieces
+from whet.measure.gpu.cost.operations import FMA32, OTHER, SPECIAL, operations
+from whet.measure.gpu.cost.partial_unroll import in_groups, with_groups
+from whet.measure.gpu.cost.specs import spec_of
 
 PADDING = 12
 """Instructions behind a kernel's end, at most."""

@@ -8,10 +8,10 @@ import pytest
 
 from whet import te
 from whet.compiler.errors import MeasureError, TargetError
-from whet.measure.gpu.model import LAUNCH_S, REACHED, Work, predict, resident_blocks
-from whet.measure.gpu.specs import SPECS, spec_of
-from whet.measure.gpu.traffic import Grid, Traffic, memory_bytes
-from whet.measure.gpu.warps import SAMPLES, groups, wavefronts
+from whet.measure.gpu.cost.model import LAUNCH_S, REACHED, Work, predict, resident_blocks
+from whet.measure.gpu.cost.specs import SPECS, spec_of
+from whet.measure.gpu.cost.traffic import Grid, Traffic, memory_bytes
+from whet.measure.gpu.cost.warps import SAMPLES, groups, wavefronts
 
 MIB = 1 << 20
 

@@ -11,7 +11,7 @@ from gpu_fakes import fake_build
 from whet.compiler.codegen.cuda.cubin import Resources
 from whet.compiler.errors import ArgumentError, MeasureError, PrunedError, TargetError
 from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.gpu.properties import DeviceProperties
+from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
 from whet.db.identity import device_key, device_name, device_of, is_device_key, names_device
 from whet.measure.gpu import identity, nvml
 from whet.measure.gpu.names import is_model
@@ -209,9 +209,9 @@ def test_without_nvml_a_record_does_without(monkeypatch):
 
 def test_inputs_are_those_of_a_processor():
     """A candidate for a GPU computes with the numbers that one for the CPU does."""
-    from whet.compiler.runtime.gpu.driver import context_of
-    from whet.measure.buffers import Arguments
+    from whet.compiler.runtime.gpu.driver.interface import context_of
     from whet.measure.gpu.arguments import DeviceArguments
+    from whet.measure.stage.buffers import Arguments
 
     signature = artifact().signatures[0]
     device = Device("cuda-emulator")

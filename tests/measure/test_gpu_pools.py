@@ -12,7 +12,7 @@ import pytest
 from gpu_fakes import candidate
 
 from whet.measure import LocalPool, MeasureOptions, MeasureResult
-from whet.measure.engine import StagedPool
+from whet.measure.pool.engine import StagedPool
 
 FAKES = {"build_function": "gpu_fakes:fake_build"}
 STANDIN = FAKES | {

@@ -17,16 +17,16 @@ import whet
 from whet.autotune.places import place_of
 from whet.cli import main
 from whet.compiler.errors import ArgumentError, DeviceLostError, MeasureError, TargetError
-from whet.compiler.runtime.gpu.driver import use_driver
-from whet.compiler.runtime.gpu.properties import DeviceProperties
+from whet.compiler.runtime.gpu.driver.interface import use_driver
+from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
 from whet.db.identity import device_of
 from whet.measure import LocalPool, MeasureInput, MeasureOptions, MeasureResult, RayPool
-from whet.measure.builder import Built
-from whet.measure.engine import StagedPool
 from whet.measure.gpu import stage
 from whet.measure.gpu.identity import measured_devices
-from whet.measure.machine import builder_cores, measuring_core
-from whet.measure.runner import RunReport
+from whet.measure.pool.engine import StagedPool
+from whet.measure.stage.builder import Built
+from whet.measure.stage.machine import builder_cores, measuring_core
+from whet.measure.stage.runner import RunReport
 
 FAKES = {
     "build_function": "gpu_fakes:fake_build",
@@ -64,7 +64,7 @@ def places_of(results: list[MeasureResult]) -> set[str]:
 @needs_pycuda
 def test_candidates_go_to_whoever_is_free_and_a_lost_device_costs_one_trial(mortal, monkeypatch):
     """The others measure on, finalists too; without any other, the search ends with the reason."""
-    monkeypatch.setattr("whet.measure.engine.TRIES", 2)
+    monkeypatch.setattr("whet.measure.pool.engine.TRIES", 2)
     with LocalPool(1, device=BOTH, options=PATIENT, **FAKES) as pool:
         assert pool.capacity == 2 * (1 + 2)
         for k in range(4):
@@ -122,7 +122,7 @@ class Stage:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_no_candidate_is_lost_where_warnings_are_errors(monkeypatch):
-    monkeypatch.setattr("whet.measure.engine.TRIES", 1)
+    monkeypatch.setattr("whet.measure.pool.engine.TRIES", 1)
     lost = threading.Event()
     pool = StagedPool([Stage(lost)], [Stage(lost, lost=True), Stage(lost)], PATIENT)
     with pool, warnings.catch_warnings():
@@ -144,7 +144,7 @@ def test_a_device_that_is_not_there_is_no_pools(mortal):
 
 def test_measurers_have_cores_of_their_own(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {1, 3, 5, 7})
-    monkeypatch.setattr("whet.measure.machine._siblings", lambda core: set())
+    monkeypatch.setattr("whet.measure.stage.machine._siblings", lambda core: set())
     assert [measuring_core(k) for k in range(5)] == [7, 5, 3, 1, 7]
     assert builder_cores() == [1, 3, 5] and builder_cores(2) == [1, 3]
     assert builder_cores(4) == [1, 3, 5, 7]  # none is left: they share
@@ -153,9 +153,11 @@ def test_measurers_have_cores_of_their_own(monkeypatch):
 @pytest.mark.parametrize(("device", "builders"), [("cuda-emulator", 4), ("cuda:0", 3)])
 def test_costs_of_a_model_leave_builders_all_cores(monkeypatch, device, builders):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {1, 3, 5, 7})
-    monkeypatch.setattr("whet.measure.machine._siblings", lambda core: set())
+    monkeypatch.setattr("whet.measure.stage.machine._siblings", lambda core: set())
     asked = []
-    monkeypatch.setattr("whet.measure.stages.Supervisor", lambda **how: asked.append(how["cpus"]))
+    monkeypatch.setattr(
+        "whet.measure.stage.stages.Supervisor", lambda **how: asked.append(how["cpus"])
+    )
     monkeypatch.setattr(StagedPool, "__init__", lambda *_: None)  # nothing is started
     LocalPool(device=device, options=PATIENT)
     assert asked == [[1, 3, 5, 7][:builders]] * builders

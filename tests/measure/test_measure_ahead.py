@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from whet.compiler import driver, te
-from whet.compiler.signature import Ahead, BufferParam, KernelSignature
-from whet.measure.buffers import Arguments
-from whet.measure.builder import Built
-from whet.measure.runner import Kernel, measure, prepare_reference, remember, run_candidate
-from whet.measure.stages import run_budget
+from whet.compiler.abi.signature import Ahead, BufferParam, KernelSignature
+from whet.measure.stage.buffers import Arguments
+from whet.measure.stage.builder import Built
+from whet.measure.stage.runner import Kernel, measure, prepare_reference, remember, run_candidate
+from whet.measure.stage.stages import run_budget
 from whet.measure.values import MeasureOptions
 
 OPTIONS = MeasureOptions(min_repeat_ms=0.1, max_measure_s=0.02, repeat=2)

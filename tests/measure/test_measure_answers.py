@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import MeasureError
-from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
-from whet.measure import machine
-from whet.measure.answers import Expected
-from whet.measure.buffers import Arguments
-from whet.measure.gate import Gate
+from whet.measure.pool.gate import Gate
+from whet.measure.stage import machine
+from whet.measure.stage.answers import Expected
+from whet.measure.stage.buffers import Arguments
 from whet.measure.values import MeasureOptions
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from whet.compiler.runtime.artifact import Artifact
-from whet.compiler.signature import BufferParam, KernelSignature
-from whet.measure.builder import Built
-from whet.measure.runner import RunReport
-from whet.measure.stages import Measuring, inputs_s
-from whet.measure.supervisor import Outcome
+from whet.compiler.abi.artifact import Artifact
+from whet.compiler.abi.signature import BufferParam, KernelSignature
+from whet.measure.stage.builder import Built
+from whet.measure.stage.runner import RunReport
+from whet.measure.stage.stages import Measuring, inputs_s
 from whet.measure.values import MeasureOptions
+from whet.measure.worker.supervisor import Outcome
 
 OPTIONS = MeasureOptions()
 

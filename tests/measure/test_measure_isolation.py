@@ -18,9 +18,9 @@ import pytest
 from whet.autotune import create_task
 from whet.compiler.target import Target
 from whet.measure import MeasureInput, MeasureOptions
-from whet.measure.second_try import SecondTry
-from whet.measure.stages import BuildStage, RunStage
-from whet.measure.supervisor import Outcome, Supervisor
+from whet.measure.pool.second_try import SecondTry
+from whet.measure.stage.stages import BuildStage, RunStage
+from whet.measure.worker.supervisor import Outcome, Supervisor
 from whet.search_spaces import Config, TemplateRef, Workload
 
 FAKES, MISCHIEF = "measure_fakes:", "mischief:"
@@ -224,7 +224,7 @@ def test_a_daemon_does_not_outlive_a_driver_that_is_killed(tmp_path: Path) -> No
             f"""
             import sys
             sys.path.insert(0, {str(Path(measure_fakes.__file__).parent)!r})
-            from whet.measure.supervisor import Supervisor
+            from whet.measure.worker.supervisor import Supervisor
             supervisor = Supervisor()
             what = "98765.875", {str(file)!r}, "hang"
             supervisor.call("mischief:daemonise_and", *what, timeout=600)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from whet.compiler.errors import MeasureError
-from whet.measure import machine
+from whet.measure.stage import machine
 
 # A run that always has a candidate waiting: it lets go of the device only to take it again.
 BUSY = """

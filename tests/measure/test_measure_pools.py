@@ -24,11 +24,11 @@ from whet.measure import (
     Pool,
     RayPool,
     ReplayPool,
-    machine,
     open_pool,
 )
-from whet.measure.ray_cluster import MEASURER
-from whet.measure.ray_pool import _Remote
+from whet.measure.pool.ray_cluster import MEASURER
+from whet.measure.pool.ray_pool import _Remote
+from whet.measure.stage import machine
 
 FAKE = candidate("good").workload.key
 # Nothing that ends by itself is killed on a busy machine. A kernel that does not is killed soon all
@@ -94,7 +94,7 @@ def live_opener(request: pytest.FixtureRequest) -> Opener:
 @pytest.fixture(scope="module")
 def ray_cluster() -> Iterator[None]:
     """Keep the cluster that the first pool starts until all tests of this file are done."""
-    from whet.measure.ray_cluster import connected
+    from whet.measure.pool.ray_cluster import connected
 
     with connected(None):
         yield
@@ -330,7 +330,7 @@ class TestRayPool:
             run[0].start()
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("whet.measure.ray_pool.StagedPool.__init__", refuse)
+        monkeypatch.setattr("whet.measure.pool.ray_pool.StagedPool.__init__", refuse)
         with pytest.raises(KeyboardInterrupt) as raised:  # its frames hold what was made
             live(RayPool)()
         until(lambda: ray.available_resources().get(MEASURER) == 1)
@@ -344,7 +344,7 @@ class TestRayPool:
             with live(RayPool)() as second:  # its measurer is queued
                 (queued,) = second._measurers
                 actor = queued._actor
-                monkeypatch.setattr("whet.measure.ray_pool.START_S", 0.2 - queued._budget)
+                monkeypatch.setattr("whet.measure.pool.ray_pool.START_S", 0.2 - queued._budget)
                 with pytest.raises(
                     MeasureError, match=r"(?s)no answer.*not made yet: `ray status`"
                 ):

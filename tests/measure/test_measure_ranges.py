@@ -7,8 +7,8 @@ import pytest
 
 import whet
 from whet.compiler import te
-from whet.compiler.signature import KernelSignature
-from whet.measure.buffers import Arguments, random_values
+from whet.compiler.abi.signature import KernelSignature
+from whet.measure.stage.buffers import Arguments, random_values
 
 
 def signature_of(name, *args):

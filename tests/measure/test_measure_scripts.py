@@ -100,6 +100,6 @@ def descendants(pid: int) -> set[int]:
 
 def is_worker(pid: int) -> bool:
     try:
-        return b"whet.measure.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"whet.measure.worker.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from whet.compiler.errors import MeasureError
-from whet.measure.supervisor import Outcome, Supervisor, _Worker
+from whet.measure.worker.supervisor import Outcome, Supervisor, _Worker
 
 FAKES = "measure_fakes:"
 PATIENT = 60.0
@@ -218,7 +218,7 @@ def test_a_hung_worker_dies_when_the_driver_is_killed(
             f"""
             import sys
             sys.path.insert(0, {str(Path(measure_fakes.__file__).parent)!r})
-            from whet.measure.supervisor import Supervisor
+            from whet.measure.worker.supervisor import Supervisor
             supervisor = Supervisor()
             print(supervisor.call("measure_fakes:pid", timeout={PATIENT}).value, flush=True)
             supervisor.call("measure_fakes:hang", timeout=600)

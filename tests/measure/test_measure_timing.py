@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from whet.measure import MeasureOptions, MeasureResult
-from whet.measure.timing import Timing, spread, time_kernel
+from whet.measure.stage.timing import Timing, spread, time_kernel
 
 
 class Simulated:

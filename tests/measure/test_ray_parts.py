@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from whet.compiler.errors import MeasureError
-from whet.measure import ray_cluster, ray_pool
 from whet.measure.gpu.stage import DeviceStage
-from whet.measure.ray_pool import _Remote, _that_leaves
-from whet.measure.stages import BuildStage, RunStage
+from whet.measure.pool import ray_cluster, ray_pool
+from whet.measure.pool.ray_pool import _Remote, _that_leaves
+from whet.measure.stage.stages import BuildStage, RunStage
 
 
 def test_actors_are_asked_only_what_their_classes_define():

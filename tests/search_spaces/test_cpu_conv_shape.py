@@ -9,7 +9,7 @@ import pytest
 
 import whet
 from whet.compiler.errors import ArgumentError
-from whet.search_spaces.cpu.conv_shape import ConvShape
+from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.template import get_template
 
 GOOD = {"N": 1, "CI": 4, "H": 8, "W": 8, "CO": 6, "KH": 3, "KW": 3}

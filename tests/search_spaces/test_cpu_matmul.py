@@ -8,7 +8,7 @@ from cpu_gemm_checks import ONE, TWO, built, check, drawn
 
 import whet
 from whet.compiler.errors import ArgumentError
-from whet.search_spaces.cpu.registers import register_tiles
+from whet.search_spaces.operators.cpu.gemm.registers import register_tiles
 from whet.search_spaces.template import get_template
 
 

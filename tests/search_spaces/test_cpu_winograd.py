@@ -17,9 +17,9 @@ from whet.compiler.target import Target
 from whet.compiler.topi.nn.winograd import conv2d_winograd
 from whet.compiler.topi.nn.winograd_matrices import combined, winograd_matrices
 from whet.search_spaces.config_scope import get_config
-from whet.search_spaces.cpu import winograd
-from whet.search_spaces.cpu.conv_shape import ConvShape
-from whet.search_spaces.cpu.gemm_plan import define_threads
+from whet.search_spaces.operators.cpu.conv import winograd
+from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.cpu.gemm.plan import define_threads
 from whet.search_spaces.template import template
 
 

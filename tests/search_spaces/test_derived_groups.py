@@ -8,10 +8,10 @@ from whet import te
 from whet.compiler import topi
 from whet.compiler.errors import SpaceError
 from whet.compiler.target import Target
-from whet.search_spaces.derived import ComputeGraph
-from whet.search_spaces.derived.access import accesses
-from whet.search_spaces.derived.sums import way_of
-from whet.search_spaces.derived.template import rule_of
+from whet.search_spaces.graph.access import accesses
+from whet.search_spaces.graph.compute_graph import ComputeGraph
+from whet.search_spaces.graph.template import rule_of
+from whet.search_spaces.rules.cpu.sums import way_of
 
 
 def shape(outputs):

@@ -15,9 +15,9 @@ from derived_rows import GRAPHS
 import whet
 from whet import te
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.derived.family import from_data, graph_data
-from whet.search_spaces.derived.identity import identity_of
-from whet.search_spaces.derived.stored_graph import loaded, stored
+from whet.search_spaces.graph.family import from_data, graph_data
+from whet.search_spaces.graph.identity import identity_of
+from whet.search_spaces.graph.stored_graph import loaded, stored
 
 TARGET = "llvm -num_threads=1"
 

@@ -11,10 +11,10 @@ import whet
 from whet import te
 from whet.compiler import topi
 from whet.compiler.errors import ArgumentError, SpaceError
-from whet.measure.builder import build_candidate
+from whet.measure.stage.builder import build_candidate
 from whet.measure.values import MeasureInput
 from whet.search_spaces import get_template, resolve, template
-from whet.search_spaces.derived.sending import packed, unpacked
+from whet.search_spaces.graph.serialize import packed, unpacked
 
 TARGET = "llvm -num-threads=1"
 
@@ -226,7 +226,7 @@ def test_two_shapes_of_a_family_alternate_in_one_worker():
     assert all(i.template.pickled and not i.template.module for i in inputs)
     code = """
 import pickle, sys
-from whet.measure.builder import build_candidate
+from whet.measure.stage.builder import build_candidate
 for inp in pickle.load(sys.stdin.buffer) * 2:
     built = build_candidate(inp)
     print(built.status, built.program_hash)

@@ -15,8 +15,8 @@ from whet import te
 from whet.compiler import topi
 from whet.compiler.errors import ArgumentError
 from whet.search_spaces.builtin import BUILTIN, OF_KIND
-from whet.search_spaces.cpu.arguments import each
-from whet.search_spaces.derived.named import NamedGraph
+from whet.search_spaces.graph.graph_templates import NamedGraph
+from whet.search_spaces.operators.cpu.arguments import each
 from whet.search_spaces.template import get_template
 
 

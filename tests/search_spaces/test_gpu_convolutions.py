@@ -5,8 +5,8 @@ from gpu_checks import TARGET, check, configs_of, convolution
 
 import whet
 from whet.compiler.errors import ArgumentError
-from whet.search_spaces.cpu.conv_shape import ConvShape
-from whet.search_spaces.gpu.conv_rectangle import Rectangle
+from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.gpu.conv_rectangle import Rectangle
 
 _SHAPES = {
     "pointwise": ((1, 8, 6, 6, 16, 1, 1), (), "float32"),

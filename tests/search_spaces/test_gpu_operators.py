@@ -15,8 +15,8 @@ import whet
 from whet import te
 from whet.compiler import topi
 from whet.compiler.emulator import emulator_options
-from whet.compiler.te.auto_bind import AutoBindWarning
-from whet.search_spaces.gpu.widened_sum import widened_sum
+from whet.compiler.te.primitives.auto_bind import AutoBindWarning
+from whet.search_spaces.rules.gpu.contraction.widened_sum import widened_sum
 
 
 def graph(operator, wide=False):

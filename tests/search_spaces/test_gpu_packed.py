@@ -12,10 +12,10 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime import Module
 from whet.compiler.target import Target
 from whet.measure import MeasureOptions
-from whet.measure.gpu.predicted import launched, predicted
+from whet.measure.gpu.cost.predicted import launched, predicted
 from whet.measure.gpu.runner import prepare_reference, run_candidate
-from whet.search_spaces.cpu.conv_shape import ConvShape
-from whet.search_spaces.gpu.conv_winograd import Winograd
+from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.gpu.conv_winograd import Winograd
 
 _SHAPES = {
     "tiles hang over": ((2, 16, 7, 9, 24, 3, 3, 1, 1), ("bias", "relu"), "float32"),

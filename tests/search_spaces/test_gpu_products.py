@@ -7,9 +7,9 @@ from gpu_checks import TARGET, Case, check, configs_of, product
 import whet
 from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
-from whet.search_spaces.gpu.device import balance
-from whet.search_spaces.gpu.product_plan import TILES, Plan, Product, cheapest
-from whet.search_spaces.gpu.threads import Block
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, Plan, Product, cheapest
+from whet.search_spaces.rules.gpu.device import balance
+from whet.search_spaces.rules.gpu.threads import Block
 
 CASES = {
     "odd": product("matmul", (67, 45, 83)),

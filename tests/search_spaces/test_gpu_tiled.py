@@ -9,7 +9,7 @@ from gpu_checks import TARGET, compiles
 import whet
 from whet import te
 from whet.compiler.emulator import emulator_options
-from whet.search_spaces.gpu.contraction import contraction_of
+from whet.search_spaces.rules.gpu.contraction.axes import contraction_of
 
 
 def emulated(task, config, given, wanted, full=False, near=2e-5):

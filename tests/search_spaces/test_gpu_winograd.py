@@ -5,8 +5,8 @@ import pytest
 from gpu_checks import TARGET, check, configs_of, convolution
 
 import whet
-from whet.search_spaces.cpu.conv_shape import ConvShape
-from whet.search_spaces.gpu.conv_winograd import Winograd, winograds
+from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.gpu.conv_winograd import Winograd, winograds
 
 _SHAPES = {
     "tiles hang over": ((2, 16, 7, 9, 24, 3, 3, 1, 1), ("bias", "relu"), "float32"),

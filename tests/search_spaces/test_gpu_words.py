@@ -8,8 +8,8 @@ from test_gpu_tiled import drawn, emulated
 import whet
 from whet import te
 from whet.compiler.codegen.cuda import nvrtc
-from whet.search_spaces.gpu.contraction import contraction_of
-from whet.search_spaces.gpu.words import in_words
+from whet.search_spaces.rules.gpu.contraction.axes import contraction_of
+from whet.search_spaces.rules.gpu.contraction.packed_int8 import in_words
 
 
 def _product(n, m, k, kinds=("int8", "int8"), turned=False, total="int32"):

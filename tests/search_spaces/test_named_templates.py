@@ -11,9 +11,9 @@ import whet
 from whet import te, topi
 from whet.compiler.errors import ArgumentError, SpaceError
 from whet.search_spaces import get_template
-from whet.search_spaces.derived.named import graph_template
-from whet.search_spaces.derived.spelling import AXES, DTYPE, REAL, SHAPE
-from whet.search_spaces.derived.template import VERSION
+from whet.search_spaces.graph.canonical_args import AXES, DTYPE, REAL, SHAPE
+from whet.search_spaces.graph.graph_templates import graph_template
+from whet.search_spaces.graph.template import VERSION
 
 TARGET = "llvm -num-threads=1"
 

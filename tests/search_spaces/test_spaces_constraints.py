@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from whet.compiler.errors import SpaceError
 from whet.search_spaces import ConfigSpace
-from whet.search_spaces.constraints import TABLE
+from whet.search_spaces.space.constraints import TABLE
 
 
 def brute(space):

@@ -69,7 +69,7 @@ def test_annotate_limits():
 
 
 def test_a_knob_without_val_is_no_truth_value():
-    from whet.search_spaces.entities import OtherOptionEntity
+    from whet.search_spaces.knobs.entities import OtherOptionEntity
 
     with pytest.raises(SpaceError, match=r"use cfg\[name\]\.val"):
         bool(OtherOptionEntity(False))

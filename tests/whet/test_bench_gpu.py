@@ -18,12 +18,12 @@ from whet.bench.gpu.clock import Clock
 from whet.bench.gpu.contest import compare_on
 from whet.bench.gpu.limits import CHAINS, PEAK, THREADS, CopyProbe, PeakProbe
 from whet.bench.gpu.right import error_of, exact_of, laid_out
-from whet.bench.references import expected
+from whet.bench.references.operators import expected
 from whet.bench.table import bound_of, table_of
 from whet.cli import main
 from whet.compiler.codegen.cuda import nvrtc
-from whet.compiler.runtime.gpu.driver import context_of, driver_of
-from whet.compiler.runtime.gpu.properties import DeviceProperties
+from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
+from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
 from whet.measure.gpu import events
 
 EMULATOR = whet.device("cuda-emulator")
@@ -266,7 +266,7 @@ INTERPRETED = """
     from whet.bench.arguments import arrays_of
     from whet.bench.gpu.right import error_of, exact_of
     from whet.bench.gpu.triton_peers import PEERS, add_triton
-    from whet.bench.peers import Peers
+    from whet.bench.peers.libraries import Peers
 
     CASES = {
         "matmul": [(65, 33, 70), (17, 40, 18, True, True)],

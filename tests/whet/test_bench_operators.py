@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import whet
-from whet.bench import peers as peers_module
 from whet.bench.arguments import arrays_of, by_name
 from whet.bench.contest import _as_arrays, _check, _laid_out, compare
-from whet.bench.peers import Peers, peers_of
-from whet.bench.references import REFERENCES, expected
+from whet.bench.peers import libraries as peers_module
+from whet.bench.peers.libraries import Peers, peers_of
+from whet.bench.references.operators import REFERENCES, expected
 from whet.search_spaces.builtin import BUILTIN
 
 EPILOGUE = ("bias", "residual", ("clip", -0.5, 0.75))

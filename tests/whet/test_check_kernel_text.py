@@ -9,11 +9,11 @@ import pytest
 
 from whet.cli import main
 from whet.commands import time_limit
-from whet.compiler.emulator.adapt import adapt
-from whet.compiler.emulator.one_kernel import with_kernels
+from whet.compiler.emulator.handwritten.adapt import adapt
+from whet.compiler.emulator.handwritten.one_kernel import with_kernels
+from whet.compiler.emulator.handwritten.refusals import refused
 from whet.compiler.emulator.options import emulator_options
-from whet.compiler.emulator.refusals import refused
-from whet.compiler.emulator.run import run_kernel
+from whet.compiler.emulator.sanitizer.run import run_kernel
 from whet.compiler.errors import ArgumentError, KernelError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,8 +3,8 @@
 import pytest
 
 from whet.cli import main
-from whet.compiler.emulator.instances import instance
-from whet.compiler.emulator.launch_text import read_launch
+from whet.compiler.emulator.handwritten.instances import instance
+from whet.compiler.emulator.sanitizer.launch_text import read_launch
 from whet.compiler.errors import ArgumentError, CodegenError
 
 GEMM = """#include <cuda_runtime.h>

@@ -277,7 +277,7 @@ def test_a_driver_that_the_loader_does_not_know_is_found(install, tmp_path, monk
 
 def test_the_driver_is_looked_for_where_whet_does(install):
     """The script runs before Whet can be imported."""
-    from whet.compiler.runtime.gpu.driver_folders import FOLDERS
+    from whet.compiler.runtime.gpu.driver.driver_folders import FOLDERS
 
     assert install.DRIVERS == FOLDERS
 

@@ -3,7 +3,7 @@
 import pytest
 
 from whet.cli import main
-from whet.compiler.emulator.local_arrays import watched_arrays
+from whet.compiler.emulator.handwritten.local_arrays import watched_arrays
 
 FILE = """
 // whet: scale<<<4, (256, 1)>>>(float32[1000], out float32[1000], 2.0f, 1000)
@@ -126,7 +126,7 @@ def test_a_schedule_with_a_mistake(files, capsys):
 
 
 def test_numbers_that_differ_without_threads(files, capsys, monkeypatch):
-    from whet.compiler.emulator import sanitize
+    from whet.compiler.emulator.sanitizer import sanitize
 
     assert said(capsys, "schedules.py:add", "--args", "7", "--orders", "1")[0] == 0
     monkeypatch.setattr(sanitize, "_close", lambda found, wanted: False)

@@ -225,7 +225,7 @@ def test_the_checkup_looks_at_everything():
 
 @pytest.mark.parametrize(("load", "more"), [(0.5, False), (9.0, True)])
 def test_a_peak_that_others_disturbed_says_so(monkeypatch, load, more):
-    from whet.measure import machine
+    from whet.measure.stage import machine
 
     monkeypatch.setattr(machine, "environment", lambda: {"load": load, "cpus": 2})
     found = {f.name: f for f in checkup()}["FMA peak"]

@@ -12,9 +12,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PLANTED = '"""Wrong on purpose."""\n\n\ndef planted(n: int) -> str:\n    return n\n'
 WHERE = (
     "whet/front.py",
-    "compiler/te/trace_steps.py",
+    "compiler/te/trace/steps.py",
     "search_spaces/plain.py",
-    "measure/wire.py",
+    "measure/worker/wire.py",
     "db/identity.py",
     "autotune/task.py",
 )

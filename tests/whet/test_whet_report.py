@@ -17,7 +17,8 @@ from whet.commands import report as report_command
 from whet.commands import tune as tune_command
 from whet.commands.report import default_output
 from whet.commands.words import Seconds, load_task
-from whet.db import TuningLog, engine, schema
+from whet.db import TuningLog
+from whet.db.store import engine, schema
 from whet.measure import MeasureResult, ReplayPool
 
 KERNELS = """

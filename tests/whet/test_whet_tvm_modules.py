@@ -35,7 +35,8 @@ def test_import_statements_of_tvm_give_the_same_modules():
         "from whet.ir.transform import PassContext\n"
         "from whet.contrib.utils import tempdir\n"
         "from whet.autotvm.task import create\n"
-        "import sys, whet.compiler.te.schedule, whet.compiler.runtime.ndarray as n\n"
+        "import sys, whet.compiler.te.schedule\n"
+        "import whet.compiler.runtime.arrays.ndarray as n\n"
         "assert sys.modules['whet.te'] is whet.te is whet.compiler.te\n"
         "assert schedule is whet.compiler.te.schedule is sys.modules['whet.te.schedule']\n"
         "assert NDArray is n.NDArray is whet.nd.NDArray and Target is whet.Target\n"
@@ -56,7 +57,7 @@ def test_import_statements_of_tvm_give_the_same_modules():
 def test_a_module_is_loaded_once_whichever_name_comes_first():
     fresh(
         "import whet.te.walkthrough as short\n"
-        "import whet.compiler.te.walkthrough as long\n"
+        "import whet.compiler.te.show.walkthrough as long\n"
         "assert short is long and long.__spec__.name == long.__name__"
     )
 
@@ -69,7 +70,7 @@ def test_import_whet_loads_nothing_but_the_finder():
 def test_a_module_that_a_function_hides_is_not_put_in_its_place(monkeypatch):
     def fake(): ...
 
-    real = import_module("whet.compiler.te.walkthrough")
+    real = import_module("whet.compiler.te.show.walkthrough")
     import_module("whet.te")
     monkeypatch.setattr(te, "walkthrough", fake)
     monkeypatch.delitem(sys.modules, "whet.te.walkthrough", raising=False)

@@ -87,9 +87,9 @@ def arrays_of(task: Task, seed: int = 0) -> Arrays:
     """
     import numpy as np
 
-    from whet.compiler.runtime.aligned import aligned_empty
+    from whet.compiler.runtime.arrays.aligned import aligned_empty
     from whet.compiler.te import PlaceholderOp
-    from whet.measure.buffers import random_values
+    from whet.measure.stage.buffers import random_values
 
     _, tensors = task.instantiate()
     values, computed = [], []

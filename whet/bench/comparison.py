@@ -39,7 +39,7 @@ class Comparison:
             operator has no reference.
         left_out: peers that could not be had, and why.
         place: the device that it ran on; "": cores of the CPU.
-        environment: of the machine when it began (``whet.measure.machine.environment``).
+        environment: of the machine when it began (``whet.measure.stage.machine.environment``).
     """
 
     workload: str

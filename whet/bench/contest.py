@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from whet.bench.arguments import Arrays, arrays_of, check_work
 from whet.bench.comparison import Comparison
 from whet.bench.limits import Traffic
-from whet.bench.peers import Peers, peers_of
-from whet.bench.references import expected
+from whet.bench.peers.libraries import Peers, peers_of
+from whet.bench.references.operators import expected
 from whet.bench.turns import interleaved, on_cores
 from whet.compiler.errors import MeasureError
-from whet.compiler.target import host
-from whet.measure.machine import environment
+from whet.compiler.target.machine import host
+from whet.measure.stage.machine import environment
 
 if TYPE_CHECKING:
     import numpy as np

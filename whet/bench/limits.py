@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whet.compiler.target import host
+from whet.compiler.target.machine import host
 
 if TYPE_CHECKING:
     from whet.bench.arguments import Arrays
@@ -26,7 +26,7 @@ class Traffic:
     """
 
     def __init__(self, arrays: Arrays, threads: int) -> None:
-        from whet.compiler.target.bandwidth import BandwidthProbe
+        from whet.compiler.target.machine.bandwidth import BandwidthProbe
 
         read, written = (sum(x.nbytes for x in xs) for xs in (arrays.inputs, arrays.outputs))
         parts = -(-read // threads), -(-written // threads)

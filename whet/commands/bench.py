@@ -109,7 +109,7 @@ def _on_gpu(target: str, device: str) -> _Place:
     """A GPU, for whose architecture kernels are built unless the target names one."""
     from whet.bench.gpu.contest import compare_on
     from whet.compiler.runtime.device import device as device_of
-    from whet.compiler.runtime.gpu.driver import context_of
+    from whet.compiler.runtime.gpu.driver.interface import context_of
     from whet.compiler.target import Target
 
     where = device_of(device)

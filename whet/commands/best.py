@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from whet.autotune.recorded import Recorded
+    from whet.autotune.results.recorded import Recorded
     from whet.db import TaskSummary
 
 DIGITS = 8
@@ -20,7 +20,7 @@ COLUMNS = ("workload", "ok/trials", "time", "GFLOP/s", "speed-up", "machine", "c
 @click.option("--errors", is_flag=True, help="How trials failed, too: the first of each sort.")
 def command(log: str, errors: bool) -> None:
     """The best config of each task in LOG (default: whet.db)."""
-    from whet.autotune.recorded import read_recorded
+    from whet.autotune.results.recorded import read_recorded
     from whet.db import TuningLog
     from whet.db.quality import quality_words
 

@@ -13,8 +13,8 @@ from whet.commands.time_limit import within
 from whet.commands.words import ManyArgs, Seconds, load_module, value
 
 if TYPE_CHECKING:
-    from whet.compiler.emulator.expectations import Expectations
-    from whet.compiler.emulator.sanitize import Checked
+    from whet.compiler.emulator.sanitizer.expectations import Expectations
+    from whet.compiler.emulator.sanitizer.sanitize import Checked
 
 CLEAN = "no race, no barrier that threads miss, nothing out of bounds or read before it was written"
 
@@ -114,8 +114,8 @@ def _check_file(
     timeout: float,
     expected: Expectations | None,
 ) -> list[Checked]:
-    from whet.compiler.emulator.launch_text import HOW, launches_in
-    from whet.compiler.emulator.sanitize import check_launch
+    from whet.compiler.emulator.sanitizer.launch_text import HOW, launches_in
+    from whet.compiler.emulator.sanitizer.sanitize import check_launch
 
     if not path.is_file():
         raise click.UsageError(f"there is no file {path}")
@@ -142,7 +142,7 @@ def _check_schedule(
     seed: int,
     timeout: float,
 ) -> Checked:
-    from whet.compiler.emulator.sanitize import check_schedule
+    from whet.compiler.emulator.sanitizer.sanitize import check_schedule
     from whet.compiler.target import Target
 
     chosen = Target(target)
@@ -206,7 +206,7 @@ def _macros(given: tuple[str, ...]) -> dict[str, str]:
 def _expectations(
     given: tuple[str, ...], rtol: float | None, atol: float | None
 ) -> Expectations | None:
-    from whet.compiler.emulator.expectations import HOW_EXPECTED, Expectations
+    from whet.compiler.emulator.sanitizer.expectations import HOW_EXPECTED, Expectations
 
     texts = {}
     for text in given:

@@ -39,7 +39,7 @@ def checkup() -> list[Finding]:
 
 
 def processor() -> Finding:
-    from whet.compiler.target import host
+    from whet.compiler.target.machine import host
 
     facts = host.describe()
     cores = f"{facts['physical_cores']} cores, {facts['logical_cpus']} threads"
@@ -49,7 +49,7 @@ def processor() -> Finding:
 
 
 def vectors() -> Finding:
-    from whet.compiler.target import host
+    from whet.compiler.target.machine import host
 
     have = host.features()
     named = [f for f in VECTORS if f in have]
@@ -64,7 +64,7 @@ def vectors() -> Finding:
 
 
 def caches() -> Finding:
-    from whet.compiler.target import host
+    from whet.compiler.target.machine import host
 
     found = host.describe()["caches"]
     if not found:
@@ -82,15 +82,15 @@ def _sizes(levels: dict) -> str:
 
 
 def threads() -> Finding:
-    from whet.compiler.target import host
+    from whet.compiler.target.machine import host
 
     return Finding("threads", True, f"{host.num_threads()} a parallel loop (WHET_NUM_THREADS)")
 
 
 def peak() -> Finding:
-    from whet.compiler.target import host
-    from whet.measure.load import busy_words
-    from whet.measure.machine import environment
+    from whet.compiler.target.machine import host
+    from whet.measure.stage.load import busy_words
+    from whet.measure.stage.machine import environment
 
     try:
         rate = host.fma_peak()
@@ -150,7 +150,7 @@ def cuda_device() -> Finding:
 
 def _no_driver(why: str, gives: str) -> Finding:
     """Why there is no driver to ask: none at all, one where nobody looks, or a broken one."""
-    from whet.compiler.runtime.gpu.driver_folders import folder_of_driver, not_looked_in
+    from whet.compiler.runtime.gpu.driver.driver_folders import folder_of_driver, not_looked_in
 
     if "cannot open shared object file: No such file" not in why:
         return Finding("CUDA device", False, f"NVIDIA's driver cannot be loaded: {why}", gives)
@@ -190,7 +190,7 @@ def pycuda() -> Finding:
     """Where there is a driver it is imported, too: what a newer one was built for cannot be."""
     from whet.compiler.codegen.cuda.library import driver_cuda
     from whet.compiler.errors import TargetError
-    from whet.compiler.runtime.gpu.pycuda_driver import imported
+    from whet.compiler.runtime.gpu.driver.pycuda_driver import imported
 
     gives = f"launches CUDA kernels: {install_extra('cuda')}, or scripts/build_pycuda"
     found = _package("pycuda", "pycuda", gives)()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whet.autotune.result import Trial
+from whet.autotune.results.result import Trial
 from whet.autotune.task import Task
 from whet.commands.words import ManyArgs, load_module, load_task, value
 
@@ -70,7 +70,7 @@ def _task(
 ) -> Task | Trial:
     """The task that is meant; where a config is enough and its template is not here, its best."""
     from whet.autotune import create_task
-    from whet.autotune.recorded import known_here, trial_of
+    from whet.autotune.results.recorded import known_here, trial_of
 
     run = _choose(log, op, tuple(map(value, args)), target)
     if known_here(run.workload, log.runs()):
@@ -84,7 +84,7 @@ def _task(
 
 def _not_here(workload: Workload, config_only: bool) -> str:
     """Why there is no program, and the way out."""
-    from whet.search_spaces.derived.family import PREFIX
+    from whet.search_spaces.graph.family import PREFIX
 
     if config_only:
         return f"nothing that was measured on this machine worked for {workload}"

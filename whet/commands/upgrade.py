@@ -12,7 +12,8 @@ def command(log: str) -> None:
 
     All that is in it stays. Searches do so by themselves; an older Whet cannot open it afterwards.
     """
-    from whet.db import TuningLog, engine, faults, schema
+    from whet.db import TuningLog
+    from whet.db.store import engine, faults, schema
 
     place = engine.place_of(log)
     # A log that is not there is not made.

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from whet.compiler.abi import layout as abi
 from whet.compiler.codegen.c.functions import SHORT_FLOATS
 from whet.compiler.codegen.c.names import DECLARED, RESERVED, identifier
 from whet.compiler.codegen.c_library import is_of_the_library
-from whet.compiler.codegen.llvm import abi
-from whet.compiler.codegen.llvm.entry import PACKED_RAISED
+from whet.compiler.codegen.llvm.entry.checked_entry import PACKED_RAISED
 from whet.compiler.errors import CodegenError
 from whet.compiler.runtime.values import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
 from whet.compiler.tir import dtype as dt

@@ -10,14 +10,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Mapping
 
+from whet.compiler.abi import layout as abi
+from whet.compiler.abi.shape_text import bindings
+from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.codegen.c.functions import Functions
 from whet.compiler.codegen.c.names import is_kept
-from whet.compiler.codegen.llvm import abi
-from whet.compiler.codegen.llvm.entry import CHECKS
-from whet.compiler.codegen.llvm.shape_text import bindings
+from whet.compiler.codegen.llvm.entry.checked_entry import CHECKS
 from whet.compiler.codegen.symbols import entry_symbol
 from whet.compiler.errors import CodegenError
-from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
 
 _NUMBER = {name: number for number, name in CHECKS.items()}
 

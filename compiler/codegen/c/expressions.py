@@ -37,7 +37,7 @@ from whet.compiler.codegen.c.sharing import shared_nodes
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import TABLE
 
 _LEVEL = {e.Add: ADD, e.Sub: ADD, e.Mul: MUL, e.Div: MUL}
 

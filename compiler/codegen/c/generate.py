@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from whet.compiler.abi.artifact import Artifact
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.c.compile import compile_text
 from whet.compiler.codegen.c.kernel import module_text
-from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule
 

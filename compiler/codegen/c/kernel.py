@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.c.calls import TENSOR, call_out
 from whet.compiler.codegen.c.dialect import Dialect
@@ -12,15 +13,18 @@ from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.indices import Text
 from whet.compiler.codegen.c.names import identifier
 from whet.compiler.codegen.c.statements import STACK_BYTES, Statements
-from whet.compiler.codegen.llvm.entry import FIRST_ASSERT, MAX_ASSERT_VALUES, NO_MEMORY
+from whet.compiler.codegen.llvm.entry.checked_entry import (
+    FIRST_ASSERT,
+    MAX_ASSERT_VALUES,
+    NO_MEMORY,
+)
 from whet.compiler.errors import CodegenError
-from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.rewrite import post_order_visit
+from whet.compiler.tir.visit.rewrite import post_order_visit
 
 _HEAD = """/* Made by Whet. Portable C99: cc -std=c99 -O2 -fPIC -ffp-contract=off -c */
 #include <math.h>

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import TABLE
 
 # a tree of more nodes than this, counted as often as they occur, gets names for what it shares
 SHARED_FROM = 300

@@ -12,11 +12,11 @@ from whet.compiler.codegen.c.functions import SHORT_FLOATS
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.ops import ops
 from whet.compiler.tir.printer import expr_text
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import TABLE
 
 # A buffer of at most so many bytes lives on the stack.
 STACK_BYTES = 64 * 1024

@@ -23,9 +23,9 @@ from whet.compiler.arith.keys import structural_key
 from whet.compiler.codegen.cuda.lanes import multiple_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.rewrite import Rewriter, substitute, variables
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import Rewriter, substitute, variables
 
 #: the call in the place of the loop: of two loads of first bytes, or of two words, and of the sum
 #: so far

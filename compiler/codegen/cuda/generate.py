@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from whet.compiler.abi.artifact import Artifact
+from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.codegen.c.functions import Functions
 from whet.compiler.codegen.cuda.dialect import CudaDialect
 from whet.compiler.codegen.cuda.kernel import CudaKernel
 from whet.compiler.errors import CodegenError
-from whet.compiler.runtime.artifact import Artifact
-from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.printer import Printer
-from whet.compiler.tir.rewrite import post_order_visit
+from whet.compiler.tir.visit.rewrite import post_order_visit
 
 _HEAD = "// Made by Whet. Behind its prelude this is CUDA C: whet.compiler.codegen.cuda.prelude"
 

@@ -12,14 +12,14 @@ from whet.compiler.codegen.cuda.dialect import CudaDialect
 from whet.compiler.codegen.cuda.dot_product import DP4A, PACK, with_dot_products, word_of
 from whet.compiler.codegen.cuda.vector_code import VectorCode
 from whet.compiler.errors import CodegenError
-from whet.compiler.passes.inject_double_buffer import UNROLL_FACTOR
+from whet.compiler.passes.gpu.inject_double_buffer import UNROLL_FACTOR
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.rewrite import post_order_visit
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import post_order_visit
 
 _BARRIERS = {
     "shared": "__syncthreads();",

@@ -11,8 +11,8 @@ from dataclasses import replace
 from whet.compiler.arith import Analyzer
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import TABLE
 
 _NONE = (e.Ramp, e.Var, e.Let, e.Shuffle, e.BufferLoad, e.BufferView)
 

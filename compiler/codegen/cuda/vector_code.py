@@ -31,10 +31,10 @@ from whet.compiler.codegen.cuda.vectors import (
 )
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import TABLE
 
 _WORD = 4  # bytes
 

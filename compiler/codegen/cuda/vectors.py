@@ -13,10 +13,10 @@ from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda.lanes import lane_form, multiple_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import TABLE
 
 #: the most bytes that one instruction moves
 MOST_BYTES = 16

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from whet.compiler.codegen.llvm import types as ty
 from whet.compiler.codegen.llvm.addresses import Addresses
-from whet.compiler.codegen.llvm.math_calls import MathCalls
-from whet.compiler.codegen.llvm.math_narrow import narrowed, widened
+from whet.compiler.codegen.llvm.math.calls import MathCalls
+from whet.compiler.codegen.llvm.math.narrow import narrowed, widened
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 

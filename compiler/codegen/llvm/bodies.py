@@ -5,7 +5,7 @@ from __future__ import annotations
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.rewrite import TABLE, post_order_visit
+from whet.compiler.tir.visit.rewrite import TABLE, post_order_visit
 
 ADDRESS_OPS = ("address_of", "tvm_access_ptr")
 _HOLDERS = (

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from whet.compiler.codegen.llvm import abi
+from whet.compiler.abi import layout as abi
 from whet.compiler.codegen.llvm import types as ty
 from whet.compiler.codegen.llvm.conversions import converted
-from whet.compiler.codegen.llvm.entry import PACKED_RAISED
+from whet.compiler.codegen.llvm.entry.checked_entry import PACKED_RAISED
 from whet.compiler.errors import CodegenError
 from whet.compiler.runtime.values import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
 from whet.compiler.tir import dtype as dt

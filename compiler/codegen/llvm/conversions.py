@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whet.compiler.codegen.llvm import types as ty
-from whet.compiler.codegen.llvm.math_narrow import is_narrow, narrowed, widened
+from whet.compiler.codegen.llvm.math.narrow import is_narrow, narrowed, widened
 from whet.compiler.codegen.llvm.writer import FunctionWriter
 from whet.compiler.tir import dtype as dt
 

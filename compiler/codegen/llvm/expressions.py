@@ -9,11 +9,11 @@ from whet.compiler.codegen.llvm import types as ty
 from whet.compiler.codegen.llvm.addresses import is_number
 from whet.compiler.codegen.llvm.arithmetic import Arithmetic
 from whet.compiler.codegen.llvm.conversions import converted
-from whet.compiler.codegen.llvm.math_calls import KNOWN
+from whet.compiler.codegen.llvm.math.calls import KNOWN
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import TABLE
 
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
 _EFFECTS = ("call_packed", "call_extern")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from whet.compiler.abi.artifact import Artifact
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.llvm.jit import compile_text
 from whet.compiler.codegen.llvm.kernel import module_text
-from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.target import Target
-from whet.compiler.target.processors import has_entries
+from whet.compiler.target.machine.processors import has_entries
 from whet.compiler.tir.function import IRModule
 
 

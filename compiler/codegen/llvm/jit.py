@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.codegen.llvm.undefined import undefined_symbols
 from whet.compiler.errors import CodegenError, TargetError
-from whet.compiler.target import host
-from whet.compiler.target.probe import check_machine
-from whet.compiler.target.processors import architecture_of
-from whet.compiler.target.systems import runs_under
+from whet.compiler.target.machine import host
+from whet.compiler.target.machine.probe import check_machine
+from whet.compiler.target.machine.processors import architecture_of
+from whet.compiler.target.machine.systems import runs_under
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.llvm import types as ty
 from whet.compiler.codegen.llvm.bodies import Written, buffers_of, statements
 from whet.compiler.codegen.llvm.calls import evaluate
-from whet.compiler.codegen.llvm.entry import FIRST_ASSERT, MAX_ASSERT_VALUES, entry_text
-from whet.compiler.codegen.llvm.math_calls import MathCalls
+from whet.compiler.codegen.llvm.entry.checked_entry import (
+    FIRST_ASSERT,
+    MAX_ASSERT_VALUES,
+    entry_text,
+)
+from whet.compiler.codegen.llvm.math.calls import MathCalls
 from whet.compiler.codegen.llvm.memory import safe
 from whet.compiler.codegen.llvm.stores import Stores
 from whet.compiler.errors import CodegenError
-from whet.compiler.signature import BufferParam, KernelSignature
 from whet.compiler.target import Target
-from whet.compiler.target.processors import has_entries
+from whet.compiler.target.machine.processors import has_entries
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.rewrite import variables
+from whet.compiler.tir.visit.rewrite import variables
 
 # Unrolled loops of more statements than this are emitted as loops: the result is the same, and
 # compile time stays in hand when a space holds absurd candidates.

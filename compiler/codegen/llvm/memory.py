@@ -8,7 +8,7 @@ import numpy as np
 
 from whet.compiler.codegen.llvm import types as ty
 from whet.compiler.codegen.llvm.calls import CALLS
-from whet.compiler.codegen.llvm.entry import NO_MEMORY
+from whet.compiler.codegen.llvm.entry.checked_entry import NO_MEMORY
 from whet.compiler.codegen.llvm.expressions import Expressions
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt

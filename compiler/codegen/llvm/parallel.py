@@ -19,7 +19,8 @@ import threading
 from contextlib import suppress
 
 from whet.compiler.codegen.llvm import jit
-from whet.compiler.target import Target, host
+from whet.compiler.target import Target
+from whet.compiler.target.machine import host
 
 # A pause takes 25 to 45 ns on current CPUs, so that this is 25 to 45 microseconds.
 _SPINS = 1000

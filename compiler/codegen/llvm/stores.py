@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from whet.compiler.codegen.llvm import types as ty
 from whet.compiler.codegen.llvm.addresses import Linear
 from whet.compiler.codegen.llvm.memory import Memory
-from whet.compiler.target.processors import architecture_of
+from whet.compiler.target.machine.processors import architecture_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s

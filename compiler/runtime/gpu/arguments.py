@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from whet.compiler.codegen.llvm.abi import numpy_dtype
-from whet.compiler.codegen.llvm.slowcall import (
+from whet.compiler.abi.layout import numpy_dtype
+from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
+from whet.compiler.codegen.llvm.entry.slowcall import (
     check_alone,
     check_count,
     check_together,
@@ -17,12 +18,11 @@ from whet.compiler.codegen.llvm.slowcall import (
     wrong,
 )
 from whet.compiler.errors import ArgumentError, TargetError
+from whet.compiler.runtime.arrays.ndarray import NDArray
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.gpu.array import ALIGNMENT, DeviceArray
-from whet.compiler.runtime.gpu.driver import Context, context_of
+from whet.compiler.runtime.gpu.driver.interface import Context, context_of
 from whet.compiler.runtime.gpu.exchange import is_shared, taken_array
-from whet.compiler.runtime.ndarray import NDArray
-from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
 
 # dtype of a number -> the letter by which `struct` packs it as C does.
 LETTERS = {

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.errors import ArgumentError, OutOfMemoryError
+from whet.compiler.runtime.arrays.ndarray import NDArray
 from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.gpu.driver import Context, context_of
+from whet.compiler.runtime.gpu.driver.interface import Context, context_of
 from whet.compiler.runtime.gpu.streams import current_handle, current_stream
 from whet.compiler.runtime.gpu.workspace import workspace_of
-from whet.compiler.runtime.ndarray import NDArray
 
 ALIGNMENT = 16  # bytes that vector loads of kernels may take at once
 
@@ -226,7 +226,7 @@ class DeviceArray(NDArray):
         return made if dtype is None else made.astype(dtype, copy=False)
 
     def __reduce__(self) -> tuple:
-        from whet.compiler.runtime.ndarray import array
+        from whet.compiler.runtime.arrays.ndarray import array
 
         return array, (self.numpy(), self._device)
 

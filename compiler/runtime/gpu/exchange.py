@@ -13,12 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from whet.compiler.codegen.llvm.abi import SCALARS, numpy_dtype
+from whet.compiler.abi.layout import SCALARS, numpy_dtype
 from whet.compiler.errors import ArgumentError, WhetError
+from whet.compiler.runtime.arrays.dlpack import (
+    DL_CUDA,
+    Taken,
+    check_stored,
+    dtype_of,
+    give,
+    give_memory,
+)
 from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.dlpack import DL_CUDA, Taken, check_stored, dtype_of, give, give_memory
 from whet.compiler.runtime.gpu.array import DeviceArray, describe
-from whet.compiler.runtime.gpu.driver import context_of, driver_of
+from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
 from whet.compiler.runtime.gpu.streams import DEFAULT, current_handle
 
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from whet.compiler.abi.artifact import Artifact
 from whet.compiler.errors import CodegenError, TargetError
-from whet.compiler.runtime.artifact import Artifact
 
 _MOST_BYTES = 1 << 28
 

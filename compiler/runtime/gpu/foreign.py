@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from whet.compiler.runtime.gpu.array import ALIGNMENT, DeviceArray
-from whet.compiler.runtime.gpu.driver import Context, driver_of
+from whet.compiler.runtime.gpu.driver.interface import Context, driver_of
 from whet.compiler.runtime.gpu.launching import ReadyPlan
 from whet.compiler.runtime.gpu.streams import DEFAULT, current_handle
 

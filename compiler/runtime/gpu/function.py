@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.codegen.llvm.shape_text import names
-from whet.compiler.codegen.llvm.slowcall import check_unnamed, number, wrong
+from whet.compiler.abi.launch import LaunchPlan
+from whet.compiler.abi.shape_text import names
+from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
+from whet.compiler.codegen.llvm.entry.slowcall import check_unnamed, number, wrong
 from whet.compiler.errors import ArgumentError, KernelError
-from whet.compiler.launch import LaunchPlan
 from whet.compiler.runtime.function import Function
 from whet.compiler.runtime.gpu.arguments import as_slot, bind, context_for
 from whet.compiler.runtime.gpu.array import DeviceArray
 from whet.compiler.runtime.gpu.foreign import NOT_TOLD, known, remember, run_in_order
 from whet.compiler.runtime.gpu.launching import ReadyPlan, numbers_that_matter
 from whet.compiler.runtime.gpu.streams import current_stream
-from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.gpu.module import CudaModule

@@ -14,16 +14,16 @@ import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from whet.compiler.codegen.llvm.abi import numpy_dtype
-from whet.compiler.codegen.llvm.shape_text import evaluate, names
+from whet.compiler.abi.launch import Extent, Launch, LaunchPlan
+from whet.compiler.abi.layout import numpy_dtype
+from whet.compiler.abi.shape_text import evaluate, names
+from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import ArtifactError, KernelError
-from whet.compiler.launch import Extent, Launch, LaunchPlan
 from whet.compiler.runtime.gpu.arguments import LETTERS, as_slot
-from whet.compiler.runtime.gpu.driver import Context, Kernel, Stream
-from whet.compiler.runtime.gpu.properties import Extents
+from whet.compiler.runtime.gpu.driver.interface import Context, Kernel, Stream
+from whet.compiler.runtime.gpu.driver.properties import Extents
 from whet.compiler.runtime.gpu.streams import current_stream
 from whet.compiler.runtime.gpu.workspace import workspace_of
-from whet.compiler.signature import BufferParam, KernelSignature, ScalarParam
 
 Pick = Callable[[list[Any]], Sequence[Any]]
 Ready = tuple[Kernel, Extents, Extents, Callable[..., bytes], Pick, int]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
+from whet.compiler.abi.artifact import Artifact
 from whet.compiler.errors import ArtifactError, TargetError
-from whet.compiler.runtime.artifact import Artifact
 from whet.compiler.runtime.function import Function
-from whet.compiler.runtime.gpu.driver import Context, Kernel
+from whet.compiler.runtime.gpu.driver.interface import Context, Kernel
 from whet.compiler.runtime.gpu.function import CudaFunction
 from whet.compiler.runtime.gpu.launching import ReadyPlan
 from whet.compiler.runtime.module import Module

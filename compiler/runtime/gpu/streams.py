@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from whet.compiler.runtime.gpu.driver import Context, Stream
+from whet.compiler.runtime.gpu.driver.interface import Context, Stream
 
 DEFAULT = 1
 """The handle of the default stream, by which DLPack, others and the driver know it; 0 is, too."""

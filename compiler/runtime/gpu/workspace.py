@@ -7,7 +7,7 @@ import weakref
 from collections import OrderedDict
 
 from whet.compiler.errors import OutOfMemoryError
-from whet.compiler.runtime.gpu.driver import Context, Stream
+from whet.compiler.runtime.gpu.driver.interface import Context, Stream
 
 _KEPT_PARTS = 8  # an eighth of the device's memory may lie idle here
 

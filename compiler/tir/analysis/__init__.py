@@ -22,7 +22,7 @@ from whet.compiler.tir.analysis.well_formed import (
     verify_ssa,
     verify_well_formed,
 )
-from whet.compiler.tir.expect import EXPRESSIONS, guarded
+from whet.compiler.tir.visit.expect import EXPRESSIONS, guarded
 
 #: for callers outside; the passes ask ``effects.is_pure``
 is_pure = guarded(effects.is_pure, EXPRESSIONS, "is_pure(node)")

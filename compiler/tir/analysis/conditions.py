@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from whet.compiler.tir import expr as e
-from whet.compiler.tir import ops
+from whet.compiler.tir.ops import ops
 
 
 def pinned(condition: e.PrimExpr, threads: Container[e.Var]) -> dict[e.Var, int]:

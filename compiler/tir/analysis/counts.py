@@ -9,10 +9,10 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.expect import FUNCTION, FUNCTIONS, expect
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.printer import expr_text
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.visit.expect import FUNCTION, FUNCTIONS, expect
+from whet.compiler.tir.visit.rewrite import TABLE
 
 _COUNTED = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max)
 

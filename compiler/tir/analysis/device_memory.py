@@ -6,9 +6,9 @@ from typing import Any
 
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.expect import FUNCTIONS, expect
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.visit.expect import FUNCTIONS, expect
+from whet.compiler.tir.visit.rewrite import TABLE
 
 
 def verify_memory(func: PrimFunc | IRModule, target: Any = None) -> bool:

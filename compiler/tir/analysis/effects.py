@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.intrinsics import IMPURE
-from whet.compiler.tir.rewrite import LEAVES, TABLE
+from whet.compiler.tir.ops.intrinsics import IMPURE
+from whet.compiler.tir.visit.rewrite import LEAVES, TABLE
 
 #: calls that may do more than compute a value
 EFFECTS = frozenset(

@@ -9,9 +9,9 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.expect import FUNCTIONS, expect
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.visit.expect import FUNCTIONS, expect
+from whet.compiler.tir.visit.rewrite import TABLE
 
 _KEYS = (
     *("max_shared_memory_per_block", "max_local_memory_per_block", "max_threads_per_block"),

@@ -11,9 +11,9 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.expect import EXPRESSIONS, FUNCTIONS, NODES, expect
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.visit.expect import EXPRESSIONS, FUNCTIONS, NODES, expect
+from whet.compiler.tir.visit.rewrite import TABLE
 
 # what a node is besides its children, and besides the variables and buffers that it names
 _FIELDS: dict[type, tuple[str, ...]] = {

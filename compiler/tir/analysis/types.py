@@ -8,10 +8,10 @@ from typing import Any
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.expect import FUNCTION, expect
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.printer import expr_text
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.visit.expect import FUNCTION, expect
+from whet.compiler.tir.visit.rewrite import TABLE
 
 
 def type_errors(func: PrimFunc) -> Iterator[str]:

@@ -9,9 +9,9 @@ from whet.compiler.errors import LowerError
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.expect import FUNCTION, FUNCTIONS, NODES, expect
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.rewrite import TABLE
+from whet.compiler.tir.visit.expect import FUNCTION, FUNCTIONS, NODES, expect
+from whet.compiler.tir.visit.rewrite import TABLE
 
 
 def verify_ssa(func: PrimFunc) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
-from whet.compiler.tir import mathematics as m
-from whet.compiler.tir import ops
+from whet.compiler.tir.ops import mathematics as m
+from whet.compiler.tir.ops import ops
 from whet.compiler.topi import tag
 from whet.compiler.topi.shapes import one_axis
 

@@ -8,7 +8,7 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
-from whet.compiler.tir import ops
+from whet.compiler.tir.ops import ops
 from whet.compiler.topi.halves import stored, summed_in
 from whet.compiler.topi.nn.convolution import convolution, transposed_convolution
 from whet.compiler.topi.nn.padding import get_pad_tuple, pair, windows

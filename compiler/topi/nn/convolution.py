@@ -8,7 +8,8 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
-from whet.compiler.tir import IterVar, ops
+from whet.compiler.tir import IterVar
+from whet.compiler.tir.ops import ops
 from whet.compiler.topi.halves import stored, summed_in
 from whet.compiler.topi.nn.padding import windows
 from whet.compiler.topi.pad import pad

@@ -15,8 +15,8 @@ from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import mathematics as m
-from whet.compiler.tir import ops
+from whet.compiler.tir.ops import mathematics as m
+from whet.compiler.tir.ops import ops
 from whet.compiler.topi import tag
 from whet.compiler.topi.nn.activation import gelu_of, rectified, silu_of
 from whet.compiler.topi.shapes import one_axis, product

@@ -9,7 +9,7 @@ from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import ops
+from whet.compiler.tir.ops import ops
 from whet.compiler.topi import reduction, tag
 from whet.compiler.topi.halves import summed_in, widened
 from whet.compiler.topi.layout import Layout

@@ -1,1 +1,1 @@
-"""The revisions, named 0001, 0002, ...; the last of them is ``whet.db.schema.SCHEMA``."""
+"""The revisions, named 0001, 0002, ...; the last of them is ``whet.db.store.schema.SCHEMA``."""

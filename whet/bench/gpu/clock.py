@@ -11,7 +11,7 @@ from whet.bench.turns import Sample
 from whet.measure.gpu.events import DeviceClock, Timed
 
 if TYPE_CHECKING:
-    from whet.compiler.runtime.gpu.driver import Context
+    from whet.compiler.runtime.gpu.driver.interface import Context
 
 CALLS = 20
 """Calls of one sample at most."""

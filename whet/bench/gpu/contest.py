@@ -12,15 +12,15 @@ from whet.bench.comparison import Comparison
 from whet.bench.gpu.clock import Clock
 from whet.bench.gpu.limits import CopyProbe, PeakProbe
 from whet.bench.gpu.right import Exact, error_of, exact_of, laid_out
-from whet.bench.peers import Peers
+from whet.bench.peers.libraries import Peers
 from whet.bench.turns import Sample
 from whet.compiler.installed import install_extra
 
 if TYPE_CHECKING:
     from whet.autotune import Task
+    from whet.compiler.runtime.arrays.ndarray import NDArray
     from whet.compiler.runtime.device import Device
     from whet.compiler.runtime.module import Module
-    from whet.compiler.runtime.ndarray import NDArray
 
 PEAK, COPY = "FMA peak", "copy"
 """Contestants that are limits."""
@@ -54,7 +54,7 @@ def compare_on(
         MeasureError: a kernel's numbers are wrong, or a peer's; there is no work to time.
         TargetError: there is no such device, or what drives it is missing.
     """
-    from whet.compiler.runtime.gpu.driver import context_of, driver_of
+    from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
 
     check_work(task)
     context, driver = context_of(device), driver_of(device.type)
@@ -120,7 +120,7 @@ def _peers(device: Device, task: Task, arrays: Arrays, compiled: bool) -> Peers:
 
 def on_device(device: Device, arrays: Arrays) -> tuple[NDArray, ...]:
     """The arrays of a call, copied to a device."""
-    from whet.compiler.runtime import nd
+    from whet.compiler.runtime.arrays import nd
 
     return tuple(nd.array(x, device) for x in arrays.values)
 

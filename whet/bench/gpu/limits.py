@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from whet.compiler.runtime.gpu.driver import Context, Driver
+    from whet.compiler.runtime.gpu.driver.interface import Context, Driver
 
 CHAINS = 16
 """Multiplications of a thread that do not wait for each other."""

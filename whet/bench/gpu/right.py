@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from whet.bench.contest import TOLERANCE
-from whet.bench.references import expected
+from whet.bench.references.operators import expected
 from whet.compiler.errors import MeasureError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def exact_of(device: Device, task: Task, inputs: Sequence[np.ndarray]) -> Exact:
         raise MeasureError(
             f"comparison of {task.workload}",
             f"there is no reference of {task.name!r} to check its numbers against",
-            "the operators of whet.bench.references have one",
+            "the operators of whet.bench.references.operators have one",
         )
     return numbers
 

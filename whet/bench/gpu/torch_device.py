@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from whet.bench.arguments import by_name
-from whet.bench.peers import Peers
-from whet.bench.torch_peers import TorchWays, ways_of
+from whet.bench.peers.libraries import Peers
+from whet.bench.peers.torch_peers import TorchWays, ways_of
 
 if TYPE_CHECKING:
     import numpy as np
 
     from whet.autotune import Task
-    from whet.bench.peers import Call
+    from whet.bench.peers.libraries import Call
     from whet.compiler.runtime.device import Device
 
 Tensor = Any

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from whet.bench.arguments import by_name
 from whet.bench.gpu.torch_device import place_of, sees, true_float32
-from whet.bench.torch_peers import of_bytes
+from whet.bench.peers.torch_peers import of_bytes
 
 if TYPE_CHECKING:
     import numpy as np
 
     from whet.autotune import Task
-    from whet.bench.peers import Call, Peers
+    from whet.bench.peers.libraries import Call, Peers
     from whet.compiler.runtime.device import Device
 
 Tensor = Any

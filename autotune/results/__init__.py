@@ -1,0 +1,1 @@
+"""Results of a search, and their views: data frame, Optuna study."""

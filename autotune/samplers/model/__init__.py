@@ -1,0 +1,1 @@
+"""Models behind samplers: features, posteriors, acquisition, candidates."""

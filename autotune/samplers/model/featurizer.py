@@ -1,0 +1,155 @@
+"""What models see of points: features of knobs and loops, and a first guess of their scores."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whet.autotune.samplers.history import keys_of
+from whet.autotune.search.cost_model import CostModel
+
+if TYPE_CHECKING:
+    from whet.autotune.samplers.base import Features
+    from whet.autotune.samplers.history import History
+    from whet.autotune.search.transfer import Prior
+    from whet.search_spaces import ConfigSpace
+
+ESTIMATE = "estimate"
+"""The loop features' column with log2 of the estimated seconds."""
+
+
+LEADERS = 32
+"""The best rows of a task, whose median says how far its estimates and scores lie apart."""
+
+
+class Sight:
+    """The features of points, and what is guessed of them before any is tried.
+
+    The guess is the analytic estimate, corrected by what it was wrong by in other tasks; without
+    loop features, what a model of other tasks' trials predicts.
+
+    Args:
+        space: the space of the points.
+        features: their loop features; None: there are none.
+        prior: what is known from other tasks; None: nothing.
+        seed: of the prior model's sampling.
+    """
+
+    def __init__(
+        self, space: ConfigSpace, features: Features | None, prior: Prior | None, seed: int
+    ) -> None:
+        self._space = space
+        self._features = features
+        self._estimate, self._columns = _columns() if features is not None else (0, 0)
+        self._known = None if prior is None else self._learned(prior, seed)
+
+    @property
+    def learns(self) -> bool:
+        """Whether other tasks' trials say anything about this space."""
+        return self._known is not None
+
+    @property
+    def guesses(self) -> bool:
+        """Whether points can be ranked before any is tried."""
+        return self._known is not None or self._features is not None
+
+    def of(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Features and guesses of points.
+
+        Returns:
+            float32 of shape ``(n, d)``, and scores of shape ``(n,)``, higher is better; NaN where
+            the config cannot be built, all 0 where nothing is known.
+        """
+        seen = self._space.features_of_points(points)
+        guess = np.zeros(len(points))
+        if self._features is not None:
+            loops = self._features.of_points(points)
+            seen = np.hstack([seen, loops[:, : self._columns]])
+            guess = _as_scores(loops[:, self._estimate])
+        return seen, guess if self._known is None else guess + self._known.predict(seen)
+
+    def _learned(self, prior: Prior, seed: int) -> CostModel | None:
+        """A model of what is to be added to the estimate; None where no row says anything."""
+        rows, scores = prior.knobs, prior.scores.astype(np.float64)
+        known = np.isfinite(rows).any(axis=1) if rows.size else np.zeros(len(rows), dtype=bool)
+        if self._features is not None:
+            rows = np.hstack([rows, prior.features[:, : self._columns]])
+            scores = scores - _as_scores(prior.features[:, self._estimate])
+            known = np.isfinite(scores)
+            for task in np.unique(prior.tasks[known]):
+                mine = known & (prior.tasks == task)
+                scores[mine] -= np.median(scores[mine][:LEADERS])
+        if not known.any():
+            return None
+        return CostModel.fit(rows[known], scores[known], seed, prior.weights[known])
+
+
+def _as_scores(estimate: np.ndarray) -> np.ndarray:
+    """Scores of estimates, which are log2 of seconds."""
+    return -np.log(2.0) * estimate.astype(np.float64)
+
+
+def sights(
+    space: ConfigSpace, features: Features | None, prior: Prior | None, seed: int
+) -> list[Sight]:
+    """One sight for each first guess, the estimate's first, and at last one that guesses nothing.
+
+    Args:
+        space: the space of the points.
+        features: their loop features; None: there are none.
+        prior: what is known from other tasks; None: nothing.
+        seed: of the prior model's sampling.
+    """
+    found = [] if features is None else [Sight(space, features, None, seed)]
+    if prior is not None and (other := Sight(space, features, prior, seed)).learns:
+        found.append(other)
+    return [*found, Sight(space, None, None, seed)]
+
+
+class Programs:
+    """Which programs a search has tried: configs whose loops are alike in all features are one.
+
+    Args:
+        features: the loop features; None: each config is a program of its own.
+    """
+
+    def __init__(self, features: Features | None) -> None:
+        self._features = features
+        self._first: dict[bytes, int] = {}
+        self._last: History | None = None
+
+    def new(self, history: History, points: np.ndarray) -> np.ndarray:
+        """The numbers of those ``points`` whose programs are not tried, each program once."""
+        if self._last is None or not history.follows(self._last):
+            self._first, start = {}, 0
+        else:
+            start = self._last.number
+        self._last = history
+        for number, key in enumerate(self._keys(history.points[start:]), start):
+            self._first.setdefault(key, number)
+        rows, met = [], set()
+        for row, key in enumerate(self._keys(points)):
+            if self._first.get(key, history.number) >= history.number and key not in met:
+                met.add(key)
+                rows.append(row)
+        return np.asarray(rows, dtype=np.int64)
+
+    def _keys(self, points: np.ndarray) -> list[bytes]:
+        if self._features is None:
+            return keys_of(points)
+        rows = self._features.of_points(points)
+        return [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+
+
+def _columns() -> tuple[int, int]:
+    """The estimate's column, and how many of the first columns models see.
+
+    Those are of the program as a whole. What is known of single statements and accesses tells
+    programs apart, but the few dozen trials of a search are too few to learn from it: with all
+    columns they took longer to find the best configs, and fits took three times as long.
+    """
+    from whet.autotune.features.columns import NAMES, PROGRAM
+
+    return NAMES.index(ESTIMATE), len(PROGRAM)

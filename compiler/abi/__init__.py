@@ -1,0 +1,1 @@
+"""How a compiled function is called: signatures, argument layouts, launch plans, artifacts."""

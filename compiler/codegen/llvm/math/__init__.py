@@ -1,0 +1,1 @@
+"""Mathematical functions of float lanes as LLVM text."""

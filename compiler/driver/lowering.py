@@ -1,0 +1,249 @@
+"""``lower()``: from a schedule, a function or a module to loop IR that a generator takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from whet.compiler.abi.arguments import with_signature
+from whet.compiler.abi.prepack import Part, split
+from whet.compiler.abi.signature import BufferParam, KernelSignature
+from whet.compiler.arith import Analyzer
+from whet.compiler.driver.verify_input import checked
+from whet.compiler.errors import ArgumentError
+from whet.compiler.nesting import nesting_explained
+from whet.compiler.passes import run_passes
+from whet.compiler.target import Target
+from whet.compiler.te.lang.tensor import ExternOp, PlaceholderOp, Tensor
+from whet.compiler.te.lower.schedule_ops import schedule_ops
+from whet.compiler.te.primitives.prepack import ahead_stages
+from whet.compiler.te.schedule import Schedule
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.printer import expr_text
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+Lowerable = Schedule | PrimFunc | IRModule
+Argument = Tensor | Buffer | e.Var
+
+
+def lower(
+    inp: Lowerable,
+    args: Sequence[Argument] | None = None,
+    name: str = "main",
+    binds: Mapping[Tensor, Buffer] | None = None,
+    simple_mode: bool = False,
+) -> IRModule:
+    """Lower a schedule (or loop IR that has not been lowered yet) for the current target.
+
+    Args:
+        inp: a schedule, a function or a module; what is lowered already stays as it is.
+        args: a schedule's arguments in order: tensors, buffers and scalar variables.
+        name: the function's name, unless a module is given.
+        binds: buffers to use for some tensors.
+        simple_mode: leave loops whole, for reading: no loop partition.
+
+    Returns:
+        One function; of a schedule that computes stages ahead, a second one, ``<name>_ahead``.
+
+    Raises:
+        ArgumentError: for anything else.
+        LowerError: if the schedule cannot be lowered.
+    """
+    with nesting_explained(f"lower({name})", inp):
+        return _lower(inp, args, name, binds, simple_mode)
+
+
+def _lower(
+    inp: Lowerable,
+    args: Sequence[Argument] | None,
+    name: str,
+    binds: Mapping[Tensor, Buffer] | None,
+    simple_mode: bool,
+) -> IRModule:
+    target = (Target.current() or Target("llvm")).canonical()
+    if isinstance(inp, IRModule):
+        return _passes(inp, target, simple_mode)
+    if isinstance(inp, PrimFunc):
+        check_name("lower", name)
+        return _passes(IRModule({name: _named(inp, name)}), target, simple_mode)
+    if not isinstance(inp, Schedule):
+        raise ArgumentError(
+            f"lower({type(inp).__name__})",
+            "expected input to be an IRModule, PrimFunc or te.Schedule, "
+            f"but got {type(inp).__name__}",
+        )
+    return _passes(schedule_to_module(inp, args, name, binds), target, simple_mode)
+
+
+def schedule_to_module(
+    sch: Schedule,
+    args: Sequence[Argument] | None = None,
+    name: str = "main",
+    binds: Mapping[Tensor, Buffer] | None = None,
+) -> IRModule:
+    """The loop nests of a schedule, no pass applied.
+
+    Args:
+        sch, args, name, binds: as for :func:`lower`.
+
+    Raises:
+        ArgumentError, LowerError: as there.
+    """
+    if args is None:
+        raise ArgumentError(
+            "lower(schedule)", "args must be given for a schedule", "lower(s, [A, B, C])"
+        )
+    check_name("lower", name)
+    buffers, params = get_binds(args, binds=binds)
+    if not ahead_stages(sch):
+        return IRModule({name: _function(Part(sch, buffers, params), name)})
+    kernel, ahead, link = split(sch, buffers, params, name)
+    called, packs = _function(kernel, name), _function(ahead, link.function)
+    described = replace(called.attrs["signature"], ahead=link)
+    return IRModule({name: called.with_attr("signature", described), link.function: packs})
+
+
+def _function(part: Part, name: str) -> PrimFunc:
+    """The loop nests of one function, with its signature."""
+    body = schedule_ops(part.schedule, part.buffers, part.params)
+    said = {"global_symbol": name, "from_legacy_te_schedule": True, "tir.noalias": True}
+    func = PrimFunc(tuple(part.params), body, attrs=said)
+    if any(isinstance(stage.op, ExternOp) for stage in part.schedule.stages):
+        func = checked(func)  # statements of a user's own are in it
+    inputs = [b for t, b in part.buffers.items() if isinstance(t.op, PlaceholderOp)]
+    return _with_ranges(with_signature(func, inputs), part)
+
+
+def _with_ranges(func: PrimFunc, part: Part) -> PrimFunc:
+    """The function whose signature says what was said about its inputs' values."""
+    ranges = {
+        b: t.op.value_range
+        for t, b in part.buffers.items()
+        if isinstance(t.op, PlaceholderOp) and t.op.value_range
+    }
+    if not ranges:
+        return func
+    signature: KernelSignature = func.attrs["signature"]
+    params = [
+        replace(described, value_range=ranges[p])
+        if isinstance(described, BufferParam) and isinstance(p, Buffer) and p in ranges
+        else described
+        for described, p in zip(signature.params, part.params)
+    ]
+    return func.with_attr("signature", replace(signature, params=tuple(params)))
+
+
+def check_name(asked: str, name: object) -> None:
+    """Refuse a function's name that C and every kind of target could not use as it is.
+
+    Raises:
+        ArgumentError: it is no identifier of C.
+    """
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return
+    raise ArgumentError(
+        f"{asked}(name={name!r})",
+        "a function is a symbol of machine code, which C programs call by this name",
+        "use letters of ASCII, digits and _, and no digit first",
+    )
+
+
+def get_binds(
+    args: Sequence[Argument],
+    compact: bool = False,
+    binds: Mapping[Tensor, Buffer] | None = None,
+) -> tuple[dict[Tensor, Buffer], list[Buffer | e.Var]]:
+    """The buffers of a function's arguments.
+
+    Args:
+        args: tensors, buffers and scalar variables.
+        compact: TVM's; a tensor's buffer is compact anyhow.
+        binds: buffers for some tensors.
+
+    Returns:
+        tensor -> its buffer; and the parameters in order.
+
+    Raises:
+        ArgumentError: for an argument of another type, or one that stands there twice; for a
+            buffer in ``binds`` whose type or shape is not the tensor's.
+    """
+    if isinstance(args, (Tensor, Buffer, str)) or not isinstance(args, Sequence):
+        raise ArgumentError(f"args={args!r}", "the arguments are a list", "[A, B, C]")
+    if binds is not None and not isinstance(binds, Mapping):
+        raise ArgumentError(f"binds={binds!r}", "it maps tensors to buffers", "binds={A: buffer}")
+    found = dict(binds or {})
+    for t, b in found.items():
+        _check_fit(t, b)
+    params: list[Buffer | e.Var] = []
+    for k, a in enumerate(args):
+        if isinstance(a, Tensor):
+            if a not in found:
+                found[a] = Buffer(a.name, a.shape, a.dtype)
+            params.append(found[a])
+        elif isinstance(a, (Buffer, e.Var)):
+            params.append(a)
+        else:
+            raise ArgumentError(
+                f"lower(schedule, args): args[{k}] = {a!r}",
+                f"a {type(a).__name__} is neither a Tensor, a Buffer nor a Var",
+            )
+    if len({id(p) for p in params}) != len(params):
+        raise ArgumentError("lower(schedule, args)", "an argument stands there twice")
+    return found, params
+
+
+def _check_fit(t: object, b: object) -> None:
+    """Refuse a buffer that does not hold just what a tensor has."""
+    if not isinstance(t, Tensor) or not isinstance(b, Buffer):
+        raise ArgumentError(f"binds={{{t!r}: {b!r}}}", "it maps tensors to buffers")
+    asked = f"binds={{{t.name}: {b.name}}}"
+    if b.dtype != t.dtype:
+        raise ArgumentError(
+            asked, f"the buffer {b.name} holds {b.dtype}, the tensor {t.name} is {t.dtype}"
+        )
+    equal = Analyzer().can_prove_equal
+    if len(b.shape) != len(t.shape) or not all(map(equal, b.shape, t.shape)):
+        raise ArgumentError(
+            asked,
+            f"the buffer {b.name} has the shape {_dims(b)}, the tensor {t.name} {_dims(t)}",
+            f"declare it with the tensor's: tir.decl_buffer({t.name}.shape, {t.name}.dtype)",
+        )
+
+
+def _dims(x: Tensor | Buffer) -> str:
+    return f"({', '.join(map(expr_text, x.shape))})"
+
+
+def _named(func: PrimFunc, name: str) -> PrimFunc:
+    if func.attrs.get("global_symbol") == name:
+        return func
+    func = func.with_attr("global_symbol", name)
+    signature = func.attrs.get("signature")
+    if isinstance(signature, KernelSignature):
+        func = func.with_attr("signature", replace(signature, name=name))
+    return func
+
+
+def _passes(mod: IRModule, target: Target, simple_mode: bool) -> IRModule:
+    """The module after the passes; itself when all of it is lowered already."""
+    if all(f.attrs.get("lowered") for f in mod.functions.values()):
+        return mod
+    described: dict[str, PrimFunc] = {}
+    for name, func in mod.functions.items():
+        check_name("lower", name)
+        if not isinstance(func.attrs.get("signature"), KernelSignature):
+            func = with_signature(checked(_named(func, name)))
+        described[name] = func
+    done = run_passes(IRModule(described), target, simple_mode)
+    return done.map(_lowered)
+
+
+def _lowered(func: PrimFunc) -> PrimFunc:
+    return func if func.attrs.get("lowered") else func.with_attr("lowered", True)
+
+
+__all__ = ["Argument", "Lowerable", "check_name", "get_binds", "lower", "schedule_to_module"]

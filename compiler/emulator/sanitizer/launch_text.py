@@ -1,0 +1,113 @@
+"""A launch as in CUDA C, with arrays by their types: ``f<<<4, 256>>>(float32[1000], 2)``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from whet.compiler.emulator.handwritten.device_code import listed
+from whet.compiler.emulator.sanitizer.array_text import HOW_ARRAY, read_array
+from whet.compiler.emulator.sanitizer.run import Argument
+from whet.compiler.errors import ArgumentError
+
+_LAUNCH = re.compile(
+    r"^\s*(?:\w+::)*(\w+)\s*(?:<(?!<)(.*?)>\s*)?<<<(.*)>>>\s*\((.*)\)\s*;?\s*$", re.DOTALL
+)
+_IN_COMMENT = re.compile(
+    r"^\s*(?://|\*|/\*)\s*whet:\s*(.*?<<<.*?>>>.*?\))\s*;?\s*(?:\*/)?\s*$", re.MULTILINE
+)
+HOW = (
+    "f<<<grid, block>>>(arguments) or f<<<grid, block, shared bytes>>>(arguments); a grid or block "
+    f"is a number or (x, y, z), an argument a number or an array: {HOW_ARRAY}; "
+    "f<32, float><<<...>>> launches a template"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchText:
+    """A launch that was read.
+
+    Attributes:
+        kernel: its name.
+        grid, block: extents along x, y, z as far as they were given.
+        shared_bytes: dynamic shared memory of a block.
+        arguments: the texts of the arguments.
+        template: those of a template's arguments.
+    """
+
+    kernel: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared_bytes: int
+    arguments: tuple[str, ...]
+    template: tuple[str, ...] = ()
+
+    def values(self, seed: int = 0) -> list[Argument]:
+        """The arguments: arrays filled with drawn values, numbers.
+
+        Args:
+            seed: of the values.
+
+        Raises:
+            ArgumentError: an argument is none.
+        """
+        rng = np.random.default_rng(seed)
+        return [_value(text, rng) for text in self.arguments]
+
+
+def launches_in(source: str) -> list[str]:
+    """The launches that a text names in comments: ``// whet: f<<<4, 256>>>(float32[1000])``."""
+    return _IN_COMMENT.findall(source)
+
+
+def read_launch(text: str) -> LaunchText:
+    """Read a launch.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    found = _LAUNCH.match(text)
+    if found is None:
+        raise ArgumentError(f"the launch {text!r}", "it is not one", HOW)
+    sizes = listed(found[3])
+    if not 2 <= len(sizes) <= 3:
+        raise ArgumentError(
+            f"the launch {text!r}", f"{len(sizes)} values stand between <<< and >>>", HOW
+        )
+    shared = _extents(text, sizes[2]) if len(sizes) == 3 else (0,)
+    return LaunchText(
+        found[1],
+        _extents(text, sizes[0]),
+        _extents(text, sizes[1]),
+        shared[0],
+        tuple(listed(found[4])),
+        tuple(listed(found[2] or "")),
+    )
+
+
+def _extents(launch: str, text: str) -> tuple[int, ...]:
+    text = re.sub(r"^dim3\s*\(", "(", text)
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = None
+    value = value if isinstance(value, tuple) else (value,)
+    if not all(isinstance(n, int) for n in value):
+        raise ArgumentError(f"the launch {launch!r}", f"{text!r} is no extent", HOW)
+    return value
+
+
+def _value(text: str, rng: np.random.Generator) -> Argument:
+    array = read_array(text, rng)
+    if array is not None:
+        return array
+    try:
+        value = ast.literal_eval(re.sub(r"(?<=[\d.])[fuUlL]+$", "", text))
+    except (ValueError, SyntaxError):
+        value = None
+    if not isinstance(value, (int, float)):
+        raise ArgumentError(f"the argument {text!r}", "it is neither a number nor an array", HOW)
+    return value

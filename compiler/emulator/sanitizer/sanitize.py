@@ -1,0 +1,269 @@
+"""Kernels run in several orders of threads, everything looked at: what `whet check-kernel` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.abi.layout import numpy_dtype
+from whet.compiler.emulator.handwritten.instances import instance
+from whet.compiler.emulator.handwritten.macros import with_macros
+from whet.compiler.emulator.handwritten.one_kernel import with_kernels
+from whet.compiler.emulator.handwritten.unwatched import unwatched
+from whet.compiler.emulator.options import emulator_options
+from whet.compiler.emulator.report import EmulatorError
+from whet.compiler.emulator.sanitizer.expectations import Expectations
+from whet.compiler.emulator.sanitizer.launch_text import read_launch
+from whet.compiler.emulator.sanitizer.run import Unwritten, parameters_of, run_kernel
+from whet.compiler.errors import ArgumentError, KernelError
+from whet.compiler.target import Target
+
+# Bytes of a float -> how far results may be apart: of each, and of what is usual among them.
+_CLOSE = {2: (2e-2, 2e-2), 4: (1e-3, 1e-4), 8: (1e-9, 1e-11)}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was run without a fault.
+
+    Attributes:
+        kernel: its name.
+        orders: the orders of threads.
+        compared: how many arrays were compared with a computation without GPU.
+        unwatched: memory of the text whose accesses were computed and not looked at.
+        numbers: what they were compared with, in words.
+    """
+
+    kernel: str
+    orders: tuple[str | int, ...]
+    compared: int = 0
+    unwatched: tuple[str, ...] = ()
+    numbers: str = "numbers as without threads"
+
+
+def orders_of(count: int) -> tuple[str | int, ...]:
+    """Forwards, backwards, then drawn ones; ``count`` of them, at least one."""
+    return ("forwards", "backwards", *range(2, count))[: max(count, 1)]
+
+
+def check_launch(
+    source: str,
+    launch: str,
+    orders: int = 4,
+    seed: int = 0,
+    defines: Mapping[str, str] | None = None,
+    expected: Expectations | None = None,
+) -> Checked:
+    """Run a launch of CUDA C with all checks, once for each order of threads.
+
+    Args:
+        source: the text.
+        launch: as in CUDA C, with arrays by their types: ``"f<<<4, 256>>>(float32[1000], 2.0)"``,
+            ``"f<32, float><<<4, 256>>>(..)"`` of a template.
+        orders: how many orders.
+        seed: of what the arrays hold.
+        defines: macros that are defined before the text, as by ``nvcc -D``.
+        expected: what arrays shall hold afterwards.
+
+    Raises:
+        ArgumentError: the launch is none, or not one of this kernel, or what is expected cannot be.
+        CodegenError: the text does not compile.
+        EmulatorError: the kernel does what it must not do.
+        KernelError: its results depend on the order of threads, or are not what is expected.
+    """
+    read = read_launch(launch)
+    source = with_kernels(source, [read.kernel])
+    if read.template:
+        source = instance(source, read.kernel, read.template)
+    source = with_macros(source, defines or {})
+    given = read.values(seed)
+    names = parameters_of(source, read.kernel)
+    arrays = [n for n, g in zip(names, given) if isinstance(g, (np.ndarray, Unwritten))]
+    wanted = expected.values(names, given) if expected is not None else {}
+    first: list[np.ndarray] | None = None
+    for order in orders_of(orders):
+        with emulator_options(checks=True, order=order):
+            try:
+                found = run_kernel(
+                    source, read.kernel, read.grid, read.block, given, read.shared_bytes
+                )
+            except EmulatorError as error:
+                raise _with_words_on_out(error, launch) from None
+        if expected is not None:
+            expected.check(wanted, dict(zip(arrays, found)), launch)
+        first = found if first is None else first
+        if not all(map(_close, found, first)):
+            raise KernelError(
+                f"checking {launch}",
+                f"its results with threads in the order {order!r} are not those with threads "
+                "forwards",
+                "a result may not depend on which thread runs first",
+            )
+    return Checked(
+        read.kernel, orders_of(orders), len(wanted), unwatched(source), "numbers as expected"
+    )
+
+
+def _with_words_on_out(error: EmulatorError, launch: str) -> EmulatorError:
+    """An error of an array that the launch calls unwritten says that it does."""
+    if error.fault == "unwritten memory" and error.scope == "global":
+        asked, why, way_out = error.args
+        word = f"or, if it holds numbers before the launch, leave out its 'out' in {launch}"
+        error.args = asked, why, f"{way_out}\n{word}"
+    return error
+
+
+def check_schedule(
+    s: Any,
+    args: Sequence[Any],
+    target: Target | str = "cuda",
+    orders: int = 4,
+    seed: int = 0,
+    sizes: Mapping[str, int] | None = None,
+    name: str = "main",
+) -> Checked:
+    """Build a schedule for a GPU, run it with all checks, and compare with its plain loops.
+
+    Args:
+        s: the schedule.
+        args: its arguments.
+        target: of kind ``cuda``.
+        orders: how many orders of threads.
+        seed: of what the inputs hold.
+        sizes: the values of symbols.
+        name: the function's name.
+
+    Raises:
+        LowerError, CodegenError: it cannot be built.
+        EmulatorError: a kernel does what it must not do.
+        KernelError: the numbers are not those of the plain loops.
+    """
+    from whet.compiler import driver, te
+    from whet.compiler.runtime.arrays import nd
+
+    kernel = driver.build(s, list(args), target, name=name)
+    values = values_for(args, dict(sizes or {}), seed, [stage.op for stage in s.stages])
+    outputs = [k for k, a in enumerate(args) if _is_output(a)]
+    device = nd.device("cuda-emulator")
+    results = []
+    for order in orders_of(orders):
+        with emulator_options(checks=True, order=order):
+            held = [
+                (nd.empty(v.shape, v.dtype, device) if k in outputs else nd.array(v, device))
+                if isinstance(v, np.ndarray)
+                else v
+                for k, v in enumerate(values)
+            ]
+            kernel(*held)
+            results.append([held[k].numpy() for k in outputs])
+    # last: without threads nothing looks at what it reads
+    plain = te.create_schedule([args[k].op for k in outputs])
+    driver.build(plain, list(args), "llvm", name=name)(*values)
+    for order, result in zip(orders_of(orders), results):
+        for k, found in zip(outputs, result):
+            if not _close(found, values[k]):
+                raise _wrong(args[k].op.name, found, values[k], order)
+    return Checked(name, orders_of(orders), len(outputs))
+
+
+def _is_output(arg: Any) -> bool:
+    from whet.compiler import te
+
+    return isinstance(arg, te.Tensor) and not isinstance(arg.op, te.PlaceholderOp)
+
+
+def values_for(
+    args: Sequence[Any], sizes: dict[str, int], seed: int, ops: Sequence[Any]
+) -> list[Any]:
+    """An array for each tensor, a number for each variable.
+
+    Args:
+        args: of the schedule.
+        sizes: the values of symbols.
+        seed: of the values.
+        ops: what is computed: whole numbers that may be indices are not negative.
+    """
+    rng = np.random.default_rng(seed)
+    lowest = -8 if all(map(_takes_negative, ops)) else 0
+    return [_of(a, sizes, rng, lowest) for a in args]
+
+
+def _takes_negative(op: Any) -> bool:
+    """Whether an operation neither indexes nor shifts by what it reads."""
+    from whet.compiler import te
+    from whet.compiler.tir import expr as e
+    from whet.compiler.tir.visit.rewrite import post_order_visit
+
+    if isinstance(op, te.PlaceholderOp):
+        return True
+    if not isinstance(op, te.ComputeOp):
+        return False
+    seen: list[Any] = []
+    for body in op.body:
+        post_order_visit(body, seen.append)
+    for n in seen:
+        if isinstance(n, e.Call) and "shift" in str(n.op):
+            return False
+        inner: list[Any] = []
+        for index in n.indices if isinstance(n, e.ProducerLoad) else ():
+            post_order_visit(index, inner.append)
+        if any(isinstance(x, e.ProducerLoad) for x in inner):
+            return False
+    return True
+
+
+def _of(arg: Any, sizes: dict[str, int], rng: np.random.Generator, lowest: int) -> Any:
+    from whet.compiler import tir
+    from whet.compiler.arith import Analyzer
+
+    if isinstance(arg, tir.Var):
+        return _size(arg.name, sizes)
+    shape = []
+    for extent in arg.shape:
+        values = {v: tir.const(_size(v.name, sizes), v.dtype) for v in tir.variables(extent)}
+        shape.append(int(Analyzer().simplify(tir.substitute(extent, values))))
+    dtype, limits = numpy_dtype(arg.dtype), getattr(arg.op, "value_range", None)
+    if "float" in arg.dtype:
+        drawn = (
+            rng.standard_normal(shape)
+            if limits is None
+            else rng.uniform(limits[0], limits[1], shape)
+        )
+        return drawn.astype(dtype)
+    low, high = (lowest if dtype.kind == "i" else 0, 1 if dtype.kind == "b" else 7)
+    if limits is not None:
+        low, high = int(limits[0]), int(limits[1])
+    return rng.integers(low, high, shape, endpoint=True).astype(dtype)
+
+
+def _size(name: str, sizes: dict[str, int]) -> int:
+    if name not in sizes:
+        raise ArgumentError(
+            "checking the schedule", f"the size {name} is not known", f"--size {name}=37"
+        )
+    return sizes[name]
+
+
+def _close(found: np.ndarray, wanted: np.ndarray) -> bool:
+    if found.dtype.kind in "iub":
+        return bool(np.array_equal(found, wanted))
+    near, usual = _CLOSE[found.dtype.itemsize]
+    a, b = found.astype("float64"), wanted.astype("float64")
+    sizes = np.abs(b[np.isfinite(b) & (b != 0)])
+    scale = float(np.median(sizes)) if sizes.size else 1.0
+    return bool(np.allclose(a, b, rtol=near, atol=usual * scale, equal_nan=True))
+
+
+def _wrong(name: str, found: np.ndarray, wanted: np.ndarray, order: str | int) -> KernelError:
+    far = np.abs(found.astype("float64") - wanted.astype("float64"))
+    far = np.where(np.isnan(far), np.inf, far)
+    at = tuple(int(i) for i in np.unravel_index(int(np.argmax(far)), far.shape))
+    return KernelError(
+        "checking the schedule",
+        f"{name}[{', '.join(map(str, at))}] is {found[at]}, and {wanted[at]} without threads "
+        f"(order {order!r})",
+        "the schedule makes another computation",
+    )

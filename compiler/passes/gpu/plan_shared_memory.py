@@ -1,0 +1,203 @@
+"""PlanSharedMemory: where in a block's shared memory each buffer of a kernel stands.
+
+TVM's name for it is MergeDynamicSharedMemoryAllocations.
+
+Before, in a kernel::
+
+    S = allocate([1024], "float32", "shared")
+    T = allocate([1024], "float32", "shared")
+    U = allocate([1024], "float32", "shared")
+    S = ... ;  T = ... S ... ;  U = ... T ...
+
+After, with 8192 bytes in all::
+
+    attr(S, "shared_offset", 0)
+    S = allocate([1024], "float32", "shared")
+    attr(T, "shared_offset", 4096)
+    T = allocate([1024], "float32", "shared")
+    attr(U, "shared_offset", 0)
+    U = allocate([1024], "float32", "shared")
+    S = ... ;  T = ... S ... ;  U = ... T ...
+
+One arena, whose size the launch gives, so that a block can have all that the device has. Buffers
+that are never needed at the same time share bytes; ThreadSync makes threads agree on when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from whet.compiler.arith import Analyzer
+from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, keep, variables
+
+OFFSET = "shared_offset"
+"""Key of the attribute around a shared buffer's allocation: its first byte in the arena."""
+
+_ALIGNMENT = 16  # bytes of the widest access
+# Sharing saves memory and may cost a barrier: less than this is not worth one.
+_WORTH = 512
+
+
+@dataclass
+class _Held:
+    """A shared buffer: its bytes, and when they are needed.
+
+    Attributes:
+        depth: how many loops stand around its allocation.
+        first, last: the places of its first and last use, whole loops where these repeat it.
+    """
+
+    buffer: Buffer
+    size: e.PrimExpr
+    depth: int
+    first: int
+    last: int
+    offset: e.PrimExpr = field(default_factory=lambda: ops.const(0))
+
+    def meets(self, other: _Held) -> bool:
+        """Whether the two cannot have the same bytes."""
+        if min(_bytes(self.size), _bytes(other.size)) < _WORTH:
+            return True
+        return self.first <= other.last and other.first <= self.last
+
+
+def plan_module(mod: IRModule, target: Target) -> IRModule:
+    """The module whose kernels know where their shared buffers stand."""
+    kernels = {k: f for k, f in mod.functions.items() if "thread_extent" in f.attrs}
+    planned = {k: plan_shared_memory(f) for k, f in kernels.items()}
+    return IRModule({**mod.functions, **planned}, attrs=mod.attrs)
+
+
+def plan_shared_memory(func: PrimFunc) -> PrimFunc:
+    """A kernel with offsets of its shared buffers, and their sum: the attribute ``shared_bytes``.
+
+    A buffer whose size is a scalar's business stands behind those of constant size.
+    """
+    if "shared_bytes" in func.attrs:
+        return func
+    held = _Lives(func.body).held
+    total = _place(list(held.values()))
+
+    def allocate(n: s.Allocate) -> s.Stmt:
+        new = rewrite.children(n)
+        found = held.get(n.buffer.data)
+        if found is None:
+            return new
+        return s.AttrStmt(found.buffer, OFFSET, found.offset, new)
+
+    rewrite = Rewriter({s.Allocate: allocate, s.BufferStore: keep})
+    return func.with_body(rewrite(func.body)).with_attr("shared_bytes", total)
+
+
+class _Lives:
+    """When each shared buffer of a kernel is needed, in the order of its statements."""
+
+    def __init__(self, body: s.Stmt) -> None:
+        self.held: dict[e.Var, _Held] = {}
+        self.now = 0
+        self.depth = 0
+        self._statement(body)
+
+    def _statement(self, n: s.Stmt) -> set[e.Var]:
+        """The shared memory that a statement uses, after taking note of it."""
+        if isinstance(n, s.Allocate) and n.buffer.storage_scope.startswith("shared"):
+            self.now += 1
+            self.held[n.buffer.data] = _Held(
+                n.buffer, _size(n.buffer), self.depth, self.now, self.now - 1
+            )
+            return self._statement(n.body)
+        begin = self.now + 1
+        loop = isinstance(n, (s.For, s.While))
+        self.depth += loop
+        used = self._own(n)
+        for x in TABLE[type(n)][0](n):
+            if isinstance(x, s.Stmt):
+                used |= self._statement(x)
+        self.depth -= loop
+        if loop:
+            self.now += 1
+            for data in used:
+                if self.held[data].depth <= self.depth:
+                    self._needed(data, begin, self.now)
+        return used
+
+    def _own(self, n: s.Stmt) -> set[e.Var]:
+        used: set[e.Var] = set()
+        stack = [n, *(x for x in TABLE[type(n)][0](n) if not isinstance(x, s.Stmt))]
+        while stack:
+            x = stack.pop()
+            if isinstance(x, (e.BufferLoad, s.BufferStore, e.BufferView)):
+                used.add(x.buffer.data)
+            if isinstance(x, e.Var) and x.dtype == "handle":
+                used.add(x)
+            if not isinstance(x, s.Stmt):
+                stack.extend(TABLE[type(x)][0](x))
+        used &= self.held.keys()
+        self.now += 1
+        for data in used:
+            self._needed(data, self.now, self.now)
+        return used
+
+    def _needed(self, data: e.Var, first: int, last: int) -> None:
+        x = self.held[data]
+        never = x.last < x.first
+        x.first = first if never else min(x.first, first)
+        x.last = max(x.last, last)
+
+
+def _size(b: Buffer) -> e.PrimExpr:
+    (count,) = b.get_flattened_buffer().shape
+    if not isinstance(count, e.IntImm) and Analyzer().affine(count).const < 0:
+        count = ops.maximum(count, 0)  # of no rows: the last one's padding is taken off
+    return ops.multiply(count, dt.itemsize(b.dtype))
+
+
+def _bytes(size: e.PrimExpr) -> int:
+    """A constant size; that of a buffer which shares with none, where it is not known."""
+    return size.value if isinstance(size, e.IntImm) else 0
+
+
+def _place(held: list[_Held]) -> e.PrimExpr:
+    """Give each buffer its offset, the largest first; the size of the arena."""
+    placed: list[_Held] = []
+    total = 0
+    known = [x for x in held if isinstance(x.size, e.IntImm)]
+    for x in sorted(known, key=lambda x: -_bytes(x.size)):
+        around = [(_start(y), _start(y) + _bytes(y.size)) for y in placed if x.meets(y)]
+        at = 0
+        for begin, behind in sorted(around):
+            if at + _bytes(x.size) <= begin:
+                break
+            at = max(at, _rounded(behind))
+        x.offset = ops.const(at)
+        total = max(total, at + _bytes(x.size))
+        placed.append(x)
+    end: e.PrimExpr = ops.const(total)
+    for x in held:
+        if not isinstance(x.size, e.IntImm):
+            x.offset = _rounded_expr(end)
+            end = ops.add(x.offset, x.size)
+    return end
+
+
+def _start(x: _Held) -> int:
+    assert isinstance(x.offset, e.IntImm)
+    return x.offset.value
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _rounded_expr(size: e.PrimExpr) -> e.PrimExpr:
+    if not variables(size):
+        assert isinstance(size, e.IntImm)
+        return ops.const(_rounded(size.value))
+    return ops.multiply(ops.floordiv(ops.add(size, _ALIGNMENT - 1), _ALIGNMENT), _ALIGNMENT)

@@ -1,0 +1,254 @@
+"""SplitHostDevice: each outermost region of thread-bound loops becomes a kernel.
+
+Before::
+
+    def main(A: float32[48], B: float32[48]):
+        for i in thread_binding(6, "blockIdx.x"):
+            for j in thread_binding(8, "threadIdx.x"):
+                B[i * 8 + j] = A[i * 8 + j] + float32(1.0)
+
+After::
+
+    def main(A: float32[48], B: float32[48]):
+        launch_kernel("main_kernel0", A, B, 6, 1, 1, 8, 1, 1)
+
+    def main_kernel0(A: float32[48], B: float32[48]):
+        with thread_extent(blockIdx.x, 6), thread_extent(threadIdx.x, 8):
+            B[blockIdx.x * 8 + threadIdx.x] = A[blockIdx.x * 8 + threadIdx.x] + float32(1.0)
+"""
+
+from __future__ import annotations
+
+from whet.compiler.errors import LowerError
+from whet.compiler.passes.gpu.thread_axes import resolve_thread_axes
+from whet.compiler.passes.gpu.thread_guards import HARDWARE, is_thread_loop
+from whet.compiler.passes.gpu.unify_threads import Wrap, unify_threads
+from whet.compiler.target import Target
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.analysis.conditions import negated
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import Rewriter, post_order_visit, substitute
+from whet.compiler.tir.visit.stmt_functor import pre_order_visit
+
+
+def split_host_device(func: PrimFunc) -> tuple[PrimFunc, list[PrimFunc]]:
+    """The host's part of a function, and its kernels in the order of their launch.
+
+    A kernel's params are the buffers that it uses and the scalars; its attribute
+    ``thread_extent`` maps tags to extents, ``calling_conv`` is ``"kernel_launch"``. The host calls
+    ``launch_kernel(name, buffer addresses.., scalars.., grid x, y, z, block x, y, z)``. Conditions,
+    assertions, values and constants that stand around a region go into its kernel: what is left of
+    the host are launches, loops around them and the buffers between them.
+
+    Raises:
+        LowerError: if something is computed outside all kernels, or a kernel cannot be made.
+    """
+    splitter = _Splitter(func)
+    body = splitter(func.body)
+    host = func if body is func.body else func.with_body(body)
+    _check_host(host)
+    return host, splitter.kernels
+
+
+class _Splitter(Rewriter):
+    def __init__(self, func: PrimFunc) -> None:
+        self.func = func
+        self.name = str(func.attrs.get("global_symbol", "main"))
+        self.kernels: list[PrimFunc] = []
+        self.views: dict[int, Buffer] = {}  # declared outside kernels
+        self.owners: dict[e.Var, Buffer] = {}
+        self.around: list[Wrap] = []  # what the kernels of this place begin with, outermost first
+        self.values: dict[e.Var, e.PrimExpr] = {}  # of the host's variables, for extents
+        for p in func.params:
+            if isinstance(p, Buffer):
+                self.owners.setdefault(p.data, p)
+        super().__init__(
+            {
+                s.For: self._loop,
+                s.DeclBuffer: self._declare,
+                s.Allocate: self._allocate,
+                s.AllocateConst: self._constant,
+                s.IfThenElse: self._if,
+                s.AssertStmt: self._assert,
+                s.LetStmt: self._let,
+                s.AttrStmt: self._attribute,
+            }
+        )
+
+    def _attribute(self, n: s.AttrStmt) -> s.Stmt:
+        if not n.key.startswith("pragma_") or not has_thread_loop(n):
+            return self.children(n)
+        return self._inside(n.body, lambda body: s.AttrStmt(n.node, n.key, n.value, body))
+
+    def _loop(self, n: s.For) -> s.Stmt:
+        return self._launch(n) if is_thread_loop(n) else self.children(n)
+
+    def _declare(self, n: s.DeclBuffer) -> s.Stmt:
+        self.views[id(n.buffer)] = n.buffer
+        return self.children(n)
+
+    def _allocate(self, n: s.Allocate) -> s.Stmt:
+        self.owners.setdefault(n.buffer.data, n.buffer)
+        return self.children(n)
+
+    def _constant(self, n: s.AllocateConst) -> s.Stmt:
+        return self._inside(n.body, lambda body: s.AllocateConst(n.buffer, n.data, body))
+
+    def _assert(self, n: s.AssertStmt) -> s.Stmt:
+        if _reads_memory(n.condition):
+            return self.children(n)  # what the kernel itself may change is refused
+        return self._inside(
+            n.body, lambda body: s.AssertStmt(n.condition, n.message, body, n.values)
+        )
+
+    def _let(self, n: s.LetStmt) -> s.Stmt:
+        if _reads_memory(n.value):
+            return self.children(n)
+        self.values[n.var] = substitute(n.value, self.values)
+        return self._inside(n.body, lambda body: s.LetStmt(n.var, n.value, body))
+
+    def _if(self, n: s.IfThenElse) -> s.Stmt:
+        if _reads_memory(n.condition) or not has_thread_loop(n):
+            return self.children(n)
+        then = self._inside(
+            n.then_case, lambda body: s.IfThenElse(n.condition, body, None, n.likely)
+        )
+        if n.else_case is None:
+            return then
+        otherwise = negated(n.condition)
+        other = self._inside(n.else_case, lambda body: s.IfThenElse(otherwise, body))
+        return s.seq(then, other)
+
+    def _inside(self, body: s.Stmt, wrap: Wrap) -> s.Stmt:
+        """The host's part of a statement whose frame its kernels take over."""
+        self.around.append(wrap)
+        out = self(body)
+        self.around.pop()
+        return out
+
+    def _launch(self, region: s.For) -> s.Stmt:
+        body, threads = unify_threads(region, self.around)
+        used, scalars = _free(body, set(threads.variables.values()))
+        buffers: list[Buffer] = []
+        for b in used:
+            if id(b) in self.views:
+                body = s.DeclBuffer(b, body)
+                b = self.owners[b.data]
+            if not any(b is x for x in buffers):
+                self._check_shared(b)
+                buffers.append(b)
+        order = {id(p): k for k, p in enumerate(self.func.params)}
+        buffers.sort(key=lambda b: order.get(id(b), len(order)))
+        name = f"{self.name}_kernel{len(self.kernels)}"
+        attrs = {
+            "global_symbol": name,
+            "calling_conv": "kernel_launch",
+            "thread_extent": dict(threads.extents),
+            "lowered": True,
+        }
+        self.kernels.append(PrimFunc((*buffers, *scalars), body, attrs=attrs))
+        spans = [
+            substitute(threads.extents.get(tag, ops.const(1)), self.values) for tag in HARDWARE
+        ]
+        args = (e.StringImm(name), *(b.data for b in buffers), *scalars, *spans)
+        return s.Evaluate(e.Call("int32", "launch_kernel", args))
+
+    def _check_shared(self, b: Buffer) -> None:
+        if b.storage_scope != "global":
+            raise LowerError(
+                f"build {self.name} for a GPU",
+                f"{b.name} is {b.storage_scope}, and a kernel uses it that does not make it: such "
+                "memory ends with its kernel",
+                "attach its stage inside the kernel: s[...].compute_at(s[reader], axis)",
+            )
+
+
+def has_thread_loop(node: s.Stmt) -> bool:
+    """Whether a kernel begins somewhere in a statement."""
+    found = False
+
+    def visit(n: object) -> None:
+        nonlocal found
+        found = found or is_thread_loop(n)
+
+    post_order_visit(node, visit)
+    return found
+
+
+def _free(body: s.Stmt, bound: set[e.Var]) -> tuple[list[Buffer], list[e.Var]]:
+    """The buffers and variables that a kernel gets from outside, in the order of their use."""
+    made: set[int] = set()
+    bound = set(bound)
+    buffers: dict[int, Buffer] = {}
+    seen: dict[e.Var, None] = {}
+
+    def visit(n: object) -> None:
+        if isinstance(n, (s.Allocate, s.DeclBuffer, s.AllocateConst)):
+            made.add(id(n.buffer))
+            bound.add(n.buffer.data)
+        elif isinstance(n, (s.For, s.LetStmt, e.Let)):
+            bound.add(n.var)
+        elif isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
+            buffers.setdefault(id(n.buffer), n.buffer)
+        elif isinstance(n, e.Var) and n.dtype != "handle":
+            seen.setdefault(n)
+
+    post_order_visit(body, visit)
+    return (
+        [b for k, b in buffers.items() if k not in made],
+        [v for v in seen if v not in bound],
+    )
+
+
+def _reads_memory(value: e.PrimExpr) -> bool:
+    found = False
+
+    def visit(n: object) -> None:
+        nonlocal found
+        found = found or isinstance(n, e.BufferLoad)
+
+    post_order_visit(value, visit)
+    return found
+
+
+def _check_host(host: PrimFunc) -> None:
+    """What is computed by no thread would have to read a device's memory on the host."""
+
+    def visit(n: object) -> None:
+        if isinstance(n, (s.BufferStore, e.BufferLoad)):
+            what = "computed" if isinstance(n, s.BufferStore) else "read"
+            raise LowerError(
+                f"build {host.attrs.get('global_symbol', 'main')} for a GPU",
+                f"{n.buffer.name} is {what} outside all threads, where its memory cannot be "
+                "reached",
+                "bind loops of its stage: s[...].bind(axis, te.thread_axis('threadIdx.x')), or "
+                "give no schedule and let build bind them",
+            )
+
+    pre_order_visit(host.body, visit)
+
+
+def split_module(mod: IRModule, target: Target) -> IRModule:
+    """Every function's host part, and after it its kernels as functions of their own.
+
+    Raises:
+        LowerError: if a kernel's name is taken, or as :func:`split_host_device`.
+    """
+    out: dict[str, PrimFunc] = {}
+    for name, func in mod.map(resolve_thread_axes).functions.items():
+        if func.attrs.get("calling_conv") == "kernel_launch":
+            out[name] = func
+            continue
+        out[name], kernels = split_host_device(func)
+        for k in kernels:
+            if k.name in mod.functions:
+                raise LowerError(
+                    f"build {name}",
+                    f"its kernel would be named {k.name!r}, as another function is",
+                    "give lower(..., name=...) different names",
+                )
+            out[k.name] = k
+    return IRModule(out)

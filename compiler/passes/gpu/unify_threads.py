@@ -1,0 +1,398 @@
+"""UnifyThreads: the thread-bound loops of one kernel become its threads.
+
+Before::
+
+    for i in thread_binding(6, "blockIdx.x"):
+        for j in thread_binding(8, "threadIdx.x"):
+            S[j] = A[i * 8 + j]
+        for j in thread_binding(5, "threadIdx.x"):
+            B[i * 5 + j] = S[j + 3]
+
+After::
+
+    with thread_extent(blockIdx.x, 6), thread_extent(threadIdx.x, 8):
+        S[threadIdx.x] = A[blockIdx.x * 8 + threadIdx.x]
+        if threadIdx.x < 5:
+            B[blockIdx.x * 5 + threadIdx.x] = S[threadIdx.x + 3]
+
+By meaning a thread-bound loop is a loop. What only a loop can do, one step after the other, is
+refused here: several threads that add to one element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from whet.compiler.arith import Analyzer
+from whet.compiler.errors import LowerError, PrunedError
+from whet.compiler.passes.gpu.thread_guards import (
+    HARDWARE,
+    ByOne,
+    differing,
+    guarded,
+    is_thread_loop,
+    region_of_one,
+    without_condition,
+)
+from whet.compiler.passes.gpu.thread_overlap import overlapping
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.analysis.conditions import negated, pinned
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.printer import Printer
+from whet.compiler.tir.visit.rewrite import (
+    TABLE,
+    Rewriter,
+    post_order_visit,
+    replace_buffers,
+    variables,
+)
+
+# "Technical Specifications per Compute Capability", CUDA C++ Programming Guide. How many threads a
+# block has in all is the target's to say.
+_MOST = {"blockIdx.x": 2**31 - 1, "blockIdx.y": 65535, "blockIdx.z": 65535, "threadIdx.z": 64}
+
+
+@dataclass
+class Threads:
+    """The threads of one kernel.
+
+    Attributes:
+        variables: tag -> the variable that stands for it.
+        extents: tag -> how many there are.
+    """
+
+    variables: dict[str, e.Var] = field(default_factory=dict)
+    extents: dict[str, e.PrimExpr] = field(default_factory=dict)
+
+
+Wrap = Callable[[s.Stmt], s.Stmt]
+
+
+def unify_threads(region: s.Stmt, around: Sequence[Wrap] = ()) -> tuple[s.Stmt, Threads]:
+    """A kernel's body and its threads, for an outermost region of thread-bound loops.
+
+    Args:
+        region: the loops.
+        around: what puts something around the body that is the same for all threads, a condition
+            or a constant array; outermost first.
+
+    Raises:
+        LowerError: if threads would overwrite each other's sums, or a tag's loops have extents
+            of which none is known to be the largest.
+    """
+    threads = _threads_of(region)
+    body = _Unifier(threads)(region)
+    for wrap in reversed(around):
+        body = wrap(body)
+    for tag in reversed(HARDWARE):
+        if tag in threads.variables:
+            body = s.AttrStmt(threads.variables[tag], "thread_extent", threads.extents[tag], body)
+    return body, threads
+
+
+def _threads_of(region: s.Stmt) -> Threads:
+    found: dict[str, list[e.PrimExpr]] = {}
+
+    def visit(n: object) -> None:
+        if is_thread_loop(n):
+            assert isinstance(n, s.For)
+            found.setdefault(n.thread, []).append(n.extent)
+
+    post_order_visit(region, visit)
+    threads = Threads()
+    for tag in HARDWARE:
+        if tag in found:
+            threads.variables[tag] = e.Var(tag)
+            threads.extents[tag] = _at_least_one(region, tag, _largest(tag, found[tag]))
+    return threads
+
+
+def _largest(tag: str, extents: list[e.PrimExpr]) -> e.PrimExpr:
+    text = Printer().expr  # one printer: two variables of one name are not the same
+    distinct = list({text(x): x for x in extents}.values())
+    largest = distinct[0]
+    for x in distinct[1:]:
+        if not isinstance(x, e.IntImm) or not isinstance(largest, e.IntImm):
+            raise LowerError(
+                f"threads for the loops bound to {tag}",
+                f"their extents {', '.join(map(text, distinct))} differ and are not all known",
+                "bind loops of one extent, or of constant ones",
+            )
+        largest = x if x.value > largest.value else largest
+    most = _MOST.get(tag)
+    if most is not None and isinstance(largest, e.IntImm) and largest.value > most:
+        what = "threads" if tag.startswith("threadIdx") else "blocks"
+        raise PrunedError(
+            f"{largest.value} {what} for the loops bound to {tag}",
+            f"a GPU has at most {most} there",
+            f"split the loop and bind a part, or bind it to {tag[:-1]}x",
+            what,
+        )
+    return largest
+
+
+def _at_least_one(region: s.Stmt, tag: str, extent: e.PrimExpr) -> e.PrimExpr:
+    """How many threads there are: a block without any would leave out the work beside its loops."""
+    known = Analyzer()
+    if not tag.startswith("threadIdx") or known.positive(known.affine(extent)):
+        return extent
+    stack: list[s.Stmt] = [region]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, s.BufferStore):
+            return ops.maximum(extent, 1)
+        if not (isinstance(n, s.For) and n.thread == tag):
+            stack.extend(x for x in TABLE[type(n)][0](n) if isinstance(x, s.Stmt))
+    return extent
+
+
+class _Unifier(Rewriter):
+    """Replaces loops by threads; keeps book of which threads run the statement at hand."""
+
+    def __init__(self, threads: Threads) -> None:
+        self.threads = threads
+        self.text = Printer().expr
+        self.values: dict[e.Var, e.PrimExpr] = {}
+        self.active: list[str] = []  # tags of the loops around, outermost first
+        self.depth: dict[int, int] = {}  # local buffer -> how many loops stood around it
+        #: variable or local buffer -> the variables and the buffers that its value is made of
+        self.origin: dict[e.Var | int, set[e.Var | int]] = {}
+        self.spans: dict[e.Var, int | None] = {}  # threads and loops -> how many, where known
+        self.chosen: set[e.Var] = set()  # threads of which one was chosen: `if threadIdx.x == 0`
+        self.conditions: list[e.PrimExpr] = []  # what holds at the statement at hand
+        #: statements that one thread runs alone -> the tags whose threads could have
+        self.by_one: ByOne = {}
+        super().__init__(
+            {
+                e.Var: self._var,
+                e.SizeVar: self._var,
+                s.For: self._loop,
+                s.Allocate: self._allocate,
+                s.BufferStore: self._store,
+                s.LetStmt: self._let,
+                s.IfThenElse: self._if,
+            }
+        )
+
+    def _var(self, v: e.Var) -> e.PrimExpr:
+        return self.values.get(v, v)
+
+    def _loop(self, n: s.For) -> s.Stmt:
+        if not is_thread_loop(n):
+            return self._plain_loop(n)
+        _check_reduction(n)
+        thread = self.threads.variables[n.thread]
+        first = self(n.min)
+        self.values[n.var] = ops.add(first, thread)
+        extent, body = self(n.extent), n.body
+        there = self.text(self.threads.extents[n.thread])
+        if self.text(extent) != there:
+            # of `max(n, 1)` threads all have a step, or n is 0: a condition that they share
+            shared = self.text(ops.maximum(extent, 1)) == there
+            whole = isinstance(extent, e.IntImm) and extent.value > 0
+            test = ops.compare(e.LT, 0 if shared else thread, extent)
+            body = guarded(body, test, n.thread, differing(body, n.var) if whole else None)
+        before = self.spans.get(thread)
+        self.spans[thread] = _number(extent)
+        self.active.append(n.thread)
+        body = self._within(ops.compare(e.LT, thread, extent), body)
+        self.active.pop()
+        self.spans[thread] = before
+        return body
+
+    def _plain_loop(self, n: s.For) -> s.Stmt:
+        begin, extent = self(n.min), self(n.extent)
+        if _is(begin, 0):
+            self.spans[n.var] = _number(extent)
+        else:
+            self.origin[n.var] = self._sources(begin)
+        body = self._within(ops.compare(e.LT, n.var, extent), n.body)
+        if n.kind == s.THREAD_BINDING:  # virtual threads that nobody has interleaved
+            return replace(n, min=begin, extent=extent, body=body, kind=s.UNROLLED, thread="")
+        if begin is n.min and extent is n.extent and body is n.body:
+            return n
+        return replace(n, min=begin, extent=extent, body=body)
+
+    def _within(self, condition: e.PrimExpr, n: s.Stmt) -> s.Stmt:
+        """A statement where a condition holds."""
+        self.conditions.append(condition)
+        out = self(n)
+        self.conditions.pop()
+        return out
+
+    def _allocate(self, n: s.Allocate) -> s.Stmt:
+        b = n.buffer
+        if b.storage_scope == "global":  # memory of the host's side cannot be had in a kernel
+            inside = any(tag.startswith("threadIdx") for tag in self.active)
+            new = replace(b, storage_scope="local" if inside else "shared")
+            return self._allocate(s.Allocate(new, replace_buffers(n.body, {b: new})))
+        if b.storage_scope == "local":
+            self.depth[id(b)] = len(self.active)
+        body = self(n.body)
+        chosen = None if b.storage_scope != "local" else region_of_one(b, n.body, body, self.by_one)
+        if chosen is not None:
+            condition, tags, work = chosen
+            out = s.IfThenElse(condition, s.Allocate(b, work))
+            self.by_one[id(out)] = out, tags
+            return out
+        return s.Allocate(b, body) if body is not n.body else n
+
+    def _store(self, n: s.BufferStore) -> s.Stmt:
+        if n.buffer.storage_scope == "local":
+            self._check_local(n)
+            out = self.children(n)
+            self.origin.setdefault(id(n.buffer), set()).update(self._sources(out.value))
+            return out
+        new = self.children(n)
+        self._check_shared(n, new)
+        return self._by_one_thread(new)
+
+    def _check_local(self, n: s.BufferStore) -> None:
+        depth = self.depth.get(id(n.buffer), 0)
+        if depth < len(self.active):
+            tag = self.active[-1]
+            raise LowerError(
+                f"a kernel in which each step of a loop bound to {tag} changes {n.buffer.name}",
+                f"{n.buffer.name} is {n.buffer.storage_scope} and was made outside that loop, so "
+                "each thread has its own: what the threads write would not come together",
+                "bind an axis of the data instead of a reduction axis, or rfactor the reduction",
+            )
+
+    def _check_shared(self, old: s.BufferStore, new: s.BufferStore) -> None:
+        """Refuse several threads that add to one element."""
+        at = set().union(*(variables(i) for i in new.indices)) if new.indices else set()
+        for tag in self._sharing(new.buffer, dict.fromkeys(self.active)):
+            thread = self.threads.variables[tag]
+            if thread in at or thread in self.chosen or self._single(tag):
+                continue
+            if self._sources(new.value) & {thread, id(new.buffer)}:
+                raise _no_order(
+                    f"a kernel in which all threads of {tag} write one element of {old.buffer.name}"
+                )
+        if id(new.buffer) in self._sources(new.value) and len(new.indices) == 1:
+            self._check_overlap(new)
+
+    def _check_overlap(self, n: s.BufferStore) -> None:
+        """Refuse threads whose sums have elements in common."""
+        tags = self._sharing(n.buffer, dict.fromkeys(self.active))
+        threads = {self.threads.variables[t] for t in tags if not self._single(t)} - self.chosen
+        index = n.indices[0].base if isinstance(n.indices[0], e.Ramp) else n.indices[0]
+        derived = [v for v in self.origin if isinstance(v, e.Var)]
+        shared = [self.threads.variables[t] for t in self.active if t not in tags]
+        found = overlapping(index, self.spans, threads, self.conditions, derived, shared)
+        if found is not None:
+            name = n.buffer.name
+            raise LowerError(
+                f"a kernel in which each step of the loop bound to {found.name} sums into its part "
+                f"of {name}",
+                f"the parts overlap: at {name}[{self.text(index)}] several threads would add to "
+                "one element at the same time",
+                f"leave {name} out of the arguments, so that each has its own; compute it at the "
+                f'root; or sum into s.cache_write({name}, "local"), which is stored once',
+            )
+
+    def _let(self, n: s.LetStmt) -> s.Stmt:
+        value = self(n.value)
+        self.origin[n.var] = self._sources(value)
+        body = self(n.body)
+        chosen = self._chosen_thread(body)
+        if chosen is not None:  # others would read while it stores
+            out = s.IfThenElse(chosen.condition, s.LetStmt(n.var, value, without_condition(body)))
+            self.by_one[id(out)] = out, self.by_one[id(chosen)][1]
+            return out
+        return n if value is n.value and body is n.body else s.LetStmt(n.var, value, body)
+
+    def _chosen_thread(self, n: s.Stmt) -> s.IfThenElse | None:
+        """The first of statements all of which the same one thread runs."""
+        found = [self.by_one.get(id(x)) for x in (n.seq if isinstance(n, s.SeqStmt) else (n,))]
+        tags = {None if x is None else x[1] for x in found}
+        return None if None in tags or len(tags) > 1 else found[0][0]  # type: ignore[index]
+
+    def _if(self, n: s.IfThenElse) -> s.Stmt:
+        condition = self(n.condition)
+        before = self.chosen
+        self.chosen = before | pinned(condition, set(self.threads.variables.values())).keys()
+        then = self._within(condition, n.then_case)
+        self.chosen = before
+        other = None if n.else_case is None else self._within(negated(condition), n.else_case)
+        if condition is n.condition and then is n.then_case and other is n.else_case:
+            return n
+        return s.IfThenElse(condition, then, other, n.likely)
+
+    def _sources(self, value: e.PrimExpr) -> set[e.Var | int]:
+        """The variables and the buffers that a value is made of, by way of others, too."""
+        found: set[e.Var | int] = set()
+
+        def visit(n: object) -> None:
+            if not isinstance(n, (e.BufferLoad, e.Var)):
+                return
+            key = n if isinstance(n, e.Var) else id(n.buffer)
+            found.add(key)
+            found.update(self.origin.get(key, ()))
+
+        post_order_visit(value, visit)
+        return found
+
+    def _by_one_thread(self, store: s.BufferStore) -> s.Stmt:
+        """A store outside the loops of some tag happens once: the first thread does it."""
+        missing = [t for t in self.threads.variables if t not in self.active]
+        missing = self._sharing(store.buffer, missing)
+        missing = [t for t in missing if not self._single(t)]
+        if not missing:
+            return store
+        tests = [ops.compare(e.EQ, self.threads.variables[t], 0) for t in missing]
+        out = s.IfThenElse(ops.all_of(*tests), store)
+        self.by_one[id(out)] = out, tuple(missing)
+        return out
+
+    def _sharing(self, buffer: Buffer, tags: Iterable[str]) -> list[str]:
+        """Those of ``tags`` whose threads see the same ``buffer``: a block has shared memory."""
+        if buffer.storage_scope == "warp":
+            return [t for t in tags if t == "threadIdx.x"]
+        if not buffer.storage_scope.startswith("shared"):
+            return list(tags)
+        return [t for t in tags if t.startswith("threadIdx")]
+
+    def _single(self, tag: str) -> bool:
+        extent = self.threads.extents[tag]
+        return isinstance(extent, e.IntImm) and extent.value == 1
+
+
+def check_reductions(body: s.Stmt) -> None:
+    """Refuse loops over threads whose steps reduce into one element.
+
+    Raises:
+        LowerError: there is one.
+    """
+
+    def visit(n: object) -> None:
+        if is_thread_loop(n):
+            assert isinstance(n, s.For)
+            _check_reduction(n)
+
+    post_order_visit(body, visit)
+
+
+def _check_reduction(n: s.For) -> None:
+    if n.annotations.get("reduction") and not _is(n.extent, 1):
+        raise _no_order(f"a kernel in which {n.var.name}, a reduction axis, is bound to {n.thread}")
+
+
+def _number(n: e.PrimExpr) -> int | None:
+    return n.value if isinstance(n, e.IntImm) else None
+
+
+def _is(n: e.PrimExpr, value: int) -> bool:
+    return isinstance(n, e.IntImm) and n.value == value
+
+
+def _no_order(asked: str) -> LowerError:
+    return LowerError(
+        asked,
+        "a reduction over an axis that is bound to threads has no order there",
+        "bind a reduction axis of constant extent to threadIdx, inside all axes of the data; or "
+        "rfactor the reduction and sum the parts in an unbound loop",
+    )

@@ -1,0 +1,129 @@
+"""VerifyGPUCode: kernels that ask for more than a block of the target has are refused.
+
+    with thread_extent(threadIdx.x, 2048):  # refused: a block has at most 1024 threads
+        B[threadIdx.x] = A[threadIdx.x]
+
+The error is a ``PrunedError``: a search counts such a candidate apart from those that fail.
+"""
+
+from __future__ import annotations
+
+import math
+
+from whet.compiler.errors import PrunedError
+from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.visit.rewrite import TABLE
+
+# "Technical Specifications per Compute Capability", CUDA C++ Programming Guide.
+_MOST_THREADS = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
+_LOCAL_BYTES = 512 * 1024
+# NVIDIA's compiler takes about a millisecond for two of them, and minutes for very many.
+MOST_STATEMENTS = 32768
+"""Stores of a kernel, its unrolled loops written out."""
+
+
+def verify_module(mod: IRModule, target: Target) -> IRModule:
+    """The module itself.
+
+    Raises:
+        PrunedError: a kernel has too many threads, too much shared or local memory, or too many
+            statements.
+    """
+    limits = target.canonical()
+    for func in mod.functions.values():
+        if "thread_extent" in func.attrs:
+            verify_gpu_code(func, limits)
+    return mod
+
+
+def verify_gpu_code(func: PrimFunc, target: Target) -> None:
+    """Hold one kernel against a canonical target.
+
+    Raises:
+        PrunedError: as :func:`verify_module`.
+    """
+    asked = f"a kernel for {target.arch or target.kind}: {func.name}"
+    _check_threads(asked, func, target)
+    shared = func.attrs.get("shared_bytes")
+    most = target.attrs.get("max_shared_memory_per_block")
+    if most is not None and isinstance(shared, e.IntImm) and shared.value > int(most):
+        raise PrunedError(
+            asked,
+            f"a block would have {shared.value} bytes of shared memory, and the target has {most}",
+            "share smaller tiles, or compute the shared stages further in",
+            "shared memory",
+        )
+    use = _Use()
+    use.visit(func.body, 1)
+    if use.most > _LOCAL_BYTES:
+        raise PrunedError(
+            asked,
+            f"a thread would have {use.most} bytes of local memory, and there are {_LOCAL_BYTES}",
+            "compute its stages further in, or in smaller tiles",
+            "local memory",
+        )
+    if use.statements > MOST_STATEMENTS:
+        raise PrunedError(
+            asked,
+            f"its unrolled loops would make {use.statements} stores, and a compiler that takes "
+            f"more than {MOST_STATEMENTS} takes minutes",
+            "unroll fewer or shorter loops, or have fewer virtual threads",
+            "statements",
+        )
+
+
+def stores_written_out(body: s.Stmt) -> int:
+    """How many stores a body has when its unrolled loops are written out."""
+    use = _Use()
+    use.visit(body, 1)
+    return use.statements
+
+
+def _check_threads(asked: str, func: PrimFunc, target: Target) -> None:
+    extents = {
+        tag: extent.value
+        for tag, extent in func.attrs["thread_extent"].items()
+        if tag.startswith("threadIdx") and isinstance(extent, e.IntImm)
+    }
+    out = "split the loops that are bound to threadIdx by smaller factors"
+    for tag, count in extents.items():
+        most = int(target.attrs.get(f"max_block_size_{tag[-1]}", _MOST_THREADS[tag]))
+        if count > most:
+            why = f"a block would have {count} threads along {tag}, and at most {most} go"
+            raise PrunedError(asked, why, out, "threads")
+    count, most = math.prod(extents.values()), target.max_num_threads
+    if count > most:
+        why = f"a block would have {count} threads, and the target has at most {most}"
+        raise PrunedError(asked, why, out, "threads")
+
+
+class _Use:
+    """The local memory of a thread and the stores of a kernel, as they will be written out."""
+
+    def __init__(self) -> None:
+        self.now = self.most = self.statements = 0
+
+    def visit(self, n: s.Stmt, times: int) -> None:
+        """Count a statement that is written ``times`` times."""
+        if isinstance(n, s.BufferStore):
+            self.statements += times
+        if isinstance(n, s.For) and n.kind == s.UNROLLED and isinstance(n.extent, e.IntImm):
+            times *= n.extent.value
+        size = _local_bytes(n)
+        self.now += size
+        self.most = max(self.most, self.now)
+        for x in TABLE[type(n)][0](n):
+            if isinstance(x, s.Stmt):
+                self.visit(x, times)
+        self.now -= size
+
+
+def _local_bytes(n: s.Stmt) -> int:
+    if not isinstance(n, s.Allocate) or n.buffer.storage_scope.startswith("shared"):
+        return 0
+    sizes = [d.value for d in n.buffer.shape if isinstance(d, e.IntImm)]
+    return dt.itemsize(n.buffer.dtype) * math.prod(sizes)

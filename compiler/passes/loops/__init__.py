@@ -1,0 +1,1 @@
+"""Passes over loop nests for every target: guards, vectors, unrolling, storage, simplification."""

@@ -1,0 +1,158 @@
+"""HoistIfThenElse: a condition that is the same in each step of a loop is tested once.
+
+    for i in range(n):            if m > 4:
+        if m > 4:          ->         for i in range(n):
+            C[i] = A[i]                   C[i] = A[i]
+
+The condition must not read what the loop writes. It leaves all loops that it is the whole body of,
+innermost first; those bound to GPU threads only with ``support_block_scope_hosting``.
+
+Statements in a row share a test, as those of an unrolled loop do:
+
+    if m > 4 and n > 0:           if m > 4:
+        C[0] = A[0]                   if n > 0:
+    if m > 4:              ->             C[0] = A[0]
+        C[1] = A[1]                   C[1] = A[1]
+
+Not where loops are GPU threads: a barrier between two statements must not come under a condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from whet.compiler.arith.keys import structural_key
+from whet.compiler.passes.context import PassConfig
+from whet.compiler.target import Target
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.analysis.effects import is_pure
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.renew import renewed
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit, variables
+
+
+def hoist_if_then_else(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
+    """The function with invariant conditions outside their loops."""
+    threads = config["tir.HoistIfThenElse"]["support_block_scope_hosting"]
+
+    def loop(n: s.For) -> s.Stmt:
+        n = rewrite.children(n)
+        body = n.body
+        if not isinstance(body, s.IfThenElse) or not _invariant(n, body.condition):
+            return n
+        if n.kind == s.THREAD_BINDING and not threads:
+            return n
+        if body.else_case is not None and n.kind in (s.PARALLEL, s.THREAD_BINDING):
+            return n  # the loop would stand there twice
+        other = None if body.else_case is None else renewed(_around(n, body.else_case))
+        return s.IfThenElse(body.condition, _around(n, body.then_case), other, body.likely)
+
+    def sequence(n: s.SeqStmt) -> s.Stmt:
+        n = rewrite.children(n)
+        return _sharing(n) if isinstance(n, s.SeqStmt) and not on_threads else n
+
+    on_threads = _on_threads(func.body)
+    rewrite = Rewriter({s.For: loop, s.SeqStmt: sequence, s.BufferStore: keep})
+    return func.with_body(rewrite(func.body))
+
+
+def _on_threads(body: s.Stmt) -> bool:
+    """Whether any loop is bound to GPU threads."""
+    kinds = set()
+    post_order_visit(body, lambda n: kinds.add(n.kind) if isinstance(n, s.For) else None)
+    return s.THREAD_BINDING in kinds
+
+
+def _sharing(n: s.SeqStmt) -> s.Stmt:
+    """The statements, those in a row with a condition in common under one test of it."""
+    out: list[s.Stmt] = []
+    row: list[s.IfThenElse] = []
+    common: set[Hashable] = set()
+
+    def close() -> None:
+        if len(row) < 2:
+            out.extend(row)
+        else:
+            out.append(_under_one(row, common))
+        row.clear()
+
+    for part in n.seq:
+        keys = _testable(part)
+        if not row or not common & keys:
+            close()
+            common = keys
+        common = common & keys
+        if isinstance(part, s.IfThenElse) and keys:
+            row.append(part)
+        else:
+            out.append(part)
+    close()
+    return n if len(out) == len(n.seq) else s.seq(*out)
+
+
+def _testable(n: s.Stmt) -> set[Hashable]:
+    """The conditions, all of which a branch asks for, that no statement can change."""
+    if not isinstance(n, s.IfThenElse) or n.else_case is not None:
+        return set()
+    return {structural_key(c) for c in _conjuncts(n.condition) if _is_constant(c)}
+
+
+def _is_constant(c: e.PrimExpr) -> bool:
+    """Whether no statement changes a condition, and it may be asked before those beside it."""
+    unsafe: list[object] = []
+
+    def visit(n: object) -> None:
+        if isinstance(n, (e.Div, e.Mod, e.FloorDiv, e.FloorMod)):
+            if not isinstance(n.b, e.IntImm):
+                unsafe.append(n)
+        elif isinstance(n, e.BufferLoad):
+            unsafe.append(n)
+
+    post_order_visit(c, visit)
+    return not unsafe and is_pure(c)
+
+
+def _under_one(row: list[s.IfThenElse], common: set[Hashable]) -> s.Stmt:
+    shared = [c for c in _conjuncts(row[0].condition) if structural_key(c) in common]
+    bodies: list[s.Stmt] = []
+    for n in row:
+        left = [c for c in _conjuncts(n.condition) if structural_key(c) not in common]
+        own = s.IfThenElse(ops.all_of(*left), n.then_case, None, n.likely) if left else n.then_case
+        bodies.append(own)
+    return s.IfThenElse(ops.all_of(*shared), s.seq(*bodies), None, all(n.likely for n in row))
+
+
+def _conjuncts(c: e.PrimExpr) -> list[e.PrimExpr]:
+    return [*_conjuncts(c.a), *_conjuncts(c.b)] if isinstance(c, e.And) else [c]
+
+
+def _around(n: s.For, body: s.Stmt) -> s.For:
+    return s.For(n.var, n.min, n.extent, n.kind, body, n.annotations, n.thread)
+
+
+def _invariant(loop: s.For, condition: e.PrimExpr) -> bool:
+    if loop.var in variables(condition) or not is_pure(condition):
+        return False
+    reads: set[e.Var] = set()
+    writes: set[e.Var] = set()
+    calls: list[object] = []
+
+    def read(n: object) -> None:
+        if isinstance(n, e.BufferLoad):
+            reads.add(n.buffer.data)
+
+    def write(n: object) -> None:
+        if isinstance(n, s.BufferStore):
+            writes.add(n.buffer.data)
+        elif isinstance(n, s.Evaluate) and not is_pure(n.value):
+            calls.append(n)
+
+    post_order_visit(condition, read)
+    if not reads:
+        return True
+    if not (isinstance(loop.extent, e.IntImm) and loop.extent.value > 0):
+        return False  # in no step at all, nothing may be read
+    post_order_visit(loop.body, write)
+    return not calls and reads.isdisjoint(writes)

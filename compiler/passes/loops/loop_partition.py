@@ -1,0 +1,371 @@
+"""LoopPartition: one loop of a nest split so that its main part needs no guard.
+
+    for i in range(3):                          for i in range(2):
+        for j in unrolled(4):                       for j in unrolled(4):
+            if likely(i * 4 + j < 10):    ->            A[i * 4 + j] = 0
+                A[i * 4 + j] = 0                for j in unrolled(4):
+                                                    if likely(8 + j < 10):
+                                                        A[8 + j] = 0
+
+Guards that need a branch come first: of the loops in such a guard, the innermost one that is
+neither unrolled nor vectorised is split. Guards over vector lanes are cheap masks and are looked
+at only where no branch was found. At most one loop of a nest is split for guards, so that three odd
+sizes do not make eight copies of a kernel.
+
+Lanes that read at a clamped index are no cheap masks but gathered one by one, in the innermost loop
+even: where there are any, one more loop is split, so that its main part reads whole vectors.
+
+    for j in range(2):                          for j in range(1):
+        for jj in vectorized(8):          ->        for jj in vectorized(8):
+            T[jj] = A[min(j * 8 + jj, 9)]               T[jj] = A[j * 8 + jj]
+                                                for jj in vectorized(8):
+                                                    T[jj] = A[min(8 + jj, 9)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.passes.context import PassConfig
+from whet.compiler.target import Target
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.renew import renewed
+from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, keep, post_order_visit, variables
+
+_HINT = "pragma_loop_partition_hint"
+# statements around one other statement, that a partition looks through
+_AROUND = (s.Allocate, s.AllocateConst, s.DeclBuffer, s.LetStmt, s.AttrStmt, s.AssertStmt)
+
+
+def loop_partition(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
+    """The function with the tails of its nests split off."""
+    return func.with_body(_nests(func.body, config["tir.LoopPartition"], set()))
+
+
+def _nests(body: s.Stmt, options: PassConfig, hints: set[e.Var]) -> s.Stmt:
+    """Each outermost loop on its own."""
+    if isinstance(body, s.SeqStmt):
+        new = [_nests(x, options, hints) for x in body.seq]
+        return body if all(a is b for a, b in zip(new, body.seq)) else s.seq(*new)
+    if isinstance(body, _AROUND):
+        _note_hint(body, hints)
+        inner = _nests(body.body, options, hints)
+        return body if inner is body.body else replace(body, body=inner)
+    if not isinstance(body, s.For):
+        return body
+    guarded = False
+    for n in _inside(body):
+        guarded = guarded or (isinstance(n, s.IfThenElse) and n.likely)
+        _note_hint(n, hints)
+    clamped = bool(_clamps(body))
+    if not guarded and not hints and not clamped:
+        return body
+    partition = _Partition(options, hints)
+    out, done = partition.visit(body)
+    if not done or clamped:
+        partition.masks, partition.clamps = True, clamped
+        out, _ = partition.visit(out)
+    return out
+
+
+def _clamps(body: s.Stmt) -> list[e.PrimExpr]:
+    """Of each index that vectorised loops clamp by a number: when its clamp does nothing."""
+    lanes = {n.var for n in _inside(body) if isinstance(n, s.For) and n.kind == s.VECTORIZED}
+    if not lanes:
+        return []
+    found: dict[int, e.PrimExpr] = {}
+
+    def in_index(n: object) -> None:
+        if not isinstance(n, (e.Min, e.Max)) or id(n) in found:
+            return
+        a, b = (bool(variables(x) & lanes) for x in (n.a, n.b))
+        if a != b and isinstance(n.b if a else n.a, e.IntImm):
+            holds = e.LE if isinstance(n, e.Min) else e.GE
+            found[id(n)] = ops.compare(holds, *((n.a, n.b) if a else (n.b, n.a)))
+
+    def visit(n: object) -> None:
+        if isinstance(n, e.BufferLoad):
+            for i in n.indices:
+                if not isinstance(i, (e.Var, e.IntImm)):
+                    post_order_visit(i, in_index)
+
+    for n in _inside(body):
+        if isinstance(n, s.BufferStore):
+            post_order_visit(n.value, visit)
+    return list(found.values())
+
+
+def _note_hint(n: s.Stmt, hints: set[e.Var]) -> None:
+    """Remember the loop that a hint is about: the one that it names or the next one inside."""
+    if isinstance(n, s.For) and n.annotations.get(_HINT):
+        hints.add(n.var)
+    if not isinstance(n, s.AttrStmt) or n.key != _HINT or not int(n.value):
+        return
+    about = getattr(n.node, "var", n.node)
+    inner: s.Stmt = n.body
+    while not isinstance(about, e.Var) and isinstance(inner, _AROUND):
+        inner = inner.body
+    if isinstance(about, e.Var):
+        hints.add(about)
+    elif isinstance(inner, s.For):
+        hints.add(inner.var)
+
+
+class _Partition:
+    """Splits one loop of a nest at a time.
+
+    Attributes:
+        masks: whether to look at guards over vector lanes.
+        clamps: whether to look at nothing but clamped lanes.
+    """
+
+    def __init__(self, options: PassConfig, hints: set[e.Var]) -> None:
+        self.masks = False
+        self.clamps = False
+        self.hints = hints
+        self.tails: list[s.Stmt] = []  # what only few steps run is split no further
+        self.constant_loops = options["partition_const_loop"]
+        self.keep_single = options["no_unroll_loop_with_extent_one"]
+        self.unroll_hinted = options["unroll_loop_with_partition_hint_no_interval"]
+        self.analyzer = Analyzer()
+        self.threads: set[e.Var] = set()  # loops over a block's threads around the statement
+        # those that wait for each other in the loop at hand, whose parts are to be alike for them
+        self.waiting: set[e.Var] = set()
+
+    def visit(self, n: s.Stmt) -> tuple[s.Stmt, bool]:
+        """The statement with one loop split, innermost first, and whether one was."""
+        if isinstance(n, s.SeqStmt):
+            parts = [self.visit(x) for x in n.seq]
+            return s.seq(*[p for p, _ in parts]), any(done for _, done in parts)
+        if isinstance(n, _AROUND):
+            body, done = self.visit(n.body)
+            return (replace(n, body=body), True) if done else (n, False)
+        if isinstance(n, s.IfThenElse) and n.else_case is None:
+            body, done = self.visit(n.then_case)
+            return (s.IfThenElse(n.condition, body, None, n.likely), True) if done else (n, False)
+        if not isinstance(n, s.For) or any(n is x for x in self.tails):
+            return n, False
+        self.analyzer.bind_loop(n.var, n.min, n.extent)
+        if _is_of_block(n):
+            self.threads.add(n.var)
+        try:
+            body, done = self.visit(n.body)
+            if done:
+                return replace(n, body=body), True
+            return self._split(n) if self._may_split(n) else (n, False)
+        finally:
+            del self.analyzer.ranges[n.var]
+            self.threads.discard(n.var)
+
+    def _may_split(self, n: s.For) -> bool:
+        """Whether a loop is one that is split, if it has guards."""
+        if n.kind not in (s.SERIAL, s.PARALLEL):
+            return False
+        if self.hints:
+            return n.var in self.hints
+        return self.constant_loops or not isinstance(n.extent, e.IntImm)
+
+    def _split(self, loop: s.For) -> tuple[s.Stmt, bool]:
+        inner: dict[e.Var, str] = {}
+        loops = [n for n in _inside(loop.body) if isinstance(n, s.For)]
+        for n in loops:
+            inner[n.var] = n.kind
+            self.analyzer.bind_loop(n.var, n.min, n.extent)
+        self.waiting = self.threads if any(map(_is_shared, _inside(loop.body))) else set()
+        try:
+            return self._split_with(loop, inner)
+        finally:
+            for n in loops:
+                self.analyzer.ranges.pop(n.var, None)
+
+    def _split_with(self, loop: s.For, inner: dict[e.Var, str]) -> tuple[s.Stmt, bool]:
+        begin, end = self.analyzer.affine(loop.min), self.analyzer.affine(loop.min)
+        end = end + self.analyzer.affine(loop.extent)
+        first: list[Affine] = []  # the main part begins at the greatest of these
+        last: list[Affine] = []  # and ends at the least of these
+        clamps = _clamps(loop.body) if self.masks else []
+        edges = [self._edge(c, loop.var, inner, 1) for c in clamps]
+        # the clamp goes when the main part is simplified, which takes numbers for its ends
+        edges = [x if x is not None and x[0].is_const else None for x in edges]
+        if self.clamps and not any(edges):
+            return loop, False
+        for guard in _guards(loop.body):
+            edges += [self._edge(c, loop.var, inner, 1) for c in _conjuncts(guard.condition)]
+        for edge in edges:
+            if edge is not None:
+                (last if edge[1] else first).append(edge[0])
+        if not first and not last:
+            if self.unroll_hinted and loop.var in self.hints and loop.kind == s.SERIAL:
+                return replace(loop, kind=s.UNROLLED), True
+            return loop, False
+        # [lo, main_lo) and [main_hi, hi) are guarded, between them nothing is; beyond is no effect
+        ends = [end]
+        live = self._live_end(loop, inner)
+        if live is not None and len(live) == 1:
+            ends += live
+        lo, hi = begin.to_expr(), self._extreme(ends, ops.minimum)
+        main_lo = self._extreme([begin, *first], ops.maximum)
+        main_lo = ops.minimum(main_lo, hi) if first else main_lo
+        main_hi = ops.maximum(self._extreme([*ends, *last], ops.minimum), main_lo)
+        parts = []
+        tail_kind = s.SERIAL
+        if first:
+            parts.append(self._part(loop, lo, main_lo, tail_kind, renew=True))
+        main = _unguarded(loop.body, lambda c: self._edge(c, loop.var, inner, 1) is not None)
+        parts.append(self._part(loop, main_lo, main_hi, loop.kind, body=main))
+        if last:
+            parts.append(self._part(loop, main_hi, hi, tail_kind, renew=True))
+        return s.seq(*parts), True
+
+    def _extreme(
+        self, forms: list[Affine], pick: Callable[[e.PrimExpr, e.PrimExpr], e.PrimExpr]
+    ) -> e.PrimExpr:
+        """The least or greatest of several forms, without those that never are it."""
+        sign = 1 if pick is ops.minimum else -1
+        kept: list[Affine] = []
+        for f in forms:
+            if any(self.analyzer.at_most_zero((k - f).scaled(sign)) for k in kept):
+                continue
+            kept = [k for k in kept if not self.analyzer.at_most_zero((f - k).scaled(sign))]
+            kept.append(f)
+        out = kept[0].to_expr()
+        for f in kept[1:]:
+            out = pick(out, f.to_expr())
+        return out
+
+    def _part(
+        self,
+        loop: s.For,
+        begin: e.PrimExpr,
+        end: e.PrimExpr,
+        kind: str,
+        body: s.Stmt | None = None,
+        renew: bool = False,
+    ) -> s.Stmt:
+        lo, form = self.analyzer.affine(begin), self.analyzer.affine(end)
+        extent = form - lo
+        if self.analyzer.at_most_zero(extent):
+            return s.nothing()
+        body = body or loop.body
+        out = s.For(
+            loop.var, lo.to_expr(), extent.to_expr(), kind, body, loop.annotations, loop.thread
+        )
+        if not renew:
+            return out
+        out = renewed(out)
+        self.tails.append(out)
+        return out
+
+    def _edge(
+        self, c: e.PrimExpr, var: e.Var, inner: dict[e.Var, str], sign: int
+    ) -> tuple[Affine, bool] | None:
+        """Up to where (True) or from where on (False) a guard holds for all inner steps.
+
+        With ``sign`` -1: up to where it holds for any inner step. None for a guard that this loop
+        cannot get rid of.
+        """
+        if not isinstance(c, (e.LT, e.LE, e.GT, e.GE)) or variables(c) & self.waiting:
+            return None
+        lanes = any(inner.get(v) == s.VECTORIZED for v in variables(c))
+        if lanes and not self.masks:
+            return None
+        d = self.analyzer.affine(c.a) - self.analyzer.affine(c.b)
+        if isinstance(c, (e.GT, e.GE)):
+            d = d.scaled(-1)
+        if isinstance(c, (e.LT, e.GT)):
+            d = d.shifted(1)  # d <= 0 is the guard
+        term = d.terms.get(var)
+        rest = d.without(var)
+        if term is None or any(var in variables(atom) for atom, _ in rest.terms.values()):
+            return None
+        # Bounds of the inner loops must be known here: an inner serial loop in the guard would
+        # have been split instead.
+        worst = self.analyzer.eliminate(rest, set(inner), sign)
+        if worst is None or any(
+            variables(atom) & {*inner, var} for atom, _ in worst.terms.values()
+        ):
+            return None
+        coef = term[1]
+        if coef > 0:
+            return self.analyzer.floordiv(worst.scaled(-1), coef).shifted(1), True
+        # -|coef| * var + worst <= 0  <=>  var >= ceil(worst / |coef|)
+        return self.analyzer.floordiv(worst.shifted(-coef - 1), -coef), False
+
+    def _live_end(self, loop: s.For, inner: dict[e.Var, str]) -> list[Affine] | None:
+        """Steps, from the greatest of which on nothing has an effect; None if that is not known."""
+        allocated = {id(n.buffer) for n in _inside(loop.body) if isinstance(n, s.Allocate)}
+        ends: list[Affine] = []
+
+        def effect(n: s.Stmt, end: Affine | None) -> bool:
+            """Whether everything inside is over at a known step; collects the steps."""
+            if isinstance(n, s.SeqStmt):
+                return all(effect(x, end) for x in n.seq)
+            if isinstance(n, (s.For, s.Allocate, s.AllocateConst, s.LetStmt, s.AttrStmt)):
+                return effect(n.body, end)
+            if isinstance(n, s.IfThenElse) and n.else_case is None and n.likely:
+                for c in _conjuncts(n.condition):
+                    masks, self.masks = self.masks, True
+                    edge = self._edge(c, loop.var, inner, -1)
+                    self.masks = masks
+                    if edge is not None and edge[1]:
+                        end = edge[0]
+                        break
+                return effect(n.then_case, end)
+            if isinstance(n, s.BufferStore):
+                if id(n.buffer) in allocated:
+                    return True
+                if end is None:
+                    return False
+                ends.append(end)
+                return True
+            return s.is_nothing(n)
+
+        if not effect(loop.body, None) or not ends:
+            return None
+        return list({f.key: f for f in ends}.values())
+
+
+def _is_of_block(n: s.Stmt) -> bool:
+    """Whether a statement is a loop over threads of a block."""
+    return isinstance(n, s.For) and n.kind == s.THREAD_BINDING and n.thread.startswith("threadIdx")
+
+
+def _is_shared(n: s.Stmt) -> bool:
+    """Whether the threads of a block have a statement's memory, or its work, together."""
+    kept = isinstance(n, s.Allocate) and n.buffer.storage_scope.startswith("shared")
+    return kept or _is_of_block(n)
+
+
+def _inside(body: s.Stmt) -> Iterator[s.Stmt]:
+    """A statement and all statements in it, outer ones first."""
+    yield body
+    for p in TABLE[type(body)][0](body):
+        if isinstance(p, s.Stmt):
+            yield from _inside(p)
+
+
+def _guards(body: s.Stmt) -> list[s.IfThenElse]:
+    return [n for n in _inside(body) if isinstance(n, s.IfThenElse) and n.likely]
+
+
+def _conjuncts(c: e.PrimExpr) -> list[e.PrimExpr]:
+    return [*_conjuncts(c.a), *_conjuncts(c.b)] if isinstance(c, e.And) else [c]
+
+
+def _unguarded(body: s.Stmt, holds: object) -> s.Stmt:
+    """The statement without the guards that hold."""
+
+    def branch(n: s.IfThenElse) -> s.Stmt:
+        n = rewrite.children(n)
+        if not n.likely:
+            return n
+        left = [c for c in _conjuncts(n.condition) if not holds(c)]  # type: ignore[operator]
+        return s.IfThenElse(ops.all_of(*left), n.then_case, None, True) if left else n.then_case
+
+    rewrite = Rewriter({s.IfThenElse: branch, s.BufferStore: keep})
+    return rewrite(body)

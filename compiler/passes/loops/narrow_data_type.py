@@ -1,0 +1,137 @@
+"""NarrowDataType: loops that count in 64 bits count in 32, where no index needs more.
+
+for i: int64 in range(16):     ->     for i: int32 in range(16):
+    C[i * 4] = A[i]                       C[i * 4] = A[i]
+
+A loop stays as it is where an index that it is part of may not fit, or mixes it with a 64-bit
+argument.
+"""
+
+from __future__ import annotations
+
+from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.passes.context import PassConfig
+from whet.compiler.target import Target
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.visit.rewrite import TABLE, Rewriter
+
+_INDEX = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max, e.Div, e.Mod)
+_MOST = 2**31 - 1
+
+
+def narrow_data_type(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
+    """The function with 32-bit loops and indices."""
+    analyzer = Analyzer()
+    narrow: set[e.Var] = set()
+    _collect(func.body, analyzer, narrow)
+    # an index that is too large keeps its variables wide, and with them other indices
+    while narrow:
+        kept = narrow - _too_wide(func.body, analyzer, narrow)
+        if kept == narrow:
+            break
+        narrow = kept
+    if not narrow:
+        return func
+    return func.with_body(_Narrow(narrow)(func.body))
+
+
+def _collect(n: s.Stmt | e.PrimExpr, analyzer: Analyzer, narrow: set[e.Var]) -> None:
+    """The 64-bit loop variables that fit by themselves; the analyzer learns all ranges."""
+    if isinstance(n, s.For):
+        analyzer.bind_loop(n.var, n.min, n.extent)
+        low, high = analyzer.bounds(Affine({n.var: (n.var, 1)}, 0))
+        fits = low is not None and high is not None and low >= -_MOST and high < _MOST
+        if fits and n.var.dtype == "int64":
+            narrow.add(n.var)
+    for p in TABLE[type(n)][0](n):
+        if isinstance(p, s.Stmt):
+            _collect(p, analyzer, narrow)
+
+
+def _too_wide(body: s.Stmt, analyzer: Analyzer, narrow: set[e.Var]) -> set[e.Var]:
+    """The variables of expressions that do not fit, or that something wide takes part in."""
+    out: set[e.Var] = set()
+
+    def visit(n: s.Stmt | e.PrimExpr) -> tuple[set[e.Var], bool]:
+        """The narrow variables whose 64-bit value goes into a node, and whether it fits."""
+        if isinstance(n, e.Var):
+            return ({n}, True) if n in narrow else (set(), n.dtype != "int64")
+        if isinstance(n, e.IntImm):
+            return set(), abs(n.value) <= _MOST
+        parts = [visit(p) for p in TABLE[type(n)][0](n)]
+        used = set().union(*[u for u, _ in parts]) if parts else set()
+        fits = all(ok for _, ok in parts)
+        if isinstance(n, _INDEX) and n.dtype == "int64":
+            low, high = analyzer.bounds(analyzer.affine(n))
+            fits = fits and low is not None and high is not None
+            fits = fits and low >= -_MOST and high <= _MOST  # type: ignore[operator]
+            if not fits:
+                out.update(used)
+            return used, fits
+        if isinstance(n, s.BufferStore) and n.value.dtype == "int64":
+            out.update(parts[0][0])  # it is data, of the type that the buffer has
+        if isinstance(n, (e.Let, s.LetStmt)) or (isinstance(n, s.For) and n.var not in narrow):
+            out.update(used)
+        if isinstance(n, (e.CmpOp, e.Ramp, e.Broadcast, s.For)) and not fits:
+            out.update(used)
+            return set(), True
+        if isinstance(n, (e.CmpOp, e.Cast, e.BufferLoad, s.Stmt)):
+            return set(), not isinstance(n, e.PrimExpr) or n.dtype != "int64"
+        if used:  # an operation whose type is that of its operands
+            out.update(used)
+        return set(), not isinstance(n, e.PrimExpr) or n.dtype != "int64"
+
+    visit(body)
+    return out
+
+
+class _Narrow(Rewriter):
+    def __init__(self, narrow: set[e.Var]) -> None:
+        super().__init__(
+            {
+                s.For: self._for,
+                **dict.fromkeys((*_INDEX, e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE), self._binary),
+                e.Var: lambda v: self.fresh.get(v, v),
+                e.Ramp: self._vector,
+                e.Broadcast: self._vector,
+            }
+        )
+        self.narrow = narrow
+        self.fresh: dict[e.Var, e.Var] = {}
+
+    def _for(self, n: s.For) -> s.For:
+        if n.var not in self.narrow:
+            return self.children(n)
+        var = self.fresh[n.var] = e.Var(n.var.name, "int32")
+        first, extent = _int32(self(n.min)), _int32(self(n.extent))
+        return s.For(var, first, extent, n.kind, self(n.body), n.annotations, n.thread)
+
+    def _binary(self, n: e.BinaryOp) -> e.PrimExpr:
+        a, b = self(n.a), self(n.b)
+        if a is n.a and b is n.b:
+            return n
+        if "int32" in (a.dtype, b.dtype) and a.dtype != b.dtype:
+            a, b = _int32(a), _int32(b)
+        return type(n)(a, b, n.dtype if isinstance(n, e.CmpOp) else a.dtype)
+
+    def _vector(self, n: e.Ramp | e.Broadcast) -> e.PrimExpr:
+        n = self.children(n)
+        inner = n.base if isinstance(n, e.Ramp) else n.value
+        kind = f"{inner.dtype}x{n.lanes}"
+        if kind == n.dtype:
+            return n
+        if isinstance(n, e.Ramp):
+            return e.Ramp(n.base, n.stride, n.lanes, kind)
+        return e.Broadcast(n.value, n.lanes, kind)
+
+
+def _int32(n: e.PrimExpr) -> e.PrimExpr:
+    if n.dtype != "int64":
+        return n
+    if isinstance(n, e.IntImm):
+        return e.IntImm("int32", n.value)
+    if isinstance(n, _INDEX):  # all of it fits, it was only made of constants
+        return type(n)(_int32(n.a), _int32(n.b), "int32")
+    return e.Cast("int32", n)

@@ -1,0 +1,149 @@
+"""RegisterAccumulators: what a loop adds up in memory, it adds up in registers.
+
+    for k in range(n):                        for i in unrolled(4):
+        for i in unrolled(4):                     acc[i] = C[i]
+            C[i] = C[i] + A[i, k]     ->      for k in range(n):
+                                                  for i in unrolled(4):
+                                                      acc[i] = acc[i] + A[i, k]
+                                              for i in unrolled(4):
+                                                  C[i] = acc[i]
+
+It applies to a loop, serial or unrolled, around unrolled loops around one store, whose place does
+not depend on the outer loop and differs from step to step of the others. The array ``acc`` is
+local, and the generator's constant offsets let LLVM keep it in registers.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.arith.keys import structural_key
+from whet.compiler.passes.context import PassConfig
+from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit, variables
+
+# More accumulators than this many bytes are no registers on any processor.
+MAX_BYTES = 32 * 64
+
+
+def register_accumulators(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
+    """The function with local accumulators for its innermost reductions."""
+
+    def loop(n: s.For) -> s.Stmt:
+        # the outermost loop that sums: those that are unrolled inside of it are a part of its nest
+        return (n.kind in (s.SERIAL, s.UNROLLED) and _promote(n)) or rewrite.children(n)
+
+    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
+    return func.with_body(rewrite(func.body))
+
+
+def _promote(loop: s.For) -> s.Stmt | None:
+    unrolled: list[s.For] = []
+    body = loop.body
+    while isinstance(body, s.For) and body.kind == s.UNROLLED:
+        if not isinstance(body.extent, e.IntImm) or not _is_zero(body.min):
+            return None
+        unrolled.append(body)
+        body = body.body
+    if not isinstance(body, s.BufferStore) or body.mask is not None:
+        return None
+    store, buffer = body, body.buffer
+    index = store.indices[0]
+    lanes = dt.lanes(store.value.dtype)
+    ramp = isinstance(index, e.Ramp)
+    if buffer.storage_scope == "local" or loop.var in variables(index) or ramp != (lanes > 1):
+        return None
+    if isinstance(index, e.Ramp) and index.stride != 1:
+        return None
+    base = index.base if isinstance(index, e.Ramp) else index
+    # unrolled steps of the reduction itself add to the same place, one after the other
+    tile = [n for n in unrolled if n.var in variables(base)]
+    extents = [n.extent.value for n in tile]  # type: ignore[attr-defined]
+    total = lanes
+    for x in extents:
+        total *= x
+    if total * dt.itemsize(buffer.dtype) > MAX_BYTES or not _only_reads(store):
+        return None
+    if not _distinct(base, tile, extents, lanes):
+        return None
+    return _with_accumulators(loop, unrolled, tile, store, total, lanes)
+
+
+def _is_zero(n: e.PrimExpr) -> bool:
+    return isinstance(n, e.IntImm) and n.value == 0
+
+
+def _only_reads(store: s.BufferStore) -> bool:
+    """Whether the value reads the buffer, and only where it is stored."""
+    place = structural_key(store.indices[0])
+    reads: list[bool] = []
+
+    def visit(n: object) -> None:
+        if isinstance(n, e.BufferLoad) and n.buffer is store.buffer:
+            reads.append(n.mask is None and structural_key(n.indices[0]) == place)
+
+    post_order_visit(store.value, visit)
+    return bool(reads) and all(reads)
+
+
+def _distinct(base: e.PrimExpr, unrolled: list[s.For], extents: list[int], lanes: int) -> bool:
+    """Whether no two steps of the unrolled loops store to the same element."""
+    form = Analyzer().affine(base)
+    factors = []
+    rest: Affine = form
+    for n in unrolled:
+        term = rest.terms.get(n.var)
+        factors.append(term[1] if term is not None else 0)
+        rest = rest.without(n.var)
+    if any(variables(atom) & {n.var for n in unrolled} for atom, _ in rest.terms.values()):
+        return False
+    places = sorted(
+        sum(f * i for f, i in zip(factors, step)) for step in product(*map(range, extents))
+    )
+    return all(b - a >= lanes for a, b in pairwise(places))
+
+
+def _with_accumulators(
+    loop: s.For,
+    unrolled: list[s.For],
+    tile: list[s.For],
+    store: s.BufferStore,
+    total: int,
+    lanes: int,
+) -> s.Stmt:
+    buffer, index = store.buffer, store.indices[0]
+    acc = Buffer(f"{buffer.name}.acc", (ops.const(total),), buffer.dtype, "local")
+    place: e.PrimExpr = ops.const(0)
+    for n in tile:
+        place = ops.add(ops.multiply(place, n.extent), n.var)
+    place = ops.multiply(place, lanes)
+    at = e.Ramp(place, 1, lanes, index.dtype) if lanes > 1 else place
+
+    def nest(body: s.Stmt, loops: list[s.For], fresh: bool) -> s.Stmt:
+        swap: dict[e.Var, e.Var] = {}
+        for n in reversed(loops):
+            var = n.var
+            if fresh:
+                var = swap[n.var] = e.Var(n.var.name, n.var.dtype)
+            body = s.For(var, n.min, n.extent, n.kind, body, n.annotations, n.thread)
+        return Rewriter({e.Var: lambda v: swap.get(v, v)})(body) if swap else body
+
+    def load(n: e.BufferLoad) -> e.BufferLoad:
+        if n.buffer is buffer:
+            return e.BufferLoad(acc, (at,), n.dtype)
+        return rewrite.children(n)
+
+    rewrite = Rewriter({e.BufferLoad: load})
+    kind = store.value.dtype
+    begin = nest(s.BufferStore(acc, e.BufferLoad(buffer, (index,), kind), (at,)), tile, True)
+    step = nest(s.BufferStore(acc, rewrite(store.value), (at,)), unrolled, False)
+    end = nest(s.BufferStore(buffer, e.BufferLoad(acc, (at,), kind), (index,)), tile, True)
+    inner = s.For(loop.var, loop.min, loop.extent, loop.kind, step, loop.annotations)
+    return s.Allocate(acc, s.seq(begin, inner, end))

@@ -1,0 +1,224 @@
+"""Simplify: canonical indices, decided conditions, no loops of one step or none.
+
+for i in range(1):                      A[j] = B[j]
+    if likely(i * 8 + j < n + 8):  ->
+        A[i * 8 + j] = B[i * 8 + j]
+"""
+
+from __future__ import annotations
+
+from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.arith.simplify import Simplifier
+from whet.compiler.passes.context import PassConfig
+from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.analysis.conditions import negated
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.renew import renewed
+from whet.compiler.tir.visit.rewrite import keep, post_order_visit, variables
+
+
+def simplify(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
+    """The function with simpler expressions and without statements that do nothing."""
+    return func.with_body(_Statements(config)(func.body))
+
+
+def simplify_loops(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
+    """The same for loops and conditions alone: stores are not looked into, which saves time."""
+    return func.with_body(_Statements(config, stores=False)(func.body))
+
+
+class _Transitive(Analyzer):
+    """An analyzer that also adds two known conditions up."""
+
+    def at_most_zero(self, a: Affine) -> bool:
+        """Whether the form is surely <= 0."""
+        if super().at_most_zero(a):
+            return True
+        known = self.constraints
+        for k, first in enumerate(known):
+            for second in known[k:]:
+                high = self.bounds(a - first - second)[1]
+                if high is not None and high <= 0:
+                    return True
+        return False
+
+
+class _Statements(Simplifier):
+    def __init__(self, config: PassConfig, stores: bool = True) -> None:
+        options = config["tir.Simplify"]
+        super().__init__(
+            _Transitive() if options["transitively_prove_inequalities"] else Analyzer()
+        )
+        self.stores = stores
+        self.keep_trivial = config["tir.debug_keep_trivial_loop"]
+        self.rules |= {
+            s.For: self._for,
+            s.IfThenElse: self._if,
+            s.BufferStore: self._store if stores else keep,
+            s.Allocate: self._allocate,
+            s.LetStmt: self._let,
+            s.AssertStmt: self._assert,
+        }
+        either = self._or
+        if options["apply_constraints_to_boolean_branches"]:
+            either = self.rules[e.Or] = self._or_knowing
+        if options["convert_boolean_to_and_of_ors"]:
+            self.rules[e.Or] = lambda n: _and_of_ors(either(n))
+
+    def _or_knowing(self, n: e.Or) -> e.PrimExpr:
+        a = self(n.a)
+        with self.analyzer.assuming(negated(a)):
+            b = self(n.b)
+        return n if a is n.a and b is n.b else ops.logical_or(a, b)
+
+    def _let(self, n: s.LetStmt) -> s.Stmt:
+        value = self(n.value)
+        if isinstance(value, e.IntImm) and not dt.is_bool(value.dtype):
+            self.analyzer.bind_loop(n.var, value, e.IntImm(value.dtype, 1))
+        body = self(n.body)
+        self.analyzer.ranges.pop(n.var, None)
+        return n if value is n.value and body is n.body else s.LetStmt(n.var, value, body)
+
+    def _assert(self, n: s.AssertStmt) -> s.Stmt:
+        condition = self(n.condition)
+        with self.analyzer.assuming(condition):
+            body = self(n.body)
+        if isinstance(condition, e.IntImm) and condition.value:
+            return body
+        values = tuple(self(v) for v in n.values)
+        same = all(a is b for a, b in zip(values, n.values))
+        if same and condition is n.condition and body is n.body:
+            return n
+        return s.AssertStmt(condition, n.message, body, values)
+
+    def _for(self, n: s.For) -> s.Stmt:
+        begin, extent = self(n.min), self(n.extent)
+        if isinstance(extent, e.IntImm) and extent.value <= 0:
+            return s.nothing()
+        self.analyzer.bind_loop(n.var, begin, extent)
+        known = len(self.analyzer.constraints)
+        if not isinstance(extent, e.IntImm):  # inside the loop at least one step is taken
+            self.analyzer.constraints.append(self.analyzer.affine(extent).scaled(-1).shifted(1))
+        body = self(n.body)
+        del self.analyzer.constraints[known:]
+        del self.analyzer.ranges[n.var]
+        if s.is_nothing(body):
+            return s.nothing()
+        if isinstance(extent, e.IntImm) and extent.value == 1 and self._dissolves(n):
+            return body  # the analyzer has put the variable's one value everywhere
+        shorter = self._guarded_steps(n, begin, extent, body)
+        if shorter is not None:
+            return shorter
+        if _hoistable(n, body):
+            assert isinstance(body, s.IfThenElse)
+
+            def around(x: s.Stmt) -> s.For:
+                return s.For(n.var, begin, extent, n.kind, x, n.annotations, n.thread)
+
+            other = None if body.else_case is None else renewed(around(body.else_case))
+            return s.IfThenElse(body.condition, around(body.then_case), other, body.likely)
+        if begin is n.min and extent is n.extent and body is n.body:
+            return n
+        return s.For(n.var, begin, extent, n.kind, body, n.annotations, n.thread)
+
+    def _dissolves(self, n: s.For) -> bool:
+        """Whether a loop of one step goes: one over GPU threads says that there is a kernel."""
+        on_gpu = n.kind == s.THREAD_BINDING and not n.thread.startswith(("vthread", "cthread"))
+        return self.stores and not self.keep_trivial and not on_gpu
+
+    def _guarded_steps(
+        self, n: s.For, begin: e.PrimExpr, extent: e.PrimExpr, body: s.Stmt
+    ) -> s.Stmt | None:
+        """The loop without the steps that its guard skips, when that is a number of steps."""
+        if not (isinstance(body, s.IfThenElse) and body.likely and body.else_case is None):
+            return None
+        if not (isinstance(begin, e.IntImm) and isinstance(extent, e.IntImm)):
+            return None
+        tests = body.condition
+        while isinstance(tests, e.And):
+            tests = tests.a
+        if not isinstance(tests, (e.LT, e.LE)):
+            return None
+        d = self.analyzer.affine(tests.a) - self.analyzer.affine(tests.b)
+        term = d.terms.get(n.var)
+        if term is None or len(d.terms) != 1 or term[1] < 1:
+            return None
+        # coef * var + const < 0 (or <= 0)
+        strict = 1 if isinstance(tests, e.LT) else 0
+        end = (-d.const - strict) // term[1] + 1
+        steps = end - begin.value
+        if steps >= extent.value:
+            return None
+        fewer = e.IntImm(extent.dtype, steps)
+        return self(s.For(n.var, begin, fewer, n.kind, body, n.annotations, n.thread))
+
+    def _if(self, n: s.IfThenElse) -> s.Stmt:
+        condition = self(n.condition)
+        if isinstance(condition, e.IntImm):
+            if condition.value:
+                return self(n.then_case)
+            return s.nothing() if n.else_case is None else self(n.else_case)
+        with self.analyzer.assuming(condition):
+            then = self(n.then_case)
+        other = None if n.else_case is None else self(n.else_case)
+        if other is not None and s.is_nothing(other):
+            other = None
+        if s.is_nothing(then) and other is None:
+            return s.nothing()
+        if condition is n.condition and then is n.then_case and other is n.else_case:
+            return n
+        return s.IfThenElse(condition, then, other, n.likely)
+
+    def _store(self, n: s.BufferStore) -> s.Stmt:
+        self._within_value = True
+        value = self(n.value)
+        self._within_value = False
+        indices = tuple(self(i) for i in n.indices)
+        mask = None if n.mask is None else self(n.mask)
+        same = value is n.value and mask is n.mask
+        same = same and all(i is j for i, j in zip(indices, n.indices))
+        out = n if same else s.BufferStore(n.buffer, value, indices, mask)
+        if isinstance(out.mask, e.IntImm):
+            return (
+                s.BufferStore(out.buffer, out.value, out.indices) if out.mask.value else s.nothing()
+            )
+        return out
+
+    def _allocate(self, n: s.Allocate) -> s.Stmt:
+        body = self(n.body)
+        if s.is_nothing(body):
+            return body
+        return n if body is n.body else s.Allocate(n.buffer, body)
+
+
+def _hoistable(loop: s.For, body: s.Stmt) -> bool:
+    """Whether a loop is one guard's body at each step alike: the guard then goes around the loop.
+
+    A guard with an else branch takes the loop's head along twice, which costs next to nothing.
+    """
+    if not isinstance(body, s.IfThenElse) or not body.likely:
+        return False
+    if loop.kind == s.THREAD_BINDING or (body.else_case is not None and loop.kind == s.PARALLEL):
+        return False
+    reads: list[object] = []
+    post_order_visit(
+        body.condition, lambda n: reads.append(n) if isinstance(n, e.BufferLoad) else None
+    )
+    return not reads and loop.var not in variables(body.condition)
+
+
+def _and_of_ors(n: e.PrimExpr) -> e.PrimExpr:
+    """``(a and b) or c`` as ``(a or c) and (b or c)``."""
+    if not isinstance(n, e.Or):
+        return n
+    for this, other in ((n.a, n.b), (n.b, n.a)):
+        if isinstance(this, e.And):
+            return ops.logical_and(
+                _and_of_ors(ops.logical_or(this.a, other)),
+                _and_of_ors(ops.logical_or(this.b, other)),
+            )
+    return n

@@ -1,0 +1,105 @@
+"""StorageRewrite: large buffers that are never needed at the same time share their memory.
+
+    T1 = allocate([100000])                    T1 = allocate([100000])
+    T2 = allocate([100000])                    T2 = allocate([100000])
+    T3 = allocate([100000])            ->      T1 = ... ;  T2 = ... T1 ...
+    T1 = ... ;  T2 = ... T1 ...                T1 = ... T2 ... ;  C = ... T1 ...
+    T3 = ... T2 ... ;  C = ... T3 ...
+
+Buffers of one type and scope, allocated one around the other, are looked at by when the statements
+inside first and last use them. Small ones are on the stack, where LLVM does the same, and those
+whose address is taken stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.features import LARGE_BYTES, allocated_bytes
+from whet.compiler.target import Target
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit, replace_buffers
+
+
+def storage_rewrite(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
+    """The function with fewer large buffers."""
+    rewrite = Rewriter({s.Allocate: lambda n: _chain(n, rewrite), s.BufferStore: keep})
+    return func.with_body(rewrite(func.body))
+
+
+def _chain(first: s.Allocate, rewrite: Rewriter) -> s.Stmt:
+    """A row of allocations around one body."""
+    held: list[s.Allocate] = []
+    body: s.Stmt = first
+    while isinstance(body, s.Allocate):
+        held.append(body)
+        body = body.body
+    inside = rewrite(body)
+    steps = inside.seq if isinstance(inside, s.SeqStmt) else (inside,)
+    lives, taken = _lifetimes(steps)
+    shared = _share([n for n in held if n.buffer.data not in taken], lives)
+    if not shared and inside is body:
+        return first
+    out = replace_buffers(inside, shared)
+    made: set[Buffer] = set()
+    for n in reversed(held):
+        b = shared.get(n.buffer, n.buffer)
+        if b not in made:
+            made.add(b)
+            out = s.Allocate(b, out)
+    return out
+
+
+def _lifetimes(steps: tuple[s.Stmt, ...]) -> tuple[dict[Buffer, tuple[int, int]], set[e.Var]]:
+    """When each buffer is first and last used, and the memory whose address is taken."""
+    lives: dict[Buffer, tuple[int, int]] = {}
+    taken: set[e.Var] = set()
+    for k, step in enumerate(steps):
+
+        def visit(n: object, k: int = k) -> None:
+            if isinstance(n, (e.BufferLoad, s.BufferStore)):
+                lives[n.buffer] = (lives.get(n.buffer, (k, k))[0], k)
+            elif isinstance(n, e.BufferView):
+                taken.add(n.buffer.data)
+            elif isinstance(n, e.Call) and n.op in ("address_of", "tvm_access_ptr"):
+                taken.update(a.buffer.data for a in n.args if isinstance(a, e.BufferLoad))
+            elif isinstance(n, s.DeclBuffer):
+                taken.add(n.buffer.data)
+            elif isinstance(n, s.AttrStmt) and isinstance(n.node, Buffer):
+                taken.add(n.node.data)
+            elif isinstance(n, e.Var) and n.dtype == "handle":
+                taken.add(n)
+
+        post_order_visit(step, visit)
+    return lives, taken
+
+
+def _share(held: list[s.Allocate], lives: dict[Buffer, tuple[int, int]]) -> dict[Buffer, Buffer]:
+    """Buffer -> the one whose memory it uses, a larger one where it must be."""
+    candidates = [n.buffer for n in held if allocated_bytes(n) > LARGE_BYTES and n.buffer in lives]
+    groups: list[tuple[list[Buffer], int]] = []  # buffers in one memory, and its last use
+    for b in sorted(candidates, key=lambda b: lives[b][0]):
+        begin, end = lives[b]
+        for k, (members, last) in enumerate(groups):
+            if last < begin and _alike(members[0], b):
+                groups[k] = ([*members, b], end)
+                break
+        else:
+            groups.append(([b], end))
+    out: dict[Buffer, Buffer] = {}
+    for members, _ in groups:
+        if len(members) == 1:
+            continue
+        largest = max(members, key=lambda b: b.shape[0].value)  # type: ignore[attr-defined]
+        new = replace(members[0], shape=largest.shape)
+        out.update(dict.fromkeys(members, new))
+    return out
+
+
+def _alike(a: Buffer, b: Buffer) -> bool:
+    flat = len(a.shape) == len(b.shape) == 1 and not a.strides and not b.strides
+    return flat and a.dtype == b.dtype and a.storage_scope == b.storage_scope

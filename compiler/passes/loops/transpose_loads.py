@@ -1,0 +1,187 @@
+"""TransposeLoads: a square of strided reads becomes plain reads of its rows, turned in registers.
+
+    for v in unrolled(8):                          r0 = A[ramp(j * n + i, 1, 8)]   # ... r7
+        C[ramp((i + v) * m + j, 1, 8)] =     ->    t0 = shuffle(r0, r1), ...       # c0 ... c7
+            A[ramp(j * n + i + v, n, 8)]           C[ramp(i * m + j, 1, 8)] = c0
+                                                   C[ramp((i + 1) * m + j, 1, 8)] = c1, ...
+
+Lane k of step v is ``A[(j + k) * n + i + v]``: as many steps as lanes, whose reads are neighbours,
+make a square. Gathering it takes a load and a shuffle for each element; so, two shuffles for each
+vector and half as many loads of 16 bytes again. Shuffles stay within 16 bytes, which is quick on
+every processor: the parts of a row that come to stand there are put together by the loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.arith.keys import structural_key
+from whet.compiler.passes.context import PassConfig
+from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.renew import renewed
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit, substitute, variables
+
+_GROUP = 16  # bytes within which shuffles are quick
+_SQUARES = (4, 8, 16)
+
+
+def transpose_loads(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
+    """The function with its squares of strided reads turned in registers."""
+    if target.kind.name != "llvm":
+        return func
+
+    def loop(n: s.For) -> s.Stmt:
+        n = rewrite.children(n)
+        if n.kind != s.UNROLLED or not isinstance(n.extent, e.IntImm):
+            return n
+        return (n.extent.value in _SQUARES and _turned(n)) or n
+
+    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
+    return func.with_body(rewrite(func.body))
+
+
+def _turned(loop: s.For) -> s.Stmt | None:
+    stores = loop.body.seq if isinstance(loop.body, s.SeqStmt) else (loop.body,)
+    if not all(isinstance(x, s.BufferStore) and x.mask is None for x in stores):
+        return None
+    assert isinstance(loop.extent, e.IntImm)
+    loads = _squares(stores, loop.var, loop.extent.value)
+    if not loads:
+        return None
+    lets: list[tuple[e.Var, e.PrimExpr]] = []
+    columns = {key: _columns(load, loop, lets) for key, load in loads.items()}
+    steps: list[s.Stmt] = []
+    for v in range(loop.extent.value):
+        turned = {key: columns[key][v] for key in loads}
+        body = _with(loop.body, turned)
+        step = substitute(body, {loop.var: ops.add(loop.min, ops.const(v, loop.var.dtype))})
+        steps.append(renewed(step) if v else step)
+    out = s.seq(*steps)
+    for var, value in reversed(lets):
+        out = s.LetStmt(var, value, out)
+    return out
+
+
+def _squares(stores: Sequence[s.Stmt], var: e.Var, count: int) -> dict[object, e.BufferLoad]:
+    """The strided reads of a loop's steps that are neighbours; none where a branch guards one."""
+    found: dict[object, e.BufferLoad] = {}
+    stored = {id(x.buffer.data) for x in stores if isinstance(x, s.BufferStore)}
+    branches = False  # or names, which hold inside their expression only: loads move out of it
+
+    def visit(n: object) -> None:
+        nonlocal branches
+        branches |= isinstance(n, e.Let) or (isinstance(n, e.Call) and n.op == "if_then_else")
+        if not isinstance(n, e.BufferLoad) or id(n.buffer.data) in stored:
+            return
+        if _is_square(n, var, count):
+            found[structural_key(n)] = n
+
+    for x in stores:
+        post_order_visit(x, visit)
+    return {} if branches else found
+
+
+def _is_square(n: e.BufferLoad, var: e.Var, count: int) -> bool:
+    index = n.indices[0]
+    if not isinstance(index, e.Ramp) or index.lanes != count or n.mask is not None:
+        return False
+    size = dt.itemsize(n.buffer.dtype)
+    if size not in (4, 8) or dt.is_bool(n.dtype) or count * size < _GROUP:
+        return False
+    form: Affine = Analyzer().affine(index.base)
+    term = form.terms.get(var)
+    if abs(index.stride) <= 1 or term is None or term[1] != 1:
+        return False
+    return all(_is_fixed(atom, var) for atom, _ in form.without(var).terms.values())
+
+
+def _is_fixed(atom: e.PrimExpr, var: e.Var) -> bool:
+    """Whether a part of an index is the same in each step: no ``v // 4``, nothing read."""
+    reads: list[object] = []
+    post_order_visit(atom, lambda n: reads.append(n) if isinstance(n, e.BufferLoad) else None)
+    return not reads and var not in variables(atom)
+
+
+def _columns(
+    load: e.BufferLoad, loop: s.For, lets: list[tuple[e.Var, e.PrimExpr]]
+) -> list[e.PrimExpr]:
+    """The vectors of each step; what they are made of is appended to ``lets``."""
+    index = load.indices[0]
+    assert isinstance(index, e.Ramp)
+    size, element = index.lanes, dt.element(load.dtype)
+    group = _GROUP // dt.itemsize(load.buffer.dtype)
+    first = substitute(index.base, {loop.var: loop.min})
+
+    def named(value: e.PrimExpr) -> e.PrimExpr:
+        var = e.Var(f"{load.buffer.name}_r", value.dtype)
+        lets.append((var, value))
+        return var
+
+    def part(row: int, column: int) -> e.PrimExpr:
+        at = ops.add(first, ops.const(row * index.stride + column, first.dtype))
+        kind = dt.vector(element, group)
+        ramp = e.Ramp(at, 1, group, dt.vector(first.dtype, group))
+        return e.BufferLoad(load.buffer, (ramp,), kind)
+
+    out: list[e.PrimExpr] = []
+    for column in range(0, size, group):
+        rows = [
+            named(_joined([part(r, column) for r in range(k, size, group)])) for k in range(group)
+        ]
+        width = 1
+        while width < group:
+            rows = [named(x) for x in _interleaved(rows, width, group)]
+            width *= 2
+        out += rows
+    return out
+
+
+def _joined(parts: list[e.PrimExpr]) -> e.PrimExpr:
+    """Vectors one behind the other, two at a time."""
+    while len(parts) > 1:
+        parts = [_both(a, b, range(2 * dt.lanes(a.dtype))) for a, b in zip(parts[::2], parts[1::2])]
+    return parts[0]
+
+
+def _interleaved(rows: list[e.PrimExpr], width: int, group: int) -> list[e.PrimExpr]:
+    """Runs of ``width`` lanes of neighbouring rows in turn, within each group of lanes.
+
+    The rows that come first are of the lower halves of pairs, block by block, so that after
+    widths 1, 2, ... the rows are columns in order.
+    """
+    block = len(rows) // width
+    out: list[e.PrimExpr] = []
+    for begin in range(0, len(rows), block):
+        lows: list[e.PrimExpr] = []
+        highs: list[e.PrimExpr] = []
+        for k in range(begin, begin + block, 2):
+            a, b = rows[k], rows[k + 1]
+            lanes = dt.lanes(a.dtype)
+            for half, into in ((0, lows), (1, highs)):
+                order: list[int] = []
+                for g in range(0, lanes, group):
+                    for u in range(half * group // 2, (half + 1) * group // 2, width):
+                        run = range(g + u, g + u + width)
+                        order += [*run, *(lanes + x for x in run)]
+                into.append(_both(a, b, order))
+        out += [*lows, *highs]
+    return out
+
+
+def _both(a: e.PrimExpr, b: e.PrimExpr, lanes: Sequence[int]) -> e.PrimExpr:
+    return e.Shuffle((a, b), tuple(lanes), dt.vector(dt.element(a.dtype), len(lanes)))
+
+
+def _with(body: s.Stmt, turned: dict[object, e.PrimExpr]) -> s.Stmt:
+    """A body that uses vectors in place of reads."""
+
+    def load(n: e.BufferLoad) -> e.PrimExpr:
+        return turned.get(structural_key(n), n)
+
+    return Rewriter({e.BufferLoad: load}, once=True)(body)

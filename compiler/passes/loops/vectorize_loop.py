@@ -1,0 +1,150 @@
+"""VectorizeLoop: vectorised loops become vector loads, operations and stores of the target's width.
+
+    for j in vectorized(16):           for j in unrolled(2):                 # 8 lanes a register
+        C[j] = A[i] * B[j]      ->         C[ramp(j * 8, 1, 8)] =
+                                               broadcast(A[i], 8) * B[ramp(j * 8, 1, 8)]
+
+A guard over the lanes becomes a branch around the loop: where it holds for the last lane, plain
+accesses; else masked ones. Lanes that read with a stride or through a table are gathered. Where a
+statement cannot be vectorised (it stores to one place from all lanes, or allocates), its loop stays
+serial.
+"""
+
+from __future__ import annotations
+
+from whet.compiler.arith import Analyzer
+from whet.compiler.passes.context import PassConfig
+from whet.compiler.passes.loops.vector_lanes import Lanes, NotVectorizable, conjuncts
+from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.renew import renewed
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit, substitute, variables
+
+
+def vectorize_loop(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
+    """The function with vectors of at most ``target.vector_bytes`` bytes."""
+    scalar_only = bool(config["tir.disable_vectorize"])
+
+    analyzer = Analyzer()
+
+    def loop(n: s.For) -> s.Stmt:
+        if n.kind != s.VECTORIZED:
+            analyzer.bind_loop(n.var, n.min, n.extent)
+            out = rewrite.children(n)
+            del analyzer.ranges[n.var]
+            return out
+        n = rewrite.children(n)
+        if scalar_only:
+            return s.For(n.var, n.min, n.extent, s.SERIAL, n.body, n.annotations)
+        return _vectorize(n, target, analyzer)
+
+    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
+    return func.with_body(rewrite(func.body))
+
+
+def _vectorize(loop: s.For, target: Target, analyzer: Analyzer) -> s.Stmt:
+    """The loop as vectors; a guard that holds for its last lane needs no masks."""
+    assert isinstance(loop.extent, e.IntImm)
+    body = loop.body
+    try:
+        whole = _holds_for_all(loop, body, analyzer)
+        if whole is not None:
+            assert isinstance(body, s.IfThenElse)
+            tests = conjuncts(body.condition)
+            outside = [c for c in tests if loop.var not in variables(c)]
+            lanes = ops.all_of(*[c for c in tests if loop.var in variables(c)])
+            guarded = s.IfThenElse(lanes, body.then_case, None, likely=True)
+            plain = _chunks(loop, body.then_case, target, analyzer)
+            masked = _chunks(loop, guarded, target, analyzer, trusted=lanes)
+            # where not even the first lane runs, what all lanes share must not be read either
+            first = substitute(lanes, {loop.var: loop.min})
+            masked = _own(s.IfThenElse(first, masked, None, likely=True))
+            out = s.IfThenElse(whole, plain, masked, likely=True)
+            return s.IfThenElse(ops.all_of(*outside), out, None, True) if outside else out
+        return _chunks(loop, body, target, analyzer)
+    except NotVectorizable:
+        return s.For(loop.var, loop.min, loop.extent, s.SERIAL, body, loop.annotations)
+
+
+def _holds_for_all(loop: s.For, body: s.Stmt, analyzer: Analyzer) -> e.PrimExpr | None:
+    """A scalar condition under which a guard holds for all lanes: that of the last, as it grows."""
+    if not isinstance(body, s.IfThenElse) or not body.likely or body.else_case is not None:
+        return None
+    conditions = [c for c in conjuncts(body.condition) if loop.var in variables(c)]
+    if not conditions:
+        return None
+    for c in conditions:
+        if not isinstance(c, (e.LT, e.LE)):
+            return None
+        d = analyzer.affine(c.a) - analyzer.affine(c.b)
+        term = d.terms.get(loop.var)
+        rest = d.without(loop.var)
+        if term is None or term[1] < 0:
+            return None
+        if any(loop.var in variables(atom) for atom, _ in rest.terms.values()):
+            return None
+    end = ops.subtract(ops.add(loop.min, loop.extent), 1)
+    return ops.all_of(*[substitute(c, {loop.var: end}) for c in conditions])
+
+
+def _chunks(
+    loop: s.For,
+    body: s.Stmt,
+    target: Target,
+    analyzer: Analyzer,
+    trusted: e.PrimExpr | None = None,
+) -> s.Stmt:
+    """As many full vectors as there are, then ever smaller powers of two."""
+    assert isinstance(loop.extent, e.IntImm)
+    extent = loop.extent.value
+    width = max(target.vector_bytes // _widest(body), 1)
+    # registers of 32 bytes and masked loads came to x86-64 with AVX
+    masked_loads = target.kind.name == "llvm" and target.vector_bytes >= 32
+    parts: list[s.Stmt] = []
+    begin = 0
+    if extent >= width > 1:
+        full = extent // width
+        if full == 1:
+            parts.append(
+                Lanes(loop.var, loop.min, width, analyzer, trusted, masked_loads).visit(body)
+            )
+        else:
+            part = e.Var(loop.var.name, loop.var.dtype)
+            base = ops.add(loop.min, ops.multiply(part, width))
+            analyzer.bind_loop(part, ops.const(0), ops.const(full))
+            vectors = Lanes(loop.var, base, width, analyzer, trusted, masked_loads).visit(body)
+            parts.append(s.For(part, ops.const(0), ops.const(full), s.UNROLLED, vectors))
+        begin = full * width
+    while begin < extent:
+        lanes = 1 << ((extent - begin).bit_length() - 1)
+        base = ops.add(loop.min, begin)
+        if lanes == 1:
+            rest = substitute(body, {loop.var: base})
+        else:
+            rest = Lanes(loop.var, base, lanes, analyzer, trusted, masked_loads).visit(body)
+        parts.append(_own(rest) if parts else rest)
+        begin += lanes
+    return s.seq(*parts)
+
+
+def _own(n: s.Stmt) -> s.Stmt:
+    """A further copy of a body, with variables of its own."""
+    simple: s.Stmt | None = n
+    while isinstance(simple, s.IfThenElse):
+        simple = simple.then_case if simple.else_case is None else None
+    return n if isinstance(simple, s.BufferStore) else renewed(n)
+
+
+def _widest(body: s.Stmt) -> int:
+    sizes = [1]
+
+    def visit(n: object) -> None:
+        if isinstance(n, (s.BufferStore, e.BufferLoad)):
+            sizes.append(dt.itemsize(n.buffer.dtype))
+
+    post_order_visit(body, visit)
+    return max(sizes)

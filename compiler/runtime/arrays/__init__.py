@@ -1,0 +1,1 @@
+"""Arrays in host memory, and their exchange by DLPack."""

@@ -1,0 +1,1 @@
+"""The driver interface, and NVIDIA's driver behind it by pycuda."""

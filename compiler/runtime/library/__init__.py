@@ -1,0 +1,1 @@
+"""Modules as files: export, load, integrity, weights."""

@@ -1,0 +1,349 @@
+"""Loading what a module was exported to: a library, an object or an archive.
+
+This needs numpy and, for objects and archives with a CPU's code, a C compiler: nothing of the
+language, the compiler or the search is imported. A library's code runs as soon as it is loaded:
+load only what you trust.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import operator
+import os
+import platform
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any, NoReturn
+
+from whet.compiler import settings
+from whet.compiler.abi.artifact import Artifact
+from whet.compiler.abi.launch import LaunchPlan
+from whet.compiler.abi.layout import scalar
+from whet.compiler.abi.shape_text import bindings
+from whet.compiler.abi.signature import BufferParam, KernelSignature
+from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
+from whet.compiler.runtime.gpu.exported import with_code
+from whet.compiler.runtime.library.export import FORMAT, HEADER, METADATA, compile_files
+from whet.compiler.runtime.library.integrity import check_whole
+from whet.compiler.runtime.module import Function, Module
+from whet.compiler.runtime.origin import Origin
+from whet.compiler.runtime.source import path_of
+from whet.compiler.runtime.unloaded import HostPart, code_of_a_gpu
+
+# LLVM's names of features, where /proc/cpuinfo has other ones.
+_CPUINFO = {
+    "sse3": "pni",
+    "sse4.1": "sse4_1",
+    "sse4.2": "sse4_2",
+    "sahf": "lahf_lm",
+    "lzcnt": "abm",
+    "bmi": "bmi1",
+    "avxvnni": "avx_vnni",
+    "avx512vbmi2": "avx512_vbmi2",
+    "avx512vnni": "avx512_vnni",
+    "avx512bitalg": "avx512_bitalg",
+    "avx512vpopcntdq": "avx512_vpopcntdq",
+    "avx512bf16": "avx512_bf16",
+    "avx512fp16": "avx512_fp16",
+    "amx-tile": "amx_tile",
+    "amx-int8": "amx_int8",
+    "amx-bf16": "amx_bf16",
+}
+# The features that Whet's targets are made of and that the system lists under the same name.
+_SAME_NAMES = """
+    ssse3 popcnt cx16 movbe bmi2 adx avx f16c fma avx2 gfni
+    avx512f avx512cd avx512bw avx512dq avx512vl avx512ifma
+"""
+_WAY_OUT = "Module.export_library(path) writes such a file; if this was one, export it again"
+_MOST_IMPORTS = 32  # that import each other
+_MOST_BYTES = 1 << 30  # of a file in an archive, which may be a hole or compressed
+_SAME = frozenset(_SAME_NAMES.split())
+
+
+class MissingFile(ArtifactError, ValueError, FileNotFoundError):
+    """A file to load does not exist."""
+
+
+class LibraryCode:
+    """A shared library in this process; it has the part of ``jit.LoadedCode`` that modules use."""
+
+    native_calls = False  # calls go through ctypes: generated ones would need LLVM
+
+    def __init__(self, path: str) -> None:
+        try:
+            self._library = ctypes.CDLL(path)
+        except OSError as error:
+            raise ArtifactError(
+                f"load_module({path!r})", f"it cannot be loaded: {error}", "export it again"
+            ) from None
+        self._path = path
+
+    def has(self, symbol: str) -> bool:
+        """Whether the library has a function or a global variable of that name."""
+        return hasattr(self._library, symbol)
+
+    def address_of(self, symbol: str) -> int:
+        """The address of a function or a global variable.
+
+        Raises:
+            ArtifactError: there is no such symbol.
+        """
+        try:
+            found = ctypes.c_char.in_dll(self._library, symbol)
+        except ValueError:
+            raise ArtifactError(
+                f"looking up {symbol!r} in {self._path}", "there is no such symbol"
+            ) from None
+        return ctypes.addressof(found)
+
+
+class SourceModule(Module):
+    """An imported module of a library: source for a device that this process does not run.
+
+    Args:
+        artifact: the source and what it was made for.
+    """
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact = artifact
+        self._functions = {s.name: _SourceFunction(s, self) for s in artifact.signatures}
+
+    def __call__(self, *args: object, **named: object) -> NoReturn:
+        raise _not_runnable(self, "the module")
+
+
+class _SourceFunction(Function):
+    def __call__(self, *args: object, **named: object) -> NoReturn:
+        raise _not_runnable(self._module, self.name)
+
+
+def _not_runnable(module: Module, name: str) -> TargetError:
+    return TargetError(
+        f"calling {name}", f"it is source for {module.type_key}, which is not run here"
+    )
+
+
+def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
+    """Load what :meth:`Module.export_library` wrote.
+
+    Args:
+        path: a ``.so``, or an ``.o`` or a ``.tar``, which are linked first, but for an archive
+            with nothing but a GPU's code.
+        fmt: the format, where the name does not end in it.
+
+    Raises:
+        ArtifactError: the file is missing (then also a ValueError and a FileNotFoundError), is none
+            of Whet's, or was made for another processor.
+        ArgumentError: the format is not known, or the path is none.
+    """
+    asked = f"load_module({str(path) if isinstance(path, os.PathLike) else path!r})"
+    file = path_of(asked, path)
+    if not isinstance(fmt, str):
+        raise ArgumentError(asked, f"fmt is a str, not {fmt!r}", "formats: so, o, tar")
+    if not file.is_file():
+        why = "it is a folder" if file.is_dir() else "there is no such file"
+        raise MissingFile(asked, why)
+    kind = (fmt or file.suffix).lstrip(".")
+    if kind not in ("so", "o", "tar"):
+        raise ArgumentError(asked, f"{kind!r} is no format of a library", "formats: so, o, tar")
+    check_whole(asked, file, kind)
+    settings.num_threads()  # the library itself cannot say that the setting is wrong
+    module = _module_of(asked, file, kind)
+    module.origin = Origin.of(file, f".{kind}", module)
+    return module
+
+
+def _module_of(asked: str, file: Path, kind: str) -> Module:
+    if kind == "so" and not _replaced(file.resolve()):
+        return _loaded(asked, str(file.resolve()))
+    with tempfile.TemporaryDirectory(prefix="whet") as folder:
+        library = str(Path(folder) / "library.so")
+        if kind == "so":
+            shutil.copyfile(file, library)
+        else:
+            parts = [str(file)] if kind == "o" else _unpacked(asked, file, Path(folder))
+            if [Path(part).name for part in parts] == [METADATA]:
+                return _module(asked, _parsed(asked, Path(parts[0]).read_bytes()), None)
+            try:
+                compile_files(library, parts)
+            except ArtifactError as error:
+                raise ArtifactError(asked, f"its parts cannot be linked: {error}") from None
+        return _loaded(asked, library)  # once it is mapped, its file may go
+
+
+# path -> inode and time of what was loaded from there
+_seen: dict[Path, tuple[int, int]] = {}
+
+
+def _replaced(file: Path) -> bool:
+    """Whether another library was loaded from this path, which the system would give once more."""
+    about = file.stat()
+    identity = about.st_ino, about.st_mtime_ns
+    return _seen.setdefault(file, identity) != identity
+
+
+def _unpacked(asked: str, file: Path, folder: Path) -> list[str]:
+    parts: list[str] = []
+    try:
+        with tarfile.open(file) as archive:
+            for member in archive:
+                content = archive.extractfile(member) if member.isfile() else None
+                part = folder / (HEADER if member.name == HEADER else Path(member.name).name)
+                if content is None:
+                    continue
+                if member.size > _MOST_BYTES:
+                    raise ValueError(f"{member.name!r} has {member.size:,} bytes")
+                part.parent.mkdir(exist_ok=True)
+                part.write_bytes(content.read())
+                if part.suffix in (".o", ".c") or part.name == METADATA:
+                    parts.append(str(part))
+    except Exception as error:  # each kind of compression has its own
+        why = str(error).partition(":\n")[0]  # then what each kind of compression says
+        raise ArtifactError(asked, f"it is no archive of a library: {why}", _WAY_OUT) from None
+    if not parts:
+        raise ArtifactError(asked, "the archive holds no object", _WAY_OUT)
+    return parts
+
+
+def _loaded(asked: str, path: str) -> Module:
+    code = LibraryCode(path)
+    try:
+        text = ctypes.string_at(code.address_of("whet_metadata"))
+    except ArtifactError:
+        text = b""
+    module = _module(asked, _parsed(asked, text), code)
+    _give_caller(code)
+    return module
+
+
+def _parsed(asked: str, text: bytes) -> dict[str, Any]:
+    """What a file tells about itself."""
+    try:
+        data = json.loads(text)
+        known = data["whet"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ArtifactError(asked, "it holds no kernels of Whet", _WAY_OUT) from None
+    if known != FORMAT:
+        raise ArtifactError(asked, f"it is of format {known}, known is {FORMAT}", "export it again")
+    return data
+
+
+def _module(asked: str, data: dict[str, Any], code: LibraryCode | None, depth: int = 0) -> Module:
+    """One of a library's modules, with those that it imports."""
+    try:
+        return _described(asked, data, code, depth)
+    except ArtifactError:
+        raise
+    except Exception as error:  # what is not as it was written may be anything
+        why = f"what it tells of itself is damaged: {type(error).__name__}: {error}"
+        raise ArtifactError(asked, why[:400], "export it again") from None
+
+
+def _described(asked: str, data: dict[str, Any], code: LibraryCode | None, depth: int) -> Module:
+    if depth > _MOST_IMPORTS:
+        raise ValueError(f"its modules import each other more than {_MOST_IMPORTS} deep")
+    if not isinstance(data["target"], dict):
+        raise ValueError(f"its target is {data['target']!r}")
+    artifact, linked, parts = _artifact(data), data["linked"], list(data["imports"])
+    others = [_signature(other) for other in data["others"]]
+    if linked and code is None:
+        raise ValueError("it has code of a CPU, and holds none")
+    imports = [_module(asked, part, code, depth + 1) for part in parts]
+    module: Module
+    if linked:
+        _check_processor(asked, data["target"])
+        module = Module(artifact, code)
+    elif artifact.plans:
+        module = Module.from_artifact(artifact)
+    elif imports and not artifact.source:
+        module = host = HostPart(artifact, code_of_a_gpu().why)
+        host.launch_with(imports)
+    else:
+        module = SourceModule(artifact)
+    for part in imports:
+        module.import_module(part)
+    for signature in others:
+        module._functions[signature.name] = _function_of_imports(module, signature)
+    return module
+
+
+def _function_of_imports(module: Module, signature: KernelSignature) -> Function:
+    """The function of an imported module, or one that would launch the kernels of its source."""
+    imported = module._all()[1:]
+    for one in imported:
+        found = one._functions.get(signature.name)
+        if found is not None and found.signature == signature:
+            return found
+    device = next((m for m in imported if isinstance(m, SourceModule)), module)
+    return _SourceFunction(signature, device)
+
+
+def _signature(data: dict[str, Any]) -> KernelSignature:
+    """The signature that was described.
+
+    Raises:
+        Exception: it is none, of any kind.
+    """
+    signature = KernelSignature.from_json(data)
+    named = (signature.name, *signature.symbols, *signature.asserts)
+    texts = (*named, *(p.name for p in signature.params))
+    extents = [d for p in signature.params if isinstance(p, BufferParam) for d in p.shape]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a name is no text")
+    if not all(isinstance(d, str) or 0 <= operator.index(d) < 2**63 for d in extents):
+        raise ValueError(f"{extents} are no extents")
+    for p in signature.params:
+        scalar(p.dtype)
+    bindings(signature)
+    return signature
+
+
+def _artifact(data: dict[str, Any]) -> Artifact:
+    signatures, kernels = (
+        tuple(_signature(s) for s in data.get(key, ())) for key in ("signatures", "kernels")
+    )
+    plans = tuple(LaunchPlan.from_json(plan) for plan in data.get("plans", ()))
+    source = data.get("source", "")
+    return with_code(Artifact(b"", signatures, data["target"], source, plans, kernels), data)
+
+
+def _give_caller(code: LibraryCode) -> None:
+    """Let the library's kernels call the packed functions of this process."""
+    from whet.compiler.runtime.packed import caller_address
+
+    setter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address_of("whet_set_packed_caller"))
+    setter(caller_address())
+
+
+def _check_processor(asked: str, target: dict[str, Any]) -> None:
+    """Refuse code that would end in an illegal instruction, as far as the system tells."""
+    have = _cpuinfo_flags()
+    if platform.machine().lower() not in ("x86_64", "amd64") or not have:
+        return
+    parts = [p.strip() for p in str(target.get("mattr", "")).split(",")]
+    needed = {p.lstrip("+") for p in parts if p and not p.startswith("-")}
+    if int(target.get("vector_bytes", 0)) >= 64:
+        needed.add("avx512f")
+    names = {f: _CPUINFO.get(f, f) for f in needed if f in _CPUINFO or f in _SAME}
+    missing = sorted(f for f, listed in names.items() if listed not in have)
+    if missing:
+        raise ArtifactError(
+            asked,
+            f"this CPU lacks what it was made for: {', '.join(missing)}",
+            "export it for a target that both machines have",
+        )
+
+
+def _cpuinfo_flags() -> frozenset[str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return frozenset()  # the system does not say
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "flags":
+            return frozenset(value.split())
+    return frozenset()

@@ -1,0 +1,1 @@
+"""The machine at hand: processor, features, measured FMA peak and bandwidth, GPU."""

@@ -1,0 +1,1 @@
+"""The tensor-expression language: tensors, operations, axes, reducers, relations between loops."""

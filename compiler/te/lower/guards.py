@@ -1,0 +1,172 @@
+"""Guards of a step: the conditions that keep it inside its axes, and reads inside their tensors."""
+
+from __future__ import annotations
+
+from whet.compiler.arith import Analyzer
+from whet.compiler.te.lang.tensor import ComputeOp
+from whet.compiler.te.lower.infer_bound import Bounds, StageBounds
+from whet.compiler.te.schedule import Schedule
+from whet.compiler.te.stage import Stage
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import IfThenElse, Stmt
+from whet.compiler.tir.visit.rewrite import TABLE, substitute, variables
+
+
+class Guards:
+    """The part of ScheduleOps that decides which guards a stage needs."""
+
+    schedule: Schedule
+    bounds: Bounds
+    analyzer: Analyzer
+    in_place: set[Stage]  # stages that store parts of what the caller keeps as a whole
+    _value_cache: dict[Stage, dict[e.Var, e.PrimExpr]]
+
+    def _guarded(self, stage: Stage, body: Stmt, with_reduction: bool) -> Stmt:
+        """The body under the conditions that keep it inside the axes and the tensor."""
+        b = self.bounds.stages[stage]
+        reduced = {a.var for a in stage.leaf_iter_vars if a.iter_type == e.COMM_REDUCE}
+        conditions: list[e.PrimExpr] = []
+        for value, extent in b.guards:
+            test = ops.compare(e.LT, value.to_expr(), extent.to_expr())
+            if not self.analyzer.at_most_zero((value - extent).shifted(1)):
+                conditions.append(test)
+        conditions += self._tensor_guards(stage, b)
+        keep = [c for c in conditions if with_reduction or not variables(c) & reduced]
+        return IfThenElse(ops.all_of(*keep), body, None, likely=True) if keep else body
+
+    def _outside(self, stage: Stage, a: e.IterVar) -> tuple[bool, bool]:
+        """Whether an axis may be below 0, and whether it may be beyond the tensor."""
+        b = self.bounds.stages[stage]
+        assert a.dom is not None
+        if b.whole:
+            return False, False
+        index, whole = b.index(a), self.analyzer.affine(a.dom.extent)
+        below = not self.analyzer.at_most_zero(index.scaled(-1))
+        above = not self.analyzer.at_most_zero((index - whole).shifted(1))
+        if above and self.bounds.threads and b.guards:
+            # threads copy vectors under a guard: a clamp as well would take the vectors apart
+            tests = [ops.compare(e.LT, v.to_expr(), n.to_expr()) for v, n in b.guards]
+            with self.analyzer.assuming(ops.all_of(*tests)):
+                above = not self.analyzer.at_most_zero((index - whole).shifted(1))
+        return below, above
+
+    def _tensor_guards(self, stage: Stage, b: StageBounds) -> list[e.PrimExpr]:
+        """Guards against indices outside the tensor, for an attached stage's region.
+
+        Elements outside may be computed, because nobody reads them, unless they are stored in an
+        argument; but inputs must not be read out of range for it. Such a read is clamped where it
+        can be (:meth:`_values`): a tile then has no branches inside, only its last row is computed
+        several times over.
+        """
+        op = stage.op
+        assert isinstance(op, ComputeOp)
+        out: list[e.PrimExpr] = []
+        for a in op.axis:
+            assert a.dom is not None
+            below, above = self._outside(stage, a)
+            if not below and not above:
+                continue
+            if stage in self.in_place or self._reads(stage, a) == "attached":
+                index = b.index(a).to_expr()
+                if below:
+                    out.append(ops.compare(e.GE, index, ops.const(0, a.dtype)))
+                if above:
+                    out.append(ops.compare(e.LT, index, a.dom.extent))
+        return out
+
+    def _values(self, stage: Stage) -> dict[e.Var, e.PrimExpr]:
+        """The axes' variables in terms of the loops, clamped to the tensor where reads need it."""
+        known = self._value_cache.get(stage)
+        if known is None:
+            known = self.bounds.axis_values(stage)
+            op, b = stage.op, self.bounds.stages[stage]
+            assert isinstance(op, ComputeOp)
+            clamped = {}
+            for a in op.axis:
+                assert a.dom is not None
+                below, above = self._outside(stage, a)
+                guarded = stage in self.in_place
+                if (below or above) and not guarded and self._reads(stage, a) == "unsafe":
+                    index = b.index(a).to_expr()
+                    if above:
+                        index = ops.minimum(index, ops.subtract(a.dom.extent, 1))
+                    clamped[a.var] = ops.maximum(index, 0) if below else index
+            known = {**known, **clamped}
+            self._value_cache[stage] = known
+        return known
+
+    def _reads(self, stage: Stage, axis: e.IterVar) -> str:
+        """How reads depend on an axis that leaves the tensor.
+
+        ``"safe"``: all are in range wherever it goes. ``"unsafe"``: some are not. ``"attached"``:
+        some are not, or the stage divides by integers, and indices cannot be changed: it also
+        reads a region that was computed for just these, or the axis may have no steps at all.
+        """
+        values = self.bounds.axis_values(stage)
+        found = {"safe"}
+
+        def visit(n: e.PrimExpr, seen: set[int]) -> None:
+            if id(n) in seen:
+                return
+            seen.add(id(n))
+            if isinstance(n, e.Call) and n.op == "if_then_else":
+                visit(n.args[0], seen)
+                visit(n.args[2], seen)
+                # what was seen where nothing guards it needs no look under a guard
+                with self.analyzer.assuming(substitute(n.args[0], values)):
+                    visit(n.args[1], set(seen))
+                return
+            if isinstance(n, (e.Div, e.Mod)) and not n.dtype.startswith("float"):
+                found.add("unsafe")
+            if isinstance(n, e.ProducerLoad):
+                kept = parts[n.producer.op]
+                for k, (i, d) in enumerate(zip(n.indices, n.producer.shape)):
+                    if axis.var not in variables(i):
+                        continue
+                    if kept[k] != "whole":
+                        found.add("region")
+                    if kept[k] != "region" and not self._in_range(substitute(i, values), d):
+                        found.add("unsafe")
+            for part in TABLE[type(n)][0](n):
+                visit(part, seen)
+
+        parts = {n.producer.op: self._kept(read) for read, n in self.bounds.reads(stage)}
+        seen: set[int] = set()
+        for body in self.bounds.bodies[stage]:
+            visit(body, seen)
+        if "unsafe" not in found:
+            return "safe"
+        # what may be empty has no element to clamp an index to
+        assert axis.dom is not None
+        may_be_empty = not self.analyzer.positive(self.analyzer.affine(axis.dom.extent))
+        return "attached" if "region" in found or may_be_empty else "unsafe"
+
+    def _kept(self, stage: Stage) -> list[str]:
+        """What there is of a stage that is read, along each dimension.
+
+        ``"whole"``: its tensor. ``"region"``: all that its readers read, be it outside the tensor.
+        ``"inside"``: of a region what lies inside the tensor; nothing has written the rest.
+        """
+        b = self.bounds.stages.get(stage)
+        op = stage.op
+        if b is None or b.whole or stage in self.in_place:
+            return ["whole"] * len(stage.op.output_shape(0))
+        assert isinstance(op, ComputeOp)
+        out = []
+        for a in op.axis:
+            assert a.dom is not None
+            first = self.analyzer.affine(a.dom.min).key == b.mins[a].key
+            if first and self.analyzer.affine(a.dom.extent).key == b.extents[a].key:
+                out.append("whole")
+            else:
+                guarded = any(self._outside(stage, a)) and self._reads(stage, a) == "attached"
+                out.append("inside" if guarded else "region")
+        return out
+
+    def _in_range(self, index: e.PrimExpr, extent: e.PrimExpr) -> bool:
+        form = self.analyzer.affine(index)
+        below = self.analyzer.at_most_zero(form.scaled(-1))
+        return below and self.analyzer.at_most_zero(
+            (form - self.analyzer.affine(extent)).shifted(1)
+        )

@@ -1,0 +1,189 @@
+"""Reductions over the threads of a block: each thread has a part, and a tree combines the parts.
+
+Plain loops, bound to threads, so that they mean the same one step after the other::
+
+    red = allocate([32], "float32", "shared")
+    for k in thread_binding(32, "threadIdx.x"):
+        red[k] = 0
+    for k in thread_binding(32, "threadIdx.x"):
+        red[k] = red[k] + A[i, k]
+    for k in thread_binding(32, "threadIdx.x"):
+        if k < 16:
+            red[k] = red[k] + red[k + 16]
+    ...
+    B[i] = red[0]
+
+On a GPU, warps exchange their parts by shuffles (``passes/gpu/lower_thread_allreduce.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from whet.compiler.te.lang.tensor import Tensor
+from whet.compiler.te.lower import lower_reduce
+from whet.compiler.te.lower.infer_bound import Bounds
+from whet.compiler.te.lower.threads import around
+from whet.compiler.te.stage import Stage
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.ops import ops
+
+ALLREDUCE = "thread_allreduce"
+"""Key of an attribute around a tree's steps along ``threadIdx.x``: so many threads reduce."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Where the threads keep their parts of a reduction.
+
+    Attributes:
+        loops: the reduction's loops over threads, each with its tag and its steps.
+        buffers: shared memory for each output: an element a thread.
+        outer: the other threads of the block, by the variables of their loops.
+        inner: those of them that are neighbours, along threadIdx.x: their parts lie side by side,
+            on different banks.
+    """
+
+    loops: tuple[tuple[e.IterVar, str, int], ...]
+    buffers: list[Buffer]
+    outer: tuple[e.Var, ...]
+    inner: tuple[e.Var, ...]
+
+    @property
+    def target(self) -> tuple[e.PrimExpr, ...]:
+        """The element of the thread that runs."""
+        return self.at([leaf.var for leaf, _, _ in self.loops])
+
+    @property
+    def first(self) -> tuple[e.PrimExpr, ...]:
+        """The element where everything has come together."""
+        return self.at([ops.const(0) for _ in self.loops])
+
+    def at(self, steps: Sequence[e.PrimExpr]) -> tuple[e.PrimExpr, ...]:
+        """The element of the threads at these steps of the reduction's loops."""
+        return (*self.outer, *steps, *self.inner)
+
+    def over(self, make: Callable[[tuple[e.Var, ...]], s.Stmt]) -> s.Stmt:
+        """Loops over the threads of the reduction around what is made of their variables."""
+        fresh = tuple(e.Var(leaf.var.name, leaf.var.dtype) for leaf, _, _ in self.loops)
+        out = make(fresh)
+        for v, (_, tag, extent) in zip(reversed(fresh), reversed(self.loops)):
+            steps = ops.const(extent, v.dtype)
+            out = s.For(v, ops.const(0, v.dtype), steps, s.THREAD_BINDING, out, {}, tag)
+        return out
+
+
+def parts(bounds: Bounds, stage: Stage, first_reduce: int) -> Parts | None:
+    """Shared memory for a reduction over the threads of a block; None where none is needed.
+
+    None, too, where the loops are not such: then they stay loops, which a GPU's target refuses.
+    """
+    if not bounds.threads:
+        return None
+    b = bounds.stages[stage]
+
+    def tag_of(leaf: e.IterVar) -> str:
+        attr = stage.iter_var_attrs.get(leaf)
+        return attr.bind_thread.thread_tag if attr and attr.bind_thread is not None else ""
+
+    inner = stage.leaf_iter_vars[first_reduce:]
+    bound = [(leaf, tag_of(leaf)) for leaf in inner if tag_of(leaf)]
+    if not bound or any(leaf.iter_type != e.COMM_REDUCE for leaf in inner):
+        return None
+    tags = {tag for _, tag in bound}
+    if not all(tag.startswith("threadIdx") for tag in tags) or len(tags) < len(bound):
+        return None
+    loops = []
+    for leaf, tag in bound:
+        extent = b.lengths.get(leaf) or b.extents[leaf]
+        if not extent.is_const or extent.const == 0:
+            return None
+        loops.append((leaf, tag, extent.const))
+    outer = _outer(bounds, stage, stage.leaf_iter_vars[:first_reduce], tag_of)
+    sizes: list[int] = []
+    for tag in [t for t in outer if t in tags]:
+        del outer[tag]
+    neighbours = [outer.pop(tag) for tag in ("threadIdx.x",) if tag in outer]
+    for _, steps in (*outer.values(), *neighbours):
+        if steps is None:
+            return None
+        sizes.append(steps)
+    sizes[len(outer) : len(outer)] = [n for _, _, n in loops]
+    shape = tuple(map(ops.const, sizes))
+    buffers = [
+        Buffer(f"{Tensor(stage.op, k).name}.red", shape, stage.op.output_dtype(k), "shared")
+        for k in range(stage.op.num_outputs)
+    ]
+    variables = (tuple(v for v, _ in threads) for threads in (outer.values(), neighbours))
+    return Parts(tuple(loops), buffers, *variables)
+
+
+def _outer(
+    bounds: Bounds, stage: Stage, leaves: list[e.IterVar], tag_of: Callable[[e.IterVar], str]
+) -> dict[str, tuple[e.Var, int | None]]:
+    """The loops over threads of the block around a reduction: tag -> variable and steps."""
+    out: dict[str, tuple[e.Var, int | None]] = {}
+
+    def add(tag: str, leaf: e.IterVar) -> None:
+        if not tag.startswith("threadIdx"):
+            return
+        for b in bounds.stages.values():
+            if leaf in b.launched:
+                known = leaf.dom.extent if leaf.dom is not None else None
+                extent = known.value if isinstance(known, e.IntImm) else None
+                out[tag] = (b.launched[leaf], extent)
+            elif leaf in b.extents:
+                length = b.lengths.get(leaf) or b.extents[leaf]
+                out[tag] = (leaf.var, length.const if length.is_const else None)
+
+    for tag, leaf in reversed(list(around(bounds, stage))):
+        add(tag, leaf)
+    for t in stage.launch_threads:
+        add(t.thread_tag, t)
+    for leaf in leaves:
+        add(tag_of(leaf), leaf)
+    return out
+
+
+def begin(bodies: tuple[e.PrimExpr, ...], p: Parts, read: lower_reduce.Read) -> s.Stmt:
+    """Every thread's part is the identity."""
+
+    def store(fresh: tuple[e.Var, ...]) -> s.Stmt:
+        return lower_reduce.begin(bodies, p.buffers, p.at(fresh), read, identity=True)
+
+    return p.over(store)
+
+
+def tree(bodies: tuple[e.PrimExpr, ...], p: Parts, read: lower_reduce.Read) -> s.Stmt:
+    """Combine the parts of all threads, half of them at a time, into the first one's.
+
+    The steps along ``threadIdx.x`` come first and are marked: a GPU's warps have a faster way.
+    """
+    order = sorted(range(len(p.loops)), key=lambda d: p.loops[d][1] != "threadIdx.x")
+    return s.seq(*[_along(bodies, p, read, d) for d in order])
+
+
+def _along(bodies: tuple[e.PrimExpr, ...], p: Parts, read: lower_reduce.Read, d: int) -> s.Stmt:
+    """The steps along one loop."""
+    steps: list[s.Stmt] = []
+    _, tag, extent = p.loops[d]
+    left = extent
+    while left > 1:
+        half = (left + 1) // 2
+
+        def step(fresh: tuple[e.Var, ...], half: int = half, rest: int = left - half) -> s.Stmt:
+            here = p.at(fresh)
+            there = p.at((*fresh[:d], ops.add(fresh[d], half), *fresh[d + 1 :]))
+            out = lower_reduce.merge(bodies, p.buffers, here, there, read)
+            if rest == extent:
+                return out
+            return s.IfThenElse(ops.compare(e.LT, fresh[d], ops.const(rest)), out)
+
+        steps.append(p.over(step))
+        left = half
+    if tag != "threadIdx.x" or not steps:
+        return s.seq(*steps)
+    return s.AttrStmt(p.buffers[0], ALLREDUCE, ops.const(extent), s.seq(*steps))

@@ -1,0 +1,75 @@
+"""One loop of a stage as loop IR: its kind, its thread, and what pragmas say of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from whet.compiler.errors import LowerError
+from whet.compiler.te.lang.relations import IterVarAttr
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.ops import ops
+
+if TYPE_CHECKING:
+    from whet.compiler.te.lower.infer_bound import StageBounds
+    from whet.compiler.te.stage import Stage
+
+_PLAIN = IterVarAttr()
+#: what holds for the loops that set a reduction's first values, too
+_UNROLLING = ("auto_unroll_max_step", "unroll_explicit")
+
+
+def loop(
+    stage: Stage,
+    b: StageBounds,
+    leaf: e.IterVar,
+    body: s.Stmt,
+    first_values: bool = False,
+    apart: bool = False,
+) -> s.Stmt:
+    """The loop ``leaf`` around ``body``.
+
+    Args:
+        first_values: whether it sets what a reduction begins with.
+        apart: whether the threads of a reduction each have a part of their own.
+
+    Raises:
+        LowerError: for a vectorised or unrolled loop whose extent is not a constant.
+    """
+    attr = stage.iter_var_attrs.get(leaf, _PLAIN)
+    kind = attr.kind
+    extent = b.lengths.get(leaf) or b.limits.get(leaf, b.extents[leaf])
+    if kind in (s.VECTORIZED, s.UNROLLED) and not extent.is_const:
+        from whet.compiler.tir.printer import expr_text
+
+        primitive = "vectorize" if kind == s.VECTORIZED else "unroll"
+        raise LowerError(
+            f"{primitive}({stage.op.name}, {leaf.var.name})",
+            f"its extent, {expr_text(extent.to_expr())}, is not a constant",
+            "split the loop first and take the inner one",
+        )
+    if "debug_skip_region" in attr.pragma_keys:
+        return s.nothing()
+    thread = attr.bind_thread.thread_tag if attr.bind_thread is not None else ""
+    racing = thread and leaf.iter_type == e.COMM_REDUCE and not apart
+    notes: dict[str, Any] = {"reduction": True} if racing else {}
+    if kind == s.PARALLEL and attr.grain:
+        notes[s.GRAIN] = attr.grain
+    out: s.Stmt = s.For(
+        leaf.var, ops.const(0), extent.to_expr(leaf.dtype), kind, body, notes, thread
+    )
+    for key, value in zip(reversed(attr.pragma_keys), reversed(attr.pragma_values)):
+        if not first_values or key in _UNROLLING:
+            said = value if value is not None else ops.const(1)
+            out = s.AttrStmt(leaf.var, f"pragma_{key}", said, out)
+    return out
+
+
+def launched(stage: Stage, b: StageBounds, nest: s.Stmt) -> s.Stmt:
+    """The whole stage in the threads of ``env_threads``."""
+    for t in reversed(stage.launch_threads):
+        assert t.dom is not None
+        nest = s.For(
+            b.launched[t], ops.const(0), t.dom.extent, s.THREAD_BINDING, nest, {}, t.thread_tag
+        )
+    return nest

@@ -1,0 +1,167 @@
+"""How a stage's result is stored: padded strides, the condition to store, double buffers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from whet.compiler.errors import LowerError
+from whet.compiler.te.lower.threads import around, is_below
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.analysis.conditions import pinned
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import substitute, variables
+
+if TYPE_CHECKING:
+    from whet.compiler.arith import Affine
+    from whet.compiler.te.lower.infer_bound import Bounds
+    from whet.compiler.te.stage import Stage
+
+
+def aligned(stage: Stage) -> bool:
+    """Whether ``storage_align`` was asked for."""
+    return any(attr.dim_align_factor for attr in stage.iter_var_attrs.values())
+
+
+def strides(stage: Stage, shape: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
+    """The strides of a stage's buffer, those of aligned axes ``k * factor + offset``."""
+    out: list[e.PrimExpr] = []
+    step: e.PrimExpr = ops.const(1)
+    for axis, extent in zip(reversed(stage.op.axis), reversed(shape)):
+        attr = stage.iter_var_attrs.get(axis)
+        if attr is not None and attr.dim_align_factor:
+            factor, offset = attr.dim_align_factor, attr.dim_align_offset
+            step = step + (offset - step) % factor
+        out.append(step)
+        step = step * extent
+    return tuple(reversed(out))
+
+
+def check_given(stage: Stage) -> None:
+    """What the caller keeps, the caller lays out."""
+    if aligned(stage):
+        raise LowerError(
+            f"storage_align({stage.op.name}, ...)",
+            f"{stage.op.name} is an argument, which its caller lays out",
+            "leave it out of args",
+        )
+
+
+def predicate(bounds: Bounds, stage: Stage) -> e.PrimExpr | None:
+    """The condition to store, in terms of the loops; None when there is none.
+
+    Of threads that are bound inside stages attached to this one, all hold what is to be stored: a
+    condition that names one of them (``tx.var.equal(0)``) holds once. The variables of others stay
+    (:func:`over_inner`).
+
+    Raises:
+        LowerError: if it uses a thread axis that is bound nowhere in the stage or around it, nor
+            in what is attached to it.
+    """
+    if stage.store_predicate is None:
+        return None
+    b = bounds.stages[stage]
+    values: dict[e.Var, e.PrimExpr] = {}
+    for _, loop in around(bounds, stage):
+        owner = next((x for x in bounds.stages if loop in x.iter_var_attrs), None)
+        if loop.iter_type == e.THREAD_INDEX:
+            launched = [x.launched[loop] for x in bounds.stages.values() if loop in x.launched]
+            values.setdefault(loop.var, launched[0])
+        elif owner is not None and (thread := owner.iter_var_attrs[loop].bind_thread) is not None:
+            values.setdefault(thread.var, loop.var)
+    values.update({t.var: v for t, v in b.launched.items()})
+    for leaf in stage.leaf_iter_vars:
+        attr = stage.iter_var_attrs.get(leaf)
+        if attr is not None and attr.bind_thread is not None:
+            values[attr.bind_thread.var] = leaf.var
+    values.update(bounds.axis_values(stage))
+    for axis, form in b.values.items():
+        values.setdefault(axis.var, form.to_expr(axis.dtype))
+    inner = _inner(bounds, stage)
+    for v, one in pinned(stage.store_predicate, inner).items():
+        steps = inner[v][1]
+        if v not in values and steps.is_const and 0 <= one < steps.const:
+            values[v] = ops.const(one, v.dtype)
+    for v in variables(stage.store_predicate):
+        if v.name.startswith(("threadIdx", "blockIdx")) and v not in values and v not in inner:
+            raise LowerError(
+                f"set_store_predicate({stage.op.name}, ...)",
+                f"{v.name} is not bound in {stage.op.name} or around it, nor in what is attached "
+                "to it",
+                "bind the thread axis to one of its loops",
+            )
+    return substitute(stage.store_predicate, values)
+
+
+def _inner(bounds: Bounds, stage: Stage) -> dict[e.Var, tuple[str, Affine]]:
+    """The thread axes in stages attached to this one: variable -> tag and number of threads."""
+    found: dict[e.Var, tuple[str, Affine]] = {}
+    for below in bounds.schedule.stages:
+        if below is stage or not is_below(below, stage, stage.leaf_iter_vars):
+            continue
+        b = bounds.stages[below]
+        for leaf, attr in below.iter_var_attrs.items():
+            if attr.bind_thread is not None and leaf in b.extents:
+                steps = b.lengths.get(leaf) or b.extents[leaf]
+                found[attr.bind_thread.var] = (attr.bind_thread.thread_tag, steps)
+        for t in below.launch_threads:
+            assert t.dom is not None
+            found[t.var] = (t.thread_tag, bounds.analyzer.affine(t.dom.extent))
+    return found
+
+
+def over_inner(
+    bounds: Bounds, stage: Stage, condition: e.PrimExpr | None, body: s.Stmt, reduces: bool
+) -> s.Stmt:
+    """A store in loops over those threads of attached stages that its condition is about.
+
+    Raises:
+        LowerError: if several of the threads would add to a reduction.
+    """
+    if condition is None:
+        return body
+    used = variables(condition)
+    for v, (tag, steps) in _inner(bounds, stage).items():
+        if v not in used:
+            continue
+        if reduces and v not in pinned(condition, {v}):
+            raise LowerError(
+                f"set_store_predicate({stage.op.name}, ...)",
+                f"{stage.op.name} is a reduction, and the condition may let several threads of "
+                f"{v.name} add to it",
+                f"name one of them: {v.name} == 0",
+            )
+        fresh = e.Var(v.name, v.dtype)
+        zero, extent = ops.const(0, v.dtype), steps.to_expr(v.dtype)
+        body = s.For(fresh, zero, extent, s.THREAD_BINDING, substitute(body, {v: fresh}), {}, tag)
+    return body
+
+
+def stored(
+    stage: Stage, condition: e.PrimExpr | None, buffer: Buffer, update: s.Stmt, reduces: bool
+) -> s.Stmt:
+    """A store where its condition holds.
+
+    A reduction over threads adds in every thread whatever the condition, which then speaks of the
+    result: it stands there as an attribute.
+    """
+    if condition is None:
+        return update
+    over = {a.var for a in stage.leaf_iter_vars if a.iter_type == e.COMM_REDUCE}
+    if not variables(condition) & over:
+        return s.IfThenElse(condition, update)
+    return s.AttrStmt(buffer, "store_predicate", condition, update) if reduces else update
+
+
+def buffered(stage: Stage, buffers: list[Buffer], nest: s.Stmt) -> s.Stmt:
+    """A stage's loops, marked where two buffers in turns or non-temporal stores were asked for."""
+    whole = stage.nontemporal
+    keys = (
+        ("double_buffer_scope", int(stage.double_buffered)),
+        (s.NONTEMPORAL, whole if whole > 16 else min(whole, 1)),
+    )
+    for key, value in keys:
+        for b in buffers if value else ():
+            nest = s.AttrStmt(b, key, ops.const(value), nest)
+    return nest

@@ -1,0 +1,106 @@
+"""Reductions over a domain that depends on the data axes: ``k`` from 0 to ``i + 1``.
+
+Where the data axes are loops around the reduction's, as they stand, its loop has the extent that
+was written. Elsewhere (split, fused, reordered, attached, vectorised) it runs over all that any
+element needs, under a condition: ``for k in range(0, 9): if k < i + 1: ...``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from whet.compiler.errors import ScheduleError
+from whet.compiler.te.lang.tensor import ComputeOp, Operation
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import PARALLEL, UNROLLED
+from whet.compiler.tir.visit.rewrite import substitute, variables
+
+if TYPE_CHECKING:
+    from whet.compiler.arith import Affine, Analyzer
+    from whet.compiler.te.stage import Stage
+
+
+def ragged_axes(op: Operation) -> list[e.IterVar]:
+    """The reduction axes whose domain depends on data axes."""
+    own = {a.var for a in op.axis}
+    return [a for a in op.reduce_axis if _needed(a) & own]
+
+
+def _needed(axis: e.IterVar) -> set[e.Var]:
+    assert axis.dom is not None
+    return variables(axis.dom.min) | variables(axis.dom.extent)
+
+
+def stands_as_written(stage: Stage) -> bool:
+    """Whether all that the domains depend on are loops of the stage, before the reduction's."""
+    leaves = list(stage.leaf_iter_vars)
+    first = next(
+        (k for k, leaf in enumerate(leaves) if leaf.iter_type == e.COMM_REDUCE), len(leaves)
+    )
+    before = {leaf.var for leaf in leaves[:first] if _is_counted(stage, leaf)}
+    own = {a.var for a in stage.op.axis}
+    return all(_needed(a) & own <= before for a in ragged_axes(stage.op))
+
+
+def _is_counted(stage: Stage, leaf: e.IterVar) -> bool:
+    """Whether a loop has a step after the other, whose number the loops in it may use."""
+    attr = stage.iter_var_attrs.get(leaf)
+    return attr is None or attr.kind in (PARALLEL, UNROLLED)
+
+
+def hull(stage: Stage, axis: e.IterVar, analyzer: Analyzer) -> tuple[Affine, Affine]:
+    """The least first step of an axis, and how many steps there are at most, for all elements.
+
+    Raises:
+        ScheduleError: it is not known.
+    """
+    assert axis.dom is not None
+    own = set()
+    for a in stage.op.axis:
+        assert a.dom is not None
+        own.add(a.var)
+        analyzer.bind_loop(a.var, a.dom.min, a.dom.extent)
+    low = analyzer.eliminate(analyzer.affine(axis.dom.min), own, -1)
+    end = analyzer.affine(ops.add(axis.dom.min, axis.dom.extent))
+    high = analyzer.eliminate(end, own, 1)
+    if low is None or high is None:
+        raise refused(stage.op, f"schedule {stage.op.name}")
+    return low, high - low
+
+
+def guarded(op: ComputeOp, body: e.PrimExpr) -> e.PrimExpr:
+    """A reduction that takes a step only where the domains, as they were written, have one."""
+    if not isinstance(body, e.Reduce):
+        return body
+    tests = [body.condition]
+    for a in ragged_axes(op):
+        assert a.dom is not None
+        tests.append(ops.compare(e.GE, a.var, a.dom.min))
+        tests.append(ops.compare(e.LT, a.var, ops.add(a.dom.min, a.dom.extent)))
+    return replace(body, condition=ops.all_of(*tests))
+
+
+def renamed_domains(op: ComputeOp, names: dict[e.Var, Any]) -> tuple[e.IterVar, ...]:
+    """The reduction axes, with the domains of ragged ones in terms of other data axes."""
+    ragged = ragged_axes(op)
+    out = []
+    for a in op.reduce_axis:
+        if any(a is b for b in ragged):
+            assert a.dom is not None
+            low, many = (substitute(x, names) for x in (a.dom.min, a.dom.extent))
+            a = e.IterVar(e.Range.from_min_extent(low, many), a.var, a.iter_type, a.thread_tag)
+        out.append(a)
+    return tuple(out)
+
+
+def refused(op: Operation, asked: str) -> ScheduleError:
+    """Why a primitive cannot be had of a reduction with ragged axes."""
+    axes = ", ".join(a.var.name for a in ragged_axes(op))
+    return ScheduleError(
+        asked,
+        f"the domain of {axes} depends on the data axes of {op.name}",
+        "reduce over the whole range under a condition: "
+        "k = te.reduce_axis((0, n)); te.sum(A[i, k], axis=k, where=k <= i)",
+    )

@@ -1,0 +1,161 @@
+"""Checks before lowering: no read surely outside a tensor, no division by 0, no unknown variable.
+
+Found are reads whose index, an affine form of the axes, goes beyond the tensor's shape for some
+step. What a condition guards is left to the condition: reads inside ``if_then_else``, inside
+``select``, on the right side of ``te.all`` and ``te.any``, or of a reduction with ``where``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from whet.compiler.arith import Analyzer
+from whet.compiler.errors import LowerError
+from whet.compiler.te.lang.tensor import ComputeOp, nodes
+from whet.compiler.te.schedule import Schedule
+from whet.compiler.te.stage import ROOT
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.printer import expr_text
+from whet.compiler.tir.visit.rewrite import TABLE
+
+_DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
+
+
+def check_reads(schedule: Schedule) -> None:
+    """Look at every computation that a schedule does as a whole.
+
+    Raises:
+        LowerError: naming the computation, the tensor, the index and how far it goes.
+    """
+    for stage in schedule.stages:
+        # what is attached or inlined computes only what its readers need
+        if isinstance(stage.op, ComputeOp) and stage.attach_type == ROOT:
+            _check(stage.op)
+
+
+def check_values(schedule: Schedule, given: Collection[e.Var] | None = None) -> None:
+    """Look at what the expressions of all stages are made of.
+
+    Args:
+        schedule: what is lowered.
+        given: the variables that the arguments give; None where they are not known yet.
+
+    Raises:
+        LowerError: for a division of integers by 0, and for a variable that has no value.
+    """
+    axes: dict[e.Var, str] = {}
+    for stage in schedule.stages:
+        for op in (stage.op, stage.origin_op):
+            for a in (*op.axis, *op.reduce_axis):
+                axes.setdefault(a.var, op.name)
+    for stage in schedule.stages:
+        if isinstance(stage.op, ComputeOp):
+            _check_values(stage.op, axes, given)
+
+
+def _check_values(op: ComputeOp, axes: dict[e.Var, str], given: Collection[e.Var] | None) -> None:
+    own = {a.var for a in (*op.axis, *op.reduce_axis)}
+    parts = nodes(op.body)
+    own |= {n.var for n in parts if type(n) is e.Let}
+    for n in parts:
+        if type(n) in _DIVISIONS and not dt.is_float(n.dtype):
+            _check_divisor(op, n)
+        if not isinstance(n, e.Var) or n in own:
+            continue
+        if n in axes:
+            raise LowerError(
+                f"lower: {op.name} uses {n.name}",
+                f"{n.name} is an axis of {axes[n]}, not of {op.name}",
+                _axes_of(op),
+            )
+        if given is not None and n not in given and n.dtype != "handle":
+            raise LowerError(
+                f"lower: {op.name} uses {n.name}",
+                f"{n.name} is neither an axis of {op.name} nor a size of an argument, and no "
+                "argument gives it a value",
+                f"{_axes_of(op)}\na reduction axis stands inside its reduction: "
+                f"te.sum(..., axis={n.name});\na variable is passed in args: an array with the "
+                f"dimension {n.name}, or {n.name} itself",
+            )
+
+
+def _axes_of(op: ComputeOp) -> str:
+    data = ", ".join(a.name for a in op.axis) or "none"
+    reduced = ", ".join(a.name for a in op.reduce_axis)
+    return f"axes of {op.name}: {data}" + (f"; it reduces over {reduced}" if reduced else "")
+
+
+def _check_divisor(op: ComputeOp, n: e.BinaryOp) -> None:
+    if type(n.b) is not e.IntImm and n.b.dtype in ("int32", "int64"):
+        form = Analyzer().affine(n.b)
+        zero = form.is_const and form.const == 0
+    else:
+        zero = isinstance(n.b, e.IntImm) and n.b.value == 0
+    if zero:
+        raise LowerError(
+            f"lower: {op.name} computes {expr_text(n)}",
+            "the divisor is zero",
+            "divide by something else; te.if_then_else(d != 0, x // d, ...) guards a variable",
+        )
+
+
+def _check(op: ComputeOp) -> None:
+    analyzer = Analyzer()
+    axes: set[e.Var] = set()
+    for a in (*op.axis, *op.reduce_axis):
+        assert a.dom is not None
+        if isinstance(a.dom.extent, e.IntImm) and a.dom.extent.value <= 0:
+            return  # nothing is computed
+        analyzer.bind_loop(a.var, a.dom.min, a.dom.extent)
+        axes.add(a.var)
+
+    # a stack, not recursion: expressions may be deep
+    stack: list[e.PrimExpr] = list(op.body)
+    seen: set[int] = set()
+    while stack:
+        n = stack.pop()
+        if id(n) in seen:
+            continue
+        seen.add(id(n))
+        if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
+            continue
+        if isinstance(n, (e.And, e.Or)):
+            stack.append(n.a)
+            continue
+        if isinstance(n, e.Reduce) and not isinstance(n.condition, e.IntImm):
+            continue
+        if isinstance(n, e.ProducerLoad):
+            for d, (index, extent) in enumerate(zip(n.indices, n.producer.shape)):
+                _check_index(op, n, d, analyzer, axes, index, extent)
+        stack.extend(TABLE[type(n)][0](n))
+
+
+def _check_index(
+    op: ComputeOp,
+    n: e.ProducerLoad,
+    d: int,
+    analyzer: Analyzer,
+    axes: set[e.Var],
+    index: e.PrimExpr,
+    extent: e.PrimExpr,
+) -> None:
+    form = analyzer.affine(index)
+    if any(not isinstance(atom, e.Var) for atom, _ in form.terms.values()):
+        return  # its bounds may not be reached
+    low, high = (analyzer.eliminate(form, axes, sign) for sign in (-1, 1))
+    size = analyzer.affine(extent)
+    if low is None or high is None:
+        return
+    below = analyzer.at_most_zero(low.shifted(1))
+    if not below and not analyzer.at_most_zero(size - high):
+        return
+    reached = low if below else high
+    where = ", ".join(expr_text(i) for i in n.indices)
+    raise LowerError(
+        f"lower: {op.name} reads {n.producer.name}[{where}]",
+        f"index {d}, {expr_text(form.to_expr())}, goes "
+        f"{'down' if below else 'up'} to {expr_text(reached.to_expr())}, "
+        f"but the dimension is {expr_text(extent)}",
+        "guard the read: te.if_then_else(condition, read, other value)",
+    )

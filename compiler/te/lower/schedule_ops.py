@@ -1,0 +1,337 @@
+"""ScheduleOps: from a schedule with its bounds to loop nests."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Mapping
+
+from whet.compiler.errors import LowerError
+from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
+from whet.compiler.te.lower import lower_allreduce, lower_loop, lower_reduce, lower_store
+from whet.compiler.te.lower.guards import Guards
+from whet.compiler.te.lower.infer_bound import Bounds
+from whet.compiler.te.lower.lower_extern import extern_nest
+from whet.compiler.te.lower.range_check import check_reads, check_values
+from whet.compiler.te.lower.threads import in_one_block, scope_of
+from whet.compiler.te.schedule import Schedule
+from whet.compiler.te.stage import AT, INLINE, Stage
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.stmt import (
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    For,
+    IfThenElse,
+    Stmt,
+    seq,
+)
+from whet.compiler.tir.visit.rewrite import Rewriter, variables
+
+
+def schedule_ops(
+    schedule: Schedule,
+    buffers: Mapping[Tensor, Buffer],
+    params: Collection[Buffer | e.Var] | None = None,
+) -> Stmt:
+    """The loop nests of a schedule.
+
+    Args:
+        schedule: what to run.
+        buffers: where inputs, outputs and other arguments live; every other tensor gets a buffer
+            of its own, allocated where its stage is attached.
+        params: all arguments, scalars among them; None if they are not known.
+
+    Raises:
+        LowerError: if an input or an output has no buffer, a stage is attached in vain, or an
+            expression surely reads outside a tensor, divides by 0 or uses an unknown variable.
+    """
+    check_reads(schedule)
+    check_values(schedule, None if params is None else _given((*buffers.values(), *params)))
+    return _Nests(schedule, buffers).run()
+
+
+def _given(params: Iterable[Buffer | e.Var]) -> set[e.Var]:
+    """The variables to which arguments give values."""
+    found: set[e.Var] = set()
+    for p in params:
+        parts = (*p.shape, *p.strides, p.elem_offset) if isinstance(p, Buffer) else (p,)
+        for x in parts:
+            found |= variables(x)
+    return found
+
+
+class _Nests(Guards):
+    def __init__(self, schedule: Schedule, buffers: Mapping[Tensor, Buffer]) -> None:
+        self.schedule = schedule
+        self.bounds = Bounds(schedule)
+        self.analyzer = self.bounds.analyzer
+        self.buffers: dict[tuple[Stage, int], Buffer] = {}
+        self.given: set[tuple[Stage, int]] = set()
+        self.in_place: set[Stage] = set()
+        for tensor, buffer in buffers.items():
+            if tensor.op in schedule.stage_map:
+                key = (schedule[tensor], tensor.value_index)
+                self.buffers[key] = buffer
+                self.given.add(key)
+        self._value_cache: dict[Stage, dict[e.Var, e.PrimExpr]] = {}
+        self.attached: dict[tuple[Stage, e.IterVar], list[Stage]] = {}
+        for stage in self.bounds.schedule.stages:
+            if stage.attach_type == AT and stage in self.bounds.stages:
+                assert stage.attach_stage is not None and stage.attach_ivar is not None
+                self.attached.setdefault((stage.attach_stage, stage.attach_ivar), []).append(stage)
+
+    def run(self) -> Stmt:
+        computed = [s for s in self.schedule.stages if s in self.bounds.stages]
+        for s in self.schedule.stages:
+            self._check_buffers(s)
+        for s in computed:
+            self._declare(s)
+        roots = [s for s in computed if s.attach_type != AT]
+        body = seq(*[self.nest(s) for s in roots])
+        for s in reversed(roots):
+            body = self._allocate(s, body)
+        return body
+
+    def _check_buffers(self, stage: Stage) -> None:
+        is_input = isinstance(stage.op, PlaceholderOp)
+        if stage.attach_type == INLINE and any(s is stage for s, _ in self.given):
+            warnings.warn(
+                f"lower: the argument {stage.op.name} is not used: it is inlined, so nothing is "
+                "stored there. Compute it at the root or leave it out of args",
+                stacklevel=5,
+            )
+        if stage.attach_type == INLINE or not (is_input or stage.is_output):
+            return
+        for k in range(stage.op.num_outputs):
+            if (stage, k) not in self.buffers:
+                raise LowerError(
+                    f"lower(schedule of {', '.join(o.name for o in self.schedule.outputs)}, args)",
+                    f"{'the input' if is_input else 'the output'} {stage.op.name} is not in args",
+                    "args must name every placeholder and every output",
+                )
+
+    def _declare(self, stage: Stage) -> None:
+        op, b = stage.op, self.bounds.stages[stage]
+        if not b.whole and any((stage, k) in self.given for k in range(op.num_outputs)):
+            self.in_place.add(stage)
+        for k in range(op.num_outputs):
+            if (stage, k) in self.buffers:
+                lower_store.check_given(stage)
+                continue
+            shape = op.output_shape(k)
+            if isinstance(op, ComputeOp) and stage not in self.in_place:
+                shape = tuple(b.extents[a].to_expr() for a in op.axis)
+            self.buffers[(stage, k)] = Buffer(
+                Tensor(op, k).name,
+                shape,
+                op.output_dtype(k),
+                scope_of(self.bounds, stage),
+                lower_store.strides(stage, shape) if lower_store.aligned(stage) else (),
+            )
+
+    def _allocate(self, stage: Stage, body: Stmt) -> Stmt:
+        for k in range(stage.op.num_outputs):
+            if (stage, k) not in self.given:
+                body = Allocate(self.buffers[(stage, k)], body)
+        return body
+
+    # one stage
+
+    def nest(self, stage: Stage) -> Stmt:
+        """The loops of a stage with everything attached to them."""
+        op = stage.op
+        out = self._extern(stage, op) if isinstance(op, ExternOp) else self._loops(stage)
+        out = lower_loop.launched(stage, self.bounds.stages[stage], out)
+        return lower_store.buffered(stage, self._outputs(stage), out)
+
+    def _loops(self, stage: Stage) -> Stmt:
+        leaves = stage.leaf_iter_vars
+        first_reduce = next(
+            (k for k, a in enumerate(leaves) if a.iter_type == e.COMM_REDUCE), len(leaves)
+        )
+        reduces = isinstance(self.bounds.bodies[stage][0], e.Reduce)
+        parts = lower_allreduce.parts(self.bounds, stage, first_reduce) if reduces else None
+
+        def level(k: int) -> Stmt:
+            if k == len(leaves):
+                return self._update(stage, parts) if reduces else self._store(stage)
+            inner = loop(k)
+            if parts is not None and k == first_reduce:
+                return self._over_threads(stage, parts, inner, first_reduce)
+            return (
+                seq(self._init(stage, first_reduce), inner)
+                if reduces and k == first_reduce
+                else inner
+            )
+
+        def loop(k: int) -> Stmt:
+            leaf = leaves[k]
+            body = level(k + 1)
+            inside = self.attached.get((stage, leaf), [])
+            body = seq(*[self.nest(s) for s in inside], body)
+            for s in reversed(inside):
+                body = self._allocate(s, body)
+            return lower_loop.loop(
+                stage, self.bounds.stages[stage], leaf, body, apart=parts is not None
+            )
+
+        if reduces and first_reduce == len(
+            leaves
+        ):  # every reduction axis was of extent 1 and fused
+            return seq(self._init(stage, first_reduce), level(0))
+        return level(0)
+
+    def _extern(self, stage: Stage, op: ExternOp) -> Stmt:
+        """The statement of an extern operation."""
+        ins = [self.buffers[(self.schedule.stage_map[t.op], t.value_index)] for t in op.inputs]
+        return extern_nest(op, ins, self._outputs(stage))
+
+    def _outputs(self, stage: Stage) -> list[Buffer]:
+        return [self.buffers[(stage, k)] for k in range(stage.op.num_outputs)]
+
+    def _target(self, stage: Stage) -> tuple[e.PrimExpr, ...]:
+        """Where a step stores: counted from the first index of the region.
+
+        A part of an argument is stored where it is in the whole.
+        """
+        op, b = stage.op, self.bounds.stages[stage]
+        assert isinstance(op, ComputeOp)
+        if stage in self.in_place:
+            return tuple(b.index(a).to_expr(a.dtype) for a in op.axis)
+        return tuple(b.values[a].to_expr(a.dtype) for a in op.axis)
+
+    def _read(self, expression: e.PrimExpr, values: dict[e.Var, e.PrimExpr]) -> e.PrimExpr:
+        """An expression over the loops, reading buffers instead of tensors."""
+
+        def load(n: e.ProducerLoad) -> e.PrimExpr:
+            n = rewrite.children(n)
+            stage = self.schedule.stage_map[n.producer.op]
+            buffer = self.buffers[(stage, n.producer.value_index)]
+            return e.BufferLoad(buffer, self._inside(stage, n.indices), n.dtype)
+
+        def swap(v: e.Var) -> e.PrimExpr:
+            return values.get(v, v)
+
+        rewrite = Rewriter({e.ProducerLoad: load, e.Var: swap}, once=True)
+        return rewrite(expression)
+
+    def _inside(self, stage: Stage, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
+        """Indices of a tensor counted from the first one that its stage computes."""
+        b = self.bounds.stages.get(stage)
+        if b is None or b.whole or stage in self.in_place:
+            return indices
+        op = stage.op
+        assert isinstance(op, ComputeOp)
+        out = []
+        for a, i in zip(op.axis, indices):
+            out.append((self.analyzer.affine(i) - b.mins[a]).to_expr(i.dtype))
+        return tuple(out)
+
+    def _store(self, stage: Stage) -> Stmt:
+        values, target = self._values(stage), self._target(stage)
+        stores = [
+            BufferStore(self.buffers[(stage, k)], self._read(body, values), target)
+            for k, body in enumerate(self.bounds.bodies[stage])
+        ]
+        return self._guarded(stage, self._where(stage, seq(*stores), False), with_reduction=True)
+
+    def _where(self, stage: Stage, body: Stmt, reduces: bool) -> Stmt:
+        """The body under the stage's own condition to store."""
+        if stage.store_predicate is None:
+            return body
+        condition = lower_store.predicate(self.bounds, stage)
+        out = lower_store.stored(stage, condition, self.buffers[(stage, 0)], body, reduces)
+        return lower_store.over_inner(self.bounds, stage, condition, out, reduces)
+
+    def _check_begin(self, stage: Stage, first_reduce: int) -> None:
+        late = {
+            s: leaf
+            for leaf in stage.leaf_iter_vars[first_reduce:]
+            for s in self.attached.get((stage, leaf), [])
+        }
+        lower_reduce.check_begin(self.bounds, stage, first_reduce, late)
+
+    def _init(self, stage: Stage, first_reduce: int) -> Stmt:
+        """Set the elements to the identity, in loops inside the ``first_reduce`` outer ones."""
+        self._check_begin(stage, first_reduce)
+        inner = [a for a in stage.leaf_iter_vars[first_reduce:] if a.iter_type != e.COMM_REDUCE]
+        fresh = {a.var: e.Var(f"{a.var.name}.init", a.dtype) for a in inner}
+        values, target = self._values(stage), self._target(stage)
+        stores = lower_reduce.begin(
+            self.bounds.bodies[stage],
+            self._outputs(stage),
+            target,
+            lambda n: self._read(n, values),
+        )
+        out = self._guarded(stage, self._where(stage, stores, False), with_reduction=False)
+        for a in reversed(inner):
+            out = lower_loop.loop(stage, self.bounds.stages[stage], a, out, first_values=True)
+        return _rename(out, fresh)
+
+    def _update(self, stage: Stage, parts: lower_allreduce.Parts | None = None) -> Stmt:
+        values = self._values(stage)
+        step = lower_reduce.update(
+            self.bounds.bodies[stage],
+            self._outputs(stage) if parts is None else parts.buffers,
+            self._target(stage) if parts is None else parts.target,
+            lambda n: self._read(n, values),
+        )
+        if parts is None:
+            step = self._where(stage, step, True)
+        return self._guarded(stage, step, with_reduction=True)
+
+    def _over_threads(
+        self, stage: Stage, parts: lower_allreduce.Parts, steps: Stmt, first_reduce: int
+    ) -> Stmt:
+        """A reduction whose threads have a part each: the parts, their sum, and its store."""
+        self._check_begin(stage, first_reduce)
+        bodies, values = self.bounds.bodies[stage], self._values(stage)
+
+        def read(n: e.PrimExpr) -> e.PrimExpr:
+            return self._read(n, values)
+
+        store = lower_reduce.result(
+            bodies, self._outputs(stage), self._target(stage), parts.buffers, parts.first, read
+        )
+        store = self._guarded(stage, store, with_reduction=False)
+        condition = lower_store.predicate(self.bounds, stage)
+        if condition is not None:
+            chosen = lower_store.over_inner(
+                self.bounds, stage, condition, IfThenElse(condition, store), False
+            )
+            swap = [leaf.var for leaf, _, _ in parts.loops]
+            store = (
+                parts.over(lambda fresh: _rename(chosen, dict(zip(swap, fresh))))
+                if variables(condition) & set(swap)
+                else chosen
+            )
+        out = seq(
+            lower_allreduce.begin(bodies, parts, read),
+            steps,
+            lower_allreduce.tree(bodies, parts, read),
+            store,
+        )
+        for b in reversed(parts.buffers):
+            out = Allocate(b, out)
+        return in_one_block(self.bounds, stage, out, first_reduce)
+
+
+def _rename(body: Stmt, fresh: dict[e.Var, e.Var]) -> Stmt:
+    """The statement with loops over other variables."""
+    if not fresh:
+        return body
+
+    def loop(n: For) -> Stmt:
+        n = rewrite.children(n)
+        return For(
+            fresh.get(n.var, n.var), n.min, n.extent, n.kind, n.body, n.annotations, n.thread
+        )
+
+    def attr(n: AttrStmt) -> Stmt:
+        n = rewrite.children(n)
+        node = fresh.get(n.node, n.node) if isinstance(n.node, e.Var) else n.node
+        return AttrStmt(node, n.key, n.value, n.body)
+
+    rewrite = Rewriter({For: loop, AttrStmt: attr, e.Var: lambda v: fresh.get(v, v)})
+    return rewrite(body)

@@ -1,0 +1,200 @@
+"""Loops over threads in bound inference: how long they run, and who shares what is kept inside.
+
+A loop that is bound to a thread axis with an extent runs to that extent; what is beyond the loop's
+own steps is guarded. A stage attached inside loops over threads, in a scope that those threads
+share, holds what all of them read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from whet.compiler.arith import Affine
+from whet.compiler.errors import LowerError
+from whet.compiler.te.lang.relations import AT
+from whet.compiler.te.lang.scopes import default_scope, is_shared, is_virtual
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.ops import ops
+
+if TYPE_CHECKING:
+    from whet.compiler.te.lower.infer_bound import Bounds, StageBounds
+    from whet.compiler.te.schedule import Schedule
+    from whet.compiler.te.stage import Stage
+
+BLOCK = "blockIdx.x"
+"""The tag of the one block of a kernel whose schedule binds none."""
+
+
+def has_threads(schedule: Schedule) -> bool:
+    """Whether any loop of a schedule runs in threads."""
+    return any(
+        s.launch_threads or any(a.bind_thread is not None for a in s.iter_var_attrs.values())
+        for s in schedule.stages
+    )
+
+
+def lengthen(bounds: Bounds, stage: Stage, b: StageBounds) -> None:
+    """Give loops the length of their thread axes; the rest of their steps does nothing."""
+    launch(stage, b)
+    taken = {tag for tag, _ in around(bounds, stage) if not is_virtual(tag)}
+    for leaf in stage.leaf_iter_vars:
+        attr = stage.iter_var_attrs.get(leaf)
+        thread = attr.bind_thread if attr is not None else None
+        if thread is None:
+            continue
+        asked = f"bind({stage.op.name}, {leaf.var.name}, {thread.thread_tag})"
+        extent = b.extents[leaf]
+        if thread.thread_tag in taken and not (extent.is_const and extent.const == 1):
+            _check_shared(bounds, stage, leaf, thread.thread_tag)
+        if thread.dom is None:
+            continue
+        length = bounds.analyzer.affine(thread.dom.extent)
+        if length.key == extent.key:
+            continue
+        if not bounds.analyzer.at_most_zero(extent - length):
+            from whet.compiler.tir.printer import expr_text
+
+            raise LowerError(
+                asked,
+                f"the loop has {expr_text(extent.to_expr())} steps, and the thread axis "
+                f"{expr_text(length.to_expr())}",
+                "split the loop, or leave the extent out of te.thread_axis",
+            )
+        b.lengths[leaf] = length
+        bounds.analyzer.bind(leaf.var, Affine({}, 0), length.shifted(-1))
+
+
+def launch(stage: Stage, b: StageBounds) -> None:
+    """The loops of the threads that run the whole stage."""
+    for t in stage.launch_threads:
+        b.launched[t] = e.Var(t.var.name, t.dtype)
+
+
+def guards(stage: Stage, b: StageBounds) -> list[tuple[Affine, Affine]]:
+    """The steps of lengthened loops that are the loops' own."""
+    return [(Affine({leaf.var: (leaf.var, 1)}, 0), b.extents[leaf]) for leaf in b.lengths]
+
+
+def around(bounds: Bounds, stage: Stage) -> Iterator[tuple[str, e.IterVar]]:
+    """The tags of the threads around an attached stage, each with its loop or thread axis."""
+    at: Stage | None = stage
+    while at is not None:
+        for t in at.launch_threads if at is not stage else ():
+            yield t.thread_tag, t
+        parent, ivar = at.attach_stage, at.attach_ivar
+        if at.attach_type != AT or parent is None:
+            return
+        for leaf in parent.leaf_iter_vars:
+            attr = parent.iter_var_attrs.get(leaf)
+            if attr is not None and attr.bind_thread is not None:
+                yield attr.bind_thread.thread_tag, leaf
+            if leaf is ivar:
+                break
+        at = parent
+
+
+def scope_of(bounds: Bounds, stage: Stage) -> str:
+    """Where a stage is kept: as it was said, or by the threads around it."""
+    if stage.scope or not bounds.threads or stage.attach_type != AT:
+        return stage.scope or "global"
+    return default_scope([tag for tag, _ in around(bounds, stage)])
+
+
+def relaxed(bounds: Bounds, stage: Stage) -> set[e.Var]:
+    """Loops around an attached stage whose threads share it: it holds what all of them read."""
+    scope = scope_of(bounds, stage)
+    return {
+        leaf.var
+        for tag, leaf in around(bounds, stage)
+        if leaf.iter_type != e.THREAD_INDEX and is_shared(scope, tag)
+    }
+
+
+def waits_inside(
+    bounds: Bounds, stage: Stage, loop: e.IterVar, limits: Collection[Hashable]
+) -> bool:
+    """Whether threads have to wait for each other inside a loop that some of them would leave.
+
+    They do for what they fill together, and for sums over them: such a loop keeps its length, and
+    a guard is inside it.
+
+    Args:
+        bounds: of the schedule.
+        stage: whose loop it is.
+        loop: the loop.
+        limits: what its length would depend on.
+    """
+    if not any(leaf.var in limits for _, leaf in _of_block(bounds.schedule.stages)):
+        return False
+    inside = stage.leaf_iter_vars[stage.leaf_iter_vars.index(loop) :]
+    if any(leaf in inside and leaf.iter_type == e.COMM_REDUCE for _, leaf in _of_block([stage])):
+        return True
+    below = [x for x in bounds.schedule.stages if is_below(x, stage, inside)]
+    return any(scope_of(bounds, x).startswith("shared") for x in below) or any(
+        leaf.iter_type == e.COMM_REDUCE for _, leaf in _of_block(below)
+    )
+
+
+def _of_block(stages: Iterable[Stage]) -> Iterator[tuple[Stage, e.IterVar]]:
+    """The loops of stages that are bound to the threads of a block."""
+    for stage in stages:
+        for leaf, attr in stage.iter_var_attrs.items():
+            thread = attr.bind_thread
+            if thread is not None and thread.thread_tag.startswith("threadIdx"):
+                yield stage, leaf
+
+
+def is_below(stage: Stage, parent: Stage, loops: Collection[e.IterVar]) -> bool:
+    """Whether a stage is computed inside some loops of another one."""
+    at: Stage | None = stage
+    while at is not None and at.attach_type == AT:
+        if at.attach_stage is parent:
+            return any(at.attach_ivar is x for x in loops)
+        at = at.attach_stage
+    return False
+
+
+def in_one_block(bounds: Bounds, stage: Stage, nest: s.Stmt, first_reduce: int) -> s.Stmt:
+    """A reduction over a block's threads, in a loop over one block where no thread stands around.
+
+    What it begins with, its steps and its result are then one kernel: they meet in the memory that
+    the block shares.
+
+    Args:
+        bounds: of the schedule.
+        stage: the one that reduces.
+        nest: its statement inside its loops over data.
+        first_reduce: the place of its first loop over a reduction axis.
+    """
+    leaves = stage.leaf_iter_vars
+    attrs = [stage.iter_var_attrs.get(leaf) for leaf in leaves[:first_reduce]]
+    tags = [a.bind_thread.thread_tag for a in attrs if a is not None and a.bind_thread is not None]
+    tags += [tag for tag, _ in around(bounds, stage)] + [t.thread_tag for t in stage.launch_threads]
+    if not all(map(is_virtual, tags)):
+        return nest
+    inside = [x for x in bounds.schedule.stages if is_below(x, stage, leaves[first_reduce:])]
+    if any(tag.startswith("blockIdx") for x in inside for tag in _tags(x)):
+        return nest  # blocks do not share what one of them would read
+    return s.For(e.Var("block"), ops.const(0), ops.const(1), s.THREAD_BINDING, nest, {}, BLOCK)
+
+
+def _tags(stage: Stage) -> Iterator[str]:
+    """The tags of the threads that a stage's own loops are bound to."""
+    yield from (t.thread_tag for t in stage.launch_threads)
+    for attr in stage.iter_var_attrs.values():
+        if attr.bind_thread is not None:
+            yield attr.bind_thread.thread_tag
+
+
+def _check_shared(bounds: Bounds, stage: Stage, leaf: e.IterVar, tag: str) -> None:
+    """Threads that each have a stage of their own cannot share its work."""
+    scope = scope_of(bounds, stage)
+    if not is_shared(scope, tag):
+        raise LowerError(
+            f"bind({stage.op.name}, {leaf.var.name}, {tag})",
+            f"{stage.op.name} is kept in scope {scope!r} inside a loop over {tag}: each of these "
+            "threads has its own, and computes it alone",
+            f'share it: set_scope("shared"); or leave {leaf.var.name} unbound',
+        )

@@ -1,0 +1,1 @@
+"""The schedule primitives, a file for each kind."""

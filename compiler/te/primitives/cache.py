@@ -1,0 +1,263 @@
+"""The primitives that copy a tensor: cache_read before it is read, cache_write after it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from whet.compiler.arith import Analyzer
+from whet.compiler.errors import ScheduleError
+from whet.compiler.te.lang.graph import Graph
+from whet.compiler.te.lang.tensor import ComputeOp, Tensor
+from whet.compiler.te.lower.extents import Forms, axis_extents, map_down, pass_up, touched
+from whet.compiler.te.lower.ragged import renamed_domains
+from whet.compiler.te.primitives.storage import check_scope
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import Rewriter, substitute
+
+if TYPE_CHECKING:
+    from whet.compiler.te.stage import Stage
+
+
+class Caches(Graph):
+    """The part of a schedule that makes copies; :class:`te.Schedule` is the whole."""
+
+    def cache_write(self, tensor: Any, scope: str) -> Any:
+        """Compute a tensor in ``scope`` first and copy it to its place afterwards.
+
+        The cache has an axis for each data-parallel loop that the stage has by then: splits and
+        reorders made before change the cache's layout. The stage that copies begins anew, with
+        one loop an axis. All outputs of an operation are given together, in a list.
+
+        >>> A = te.placeholder((4, 6), name="A")
+        >>> k = te.reduce_axis((0, 6), name="k")
+        >>> B = te.compute((4,), lambda i: te.sum(A[i, k], axis=k), name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[24], B: float32[4]):
+            for i in range(4):
+                B[i] = float32(0.0)
+                B_acc = allocate([1], "float32", "local")
+                B_acc[0] = B[i]
+                for k in range(6):
+                    B_acc[0] = B_acc[0] + A[i * 6 + k]
+                B[i] = B_acc[0]
+        >>> cached = s.cache_write(B, "local")
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[24], B: float32[4]):
+            B_local = allocate([4], "float32", "local")
+            for i_c in range(4):
+                B_local[i_c] = float32(0.0)
+                for k in range(6):
+                    B_local[i_c] = B_local[i_c] + A[i_c * 6 + k]
+            for i in range(4):
+                B[i] = B_local[i]
+
+        Returns:
+            The new tensor, whose stage does the computing; the old one's stage copies. A list of
+            them for a list.
+
+        Raises:
+            ScheduleError: for an input, some of an operation's outputs, or a reduction that was
+                split or fused already.
+        """
+        many = list(tensor) if isinstance(tensor, (list, tuple)) else [tensor]
+        stage = self._one_stage(many, f"cache_write({tensor!r})")
+        old = stage.op
+        asked = f"cache_write({old.name}, {scope!r})"
+        check_scope(scope, asked)
+        stage._scheduled(asked)
+        if not isinstance(old, ComputeOp):
+            raise ScheduleError(asked, f"{old.name} is no computation of elements")
+        if sorted(t.value_index for t in many) != list(range(old.num_outputs)):
+            raise ScheduleError(
+                asked,
+                f"the operation has {old.num_outputs} outputs, and all are cached together",
+                "give a list of them",
+            )
+        if any(not touched(a, stage.relations) <= {a} for a in old.reduce_axis):
+            raise ScheduleError(
+                asked,
+                "a reduction was split or fused already; only data axes can be by then",
+                lambda: f"call cache_write first\n{stage._loops()}",
+            )
+        cache, places = (_relaid if stage.relations else _alike)(stage, old, scope)
+        new = [Tensor(cache, k) for k in range(cache.num_outputs)]
+        copy = ComputeOp(old.name, old.axis, (), tuple(t(*places) for t in new), old.tag, old.attrs)
+        self._insert(stage, cache, scope)
+        self._replace(stage, copy)
+        out = [new[t.value_index] for t in many]
+        self.record("cache_write", stage, (tensor, scope), {}, out, old)
+        return out if isinstance(tensor, (list, tuple)) else out[0]
+
+    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+        """Copy a tensor to ``scope`` and let ``readers`` read the copy.
+
+        >>> A = te.placeholder((4, 6), name="A")
+        >>> k = te.reduce_axis((0, 6), name="k")
+        >>> B = te.compute((4,), lambda i: te.sum(A[i, k], axis=k), name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[24], B: float32[4]):
+            for i in range(4):
+                B[i] = float32(0.0)
+                B_acc = allocate([1], "float32", "local")
+                B_acc[0] = B[i]
+                for k in range(6):
+                    B_acc[0] = B_acc[0] + A[i * 6 + k]
+                B[i] = B_acc[0]
+        >>> cached = s.cache_read(A, "local", [B])
+        >>> s[cached].compute_at(s[B], B.op.axis[0])
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[24], B: float32[4]):
+            for i in range(4):
+                A_local = allocate([6], "float32", "local")
+                for ax1 in range(6):
+                    A_local[ax1] = A[i * 6 + ax1]
+                B[i] = float32(0.0)
+                B_acc = allocate([1], "float32", "local")
+                B_acc[0] = B[i]
+                for k in range(6):
+                    B_acc[0] = B_acc[0] + A_local[k]
+                B[i] = B_acc[0]
+
+        Returns:
+            The copy.
+
+        Raises:
+            ScheduleError: if a reader does not read the tensor, or there is no such scope.
+        """
+        stage = self._one_stage([tensor], f"cache_read({tensor!r})")
+        asked = f"cache_read({stage.op.name}, {scope!r})"
+        check_scope(scope, asked)
+        many: Sequence[Any] = readers if isinstance(readers, (list, tuple)) else [readers]
+        found = [self[r] for r in many]
+        if not found:
+            raise ScheduleError(asked, "no reader was given")
+        for r in found:
+            if not any(x is stage for x in self.inputs(r)):
+                raise ScheduleError(
+                    asked,
+                    f"{r.op.name} does not read {stage.op.name}",
+                    "readers: " + ", ".join(s.op.name for s in self.consumers(stage)),
+                )
+        axis = tuple(
+            e.IterVar(e.Range.from_min_extent(ops.const(0), d), e.Var(f"ax{k}"), e.DATA_PAR)
+            for k, d in enumerate(tensor.shape)
+        )
+        body = (tensor(*[a.var for a in axis]),)
+        copy_op = ComputeOp(f"{tensor.name}.{scope}", axis, (), body)
+        copy = Tensor(copy_op, 0)
+        readers_now = [(r.origin_op, r) for r in found]
+        first = min(self.stages.index(r) for r in found)
+        replaced = [self._reading(r, stage, tensor.value_index, copy, asked) for r in found]
+        self._insert(self.stages[first], copy_op, scope)
+        for r, op in zip(found, replaced):
+            self._replace_body(r, op)
+        self.record("cache_read", stage, (tensor, scope, [r for r, _ in readers_now]), {}, (copy,))
+        return copy
+
+    def _reading(
+        self, reader: Stage, stage: Stage, index: int, copy: Tensor, asked: str
+    ) -> ComputeOp:
+        """A reader's operation, reading the copy."""
+        op = reader.op
+        if not isinstance(op, ComputeOp):
+            raise ScheduleError(
+                asked,
+                f"{op.name} is a statement as a whole, which reads whole tensors",
+                "make the copy with te.compute and give it to te.extern",
+            )
+
+        def redirect(n: e.ProducerLoad) -> e.PrimExpr:
+            n = rewrite.children(n)
+            same = self.stage_map[n.producer.op] is stage
+            if same and n.producer.value_index == index:
+                return e.ProducerLoad(copy, n.indices, n.dtype)
+            return n
+
+        rewrite = Rewriter({e.ProducerLoad: redirect})
+        body = tuple(rewrite(b) for b in op.body)
+        return ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag, op.attrs)
+
+    def _one_stage(self, tensors: Sequence[Any], asked: str) -> Stage:
+        """The stage that makes some tensors."""
+        if not tensors or not all(isinstance(t, Tensor) for t in tensors):
+            raise ScheduleError(asked, "give a tensor, or a list of one operation's tensors")
+        stages = [self[t] for t in tensors]
+        if any(s is not stages[0] for s in stages):
+            names = ", ".join(s.op.name for s in stages)
+            raise ScheduleError(asked, f"the tensors are made by several operations: {names}")
+        return stages[0]
+
+
+def _alike(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e.PrimExpr]]:
+    """The same for axes that are loops themselves, in whatever order they stand."""
+    leaves = [a for a in stage.leaf_iter_vars if a.iter_type == e.DATA_PAR]
+    axis = [e.IterVar(a.dom, e.Var(f"{a.var.name}.c", a.dtype), e.DATA_PAR) for a in leaves]
+    renamed = {a.var: b.var for a, b in zip(leaves, axis)}
+    over = renamed_domains(old, renamed)
+    body = tuple(_over(substitute(b, renamed), over) for b in old.body)
+    cache = ComputeOp(f"{old.name}.{scope}", tuple(axis), over, body, old.tag, old.attrs)
+    return cache, [a.var for a in leaves]
+
+
+def _over(body: e.PrimExpr, axes: tuple[e.IterVar, ...]) -> e.PrimExpr:
+    return replace(body, axis=axes) if isinstance(body, e.Reduce) else body
+
+
+def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e.PrimExpr]]:
+    """The cache's operation, an axis a data loop; and where each element of the tensor is in it."""
+    analyzer = Analyzer()
+    for a in old.axis:
+        assert a.dom is not None
+        analyzer.bind_loop(a.var, a.dom.min, a.dom.extent)
+    extents = axis_extents(stage, analyzer)
+    places = {a: analyzer.affine(a.var) for a in old.axis}
+    map_down(stage.relations, extents, places, analyzer)
+
+    leaves = [a for a in stage.leaf_iter_vars if a.iter_type == e.DATA_PAR]
+    axis, values = [], {}
+    for leaf in leaves:
+        extent = extents[leaf].to_expr(leaf.dtype)
+        var = e.Var(f"{leaf.var.name}.c", leaf.dtype)
+        axis.append(
+            e.IterVar(e.Range.from_min_extent(ops.const(0, leaf.dtype), extent), var, e.DATA_PAR)
+        )
+        analyzer.bind_loop(var, ops.const(0, leaf.dtype), extent)
+        values[leaf] = analyzer.affine(var)
+    guards = pass_up(stage.relations, extents, values, analyzer)
+    inside = [ops.compare(e.LT, v.to_expr(), n.to_expr()) for v, n in guards]
+    renamed = {a.var: _form(a, axis, leaves, values) for a in old.axis}
+    over = renamed_domains(old, renamed)
+    body = tuple(_over(_where(substitute(b, renamed), inside), over) for b in old.body)
+    cache = ComputeOp(f"{old.name}.{scope}", tuple(axis), over, body, old.tag, old.attrs)
+    own = set(old.axis)
+    return cache, [a.var if a in own else places[a].to_expr(a.dtype) for a in leaves]
+
+
+def _form(
+    axis: e.IterVar, new: list[e.IterVar], leaves: list[e.IterVar], values: Forms
+) -> e.PrimExpr:
+    """An old axis in terms of the new ones."""
+    for leaf, n in zip(leaves, new):
+        if leaf is axis:
+            return n.var
+    return values[axis].to_expr(axis.dtype)
+
+
+def _where(body: e.PrimExpr, inside: list[e.PrimExpr]) -> e.PrimExpr:
+    """The value where an element exists; the cache has more elements than the tensor."""
+    if not inside:
+        return body
+    if isinstance(body, e.Reduce):
+        held = body.condition
+        trivial = isinstance(held, e.IntImm) and held.value
+        condition = ops.all_of(*inside) if trivial else ops.all_of(*inside, held)
+        return e.Reduce(
+            body.combiner, body.source, body.axis, condition, body.value_index, body.dtype,
+            body.init,
+        )  # fmt: skip
+    return ops.if_then_else(ops.all_of(*inside), body, ops.const(0, body.dtype))

@@ -1,0 +1,205 @@
+"""The primitive rfactor: one axis of a reduction becomes a data axis, which is reduced last."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from whet.compiler.arith import Analyzer
+from whet.compiler.errors import ScheduleError
+from whet.compiler.te.lang.graph import Graph
+from whet.compiler.te.lang.tensor import ComputeOp, Tensor
+from whet.compiler.te.lower.extents import axis_extents, pass_up, touched
+from whet.compiler.te.lower.ragged import ragged_axes, refused
+from whet.compiler.te.primitives.compute_at import axis_name
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import substitute
+
+if TYPE_CHECKING:
+    from whet.compiler.te.stage import Stage
+
+
+class Factors(Graph):
+    """The part of a schedule that factors reductions; :class:`te.Schedule` is the whole."""
+
+    def rfactor(self, tensor: Tensor, axis: e.IterVar, factor_axis: int = 0) -> Any:
+        """Reduce in two stages: ``B.rf[k, i]`` over all axes but ``k``, then ``B[i]`` over ``k``.
+
+        The steps of ``k`` do not depend on each other any more: they can be vectorised, parallel
+        or threads. Both stages begin with plain loops over their axes.
+
+        >>> A = te.placeholder((64,), name="A")
+        >>> k = te.reduce_axis((0, 64), name="k")
+        >>> B = te.compute((1,), lambda i: te.sum(A[k], axis=k), name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[64], B: float32[1]):
+            B[0] = float32(0.0)
+            B_acc = allocate([1], "float32", "local")
+            B_acc[0] = B[0]
+            for k in range(64):
+                B_acc[0] = B_acc[0] + A[k]
+            B[0] = B_acc[0]
+        >>> ko, ki = s[B].split(k, factor=8)
+        >>> BF = s.rfactor(B, ki)
+        >>> print(lower(s, [A, B]))
+        def main(A: float32[64], B: float32[1]):
+            B_rf = allocate([8], "float32", "global")
+            for k_inner in range(8):
+                B_rf[k_inner] = float32(0.0)
+                B_rf_acc = allocate([1], "float32", "local")
+                B_rf_acc[0] = B_rf[k_inner]
+                for k_outer in range(8):
+                    B_rf_acc[0] = B_rf_acc[0] + A[k_outer * 8 + k_inner]
+                B_rf[k_inner] = B_rf_acc[0]
+            B[0] = float32(0.0)
+            B_acc = allocate([1], "float32", "local")
+            B_acc[0] = B[0]
+            for k_inner_v in range(8):
+                B_acc[0] = B_acc[0] + B_rf[k_inner_v]
+            B[0] = B_acc[0]
+
+        Args:
+            tensor: the result of a reduction.
+            axis: a reduction loop of its stage.
+            factor_axis: where the new axis stands among those of the first stage; from the end if
+                negative.
+
+        Returns:
+            The first stage's tensor; a list of them for a reduction of tuples.
+
+        Raises:
+            ScheduleError: if the axis is no reduction loop of the stage, or the position does not
+                exist.
+        """
+        if not isinstance(tensor, Tensor):
+            raise ScheduleError(f"rfactor({tensor!r})", "give the tensor that is reduced")
+        stage = self[tensor]
+        old = stage.op
+        asked = f"rfactor({old.name}, {axis_name(axis)}, factor_axis={factor_axis!r})"
+        stage._scheduled(asked)
+        if not isinstance(old, ComputeOp) or not isinstance(old.body[0], e.Reduce):
+            raise ScheduleError(asked, f"{old.name} is not a reduction", stage._loops)
+        stage._leaf(axis, asked)
+        if axis.iter_type != e.COMM_REDUCE:
+            raise ScheduleError(
+                asked, f"{axis_name(axis)} is a data axis, not one of the reduction", stage._loops
+            )
+        if ragged_axes(old):
+            raise refused(old, asked)
+        place = _position(factor_axis, len(old.axis), asked)
+        first, second = _factored(stage, old, axis, place)
+        partial = self._insert(stage, first, "")
+        self._replace(stage, second)
+        out = [Tensor(partial.op, k) for k in range(first.num_outputs)]
+        self.record("rfactor", stage, (tensor, axis), {"factor_axis": int(factor_axis)}, out, old)
+        return out if len(out) > 1 else out[0]
+
+
+def _position(factor_axis: Any, rank: int, asked: str) -> int:
+    if not isinstance(factor_axis, numbers.Integral) or isinstance(factor_axis, bool):
+        raise ScheduleError(asked, "factor_axis must be an integer")
+    place = int(factor_axis) + (rank + 1 if factor_axis < 0 else 0)
+    if not 0 <= place <= rank:
+        raise ScheduleError(
+            asked,
+            f"the first stage has {rank + 1} axes: {-rank - 1} to {rank} are places among them",
+        )
+    return place
+
+
+def _factored(
+    stage: Stage, old: ComputeOp, axis: e.IterVar, place: int
+) -> tuple[ComputeOp, ComputeOp]:
+    """The operations that reduce over all axes but one, and over that one."""
+    analyzer = Analyzer()
+    extents = axis_extents(stage, analyzer)
+    tied = touched(axis, stage.relations)
+    extent = extents[axis].to_expr(axis.dtype)
+
+    factor = _axis(axis.var.name, extent, axis.dtype, e.DATA_PAR)
+    values = {axis: analyzer.affine(factor.var)}
+    reduced: list[e.IterVar] = []
+    for leaf in stage.leaf_iter_vars:
+        if leaf in tied and leaf is not axis:
+            new = _axis(leaf.var.name, extents[leaf].to_expr(leaf.dtype), leaf.dtype, e.COMM_REDUCE)
+            values[leaf] = analyzer.affine(new.var)
+            reduced.append(new)
+    guards = pass_up([r for r in stage.relations if _about(r, tied)], extents, values, analyzer)
+    inside = [ops.compare(e.LT, v.to_expr(), n.to_expr()) for v, n in guards]
+
+    known: dict[e.Var, e.PrimExpr] = {}
+    for a in old.reduce_axis:
+        assert a.dom is not None
+        if a in tied:
+            known[a.var] = ops.add(values[a].to_expr(a.dtype), a.dom.min)
+    over = (*[a for a in old.reduce_axis if a not in tied], *reduced)
+    axes = (*old.axis[:place], factor, *old.axis[place:])
+    groups = _groups(old.body)
+    first = ComputeOp(f"{old.name}.rf", axes, over, _partial(groups, known, inside, over),
+                      old.tag, old.attrs)  # fmt: skip
+
+    last = _axis(f"{axis.var.name}.v", extent, axis.dtype, e.COMM_REDUCE)
+    data = tuple(e.IterVar(a.dom, e.Var(a.var.name, a.dtype), e.DATA_PAR) for a in old.axis)
+    indices: list[e.Var] = [a.var for a in data]
+    indices.insert(place, last.var)
+    parts = [Tensor(first, k)(*indices) for k in range(first.num_outputs)]
+    renamed = {a.var: b.var for a, b in zip(old.axis, data)}
+    body = []
+    for b in old.body:
+        assert isinstance(b, e.Reduce)
+        begin = sum(len(g.source) for g in groups[: _group_of(b, groups)])
+        source = tuple(parts[begin : begin + len(b.source)])
+        init = tuple(substitute(x, renamed) for x in b.init)
+        body.append(
+            e.Reduce(b.combiner, source, (last,), ops.const(True), b.value_index, b.dtype, init)
+        )
+    return first, ComputeOp(old.name, data, (last,), tuple(body), old.tag, old.attrs)
+
+
+def _partial(
+    groups: list[e.Reduce],
+    known: dict[e.Var, e.PrimExpr],
+    inside: list[e.PrimExpr],
+    over: tuple[e.IterVar, ...],
+) -> tuple[e.PrimExpr, ...]:
+    """What the first stage computes: every component of every reduction."""
+    body: list[e.PrimExpr] = []
+    for g in groups:
+        condition = ops.all_of(*inside, substitute(g.condition, known))
+        source = tuple(substitute(x, known) for x in g.source)
+        for k, x in enumerate(source):
+            if over:
+                body.append(e.Reduce(g.combiner, source, over, condition, k, x.dtype))
+            else:  # nothing is left to reduce: what is masked is the identity
+                body.append(ops.if_then_else(condition, x, g.combiner.identity[k]))
+    return tuple(body)
+
+
+def _groups(body: Sequence[e.PrimExpr]) -> list[e.Reduce]:
+    """One of each reduction: the components of a tuple belong together."""
+    out: list[e.Reduce] = []
+    for b in body:
+        assert isinstance(b, e.Reduce)
+        if _group_of(b, out) == len(out):
+            out.append(b)
+    return out
+
+
+def _group_of(b: e.Reduce, groups: list[e.Reduce]) -> int:
+    for k, g in enumerate(groups):
+        if g.combiner is b.combiner and len(b.source) > 1:
+            return k
+        if g is b:
+            return k
+    return len(groups)
+
+
+def _axis(name: str, extent: e.PrimExpr, dtype: str, kind: int) -> e.IterVar:
+    return e.IterVar(e.Range.from_min_extent(ops.const(0, dtype), extent), e.Var(name, dtype), kind)
+
+
+def _about(relation: Any, tied: set[e.IterVar]) -> bool:
+    return any(getattr(relation, f, None) in tied for f in ("parent", "fused"))

@@ -1,0 +1,1 @@
+"""Schedules and graphs as text and drawings."""

@@ -1,0 +1,92 @@
+"""Calls of functions: registered Python functions, functions of C, and intrinsics by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whet.compiler.errors import ArgumentError
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.ops import ops
+
+
+def view(buffer: Buffer) -> e.BufferView:
+    """A whole buffer as an array that a function gets."""
+    return e.BufferView(buffer, buffer.shape, buffer.strides, buffer.elem_offset)
+
+
+def call_packed(name: str, *args: Any, span: Any = None) -> e.Call:
+    """A call of the function that is registered as ``name``; its value is an int32.
+
+    Args:
+        name: what it is registered as (``whet.register_func``).
+        args: numbers, expressions, strings, and buffers, which it gets as arrays.
+        span: not used.
+
+    Raises:
+        ArgumentError: for what cannot be handed over.
+    """
+    asked = f"call_packed({name!r})"
+    given = tuple(_packed(a, asked) for a in args)
+    return e.Call("int32", "call_packed", (_name(name, "call_packed"), *given))
+
+
+def call_extern(dtype: str, func_name: str, *args: Any, span: Any = None) -> e.Call:
+    """A call of a C function of the program, whose result is a ``dtype``.
+
+    Args:
+        dtype: type of the result.
+        func_name: its symbol.
+        args: numbers, expressions, strings, and buffers, of which it gets the address.
+        span: not used.
+    """
+    asked = f"call_extern({func_name!r})"
+    given = tuple(_c_argument(a, asked) for a in args)
+    return e.Call(dt.check(dtype), "call_extern", (_name(func_name, "call_extern"), *given))
+
+
+def call_pure_extern(dtype: str, func_name: str, *args: Any, span: Any = None) -> e.Call:
+    """A call of a C function without side effects, whose result is a ``dtype``."""
+    asked = f"call_pure_extern({func_name!r})"
+    given = tuple(_c_argument(a, asked) for a in args)
+    return e.Call(
+        dt.check(dtype), "call_pure_extern", (_name(func_name, "call_pure_extern"), *given)
+    )
+
+
+def call_intrin(dtype: str, func_name: str, *args: Any, span: Any = None) -> e.Call:
+    """The intrinsic ``func_name``, e.g. ``"tir.exp"`` or ``"exp"``, of a ``dtype``."""
+    name = _name(func_name, "call_intrin").value.removeprefix("tir.")
+    asked = f"call_intrin({name!r})"
+    return e.Call(dt.check(dtype), name, tuple(_c_argument(a, asked) for a in args))
+
+
+def _name(name: Any, function: str) -> e.StringImm:
+    if isinstance(name, e.StringImm):
+        return name
+    if not isinstance(name, str) or not name:
+        raise ArgumentError(f"{function}({name!r}, ...)", "the first argument is a name, a str")
+    return e.StringImm(name)
+
+
+def _packed(a: Any, asked: str) -> e.PrimExpr:
+    if isinstance(a, Buffer):
+        return view(a)
+    return _value(a, asked)
+
+
+def _c_argument(a: Any, asked: str) -> e.PrimExpr:
+    if isinstance(a, Buffer):
+        return a.access_ptr("rw")
+    return _value(a, asked)
+
+
+def _value(a: Any, asked: str) -> e.PrimExpr:
+    if a is None or isinstance(a, (list, tuple, dict)):
+        raise ArgumentError(
+            asked,
+            f"a {type(a).__name__} cannot be handed to a function",
+            "hand over buffers, numbers and strings one by one",
+        )
+    return ops.convert(a)

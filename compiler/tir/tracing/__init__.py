@@ -1,0 +1,1 @@
+"""Traced sizes: integers that record the arithmetic done with them."""

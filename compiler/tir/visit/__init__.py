@@ -1,0 +1,1 @@
+"""Visitors and rewriters of the loop IR, and what is written with them."""

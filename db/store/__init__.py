@@ -1,0 +1,1 @@
+"""The database behind a log: tables, connection, schema version, faults."""

@@ -1,0 +1,139 @@
+"""What went wrong with a log's database, in words: the first error, and what became of the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import exc
+
+from whet.compiler.errors import LogError, WhetError
+from whet.db.store import engine
+from whet.db.store.engine import SQLITE_MAGIC, Place
+
+SHOWN = 300
+"""Characters of a library's message that are quoted."""
+DAMAGED = "the file is damaged: restore a copy, or move it away and import an export"
+
+Identity = tuple[int, int]
+"""What tells a file from another that took its name: its device and its inode."""
+
+
+def identity_of(place: Place) -> Identity | None:
+    """The file that stands at a place now; None where there is none, or a server."""
+    try:
+        found = None if place.path is None else place.path.stat()
+    except OSError:
+        return None
+    return None if found is None else (found.st_dev, found.st_ino)
+
+
+@contextmanager
+def errors_named(
+    asked: str, place: Place, opening: bool = False, was: Identity | None = None
+) -> Iterator[None]:
+    """Turn what the database and its libraries say into a ``LogError`` with a way out.
+
+    A damaged file makes them raise all kinds of errors, not only their own: SQLite's message about
+    a broken table quotes bytes that are no text, and a type that a column cannot have surprises
+    SQLAlchemy.
+
+    Args:
+        asked: what was asked, for the error's text.
+        place: where the log is.
+        opening: the file is being made or opened: it need not have been there.
+        was: the file that was opened; None: not known, or not a file.
+    """
+    try:
+        yield
+    except WhetError:
+        raise
+    except Exception as error:
+        said = message_of(first_of(error))
+        became = None if opening else _became(place, was)
+        if became is not None:
+            why, way_out = became
+            raise LogError(asked, f"{why} ({said})", way_out) from error
+        raise LogError(asked, said, _way_out(said, error, place, opening)) from error
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The database's error that began it: what a rollback says after it hides what happened."""
+    first, step = error, error.__context__
+    while step is not None and not isinstance(step, WhetError):
+        if isinstance(step, exc.SQLAlchemyError):
+            first = step
+        step = step.__context__
+    return first
+
+
+def message_of(error: BaseException) -> str:
+    """What a library says, as text that can be printed: its first lines."""
+    if isinstance(error, UnicodeDecodeError):
+        return error.object[:SHOWN].decode("utf-8", "backslashreplace").strip()
+    orig = getattr(error, "orig", None)
+    text = str(orig or error).strip()
+    if not isinstance(error, exc.SQLAlchemyError):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def _became(place: Place, was: Identity | None) -> tuple[str, str] | None:
+    """What happened to the file while it was open, and the way out; None: nothing that shows."""
+    path = place.path
+    if path is None:
+        return None
+    now = identity_of(place)
+    if now is None:
+        return f"the file {path} was moved or deleted while it was open", "put it back"
+    if was is not None and now != was:
+        why = f"the file {path} was replaced by another while it was open"
+        return why, "open the log anew; what was recorded before is in the file that was replaced"
+    size, whole = _sizes(path)
+    if size < whole or not size:
+        why = f"the file {path} was cut short while it was open: it has {size} bytes"
+        return f"{why} of {whole}" if size else why, "restore a copy, or import an export"
+    return None
+
+
+def _sizes(path: Path) -> tuple[int, int]:
+    """A database file's size in bytes, and what its header says of it (0: nothing reliable)."""
+    try:
+        with open(path, "rb") as file:
+            head, size = file.read(100), os.fstat(file.fileno()).st_size
+    except OSError:
+        return 1, 0
+    # The number of pages is right only if whoever wrote last knows of that field (SQLite's file
+    # format, 1.3.7).
+    if len(head) < 100 or not head.startswith(SQLITE_MAGIC) or head[24:28] != head[92:96]:
+        return size, 0
+    page = int.from_bytes(head[16:18], "big")
+    return size, (65536 if page == 1 else page) * int.from_bytes(head[28:32], "big")
+
+
+def _way_out(said: str, error: Exception, place: Place, opening: bool) -> str:
+    low = said.lower()
+    if place.path is not None and not place.path.exists() and opening:
+        return f"no file can be made in {place.path.parent}: give a path that can be written"
+    if "locked" in low:
+        return f"another process has held the log for {engine.BUSY_SECONDS:.0f} s: let it end"
+    if "full" in low or "no space" in low:
+        return "free some space; what was recorded so far is safe"
+    if "disk i/o" in low:
+        return f"the disk of {place.shown} cannot be used; what was recorded so far is safe"
+    if "readonly" in low or "read-only" in low or "unable to open" in low:
+        return f"make {place.shown} and its directory writable, or log to another file"
+    ours = isinstance(error, exc.SQLAlchemyError)
+    if place.path is not None and (not ours or _is_damage(low)):
+        return DAMAGED
+    if place.path is None:
+        return f"is the database {place.shown} up, and may you use it?"
+    return f"log: {place.shown}"
+
+
+def _is_damage(low: str) -> bool:
+    signs = ("malformed", "not a database", "corrupt", "no such table", "no such column")
+    return any(sign in low for sign in (*signs, "unsupported file format", "datatype mismatch"))

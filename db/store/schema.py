@@ -1,0 +1,98 @@
+"""The version of a log's tables: checked at every opening, made or upgraded by Alembic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from whet.compiler.errors import LogError
+from whet.compiler.installed import DISTRIBUTION
+from whet.db.store import engine as db_engine
+
+SCHEMA = "0002"
+"""The newest revision in ``migrations/versions``: what this version of Whet reads and writes."""
+
+VERSION_TABLE = "whet_version"
+MIGRATIONS = Path(__file__).parent / "migrations"
+TABLES = frozenset({"workload", "target", "device", "run", "trial"})
+ADVISORY_LOCK = 0x77686574  # "whet": PostgreSQL's name for the right to change our tables
+
+
+def found_version(connection: sa.Connection) -> str | None:
+    """The revision of the tables in this database, or None where there are none of ours."""
+    tables = set(sa.inspect(connection).get_table_names())
+    if VERSION_TABLE in tables:
+        query = sa.text(f"SELECT version_num FROM {VERSION_TABLE}")
+        version = connection.execute(query).scalar()
+        if version is not None:
+            return str(version)
+    others = tables - {VERSION_TABLE}
+    # A server's database may be shared with other programs; an SQLite file is one program's.
+    if others and (connection.dialect.name == "sqlite" or others & TABLES):
+        raise LogError(
+            "open a log",
+            f"the database is another program's (its tables: {', '.join(sorted(others)[:6])})",
+            "give a database or a file of its own",
+        )
+    return None
+
+
+def make_ready(place: db_engine.Place, engine: sa.Engine, read_only: str) -> None:
+    """Check the tables' version; create or upgrade them where that may be done.
+
+    Args:
+        place: where the log is.
+        engine: an open engine on it.
+        read_only: why it can only be read, or "".
+
+    Raises:
+        LogError: made by a newer version; not ours; older or empty and read-only.
+    """
+    with db_engine.reading(engine) as connection:
+        found = found_version(connection)
+    if found == SCHEMA:
+        return
+    asked = f"open log {place.shown}"
+    if found is not None and not (found.isdigit() and int(found) < int(SCHEMA)):
+        raise LogError(
+            asked,
+            f"it was made by a newer version of Whet (its tables are version {found};"
+            f" this one knows up to {SCHEMA})",
+            f"upgrade: pip install --upgrade {DISTRIBUTION}; or give another file",
+        )
+    if read_only:
+        why = "there is no log in it yet" if found is None else f"its tables are of version {found}"
+        way_out = (
+            "give a log that was tuned with" if found is None else f"whet upgrade {place.shown}"
+        )
+        raise LogError(asked, f"{why}, and {read_only}", way_out)
+    upgrade(place)
+
+
+def upgrade(place: db_engine.Place, to: str = SCHEMA, migrations: Path = MIGRATIONS) -> None:
+    """Create the tables, or bring them up to a revision: all of it or nothing.
+
+    Several processes may do so at once: one migrates, the others wait and find it done.
+    """
+    # Imported here: a log that is up to date opens without Alembic.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
+    # SQLite can alter little: batch mode rebuilds a table, and dropping the old one must be let.
+    engine, _ = db_engine.open_engine(place, write=True, foreign_keys=False)
+    try:
+        with engine.begin() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})"))
+            config.attributes["connection"] = connection
+            command.upgrade(config, to)
+            if connection.dialect.name == "sqlite":
+                broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+                if broken is not None:
+                    why = f"a row of {broken[0]} would point nowhere"
+                    raise LogError(f"upgrade log {place.shown}", why, "nothing was changed")
+    finally:
+        engine.dispose()

@@ -1,0 +1,1 @@
+"""The static cost model of GPU kernels: instruction counts, memory traffic, seconds."""

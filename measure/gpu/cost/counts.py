@@ -1,0 +1,358 @@
+"""What a lowered kernel does: instructions, bytes, passes through shared memory, waits.
+
+One walk through the kernel's loops, however many steps they have: sampled warps say how many lanes
+are active and which addresses they ask for, loops multiply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.arith import Analyzer
+from whet.compiler.codegen.cuda.dot_product import with_dot_products
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.function import PrimFunc
+from whet.measure.gpu.cost import warps as w
+from whet.measure.gpu.cost.cse import evaluated
+from whet.measure.gpu.cost.model import ARITHMETIC_CYCLES, WARP, Work, resident_blocks
+from whet.measure.gpu.cost.operations import FMA32, FMA64, OTHER, SPECIAL, operations
+from whet.measure.gpu.cost.partial_unroll import with_groups
+from whet.measure.gpu.cost.specs import GpuSpec
+from whet.measure.gpu.cost.traffic import BLOCK_TAGS, Grid, Traffic, memory_bytes
+from whet.measure.gpu.cost.trip_counts import KEPT, Steps
+from whet.measure.gpu.cost.walk_state import Loop, effects, side_by_side
+
+WRITTEN_OUT = 16
+"""Steps up to which the compiler writes out a loop by itself."""
+PIPELINED = 4.0
+"""Steps of a loop without barriers whose loads it asks for together."""
+STEP = 2.0
+"""Instructions of a step of a loop, or of a branch."""
+PROLOGUE = 6.0
+"""Instructions of a thread to find out who it is, and to end."""
+ADDRESSES = 8
+"""Registers of a thread that wait for no load: addresses, a sum. Of the others each has one under
+way, where there are loads enough: 24 of 32 in SASS of sums along rows, 22 of 31 of columns."""
+OWN_REGISTERS = 24
+"""Registers of a kernel beside its local arrays, where no compiler has said how many it has."""
+
+
+def work_of(
+    func: PrimFunc,
+    spec: GpuSpec,
+    registers: int | None = None,
+    spilt_bytes: int = 0,
+    sizes: Mapping[str, int] | None = None,
+) -> Work:
+    """What one launch of a kernel does.
+
+    Args:
+        func: a kernel after the build's passes, its extents numbers.
+        spec: the GPU.
+        registers: of a thread, as a compiler says; None: estimated.
+        spilt_bytes: that the code of a thread stores and loads because its registers do not
+            suffice: in each step of its outermost loop.
+        sizes: of the kernel's scalar parameters, by name.
+
+    Raises:
+        MeasureError: an extent or an index depends on a size that is no number.
+    """
+    return _Walk(func, spec, sizes or {}).work(registers, spilt_bytes)
+
+
+class _Walk(Steps):
+    def __init__(self, func: PrimFunc, spec: GpuSpec, sizes: Mapping[str, int]) -> None:
+        # All at once: loops and values are known by their id, as long as the function lives.
+        func = func.with_body(with_groups(with_dot_products(func.body, Analyzer())))
+        super().__init__(func, sizes)
+        self.func, self.spec = func, spec
+
+    def work(self, registers: int | None, spilt_bytes: int) -> Work:
+        """The kernel's totals."""
+        self._visit(self.func.body, (), self.warps.here, np.ones(w.SAMPLES))
+        t = self.total
+        t.instructions += PROLOGUE * self.all_warps
+        shared = self.func.attrs.get("shared_bytes", t.shared_bytes)
+        shared = float(self.warps.value(shared)) if isinstance(shared, e.PrimExpr) else shared
+        registers = registers or min(255, OWN_REGISTERS + int(t.local_bytes // 4))
+        wave = self._wave(registers, shared)
+        spilt = spilt_bytes * t.turns * self.blocks * self.threads
+        l2 = sum(x.loaded + x.stored for x in t.traffic.values())
+        grid = Grid(self.extents, self.blocks, wave)
+        memory = sum(memory_bytes(x, grid, self.spec) for x in t.traffic.values())
+        issued = t.instructions + float(t.operations.sum()) / WARP + spilt / WARP / 4
+        flight = sum(t.in_flight.values()) / max(len(t.in_flight), 1)
+        held = sum(t.held.values()) / max(len(t.held), 1)
+        return Work(
+            blocks=self.blocks,
+            threads=self.threads,
+            registers=float(registers),
+            shared_bytes=float(shared),
+            instructions=issued,
+            fma32=float(t.operations[FMA32]),
+            fma64=float(t.operations[FMA64]),
+            special=float(t.operations[SPECIAL]),
+            wavefronts=t.wavefronts + spilt / WARP / 4,
+            l2_bytes=float(l2) + spilt * 0.25,
+            memory_bytes=float(memory),
+            phases=float(sum(t.waiting.values())),
+            barriers=t.barriers,
+            chain=t.chain,
+            in_flight=flight * min(max(registers - ADDRESSES, 1.0) / max(held, 1.0), 1.0),
+        )
+
+    def _wave(self, registers: int, shared: float) -> float:
+        """Blocks that run at a time on the whole device."""
+        resident = float(resident_blocks(self.spec, self.threads, registers, shared))
+        return min(max(resident, 1.0) * self.spec.multiprocessors, self.blocks)
+
+    # --- statements -------------------------------------------------------------------------------
+
+    def _visit(self, n: Any, loops: tuple[Loop, ...], active: Any, times: np.ndarray) -> None:
+        kind = type(n)
+        if kind is s.SeqStmt:
+            for part in n.seq:
+                self._visit(part, loops, active, times)
+        elif kind is s.For:
+            self._loop(n, loops, active, times)
+        elif kind is s.IfThenElse:
+            self._branch(n, loops, active, times)
+        elif kind is s.BufferStore:
+            self._store(n, loops, active, times)
+        elif kind is s.Evaluate:
+            self._evaluate(n.value, active, times)
+        elif kind is s.AttrStmt:
+            if n.key == "thread_extent":
+                self._thread(n)
+            self._visit(n.body, loops, active, times)
+        elif kind is s.LetStmt:
+            self._value(n.value, loops, active, times, ahead=True)
+            self.warps.values[n.var] = self.warps.value(n.value)
+            self.deps[n.var] = self._depends(n.value)
+            self._visit(n.body, loops, active, times)
+        elif kind is s.Allocate:
+            self._allocate(n.buffer)
+            self._visit(n.body, loops, active, times)
+        elif hasattr(n, "body"):
+            self._visit(n.body, loops, active, times)
+
+    def _thread(self, n: s.AttrStmt) -> None:
+        var = n.node if isinstance(n.node, e.Var) else n.node.var
+        tag = n.node.thread_tag if hasattr(n.node, "thread_tag") else var.name
+        self.warps.values[var] = self.warps.ids[tag]
+        self.deps[var] = frozenset([tag])
+
+    def _allocate(self, buffer: Any) -> None:
+        size = float(np.prod([int(self.warps.value(d)) for d in buffer.shape]))
+        size *= dt.itemsize(buffer.dtype)
+        if buffer.storage_scope.startswith("shared"):
+            self.total.shared_bytes += size
+        else:
+            self.total.local_bytes += size
+
+    def _loop(self, n: s.For, loops: tuple[Loop, ...], active: Any, times: np.ndarray) -> None:
+        count = self.warps.value(n.extent)
+        mean = float(np.mean(count))
+        self.warps.values[n.var] = self.warps.step(self.warps.value(n.min), count)
+        self.deps[n.var] = frozenset([n.var])
+        stored, barrier = effects(n.body)
+        unrolled = n.kind in (s.UNROLLED, s.VECTORIZED) or (mean <= WRITTEN_OUT and not barrier)
+        loop = Loop(n.var, mean, unrolled, stored, barrier, n)
+        if not unrolled:
+            self.total.instructions += STEP * self._runs(active, times) * mean
+            outermost = all(x.unrolled for x in loops)
+            self.total.turns = max(self.total.turns, mean if outermost else 1.0)
+        self._visit(n.body, (*loops, loop), active, times * mean)
+
+    def _branch(
+        self, n: s.IfThenElse, loops: tuple[Loop, ...], active: Any, times: np.ndarray
+    ) -> None:
+        holds = w.full(self.warps.value(n.condition)).astype(bool)
+        self.total.instructions += STEP * self._runs(active, times)
+        self._whole_numbers(n.condition, loops, active, times)
+        self._visit(n.then_case, loops, active & holds, times)
+        if n.else_case is not None:
+            self._visit(n.else_case, loops, active & ~holds, times)
+
+    def _evaluate(self, value: Any, active: Any, times: np.ndarray) -> None:
+        if isinstance(value, e.Call) and str(value.op).endswith("storage_sync"):
+            self.total.barriers += float(times.mean())
+            self.total.instructions += self._runs(active, times)
+
+    def _store(
+        self, n: s.BufferStore, loops: tuple[Loop, ...], active: Any, times: np.ndarray
+    ) -> None:
+        self._access(n, loops, active, times, stores=True)
+        ahead = not n.buffer.storage_scope.startswith(("global", "shared"))
+        done, loads = self._value(n.value, loops, active, times, ahead)
+        reads = any(load.buffer is n.buffer for load in loads)
+        self._dependent(n, loops, times, reads, done)
+
+    def _value(
+        self,
+        n: e.PrimExpr,
+        loops: tuple[Loop, ...],
+        active: Any,
+        times: np.ndarray,
+        ahead: bool,
+    ) -> tuple[float, list[e.BufferLoad]]:
+        """Count a value; returns a thread's operations of it, and what it reads."""
+        value = evaluated(n, self._decided(loops))
+        nodes = [(part, share * self._computed(part, loops)) for part, share in value.nodes]
+        done = np.array(operations(nodes))
+        # inactive lanes take their slots, too
+        self.total.operations += done * self._runs(active, times) * WARP
+        for part in value.apart:
+            self._whole_numbers(part, loops, active, times)
+        for load, share in value.loads:
+            self._access(load, loops, active, times * share, stores=False, ahead=ahead)
+        return float(done[:OTHER].sum()), [load for load, _ in value.loads]
+
+    def _dependent(
+        self,
+        n: s.BufferStore,
+        loops: tuple[Loop, ...],
+        times: np.ndarray,
+        reads: bool,
+        done: float,
+    ) -> None:
+        """The part of a thread's instructions that wait for the one before."""
+        moves = self._depends(*n.indices)
+        apart = float(dt.lanes(n.value.dtype))
+        for loop in reversed(loops):
+            if not loop.unrolled:
+                break
+            apart *= loop.count if loop.var in moves or not reads else 1.0
+        steps = max(done / max(dt.lanes(n.value.dtype), 1), 1.0)
+        self.total.chain += float(times.mean()) * steps / min(max(apart, 1.0), ARITHMETIC_CYCLES)
+
+    # --- accesses ---------------------------------------------------------------------------------
+
+    def _access(
+        self,
+        n: Any,
+        loops: tuple[Loop, ...],
+        active: Any,
+        times: np.ndarray,
+        stores: bool,
+        ahead: bool = False,
+    ) -> None:
+        scope = n.buffer.storage_scope
+        if scope not in ("global", "") and not scope.startswith("shared"):
+            return
+        lanes = dt.lanes(n.value.dtype if stores else n.dtype)
+        size = dt.itemsize(n.buffer.dtype)
+        if n.mask is not None:
+            active = active & w.full(self.warps.value(n.mask), lanes).astype(bool)
+        depends = self._depends(*n.indices)
+        often = self._often(n.buffer, depends, loops, times)
+        index = w.full(self.warps.value(n.indices[0]), lanes)
+        shared = scope.startswith("shared")
+        together = self._merged(n, index, loops, size) if shared and lanes == 1 else 1
+        if together > 1:  # neighbours that an unrolled loop asks for one after the other
+            index = index // together * together + np.arange(together)
+            often = often / together
+            lanes = together
+        active = np.broadcast_to(active, index.shape)
+        per_warp = often * active.any(axis=(1, 2))
+        number = max(lanes * size / 16, 1.0) if side_by_side(n, together) else lanes
+        self.total.instructions += number * float(per_warp.mean()) * self.all_warps
+        self._address(n, loops, active.any(axis=2, keepdims=True), times)
+        address = index * size
+        if shared:
+            passes = w.wavefronts(address, size, active)
+        else:
+            sectors = w.touched(address, active, w.SECTOR)
+            given = w.groups(active.any(axis=2), lanes * size) * w.WORD
+            passes = w.cache_passes(w.touched(address, active, w.LINE), sectors, given)
+            self._global(n, often, sectors, depends, stores)
+            if not stores:
+                nbytes = float(sectors.mean()) * w.SECTOR / w.LANES
+                self._waits(loops, depends, nbytes, max(lanes * size / w.WORD, 1.0), ahead)
+        self.total.wavefronts += float((often * passes).mean()) * self.all_warps
+
+    def _merged(self, n: Any, index: np.ndarray, loops: tuple[Loop, ...], size: int) -> int:
+        """How many neighbours the compiler reads at once: of an unrolled loop, 16 bytes at most."""
+        for loop in reversed(loops):
+            if not loop.unrolled:
+                return 1
+            if loop.var not in self._depends(*n.indices):
+                continue
+            before = self.warps.values[loop.var]
+            try:
+                self.warps.values[loop.var] = np.zeros_like(before)
+                first = w.full(self.warps.value(n.indices[0]))
+                self.warps.values[loop.var] = np.ones_like(before)
+                second = w.full(self.warps.value(n.indices[0]))
+            finally:
+                self.warps.values[loop.var] = before
+            if not (second - first == 1).all():
+                continue
+            fits = (k for k in (4, 2) if k * size <= 16 and loop.count % k == 0)
+            return next((k for k in fits if not (first % k).any()), 1)
+        return 1
+
+    def _global(
+        self,
+        n: Any,
+        often: np.ndarray,
+        touched: np.ndarray,
+        depends: frozenset[Any],
+        stores: bool,
+    ) -> None:
+        bytes_ = float((often * touched).mean()) * w.SECTOR * self.all_warps
+        if id(n.buffer.data) not in self.total.traffic:
+            extents = [float(np.max(self.warps.value(d))) for d in n.buffer.shape]
+            self.total.traffic[id(n.buffer.data)] = Traffic(
+                float(np.prod(extents)) * dt.itemsize(n.buffer.dtype)
+            )
+        x = self.total.traffic[id(n.buffer.data)]
+        if stores:
+            x.stored += bytes_
+            return
+        # Warps of a block that read the same find it in the L1 cache.
+        alike = [self.extents.get(t, 1) for t in w.TAGS[3:] if t not in depends]
+        shared_by = min(float(np.prod(alike)), float(self.warps.warps)) if alike else 1.0
+        shared_by = max(shared_by / (w.LANES if "threadIdx.x" not in depends else 1), 1.0)
+        bytes_ /= min(shared_by, float(self.warps.warps))
+        x.loaded += bytes_
+        tags = depends.intersection(BLOCK_TAGS)
+        x.of_block[tags] = x.of_block.get(tags, 0.0) + bytes_ / self.blocks
+
+    def _waits(
+        self,
+        loops: tuple[Loop, ...],
+        depends: frozenset[Any],
+        nbytes: float,
+        registers: float,
+        ahead: bool,
+    ) -> None:
+        """Loads of one loop's body are under way together; each step of the loop waits for them.
+
+        What goes into registers in a loop with barriers is asked for ahead of what needs it.
+
+        Args:
+            loops: around a load.
+            depends: what its place is made of.
+            nbytes: of sectors of the memory, a thread's share.
+            registers: that wait for them.
+            ahead: whether it goes into registers.
+        """
+        around = [x for x in loops if not x.unrolled]
+        inner = loops[loops.index(around[-1]) + 1 :] if around else loops
+        together = float(np.prod([x.count for x in inner if x.var in depends]))
+        key = id(around[-1].node) if around else 0
+        steps = float(np.prod([x.count for x in around])) if around else 1.0
+        barrier = bool(around) and around[-1].barrier
+        at_once = PIPELINED if around and not barrier else 1.0
+        at_once = min(at_once, max(steps, 1.0))
+        waits = steps / (PIPELINED if barrier and ahead else at_once)
+        self.total.waiting[key] = max(waits, self.total.waiting.get(key, 0.0))
+        loads = min(together, KEPT) * at_once
+        self.total.in_flight[key] = self.total.in_flight.get(key, 0.0) + loads * nbytes
+        self.total.held[key] = self.total.held.get(key, 0.0) + loads * registers

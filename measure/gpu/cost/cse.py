@@ -1,0 +1,154 @@
+"""The parts of a value that are computed: what is equal once, what loops rule out not at all.
+
+    T[u] = if_then_else(u == 0, a, if_then_else(u == 1, a + b, b))     # u is written out
+
+Compilers know ``u`` in each copy, so that of three copies one adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.arith import Analyzer
+from whet.compiler.codegen.cuda.dot_product import PACK, word_of
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import TABLE
+
+Decided = Callable[[e.PrimExpr], "np.ndarray | None"]
+"""Says of a condition in which steps of the loops that are written out it holds, (steps,); None
+where they alone do not decide."""
+_SUMS = (e.Add, e.Sub)
+_ALWAYS = np.ones((), bool)
+
+
+@dataclass
+class Evaluated:
+    """The parts of one value; each share is the part of the written-out steps that compute it.
+
+    Attributes:
+        nodes: operations and their shares; products that a sum takes in are left out.
+        apart: whole numbers and conditions that loops and threads alone decide: compilers move them
+            out of the loops that do not change them.
+        loads: what is read, and the shares; of indices, too.
+    """
+
+    nodes: list[tuple[e.PrimExpr, float]] = field(default_factory=list)
+    apart: list[e.PrimExpr] = field(default_factory=list)
+    loads: list[tuple[e.BufferLoad, float]] = field(default_factory=list)
+
+
+def evaluated(root: e.PrimExpr, decided: Decided = lambda condition: None) -> Evaluated:
+    """Take a value apart.
+
+    Args:
+        root: the value of a store.
+        decided: what the steps of loops decide.
+    """
+    found, names = Evaluated(), _Names()
+    seen: dict[tuple[int, bool], np.ndarray] = {}
+    stack: list[tuple[Any, np.ndarray, bool]] = [(root, _ALWAYS, False)]
+    while stack:
+        n, where, in_index = stack.pop()
+        key = names.of(n), in_index
+        before = seen.get(key)
+        if before is _ALWAYS:
+            continue
+        new = where if before is None else where & ~before
+        if new is not _ALWAYS and not new.any():
+            continue
+        seen[key] = where if before is None else where | before
+        share = 1.0 if new is _ALWAYS else float(new.mean())
+        if isinstance(n, e.BufferLoad):
+            found.loads.append((n, share))
+            stack += [(x, new, True) for x in TABLE[type(n)][0](n)]
+        elif in_index:
+            stack += [(x, new, True) for x in TABLE[type(n)][0](n)]
+        elif _is_of_loops(n):
+            found.apart.append(n)
+        else:
+            stack += _inside(n, share, new, decided, found)
+    return found
+
+
+def _inside(
+    n: Any, share: float, where: np.ndarray, decided: Decided, found: Evaluated
+) -> list[tuple[Any, np.ndarray, bool]]:
+    """An operation's own parts, and where each is computed."""
+    parts = TABLE[type(n)][0](n)
+    if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
+        holds = decided(parts[0])
+        if holds is not None:
+            return [(parts[1], where & holds, False), (parts[2], where & ~holds, False)]
+    if isinstance(n, e.Call) and n.op == PACK and word_of(n, Analyzer()) is not None:
+        return [(parts[0], where, False)]
+    found.nodes.append((n, share))
+    product = _product(n)
+    if product is not None:
+        parts = tuple(p for x in (n.a, n.b) for p in ((x.a, x.b) if x is product else (x,)))
+    return [(x, where, False) for x in parts]
+
+
+def _product(n: Any) -> Any:
+    """A factor of a fused multiply-add; None where there is none."""
+    if not isinstance(n, _SUMS) or not dt.is_float(n.dtype):
+        return None
+    return next((x for x in (n.b, n.a) if isinstance(x, e.Mul)), None)
+
+
+def _is_of_loops(n: Any) -> bool:
+    """Whether an expression is of whole numbers or truth values, and reads nothing."""
+    if isinstance(n, (e.IntImm, e.Var, e.StringImm)) or n.dtype == "handle":
+        return False
+    if dt.is_float(n.dtype):
+        return False
+    stack: list[Any] = [n]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, e.BufferLoad) or dt.is_float(part.dtype):
+            return False
+        stack += TABLE[type(part)][0](part)
+    return True
+
+
+class _Names:
+    """A number for each expression: equal ones have the same."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, int] = {}
+        self._table: dict[tuple, int] = {}
+
+    def of(self, root: Any) -> int:
+        """The number of an expression, which has to live as long as this."""
+        stack = [root]
+        while stack:
+            n = stack[-1]
+            parts = TABLE[type(n)][0](n)
+            missing = [x for x in parts if id(x) not in self._of]
+            if missing and id(n) not in self._of:
+                stack += missing
+                continue
+            stack.pop()
+            if id(n) not in self._of:
+                key = type(n), n.dtype, _own(n), tuple(self._of[id(x)] for x in parts)
+                self._of[id(n)] = self._table.setdefault(key, len(self._table))
+        return self._of[id(root)]
+
+
+def _own(n: Any) -> Any:
+    """What tells a node from others of its type with the same parts."""
+    if isinstance(n, (e.IntImm, e.FloatImm, e.StringImm)):
+        return repr(n.value)
+    if isinstance(n, e.Var):
+        return id(n)
+    if isinstance(n, (e.BufferLoad, e.BufferView)):
+        return id(n.buffer)
+    if isinstance(n, e.Call):
+        return n.op
+    if isinstance(n, e.Ramp):
+        return n.stride, n.lanes
+    return n.indices if isinstance(n, e.Shuffle) else None

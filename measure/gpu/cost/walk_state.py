@@ -1,0 +1,90 @@
+"""The parts of a walk through a kernel: loops around a statement, sums so far, effects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.tir import expr as e
+from whet.compiler.tir import stmt as s
+from whet.compiler.tir.visit.rewrite import TABLE
+from whet.measure.gpu.cost.traffic import Traffic
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop around a statement.
+
+    Attributes:
+        var: its variable.
+        count: its steps; the mean where they differ.
+        unrolled: whether its body is written out, by the schedule or by the compiler.
+        stored: ids of the memory that its body stores to.
+        barrier: whether its body has a barrier.
+        node: the loop.
+    """
+
+    var: e.Var
+    count: Any
+    unrolled: bool
+    stored: frozenset[int]
+    barrier: bool
+    node: s.For
+
+
+@dataclass
+class Totals:
+    """Sums over all warps of a launch, but for those of a block or of a thread.
+
+    Attributes:
+        operations: by the kinds of :mod:`whet.measure.gpu.cost.operations`, of threads.
+        instructions: warp instructions beside those.
+        wavefronts: passes through the L1 cache and shared memory.
+        barriers: of a block.
+        chain: instructions of a thread that wait for one another.
+        waiting: by the innermost loop that is run step by step, how often loads are waited for.
+        in_flight: by the same loop, bytes that a thread asks for at a time.
+        held: by the same loop, registers that these are to go into.
+        traffic: by the id of the memory.
+        turns: steps of the longest outermost loop that is run step by step.
+        local_bytes: of a thread.
+        shared_bytes: of a block.
+    """
+
+    operations: np.ndarray = field(default_factory=lambda: np.zeros(4))
+    instructions: float = 0.0
+    wavefronts: float = 0.0
+    barriers: float = 0.0
+    chain: float = 0.0
+    waiting: dict[int, float] = field(default_factory=dict)
+    in_flight: dict[int, float] = field(default_factory=dict)
+    held: dict[int, float] = field(default_factory=dict)
+    traffic: dict[int, Traffic] = field(default_factory=dict)
+    turns: float = 1.0
+    local_bytes: float = 0.0
+    shared_bytes: float = 0.0
+
+
+def side_by_side(n: Any, together: int) -> bool:
+    """Whether an access takes neighbours at once, of its own or ``together`` merged ones."""
+    index = n.indices[0]
+    return together > 1 or (isinstance(index, e.Ramp) and index.stride == 1)
+
+
+def effects(root: Any) -> tuple[frozenset[int], bool]:
+    """Ids of the memory that statements store to; whether there is a barrier."""
+    stored: set[int] = set()
+    barrier = False
+    stack: list[Any] = [root]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, s.BufferStore):
+            stored.add(id(n.buffer.data))
+        elif isinstance(n, s.Evaluate):
+            value = n.value
+            barrier |= isinstance(value, e.Call) and str(value.op).endswith("storage_sync")
+        elif isinstance(n, s.Stmt):
+            stack += [p for p in TABLE[type(n)][0](n) if isinstance(p, s.Stmt)]
+    return frozenset(stored), barrier

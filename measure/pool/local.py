@@ -1,0 +1,129 @@
+"""The pool of one machine: killable builders, one measurer on its own core, or one for each GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from whet.compiler.errors import MeasureError
+from whet.compiler.runtime.device import Device
+from whet.measure.gpu.identity import check_alike, measured_devices
+from whet.measure.gpu.names import CPU, CUDA, EMULATOR
+from whet.measure.pool.engine import StagedPool
+from whet.measure.pool.protocol import Known
+from whet.measure.pool.roles import Measurer
+from whet.measure.stage import machine, stages
+from whet.measure.values import MeasureInput, MeasureOptions
+
+
+class LocalPool(StagedPool):
+    """Builds on all cores but the last, measures on the last; or on a GPU, or in the emulator.
+
+    With the emulator, whose costs are a model's, builders have all cores.
+
+    Args:
+        workers: number of builders; None: one for each core that they may use, at most 8 for each
+            device.
+        options: how to measure.
+        reference: a default config, whose numbers are taken for right; see
+            :meth:`~whet.measure.pool.protocol.Pool.compare_with`.
+        known: asked with a program's hash between build and run, from the pool's threads.
+        device: what candidates are measured on: ``"cpu"``, ``"cuda:0"``, ``"cuda-emulator"``;
+            several GPUs of one kind, ``"cuda:0,cuda:1"``, or all, ``"cuda:*"``, each by a worker of
+            its own; another word is a processor's, too, with a lock of that name.
+        build_function: import path of the function that builds; replaced in tests.
+        run_function: import path of the function that runs; replaced in tests.
+        prepare_function: import path of the function that runs the reference.
+
+    Raises:
+        MeasureError: ``workers`` is below 1, or the GPUs are of different kinds.
+        TargetError: ``"cuda:*"``, and there is no GPU.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        options: MeasureOptions | None = None,
+        reference: MeasureInput | None = None,
+        known: Known | None = None,
+        device: str = "cpu",
+        build_function: str | None = None,
+        run_function: str | None = None,
+        prepare_function: str | None = None,
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise MeasureError(f"workers={workers}", "at least one builder is needed")
+        chosen = options or MeasureOptions()
+        on = measured_devices(device)
+        many = len(on)
+        beside = 0 if on[0].type == EMULATOR else many  # that measure on cores of their own
+        count = workers or min(len(machine.builder_cores(beside)), 8 * many)
+        build = build_function or build_function_of(on[0])
+        functions = run_function, prepare_function
+        measurers = [
+            measurer_of(one, device, chosen, *functions, place=k) for k, one in enumerate(on)
+        ]
+        if many > 1:
+            _check_alike(device, measurers)
+        super().__init__(
+            [stages.BuildStage(chosen, build, measurers=beside) for _ in range(count)],
+            measurers,
+            chosen,
+            reference,
+            known,
+        )
+
+
+def _check_alike(asked: str, measurers: Sequence[Any]) -> None:
+    """Refuse GPUs of different kinds, and close what was opened for them."""
+    try:
+        for one in measurers:
+            one.start()
+        check_alike(
+            f"measurement on {asked!r}",
+            [one.describe({}) for one in measurers],
+            "name those of one kind; the others have searches of their own, in the same log",
+        )
+    except BaseException:
+        for one in measurers:
+            one.close()
+        raise
+
+
+def build_function_of(device: Device) -> str:
+    """The import path of the function that builds for a device."""
+    if device.type == CPU:
+        return stages.BUILD
+    from whet.measure.gpu import stage
+
+    return stage.BUILD_CUDA if device.type == CUDA else stage.BUILD_EMULATED
+
+
+def measurer_of(
+    device: Device,
+    lock: str,
+    options: MeasureOptions,
+    run_function: str | None = None,
+    prepare_function: str | None = None,
+    path: Sequence[str] | None = None,
+    place: int = 0,
+) -> Measurer:
+    """A measuring stage.
+
+    Args:
+        device: what it measures on.
+        lock: names the lock of a processor.
+        options: budgets and limits.
+        run_function: replaced in tests, as is the next.
+        prepare_function: import path of the function that runs the reference.
+        path: the driver's ``sys.path``; None: this process's.
+        place: which of several measurers of this machine it is.
+    """
+    if device.type == CPU:
+        run, prepare = run_function or stages.RUN, prepare_function or stages.PREPARE
+        return stages.RunStage(options, lock, run, prepare, path)
+    from whet.measure.gpu import stage
+
+    run, prepare = run_function or stage.RUN, prepare_function or stage.PREPARE
+    return stage.DeviceStage(options, device, run, prepare, path, place)

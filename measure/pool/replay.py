@@ -1,0 +1,121 @@
+"""A pool that measures nothing: it answers from recorded results, at once and always the same."""
+
+from __future__ import annotations
+
+import numbers
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from whet.compiler.errors import MeasureError
+from whet.measure.pool.protocol import Rounds
+from whet.measure.values import OK, MeasureInput, MeasureResult
+
+Recorded = MeasureResult | float
+
+
+class ReplayPool:
+    """Answers each candidate with what is recorded for its config; for tests and for old logs.
+
+    Args:
+        costs: by ``config.key``: a whole result, or seconds per call; or a function from the
+            candidate to one of these, for made-up landscapes.
+        capacity: how many candidates its user may keep in flight.
+
+    A config that nothing is recorded for fails with ``"infra_error"``.
+    """
+
+    def __init__(
+        self,
+        costs: Mapping[str, Recorded] | Callable[[MeasureInput], Recorded],
+        capacity: int = 4,
+    ) -> None:
+        self.capacity = capacity
+        self.best_costs: dict[str, float] = {}
+        self.busy_s = 0.0
+        self._costs = costs
+        self._tickets = 0
+        self._done: list[tuple[int, MeasureResult]] = []
+        self._closed = False
+
+    def compare_with(self, reference: MeasureInput) -> None:
+        """Nothing is run, hence nothing to compare."""
+        self._check_open("compare_with")
+
+    def submit(self, inp: MeasureInput) -> int:
+        """Look a candidate up; its ticket, counted from 0."""
+        self._check_open("submit")
+        ticket, self._tickets = self._tickets, self._tickets + 1
+        result = self._look_up(inp)
+        if result.ok:
+            key = inp.workload.key
+            self.best_costs[key] = min(result.cost, self.best_costs.get(key, result.cost))
+        self._done.append((ticket, result))
+        return ticket
+
+    def collect(self, timeout: float | None = None) -> list[tuple[int, MeasureResult]]:
+        """What was submitted since the last call."""
+        self._check_open("collect")
+        done, self._done = self._done, []
+        return done
+
+    def remeasure(self, inputs: list[MeasureInput], rounds: int | Rounds) -> list[MeasureResult]:
+        """The recorded results, each cost as many times over as there are rounds for it."""
+        self._check_open("remeasure")
+        found = [self._look_up(inp) for inp in inputs]
+        costs: list[list[float]] = [[] for _ in found]
+        if callable(rounds):
+            while turn := list(rounds(costs)):
+                for i in turn:
+                    costs[i] += [found[i].cost] if found[i].ok else []
+        else:
+            costs = [[r.cost] * rounds if r.ok else [] for r in found]
+        return [replace(r, costs=tuple(c)) if r.ok else r for r, c in zip(found, costs)]
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _look_up(self, inp: MeasureInput) -> MeasureResult:
+        if callable(self._costs):
+            recorded: Recorded | None = self._costs(inp)
+        else:
+            recorded = self._costs.get(inp.config.key)
+        if recorded is None:
+            text = (
+                f"nothing is recorded for the config {inp.config}\n"
+                f"{self._known()} by config.key: record every config that may be asked for, or "
+                "give a function from the candidate to its cost"
+            )
+            return MeasureResult("infra_error", error=text, stage="run", timestamp=time.time())
+        if isinstance(recorded, MeasureResult):
+            return recorded
+        if isinstance(recorded, bool) or not isinstance(recorded, numbers.Real):
+            raise MeasureError(
+                f"ReplayPool: the cost of {inp.config}",
+                f"{recorded!r} was recorded for it, a {type(recorded).__name__}",
+                "record seconds per call, e.g. 1.5e-3, or a MeasureResult",
+            )
+        return MeasureResult(OK, (float(recorded),), timestamp=time.time())
+
+    def _known(self) -> str:
+        if callable(self._costs):
+            return "the pool's function returned None; costs are given"
+        return f"the pool has {len(self._costs)} costs"
+
+    def _check_open(self, asked: str) -> None:
+        if self._closed:
+            raise MeasureError(f"{asked}()", "the pool is closed", "open another one")

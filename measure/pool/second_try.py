@@ -1,0 +1,57 @@
+"""Failures that an earlier candidate may explain are tried once more, in a fresh worker.
+
+A worker puts back what candidates change in it, as far as it sees that; it does not see all (an
+object of a library, memory that native code spoilt). So the first failure of each kind in a used
+worker is tried again in a fresh one, and every failure where something was put back before.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+
+from whet.measure.values import OK, PRUNED
+from whet.measure.worker.supervisor import Outcome
+
+KINDS = 16
+"""Kinds of failures that are tried again; then all of a space fail in ways of their own."""
+_OUTPUT = "--- the worker's output ---"
+
+
+class SecondTry:
+    """Remembers which kinds of failures fresh workers have had, too.
+
+    Args:
+        kinds: how many are tried again though nothing was put back; 0: none.
+    """
+
+    def __init__(self, kinds: int = KINDS) -> None:
+        self._kinds = kinds
+        self._confirmed: set[str] = set()
+        self._lock = threading.Lock()
+
+    def is_due(self, outcome: Outcome, status: str, error: str) -> bool:
+        """Whether a candidate is tried again; without a doubt, a fresh worker's failure counts.
+
+        Args:
+            outcome: how its call ended.
+            status: what came of it.
+            error: its whole text.
+        """
+        if status in (OK, PRUNED):
+            return False
+        kind = _kind(status, error)
+        with self._lock:
+            if not outcome.earlier:
+                self._confirmed.add(kind)
+                return False
+            if outcome.touched:
+                return True
+            # A hang takes its whole time again, and slow candidates are killed all the time.
+            hung = outcome.kind == "timeout"
+            return not hung and kind not in self._confirmed and len(self._confirmed) < self._kinds
+
+
+def _kind(status: str, error: str) -> str:
+    lines = [line for line in error.partition(_OUTPUT)[0].splitlines() if line.strip()]
+    return status + ": " + re.sub(r"0x[0-9a-f]+|[\d.]+", "#", lines[-1].strip() if lines else "")

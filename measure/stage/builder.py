@@ -1,0 +1,127 @@
+"""What a builder's worker does: one candidate from template to object bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from whet.compiler.errors import PrunedError
+from whet.measure.values import OK, PRUNED, MeasureInput
+from whet.measure.worker.error_text import error_text
+
+if TYPE_CHECKING:
+    from whet.compiler.abi.artifact import Artifact
+    from whet.compiler.ir import IRModule
+    from whet.compiler.target import Target
+
+Finish = Callable[["IRModule", "Target", "Artifact"], tuple["Artifact", dict[str, Any]]]
+"""What is done for a device after the generator: the artifact as a worker takes it, and facts for
+the record; from the lowered module, the target and the generator's artifact."""
+
+PARALLEL_CALL = b"whet_parallel_for"  # the symbol that a kernel with parallel loops imports
+
+
+@dataclass(frozen=True)
+class Built:
+    """What came of building one candidate.
+
+    Attributes:
+        status: ``"ok"``, ``"pruned"``, ``"lower_error"``, ``"build_error"``, ``"build_timeout"``,
+            ``"build_crash"`` or ``"out_of_memory"``.
+        artifact: the compiled kernels, if ok.
+        program_hash: hash of the lowered program and the target; empty if it was not lowered.
+        error: the whole error text.
+        timings: seconds: ``lower_s``, ``build_s``.
+        facts: what building found out, for the record's environment; JSON-able.
+    """
+
+    status: str
+    artifact: Artifact | None = None
+    program_hash: str = ""
+    error: str = ""
+    timings: dict[str, float] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def parallel(self) -> bool:
+        """Whether the kernel uses all cores."""
+        return self.artifact is not None and PARALLEL_CALL in self.artifact.object
+
+
+def build_candidate(inp: MeasureInput, finish: Finish | None = None) -> Built:
+    """Resolve the template, schedule it with the config, lower, and compile.
+
+    Args:
+        inp: the candidate. Errors of the candidate come back as a status; running out of memory
+            is left to the worker to report.
+        finish: what is left to do for a device.
+    """
+    from whet.compiler import driver
+    from whet.compiler.target import Target
+    from whet.search_spaces import resolve
+
+    begin = time.perf_counter()
+    target = Target(inp.target)
+    artifact: Artifact | None = None
+    facts: dict[str, Any] = {}
+    try:
+        # The very template that was sent: another one of its name may have been registered since.
+        template = resolve(inp.template)
+        with target:
+            schedule, args = template.instantiate(inp.workload, inp.config)
+            module = driver.lower(schedule, args)
+        program_hash = hash_program(module.program_hash(), inp.target)
+    except MemoryError:
+        raise
+    except Exception as failure:
+        timings = {"lower_s": time.perf_counter() - begin}
+        status, error, facts = _refused(failure, "lower_error")
+        return Built(status, error=error, timings=timings, facts=facts)
+    lowered = time.perf_counter()
+    try:
+        artifact = driver.compile_module(module, target)
+        if finish is not None:
+            artifact, facts = finish(module, target, artifact)
+        status, error = OK, ""
+    except MemoryError:
+        raise
+    except Exception as failure:
+        artifact, (status, error, facts) = None, _refused(failure, "build_error")
+    timings = {"lower_s": lowered - begin, "build_s": time.perf_counter() - lowered}
+    return Built(status, artifact, program_hash, error, timings, facts)
+
+
+def imports(inp: MeasureInput) -> dict[str, Any]:
+    """Import a candidate's template; the names of the module that it is written in.
+
+    Args:
+        inp: the candidate.
+    """
+    from whet.search_spaces import resolve
+
+    return resolve(inp.template).func.__globals__
+
+
+build_candidate.imports = imports  # type: ignore[attr-defined]
+
+
+def _refused(failure: Exception, status: str) -> tuple[str, str, dict[str, Any]]:
+    """Status, text and facts of an exception; of a static check's, its own text says it all."""
+    if isinstance(failure, PrunedError):
+        return PRUNED, str(failure), {PRUNED: failure.reason}
+    return status, error_text(), {}
+
+
+def hash_program(module_hash: str, target: dict[str, Any]) -> str:
+    """The identity of a program on a target: the same loops for AVX2 and AVX-512 are two programs.
+
+    Args:
+        module_hash: the lowered module's hash.
+        target: the canonical target as JSON.
+    """
+    text = module_hash + json.dumps(target, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

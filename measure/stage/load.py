@@ -1,0 +1,55 @@
+"""Whether others used the machine while it measured, by its load."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard
+
+from whet.measure.stage.timing import spread
+from whet.search_spaces.counted import counted
+
+BUSY, BUSY_AND_SHAKEN = 2.0, 1.0
+"""Load a core from which others must be using the machine: twice what a search makes; and where
+the rounds of the last measurement differ as well."""
+ROUNDS, SHAKEN = 6, 0.1
+"""Rounds differ where at least so many have this relative spread (interquartile over median)."""
+
+
+UPPER = "measured times are upper bounds"
+"""What it means that the machine was busy."""
+
+
+def is_busy(environment: Mapping[str, Any], rounds: Sequence[float] = ()) -> bool | None:
+    """Whether others used the machine while it measured; None: nothing says so or not.
+
+    What a search itself runs is a load of about 1 a core, also when it ended just before.
+
+    Args:
+        environment: of :func:`~whet.measure.stage.machine.environment`; its ``load``
+            and ``cpus`` count.
+        rounds: seconds a call, of the rounds of one measurement.
+    """
+    load, cpus = environment.get("load"), environment.get("cpus")
+    if not is_number(load) or type(cpus) is not int or cpus < 1:
+        return None
+    shaken = len(rounds) >= ROUNDS and (spread(rounds) or 0.0) >= SHAKEN
+    return load >= (BUSY_AND_SHAKEN if shaken else BUSY) * cpus
+
+
+def busy_words(environment: Mapping[str, Any], rounds: Sequence[float] = ()) -> str:
+    """That others used the machine, with the load that says so; "" where nothing does.
+
+    Args:
+        environment, rounds: as of :func:`is_busy`.
+    """
+    if not is_busy(environment, rounds):
+        return ""
+    cores = counted(environment["cpus"], "core")
+    return f"the machine was busy (load {environment['load']:.1f} on {cores})"
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a value is a finite number, and no truth value: a log may hold anything."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and -sys.float_info.max <= value <= sys.float_info.max

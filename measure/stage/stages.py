@@ -1,0 +1,345 @@
+"""The two stages of a measurement, each a supervised worker: one builds, one runs.
+
+The same classes serve a thread of the local pool and a Ray actor on another machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import platform
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from whet.compiler.abi.signature import BufferParam, ScalarParam
+from whet.measure.pool.second_try import SecondTry
+from whet.measure.stage import machine
+from whet.measure.stage.builder import Built
+from whet.measure.stage.runner import RunReport
+from whet.measure.values import OK, MeasureInput, MeasureOptions
+from whet.measure.worker.supervisor import Outcome, Supervisor
+
+BUILD = "whet.measure.stage.builder:build_candidate"
+RUN = "whet.measure.stage.runner:run_candidate"
+PREPARE = "whet.measure.stage.runner:prepare_reference"
+ALLOWANCE = 1.0  # seconds for loading a kernel, checking its numbers, and a busy machine
+SLOWEST_FILL = 100e6  # bytes of inputs made in a second, at least
+RECYCLE = 400  # builds after which a builder is replaced: LLVM keeps some memory of each
+# What a worker imports before its first candidate, so that no candidate pays for it, and that what
+# one changes there is seen.
+_BUILDS = [
+    "whet.compiler.driver",
+    "whet.compiler.runtime",
+    "whet.compiler.topi",
+    "whet.search_spaces.graph.template",
+]
+_BUILDS_LLVM = [
+    "llvmlite.binding",
+    "whet.compiler.codegen.llvm.generate",
+    "whet.compiler.codegen.llvm.jit",
+]
+PRELOAD = {
+    BUILD: [*_BUILDS, *_BUILDS_LLVM],
+    "whet.measure.gpu.builder:build_for_gpu": _BUILDS,
+    "whet.measure.gpu.builder:build_for_emulator": _BUILDS,
+    RUN: ["whet.compiler.runtime", "llvmlite.binding"],
+}
+
+
+class BuildStage:
+    """Builds candidates in a worker kept off the measuring core.
+
+    Args:
+        options: budgets and limits.
+        function: import path of the function that builds; replaced in tests.
+        path: the driver's ``sys.path``; None: this process's.
+        measurers: how many measure beside it, on cores of their own.
+    """
+
+    def __init__(
+        self,
+        options: MeasureOptions,
+        function: str = BUILD,
+        path: Sequence[str] | None = None,
+        measurers: int = 1,
+    ) -> None:
+        self._options = options
+        self._function = function
+        self._second_try = SecondTry()
+        limit = options.memory_limit or machine.memory_bytes() // 2
+        self._supervisor = Supervisor(
+            memory_limit=limit,
+            cpus=machine.builder_cores(measurers),
+            preload=preload(function),
+            max_calls=RECYCLE,
+            path=path,
+            room=limit // 4,
+        )
+
+    def start(self) -> str:
+        """Start the worker in the background; the name of the machine it is on."""
+        self._supervisor.start()
+        return platform.node()
+
+    def build(self, inp: MeasureInput) -> Built:
+        """Build one candidate; whatever it does, the answer is a :class:`Built`.
+
+        Raises:
+            MeasureError: no worker can be had.
+        """
+        outcome, built = self._once(inp)
+        if self._second_try.is_due(outcome, built.status, built.error):
+            self._supervisor.renew()
+            outcome, built = self._once(inp)
+            self._second_try.is_due(outcome, built.status, built.error)
+        return built
+
+    def _once(self, inp: MeasureInput) -> tuple[Outcome, Built]:
+        outcome = self._supervisor.call(self._function, inp, timeout=self._options.build_timeout)
+        if outcome.kind == "ok":
+            return outcome, outcome.value
+        timings = {"build_s": outcome.seconds}
+        return outcome, Built(_status("build", outcome), error=outcome.error, timings=timings)
+
+    def close(self) -> None:
+        """Kill the worker and what it started."""
+        self._supervisor.close()
+
+
+class Measuring:
+    """What measuring stages have in common: they check numbers by a reference, then time.
+
+    Args:
+        workers: its supervisors, the first of which is started first.
+        lock: names the lock between unrelated runs; "": there is nothing to hold alone.
+        function: import path of the function that runs.
+        prepare: import path of the function that runs the reference.
+    """
+
+    def __init__(
+        self, workers: Sequence[Supervisor], lock: str, function: str, prepare: str
+    ) -> None:
+        self._workers = list(workers)
+        self._lock = lock
+        self._function = function
+        self._prepare = prepare
+        self._closed = False
+        self._second_try = SecondTry()
+        self._one_at_a_time = threading.Lock()
+        # The references that each worker has, and the start of the worker that has them.
+        self._prepared: dict[Supervisor, tuple[int, tuple[str, ...]]] = {}
+        self._unfit: dict[str, str] = {}
+
+    def start(self) -> str:
+        """Start the worker in the background; the name of the machine it is on."""
+        self._workers[0].start()
+        return platform.node()
+
+    def overlaps_builds(self) -> bool:
+        """Whether builders share this stage's core, so that they must take turns."""
+        return machine.cores_overlap()
+
+    def run(
+        self,
+        built: Built,
+        options: MeasureOptions,
+        reference: Built | None = None,
+        best_cost: float | None = None,
+    ) -> RunReport:
+        """Check and time one candidate; whatever it does, the answer is a :class:`RunReport`.
+
+        Args:
+            built: a candidate that was built.
+            options: how to measure.
+            reference: the default config's program, to check the numbers; None: unchecked.
+            best_cost: seconds per call of the best so far.
+
+        Raises:
+            MeasureError: no worker can be had, or the stage is closed.
+            DeviceLostError: the stage's device does not answer.
+        """
+        supervisor = self._worker_for(built)
+        with self._one_at_a_time, self._alone():
+            outcome, report = self._once(supervisor, built, options, reference, best_cost)
+            if self._second_try.is_due(outcome, report.status, report.error):
+                supervisor.renew()
+                outcome, report = self._once(supervisor, built, options, reference, best_cost)
+                self._second_try.is_due(outcome, report.status, report.error)
+        return report
+
+    def _once(
+        self,
+        supervisor: Supervisor,
+        built: Built,
+        options: MeasureOptions,
+        reference: Built | None,
+        best_cost: float | None,
+    ) -> tuple[Outcome, RunReport]:
+        self._wake(supervisor)
+        key, why_not = None, "switched off"
+        if reference is not None and options.check:
+            key, why_not = self._reference(supervisor, reference, options)
+        budget = self._budget(supervisor, built, options, best_cost)
+        more = 0.0 if key is not None else inputs_s(built)
+        outcome = supervisor.call(
+            self._function, *self._asked(built, options, key, best_cost), timeout=budget + more
+        )
+        self._look_after(supervisor, outcome)
+        if outcome.kind != "ok":
+            error = outcome.error
+            if outcome.kind == "timeout" and budget < options.run_timeout:
+                error = f"hopeless: the best so far takes {best_cost:.3g} s per call; {error}"
+            status = _status("run", outcome)
+            return outcome, RunReport(status, (), error, seconds=outcome.seconds)
+        report: RunReport = replace(outcome.value, seconds=outcome.seconds)
+        if report.status == OK and key is None:
+            report.environment["unchecked"] = why_not
+        return outcome, report
+
+    def close(self) -> None:
+        """Kill the workers and what they started."""
+        self._closed = True
+        for worker in self._workers:
+            worker.close()
+
+    def _worker_for(self, built: Built) -> Supervisor:
+        return self._workers[0]
+
+    def _asked(
+        self, built: Built, options: MeasureOptions, key: str | None, best_cost: float | None
+    ) -> tuple[Any, ...]:
+        """The arguments of the function that runs."""
+        return built.artifact, options, key, best_cost
+
+    def _prepares(self, key: str, reference: Built, options: MeasureOptions) -> tuple[Any, ...]:
+        """The arguments of the function that runs the reference."""
+        return key, reference.artifact, options
+
+    def _budget(
+        self,
+        supervisor: Supervisor,
+        built: Built,
+        options: MeasureOptions,
+        best_cost: float | None,
+    ) -> float:
+        return run_budget(built, options, best_cost)
+
+    def _wake(self, supervisor: Supervisor) -> None:
+        """Let a fresh worker make ready what no candidate's time shall hold."""
+
+    def _look_after(self, supervisor: Supervisor, outcome: Outcome) -> None:
+        """Replace a worker that answers, and is of no more use."""
+
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
+        if not self._lock:
+            return contextlib.nullcontext()
+        return machine.exclusive(self._lock, lambda: self._closed)
+
+    def _reference(
+        self, supervisor: Supervisor, reference: Built, options: MeasureOptions
+    ) -> tuple[str | None, str]:
+        """Have the reference's outputs in this very worker; a crash here is not the candidate's."""
+        key = f"{reference.program_hash} {options.seed}"
+        if key in self._unfit:
+            return None, self._unfit[key]
+        if reference.status != OK:
+            return None, f"the default config could not be built: {reference.error}"
+        supervisor.start()
+        starts, kept = self._prepared.get(supervisor, (0, ()))
+        if starts != supervisor.starts or key not in kept:
+            outcome = self._prepared_by(supervisor, key, reference, options)
+            if outcome.kind != "ok" and outcome.earlier:  # a candidate before it may be the reason
+                supervisor.renew()
+                self._wake(supervisor)
+                outcome = self._prepared_by(supervisor, key, reference, options)
+            if outcome.kind != "ok":
+                self._unfit[key] = f"the default config could not be run: {outcome.error}"
+                return None, self._unfit[key]
+            self._prepared[supervisor] = supervisor.starts, outcome.value
+        return key, ""
+
+    def _prepared_by(
+        self, supervisor: Supervisor, key: str, reference: Built, options: MeasureOptions
+    ) -> Outcome:
+        outcome = supervisor.call(
+            self._prepare,
+            *self._prepares(key, reference, options),
+            timeout=options.run_timeout + inputs_s(reference),
+        )
+        self._look_after(supervisor, outcome)
+        return outcome
+
+
+class RunStage(Measuring):
+    """Measures candidates alone on its device: pinned, or on all cores for parallel kernels.
+
+    Args:
+        options: budgets and limits.
+        device: names the lock between unrelated runs.
+        function: import path of the function that runs; replaced in tests.
+        prepare: import path of the function that runs the reference.
+        path: the driver's ``sys.path``; None: this process's.
+    """
+
+    def __init__(
+        self,
+        options: MeasureOptions,
+        device: str = "cpu",
+        function: str = RUN,
+        prepare: str = PREPARE,
+        path: Sequence[str] | None = None,
+    ) -> None:
+        # Two workers, used in turn: a worker that once ran threads keeps them, and the pinned one
+        # must have none. The second is started by the first parallel kernel.
+        workers = [
+            Supervisor(
+                memory_limit=options.memory_limit or machine.memory_bytes() // 2,
+                cpus=cpus,
+                preload=preload(function),
+                path=path,
+                grows=cpus is None,  # the threads of its pool stay
+            )
+            for cpus in ([machine.measuring_core()], None)
+        ]
+        super().__init__(workers, device, function, prepare)
+
+    def _worker_for(self, built: Built) -> Supervisor:
+        return self._workers[1 if built.parallel else 0]
+
+
+def run_budget(built: Built, options: MeasureOptions, best_cost: float | None) -> float:
+    """Seconds a candidate may run before it is killed.
+
+    Without this, the worst candidates of a space cost more time than all others together: a plain
+    matmul of 1024 has schedules from 0.02 s to 8 s. The allowance for all but the kernel itself is
+    generous, so that a busy machine kills nothing good.
+    """
+    if best_cost is None or built.artifact is None:
+        return options.run_timeout
+    own = options.max_measure_s + options.hopeless_factor * best_cost
+    return min(options.run_timeout, ALLOWANCE + inputs_s(built) + own)
+
+
+def inputs_s(built: Built) -> float:
+    """Seconds in which a worker has made and compared a kernel's arrays, if it has none yet."""
+    if built.artifact is None:
+        return 0.0
+    params = [p for s in built.artifact.signatures for p in s.params]  # weights are packed, too
+    return sum(map(_bytes, params)) / SLOWEST_FILL
+
+
+def _bytes(param: BufferParam | ScalarParam) -> int:
+    if isinstance(param, ScalarParam):
+        return 0
+    return 8 * math.prod(dim for dim in param.shape if isinstance(dim, int))
+
+
+def _status(stage: str, outcome: Outcome) -> str:
+    return outcome.kind if outcome.kind == "out_of_memory" else f"{stage}_{outcome.kind}"
+
+
+def preload(function: str) -> list[str]:
+    """What a worker imports before its first call of a function."""
+    return [function.partition(":")[0], *PRELOAD.get(function, [])]

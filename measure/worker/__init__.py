@@ -1,0 +1,1 @@
+"""The worker process: supervisor, child, keeper, and the state that a candidate may change."""

@@ -1,0 +1,52 @@
+"""The arithmetic of one element, roughly: what decides whether computing it again is cheap."""
+
+from __future__ import annotations
+
+from whet.compiler.te.lang.tensor import ComputeOp, Operation
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import TABLE
+
+EXPENSIVE = 5
+"""An element that costs as much is stored rather than computed over and over."""
+
+_CHEAP_CALLS = frozenset(
+    ("if_then_else", "likely", "fabs", "floor", "ceil", "round", "trunc", "nearbyint", "fma",
+     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right",
+     "reinterpret")
+)  # fmt: skip
+_FREE = (e.Cast, e.ProducerLoad, e.Reduce, e.Var, e.SizeVar, e.IntImm, e.FloatImm, e.StringImm)
+_CALL, _DIVISION = 10, 5
+
+
+def cost_of(op: Operation) -> int:
+    """The simple operations of one evaluation; indices count as nothing, a division as 5."""
+    if not isinstance(op, ComputeOp):
+        return 0
+    total = 0
+    seen: set[int] = set()
+    waiting = list(op.body)
+    while waiting:
+        n = waiting.pop()
+        if id(n) in seen:
+            continue
+        seen.add(id(n))
+        total += _own(n)
+        if type(n) is not e.ProducerLoad:
+            waiting.extend(TABLE[type(n)][0](n))
+    return total
+
+
+def _own(n: e.PrimExpr) -> int:
+    if isinstance(n, _FREE):
+        return 0
+    if type(n) is e.Call:
+        return 1 if n.op in _CHEAP_CALLS else _CALL
+    if isinstance(n, e.Div | e.Mod) or (isinstance(n, e.FloorDiv | e.FloorMod) and _data(n)):
+        constant = isinstance(n.b, e.FloatImm | e.IntImm)
+        return 1 if constant and not dt.is_float(n.dtype) else _DIVISION
+    return 1
+
+
+def _data(n: e.FloorDiv | e.FloorMod) -> bool:
+    return not isinstance(n.b, e.IntImm)

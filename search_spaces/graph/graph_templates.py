@@ -1,0 +1,104 @@
+"""Named templates of compute graphs: a function says what to compute, the rules say how.
+
+    @graph_template("softmax", SHAPE, AXIS, DTYPE)
+    def softmax(shape, axis=-1, dtype="float32"):
+        X = te.placeholder(shape, dtype, name="X")
+        return [X], [topi.nn.softmax(X, axis)]
+
+Unlike a task of ``create_task(outputs=...)``, such a template can be made again from a log: its
+name and its arguments say all.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from whet.compiler.errors import SpaceError
+from whet.compiler.te.lang.tensor import Tensor
+from whet.compiler.te.schedule import Schedule
+from whet.search_spaces.graph.canonical_args import Kind, spelled
+from whet.search_spaces.graph.compute_graph import ComputeGraph
+from whet.search_spaces.graph.template import VERSION, schedule_graph
+from whet.search_spaces.graph.validate_outputs import checked
+from whet.search_spaces.template import Template, template
+
+Make = Callable[..., tuple[list[Tensor], list[Tensor]]]
+
+# A version of the template and one of the rules are one number.
+_VERSIONS = 1000
+# What rules find out about a graph is kept with it; a run looks at few shapes at a time.
+_GRAPHS_KEPT = 64
+
+
+class NamedGraph:
+    """The function of a named template: from its arguments to a schedule.
+
+    Args:
+        make: from the arguments in canonical form to ``(inputs, outputs)``.
+    """
+
+    def __init__(self, make: Make) -> None:
+        functools.update_wrapper(self, make)
+        self._graphs: OrderedDict[tuple, ComputeGraph] = OrderedDict()
+
+    def __call__(self, *args: Any) -> tuple[Schedule, list[Tensor]]:
+        """The schedule of the graph of these arguments under the config in force."""
+        return schedule_graph(self.graph(*args))
+
+    def graph(self, *args: Any) -> ComputeGraph:
+        """The compute graph of these arguments.
+
+        Raises:
+            SpaceError: the function does not return ``(inputs, outputs)``.
+            ArgumentError: what it returns cannot be computed, or what it raises itself.
+        """
+        found = self._graphs.get(args)
+        if found is None:
+            found = self._made(args)
+            self._graphs[args] = found
+            while len(self._graphs) > _GRAPHS_KEPT:
+                self._graphs.popitem(last=False)
+        return found
+
+    def _made(self, args: tuple) -> ComputeGraph:
+        result = self.__wrapped__(*args)  # type: ignore[attr-defined]
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise SpaceError(
+                f"graph template {self.__qualname__}{args}",  # type: ignore[attr-defined]
+                f"it returned a {type(result).__name__}",
+                "a graph template returns ([inputs], [outputs])",
+            )
+        inputs, outputs = (list(part) for part in result)
+        return ComputeGraph(*checked(outputs, [*inputs, *outputs]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_graphs": OrderedDict()}
+
+
+def graph_template(name: str, *kinds: Kind, version: int = 1) -> Callable[[Make], Template]:
+    """Decorator that makes a named template of a function that says what to compute.
+
+    Args:
+        name: the template's name, for workloads and records.
+        kinds: for each parameter what it is (:mod:`whet.search_spaces.graph.canonical_args`):
+            checks it, and gives several spellings of one computation one form.
+        version: raise it when the function computes something else. The version of the rules is
+            added to it.
+
+    The function takes positional arguments that JSON can hold and returns ``(inputs, outputs)``,
+    lists of tensors of known extents; the kernel takes the inputs, then the outputs.
+
+    Raises:
+        SpaceError: as :func:`whet.search_spaces.template` does.
+    """
+
+    def decorate(make: Make) -> Template:
+        canonical = spelled(name, list(inspect.signature(make).parameters), kinds)
+        made = template(name, version=version + _VERSIONS * VERSION, canonical=canonical)
+        return made(NamedGraph(make))
+
+    return decorate

@@ -1,0 +1,250 @@
+"""Stages that are scheduled together: an anchor, what is fused behind it, the rows before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from whet.compiler.tir import expr as e
+from whet.search_spaces.graph.access import Access, Affine, composed
+from whet.search_spaces.graph.compute_graph import (
+    INJECTIVE,
+    INLINE,
+    OPAQUE,
+    REDUCTION,
+    TILED,
+    Group,
+    Node,
+)
+
+
+@dataclass
+class _Draft:
+    """A group while it is put together.
+
+    ``rows``: the axes of its last stage that all members have so far. ``maps``: for a member, and
+    the last stage, which axis of the last stage each of its own data axes is, or None.
+    """
+
+    anchor: int
+    last: int
+    consumers: tuple[int, ...]
+    rows: set[int]
+    maps: dict[int, tuple[int | None, ...]]
+    staged: list[int] = field(default_factory=list)
+    members: list[int] = field(default_factory=list)
+
+
+def grouped(nodes: Sequence[Node]) -> tuple[tuple[Node, ...], tuple[Group, ...]]:
+    """The nodes, some of which are materialised now, and their groups, producers first."""
+    behind = _consumers(nodes)
+    stored = {chain[-1] for chain in behind.values()}
+    nodes = tuple(
+        replace(n, role=INJECTIVE) if n.role == INLINE and n.index in stored else n for n in nodes
+    )
+    reads = _reads_of_stored(nodes)
+    products = {behind.get(n.index, (n.index,))[-1] for n in nodes if n.role == TILED}
+    prepares = _preparing(nodes, reads, products)
+    anchor_of = {k: anchor for anchor, chain in behind.items() for k in chain}
+    drafts: list[_Draft] = []
+    home: dict[int, _Draft] = {}
+    for node in reversed(nodes):
+        if node.role == INLINE or node.index in home:
+            continue
+        anchor = nodes[anchor_of.get(node.index, node.index)]
+        found = None if anchor.role == TILED else _joined(node, nodes, reads, prepares, home)
+        if found is None:
+            found = _new_draft(node, anchor, behind.get(anchor.index, ()))
+            drafts.append(found)
+            home[anchor.index] = found
+        home[node.index] = found
+    ordered = sorted(drafts, key=lambda d: d.last)
+    return nodes, tuple(_group(d, nodes, len(ordered) > 1) for d in ordered)
+
+
+def _new_draft(last: Node, anchor: Node, chain: tuple[int, ...]) -> _Draft:
+    axes = tuple(range(len(last.extents)))
+    maps: dict[int, tuple[int | None, ...]] = {last.index: axes, anchor.index: axes}
+    return _Draft(anchor.index, last.index, chain, set(axes), maps)
+
+
+def _group(draft: _Draft, nodes: Sequence[Node], several: bool) -> Group:
+    def of(places: Sequence[int]) -> tuple[Node, ...]:
+        return tuple(nodes[k] for k in sorted(places))
+
+    anchor = nodes[draft.anchor]
+    return Group(
+        anchor,
+        tuple(nodes[k] for k in draft.consumers),
+        of(draft.staged),
+        of(draft.members),
+        tuple(sorted(draft.rows)) if draft.members else (),
+        draft.maps,
+        f"{anchor.name}." if several else "",
+    )
+
+
+def _consumers(nodes: Sequence[Node]) -> dict[int, tuple[int, ...]]:
+    """Reduction's place -> the elementwise stages behind it, the last of which is stored."""
+    taken: set[int] = set()
+    found: dict[int, tuple[int, ...]] = {}
+    for node in reversed(nodes):
+        if node.role not in (TILED, REDUCTION) or len(node.op.axis) == 0:
+            continue
+        chain: list[int] = []
+        at = node
+        while not at.is_output and len(at.readers) == 1:
+            reader = nodes[at.readers[0]]
+            if reader.index in taken or not elementwise_behind(at, reader):
+                break
+            chain.append(reader.index)
+            at = reader
+            if reader.role != INLINE:
+                break
+        if chain:
+            taken.update(chain)
+            found[node.index] = tuple(chain)
+    return found
+
+
+def elementwise_behind(producer: Node, reader: Node, ones: bool = False) -> bool:
+    """Whether a reader reads a producer at its own element only, and has its extents.
+
+    Args:
+        producer, reader: stages.
+        ones: whether an axis with one step may be read at 0, too.
+    """
+    if reader.role not in (INLINE, INJECTIVE) or producer.op.num_outputs > 1:
+        return False
+    if reader.extents != producer.extents or reader.op.num_outputs > 1:
+        return False
+
+    def is_own(index: Affine | None, axis: e.IterVar, extent: int) -> bool:
+        if index is None:
+            return False
+        return index.variable is axis.var or (ones and extent == 1 and index == Affine())
+
+    return all(
+        all(map(is_own, access.indices, reader.op.axis, reader.extents))
+        for access in reader.reads
+        if access.tensor.op is producer.op
+    )
+
+
+def _reads_of_stored(nodes: Sequence[Node]) -> list[tuple[Access, ...]]:
+    """Each node's reads with inlined producers looked through."""
+    place = {node.op: node.index for node in nodes}
+    found: list[tuple[Access, ...]] = []
+    for node in nodes:
+        out: dict[tuple, Access] = {}
+        for access in node.reads:
+            k = place.get(access.tensor.op)
+            if k is None or nodes[k].role != INLINE:
+                out.setdefault((access.tensor, access.indices), access)
+                continue
+            values = {a.var: i for a, i in zip(nodes[k].op.axis, access.indices)}
+            for inner in found[k]:
+                indices = tuple(composed(i, values) for i in inner.indices)
+                out.setdefault((inner.tensor, indices), Access(inner.tensor, indices))
+        found.append(tuple(out.values()))
+    return found
+
+
+def _stored_readers(node: Node, nodes: Sequence[Node]) -> list[int]:
+    """The stored stages that read a stage, themselves or through inlined ones."""
+    seen: set[int] = set()
+    out: list[int] = []
+    waiting = list(node.readers)
+    while waiting:
+        k = waiting.pop()
+        if k in seen:
+            continue
+        seen.add(k)
+        if nodes[k].role == INLINE:
+            waiting.extend(nodes[k].readers)
+        else:
+            out.append(k)
+    return out
+
+
+def _joined(
+    node: Node,
+    nodes: Sequence[Node],
+    reads: list[tuple[Access, ...]],
+    prepares: list[bool],
+    home: dict[int, _Draft],
+) -> _Draft | None:
+    """The group whose rows or staged producers a stage becomes a part of, if there is one."""
+    readers = _stored_readers(node, nodes)
+    homes = {id(home[k]): home[k] for k in readers if k in home}
+    if node.is_output or len(homes) != 1 or node.role == OPAQUE:
+        return None
+    if any(k not in home for k in readers):
+        return None
+    (draft,) = homes.values()
+    if nodes[draft.anchor].role == TILED:
+        if node.role != INJECTIVE or not prepares[node.index]:
+            return None
+        draft.staged.append(node.index)
+        return draft
+    if nodes[draft.anchor].role not in (INJECTIVE, REDUCTION) or node.role == TILED:
+        return None
+    own = _map(node, readers, reads, draft, nodes)
+    rows = draft.rows & {q for q in own if q is not None}
+    if not rows or (draft.members and not _all_mapped(rows, draft)):
+        return None
+    draft.rows = rows
+    draft.maps[node.index] = own
+    draft.members.append(node.index)
+    return draft
+
+
+def _preparing(
+    nodes: Sequence[Node], reads: list[tuple[Access, ...]], products: set[int]
+) -> list[bool]:
+    """For each stage whether it only prepares an operand: of inputs, or of what products store.
+
+    Args:
+        nodes, reads: the stages and what they read.
+        products: the stages that store what is made of a product, element by element.
+    """
+    place = {n.op: n for n in nodes}
+    found: list[bool] = []
+    for node in nodes:
+        before = [place[a.tensor.op] for a in reads[node.index] if a.tensor.op in place]
+        found.append(
+            all(b.index in products or (b.role == INJECTIVE and found[b.index]) for b in before)
+        )
+    return found
+
+
+def _all_mapped(rows: set[int], draft: _Draft) -> bool:
+    return all(rows <= set(m) for m in draft.maps.values())
+
+
+def _map(
+    node: Node,
+    readers: Sequence[int],
+    reads: list[tuple[Access, ...]],
+    draft: _Draft,
+    nodes: Sequence[Node],
+) -> tuple[int | None, ...]:
+    """Which axis of the group's last stage each axis of a stage is, in all that read it."""
+    found: list[set[int | None]] = [set() for _ in node.extents]
+    last = nodes[draft.last]
+    for k in readers:
+        reader, known = nodes[k], draft.maps.get(k)
+        for access in reads[k]:
+            if access.tensor.op is not node.op:
+                continue
+            for d, index in enumerate(access.indices):
+                place = None if index is None else _row(index.variable, reader, known)
+                same = place is not None and last.extents[place] == node.extents[d]
+                found[d].add(place if same else None)
+    return tuple(s.pop() if len(s) == 1 else None for s in found)
+
+
+def _row(variable: e.Var | None, reader: Node, known: tuple[int | None, ...] | None) -> int | None:
+    """The axis of the last stage that a reader's index is."""
+    place = None if variable is None else reader.axis_of(variable)
+    return None if place is None or known is None else known[place]

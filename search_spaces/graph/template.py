@@ -1,0 +1,89 @@
+"""The template of a compute graph: its rules, one a group, under the config in force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from whet.compiler.target import Target
+from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Operation, Tensor
+from whet.compiler.te.schedule import Schedule, create_schedule
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import Rewriter
+from whet.search_spaces.config_scope import get_config
+from whet.search_spaces.graph.compute_graph import INLINE, ComputeGraph, Group
+from whet.search_spaces.rules.cpu.table import rules_for
+from whet.search_spaces.rules.rule import Rule
+from whet.search_spaces.space.define import DefineKnobs
+
+VERSION = 5
+"""Raise it when a change of a rule should retire the records made before it."""
+
+
+def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
+    """The schedule of a graph under the config in force, and the tensors that the kernel takes."""
+    cfg = get_config()
+    target = Target.current(allow_none=True) or Target("llvm")
+    chosen = [(group, rule_of(group, target)) for group in graph.groups]
+    groups, ops = _rewritten(graph, chosen, cfg, target)
+    outputs = [_now(t, ops) for t in graph.outputs]
+    s = create_schedule(list(dict.fromkeys(t.op for t in outputs)))
+    inner = {node.index for group in groups for node in group.consumers[:-1]}
+    for node in graph.nodes:
+        if node.role == INLINE or node.index in inner:
+            s[ops[node.op]].compute_inline()
+    for group, (_, rule) in zip(groups, chosen):
+        rule.schedule(s, group, cfg, target)
+    return s, [_now(t, ops) for t in graph.args]
+
+
+def rule_of(group: Group, target: Target) -> Rule:
+    """The first rule that applies to a group; the last of them applies to every group."""
+    key = f"rule for {target.kind}"
+    if key not in group.facts:
+        group.facts[key] = next(rule for rule in rules_for(target) if rule.applies(group))
+    return group.facts[key]
+
+
+def _rewritten(
+    graph: ComputeGraph,
+    chosen: list[tuple[Group, Rule]],
+    cfg: DefineKnobs,
+    target: Target,
+) -> tuple[list[Group], dict[Operation, Operation]]:
+    """The groups as their rules rewrite them; and each operation as it is computed then."""
+    at = {group.anchor.index: k for k, (group, _) in enumerate(chosen)}
+    ops: dict[Operation, Operation] = {}
+    by_index: dict[int, Operation] = {}
+    notes: list[dict] = [{} for _ in chosen]
+    for node in graph.nodes:
+        op = by_index[node.index] = _reading_now(node.op, ops)
+        if node.index in at:
+            k = at[node.index]
+            group, rule = chosen[k]
+            new = rule.rewrite(group.with_ops(by_index, notes[k]), cfg, target)
+            op = by_index[node.index] = op if new is None else new.op
+        ops[node.op] = op
+    return [group.with_ops(by_index, notes[k]) for k, (group, _) in enumerate(chosen)], ops
+
+
+def _now(t: Tensor, ops: dict[Operation, Operation]) -> Tensor:
+    op = ops.get(t.op, t.op)
+    return t if op is t.op else Tensor(op, t.value_index)
+
+
+def _reading_now(op: Operation, ops: dict[Operation, Operation]) -> Operation:
+    """An operation that reads what its producers have become."""
+    if all(ops.get(t.op, t.op) is t.op for t in op.input_tensors):
+        return op
+    if not isinstance(op, ComputeOp):
+        assert isinstance(op, ExternOp)
+        return replace(op, inputs=tuple(_now(t, ops) for t in op.inputs))
+
+    def redirect(n: e.ProducerLoad) -> Any:
+        n = rewrite.children(n)
+        return e.ProducerLoad(_now(n.producer, ops), n.indices, n.dtype)
+
+    rewrite = Rewriter({e.ProducerLoad: redirect}, once=True)
+    body = tuple(rewrite(b) for b in op.body)
+    return ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag, op.attrs)

@@ -1,0 +1,1 @@
+"""The built-in templates, one name an operator."""

@@ -1,0 +1,185 @@
+"""Convolutions with the channels last, direct and im2col: tiles of pixels by vectors of channels.
+
+    padded[y, i] = data[y - ph, i // CI - pw, i % CI]        # where there is padding
+    for blocks of pixels:                                    # "order" pixels; or blocks of panels
+        columns[p, ry, q] = padded[y(p) * sh + ry, x(p) * sw * CI + q]          # im2col only
+        for panels of channels, for the block's tiles of pixels:
+            for ry, q:                                       # a row of the window, its places
+                acc[mr, nr] += padded[y(p) * sh + ry, x(p) * sw * CI + q] * packed[j, ry, q, l]
+            conv[p, j] = acc
+
+A pixel is broadcast and meets vectors of weights. The tile's pixels go on from one row of the image
+to the next; each has an address of its own, which the loops over the window share an offset to. So
+the image is read where it is, and im2col's copy pays only where a window's rows are short.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.target import Target
+from whet.compiler.te import Schedule, Tensor
+from whet.compiler.tir import IterVar
+from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.nn.epilogue import Epilogue
+from whet.search_spaces.operators.cpu.conv.layouts import Steps
+from whet.search_spaces.operators.cpu.conv.padded_image import (
+    copy_lines,
+    padded_lines,
+    vectorize_line,
+)
+from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.cpu.conv.tiles import channel_tiles
+from whet.search_spaces.operators.cpu.conv.weights import pack
+
+_PIXELS = [(m,) for m in (*range(1, 15), 16, 20, 24, 28)]
+_BLOCKS = (1, 2, 4, 8, 16, 32, 64)
+#: bytes of a block of the image that defaults are made for: a part of the second cache
+_BLOCK_BYTES = 256 * 1024
+
+
+def define(cfg: Any, shape: ConvShape, target: Target, block: int = 0) -> None:
+    """Define the knobs of the direct algorithm and of im2col.
+
+    Args:
+        block: channels of a block of NCHWc; 0 for NHWC.
+    """
+    size = dt.itemsize(shape.dtype)
+    lanes = max(target.vector_bytes // size, 1)
+    oh, ow = shape.out
+    pixels, depth = shape.batch * oh * ow, shape.ci_group * shape.window[0] * shape.window[1]
+    tiles = _tiles(shape, target, lanes, pixels, block)
+    cfg.define_knob("tile", tiles, default=tiles[0])
+    cfg.define_knob("order", ["panels", "pixels"], default=_order(pixels * depth * size))
+    blocks = [b for b in _BLOCKS if b == 1 or b < pixels]
+    wanted = _BLOCK_BYTES // max(1, tiles[0][0] * depth * size)
+    default = max(b for b in blocks if b <= max(1, wanted))
+    cfg.define_knob("block", blocks, default=default)
+    run = block or shape.ci_group
+    cfg.define_knob("unroll", [u for u in (1, 2, 4) if run % u == 0], default=1)
+    cfg.multi_filter(partial(_blocks_fit, pixels=pixels, channels=shape.co_group))
+
+
+def schedule(
+    cfg: Any,
+    shape: ConvShape,
+    data: Tensor,
+    weight: Tensor,
+    epilogue: tuple,
+    packed: bool,
+    block: int = 0,
+) -> tuple[Schedule, list[Tensor]]:
+    """The schedule under the knobs of :func:`define`, and its arguments.
+
+    Args:
+        data, weight: (N, H, W, C) and HWIO, or (N, C / block, H, W, block) and OIHW.
+        epilogue: applied to the result's tiles as they are stored.
+        packed: pack the weights ahead of the kernel's calls.
+        block: channels of a block of NCHWc; 0 for NHWC.
+    """
+    _, nr = cfg["tile"].val
+    padded = padded_lines(shape, data)
+    steps = Steps(shape, data, padded, block or shape.ci)
+    panels = steps.panels(weight, nr)
+    columns = steps.columns() if cfg["algorithm"].val == "im2col" else None
+    axes = steps.axes()
+
+    def element(p: Any, o: Any) -> Any:
+        read = steps.read(p, o, axes) if columns is None else columns(p, *axes)
+        return te.sum(read * panels(o // nr, *axes, o % nr), axis=axes)
+
+    oh, ow = shape.out
+    product = te.compute((shape.batch * oh * ow, shape.co), element, name="product")
+    conv = steps.result(product)
+    out, extras = Epilogue.of(epilogue).apply(conv, (1, 4) if block else 3)
+
+    s = te.create_schedule(out.op)
+    if out.op is not conv.op:
+        s[conv].compute_inline()
+    outer, tile, is_pixels = _loops(s, out, cfg, block)
+    s[product].set_scope("local")
+    s[product].compute_at(s[out], tile)
+    _sum_up(s, product, axes, cfg["unroll"].val)
+    threads = (Target.current() or Target("llvm")).num_threads
+    parallel = threads > 1 and cfg["parallel"].val
+    if parallel:
+        s[out].parallel(outer, cfg["grain"].val or None)
+    pack(s, panels, packed, parallel)
+    if padded is not None:
+        copy_lines(s, padded, parallel)
+    if columns is not None and is_pixels:
+        s[columns].compute_at(s[out], outer)
+        vectorize_line(s[columns], columns.op.axis[-1])
+    elif columns is not None:
+        copy_lines(s, columns, parallel)
+    return s, [data, weight, *extras, out]
+
+
+def _loops(s: Schedule, out: Tensor, cfg: Any, block: int) -> tuple[IterVar, IterVar, bool]:
+    """The result's loops: the outermost, that over tiles, and whether the former is pixels."""
+    mr, nr = cfg["tile"].val
+    if block:
+        b, f, y, x, lane = s[out].op.axis
+        s[out].reorder(b, y, x, f, lane)
+        oo, fi = s[out].split(f, factor=nr // block)
+        inside = [fi, lane]
+        s[out].unroll(fi)
+    else:
+        b, y, x, o = s[out].op.axis
+        oo, lane = s[out].split(o, factor=nr)
+        inside = [lane]
+    po, pi = s[out].split(s[out].fuse(b, y, x), factor=mr)
+    is_pixels = cfg["order"].val == "pixels"
+    if is_pixels:
+        outer, tile = s[out].split(po, factor=cfg["block"].val)
+        s[out].reorder(outer, oo, tile, pi, *inside)
+    else:
+        outer, tile = s[out].split(oo, factor=cfg["block"].val)
+        s[out].reorder(outer, po, tile, pi, *inside)
+    s[out].unroll(pi)
+    s[out].vectorize(lane)
+    return outer, tile, is_pixels
+
+
+def _sum_up(s: Schedule, product: Tensor, axes: list[IterVar], unroll: int) -> None:
+    """Sum a tile up in registers."""
+    p, o = s[product].op.axis
+    *steps, last = axes
+    if unroll > 1:
+        last, inner = s[product].split(last, factor=unroll)
+        s[product].reorder(*steps, last, inner, p, o)
+        s[product].unroll(inner)
+    else:
+        s[product].reorder(*steps, last, p, o)
+    s[product].unroll(p)
+    s[product].vectorize(o)
+
+
+def _tiles(
+    shape: ConvShape, target: Target, lanes: int, pixels: int, block: int
+) -> list[tuple[int, ...]]:
+    """Register tiles (pixels, channels); those of groups and blocks hold whole ones."""
+    per = shape.co_group
+    if not block and shape.groups == 1:
+        return channel_tiles(target, lanes, _PIXELS, (pixels,), per)
+    unit = block or max(n for n in range(1, lanes + 1) if not per % n)
+    for vector in (lanes, min(lanes, unit)):
+        found = channel_tiles(target, vector, _PIXELS, (pixels,), per)
+        whole = [t for t in found if not t[1] % unit and not per % t[1]]
+        if whole:
+            return whole
+    return [(1, unit)]
+
+
+def _order(columns: int) -> str:
+    """Which blocks are outermost: panels, where a cache holds the pixels that each one meets."""
+    return "panels" if columns <= 2 * _BLOCK_BYTES else "pixels"
+
+
+def _blocks_fit(c: Any, pixels: int, channels: int) -> bool:
+    """No block is much larger than the result."""
+    mr, nr = c["tile"].val
+    tiles = -(-pixels // mr) if c["order"].val == "pixels" else -(-channels // nr)
+    return c["block"].val == 1 or c["block"].val < 2 * tiles

@@ -1,0 +1,175 @@
+"""The depthwise convolution for CPUs with the channels first: lanes along the rows of the result.
+
+    for o, yo:                                           # a channel, some rows of it
+        padded[y, p, j] = data[y - ph, j * sw + p - pw]  # a plane, or the rows that are read
+        for xo:
+            acc[yr, xr] += padded[y * sh + ry * dh, rx * dw % sw, x + rx * dw // sw] * taps[o]
+            out[y, x] = acc
+
+Lanes read neighbours: the padded copy, which stays in the L1 cache, has the pixels of each phase of
+the horizontal stride side by side.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.target import Target
+from whet.compiler.te import Schedule, Tensor
+from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.nn.epilogue import Epilogue
+from whet.search_spaces.config_scope import get_config
+from whet.search_spaces.operators.cpu.arguments import (
+    canonical_arguments,
+    stored_dtype,
+    summed_dtype,
+)
+from whet.search_spaces.operators.cpu.conv.depthwise_shape import (
+    ARGUMENTS,
+    depthwise_shape,
+    place_taps,
+    taps,
+)
+from whet.search_spaces.operators.cpu.conv.padded_image import vectorize_line
+from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.cpu.gemm.accumulators import accumulators
+from whet.search_spaces.operators.cpu.gemm.plan import define_threads
+from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
+from whet.search_spaces.template import template
+
+_ROWS = (1, 2, 3, 4, 6, 7, 8, 14)
+_PLANE_BYTES = 24 * 1024  # of the L1 cache, for a padded plane
+
+
+_NAME = "depthwise_conv2d_nchw"
+
+
+@template(
+    _NAME, version=1, canonical=canonical_arguments(_NAME, ARGUMENTS, rank=2, dtype=stored_dtype)
+)
+def depthwise_conv2d_nchw(
+    N: int,
+    C: int,
+    H: int,
+    W: int,
+    KH: int,
+    KW: int,
+    strides: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    multiplier: int = 1,
+    dtype: str = "float32",
+    epilogue: Any = (),
+    packed: bool = False,
+) -> tuple[Schedule, list[Tensor]]:
+    """Each channel of data (N, C, H, W) with its own windows, weights (C, multiplier, KH, KW).
+
+    The result is (N, C * multiplier, OH, OW): channel ``c * multiplier + m`` is channel ``c`` with
+    window ``m``.
+
+    Args:
+        strides, dilation: an int, or (vertical, horizontal).
+        padding: zeros; an int, (vertical, horizontal), or (top, left, bottom, right).
+        dtype: of data, weights and sums: float32 or float64. On GPUs also float16, which is summed
+            up in float32, and int8 and uint8, whose results are int32.
+        epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`.
+        packed: the kernel takes the weights as ``pack_weights`` returns them.
+    """
+    shape = depthwise_shape(
+        _NAME, "NCHW", N, C, (H, W), (KH, KW), strides, padding, dilation,
+        multiplier, dtype,
+    )  # fmt: skip
+    summed_dtype(shape.asked, dtype)
+    cfg = get_config()
+    cfg.add_flop(shape.flop)
+    target = Target.current() or Target("llvm")
+    lanes = max(target.vector_bytes // dt.itemsize(dtype), 1)
+    parallel, grain = _define(cfg, shape, target, lanes)
+    yr, xr = (1, 1) if shape.is_empty else cfg["tile"].val
+    data = te.placeholder(shape.data_shape, dtype, name="data")
+    weight = te.placeholder((C, multiplier, KH, KW), dtype, name="weight")
+    own = taps(shape, weight)
+    padded = _padded(shape, data, yr, xr)
+    conv = _sums(shape, padded, own, multiplier)
+    out, extras = Epilogue.of(epilogue).apply(conv, channel_axis=1)
+    s = te.create_schedule(out.op)
+    place_taps(s, own, packed)
+    if not shape.is_empty:
+        acc = accumulators(s, conv, out)
+        n, o, y, x = s[out].op.axis
+        (yo, yi), (xo, xi) = s[out].split(y, factor=yr), s[out].split(x, factor=xr)
+        s[out].reorder(n, o, yo, xo, yi, xi)
+        s[out].unroll(yi)
+        s[out].vectorize(xi)
+        _tile(s, acc, s[out], xo)
+        s[padded].compute_at(s[out], yo if cfg["copy"].val == "rows" else o)
+        vectorize_line(s[padded], s[padded].op.axis[-1])
+        if parallel:
+            s[out].parallel(n if C * multiplier == 1 else o, grain or None)
+    return s, [data, weight, *extras, out]
+
+
+def _define(cfg: Any, shape: ConvShape, target: Target, lanes: int) -> tuple[bool, int]:
+    """The knobs: rows and pixels of a tile, and how much is copied at a time."""
+    if shape.is_empty:
+        return False, 0
+    oh, ow = shape.out
+    free = vector_registers(target) - 1 - shape.window[1]
+    tiles = [
+        (yr, v * lanes)
+        for v in (1, 2, 3, 4, 7)
+        for yr in _ROWS
+        if yr * v <= max(free, 1) and (yr == 1 or yr <= oh) and (v == 1 or (v - 1) * lanes < ow)
+    ]
+
+    def work(tile: tuple[int, int]) -> tuple[int, int]:
+        covered = -(-oh // tile[0]) * tile[0] * -(-ow // tile[1]) * tile[1]
+        return covered, -tile[0] * tile[1]
+
+    cfg.define_knob("tile", tiles, default=min(tiles, key=work))
+    h, w = shape.padded
+    plane = h * w * dt.itemsize(shape.dtype)
+    cfg.define_knob("copy", ["plane", "rows"], default="plane" if plane <= _PLANE_BYTES else "rows")
+    return define_threads(cfg, target, shape.flop // 2)
+
+
+def _padded(shape: ConvShape, data: Tensor, yr: int, xr: int) -> Tensor:
+    """The image with zeros around it, (N, C, rows, phases of the stride, pixels).
+
+    Tiles at the edge read on beyond the image: there are zeros, too, and they need no guards.
+    """
+    (sh, sw), (top, left), (h, w) = shape.strides, shape.before, shape.image
+    oh, ow = shape.out
+    rows = (-(-oh // yr) * yr - 1) * sh + shape.reach[0]
+    pixels = -(-ow // xr) * xr + (shape.reach[1] - 1) // sw
+
+    def element(b: Any, c: Any, y: Any, p: Any, j: Any) -> Any:
+        row, pixel = y - top, j * sw + p - left
+        inside = te.all(row >= 0, row < h, pixel >= 0, pixel < w)
+        return te.if_then_else(inside, data[b, c, row, pixel], te.const(0, data.dtype))
+
+    return te.compute((shape.batch, shape.ci, rows, sw, pixels), element, name="padded")
+
+
+def _sums(shape: ConvShape, padded: Tensor, own: Tensor, each: int) -> Tensor:
+    (sh, sw), (dh, dw) = shape.strides, shape.dilation
+    ry, rx = (te.reduce_axis((0, k), name=n) for k, n in zip(shape.window, ("ry", "rx")))
+
+    def element(b: Any, o: Any, y: Any, x: Any) -> Any:
+        across = rx * dw
+        pixel = padded[b, o // each, y * sh + ry * dh, across % sw, x + across // sw]
+        return te.sum(pixel * own[o, ry, rx], [ry, rx])
+
+    return te.compute(shape.result_shape, element, name="conv")
+
+
+def _tile(s: Schedule, acc: Tensor, out: Any, at: Any) -> None:
+    """A tile's sums in registers, its rows and its window written out."""
+    s[acc].compute_at(out, at)
+    n, o, y, x = s[acc].op.axis
+    ry, rx = s[acc].op.reduce_axis
+    s[acc].reorder(n, o, ry, rx, y, x)
+    for axis in (ry, rx, y):
+        s[acc].unroll(axis)
+    s[acc].vectorize(x)

@@ -1,0 +1,182 @@
+"""The depthwise convolution for CPUs with the channels last: lanes along the channels.
+
+    for cb, xb:                          # a block of channels of a strip of pixels
+        for y:                           # down the strip: rows that were read stay in the L1 cache
+            for co, xo:
+                for ry, if the row y * sh + ry * dh - ph is in the image:
+                    acc[xr, lanes] += data[..., x * sw + rx * dw - pw, c] * taps[ry, rx, c]
+                out[y, x, c] = acc
+
+There is no padded copy: such a kernel moves about as many bytes as it computes numbers. Rows
+outside of the image are left out by a branch for a whole row of a tile; pixels outside of it are
+known where the first and the last tile of a row are split off.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.target import Target
+from whet.compiler.te import Schedule, Tensor
+from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.nn.epilogue import Epilogue
+from whet.search_spaces.config_scope import get_config
+from whet.search_spaces.operators.cpu.arguments import (
+    canonical_arguments,
+    stored_dtype,
+    summed_dtype,
+)
+from whet.search_spaces.operators.cpu.conv.depthwise_shape import (
+    ARGUMENTS,
+    depthwise_shape,
+    place_taps,
+    taps,
+)
+from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.cpu.gemm.accumulators import accumulators
+from whet.search_spaces.operators.cpu.gemm.plan import define_threads
+from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
+from whet.search_spaces.template import template
+
+_PIXELS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14)
+_STRIPS = (1, 2, 4, 8, 16)
+_BLOCKS = (2, 4, 8, 16)
+_USUAL = 7  # pixels of a tile: enough sums in flight, and what window and pixels leave of registers
+_LINE_BYTES = 512  # of a pixel's channels, in one block of them
+# Of few channels, so many pixels are read in a run: prefetching likes longer runs, the L1 cache,
+# from which a window's other rows are read, shorter ones.
+_STRIP_PIXELS = 28
+
+
+_NAME = "depthwise_conv2d_nhwc"
+
+
+@template(
+    _NAME, version=1, canonical=canonical_arguments(_NAME, ARGUMENTS, rank=2, dtype=stored_dtype)
+)
+def depthwise_conv2d_nhwc(
+    N: int,
+    C: int,
+    H: int,
+    W: int,
+    KH: int,
+    KW: int,
+    strides: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    multiplier: int = 1,
+    dtype: str = "float32",
+    epilogue: Any = (),
+    packed: bool = False,
+) -> tuple[Schedule, list[Tensor]]:
+    """Each channel of data (N, H, W, C) with its own windows, weights (KH, KW, C, multiplier).
+
+    The result is (N, OH, OW, C * multiplier): channel ``c * multiplier + m`` is channel ``c`` with
+    window ``m``.
+
+    Args:
+        strides, dilation: an int, or (vertical, horizontal).
+        padding: zeros; an int, (vertical, horizontal), or (top, left, bottom, right).
+        dtype: of data, weights and sums: float32 or float64. On GPUs also float16, which is summed
+            up in float32, and int8 and uint8, whose results are int32.
+        epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`.
+        packed: the kernel takes the weights as ``pack_weights`` returns them.
+    """
+    shape = depthwise_shape(
+        _NAME, "NHWC", N, C, (H, W), (KH, KW), strides, padding, dilation,
+        multiplier, dtype,
+    )  # fmt: skip
+    summed_dtype(shape.asked, dtype)
+    cfg = get_config()
+    cfg.add_flop(shape.flop)
+    data = te.placeholder(shape.data_shape, dtype, name="data")
+    weight = te.placeholder((KH, KW, C, multiplier), dtype, name="weight")
+    own = taps(shape, weight)
+    conv = _sums(shape, data, own, multiplier)
+    out, extras = Epilogue.of(epilogue).apply(conv, channel_axis=3)
+    s = te.create_schedule(out.op)
+    place_taps(s, own, packed)
+    if not shape.is_empty:
+        _schedule(cfg, s, shape, conv, out)
+    return s, [data, weight, *extras, out]
+
+
+def _sums(shape: ConvShape, data: Tensor, own: Tensor, each: int) -> Tensor:
+    """Sums over the part of a window that is inside the image."""
+    (sh, sw), (dh, dw), (top, left) = shape.strides, shape.dilation, shape.before
+    h, w = shape.image
+    ry, rx = (te.reduce_axis((0, k), name=n) for k, n in zip(shape.window, ("ry", "rx")))
+
+    def element(b: Any, y: Any, x: Any, o: Any) -> Any:
+        row, pixel = y * sh + ry * dh - top, x * sw + rx * dw - left
+        tests = []
+        for i, size, before, after in zip((row, pixel), (h, w), shape.before, shape.after):
+            tests += [i >= 0] if before else []
+            tests += [i < size] if after else []
+        inside = te.all(*tests) if tests else None
+        return te.sum(data[b, row, pixel, o // each] * own[ry, rx, o], [ry, rx], where=inside)
+
+    return te.compute(shape.result_shape, element, name="conv")
+
+
+def _schedule(cfg: Any, s: Schedule, shape: ConvShape, conv: Tensor, out: Tensor) -> None:
+    """Strips of pixels and blocks of channels; a tile's pixels and window are written out."""
+    target = Target.current() or Target("llvm")
+    lanes = min(max(target.vector_bytes // dt.itemsize(shape.dtype), 1), shape.co)
+    parallel, grain = _define(cfg, shape, target, lanes)
+    xr, v = cfg["tile"].val
+    acc = accumulators(s, conv, out)
+    n, y, x, o = s[out].op.axis
+    xo, xi = s[out].split(x, factor=xr)
+    oo, oi = s[out].split(o, factor=v * lanes)
+    xb, xo = s[out].split(xo, factor=cfg["strip"].val or -(-shape.out[1] // xr))
+    ob, oo = s[out].split(oo, factor=cfg["block"].val or -(-shape.co // (v * lanes)))
+    s[out].reorder(n, ob, xb, y, oo, xo, xi, oi)
+    s[out].unroll(xi)
+    s[out].vectorize(oi)
+    s[acc].compute_at(s[out], xo)
+    an, ay, ax, ao = s[acc].op.axis
+    ry, rx = s[acc].op.reduce_axis
+    s[acc].reorder(an, ay, ry, ax, rx, ao)
+    for axis in (ry, ax, rx):
+        s[acc].unroll(axis)
+    s[acc].vectorize(ao)
+    # written out before conditions are simplified, so that most pixels are known to be inside
+    s[acc].pragma(ax, "unroll_explicit", True)
+    if parallel:
+        outer = s[out].fuse(s[out].fuse(s[out].fuse(n, ob), xb), y)
+        s[out].parallel(outer, grain or None)
+
+
+def _define(cfg: Any, shape: ConvShape, target: Target, lanes: int) -> tuple[bool, int]:
+    """The knobs: pixels and channels of a tile, tiles of a strip, vectors of a block."""
+    ow, vectors = shape.out[1], -(-shape.co // lanes)
+    free = vector_registers(target) - 1 - shape.window[1]
+    tiles = [
+        (xr, v)
+        for v in (1, 2, 4)
+        for xr in _PIXELS
+        if (v == 1 or v <= vectors) and (xr == 1 or xr <= ow) and (xr * v <= free or xr * v == 1)
+    ]
+    default = min(
+        (t for t in tiles if t[1] == 1), key=lambda t: (-(-ow // t[0]) * t[0], abs(t[0] - _USUAL))
+    )
+    cfg.define_knob("tile", tiles, default=default)
+    blocks = [0, *(b for b in _BLOCKS if b < vectors)]  # 0: all channels
+    line = max(2, _LINE_BYTES // (lanes * dt.itemsize(shape.dtype)))
+    block = line if line in blocks else 0
+    cfg.define_knob("block", blocks, default=block)
+    strips = [0, *(b for b in _STRIPS if b < ow)]  # 0: the whole row
+    wanted = 1 if block else max(1, _STRIP_PIXELS // default[0])
+    strip = max((b for b in strips if 0 < b <= wanted), default=0)
+    cfg.define_knob("strip", strips, default=strip if strip * default[0] < ow else 0)
+    cfg.multi_filter(partial(_no_larger, ow=ow, vectors=vectors))
+    return define_threads(cfg, target, shape.flop // 2)
+
+
+def _no_larger(c: Any, ow: int, vectors: int) -> bool:
+    """Strips and blocks are parts of what there is."""
+    xr, v = c["tile"].val
+    return c["strip"].val * xr < ow and c["block"].val * v < vectors

@@ -1,0 +1,177 @@
+"""The direct convolution with the channels first (NCW, NCHW, NCDHW): two ways to vectorise.
+
+``width``: lanes along the output's rows. A tile holds some channels of some rows of some pixels;
+weights are broadcast, the image is read in (unaligned) vectors. With strides, the padded image
+holds a row's pixels sorted by their remainder, so that a vector's pixels lie side by side.
+
+    for channels, rows, pixels of the output:                    # the outer loops
+        acc[cr, yr, xr] += P[o // cr, rc, ry, rx, o % cr] * padded[rc, y + ry, x + rx]
+
+``channels``: lanes along the output's channels. A tile holds some pixels of some channels; pixels
+are broadcast, weights are read in vectors, and the tile is turned round when it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.target import Target
+from whet.compiler.te import Schedule, Tensor
+from whet.compiler.tir import IterVar
+from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.nn.epilogue import Epilogue
+from whet.search_spaces.operators.cpu.conv.direct_nchw_tiles import plane_tiles
+from whet.search_spaces.operators.cpu.conv.padded_image import copy_lines, padded_planes
+from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.cpu.conv.weights import At, pack, panels
+from whet.search_spaces.operators.cpu.gemm.accumulators import accumulators
+from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
+
+Finish = Callable[[Tensor], Tensor]
+"""From the sums, (N, O, spatial ...), to the result."""
+
+
+def define(cfg: Any, shape: ConvShape, target: Target) -> None:
+    """Define the knobs of the direct algorithm: ``tile``, ``outer``, ``unroll``, ``pad_at``."""
+    lanes = max(target.vector_bytes // dt.itemsize(shape.dtype), 1)
+    tiles = plane_tiles(shape, lanes, vector_registers(target))
+    cfg.define_knob("tile", tiles, default=tiles[0])
+    cfg.define_knob("outer", ["rows", "channels"], default="rows")
+    # Neighbouring windows read the same pixels: written out side by side, broadcasts of them are
+    # kept from step to step, and there are no registers for that.
+    unroll = "rx" if tiles[0][0] == "width" else "none"
+    cfg.define_knob("unroll", ["none", "rx", "ry rx"], default=unroll)
+    cfg.define_knob("pad_at", ["image", "rows"], default="image")
+
+
+def schedule(
+    cfg: Any,
+    shape: ConvShape,
+    data: Tensor,
+    weight: Tensor,
+    epilogue: tuple,
+    packed: bool,
+    at: At | None = None,
+    finish: Finish | None = None,
+) -> tuple[Schedule, list[Tensor]]:
+    """The schedule under the knobs of :func:`define`, and its arguments.
+
+    Args:
+        data, weight: (N, C, spatial ...), and the weights as an argument of the kernel.
+        epilogue: applied as the result is stored.
+        packed: pack the weights ahead of the kernel's calls.
+        at: the weight of an output channel, an input channel and a place in the window; by
+            default ``weight`` is (O, I, window ...).
+        finish: makes the result of the sums, in a pass of its own; by default they are the result.
+    """
+    way, cr, *sizes = cfg["tile"].val
+    padded, read = padded_planes(shape, data, tuple(sizes), way == "width")
+    weights = panels(at or weight, shape.co, (shape.ci_group, *shape.window), cr, shape.dtype)
+    names = ("rc", *("rz", "ry", "rx")[3 - len(shape.window) :])
+    extents = (shape.ci_group, *shape.window)
+    steps = [te.reduce_axis((0, n), name=name) for n, name in zip(extents, names)]
+
+    def product(b: Any, o: Any, *place: Any) -> Any:
+        rc, *window = steps
+        channel = rc if shape.groups == 1 else shape.group_of(o) * shape.ci_group + rc
+        one = read(b, channel, place, window)
+        return te.sum(one * weights(o // cr, *steps, o % cr), axis=steps)
+
+    tiled = _turned(shape, product, cr) if way == "channels" else None
+    conv = te.compute(
+        shape.result_shape,
+        product if tiled is None else lambda b, o, *place: tiled(b, o // cr, *place, o % cr),
+        name="conv",
+    )
+    result = conv if finish is None else finish(conv)
+    out, extras = Epilogue.of(epilogue).apply(result, channel_axis=1)
+    s = te.create_schedule(out.op)
+    parallel = (Target.current() or Target("llvm")).num_threads > 1 and cfg["parallel"].val
+    stored = out if finish is None else conv
+    if tiled is None:
+        acc = accumulators(s, conv, stored)
+    else:
+        acc = s.cache_write(tiled, "local")
+        if stored.op is not conv.op:
+            s[conv].compute_inline()
+    outer, inner = _stored(s, stored, cfg, cr, sizes)
+    if tiled is None:
+        s[acc].compute_at(s[stored], inner)
+    else:
+        _turn(s, tiled, acc, stored, inner, len(sizes))
+    _sum_up(s, acc, len(sizes), tiled is not None, cfg["unroll"].val)
+    if parallel:
+        s[stored].parallel(outer, cfg["grain"].val or None)
+    pack(s, weights, packed, parallel)
+    if padded is not None:
+        at_rows = cfg["pad_at"].val == "rows" and cfg["outer"].val == "rows"
+        copy_lines(s, padded, parallel and not at_rows)
+        if at_rows:
+            s[padded].compute_at(s[stored], outer)
+    if finish is not None:
+        _finished(s, result, out, parallel)
+    return s, [data, weight, *extras, out]
+
+
+def _turned(shape: ConvShape, product: Callable[..., Any], cr: int) -> Tensor:
+    """The sums with the channels of a tile last."""
+    return te.compute(
+        (shape.batch, -(-shape.co // cr), *shape.out, cr),
+        lambda b, p, *place: product(b, p * cr + place[-1], *place[:-1]),
+        name="tiled",
+    )
+
+
+def _stored(
+    s: Schedule, stored: Tensor, cfg: Any, cr: int, sizes: list[int]
+) -> tuple[IterVar, IterVar]:
+    """The loops that store tiles: returns the outermost of rows or channels, and the innermost."""
+    b, o, *place = s[stored].op.axis
+    oo, oi = s[stored].split(o, factor=cr)
+    whole = len(place) - len(sizes)
+    split = [s[stored].split(a, factor=t) for a, t in zip(place[whole:], sizes)]
+    outer = [*place[:whole], *(a for a, _ in split)]
+    inner = [a for _, a in split]
+    rows = [*outer, oo] if cfg["outer"].val == "rows" else [oo, *outer]
+    s[stored].reorder(b, *rows, *inner[:-1], oi, inner[-1])
+    for a in (*inner[:-1], oi):
+        if cfg["tile"].val[0] == "width":
+            s[stored].unroll(a)
+    s[stored].vectorize(inner[-1])
+    return rows[0], rows[-1]
+
+
+def _turn(
+    s: Schedule, tiled: Tensor, acc: Tensor, stored: Tensor, inner: IterVar, count: int
+) -> None:
+    """Keep a tile's sums in memory, so that they can be read along the pixels."""
+    s[tiled].compute_at(s[stored], inner)
+    b, *_, lane = s[tiled].op.axis
+    for a in s[tiled].op.axis[-1 - count : -1]:
+        s[tiled].unroll(a)
+    s[tiled].vectorize(lane)
+    s[acc].compute_at(s[tiled], b)
+
+
+def _sum_up(s: Schedule, acc: Tensor, count: int, is_turned: bool, unroll: str) -> None:
+    """Sum a tile up in registers; ``unroll`` names the steps that are written out."""
+    *axes, lane = s[acc].op.axis
+    # Lanes along the width: the channels of the tile are written out as well.
+    first = len(axes) - count if is_turned else 1
+    steps = list(s[acc].op.reduce_axis)
+    s[acc].reorder(*axes[:first], *steps, *axes[first:], lane)
+    for a in axes[first:]:
+        s[acc].unroll(a)
+    s[acc].vectorize(lane)
+    for a in steps[1:]:
+        if a.var.name in unroll.split():
+            s[acc].unroll(a)
+
+
+def _finished(s: Schedule, result: Tensor, out: Tensor, parallel: bool) -> None:
+    """The pass that makes the result of the sums."""
+    if out.op is not result.op:
+        s[result].compute_inline()
+    copy_lines(s, out, parallel)

@@ -1,0 +1,218 @@
+"""What a convolution template was asked for: sizes, strides, padding, ...; what cannot be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whet.compiler.errors import ArgumentError
+from whet.search_spaces.operators.cpu.arguments import each, sides
+
+
+@dataclass(frozen=True)
+class ConvShape:
+    """A convolution's sizes; :meth:`of` makes and checks one.
+
+    Attributes:
+        asked: the call, for errors.
+        layout: of data and result: ``"NCHW"``, ``"NHWC"``, ``"NCHWc"``, ``"NCW"``, ``"NCDHW"``.
+        batch, ci, co: images, input channels, output channels.
+        image: the data's spatial sizes, outermost first: ``h, w = shape.image``.
+        window: the kernel's.
+        strides, dilation: one int at least 1 a spatial dimension.
+        before, after: zeros in front of and behind each spatial dimension.
+        groups: of channels; both ``ci`` and ``co`` are divided among them.
+        dtype: of data, weights and sums.
+    """
+
+    asked: str
+    layout: str
+    batch: int
+    ci: int
+    image: tuple[int, ...]
+    co: int
+    window: tuple[int, ...]
+    strides: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+    dtype: str
+
+    @staticmethod
+    def of(
+        operator: str,
+        layout: str,
+        batch: int,
+        ci: int,
+        image: tuple[int, ...],
+        co: int,
+        window: tuple[int, ...],
+        strides: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        dtype: str = "float32",
+        asked: str = "",
+    ) -> ConvShape:
+        """The shape of a convolution as a template's arguments give it.
+
+        Args:
+            operator: the template's name, for errors.
+            strides, dilation: an int, or one a spatial dimension.
+            padding: an int, one a spatial dimension, or two: those in front, then those behind.
+            asked: the call, for errors, where the user gave other arguments than these.
+
+        The template's canonical form has checked the arguments one by one.
+
+        Raises:
+            ArgumentError: groups that do not divide the channels; a window larger than the padded
+                image; strides, dilation or padding that cannot be.
+        """
+        rank = len(image)
+        asked = asked or (
+            f"{operator}(N={batch}, CI={ci}, image={image}, CO={co}, window={window}, "
+            f"strides={strides}, padding={padding}, dilation={dilation}, groups={groups})"
+        )
+        steps = each(asked, "strides", strides, rank, 1)
+        spread = each(asked, "dilation", dilation, rank, 1)
+        before, after = sides(asked, padding, rank)
+        if ci % groups or co % groups:
+            raise ArgumentError(
+                asked,
+                f"{groups} groups do not divide {ci} input and {co} output channels",
+                "both numbers of channels must be multiples of groups",
+            )
+        shape = ConvShape(
+            asked, layout, batch, ci, tuple(image), co, tuple(window), steps, before, after,
+            spread, groups, dtype,
+        )  # fmt: skip
+        if any(r > p for r, p in zip(shape.reach, shape.padded)):
+            raise ArgumentError(
+                asked,
+                f"the {_times(shape.reach)} window is larger than the padded image, "
+                f"{_times(shape.padded)}",
+                "pad the image, or take a smaller window or dilation",
+            )
+        return shape
+
+    @staticmethod
+    def of_arguments(
+        operator: str, layout: str, args: Sequence[Any]
+    ) -> tuple[ConvShape, Any, bool]:
+        """The shape, the epilogue and ``packed`` of a template's arguments, all of them given.
+
+        Args:
+            operator, layout: as for :meth:`of`.
+            args: N, CI, the image, CO, the window, strides, padding, dilation, groups, dtype,
+                epilogue, packed.
+        """
+        rank = len(layout.removesuffix("c")) - 2
+        batch, ci, *rest = args
+        image, co, window = tuple(rest[:rank]), rest[rank], tuple(rest[rank + 1 : 2 * rank + 1])
+        *how, epilogue, packed = rest[2 * rank + 1 :]
+        return ConvShape.of(operator, layout, batch, ci, image, co, window, *how), epilogue, packed
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """How many pixels a window spans, dilation included."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.window, self.dilation))
+
+    @property
+    def padded(self) -> tuple[int, ...]:
+        """The spatial sizes of the padded image."""
+        return tuple(i + b + a for i, b, a in zip(self.image, self.before, self.after))
+
+    @property
+    def out(self) -> tuple[int, ...]:
+        """The result's spatial sizes: ``oh, ow = shape.out``."""
+        return tuple((p - r) // s + 1 for p, r, s in zip(self.padded, self.reach, self.strides))
+
+    @property
+    def ci_group(self) -> int:
+        """Input channels that one output channel reads."""
+        return self.ci // self.groups
+
+    @property
+    def co_group(self) -> int:
+        """Output channels of a group."""
+        return self.co // self.groups
+
+    def group_of(self, o: Any) -> Any:
+        """The group of output channel ``o``; without output channels, nothing asks for it."""
+        return o // max(1, self.co_group)
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether there is any padding."""
+        return any(self.before) or any(self.after)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the result has no elements, or each is a sum of none."""
+        return 0 in (self.batch, self.ci, self.co)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each pixel of the result is a product of one pixel of the data alone."""
+        ones = (1,) * len(self.image)
+        return self.window == ones and self.strides == ones and not self.is_padded
+
+    @property
+    def flop(self) -> int:
+        """Arithmetic operations of the direct algorithm."""
+        results = self.batch * self.co * math.prod(self.out)
+        return 2 * results * self.ci_group * math.prod(self.window)
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether the channels are the innermost dimension; of NCHWc only a block is."""
+        return self.layout.endswith("C")
+
+    @property
+    def channel_axis(self) -> int:
+        """Which dimension of the result the channels are."""
+        return len(self.image) + 1 if self.channels_last else 1
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """The shape of the data, channels first or last."""
+        return self._laid_out(self.ci, self.image)
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """The shape of the result, channels first or last."""
+        return self._laid_out(self.co, self.out)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """The shape of the weights: OIHW, or HWIO where the channels are last."""
+        if self.channels_last:
+            return (*self.window, self.ci_group, self.co)
+        return (self.co, self.ci_group, *self.window)
+
+    def _laid_out(self, channels: int, spatial: tuple[int, ...]) -> tuple[int, ...]:
+        if self.channels_last:
+            return (self.batch, *spatial, channels)
+        return (self.batch, channels, *spatial)
+
+
+def checked_blocks(shape: ConvShape, block: int) -> None:
+    """Refuse blocks that do not divide both channels of a group.
+
+    Raises:
+        ArgumentError: they do not.
+    """
+    if shape.ci_group % block or shape.co_group % block:
+        raise ArgumentError(
+            shape.asked,
+            f"blocks of {block} channels do not divide the {shape.ci_group} input and "
+            f"{shape.co_group} output channels of a group",
+            "give block a common divisor, or use conv2d_nhwc",
+        )
+
+
+def _times(sizes: tuple[int, ...]) -> str:
+    return "x".join(map(str, sizes))

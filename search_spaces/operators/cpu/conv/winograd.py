@@ -1,0 +1,245 @@
+"""Winograd's algorithm for 3x3 convolutions of stride 1: blocks of tiles, register tiles.
+
+    for tb:                                           # a block of T tiles of m x m pixels
+        for t, c:   pixels[u, v, t, c] = B^T patch B  # sums written out, lanes along the channels
+        for u, v:                                     # (m + 2)^2 products of matrices
+            for panels of filters, mr of the tiles:
+                acc[mr, nr] += pixels[u, v, t, k] * filters[u, v, p, k, l]
+        for t, o:   conv = A^T products A             # with the epilogue, straight into the result
+
+A block's pixels and products stay in the L2 cache; the transformed weights, which grow by
+((m + 2) / 3)^2, are read once a block.
+
+Rounding errors grow with m. On ResNet-50's four shapes (64 channels at 56x56, 128 at 28, 256 at
+14, 512 at 7; data and weights in [-1, 1]), the largest error against float64, as a share of the
+results' root mean square, and of what a measurement admits beside exact numbers, 1e-4 of the root
+mean square and 1e-4 of each number (``python benchmarks/winograd_error.py``):
+
+    direct     1.0e-6 to 1.7e-6    0.01
+    F(2x2)     1.5e-6 to 4.5e-6    0.01 to 0.03
+    F(4x4)     0.7e-5 to 1.8e-5    0.05 to 0.13
+    F(6x6)     4.4e-5 to 1.1e-4    0.34 to 0.66
+
+F(2x2) and F(4x4) are admitted with room to spare. F(6x6) is too near the limit to be told from a
+wrong result by it, and is not among the algorithms that are tried.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from whet.compiler.target import Target
+from whet.compiler.te import Schedule, Stage, Tensor
+from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.nn.epilogue import Epilogue
+from whet.compiler.topi.nn.winograd import WINDOW, WinogradStages, conv2d_winograd
+from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.cpu.conv.tiles import channel_tiles
+
+VARIANTS = (2, 4)
+"""The m of F(m x m, 3 x 3) whose errors a measurement admits."""
+
+_BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+# Numbers of a block that are kept at the same time: half of a typical L2 cache of 1 MiB.
+_BLOCK_BYTES = 512 * 1024
+# Transformed weights beyond this many bytes come from memory: half of a usual L3 cache.
+_CACHED_WEIGHTS = 16 << 20
+_SLOW_BYTE = 3.0  # what reading one of them costs, in multiply-adds of one lane
+
+
+def variants(shape: ConvShape) -> list[int]:
+    """The m of F(m x m, 3 x 3) that can compute a convolution; none where Winograd cannot."""
+    fits = (
+        shape.window == (WINDOW, WINDOW)
+        and shape.strides == (1, 1)
+        and shape.dilation == (1, 1)
+        and shape.groups == 1
+        and shape.layout in ("NHWC", "NCHW")
+        and not shape.is_empty
+    )
+    return list(VARIANTS) if fits else []
+
+
+def best_variant(shape: ConvShape) -> int:
+    """The m to use untuned: the fewest operations, where the weights that grow stay in a cache.
+
+    Args:
+        shape: one that has :func:`variants`.
+    """
+
+    def cost(m: int) -> float:
+        places, weights = (m + WINDOW - 1) ** 2, shape.ci * shape.co
+        slow = max(0, places * weights * dt.itemsize(shape.dtype) - _CACHED_WEIGHTS)
+        return places * _tiles(shape, m) * weights + _SLOW_BYTE * slow
+
+    return min(variants(shape), key=cost)
+
+
+def define(cfg: Any, shape: ConvShape, target: Target) -> None:
+    """Define the knobs ``winograd.*``, for all :func:`variants` of a shape.
+
+    Where the target has several threads, the template defines ``parallel`` and ``grain``.
+    """
+    most = max(_tiles(shape, m) for m in variants(shape))
+    usual = _tiles(shape, best_variant(shape))
+    lanes = _lanes(target, shape)
+    rows = [(r,) for r in range(1, 29) if r <= most]
+    tiles = channel_tiles(target, lanes, rows, (usual,), shape.co)
+    cfg.define_knob("winograd.tile", tiles, default=tiles[0])
+    blocks = [b for b in _BLOCKS if b == 1 or (b - 1) * min(r for r, _ in tiles) < most]
+    best = _default_block(shape, tiles[0], blocks, target)
+    cfg.define_knob("winograd.block", blocks, default=best)
+    cfg.define_knob("winograd.order", ["panels", "tiles"], default="panels")
+    cfg.define_knob("winograd.unroll_k", [u for u in (1, 2, 4) if shape.ci % u == 0], default=1)
+    cfg.multi_filter(partial(_no_larger, most=most))
+
+
+def schedule(
+    cfg: Any, shape: ConvShape, data: Tensor, weight: Tensor, epilogue: tuple, packed: bool
+) -> tuple[Schedule, list[Tensor]]:
+    """The schedule under the knobs ``winograd.*``, and its arguments.
+
+    ``algorithm`` is the knob that says which: ``"winograd4"`` is F(4x4, 3x3).
+    """
+    m = int(cfg["algorithm"].val.removeprefix("winograd"))
+    target = Target.current() or Target("llvm")
+    lanes, (mr, nr) = _lanes(target, shape), cfg["winograd.tile"].val
+    block = min(cfg["winograd.block"].val, -(-_tiles(shape, m) // mr)) * mr
+    (top, left), (bottom, right) = shape.before, shape.after
+    w = conv2d_winograd(data, weight, m, (top, left, bottom, right), shape.layout, block, nr)
+    out, extras = Epilogue.of(epilogue).apply(w.conv, shape.channel_axis)
+    s = Schedule([out.op])
+    if out.op is not w.conv.op:
+        s[w.conv].compute_inline()
+    blocks, channels = _tiles_in_place(s, out, shape, m, block, lanes)
+    _inverse(s, w, s[out], channels)
+    _products(s, w, s[out], blocks, mr, nr, cfg)
+    _pixels(s, w, s[out], blocks, min(lanes, shape.ci))
+    _filters(s, w)
+    if packed:
+        s[w.filters].compute_ahead()
+    if target.num_threads > 1 and cfg["parallel"].val:
+        s[out].parallel(blocks, cfg["grain"].val or None)
+    return s, [data, weight, *extras, out]
+
+
+def _tiles_in_place(
+    s: Schedule, out: Tensor, shape: ConvShape, m: int, block: int, lanes: int
+) -> tuple[Any, Any]:
+    """The result's loops: blocks of tiles, channels, and a tile; returns those over the former."""
+    if shape.channels_last:
+        n, y, x, o = s[out].op.axis
+    else:
+        n, o, y, x = s[out].op.axis
+    (yo, yi), (xo, xi) = s[out].split(y, factor=m), s[out].split(x, factor=m)
+    oo, oi = s[out].split(o, factor=min(lanes, shape.co))
+    s[out].reorder(n, yo, xo, oo, yi, xi, oi)
+    tiles = s[out].fuse(s[out].fuse(n, yo), xo)
+    blocks, _ = s[out].split(tiles, factor=block)
+    s[out].unroll(yi)
+    s[out].unroll(xi)
+    s[out].vectorize(oi)
+    return blocks, oo
+
+
+def _inverse(s: Schedule, w: WinogradStages, out: Stage, channels: Any) -> None:
+    """A^T over the columns, then over the rows of one tile, in registers."""
+    for stage in (w.results, w.half):
+        s[stage].compute_at(out, channels)
+        s[stage].set_scope("local")
+        b, t, i, j, o = s[stage].op.axis
+        if stage is w.half:
+            s[stage].reorder(b, t, j, i, o)
+        _written_out(s[stage], i, j, o)
+
+
+def _products(
+    s: Schedule, w: WinogradStages, out: Stage, blocks: Any, mr: int, nr: int, cfg: Any
+) -> None:
+    """Register tiles of the matrix products."""
+    stage = w.products
+    s[stage].compute_at(out, blocks)
+    acc = s.cache_write(stage, "local")
+    b, u, v, t, o = s[stage].op.axis
+    (po, pi), (to, ti) = s[stage].split(o, factor=nr), s[stage].split(t, factor=mr)
+    outer = [po, to] if cfg["winograd.order"].val == "panels" else [to, po]
+    s[stage].reorder(b, u, v, *outer, ti, pi)
+    s[stage].unroll(ti)
+    s[stage].vectorize(pi)
+    s[acc].compute_at(s[stage], outer[-1])
+    b, u, v, t, o = s[acc].op.axis
+    (k,) = s[acc].op.reduce_axis
+    ko, ki = s[acc].split(k, factor=cfg["winograd.unroll_k"].val)
+    s[acc].reorder(b, u, v, ko, ki, t, o)
+    s[acc].unroll(ki)
+    s[acc].unroll(t)
+    s[acc].vectorize(o)
+
+
+def _pixels(s: Schedule, w: WinogradStages, out: Stage, blocks: Any, lanes: int) -> None:
+    """B^T over the columns of a patch, each as soon as it is read, then over its rows."""
+    s[w.pixels].compute_at(out, blocks)
+    b, u, v, t, c = s[w.pixels].op.axis
+    co, ci = s[w.pixels].split(c, factor=lanes)
+    s[w.pixels].reorder(b, t, co, u, v, ci)
+    _written_out(s[w.pixels], u, v, ci)
+    s[w.columns].compute_at(s[w.pixels], co)
+    s[w.columns].set_scope("local")
+    b, t, u, x, c = s[w.columns].op.axis
+    s[w.columns].reorder(b, t, x, u, c)
+    _written_out(s[w.columns], u, x, c)
+    s[w.patch].compute_at(s[w.columns], x)
+    s[w.patch].set_scope("local")
+    _, _, r, x, c = s[w.patch].op.axis
+    _written_out(s[w.patch], r, x, c)
+
+
+def _filters(s: Schedule, w: WinogradStages) -> None:
+    """The weights' transform, lanes along a panel."""
+    u, v, p, c, i = s[w.filters].op.axis
+    s[w.filters].reorder(p, c, u, v, i)
+    _written_out(s[w.filters], u, v, i)
+    s[w.half_filters].compute_at(s[w.filters], c)
+    s[w.half_filters].set_scope("local")
+    u, x, p, c, i = s[w.half_filters].op.axis
+    s[w.half_filters].reorder(p, c, x, u, i)
+    _written_out(s[w.half_filters], u, x, i)
+
+
+def _written_out(stage: Stage, first: Any, second: Any, lane: Any) -> None:
+    stage.unroll(first)
+    stage.unroll(second)
+    stage.vectorize(lane)
+
+
+def _tiles(shape: ConvShape, m: int) -> int:
+    """How many tiles of m by m results there are."""
+    oh, ow = shape.out
+    return shape.batch * -(-oh // m) * -(-ow // m)
+
+
+def _lanes(target: Target, shape: ConvShape) -> int:
+    return max(target.vector_bytes // dt.itemsize(shape.dtype), 1)
+
+
+def _default_block(
+    shape: ConvShape, tile: tuple[int, ...], blocks: list[int], target: Target
+) -> int:
+    """The block with the least left over, whose numbers fit the cache, the largest of those.
+
+    Weights that do not fit beside it are read again for each block: then blocks are larger.
+    """
+    m, (mr, _) = best_variant(shape), tile
+    places, tiles = (m + WINDOW - 1) ** 2, _tiles(shape, m)
+    one = places * mr * (shape.ci + shape.co) * dt.itemsize(shape.dtype)
+    weights = places * shape.ci * shape.co * dt.itemsize(shape.dtype)
+    room = _BLOCK_BYTES if weights <= _BLOCK_BYTES else 4 * _BLOCK_BYTES
+    share = -(-tiles // target.num_threads)  # each thread has a block
+    fitting = [b for b in blocks if b * one <= room and (b - 1) * mr < share] or [1]
+    return min(fitting, key=lambda b: (-(-tiles // (b * mr)) * b, -b))
+
+
+def _no_larger(c: Any, most: int) -> bool:
+    """A block is no larger than what there is."""
+    return (c["winograd.block"].val - 1) * c["winograd.tile"].val[0] < most

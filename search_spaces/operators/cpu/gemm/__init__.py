@@ -1,0 +1,1 @@
+"""Matrix products on CPUs: register tiles, cache blocks, packed operands."""

@@ -1,0 +1,157 @@
+"""What the templates of matrix products share: the computation, cut into register tiles.
+
+    T[it, jt, ir, jr] = sum over k of a[it * mr + ir, k] * b[k, jt * nr + jr]
+    C[i, j] = epilogue(T[i // mr, j // nr, i % mr, j % nr])
+
+A tile of T is whole even where C ends, so that the loops that sum it up have no guards. Either
+factor may be packed into panels of the tile's height or width:
+
+    Q[it, k, ir] = a[it * mr + ir, k]        P[jt, k, jr] = b[k, jt * nr + jr]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.te import Tensor
+from whet.compiler.topi.nn.epilogue import Epilogue
+from whet.search_spaces.operators.cpu.gemm.plan import Plan
+
+NO_EPILOGUE = Epilogue()
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """A product of matrices: (N, K) times (K, M), one for each of a batch.
+
+    Attributes:
+        N, K, M: the sizes.
+        batch: how many products; None: one, and no axis for it.
+        transpose_a, transpose_b: whether a factor is stored as (K, N), as (M, K).
+        dtype: of the factors and of what is summed up.
+        epilogue: what is done to each element, a bias along the columns.
+        packed: whether the second factor is packed ahead of the kernel's calls.
+        names: of the factors and of the product.
+    """
+
+    N: int
+    K: int
+    M: int
+    batch: int | None = None
+    transpose_a: bool = False
+    transpose_b: bool = False
+    dtype: str = "float32"
+    epilogue: Epilogue = NO_EPILOGUE
+    packed: bool = False
+    names: tuple[str, str, str] = ("A", "B", "C")
+
+    @property
+    def flop(self) -> int:
+        """Multiplications and additions of the product, the epilogue left out."""
+        return 2 * math.prod((*self.lead, self.N, self.K, self.M))
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """The dimension of the batch, if there is one."""
+        return () if self.batch is None else (self.batch,)
+
+
+@dataclass(frozen=True)
+class Product:
+    """The tensors of a product under a plan.
+
+    Attributes:
+        a, b: the factors. Q, P: their panels, or None.
+        tiles: T. plain: C before its epilogue, to be inlined; the result where there is none.
+        result: C. extras: what the epilogue reads.
+    """
+
+    a: Tensor
+    b: Tensor
+    Q: Tensor | None
+    P: Tensor | None
+    tiles: Tensor
+    plain: Tensor
+    result: Tensor
+    extras: list[Tensor]
+
+    @property
+    def args(self) -> list[Tensor]:
+        """What the kernel takes."""
+        return [self.a, self.b, *self.extras, self.result]
+
+
+def factors(g: Gemm) -> tuple[Tensor, Tensor]:
+    """The placeholders of both factors."""
+    a = (g.K, g.N) if g.transpose_a else (g.N, g.K)
+    b = (g.M, g.K) if g.transpose_b else (g.K, g.M)
+    return (
+        te.placeholder((*g.lead, *a), g.dtype, name=g.names[0]),
+        te.placeholder((*g.lead, *b), g.dtype, name=g.names[1]),
+    )
+
+
+def product(g: Gemm, plan: Plan) -> Product:
+    """The computation of a product under a plan."""
+    a, b = factors(g)
+    lead, mr, nr = g.lead, plan.mr, plan.nr
+
+    def from_a(x: tuple, i: Any, k: Any) -> Any:
+        return a(*x, k, i) if g.transpose_a else a(*x, i, k)
+
+    def from_b(x: tuple, j: Any, k: Any) -> Any:
+        return b(*x, j, k) if g.transpose_b else b(*x, k, j)
+
+    Q = _panels(from_a, lead, g.N, g.K, mr, f"{a.name}.packed") if plan.pack_a else None
+    P = None
+    if plan.pack_b != "none":
+        P = _panels(from_b, lead, g.M, g.K, nr, f"{b.name}.packed")
+    k = te.reduce_axis((0, g.K), name="k")
+
+    def tile(*index: Any) -> Any:
+        *x, it, jt, ir, jr = index
+        if Q is None:
+            left = from_a(tuple(x), _within(it * mr + ir, g.N, mr), k)
+        else:
+            left = Q(*x, it, k, ir)
+        if P is None:
+            right = from_b(tuple(x), _within(jt * nr + jr, g.M, nr), k)
+        else:
+            right = P(*x, jt, k, jr)
+        return te.sum(left * right, axis=k)
+
+    shape = (*lead, -(-g.N // mr), -(-g.M // nr), mr, nr)
+    tiles = te.compute(shape, tile, name=f"{g.names[2]}.tiles")
+
+    def element(*index: Any) -> Any:
+        *x, i, j = index
+        return tiles(*x, i // mr, j // nr, i % mr, j % nr)
+
+    plain = te.compute((*lead, g.N, g.M), element, name=g.names[2])
+    result, extras = g.epilogue.apply(plain, len(lead) + 1)
+    return Product(a, b, Q, P, tiles, plain, result, extras)
+
+
+def _within(place: Any, extent: int, tile: int) -> Any:
+    """A place of a tile that may hang over the end: the last one, once more."""
+    return place if extent % tile == 0 else te.min(place, extent - 1)
+
+
+def _panels(
+    read: Callable[[tuple, Any, Any], Any], lead: tuple, extent: int, K: int, width: int, name: str
+) -> Tensor:
+    """A factor in panels of ``width``; what is beyond its end is zero."""
+
+    def element(*index: Any) -> Any:
+        *x, panel, k, inside = index
+        place = panel * width + inside
+        value = read(tuple(x), place, k)
+        if extent % width == 0:
+            return value
+        return te.if_then_else(place < extent, value, te.const(0, value.dtype))
+
+    return te.compute((*lead, -(-extent // width), K, width), element, name=name)

@@ -1,0 +1,134 @@
+"""The loops of a matrix product: what a plan says, as schedule primitives."""
+
+from __future__ import annotations
+
+from whet.compiler import te
+from whet.compiler.target import Target
+from whet.compiler.te import Schedule, Stage
+from whet.compiler.tir import IterVar
+from whet.compiler.tir import dtype as dt
+from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, Product
+from whet.search_spaces.operators.cpu.gemm.plan import Plan
+
+#: steps of k that a factor is read in where it cannot be turned in squares
+_RUN = 8
+
+
+def schedule_product(g: Gemm, plan: Plan, p: Product, target: Target) -> Schedule:
+    """The schedule of a product under the plan that it was made for."""
+    s = te.create_schedule(p.result.op)
+    if p.result.op is not p.plain.op:
+        s[p.plain].compute_inline()
+    batch, outer, innermost = _stored(s[p.result], plan)
+    if plan.k_block:
+        s[p.tiles].compute_at(s[p.result], outer)
+        at = s[p.tiles], _summed_in_memory(s[p.tiles], plan)
+    else:
+        s[p.tiles].set_scope("local")
+        s[p.tiles].compute_at(s[p.result], innermost)
+        _summed_in_registers(s[p.tiles], plan)
+        at = s[p.result], outer
+    for panels, of_block, turned, extent, width in (
+        (p.P, plan.pack_b == "block", g.transpose_b, g.M, plan.nr),
+        (p.Q, plan.order == "rows", not g.transpose_a, g.N, plan.mr),
+    ):
+        if panels is None:
+            continue
+        stage = s[panels]
+        square = _square(width, g.K, extent, target, g.dtype) if turned else 0
+        first = _packed(stage, turned, square, whole=g.K % _RUN == 0)
+        if panels is p.P and plan.pack_b == "ahead":
+            stage.compute_ahead()
+        elif of_block:
+            stage.compute_at(*at)
+        elif batch is not None:
+            stage.compute_at(s[p.result], batch)
+        elif plan.parallel:
+            stage.parallel(first)
+    if plan.parallel:
+        shared = outer if batch is None or g.batch == 1 else batch
+        s[p.result].parallel(shared, plan.grain or None)
+    return s
+
+
+def _stored(stage: Stage, plan: Plan) -> tuple[IterVar | None, IterVar, IterVar]:
+    """The loops of the result: over the batch, over blocks, and the innermost one over tiles."""
+    *lead, i, j = stage.op.axis
+    it, ii = stage.split(i, factor=plan.mr)
+    jt, ji = stage.split(j, factor=plan.nr)
+    if plan.order == "rows":
+        outer, inner = stage.split(it, factor=plan.block)
+        middle = jt
+    else:
+        outer, inner = stage.split(jt, factor=plan.block)
+        middle = it
+    stage.reorder(*lead, outer, middle, inner, ii, ji)
+    stage.unroll(ii)
+    stage.vectorize(ji)
+    return (lead[0] if lead else None), outer, inner
+
+
+def _summed_in_registers(stage: Stage, plan: Plan) -> None:
+    """One tile, over all of k."""
+    *lead, ir, jr = stage.op.axis
+    (k,) = stage.op.reduce_axis
+    stage.reorder(*lead, *_steps(stage, k, plan.unroll), ir, jr)
+    stage.unroll(ir)
+    stage.vectorize(jr)
+
+
+def _summed_in_memory(stage: Stage, plan: Plan) -> IterVar:
+    """All tiles of a block, one block of k after the other; returns the loop over those."""
+    *lead, it, jt, ir, jr = stage.op.axis
+    (k,) = stage.op.reduce_axis
+    block, ki = stage.split(k, factor=plan.k_block)
+    order = (jt, it) if plan.order == "rows" else (it, jt)
+    stage.reorder(*lead, block, *order, *_steps(stage, ki, plan.unroll), ir, jr)
+    stage.unroll(ir)
+    stage.vectorize(jr)
+    return block
+
+
+def _steps(stage: Stage, k: IterVar, factor: int) -> list[IterVar]:
+    """The loop over k with ``factor`` steps of it written out."""
+    if factor == 1:
+        return [k]
+    ko, ki = stage.split(k, factor=factor)
+    stage.unroll(ki)
+    return [ko, ki]
+
+
+def _packed(stage: Stage, turned: bool, square: int, whole: bool) -> IterVar:
+    """Read a factor in order as it is packed; returns the outermost loop behind the batch.
+
+    Args:
+        stage: of the panels.
+        turned: whether the factor is stored with k innermost.
+        square: the side of the squares that are turned in registers, or 0.
+        whole: whether runs of k have no rest.
+    """
+    *lead, panel, k, inside = stage.op.axis
+    if not turned:
+        stage.reorder(*lead, k, panel, inside)
+        stage.vectorize(inside)
+        return k
+    ko, ki = stage.split(k, factor=square or _RUN)
+    if square:
+        io, ii = stage.split(inside, factor=square)
+        stage.reorder(*lead, panel, ko, io, ki, ii)
+        stage.unroll(ki)
+        stage.vectorize(ii)
+        return panel
+    stage.reorder(*lead, panel, ko, inside, ki)
+    if whole:
+        stage.vectorize(ki)
+    return panel
+
+
+def _square(width: int, K: int, extent: int, target: Target, dtype: str) -> int:
+    """The side of the squares that are turned in registers; 0 where an edge would hang over."""
+    most = target.vector_bytes // dt.itemsize(dtype)
+    for side in (16, 8, 4):
+        if side <= most and width % side == 0 and K % side == 0 and extent % width == 0:
+            return side
+    return 0

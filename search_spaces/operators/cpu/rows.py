@@ -1,0 +1,68 @@
+"""Named templates of what is computed row by row: softmax and normalisation."""
+
+from __future__ import annotations
+
+from whet.compiler import te, topi
+from whet.compiler.te import Tensor
+from whet.compiler.topi.halves import stored, widened
+from whet.search_spaces.graph.canonical_args import AXES_IN_ORDER, AXIS, DTYPE, FLOAT, REAL, SHAPE
+from whet.search_spaces.graph.graph_templates import graph_template
+
+Parts = tuple[list[Tensor], list[Tensor]]
+
+
+@graph_template("softmax", SHAPE, AXIS, DTYPE)
+def softmax(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
+    """``exp(X - max) / sum(exp(X - max))`` along an axis."""
+    X = te.placeholder(shape, dtype, name="X")
+    return [X], [stored(topi.nn.softmax(widened(X), axis), dtype)]
+
+
+@graph_template("log_softmax", SHAPE, AXIS, DTYPE)
+def log_softmax(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
+    """The logarithm of softmax along an axis, without computing the quotient."""
+    X = te.placeholder(shape, dtype, name="X")
+    return [X], [stored(topi.nn.log_softmax(widened(X), axis), dtype)]
+
+
+@graph_template("layer_norm", SHAPE, AXES_IN_ORDER, REAL, FLOAT)
+def layer_norm(
+    shape: tuple, axes: tuple = (-1,), epsilon: float = 1e-5, dtype: str = "float32"
+) -> Parts:
+    """``(X - mean) / sqrt(variance + epsilon) * gamma + beta`` over axes.
+
+    The axes are in ascending order, and ``gamma`` and ``beta`` have the shape of them.
+    """
+    X = te.placeholder(shape, dtype, name="X")
+    own = tuple(shape[k] for k in axes)
+    gamma, beta = (te.placeholder(own, dtype, name=name) for name in ("gamma", "beta"))
+    made = topi.nn.layer_norm(widened(X), widened(gamma), widened(beta), axes, epsilon)
+    return [X, gamma, beta], [stored(made, dtype)]
+
+
+@graph_template("rms_norm", SHAPE, AXES_IN_ORDER, REAL, FLOAT)
+def rms_norm(
+    shape: tuple, axes: tuple = (-1,), epsilon: float = 1e-5, dtype: str = "float32"
+) -> Parts:
+    """``X / sqrt(mean(X * X) + epsilon) * gamma`` over axes.
+
+    The axes are in ascending order, and ``gamma`` has the shape of them.
+    """
+    X = te.placeholder(shape, dtype, name="X")
+    gamma = te.placeholder(tuple(shape[k] for k in axes), dtype, name="gamma")
+    made = topi.nn.rms_norm(widened(X), widened(gamma), axes, epsilon)
+    return [X, gamma], [stored(made, dtype)]
+
+
+@graph_template("batch_norm", SHAPE, AXIS, REAL, FLOAT)
+def batch_norm(shape: tuple, axis: int = 1, epsilon: float = 1e-5, dtype: str = "float32") -> Parts:
+    """``(X - mean) / sqrt(variance + epsilon) * gamma + beta``, four numbers a channel."""
+    X = te.placeholder(shape, dtype, name="X")
+    own = (shape[axis],)
+    g, b, m = (te.placeholder(own, dtype, name=name) for name in ("gamma", "beta", "mean"))
+    # never negative; those near 0 would make of the check one of the rounding of a square root
+    v = te.placeholder(own, dtype, name="variance", value_range=(0.25, 1.0))
+    given = [g, b, m, v]
+    wide = [widened(t) for t in given]
+    made = topi.nn.batch_norm(widened(X), wide[0], wide[1], wide[2], wide[3], axis, epsilon)[0]
+    return [X, *given], [stored(made, dtype)]

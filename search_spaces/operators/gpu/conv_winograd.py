@@ -1,0 +1,311 @@
+"""Winograd's 3x3 convolution of stride 1 on a GPU: a product of matrices between two transforms.
+
+    filters[u, v, c, o]  = G weight G^T           a thread for each c and o
+    pixels[u, v, c, t]   = B^T patch B            a thread for each c and tile t of m x m results
+    products[u, v, o, t] = sum over c of filters[u, v, c, o] * pixels[u, v, c, t]
+    conv                 = A^T products A         a thread for each o and t, with the epilogue
+
+Each line is a kernel, the first one ahead of the calls where weights are packed; channels last, t
+stands in front of the channels. What lies between kernels is ((m + 2) / m)^2 times the image and
+the result, and ((m + 2) / 3)^2 times the weights: it is in float32, for halves too, since
+transforms lose digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.target import Target
+from whet.compiler.te import Schedule, Stage, Tensor
+from whet.compiler.tir import IterVar
+from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.nn.epilogue import Epilogue
+from whet.compiler.topi.nn.winograd import WINDOW, matrix_row
+from whet.compiler.topi.nn.winograd_matrices import winograd_matrices
+from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.cpu.conv.winograd import variants
+from whet.search_spaces.operators.gpu.matmul import store_product
+from whet.search_spaces.rules.gpu.contraction.gemm import Factor, added, sums_of
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import KERNEL, STEPS, Plan, Product, moving
+from whet.search_spaces.rules.gpu.device import processors
+from whet.search_spaces.rules.gpu.lanes import lanes_of, summed_in
+from whet.search_spaces.rules.gpu.threads import Block, bind, copy_together
+
+# With fewer channels, transforms cost more than fewer products save; and what lies between kernels
+# may have so many bytes, each array of it.
+_LEAST, _MOST_BYTES = 16, 1 << 31
+_THREADS = 128
+# Weights of a block of threads: neighbouring channels of the result, channels of the data.
+_FILTERS, _CHANNELS = 32, 8
+# Rows of shared memory that begin on other banks.
+_BANKS, _SHIFT = 32, 1
+
+
+@dataclass(frozen=True)
+class Winograd:
+    """A convolution in tiles of results.
+
+    Attributes:
+        shape: the convolution.
+        m: rows and columns of a tile.
+    """
+
+    shape: ConvShape
+    m: int
+
+    @property
+    def name(self) -> str:
+        """The choice of the knob ``algorithm``."""
+        return f"winograd{self.m}"
+
+    @property
+    def across(self) -> int:
+        """Rows and columns of the pixels that a tile reads, and of its products."""
+        return self.m + WINDOW - 1
+
+    @property
+    def plane(self) -> tuple[int, int]:
+        """Tiles along an image's height and width."""
+        oh, ow = self.shape.out
+        return -(-oh // self.m), -(-ow // self.m)
+
+    @property
+    def tiles(self) -> int:
+        """All tiles."""
+        return self.shape.batch * prod(self.plane)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of the largest array between two kernels."""
+        channels = max(self.shape.ci, self.shape.co)
+        size = dt.itemsize(summed_in(self.shape.dtype))
+        return self.across**2 * channels * max(self.tiles, min(self.shape.ci, self.shape.co)) * size
+
+    @property
+    def product(self) -> Product:
+        """The product of matrices in the middle."""
+        sides = (self.shape.co, self.tiles)
+        rows, columns = reversed(sides) if self.shape.channels_last else sides
+        size = dt.itemsize(summed_in(self.shape.dtype))
+        return Product(self.across**2, rows, columns, self.shape.ci, itemsize=size)
+
+    def transforms(self, target: Target, packed: bool = False) -> float:
+        """Cycles of the kernels before and behind the product, roughly.
+
+        Args:
+            target: whose processors share the work.
+            packed: whether the weights are transformed ahead, which no call waits for.
+        """
+        shape, size = self.shape, dt.itemsize(summed_in(self.shape.dtype))
+        images = shape.batch * (shape.ci * prod(shape.image) + shape.co * prod(shape.out))
+        weights = 0 if packed else shape.ci * shape.co
+        channels = self.tiles * (shape.ci + shape.co) + weights
+        moved = images + weights * WINDOW**2 + self.across**2 * channels
+        return (2 if packed else 3) * KERNEL + moving(moved * size, processors(target))
+
+
+def winograds(shape: ConvShape) -> list[Winograd]:
+    """What is worth a try for a convolution; none where Winograd's algorithm cannot compute it."""
+    if min(shape.ci, shape.co) < _LEAST:
+        return []
+    every = (Winograd(shape, m) for m in variants(shape))
+    return [w for w in every if w.scratch_bytes <= _MOST_BYTES]
+
+
+def winograd_product(
+    w: Winograd, plan: Plan, data: Tensor, weight: Tensor, epilogue: Epilogue, packed: bool
+) -> tuple[Schedule, list[Tensor]]:
+    """The schedule of a convolution as transforms and a product, and the kernels' arguments.
+
+    Args:
+        packed: whether the weights are transformed ahead of the calls.
+    """
+    shape, kind = w.shape, summed_in(w.shape.dtype)
+    half_filters, filters = _filters(w, weight)
+    patch, columns, pixels = _pixels(w, data)
+    factors = _factors(w, filters, pixels)
+    sums = sums_of(*factors, (w.across, w.across), (), shape.ci, plan, kind)
+    total = added(sums, plan)
+    sides = tuple(f.extent for f in factors)
+    products = te.compute((w.across, w.across, *sides), lambda *i: total(*i), name="products")
+    half, results, conv = _inverse(w, products)
+    out, extras = epilogue.apply(conv, shape.channel_axis, stored=shape.dtype)
+    s = te.create_schedule(out.op)
+    if out.op is not conv.op:
+        s[conv].compute_inline()
+    _schedule_filters(s, w, weight, half_filters, filters)
+    if packed:
+        s[filters].compute_ahead()
+    _in_registers(s, (patch, columns), s[pixels], _transform(s[pixels]))
+    store_product(s, sums, plan, total, products)
+    _in_registers(s, (half, results), s[out], _store(s[out], w))
+    return s, [data, weight, *extras, out]
+
+
+def _filters(w: Winograd, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """The weights after G over their rows, and after that over their columns."""
+    shape, g, kind = w.shape, winograd_matrices(w.m).g, summed_in(w.shape.dtype)
+
+    def tap(y: int, x: Any, c: Any, o: Any) -> Any:
+        index = (y, x, c, o) if shape.channels_last else (o, c, y, x)
+        return weight(*index).astype(kind)
+
+    half = te.compute(
+        (w.across, WINDOW, shape.ci, shape.co),
+        lambda u, x, c, o: matrix_row(g, u, [tap(y, x, c, o) for y in range(WINDOW)]),
+        name="half_filters",
+    )
+    whole = te.compute(
+        (w.across, w.across, shape.ci, shape.co),
+        lambda u, v, c, o: matrix_row(g, v, [half[u, x, c, o] for x in range(WINDOW)]),
+        name="filters",
+    )
+    return half, whole
+
+
+def _pixels(w: Winograd, data: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What tiles read of the image, zeros around it; it after B^T over rows, then over columns."""
+    shape, bt, kind = w.shape, winograd_matrices(w.m).bt, summed_in(w.shape.dtype)
+    (height, width), (top, left), (down, across) = shape.image, shape.before, w.plane
+    last = shape.channels_last
+    places = (w.tiles, shape.ci) if last else (shape.ci, w.tiles)
+
+    def pixel(r: Any, s: Any, *place: Any) -> Any:
+        t, c = place if last else reversed(place)
+        y, x = t // across % down * w.m + r - top, t % across * w.m + s - left
+        image = t // (down * across)
+        value = data(*((image, y, x, c) if last else (image, c, y, x))).astype(kind)
+        inside = te.all(y >= 0, y < height, x >= 0, x < width)
+        return te.if_then_else(inside, value, te.const(0, kind))
+
+    reads = range(w.across)
+    patch = te.compute((w.across, w.across, *places), pixel, name="patch")
+    columns = te.compute(
+        (w.across, w.across, *places),
+        lambda u, s, *place: matrix_row(bt, u, [patch(r, s, *place) for r in reads]),
+        name="columns",
+    )
+    pixels = te.compute(
+        (w.across, w.across, *places),
+        lambda u, v, *place: matrix_row(bt, v, [columns(u, s, *place) for s in reads]),
+        name="pixels",
+    )
+    return patch, columns, pixels
+
+
+def _factors(w: Winograd, filters: Tensor, pixels: Tensor) -> tuple[Factor, Factor]:
+    """The product's factors: rows are channels of the result, or tiles with the channels last."""
+    shape, kind, last = w.shape, summed_in(w.shape.dtype), w.shape.channels_last
+    many = lanes_of(kind, shape.co, 8)
+    some = lanes_of(kind, *((shape.ci, STEPS[0]) if last else (w.tiles, 8)))
+
+    def of_filters(x: tuple, outer: tuple, place: Any, step: Any, lane: Any) -> Any:
+        return filters(*x, step, place * many + lane)
+
+    def of_pixels(x: tuple, outer: tuple, place: Any, step: Any, lane: Any) -> Any:
+        index = (place, step * some + lane) if last else (step, place * some + lane)
+        return pixels(*x, *index)
+
+    left = Factor("filters", shape.co, many, False, of_filters)
+    right = Factor("pixels", w.tiles, some, last, of_pixels)
+    return (right, left) if last else (left, right)
+
+
+def _inverse(w: Winograd, products: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The products after A^T over rows, then over columns; and these at their places."""
+    shape, at = w.shape, winograd_matrices(w.m).at
+    (down, across), reads, sides = w.plane, range(w.across), products.shape[2:]
+    half = te.compute(
+        (w.m, w.across, *sides),
+        lambda i, v, *place: matrix_row(at, i, [products(u, v, *place) for u in reads]),
+        name="half",
+    )
+    results = te.compute(
+        (w.m, w.m, *sides),
+        lambda i, j, *place: matrix_row(at, j, [half(i, v, *place) for v in reads]),
+        name="results",
+    )
+
+    def element(*index: Any) -> Any:
+        image, o = index[0], index[shape.channel_axis]
+        y, x = index[1:3] if shape.channels_last else index[2:]
+        t = (image * down + y // w.m) * across + x // w.m
+        return results(y % w.m, x % w.m, *((t, o) if shape.channels_last else (o, t)))
+
+    return half, results, te.compute(shape.result_shape, element, name="conv")
+
+
+def _in_registers(s: Schedule, tensors: Sequence[Tensor], stage: Stage, thread: IterVar) -> None:
+    """What a thread makes on the way to a stage: matrices of its own, written out."""
+    for tensor in tensors:
+        s[tensor].set_scope("local")
+        s[tensor].compute_at(stage, thread)
+        for axis in s[tensor].op.axis[:2]:
+            s[tensor].unroll(axis)
+
+
+def _transform(stage: Stage) -> IterVar:
+    """A thread for each matrix of a transform: neighbours lie side by side; returns its loop."""
+    u, v, *places = stage.op.axis
+    stage.reorder(*places, u, v)
+    stage.unroll(u)
+    stage.unroll(v)
+    return _threads(stage, places)
+
+
+def _store(stage: Stage, w: Winograd) -> IterVar:
+    """A thread for each tile of results of a channel; returns its loop."""
+    if w.shape.channels_last:
+        n, y, x, o = stage.op.axis
+    else:
+        n, o, y, x = stage.op.axis
+    (yo, yi), (xo, xi) = stage.split(y, factor=w.m), stage.split(x, factor=w.m)
+    order = (n, yo, xo, o) if w.shape.channels_last else (o, n, yo, xo)
+    stage.reorder(*order, yi, xi)
+    stage.unroll(yi)
+    if w.shape.channels_last or w.shape.out[1] % w.m:
+        stage.unroll(xi)
+    else:
+        stage.vectorize(xi)
+    return _threads(stage, order)
+
+
+def _threads(stage: Stage, axes: Sequence[IterVar]) -> IterVar:
+    block, thread = stage.split(stage.fuse(*axes), factor=_THREADS)
+    bind(stage, block, "blockIdx.x")
+    bind(stage, thread, "threadIdx.x")
+    return thread
+
+
+def _schedule_filters(
+    s: Schedule, w: Winograd, weight: Tensor, half: Tensor, filters: Tensor
+) -> None:
+    """The weights' transform; channels first, what a block reads goes through shared memory.
+
+    There, weights of one channel of the result lie side by side, but threads side by side have
+    channels of the result, since that is how the product reads what they make.
+    """
+    stage = s[filters]
+    if w.shape.channels_last:
+        _in_registers(s, (half,), stage, _transform(stage))
+        return
+    u, v, c, o = stage.op.axis
+    (bo, to), (bc, tc) = stage.split(o, factor=_FILTERS), stage.split(c, factor=_CHANNELS)
+    stage.reorder(bc, bo, tc, to, u, v)
+    stage.unroll(u)
+    stage.unroll(v)
+    blocks = stage.fuse(bc, bo)
+    bind(stage, blocks, "blockIdx.x")
+    bind(stage, tc, "threadIdx.y")
+    bind(stage, to, "threadIdx.x")
+    _in_registers(s, (half,), stage, to)
+    read = s.cache_read(weight, "shared", [half])
+    s[read].compute_at(stage, blocks)
+    first = s[read].op.axis[0]
+    extents = (_FILTERS, _CHANNELS, WINDOW, WINDOW)
+    copy_together(s[read], list(s[read].op.axis), extents, Block(_FILTERS, _CHANNELS))
+    s[read].storage_align(first, _BANKS, _SHIFT)

@@ -1,0 +1,278 @@
+"""The rule for what is computed element by element: arithmetic, broadcasts, transposes, padding.
+
+Elementwise: all loops are one, in vectors.     Broadcasts: rows, and vectors within a row.
+
+    parallel f:                                     parallel i:
+        C[f*8 + ramp(8)] = ...                          for j:
+                                                            C[i, j*8 + ramp(8)] = ...
+
+Transposes: blocks that the cache holds, both ways.
+
+    parallel i, j:
+        for v in unrolled(8):
+            C[i*8 + v, j*8 + ramp(8)] = A[j*8 + ramp(8), i*8 + v]
+
+As many steps as lanes are a square, which the compiler turns in registers (TransposeLoads).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from whet.compiler.target import Target
+from whet.compiler.te.lang.tensor import Tensor
+from whet.compiler.te.schedule import Schedule
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.expr import IterVar
+from whet.search_spaces.graph.compute_graph import INJECTIVE, Group, Node
+from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.rules.cpu.loops import (
+    around,
+    contiguous,
+    define_parallel,
+    define_stream,
+    extent_of,
+    fused,
+    lanes_of,
+    pin,
+    vector_sizes,
+    vectorized,
+)
+from whet.search_spaces.space.define import DefineKnobs
+
+# Rows of this many loops keep all threads busy without cutting rows themselves.
+_ROWS_A_THREAD = 4
+_TILES = (4, 8, 16, 32, 64)
+_LARGEST_TILE = 1024
+_LINE = 64  # bytes
+# Steps that may be written out: elements, or squares.
+_MOST_UNROLLED = (16, 4)
+
+
+class Injective:
+    """Vectors along the contiguous axis; blocks where a read is contiguous along another one."""
+
+    name = "injective"
+
+    def applies(self, group: Group) -> bool:
+        """Stages without a reduction that have a loop at all."""
+        return group.role == INJECTIVE and not group.members and group.anchor.points > 1
+
+    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
+        """Nothing."""
+        return None
+
+    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+        """Split, vectorise, share between threads; or put it into its readers."""
+        node = group.anchor
+        lanes = lanes_of(target, node.dtype)
+        crossing = crossing_axis(node)
+        if crossing is not None:
+            _blocks(s, group, crossing, lanes, cfg, target)
+        elif contiguous(node):
+            _flat(s, group, lanes, cfg, target)
+        else:
+            _rows(s, group, lanes, cfg, target)
+
+
+def crossing_axis(node: Node) -> int | None:
+    """The axis along which a large read is contiguous, if that is not the last axis.
+
+    None for what reads in the order in which it writes.
+    """
+    axes = node.op.axis
+    if len(axes) < 2 or node.extents[-1] < 2:
+        return None
+    for access in node.reads:
+        last = access.stride(axes[-1].var)
+        if last is None or abs(last) < 2 or abs(last) < 4 <= node.extents[-1] < 4:
+            continue
+        for k, axis in enumerate(axes[:-1]):
+            if access.stride(axis.var) == 1 and node.extents[k] > 1:
+                return k
+    return None
+
+
+def _flat(s: Schedule, group: Group, lanes: int, cfg: DefineKnobs, target: Target) -> None:
+    node, tensor = group.anchor, group.anchor.tensor
+    sizes = vector_sizes(node.points, lanes)
+    first = sizes[min(1, len(sizes) - 1)]
+    cfg.define_knob(group.knob("vector"), sizes, default=first, quick=around(sizes, first))
+    _define_unroll(group, node.points, sizes[-1], cfg)
+    stream = define_stream(cfg, group)
+    parallel = define_parallel(cfg, group, target)
+    if _inlined(s, group, cfg, {"vector": sizes[0], "unroll": 1, "parallel": False}, target):
+        return
+    axis = fused(s, tensor, list(s[tensor].op.axis))
+    assert axis is not None
+    loops = _vectors(s, group, axis, cfg)
+    if stream:
+        s[tensor].store_nontemporal()
+    if parallel and len(loops) > 1:
+        s[tensor].parallel(loops[0])
+
+
+def _rows(s: Schedule, group: Group, lanes: int, cfg: DefineKnobs, target: Target) -> None:
+    node, tensor = group.anchor, group.anchor.tensor
+    extent = node.extents[-1]
+    sizes = vector_sizes(extent, lanes)
+    first = 1 if _scattered(node) else sizes[min(1, len(sizes) - 1)]
+    sizes = list(dict.fromkeys((1, *sizes)))
+    cfg.define_knob(group.knob("vector"), sizes, default=first, quick=around(sizes, first))
+    _define_unroll(group, extent, sizes[-1], cfg)
+    stream = define_stream(cfg, group)
+    parallel = define_parallel(cfg, group, target)
+    if _inlined(s, group, cfg, {"vector": 1, "unroll": 1, "parallel": False}, target):
+        return
+    *outer, last = s[tensor].op.axis
+    row = fused(s, tensor, outer)
+    loops = _vectors(s, group, last, cfg)
+    if stream:
+        s[tensor].store_nontemporal()
+    if not parallel:
+        return
+    few = node.points // extent < _ROWS_A_THREAD * target.num_threads
+    if row is None or (few and len(loops) > 1):
+        row = fused(s, tensor, [loops[0]] if row is None else [row, loops[0]])
+        if row is last and len(loops) == 1 and cfg[group.knob("vector")].val > 1:
+            return
+    assert row is not None
+    s[tensor].parallel(row)
+
+
+def _blocks(
+    s: Schedule, group: Group, crossing: int, lanes: int, cfg: DefineKnobs, target: Target
+) -> None:
+    tensor = group.anchor.tensor
+    axes = list(s[tensor].op.axis)
+    across, along = axes[crossing], axes[-1]
+    square = _square(group.anchor, lanes, extent_of(across), extent_of(along))
+    first = _define_blocks(group, extent_of(across), extent_of(along), lanes, square, cfg)
+    stream = square > 0 and _whole_lines(group.last) and define_stream(cfg, group)
+    parallel = define_parallel(cfg, group, target)
+    if _inlined(s, group, cfg, first, target):
+        return
+    (a, b), way = (cfg[group.knob(name)].val for name in ("tile", "vector"))
+    stage = s[tensor]
+    ao, ai = stage.split(across, factor=a)
+    bo, bi = stage.split(along, factor=b)
+    others = [x for x in axes if x is not across and x is not along]
+    outer = [ao, bo] if cfg[group.knob("order")].val == "rows" else [bo, ao]
+    if way == "turn":
+        am, ai = stage.split(ai, factor=square)
+        bm, bi = stage.split(bi, factor=square)
+        stage.reorder(*others, *outer, am, bm, ai, bi)
+        stage.unroll(ai)
+        stage.vectorize(bi)
+        unrolled, steps = bm, b // square
+    else:
+        inner = (bi, ai) if way == "load" else (ai, bi)
+        stage.reorder(*others, *outer, *inner)
+        if way != "none" and (a if way == "load" else b) > 1:
+            stage.vectorize(inner[1])
+        unrolled, steps = inner[0], b if way == "load" else a
+    if cfg[group.knob("unroll")].val and steps <= _MOST_UNROLLED[way == "turn"]:
+        stage.unroll(unrolled)
+    if stream:
+        stage.store_nontemporal(align=_LINE)
+    loop = fused(s, tensor, [*others, *outer])
+    if parallel and loop is not None:
+        stage.parallel(loop)
+
+
+def _square(node: Node, lanes: int, across: int, along: int) -> int:
+    """The steps and lanes of a square that is turned in registers; 0: there is none."""
+    fits = dt.itemsize(node.dtype) in (4, 8) and min(across, along) >= lanes >= 2
+    return lanes if fits and not node.is_guarded else 0
+
+
+def _whole_lines(node: Node) -> bool:
+    """Whether rows begin where lines of memory do, if the first one does."""
+    return node.extents[-1] * dt.itemsize(node.dtype) % _LINE == 0
+
+
+def _define_blocks(
+    group: Group, across: int, along: int, lanes: int, square: int, cfg: DefineKnobs
+) -> dict[str, Any]:
+    """The knobs of blocks; each one's first choice."""
+    tiles = [(a, b) for a in _fitting(across) for b in _fitting(along) if a * b <= _LARGEST_TILE]
+    if square:
+        # Two squares write whole lines of each row, four are as fast as they come.
+        wanted = (2 * square, 4 * square)
+    else:
+        # Few lines of a row each are read, and whole lines: caches are not fully associative.
+        wanted = (tiles[-1][0], min(lanes, tiles[-1][1]))
+    default = wanted if wanted in tiles else tiles[-1]
+    quick = [t for t in tiles if t[1] in (default[1], default[1] // 2)]
+    cfg.define_knob(group.knob("tile"), tiles, default=default, quick=quick)
+    ways = ["turn", "store", "load", "none"] if square else ["store", "load", "none"]
+    cfg.define_knob(group.knob("vector"), ways, default=ways[0], quick=ways[:1])
+    # One order reads in order and writes across, the other the other way round.
+    cfg.define_knob(
+        group.knob("order"), ["columns", "rows"], default="columns" if square else "rows"
+    )
+    cfg.define_knob(group.knob("unroll"), [False, True], default=bool(square))
+    if square:
+        cfg.multi_filter(_Holds(group.knob("tile"), group.knob("vector"), square))
+    return {
+        "tile": tiles[-1], "vector": ways[0], "order": "columns", "unroll": False, "parallel": False
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Holds:
+    """A constraint: a tile whose squares are turned is made of whole ones."""
+
+    tile: str
+    way: str
+    square: int
+
+    def __call__(self, view: Any) -> bool:
+        return view[self.way].val != "turn" or min(view[self.tile].val) >= self.square
+
+    def __repr__(self) -> str:
+        return f"{self.tile} is at least {self.square} by {self.square} with {self.way}=turn"
+
+
+def _vectors(s: Schedule, group: Group, axis: IterVar, cfg: DefineKnobs) -> list[IterVar]:
+    """An axis in vectors of the size and number that were chosen."""
+    size, unroll = (cfg[group.knob(name)].val for name in ("vector", "unroll"))
+    return vectorized(s, group.anchor.tensor, axis, size, unroll)
+
+
+def _fitting(extent: int) -> list[int]:
+    """Sizes of tiles of an axis."""
+    return [t for t in _TILES if t <= extent] or [1 << (extent.bit_length() - 1)]
+
+
+def _define_unroll(group: Group, extent: int, lanes: int, cfg: DefineKnobs) -> None:
+    choices = [u for u in (1, 2, 4) if u == 1 or u * lanes <= extent]
+    first = min(2, choices[-1])
+    cfg.define_knob(group.knob("unroll"), choices, default=first, quick=[choices[-1]])
+
+
+def _scattered(node: Node) -> bool:
+    """Whether neighbours along the last axis read what nobody can say where it is."""
+    last = node.op.axis[-1].var
+    return any(access.stride(last) is None for access in node.reads)
+
+
+def _inlined(
+    s: Schedule, group: Group, cfg: DefineKnobs, first: dict[str, Any], target: Target
+) -> bool:
+    """Put the stage into its readers, where that is a choice and was chosen.
+
+    ``first`` has the first choice of the other knobs, which have no effect then.
+    """
+    node = group.anchor
+    if node.is_output or node.op.num_outputs > 1 or node.cost < EXPENSIVE or not node.inlinable:
+        return False
+    cfg.define_knob(group.knob("place"), ["root", "inline"], default="root")
+    if target.num_threads < 2:
+        del first["parallel"]
+    pin(cfg, group, ("place", "inline"), first)
+    if cfg[group.knob("place")].val == "root":
+        return False
+    s[node.tensor].compute_inline()
+    return True

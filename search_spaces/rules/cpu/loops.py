@@ -1,0 +1,152 @@
+"""What the rules for memory-bound groups share: sizes of vectors, and loops that run as vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whet.compiler.target import Target
+from whet.compiler.te.lang.tensor import Tensor
+from whet.compiler.te.schedule import Schedule
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.expr import IntImm, IterVar
+from whet.search_spaces.graph.compute_graph import Group, Node
+from whet.search_spaces.space.define import DefineKnobs
+
+# Handing a loop to other threads costs microseconds; smaller computations stay on one.
+_WORTH_THREADS = 1 << 15
+# Results of so many bytes may be, and by default are, stored past the caches: a copy of 16 MiB is
+# 1.4 times as fast so, one of 4 MiB 0.76 times (Zen 4, 32 MiB of cache).
+_STREAMABLE, _STREAMED = 1 << 20, 8 << 20
+
+
+def lanes_of(target: Target, dtype: str) -> int:
+    """Elements of a type in one vector register."""
+    return max(target.vector_bytes // dt.itemsize(dtype), 1)
+
+
+def vector_sizes(extent: int, lanes: int, most: int = 4) -> list[int]:
+    """Lanes to take of an axis at once: up to ``most`` registers; at least one candidate.
+
+    Args:
+        extent: of the axis.
+        lanes: elements in a register.
+        most: registers that may be filled at once.
+    """
+    found = [lanes * n for n in (1, 2, 4, 8) if n <= most and lanes * n <= extent]
+    return found or [1 << (extent.bit_length() - 1)]
+
+
+def around(sizes: Sequence[int], middle: int) -> list[int]:
+    """A size and its neighbours: what a quick space looks at."""
+    at = list(sizes).index(middle)
+    return list(sizes[max(at - 1, 0) : at + 2])
+
+
+def extent_of(axis: IterVar) -> int:
+    """The extent of an operation's own axis."""
+    assert axis.dom is not None and isinstance(axis.dom.extent, IntImm)
+    return axis.dom.extent.value  # int() would pin a traced one
+
+
+def vectorized(
+    s: Schedule, tensor: Tensor, axis: IterVar, size: int, unroll: int = 1
+) -> list[IterVar]:
+    """Split an axis so that ``unroll`` vectors of ``size`` lanes are computed at once.
+
+    Args:
+        s: the schedule.
+        tensor: whose stage it is.
+        axis: a loop of it, which keeps its place.
+        size: lanes; 1: no vectors.
+        unroll: vectors that are written out.
+
+    Returns:
+        The loops, outermost first; the last ones are unrolled and vectorised.
+    """
+    stage = s[tensor]
+    extent = extent_of(axis) if axis.dom is not None else None
+    loops = [axis]
+    if unroll > 1 and (extent is None or size * unroll < extent):
+        loops[-1:] = stage.split(axis, factor=size * unroll)
+    if size > 1 and extent != size:
+        loops[-1:] = stage.split(loops[-1], factor=size)
+    if unroll > 1 and len(loops) > 2:
+        stage.unroll(loops[1])
+    if size > 1:
+        stage.vectorize(loops[-1])
+    return loops
+
+
+def fused(s: Schedule, tensor: Tensor, axes: Sequence[IterVar]) -> IterVar | None:
+    """Adjacent loops as one; None if there are none."""
+    if not axes:
+        return None
+    return axes[0] if len(axes) == 1 else s[tensor].fuse(*axes)
+
+
+def define_parallel(cfg: DefineKnobs, group: Group, target: Target) -> bool:
+    """Define the knob ``parallel`` where there are threads, and say what was chosen."""
+    if target.num_threads < 2:
+        return False
+    cfg.define_knob(group.knob("parallel"), [False, True], default=worth_threads(group))
+    return bool(cfg[group.knob("parallel")].val)
+
+
+def define_stream(cfg: DefineKnobs, group: Group) -> bool:
+    """Define the knob ``stream`` for a large result; whether to store it past the caches."""
+    node = group.last
+    size = node.points * dt.itemsize(node.dtype)
+    if not node.is_output or node.op.reduce_axis or size < _STREAMABLE:
+        return False
+    cfg.define_knob(group.knob("stream"), [False, True], default=size >= _STREAMED)
+    return bool(cfg[group.knob("stream")].val)
+
+
+def pin(cfg: DefineKnobs, group: Group, when: tuple[str, Any], first: Mapping[str, Any]) -> None:
+    """Leave one choice to knobs that have no effect under another knob's choice.
+
+    Args:
+        cfg: where the knobs are defined.
+        group: whose knobs they are.
+        when: a knob, and its choice under which the others have none.
+        first: each other knob's choice then.
+    """
+    for other, only in first.items():
+        cfg.multi_filter(_Pinned(group.knob(when[0]), when[1], group.knob(other), only))
+
+
+@dataclass(frozen=True)
+class _Pinned:
+    """A constraint: a knob has one choice under another one's choice."""
+
+    name: str
+    value: Any
+    other: str
+    only: Any
+
+    def __call__(self, view: Any) -> bool:
+        return view[self.name].val != self.value or view[self.other].val == self.only
+
+    def __repr__(self) -> str:
+        return f"{self.other} has no effect with {self.name}={self.value}"
+
+
+def worth_threads(group: Group) -> bool:
+    """Whether a group computes enough to share it between threads."""
+    nodes = (*group.members, group.anchor, *group.consumers)
+    return sum(n.steps * (1 + n.cost) for n in nodes) >= _WORTH_THREADS
+
+
+def contiguous(node: Node) -> bool:
+    """Whether every read goes through its tensor as the node goes through its own elements."""
+    own = [a.var for a in node.op.axis]
+    for access in node.reads:
+        if access.is_affine and not access.variables:
+            continue  # one element for all
+        extents = tuple(int(d) for d in access.tensor.shape)
+        same = len(access.indices) == len(own) and extents == node.extents
+        if not same or any(i is None or i.variable is not v for i, v in zip(access.indices, own)):
+            return False
+    return True

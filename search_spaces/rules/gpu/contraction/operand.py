@@ -1,0 +1,151 @@
+"""A factor of a contraction as blocks copy it: which elements lie side by side, how each is read.
+
+places (n, y, x), steps (c)  ->  place // (H * W), place // W % H, place % W, step
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from whet.compiler.te.lang.tensor import ComputeOp, Operation, nodes
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import substitute
+from whet.search_spaces.graph.access import Access, Affine, affine, composed
+from whet.search_spaces.rules.gpu.contraction.axes import Axis, extent_of
+from whet.search_spaces.rules.gpu.contraction.gemm import Factor
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS
+from whet.search_spaces.rules.gpu.lanes import MOST_BYTES, lanes_of
+
+_FAR = 1 << 40
+
+
+def operand(
+    name: str,
+    value: e.PrimExpr,
+    lead: Sequence[Axis],
+    places: Sequence[Axis],
+    outer: Sequence[Axis],
+    steps: Sequence[Axis],
+    through: Collection[Operation],
+    most: int = MOST_BYTES,
+) -> Factor:
+    """A factor of a product.
+
+    Args:
+        name: of its stages.
+        value: an element of it, in terms of the axes.
+        lead: of the batch. places: of the result that the factor has. outer, steps: of the sum.
+        through: the stages that are computed where they are read.
+        most: elements that a thread copies at once.
+    """
+    reads = list(_reads(value, through, {}))
+    every = (*lead, *places, *outer, *steps)
+    along = _distance(reads, steps) < _distance(reads, places)
+    neighbours = steps if along else places
+    chain = 0 if _chooses(value, through) else _chain(reads, neighbours)
+    inner = neighbours[len(neighbours) - chain :]
+    rest = [axis for axis in every if axis not in inner]
+    lanes = min(most, _lanes(reads, inner, rest)) if chain else 1
+
+    def read(x: tuple, o: tuple, place: Any, step: Any, lane: Any) -> Any:
+        held = {a.var: i for a, i in zip((*lead, *outer), (*x, *o), strict=True)}
+        held |= _split(places, place, 1 if along else lanes, lane, chain)
+        held |= _split(steps, step, lanes if along else 1, lane, chain)
+        return substitute(value, {v: _index(i, v) for v, i in held.items()})
+
+    return Factor(name, extent_of(places), lanes, along, read)
+
+
+def _index(i: Any, like: e.Var) -> e.PrimExpr:
+    return ops.const(i, like.dtype) if isinstance(i, int) else i
+
+
+def _split(
+    axes: Sequence[Axis], number: Any, lanes: int, lane: Any, chain: int
+) -> dict[e.Var, Any]:
+    """Each axis at a place, of which ``number`` counts vectors along the last ``chain`` axes."""
+    if lanes == 1:
+        return _apart(axes, number)
+    inner, outer = axes[len(axes) - chain :], axes[: len(axes) - chain]
+    if extent_of(outer) == 1:
+        return {**_apart(outer, 0), **_apart(inner, number * lanes + lane)}
+    vectors = extent_of(inner) // lanes
+    within = number % vectors * lanes + lane
+    return {**_apart(outer, number // vectors), **_apart(inner, within)}
+
+
+def _apart(axes: Sequence[Axis], number: Any) -> dict[e.Var, Any]:
+    """Each axis at a place that is counted through all of them."""
+    found: dict[e.Var, Any] = {}
+    wide = [axis for axis in axes if axis.extent > 1]
+    rest = number
+    for k, axis in reversed(list(enumerate(wide))):
+        found[axis.var] = rest % axis.extent if k else rest
+        rest = rest // axis.extent
+    return {axis.var: found.get(axis.var, 0) for axis in axes}
+
+
+def _reads(
+    value: e.PrimExpr, through: Collection[Operation], at: Mapping[e.Var, Affine | None]
+) -> Iterator[Access]:
+    """What a factor reads of the memory, also through stages that are computed in it."""
+    for n in nodes((value,)):
+        if type(n) is not e.ProducerLoad:
+            continue
+        indices = tuple(composed(affine(i), at) for i in n.indices)
+        op = n.producer.op
+        if op not in through or not isinstance(op, ComputeOp):
+            yield Access(n.producer, indices)
+            continue
+        inner = {axis.var: i for axis, i in zip(op.axis, indices, strict=True)}
+        for body in op.body:
+            yield from _reads(body, through, inner)
+
+
+def _chooses(value: e.PrimExpr, through: Collection[Operation]) -> bool:
+    """Whether a factor chooses what to read: then neighbours are not all read."""
+    for n in nodes((value,)):
+        if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
+            return True
+        op = n.producer.op if type(n) is e.ProducerLoad else None
+        inside = op.body if isinstance(op, ComputeOp) and op in through else ()
+        if any(_chooses(body, through) for body in inside):
+            return True
+    return False
+
+
+def _distance(reads: Sequence[Access], axes: Sequence[Axis]) -> int:
+    """How far apart neighbours along the innermost of some axes are."""
+    wide = [axis for axis in axes if axis.extent > 1]
+    if not wide or not reads:
+        return _FAR
+    largest = max(reads, key=lambda a: prod(int(d) for d in a.tensor.shape))
+    return largest.stride(wide[-1].var) or _FAR
+
+
+def _chain(reads: Sequence[Access], axes: Sequence[Axis]) -> int:
+    """How many of the last axes go through the memory without a gap."""
+    wanted, count = 1, 0
+    for axis in reversed(axes):
+        steps = {read.stride(axis.var) for read in reads}
+        if axis.extent > 1 and steps != {wanted}:
+            break
+        wanted, count = wanted * axis.extent, count + 1
+    return count
+
+
+def _lanes(reads: Sequence[Access], chain: Sequence[Axis], rest: Sequence[Axis]) -> int:
+    """Elements that lie side by side, on one side of a multiple of their number."""
+    multiples = [extent_of(chain), STEPS[0]]
+    for read in reads:
+        if not read.is_affine:
+            return 1
+        width = 1
+        for index, extent in zip(reversed(read.indices), reversed(read.tensor.shape)):
+            multiples.append((index.constant if index else 0) * width)
+            width *= int(extent)
+        multiples += [read.stride(axis.var) or 0 for axis in rest if axis.extent > 1]
+    return min(lanes_of(read.tensor.dtype, *multiples) for read in reads) if reads else 1

@@ -1,0 +1,136 @@
+"""What a contraction sums up, as a term of two factors: one is read for rows, one for columns.
+
+A[i, k] * B[k, j] * w[k]             the factors A[i, k] * w[k] and B[k, j], their product
+(X[i, k] - Y[j, k]) ** 2             X[i, k] and Y[j, k], the square of their difference
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from whet.compiler.arith.keys import structural_key
+from whet.compiler.te.lang.tensor import nodes
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, substitute, variables
+
+# What is known of zeros: beyond the end of the sum, both factors are.
+_OPERATIONS: dict[type, Callable] = {
+    e.Add: operator.add, e.Sub: operator.sub, e.Mul: operator.mul, e.Min: min, e.Max: max,
+}  # fmt: skip
+_CALLS: dict[str, Callable] = {"fabs": abs, "abs": abs, "sqrt": math.sqrt}
+
+Factors = tuple[e.PrimExpr, e.PrimExpr]
+Term = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """A term of a sum.
+
+    Attributes:
+        factors: in no order.
+        of: from an element of each, in this order, to the term; 0 of zeros.
+        is_product: whether it is their product.
+    """
+
+    factors: Factors
+    of: Term
+    is_product: bool
+
+
+def terms_of(source: e.PrimExpr, data: set[e.Var]) -> Iterator[Terms]:
+    """The ways to see a term as one of two factors, simple ones first.
+
+    Args:
+        source: the term.
+        data: the variables of the result's axes that have more than one step.
+    """
+    if isinstance(source, e.Mul):
+        yield Terms((source.a, source.b), ops.multiply, True)
+        parts = _multiplied(source)
+        sides = _sides([data & set(variables(x)) for x in parts]) if len(parts) > 2 else None
+        if sides is not None:
+            a, b = ([x for x, s in zip(parts, sides) if s == side] for side in (0, 1))
+            yield Terms((reduce(ops.multiply, a), reduce(ops.multiply, b)), ops.multiply, True)
+    found = _of_loads(source, data)
+    if found is not None:
+        yield found
+
+
+def _multiplied(n: e.PrimExpr) -> list[e.PrimExpr]:
+    """The factors of a product, none of which is a product itself."""
+    if not isinstance(n, e.Mul):
+        return [n]
+    return [*_multiplied(n.a), *_multiplied(n.b)]
+
+
+def _sides(axes: Sequence[set[e.Var]]) -> list[int] | None:
+    """Of each part which of two sides it is of; None: they are more than two.
+
+    Args:
+        axes: of the result that each part has.
+    """
+    if not axes:
+        return None
+    left = max(axes, key=len)
+    right = max((x for x in axes if not x <= left), key=len, default=None)
+    if right is None or left <= right:
+        return None
+    found = []
+    for x in axes:
+        if not (x <= left or x <= right):
+            return None
+        found.append(0 if x <= left and (len(left) <= len(right) or not x <= right) else 1)
+    return found
+
+
+def _of_loads(source: e.PrimExpr, data: set[e.Var]) -> Terms | None:
+    """A term that is any function of two values."""
+    loads = [n for n in nodes((source,)) if type(n) is e.ProducerLoad]
+    sides = _sides([data & set(variables(x)) for x in loads])
+    if sides is None:
+        return None
+    own = [
+        set().union(*(data & set(variables(x)) for x, s in zip(loads, sides) if s == side))
+        for side in (0, 1)
+    ]
+    parts: list[dict[Hashable, e.PrimExpr]] = [{}, {}]
+    stand_in = [e.Var(name, source.dtype) for name in ("left", "right")]
+
+    def put(n: Any) -> Any:
+        found = data & set(variables(n)) if _reads(n) else set()
+        side = next((k for k in (0, 1) if found and found <= own[k]), None)
+        if side is None or n.dtype != source.dtype:
+            return rewrite.children(n)
+        parts[side][structural_key(n)] = n
+        return stand_in[side]
+
+    rewrite = Rewriter(dict.fromkeys(TABLE, put))
+    term = rewrite(source)
+    if [len(x) for x in parts] != [1, 1] or any(type(n) is e.ProducerLoad for n in nodes((term,))):
+        return None
+    zero = ops.const(0, source.dtype)
+    nothing = _value(substitute(term, dict.fromkeys(stand_in, zero)))
+    if not set(variables(term)) <= set(stand_in) or nothing != 0:
+        return None
+    a, b = (next(iter(x.values())) for x in parts)
+    return Terms((a, b), lambda x, y: substitute(term, {stand_in[0]: x, stand_in[1]: y}), False)
+
+
+def _reads(n: Any) -> bool:
+    return any(type(x) is e.ProducerLoad for x in nodes((n,)))
+
+
+def _value(n: e.PrimExpr) -> Any:
+    """What an expression of numbers is; None where it is not known."""
+    if isinstance(n, (e.IntImm, e.FloatImm)):
+        return n.value
+    make = _CALLS.get(n.op) if isinstance(n, e.Call) else _OPERATIONS.get(type(n))
+    values = [_value(x) for x in TABLE[type(n)][0](n)]
+    return None if make is None or None in values else make(*values)

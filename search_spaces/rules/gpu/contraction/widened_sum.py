@@ -1,0 +1,92 @@
+"""Sums and products of halves, kept in float32 while they are made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.te import Schedule
+from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
+from whet.compiler.tir import expr as e
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import substitute
+from whet.search_spaces.graph.compute_graph import Group
+from whet.search_spaces.rules.gpu.lanes import summed_in
+
+_product = te.comm_reducer(ops.multiply, lambda t: ops.const(1, t), name="prod")
+_COMBINED: dict[type | None, Any] = {e.Add: te.sum, e.Mul: _product}
+
+
+def widened(group: Group) -> Tensor | None:
+    """The group's sum made in float32, and stored in halves; None: it is no sum of halves.
+
+    :func:`of_widened` finds the sum by the group's notes.
+    """
+    wide = widened_sum(group.anchor.op)
+    if wide is None:
+        return None
+    group.notes["wide"] = wide
+    op = group.anchor.op
+    return te.compute(
+        tuple(op.output_shape(0)), lambda *i: wide(*i).astype(op.output_dtype(0)), name=op.name
+    )
+
+
+def of_widened(s: Schedule, group: Group) -> Group:
+    """The group whose anchor is the sum in float32, with the stage that narrows it behind.
+
+    Returns:
+        The group itself, if :func:`widened` has made nothing of it.
+    """
+    if "wide" not in group.notes:
+        return group
+    narrow = group.anchor
+    if group.consumers:
+        s[narrow.tensor].compute_inline()
+    wide = replace(narrow, op=group.notes["wide"].op)
+    return replace(group, anchor=wide, consumers=(narrow, *group.consumers))
+
+
+def widened_sum(op: Operation) -> Tensor | None:
+    """The sum (or product) that a stage of halves computes, in float32; None: it is no such stage.
+
+    A half holds 11 bits: a sum of ones stops growing at 2048.
+    """
+    body = op.body[0] if isinstance(op, ComputeOp) and len(op.body) == 1 else None
+    if not isinstance(body, e.Reduce) or summed_in(body.dtype) == body.dtype or body.init:
+        return None
+    combine = _COMBINED.get(operation_of(body))
+    always = isinstance(body.condition, e.IntImm) and body.condition.value == 1
+    if combine is None or not always:
+        return None
+    (source,) = body.source
+    axes = [te.reduce_axis(a.dom, name=a.var.name) for a in op.reduce_axis]
+    moved = dict(zip((a.var for a in op.reduce_axis), (a.var for a in axes), strict=True))
+
+    def element(*index: Any) -> Any:
+        places = dict(zip((a.var for a in op.axis), index, strict=True))
+        return combine(_widened(substitute(source, moved | places), body.dtype), axis=axes)
+
+    return te.compute(tuple(op.output_shape(0)), element, name=f"{op.name}.wide")
+
+
+def _widened(source: e.PrimExpr, dtype: str) -> e.PrimExpr:
+    """What is summed up, in float32: a product of halves has twice their bits."""
+    kind = summed_in(dtype)
+    if isinstance(source, e.Mul):
+        return source.a.astype(kind) * source.b.astype(kind)
+    return source.astype(kind)
+
+
+def operation_of(body: e.Reduce) -> type | None:
+    """``Add`` of a sum, ``Mul`` of a product, ...; None: a reducer that is no such operation alone.
+
+    ``x + y + x * y`` is an ``Add``, too, of other things than its two values.
+    """
+    result, *others = body.combiner.result
+    if others or not isinstance(result, e.BinaryOp):
+        return None
+    (x,), (y,) = body.combiner.lhs, body.combiner.rhs
+    plain = (result.a is x and result.b is y) or (result.a is y and result.b is x)
+    return type(result) if plain else None

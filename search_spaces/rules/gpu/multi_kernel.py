@@ -1,0 +1,101 @@
+"""The rule for chains of stages on a GPU whose rows no block can hold: a kernel for each.
+
+The variance of each channel of a batch of images: a channel lies in as many pieces as there are
+images, and there are fewer channels than multiprocessors.
+
+    total[c]  = sum of X[n, c, y, x]                      a kernel of its own, as for one reduction
+    square[c] = sum of (X[n, c, y, x] - total[c] / N)**2  another one
+
+Stages between them that cost little are computed where they are read: the padding before a
+pooling, one pass of a blur before the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from whet.compiler.target import Target
+from whet.compiler.te.lang.tensor import Operation, Tensor
+from whet.compiler.te.schedule import Schedule
+from whet.search_spaces.graph.compute_graph import INJECTIVE, REDUCTION, Group, Node
+from whet.search_spaces.graph.groups import elementwise_behind
+from whet.search_spaces.rules.gpu.injective import GpuInjective
+from whet.search_spaces.rules.gpu.reduction import GpuReduction
+from whet.search_spaces.rules.gpu.window import GpuWindow
+from whet.search_spaces.rules.rule import Rule
+from whet.search_spaces.space.define import DefineKnobs
+
+# Operations and loads of computing an element anew in all its readers, at most: to store it and
+# read it again moves 8 bytes, in whose time a multiprocessor does about a hundred.
+_AGAIN = 64
+_LOAD = 2
+
+_RULES: tuple[Rule, ...] = (GpuWindow(), GpuReduction(), GpuInjective())
+
+
+class GpuApart:
+    """Each reduction of a chain alone, what is cheap between them inlined."""
+
+    name = "gpu apart"
+
+    def applies(self, group: Group) -> bool:
+        """A group with members that the rule for rows has left."""
+        return bool(group.members) and group.role in (REDUCTION, INJECTIVE)
+
+    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
+        """Nothing."""
+        return None
+
+    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+        """Inline what is cheap, and schedule the other stages one by one."""
+        inlined = _inlined(group)
+        for op in inlined:
+            s[op].compute_inline()
+        kept = [n for n in (*group.members, group.anchor) if n.op not in inlined]
+        behind = _behind(kept, group)
+        for node in kept:
+            if node in behind.values():
+                continue
+            after = group.consumers if node is group.anchor else ()
+            if node in behind:
+                after = (behind[node],)
+            alone = Group(node, after, prefix=f"{node.name}.")
+            next(rule for rule in _RULES if rule.applies(alone)).schedule(s, alone, cfg, target)
+
+
+def _inlined(group: Group) -> set[Operation]:
+    """The members that are computed in all their readers, which together do not do so often."""
+    last = group.last
+    readers: dict[int, Node] = {n.index: n for n in (*group.members, group.anchor, last)}
+    evaluated = {k: n.steps for k, n in readers.items()}
+    found: set[Operation] = set()
+    for node in sorted(group.members, key=lambda n: -n.index):
+        reading = [readers[k] for k in node.readers if k in readers]
+        if node.role != INJECTIVE or not node.inlinable or len(reading) != len(node.readers):
+            continue
+        again = sum(_times(node, reader) * evaluated[reader.index] for reader in reading)
+        if again * (node.cost + _LOAD * len(node.reads)) <= _AGAIN * node.points:
+            found.add(node.op)
+            evaluated[node.index] = again
+    return found
+
+
+def _times(node: Node, reader: Node) -> int:
+    """How many elements of a stage one evaluation of a reader reads."""
+    return sum(access.tensor.op is node.op for access in reader.reads)
+
+
+def _behind(kept: Sequence[Node], group: Group) -> dict[Node, Node]:
+    """Reductions before others -> the one stage that reads each, if element by element.
+
+    Of several with one reader, it is the last one's.
+    """
+    found: dict[Node, Node] = {}
+    members = {n.index: n for n in kept if n in group.members and n.role == INJECTIVE}
+    for node in reversed(kept):
+        reader = members.get(node.readers[0]) if len(node.readers) == 1 else None
+        if node.role != REDUCTION or node is group.anchor or reader is None:
+            continue
+        if reader not in found.values() and elementwise_behind(node, reader, ones=True):
+            found[node] = reader
+    return found

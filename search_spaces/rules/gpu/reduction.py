@@ -1,0 +1,225 @@
+"""The rule for one reduction on a GPU: sums of rows and of columns, maxima, pooling, argmax.
+
+Along rows (what is reduced lies side by side): a block, a warp of it or a part of a warp for each
+element.
+
+    bind row:
+        bind t, for u: R = X[row, u*T*4 + t*4 + ramp(4)];  B[row] += R[0..3]     across the threads
+
+Across them: neighbours have neighbouring elements, and rows of threads parts of the reduction.
+
+    bind y, x, for u:  R = X[u*Y + y, x*4 + ramp(4)];  P[y, x*4 + 0..3] += R[0..3]
+    bind column:       B[column] = sum of P[.., column]                 in shared memory
+
+Of few elements, blocks reduce parts of the reduction, which a kernel of its own reduces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from whet.compiler.target import Target
+from whet.compiler.te import Stage
+from whet.compiler.te.lang.relations import INLINE
+from whet.compiler.te.lang.tensor import ComputeOp, Tensor
+from whet.compiler.te.schedule import Schedule
+from whet.compiler.tir import IterVar
+from whet.search_spaces.graph.compute_graph import REDUCTION, TILED, Group
+from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way, way_of
+from whet.search_spaces.rules.cpu.tiled import computed_as_read
+from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
+from whet.search_spaces.rules.gpu.elementwise_fallback import spread
+from whet.search_spaces.rules.gpu.reduction_plan import SHARES, WIDTH, Plan, is_shared, plan_of
+from whet.search_spaces.rules.gpu.threads import bind
+from whet.search_spaces.space.define import DefineKnobs
+
+
+class GpuReduction:
+    """A block for an element, threads across elements, or an element a thread."""
+
+    name = "gpu reduction"
+
+    def applies(self, group: Group) -> bool:
+        """A reduction that is not a part of a chain of rows."""
+        return group.role in (REDUCTION, TILED) and not group.members
+
+    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
+        """Sum halves up in float32, and store the sums in halves."""
+        return widened(group)
+
+    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+        """Bind the reduction, what is made of it, and what is made for it alone."""
+        as_read = computed_as_read(group)
+        group = of_widened(s, group)
+        node = group.anchor
+        way = way_of(node, 4)
+        shared = is_shared(node, way)
+        plan = plan_of(group, way, cfg, target)
+        for made in group.staged:
+            # a vector of what has edges would be read lane by lane
+            if plan.vector == 1 and made.op in as_read:
+                s[made.op].compute_inline()
+            else:
+                spread(s[made.tensor], list(s[made.tensor].op.axis))
+        if way.kind == ALONG and shared:
+            _along(s, group, way, plan)
+        elif way.kind == ACROSS and shared:
+            _across(s, group, way, plan)
+        else:
+            _alone(s, group, plan)
+
+
+def _in_parts(s: Schedule, tensor: Tensor, axes: Sequence[IterVar], parts: int) -> Tensor | None:
+    """A stage that reduces parts of its outermost axes, the parts first; None: there is one."""
+    if parts == 1:
+        return None
+    outer, _ = s[tensor].split(s[tensor].fuse(*axes), nparts=parts)
+    made = s.rfactor(tensor, outer, factor_axis=0)
+    return made[0] if isinstance(made, list) else made
+
+
+def _along(s: Schedule, group: Group, way: Way, plan: Plan) -> None:
+    """Rows to blocks, or to rows of their threads."""
+    tensor = group.anchor.tensor
+    partial = _in_parts(s, tensor, s[tensor].op.reduce_axis[:1], plan.parts)
+    if partial is None:
+        _rows(s, tensor, group.last.tensor, way.axes, plan)
+        return
+    count = len(s[partial].op.reduce_axis)  # the axis that was cut comes last
+    run = tuple(count - 1 if k == 0 else k - 1 for k in way.axes)
+    _rows(s, partial, partial, run, plan)
+    few = Plan(min(32, plan.parts), 1)
+    _rows(s, tensor, group.last.tensor, (), few)
+
+
+def _rows(s: Schedule, reduced: Tensor, last: Tensor, run: tuple[int, ...], plan: Plan) -> None:
+    """Each element by the threads of a row of its block.
+
+    Args:
+        reduced: the reduction.
+        last: what is stored: the reduction, or what is computed of its elements one by one.
+        run: places of the reduction's axes that lie side by side together, outermost first.
+    """
+    stage = s[last]
+    inner = s[reduced]
+    axes = list(stage.op.axis)
+    row = stage.fuse(*axes)
+    block, row = stage.split(row, factor=plan.rows)
+    bind(stage, block, "blockIdx.x")
+    bind(stage, row, "threadIdx.y")
+    if inner is not stage:
+        inner.set_scope("local")
+        inner.compute_at(stage, row)
+    read = _read_ahead(s, reduced) if plan.vector > 1 else []
+    steps = list(inner.op.reduce_axis)
+    side_by_side = [steps[k] for k in run]
+    rest = [a for a in steps if a not in side_by_side]
+    inner.reorder(*rest, *side_by_side)
+    whole = inner.fuse(*rest, *side_by_side)
+    lanes = None
+    if plan.vector > 1:
+        whole, lanes = inner.split(whole, factor=plan.vector)
+    turn, thread = inner.split(whole, factor=plan.threads)
+    turn, written = inner.split(turn, factor=plan.unroll)
+    inner.reorder(thread, turn, written, *([] if lanes is None else [lanes]))
+    bind(inner, thread, "threadIdx.x")
+    inner.unroll(written)
+    if lanes is not None:
+        inner.unroll(lanes)
+    for t in read:
+        s[t].compute_at(inner, written)
+        if int(t.shape[-1]) > 1:
+            s[t].vectorize(s[t].op.axis[-1])
+
+
+def _read_ahead(s: Schedule, reduced: Tensor) -> list[Tensor]:
+    """The operands in registers, so that they are read in vectors.
+
+    What is computed in other stages, too, is an operand itself: what it reads is theirs as well.
+    """
+    found: dict[Tensor, list[ComputeOp]] = {}
+    waiting: list[Any] = [reduced.op]
+    while waiting:
+        at = waiting.pop()
+        for t in at.input_tensors:
+            readers = sum(t in stage.op.input_tensors for stage in s.stages)
+            if s[t].attach_type == INLINE and readers == 1:
+                waiting.append(t.op)
+            elif t.ndim:
+                found.setdefault(t, []).append(at)
+    return [s.cache_read(t, "local", [x.output(0) for x in ops]) for t, ops in found.items()]
+
+
+def _across(s: Schedule, group: Group, way: Way, plan: Plan) -> None:
+    """Neighbours to neighbouring threads, parts of the reduction to rows of them."""
+    tensor = group.anchor.tensor
+    partial = _in_parts(s, tensor, s[tensor].op.reduce_axis, plan.parts)
+    if partial is None:
+        _columns(s, tensor, group.last.tensor, way.axes[0], plan)
+        return
+    _columns(s, partial, partial, way.axes[0] + 1, plan)
+    rows = min(SHARES[-1], plan.parts)
+    few = Plan(WIDTH, rows, unroll=min(8, plan.parts // rows))
+    _columns(s, tensor, group.last.tensor, way.axes[0], few)
+
+
+def _columns(s: Schedule, reduced: Tensor, last: Tensor, axis: int, plan: Plan) -> None:
+    """Each element by a row of threads, which reduce neighbours, too, and add up what they have.
+
+    Args:
+        reduced, last: as in :func:`_rows`.
+        axis: the place of the axis along which neighbours lie side by side.
+        plan: what the config says.
+    """
+    _, y = s[reduced].split(s[reduced].fuse(*s[reduced].op.reduce_axis), factor=plan.rows)
+    partial = s.rfactor(reduced, y, factor_axis=0)
+    shared = partial if isinstance(partial, list) else [partial]
+    # in units of vectors, so that at an edge whole ones are read again, which stay vectors
+    s[shared[0]].split(s[shared[0]].op.axis[axis + 1], factor=plan.vector)
+    sums = s.cache_write(shared, "local")
+    stage, inner = s[last], s[reduced]
+    if inner is stage:
+        outputs = [inner.op.output(k) for k in range(inner.op.num_outputs)]
+        inner = s[s.cache_write(outputs, "local")[0]]
+    axes = list(stage.op.axis)
+    others = [a for k, a in enumerate(axes) if k != axis]
+    outer, place = stage.split(axes[axis], factor=plan.threads * plan.vector)
+    turn, x = stage.split(place, factor=plan.threads)
+    turn, row = stage.split(turn, factor=min(plan.rows, plan.vector))
+    stage.reorder(*others, outer, turn, row, x)
+    block = stage.fuse(*others, outer)
+    for loop, tag in ((block, "blockIdx.x"), (row, "threadIdx.y"), (x, "threadIdx.x")):
+        bind(stage, loop, tag)
+    inner.set_scope("local")
+    inner.compute_at(stage, x)
+    inner.unroll(inner.op.reduce_axis[0])
+    s[shared[0]].set_scope("shared")
+    s[shared[0]].compute_at(stage, block)
+    _partial_sums(s, shared[0], sums[0], axis + 1, plan)
+
+
+def _partial_sums(s: Schedule, shared: Tensor, sums: Tensor, axis: int, plan: Plan) -> None:
+    """A thread's part of some neighbours' reductions, in registers and then in shared memory."""
+    stage, inner = s[shared], s[sums]
+    x, lanes = stage.split(stage.op.axis[axis], factor=plan.vector)
+    bind(stage, stage.op.axis[0], "threadIdx.y")
+    bind(stage, x, "threadIdx.x")
+    inner.compute_at(stage, x)
+    own = inner.op.axis[axis + 1]
+    turn, written = inner.split(inner.op.reduce_axis[0], factor=plan.unroll)
+    inner.reorder(turn, written, *(a for a in inner.op.axis if a is not own), own)
+    inner.unroll(written)
+    if plan.vector > 1:
+        stage.vectorize(lanes)
+        inner.vectorize(own)
+
+
+def _alone(s: Schedule, group: Group, plan: Plan) -> None:
+    """Each element by a thread of its own."""
+    stage: Stage = s[group.last.tensor]
+    axes: list[IterVar] = list(stage.op.axis)
+    thread = spread(stage, axes, plan.threads)
+    if group.anchor is not group.last:
+        s[group.anchor.tensor].set_scope("local")
+        s[group.anchor.tensor].compute_at(stage, thread)

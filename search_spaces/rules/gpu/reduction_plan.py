@@ -1,0 +1,192 @@
+"""What a config of one reduction on a GPU says: its knobs, and their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
+from whet.search_spaces.graph.compute_graph import Group, Node
+from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way
+from whet.search_spaces.rules.gpu.device import processors
+from whet.search_spaces.rules.gpu.lanes import lanes_of
+from whet.search_spaces.space.define import DefineKnobs
+
+SHARES = (2, 4, 8, 16, 32)
+"""Rows of threads that share reductions of columns."""
+WIDTH = 32
+"""Threads side by side that read neighbours: a warp."""
+
+Choose = Callable[[str, Sequence[Any], Any], None]
+"""Defines a knob: its name, its choices, the default."""
+
+# Steps of a reduction that are worth sharing among threads: of rows in one warp, and of others.
+_SHORT, _LONG = 8, 32
+_NARROW, _THREADS = (4, 8, 16), (32, 64, 128, 256, 512)
+_ROWS = (1, 2, 4, 8, 16, 32)
+_VECTORS = (1, 2, 4, 8)
+_UNROLLED = (1, 2, 4, 8)
+_PARTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+# Elements that a thread should reduce: enough loads at once to wait for memory only once.
+_OWN = 32
+# Bytes that the memory moves while a second kernel starts: 2.5 us at 2 to 5 TB/s.
+_START = 8 << 20
+# The share of all multiprocessors that takes what the memory gives.
+_ENOUGH = 2 / 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a config says.
+
+    Attributes:
+        threads: that share a reduction (along), or neighbours of a block (across, alone).
+        rows: elements of a block (along), or threads that share a reduction (across: 2 at least).
+        vector: elements that a thread reads at once, of one reduction or (across) each of another.
+        parts: of the reduction that different blocks reduce.
+        unroll: reads that are written out.
+    """
+
+    threads: int
+    rows: int = 1
+    vector: int = 1
+    parts: int = 1
+    unroll: int = 1
+
+
+def plan_of(group: Group, way: Way, cfg: DefineKnobs, target: Target) -> Plan:
+    """Define the knobs of a reduction, and read what the config says.
+
+    Args:
+        group: with the reduction as its anchor.
+        way: how its memory is read in order.
+        cfg: where the knobs are.
+        target: whose multiprocessors are to be kept busy.
+    """
+    node, chosen = group.anchor, {}
+
+    def choose(name: str, choices: Sequence[Any], default: Any) -> None:
+        cfg.define_knob(group.knob(name), list(choices), default=default)
+        chosen[name] = cfg[group.knob(name)].val
+
+    if not is_shared(node, way):
+        choose("threads", (64, 128, 256), 128)
+        return Plan(**chosen)
+    if way.kind == ALONG:
+        _along(node, way, choose, processors(target))
+    else:
+        _across(node, way, choose, processors(target))
+    cfg.multi_filter(_AtMost(group.knob("rows"), group.knob("threads")))
+    return Plan(**chosen)
+
+
+def is_shared(node: Node, way: Way) -> bool:
+    """Whether threads share a reduction: a short one of rows, too, where a warp has several rows.
+
+    Args:
+        node: the reduction.
+        way: how its memory is read in order.
+    """
+    steps = prod(node.reduce_extents)
+    if way.kind == ALONG and _is_narrow(node):
+        return steps >= _SHORT
+    return way.kind in (ALONG, ACROSS) and steps >= _LONG
+
+
+def _is_narrow(node: Node) -> bool:
+    """Whether warps may have several rows: all of them have as many."""
+    return node.points % _ROWS[-1] == 0
+
+
+def _along(node: Node, way: Way, choose: Choose, multiprocessors: int) -> None:
+    dtype = next((a.tensor.dtype for a in node.reads), node.dtype)
+    most = min(_VECTORS[-1], lanes_of(dtype, node.reduce_extents[way.axes[-1]]))
+    parts = _parts(node, node.reduce_extents[0])
+    part = min(parts, key=lambda p: _moved(node, p, p * node.points, multiprocessors))
+    choose("parts", parts, part)
+    own = -(-prod(node.reduce_extents) // part)
+    every = (*_NARROW, *_THREADS) if _is_narrow(node) else _THREADS
+    threads = [t for t in every if t == every[0] or t < 2 * own // most]
+    # two loads a thread of short rows: neighbours read neighbours, and exchange few sums
+    least = max(t for t in threads if t == threads[0] or t <= min(WIDTH, own // (2 * most)))
+    best = next((t for t in threads if t >= least and t * _OWN >= own), threads[-1])
+    choose("threads", threads, best)
+    each = [r for r in _ROWS if node.points % r == 0]
+    choose("rows", each, max(r for r in each if r == 1 or r * best <= 128))
+    choose("vector", [v for v in _VECTORS if v <= most], most)
+    choose("unroll", _UNROLLED, 4)
+
+
+def _across(node: Node, way: Way, choose: Choose, multiprocessors: int) -> None:
+    vectors = _neighbours(node, way)
+    parts = _parts(node, prod(node.reduce_extents))
+    part, vector, rows = _wanted(node, way, parts, vectors, multiprocessors)
+    choose("parts", parts, part)
+    choose("vector", vectors, vector)
+    choose("threads", (WIDTH, 64, 128), WIDTH)
+    choose("rows", SHARES, rows)
+    choose("unroll", _UNROLLED, 8 if vector == 1 else 4)
+
+
+def _neighbours(node: Node, way: Way) -> list[int]:
+    """How many neighbours a thread may have: those of one load, where a warp's threads all read."""
+    axis = way.axes[0]
+    reads = [a.tensor for a in node.reads if a.stride(node.op.axis[axis].var) == 1]
+    if not reads:
+        return [1]
+    read = max(reads, key=lambda t: prod(int(d) for d in t.shape))
+    extent = node.extents[axis]
+    most = min(lanes_of(kind, extent, int(read.shape[-1])) for kind in (read.dtype, node.dtype))
+    return [v for v in _VECTORS if v == 1 or (v <= most and v * WIDTH < 2 * extent)]
+
+
+def _wanted(
+    node: Node, way: Way, parts: Sequence[int], vectors: Sequence[int], multiprocessors: int
+) -> tuple[int, int, int]:
+    """The parts of a reduction of columns, a thread's neighbours, and the threads that share them.
+
+    Blocks are as large as fills the multiprocessors.
+    """
+    extent, steps = node.extents[way.axes[0]], prod(node.reduce_extents)
+
+    def blocks(part: int, vector: int) -> int:
+        return part * (node.points // extent) * -(-extent // (vector * WIDTH))
+
+    part, vector = min(
+        ((p, v) for p in parts for v in reversed(vectors)),
+        key=lambda c: _moved(node, c[0], blocks(*c), multiprocessors),
+    )
+    room = 2 * multiprocessors * SHARES[-1] // blocks(part, vector)
+    most = min(steps // part // 4, max(room, 8))
+    return part, vector, max(r for r in SHARES if r == SHARES[0] or r <= most)
+
+
+def _moved(node: Node, parts: int, blocks: int, multiprocessors: int) -> float:
+    """Bytes that the memory could move in the time of a reduction by so many blocks."""
+    size = max([dt.itemsize(a.tensor.dtype) for a in node.reads], default=1)
+    again = _START + 2 * parts * node.points * size if parts > 1 else 0
+    busy = min(1.0, blocks / (_ENOUGH * multiprocessors))
+    return prod(node.reduce_extents) * node.points * size / busy + again
+
+
+def _parts(node: Node, extent: int) -> list[int]:
+    """Into how many parts axes of a reduction may be cut, so that each is worth a block."""
+    most = prod(node.reduce_extents) // (8 * _LONG) if node.op.num_outputs == 1 else 1
+    return [p for p in _PARTS if p == 1 or (extent % p == 0 and p <= most)]
+
+
+@dataclass(frozen=True)
+class _AtMost:
+    """A constraint: a block has at most 1024 threads."""
+
+    rows: str
+    threads: str
+
+    def __call__(self, view: Any) -> bool:
+        return view[self.rows].val * view[self.threads].val <= 1024
+
+    def __repr__(self) -> str:
+        return f"{self.rows} times {self.threads} is at most 1024"

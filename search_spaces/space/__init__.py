@@ -1,0 +1,1 @@
+"""ConfigSpace: collected, counted, indexed and sampled without enumeration."""

@@ -1,0 +1,1 @@
+"""Peers: the same work by the libraries that are installed."""

@@ -1,0 +1,1 @@
+"""Reference results of operators, in numpy and float64."""
