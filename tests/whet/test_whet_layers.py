@@ -36,7 +36,7 @@ HOMES = {
 """Where a heavy library may be imported."""
 AT_THE_TOP = {
     "sqlalchemy": ("db/",),
-    "alembic": ("db/migrations/",),
+    "alembic": ("db/store/migrations/",),
     "optuna": ("autotune/samplers/",),
     "click": ("whet/",),
     "triton": ("whet/bench/gpu/triton_kernels.py",),

@@ -26,7 +26,7 @@ def test_import_statements_of_tvm_give_the_same_modules():
     printed = fresh(
         "from whet.te import compute, schedule\n"
         "from whet.tir import IRModule\n"
-        "import whet.testing, whet.tir.stmt_functor, whet.nd, whet.arith, whet.te.extern\n"
+        "import whet.testing, whet.tir.stmt_functor, whet.nd, whet.arith, whet.te.tensor\n"
         "import whet.transform, whet.instrument, whet.driver.build_module\n"
         "from whet.topi import nn\n"
         "from whet.target import Target\n"
@@ -56,7 +56,7 @@ def test_import_statements_of_tvm_give_the_same_modules():
 
 def test_a_module_is_loaded_once_whichever_name_comes_first():
     fresh(
-        "import whet.te.walkthrough as short\n"
+        "import whet.te.show.walkthrough as short\n"
         "import whet.compiler.te.show.walkthrough as long\n"
         "assert short is long and long.__spec__.name == long.__name__"
     )
@@ -71,12 +71,12 @@ def test_a_module_that_a_function_hides_is_not_put_in_its_place(monkeypatch):
     def fake(): ...
 
     real = import_module("whet.compiler.te.show.walkthrough")
-    import_module("whet.te")
-    monkeypatch.setattr(te, "walkthrough", fake)
-    monkeypatch.delitem(sys.modules, "whet.te.walkthrough", raising=False)
-    with pytest.raises(ImportError, match=r"whet\.te\.walkthrough is a function: write from whet"):
-        import_module("whet.te.walkthrough")
-    assert te.walkthrough is fake and sys.modules[real.__name__] is real
+    show = import_module("whet.te.show")
+    monkeypatch.setattr(show, "walkthrough", fake)
+    monkeypatch.delitem(sys.modules, "whet.te.show.walkthrough", raising=False)
+    with pytest.raises(ImportError, match=r"show\.walkthrough is a function: write from whet"):
+        import_module("whet.te.show.walkthrough")
+    assert show.walkthrough is fake and sys.modules[real.__name__] is real
 
 
 def test_objects_pickle_by_their_own_names():
