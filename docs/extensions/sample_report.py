@@ -25,8 +25,9 @@ def write_sample(folder: Path) -> Path:
     kernels = re.findall(r"```python\n(# kernels\.py\n.*?)```", page, re.DOTALL)[0]
     target = folder.resolve() / NAME
     with tempfile.TemporaryDirectory() as place, chdir(place):
-        Path("kernels.py").write_text(kernels)
-        spec = importlib.util.spec_from_file_location("sample_kernels", Path("kernels.py").resolve())
+        file = Path("kernels.py").resolve()
+        file.write_text(kernels)
+        spec = importlib.util.spec_from_file_location("sample_kernels", file)
         assert spec is not None and spec.loader is not None
         spec.loader.exec_module(importlib.util.module_from_spec(spec))  # defines the template
         with whet.TuningLog("whet.db") as log:

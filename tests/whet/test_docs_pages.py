@@ -22,7 +22,8 @@ import house_tables  # noqa: E402
 import sample_report  # noqa: E402
 from docstrings import as_rst  # noqa: E402
 
-PAGES = sorted(str(p.relative_to(DOCS)) for p in DOCS.glob("**/*.md") if not {"_build", "generated"} & set(p.parts))
+FILES = [p.relative_to(DOCS) for p in DOCS.glob("**/*.md")]
+PAGES = sorted(str(p) for p in FILES if p.parts[0] not in ("_build", "generated"))
 MODULES = api_pages.public_modules()
 
 
