@@ -190,3 +190,20 @@ def test_the_script_refuses_other_arguments(words):
     done = subprocess.run([ROOT / "scripts" / "docs", *words], capture_output=True, text=True)
     assert done.returncode == 2
     assert "scripts/docs --serve [PORT]" in done.stderr
+
+
+DECISIONS = sorted(p.name for p in (DOCS / "decisions").glob("0*.md"))
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_a_decision_has_its_four_parts(name):
+    text = (DOCS / "decisions" / name).read_text()
+    heads = re.findall(r"^\*\*(\w+)\.\*\* ", text, re.M)
+    assert heads == ["Context", "Decision", "Measurement", "Consequence"]
+    assert text.startswith(f"# {name[:4]} ")
+    index = (DOCS / "decisions" / "index.md").read_text()
+    assert f"<{name.removesuffix('.md')}>" in index
+
+
+def test_decisions_are_numbered_without_gaps():
+    assert [int(name[:4]) for name in DECISIONS] == [*range(1, len(DECISIONS) + 1)]
