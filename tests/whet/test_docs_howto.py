@@ -17,12 +17,12 @@ from whet.cli import cli
 ROOT = Path(__file__).resolve().parents[2]
 HOWTO = ROOT / "docs" / "howto"
 PAGES = sorted(p.name for p in HOWTO.glob("*.md"))
-LONGEST = 75
+LONGEST = 76
 """Lines of a page, of code and text: a screen."""
 LONGER = ("faq.md",)
 FEWER_TRIALS = (
-    (r"trials=\d+", "trials=4"),
-    (r"--trials \d+", "--trials 4"),
+    (r"trials=\d+", "trials=3"),
+    (r"--trials \d+", "--trials 3"),
     (r"--rounds \d+", "--rounds 1"),
 )
 
