@@ -207,3 +207,12 @@ def test_a_decision_has_its_four_parts(name):
 
 def test_decisions_are_numbered_without_gaps():
     assert [int(name[:4]) for name in DECISIONS] == [*range(1, len(DECISIONS) + 1)]
+
+
+def test_a_command_is_watched_and_its_failure_is_shown():
+    body = "echo reading one; sleep 5; echo the problem; echo a warning >&2; exit 3"
+    line = f"set -euo pipefail; source scripts/environment.sh; watched bash -c '{body}'"
+    done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 3
+    assert " s  reading one\n" in done.stdout and "the problem" not in done.stdout
+    assert "a warning\n" in done.stderr and "the problem\n" in done.stderr
