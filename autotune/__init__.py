@@ -4,9 +4,10 @@ Importing this room loads neither Optuna nor XGBoost; the first search does.
 """
 
 from whet.autotune.deploy import best_from_log, build_from_log, kernel_name
-from whet.autotune.results.result import Trial, TuneResult, TuneResults
+from whet.autotune.results.result import TuneResult, TuneResults
+from whet.autotune.results.trial import Trial
 from whet.autotune.samplers import SAMPLERS, make_sampler
-from whet.autotune.task import Task, create_task
+from whet.autotune.tasks.task import Task, create_task
 from whet.autotune.tune import tune
 
 __all__ = [

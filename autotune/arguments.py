@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import Any
 
 from whet.autotune.search.early_stop import Limits
-from whet.autotune.task import Task
+from whet.autotune.tasks.task import Task
 from whet.compiler.errors import ArgumentError
 from whet.search_spaces.counted import counted
 

@@ -6,14 +6,14 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from whet.autotune.results.recorded import opened, trial_of
+from whet.autotune.results.recorded import opened
+from whet.autotune.results.trial import Trial
 from whet.compiler.errors import LogError
 from whet.measure.gpu.names import NO_GPU
 from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
-    from whet.autotune.results.result import Trial
-    from whet.autotune.task import Task
+    from whet.autotune.tasks.task import Task
     from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.compiler.runtime.module import Module
     from whet.db import TuningLog
@@ -41,7 +41,7 @@ def best_from_log(
         space = replace(task, level="full").config_space  # a quick search may have found less
         best = tuning_log.best_in(space, task.workload, task.target, device)
         if best is not None:
-            return trial_of(best)
+            return Trial.of(best)
         raise LogError(
             f"build {task.workload} from log {tuning_log.location}",
             *_why_nothing(tuning_log, task, device),

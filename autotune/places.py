@@ -28,7 +28,7 @@ from whet.measure.gpu.names import (
 )
 
 if TYPE_CHECKING:
-    from whet.autotune.task import Task
+    from whet.autotune.tasks.task import Task
     from whet.db.identity import Device
 
 _WAYS = (

@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
-from whet.autotune.results.result import Trial
-from whet.autotune.search.unchecked import is_unchecked
+from whet.autotune.results.trial import Trial
+from whet.autotune.results.unchecked import is_unchecked
 from whet.db.quality import quality_words
 from whet.search_spaces.counted import counted, duration
 

@@ -8,17 +8,18 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from whet.autotune.progress import Progress
-from whet.autotune.results.outcome import Outcome
-from whet.autotune.results.result import Trial, TuneResult
+from whet.autotune.results.result import TuneResult
+from whet.autotune.results.trial import Trial
 from whet.autotune.samplers import make_sampler
 from whet.autotune.search.early_stop import TIMEOUT, Limits
 from whet.autotune.search.finalists import SECONDS, finalists, measure_again, numbered
 from whet.autotune.search.goal import Goal
 from whet.autotune.search.learning import Learning
 from whet.autotune.search.loop import Loop, News, nothing_works
+from whet.autotune.search.outcome import Outcome
 from whet.autotune.search.stopwatch import Spent
 from whet.autotune.stopping import ending_on_sigterm
-from whet.autotune.versions import peak_of, versions
+from whet.autotune.tasks.versions import peak_of, versions
 from whet.compiler.errors import ArgumentError, LogError
 from whet.db.decision import FINALISTS_RUN, judge
 from whet.measure.values import MeasureOptions
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from whet.autotune.places import Place
-    from whet.autotune.task import Task
+    from whet.autotune.tasks.task import Task
     from whet.db import TuningLog
     from whet.measure import Pool
 
@@ -219,7 +220,7 @@ class Session:
             goal.fail(error)
 
     def _check_opinion(self, sampler: Any) -> None:
-        from whet.autotune.samplers.base import SpaceSampler
+        from whet.autotune.samplers.contract.base import SpaceSampler
 
         silent = type(sampler).expected_gain is SpaceSampler.expected_gain
         if self.limits.early_stop is True and silent:

@@ -22,7 +22,7 @@ from whet.autotune.results.recorded import opened
 from whet.autotune.results.result import TuneResult, TuneResults
 from whet.autotune.samplers import check_sampler
 from whet.autotune.session import Session
-from whet.autotune.task import Task
+from whet.autotune.tasks.task import Task
 from whet.compiler.errors import ArgumentError
 from whet.measure.pool.protocol import check_workers
 

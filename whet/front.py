@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whet.autotune.deploy import build_from_log, kernel_name
-from whet.autotune.task import Task
+from whet.autotune.tasks.task import Task
 from whet.compiler import driver
 from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.module import Module

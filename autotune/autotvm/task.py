@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from whet.autotune.task import Task, create_task
+from whet.autotune.tasks.task import Task, create_task
 from whet.compiler.errors import MissingName
 from whet.search_spaces import get_config, template
 

@@ -8,7 +8,7 @@ from typing import Any
 from whet.autotune.autotvm.callback import LogToFile, ProgressBar
 from whet.autotune.autotvm.measure import MeasureOption
 from whet.autotune.results.result import TuneResult
-from whet.autotune.task import Task
+from whet.autotune.tasks.task import Task
 from whet.autotune.tune import tune
 from whet.compiler.errors import ArgumentError, MissingName
 

@@ -16,7 +16,7 @@ from whet.autotune.features.structures import Structures
 from whet.autotune.features.trace import run, run_plain, shape_of
 
 if TYPE_CHECKING:
-    from whet.autotune.task import Task
+    from whet.autotune.tasks.task import Task
 
 
 class LoopFeatures:

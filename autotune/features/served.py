@@ -40,7 +40,7 @@ def prepare(
         workload, target, ref, level: what the task is made of.
         marker: path of the file in which the point is noted whose template runs.
     """
-    from whet.autotune.task import Task
+    from whet.autotune.tasks.task import Task
     from whet.compiler.target import Target
     from whet.search_spaces import resolve
 

@@ -12,7 +12,7 @@ from whet.search_spaces.knobs.entities import entity_of
 from whet.search_spaces.values import Config
 
 if TYPE_CHECKING:
-    from whet.autotune.task import Task
+    from whet.autotune.tasks.task import Task
     from whet.search_spaces.space.config_space import ConfigSpace
 
 Shape = Any

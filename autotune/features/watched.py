@@ -17,7 +17,7 @@ from whet.measure.stage import machine
 from whet.measure.worker.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from whet.autotune.task import Task
+    from whet.autotune.tasks.task import Task
 
 SECONDS, EACH = 10.0, 0.1
 """Deadline of a call, and what each of its points adds."""

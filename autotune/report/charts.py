@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from whet.autotune.report.knobs import Dimension, words
 from whet.autotune.report.markup import Markup
 from whet.autotune.report.plot import Plot
 from whet.autotune.report.scales import Categories, Linear, Logarithmic, Scale, seconds
 from whet.autotune.report.times import STAGES, Times
+from whet.autotune.results.knob_values import Dimension, words
 from whet.search_spaces.counted import counted, duration
 
 if TYPE_CHECKING:
-    from whet.autotune.report.gather import TaskTrials
     from whet.autotune.report.model import Predictions
+    from whet.autotune.results.recorded import TaskTrials
     from whet.db.records import TrialRecord
 
 T = TypeVar("T")

@@ -119,7 +119,7 @@ class _Fitted:
     """A cost model whose score, higher is better, is -log(cost)."""
 
     def __init__(self, features: np.ndarray, costs: np.ndarray, seed: int) -> None:
-        from whet.autotune.search.cost_model import CostModel
+        from whet.autotune.samplers.model.cost_model import CostModel
 
         self._model = CostModel.fit(features, -np.log(costs), seed=seed)
 

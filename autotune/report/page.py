@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from whet.autotune.report import sections, summary
 from whet.autotune.report.charts import Room
-from whet.autotune.report.gather import TaskRuns, TaskTrials, find_tasks, read_task
-from whet.autotune.report.knobs import dimensions
 from whet.autotune.report.markup import Child, Markup, join, tag
 from whet.autotune.report.style import STYLE
 from whet.autotune.report.words import table, target_text
-from whet.autotune.results.recorded import opened
+from whet.autotune.results.knob_values import dimensions
+from whet.autotune.results.recorded import TaskRuns, TaskTrials, find_tasks, opened, read_task
 from whet.compiler.errors import ArgumentError
 from whet.db.identity import device_key
 from whet.search_spaces.counted import counted, duration

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from whet.autotune.report.gather import TaskTrials
+    from whet.autotune.results.recorded import TaskTrials
 
 LINES = 400
 """Lines of a program that are shown."""
@@ -52,7 +52,7 @@ def _not_here(template: str) -> str:
 
 def _loops(data: TaskTrials) -> str:
     from whet.autotune.deploy import kernel_name
-    from whet.autotune.task import create_task
+    from whet.autotune.tasks.task import create_task
     from whet.compiler import driver
     from whet.compiler.errors import SpaceError
 

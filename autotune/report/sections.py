@@ -8,19 +8,19 @@ import numpy as np
 
 from whet.autotune.report import charts
 from whet.autotune.report.charts import Room
-from whet.autotune.report.failures import Kind, excerpt, failures
-from whet.autotune.report.knobs import Dimension, encode, words
 from whet.autotune.report.markup import Markup, tag
 from whet.autotune.report.model import FEWEST, Predictions, cross_validate
 from whet.autotune.report.times import MEANS, STAGES, times
 from whet.autotune.report.words import figure, folded, table
+from whet.autotune.results.failures import Kind, excerpt, failures
+from whet.autotune.results.knob_values import Dimension, encode, words
 from whet.autotune.results.result import pruned_words
 from whet.measure.stage.timing import spread
 from whet.measure.values import PRUNED
 from whet.search_spaces.counted import counted, duration
 
 if TYPE_CHECKING:
-    from whet.autotune.report.gather import TaskTrials
+    from whet.autotune.results.recorded import TaskTrials
 
 FEWEST_REPEATS = 3
 """Repeats below which a spread says nothing."""

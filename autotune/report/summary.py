@@ -14,7 +14,7 @@ from whet.search_spaces.counted import counted, duration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from whet.autotune.report.gather import TaskTrials
+    from whet.autotune.results.recorded import TaskTrials
     from whet.db import RunRecord
     from whet.db.records import TrialRecord
 

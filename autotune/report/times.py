@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from whet.autotune.report.gather import TaskTrials
+    from whet.autotune.results.recorded import TaskTrials
     from whet.measure.values import MeasureResult
 
 STAGES = ("lower", "build", "run", "wait")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from whet.autotune.report.failures import last_line
+from whet.autotune.results.failures import last_line
 from whet.compiler.errors import ArgumentError
 from whet.compiler.installed import install_extra
 from whet.measure.stage.timing import spread
@@ -13,7 +13,7 @@ from whet.measure.stage.timing import spread
 if TYPE_CHECKING:
     import pandas
 
-    from whet.autotune.results.result import Trial
+    from whet.autotune.results.trial import Trial
 
 COLUMNS = (
     "number", "status", "cost_s", "gflops", "repeats", "spread",

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from whet.autotune.report.failures import last_line
-from whet.autotune.report.gather import find_tasks, read_task
-from whet.autotune.report.knobs import Dimension, dimensions, words
-from whet.autotune.results.recorded import opened, trial_of
+from whet.autotune.results.failures import last_line
+from whet.autotune.results.knob_values import Dimension, dimensions, words
+from whet.autotune.results.recorded import find_tasks, opened, read_task
+from whet.autotune.results.trial import Trial
 from whet.compiler.errors import LogError
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
-    from whet.autotune.results.result import Trial
     from whet.db import TuningLog
     from whet.search_spaces import Workload
 
@@ -83,7 +82,7 @@ def study_from_log(
                 f"name one by op= and args=, or by workload=:\n{held}",
             )
         records = read_task(tuning_log, tasks[0]).searched
-        return study_of(map(trial_of, records), str(tasks[0].workload))
+        return study_of(map(Trial.of, records), str(tasks[0].workload))
 
 
 def _axis(dimension: Dimension) -> tuple[BaseDistribution, list[Any]]:

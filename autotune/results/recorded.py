@@ -1,23 +1,267 @@
-"""What a log knows of a task: the trials of its searches, its last measurement, its best."""
+"""A task in a log: its runs, the trials of its searches, its last measurement, its best."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from whet.autotune.results.result import Trial
-from whet.compiler.errors import SpaceError
+import numpy as np
+
+from whet.autotune.results.trial import Trial
+from whet.compiler.errors import LogError, SpaceError
 from whet.db.decision import FINALISTS_RUN, Verdict, deciding, judge
+from whet.db.identity import device_key, plain_json
+from whet.db.store.vectors import unpack
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
-    from whet.db import TuningLog
+    from whet.db import RunRecord, TuningLog
     from whet.db.identity import Device
-    from whet.db.records import RunRecord, TrialRecord
+    from whet.db.records import TrialRecord
     from whet.search_spaces import Workload
+
+
+@dataclass(frozen=True)
+class TaskRuns:
+    """All runs of one workload, target, device and space.
+
+    Attributes:
+        workload: the template's name and arguments.
+        target: the canonical target as JSON.
+        device: fingerprint or description of the machine that measured.
+        fingerprint: the space's.
+        runs: searches and last measurements, oldest first.
+    """
+
+    workload: Workload
+    target: dict[str, Any]
+    device: Device
+    fingerprint: str
+    runs: tuple[RunRecord, ...]
+
+
+@dataclass(frozen=True)
+class TaskTrials:
+    """One task's runs with their trials.
+
+    Attributes:
+        task: the runs.
+        searched: trials of searches, in order of runs and numbers.
+        finals: the newest finished interleaved measurement of the default and the fastest.
+        best: the best by the log's rule; None where nothing worked.
+        newer: trials of searches that were begun after ``finals``.
+    """
+
+    task: TaskRuns
+    searched: list[TrialRecord]
+    finals: list[TrialRecord]
+    best: TrialRecord | None
+    newer: list[TrialRecord] = field(default_factory=list)
+
+    @property
+    def settled(self) -> bool:
+        """True if the best and the default were measured together, with nothing tried since."""
+        return bool(self.finals) and not self.newer
+
+    @property
+    def searches(self) -> list[RunRecord]:
+        """The runs that proposed, oldest first."""
+        return [run for run in self.task.runs if run.sampler != FINALISTS_RUN]
+
+    @property
+    def peak(self) -> float:
+        """FLOP/s of one core at most, from the newest run that has it; 0: none has it."""
+        for run in reversed(self.searches):
+            search = run.options.get("search")
+            peak = search.get("peak") if isinstance(search, dict) else None
+            if isinstance(peak, int | float) and peak > 0:
+                return float(peak)
+        return 0.0
+
+    @property
+    def verdict(self) -> Verdict[Trial]:
+        """The outcome of the last interleaved measurement."""
+        return judge([Trial.of(record) for record in self.finals])
+
+    @property
+    def compared(self) -> bool:
+        """True if the best and the default were measured in turns with each other."""
+        return self.best in self.finals and any(t.number == 0 and t.result.ok for t in self.finals)
+
+    @property
+    def default(self) -> TrialRecord | None:
+        """The default config's trial: beside the best where both were measured together."""
+        rivals = self.finals if self.best in self.finals else []
+        return next((t for t in (*rivals, *self.searched) if t.number == 0), None)
+
+    @cached_property
+    def ok(self) -> list[TrialRecord]:
+        """The successes of the searches."""
+        return [t for t in self.searched if t.result.ok]
+
+    @cached_property
+    def costs(self) -> np.ndarray:
+        """Seconds per call of each searched trial, infinity for failures; float64 (n,)."""
+        return np.asarray([t.cost for t in self.searched], dtype=np.float64)
+
+    @cached_property
+    def best_place(self) -> int | None:
+        """The place of the best config among the searched trials; None: it is not among them."""
+        if self.best is None:
+            return None
+        wanted = self.best.config.choices
+        places = (i for i, t in enumerate(self.searched) if t.config.choices == wanted)
+        return next((i for i in places if np.isfinite(self.costs[i])), None)
+
+    @cached_property
+    def loops(self) -> np.ndarray | None:
+        """Loop features of the searched trials, NaN rows where the log has none; None: nowhere."""
+        texts = [t.features for t in self.searched]
+        if not any(texts):
+            return None
+        from whet.autotune.features import NAMES, VERSION
+
+        rows = unpack(texts, VERSION, len(NAMES))
+        return rows if np.isfinite(rows).any() else None
+
+    @cached_property
+    def elapsed(self) -> list[float]:
+        """Seconds of search until each searched trial ended; pauses between runs do not count."""
+        begun: dict[int, float] = {}
+        passed = 0.0
+        ends: dict[int, float] = {}
+        for trial in self.searched:
+            ends[trial.run_id] = max(ends.get(trial.run_id, 0.0), trial.result.timestamp)
+        for run in self.searches:
+            begun[run.id] = run.started_at - passed
+            passed += max(ends.get(run.id, run.started_at) - run.started_at, 0.0)
+        return [max(t.result.timestamp - begun[t.run_id], 0.0) for t in self.searched]
+
+
+def read_task(log: TuningLog, task: TaskRuns) -> TaskTrials:
+    """The trials of a task."""
+    records = log.trials(task.workload, task.target, task.device, task.fingerprint)
+    return _sorted(log, task, records)
+
+
+def read_recorded(
+    log: TuningLog,
+    workload: Workload,
+    target: Target | dict,
+    fingerprint: str,
+    device: Device | None = None,
+) -> TaskTrials:
+    """The runs and trials of one workload, target, device and space in a log.
+
+    Args:
+        log: an open log.
+        workload: the template's name and arguments.
+        target: a canonical target, or its JSON.
+        fingerprint: the space's.
+        device: the machine that measured them; None: this one.
+    """
+    from whet.db.identity import device_of, target_json
+
+    device = device_of(target, device)
+    records = log.trials(workload, target, device, fingerprint)
+    used = {record.run_id for record in records}
+    runs = tuple(run for run in log.runs() if run.id in used) if used else ()
+    task = TaskRuns(workload, target_json(target), device, fingerprint, runs)
+    return _sorted(log, task, records)
+
+
+def _sorted(log: TuningLog, task: TaskRuns, records: Sequence[TrialRecord]) -> TaskTrials:
+    """Records by the kind of their runs."""
+    sampler = {run.id: run.sampler for run in task.runs}
+    # Trials of broken runs, and of runs that were begun since the task was listed, are left out.
+    known = [r for r in records if r.run_id in sampler]
+    searched = [r for r in known if sampler[r.run_id] != FINALISTS_RUN]
+    decide = deciding(task.runs)
+    newer = set(decide.searches) if decide.finals else set()
+    return TaskTrials(
+        task,
+        searched,
+        finals=[r for r in known if r.run_id == decide.finals],
+        best=log.best(task.workload, task.target, task.device, task.fingerprint),
+        newer=[r for r in searched if r.run_id in newer],
+    )
+
+
+def find_tasks(
+    log: TuningLog,
+    op: str | None = None,
+    args: Sequence[Any] | None = None,
+    workload: Workload | None = None,
+) -> list[TaskRuns]:
+    """The tasks of a log, those that were begun first coming first.
+
+    Args:
+        log: an open log.
+        op: only tasks of this template; None: of any.
+        args: only tasks whose arguments begin with these; None: any arguments.
+        workload: only this one; None: any.
+
+    Raises:
+        LogError: the log holds no runs, or none that fits; names the tasks that it holds.
+    """
+    groups: dict[str, list[RunRecord]] = {}
+    for run in log.runs():
+        target = plain_json(run.target, sort_keys=True)
+        key = (run.workload.key, target, device_key(run.device), run.fingerprint)
+        groups.setdefault(plain_json(key), []).append(run)
+    request = f"report on log {log.location}"
+    if not groups:
+        raise LogError(
+            request,
+            "it holds no trials yet",
+            f"tune something first: whet tune --log {log.location} --op matmul "
+            "--args 1024 1024 1024",
+        )
+    tasks = [
+        TaskRuns(runs[0].workload, runs[0].target, runs[0].device, runs[0].fingerprint, tuple(runs))
+        for runs in groups.values()
+    ]
+    fitting = [t for t in tasks if _fits(t.workload, op, args, workload)]
+    if not fitting:
+        wanted = workload or _wanted(op, args)
+        raise LogError(f"{request}, {wanted} only", *_why_none(tasks, op))
+    return fitting
+
+
+def _fits(
+    found: Workload, op: str | None, args: Sequence[Any] | None, workload: Workload | None
+) -> bool:
+    from whet.search_spaces import Workload
+
+    if workload is not None and found != workload:
+        return False
+    if op is not None and found.template != op:
+        return False
+    if not args:
+        return True
+    begin = Workload(found.template, found.args[: len(args)])
+    return begin == Workload(found.template, tuple(args))
+
+
+def _wanted(op: str | None, args: Sequence[Any] | None) -> str:
+    said = f"({', '.join(map(str, args))}{', ...' if args else ''})" if args else ""
+    return f"{op or 'any template'}{said}"
+
+
+def _why_none(tasks: list[TaskRuns], op: str | None) -> tuple[str, str]:
+    """Why nothing fits, and the way out."""
+    templates = list(dict.fromkeys(t.workload.template for t in tasks))
+    held = "\n".join(f"  {w}" for w in dict.fromkeys(str(t.workload) for t in tasks))
+    if op is None or op in templates:
+        return "it has no task with these arguments", f"it holds:\n{held}"
+    near = get_close_matches(op, templates, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"it has no task of a template {op!r}", f"{hint}it holds:\n{held}"
 
 
 def known_here(workload: Workload, runs: Sequence[RunRecord]) -> bool:
@@ -40,102 +284,6 @@ def known_here(workload: Workload, runs: Sequence[RunRecord]) -> bool:
                 from_data(workload, data)
                 return True
     return False
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """The records of one workload, target, device and space.
-
-    Attributes:
-        searched: trials of searches, in order of runs and numbers.
-        finals: the newest finished interleaved measurement of the default and the fastest.
-        newer: trials of searches that were begun after ``finals``.
-        best: what the log says is best; None where nothing worked.
-        searches: the runs of ``searched``, oldest first.
-    """
-
-    searched: list[Trial]
-    finals: list[Trial]
-    newer: list[Trial]
-    best: Trial | None
-    searches: list[RunRecord]
-
-    @property
-    def settled(self) -> bool:
-        """True if the best and the default were measured together, with nothing tried since."""
-        return bool(self.finals) and not self.newer
-
-    @property
-    def peak(self) -> float:
-        """FLOP/s that one core can do, as the log has it; 0: it does not."""
-        return peak_in(self.searches)
-
-    @property
-    def verdict(self) -> Verdict[Trial]:
-        """What the last interleaved measurement says."""
-        return judge(self.finals)
-
-    @property
-    def compared(self) -> bool:
-        """Whether the best and the default were measured in turns with each other."""
-        return self.best in self.finals and any(t.is_default and t.result.ok for t in self.finals)
-
-    @property
-    def default(self) -> Trial | None:
-        """The default config's trial: beside the best where both were measured together."""
-        rivals = self.finals if self.best in self.finals else []
-        return next((t for t in (*rivals, *self.searched) if t.is_default), None)
-
-
-def read_recorded(
-    log: TuningLog,
-    workload: Workload,
-    target: Target | dict,
-    fingerprint: str,
-    device: Device | None = None,
-) -> Recorded:
-    """The trials of one workload, target, device and space in a log.
-
-    Args:
-        log: an open log.
-        workload: the template's name and arguments.
-        target: a canonical target, or its JSON.
-        fingerprint: the space's.
-        device: the machine that measured them; None: this one.
-    """
-    from whet.db.identity import device_of
-
-    device = device_of(target, device)
-    records = log.trials(workload, target, device, fingerprint)
-    runs = {run.id: run for run in log.runs()} if records else {}
-    # Broken runs were told of by the log, and their trials go with them.
-    records = [r for r in records if r.run_id in runs]
-    searches = [r for r in records if runs[r.run_id].sampler != FINALISTS_RUN]
-    decide = deciding(runs[run_id] for run_id in {r.run_id for r in records})
-    newer = set(decide.searches) if decide.finals else set()
-    best = log.best(workload, target, device, fingerprint)
-    return Recorded(
-        searched=[trial_of(r) for r in searches],
-        finals=[trial_of(r) for r in records if r.run_id == decide.finals],
-        newer=[trial_of(r) for r in searches if r.run_id in newer],
-        best=trial_of(best) if best else None,
-        searches=[runs[i] for i in sorted({r.run_id for r in searches})],
-    )
-
-
-def peak_in(searches: Sequence[RunRecord]) -> float:
-    """FLOP/s that one core can do, as the newest run that says so has it; 0: none does."""
-    for run in reversed(searches):
-        asked = run.options.get("search")
-        peak = asked.get("peak") if isinstance(asked, dict) else None
-        if isinstance(peak, int | float) and peak > 0:
-            return float(peak)
-    return 0.0
-
-
-def trial_of(record: TrialRecord) -> Trial:
-    """A record as a trial of a search."""
-    return Trial(record.number, record.config, record.result, int(record.flop))
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from whet.autotune.search.unchecked import unchecked_words
+from whet.autotune.results.trial import Trial
+from whet.autotune.results.unchecked import unchecked_words
 from whet.db.quality import quality_words
 from whet.measure.stage.load import busy_words
 from whet.measure.values import OK, PRUNED
@@ -19,53 +20,14 @@ if TYPE_CHECKING:
     import optuna
     import pandas
 
-    from whet.autotune.task import Task
+    from whet.autotune.tasks.task import Task
     from whet.measure.values import MeasureResult
-    from whet.search_spaces import Config
 
 FINISHED = "finished"
 INTERRUPTED = "interrupted"
 EXHAUSTED = "exhausted"
 STOPPED = "stopped"
 FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One candidate and what came of it.
-
-    Attributes:
-        number: its place in the search; the default config is trial 0.
-        config: the candidate.
-        result: its measurement, or how it failed.
-        flop: arithmetic operations of one call; 0 when unknown.
-    """
-
-    number: int
-    config: Config
-    result: MeasureResult
-    flop: int = 0
-
-    @property
-    def cost(self) -> float:
-        """Seconds per call; infinity for a failed candidate."""
-        return self.result.cost
-
-    @property
-    def gflops(self) -> float:
-        """10^9 arithmetic operations a second; 0 when unknown or failed."""
-        return self.flop / self.cost * 1e-9 if self.result.ok and self.cost > 0 else 0.0
-
-    @property
-    def is_default(self) -> bool:
-        """Whether this is the default config's trial: always number 0."""
-        return self.number == 0
-
-    def __str__(self) -> str:
-        if not self.result.ok:
-            return f"trial {self.number}: {self.result.status}  {self.config}"
-        rate = f"  {self.gflops:.1f} GFLOP/s" if self.flop else ""
-        return f"trial {self.number}: {duration(self.cost)}{rate}  {self.config}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -195,7 +157,7 @@ class TuneResult:
         return "\n".join(lines)
 
     def _failures(self) -> list[str]:
-        from whet.autotune.report.failures import summary_lines
+        from whet.autotune.results.failures import summary_lines
 
         lines = [f"           {line}" for line in summary_lines(self.trials)]
         if self.log:

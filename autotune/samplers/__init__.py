@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from whet.autotune.samplers.base import Features, SpaceSampler
+    from whet.autotune.samplers.contract.base import Features, SpaceSampler
     from whet.autotune.search.transfer import Prior
     from whet.search_spaces import ConfigSpace
 
@@ -113,7 +113,7 @@ def make_sampler(
     if isinstance(sampler, str):
         module, name = SAMPLERS[sampler]
         return getattr(importlib.import_module(module), name)(space, seed, features, prior)
-    from whet.autotune.samplers.base import SpaceSampler
+    from whet.autotune.samplers.contract.base import SpaceSampler
     from whet.autotune.samplers.foreign import ForeignSampler
 
     if not isinstance(sampler, SpaceSampler):

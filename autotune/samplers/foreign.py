@@ -8,8 +8,8 @@ from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
-from whet.autotune.samplers.base import SpaceSampler, point_of
-from whet.autotune.samplers.history import History, Point
+from whet.autotune.samplers.contract.base import SpaceSampler, point_of
+from whet.autotune.samplers.contract.history import History, Point
 from whet.compiler.errors import SpaceError
 
 if TYPE_CHECKING:

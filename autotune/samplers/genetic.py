@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from whet.autotune.samplers.base import SpaceSampler, point_of
-from whet.autotune.samplers.history import History, Point
+from whet.autotune.samplers.contract.base import SpaceSampler, point_of
+from whet.autotune.samplers.contract.history import History, Point
 
 STARTERS = 24
 """Random trials before the first child."""

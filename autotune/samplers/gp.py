@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from whet.autotune.samplers.history import History
+from whet.autotune.samplers.contract.history import History
+from whet.autotune.samplers.contract.planned import Plan, PlannedSampler
 from whet.autotune.samplers.model.acquisition import expected_improvement, relative_gain
 from whet.autotune.samplers.model.candidates import Effort, evolve
+from whet.autotune.samplers.model.cost_model import labels
 from whet.autotune.samplers.model.gaussian import Gaussian, on_one_thread, shown
-from whet.autotune.samplers.model.planned import Plan, PlannedSampler
-from whet.autotune.search.cost_model import labels
 
 WARMUP = 12
 """Trials before the first fit: the default config and random ones."""

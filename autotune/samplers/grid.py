@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from whet.autotune.samplers.sequence import SequenceSampler
+from whet.autotune.samplers.contract.sequence import SequenceSampler
 
 BLOCK = 64
 """Configs that are counted at a time."""

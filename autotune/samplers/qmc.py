@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from whet.autotune.samplers.sequence import SequenceSampler
+from whet.autotune.samplers.contract.sequence import SequenceSampler
 
 BLOCK = 128
 """Points of the sequence that are made at a time: a power of two, as Sobol sequences want it."""

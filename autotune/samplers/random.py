@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from whet.autotune.samplers.base import SpaceSampler
-from whet.autotune.samplers.history import History, Point
+from whet.autotune.samplers.contract.base import SpaceSampler
+from whet.autotune.samplers.contract.history import History, Point
 
 
 class RandomSampler(SpaceSampler):

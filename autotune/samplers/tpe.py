@@ -11,8 +11,8 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import TPESampler
 from optuna.trial import TrialState, create_trial
 
-from whet.autotune.samplers.base import SpaceSampler, point_of
-from whet.autotune.samplers.history import History, Point
+from whet.autotune.samplers.contract.base import SpaceSampler, point_of
+from whet.autotune.samplers.contract.history import History, Point
 
 if TYPE_CHECKING:
     from optuna.study import Study

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whet.autotune.samplers.history import History
+from whet.autotune.samplers.contract.history import History
+from whet.autotune.samplers.contract.planned import Plan, PlannedSampler
 from whet.autotune.samplers.model.acquisition import diverse, expected_improvement, relative_gain
 from whet.autotune.samplers.model.candidates import Effort, evolve
 from whet.autotune.samplers.model.featurizer import Programs, Sight, sights
 from whet.autotune.samplers.model.gaussian import on_one_thread
-from whet.autotune.samplers.model.planned import Plan, PlannedSampler
 from whet.autotune.samplers.model.posterior import Judgement
 
 if TYPE_CHECKING:
-    from whet.autotune.samplers.base import Features
+    from whet.autotune.samplers.contract.base import Features
     from whet.autotune.search.transfer import Prior
     from whet.search_spaces import ConfigSpace
 

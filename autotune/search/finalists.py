@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from whet.autotune.results.result import Trial
+from whet.autotune.results.trial import Trial
 from whet.autotune.search.loop import plausible
 from whet.db.decision import median_interval
 from whet.measure.values import is_time

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from whet.autotune.results.recorded import Recorded, read_recorded
-from whet.autotune.results.result import Trial
+from whet.autotune.results.recorded import TaskTrials, read_recorded
+from whet.autotune.results.trial import Trial
 from whet.autotune.search.early_stop import TIMEOUT, Ending, Limits
 from whet.autotune.search.loop import nothing_works
 from whet.autotune.search.study import Search, slots
 
 if TYPE_CHECKING:
-    from whet.autotune.samplers.base import SpaceSampler
-    from whet.autotune.task import Task
+    from whet.autotune.samplers.contract.base import SpaceSampler
+    from whet.autotune.tasks.task import Task
     from whet.db import TuningLog
     from whet.db.identity import Device
     from whet.measure.values import MeasureInput, MeasureResult
@@ -50,12 +50,13 @@ class Goal:
         self.size: int | None = self.space.size if self.space.size_is_exact else None
         self._template = task.template.ref()
         self._target = task.target.to_json()
-        self.recorded: Recorded = read_recorded(
+        self.recorded: TaskTrials = read_recorded(
             log, task.workload, task.target, self.space.fingerprint, device
         )
-        inside = [t for t in self.recorded.searched if t.config in self.space]
+        searched = [Trial.of(record) for record in self.recorded.searched]
+        inside = [t for t in searched if t.config in self.space]
         known = {t.config.key for t in inside}
-        beside = [t for t in self.recorded.searched if t.config.key not in known]
+        beside = [t for t in searched if t.config.key not in known]
         # A record that was altered may be in neither space: it is no candidate.
         full = replace(task, level="full").config_space if beside else self.space
         self.outside = [t for t in beside if t.config in full]

@@ -16,7 +16,7 @@ from whet.db.ignored import warn_of_ignored
 from whet.db.store import vectors
 
 if TYPE_CHECKING:
-    from whet.autotune.samplers.base import Features
+    from whet.autotune.samplers.contract.base import Features
     from whet.autotune.search.goal import Goal
     from whet.autotune.search.stopwatch import Spent
     from whet.db import TuningLog

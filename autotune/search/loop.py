@@ -216,7 +216,7 @@ def _all_failed(failures: list[MeasureResult], commonest: int, status: str) -> s
 
 def nothing_works(failures: list[MeasureResult]) -> MeasureError:
     """The error of a search in which no candidate worked; quotes the commonest failure."""
-    from whet.autotune.report.failures import last_line
+    from whet.autotune.results.failures import last_line
 
     if not failures:
         return MeasureError(

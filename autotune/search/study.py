@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whet.autotune.results.result import Trial
+from whet.autotune.results.trial import Trial
 from whet.compiler.errors import SpaceError
 
 if TYPE_CHECKING:
-    from whet.autotune.samplers.base import SpaceSampler
+    from whet.autotune.samplers.contract.base import SpaceSampler
     from whet.measure.values import MeasureResult
     from whet.search_spaces import Config, ConfigSpace
 
@@ -29,7 +29,7 @@ class Search:
     def __init__(self, space: ConfigSpace, sampler: SpaceSampler) -> None:
         import optuna
 
-        from whet.autotune.samplers.base import distributions
+        from whet.autotune.samplers.contract.base import distributions
 
         # Optuna would print a line a trial; the progress line says the same, once.
         optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -15,7 +15,7 @@ from whet.measure.gpu.names import is_model
 from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
-    from whet.autotune.task import Task
+    from whet.autotune.tasks.task import Task
     from whet.db import TuningLog, similar
     from whet.db.identity import Device
     from whet.search_spaces import Config, ConfigSpace

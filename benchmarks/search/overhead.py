@@ -28,7 +28,7 @@ from operators import TEMPLATES
 
 import whet
 from whet import te, topi
-from whet.autotune.search.cost_model import CostModel, labels
+from whet.autotune.samplers.model.cost_model import CostModel, labels
 from whet.autotune.features import LoopFeatures
 from whet.measure import MeasureInput
 from whet.measure.pool.replay import ReplayPool

@@ -6,8 +6,8 @@ import zlib
 
 import numpy as np
 
-from whet.autotune.samplers.base import SpaceSampler
-from whet.autotune.samplers.model.planned import Plan, PlannedSampler
+from whet.autotune.samplers.contract.base import SpaceSampler
+from whet.autotune.samplers.contract.planned import Plan, PlannedSampler
 from whet.measure import ReplayPool
 
 

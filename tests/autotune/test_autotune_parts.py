@@ -11,8 +11,8 @@ import pytest
 from autotune_synthetic import gemm_cost, gemm_space, result, small_space, small_template
 
 from whet.autotune import create_task
-from whet.autotune.results.result import Trial
-from whet.autotune.search.cost_model import CostModel, labels
+from whet.autotune.results.trial import Trial
+from whet.autotune.samplers.model.cost_model import CostModel, labels
 from whet.autotune.search.finalists import FEWEST, MOST, Rounding, numbered
 from whet.autotune.search.loop import window_of
 from whet.autotune.search.study import slots

@@ -10,7 +10,8 @@ from autotune_synthetic import result
 
 from whet.autotune import progress as module
 from whet.autotune.progress import Progress, clock
-from whet.autotune.results.result import Trial, duration
+from whet.autotune.results.result import duration
+from whet.autotune.results.trial import Trial
 from whet.search_spaces import Config
 
 

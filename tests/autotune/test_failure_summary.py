@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from whet.autotune.report.failures import Raised, summary_lines
-from whet.autotune.results.result import Trial
+from whet.autotune.results.failures import Raised, summary_lines
+from whet.autotune.results.trial import Trial
 from whet.measure import MeasureResult
 from whet.search_spaces import Config
 

@@ -9,7 +9,8 @@ import pytest
 from report_logs import BEGAN, configs, failed, gemm_task, ok
 
 from whet.autotune.results.dataframe import trials_dataframe
-from whet.autotune.results.result import Trial, TuneResult
+from whet.autotune.results.result import TuneResult
+from whet.autotune.results.trial import Trial
 from whet.compiler.errors import ArgumentError
 from whet.measure import MeasureResult
 from whet.search_spaces import Config

@@ -14,7 +14,8 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from report_logs import BEGAN, configs, failed, gemm_result, gemm_task, ok, write_search
 
 from whet.autotune.results.optuna_view import study_from_log, study_of
-from whet.autotune.results.result import Trial, TuneResult
+from whet.autotune.results.result import TuneResult
+from whet.autotune.results.trial import Trial
 from whet.compiler.errors import LogError
 from whet.search_spaces import Config
 

@@ -25,9 +25,9 @@ from report_logs import (
 from whet.autotune import create_task
 from whet.autotune.report import report, write_report
 from whet.autotune.report.charts import Room
-from whet.autotune.report.gather import TaskTrials, find_tasks, read_task
 from whet.autotune.report.page import _task
 from whet.autotune.report.style import STYLE
+from whet.autotune.results.recorded import TaskTrials, find_tasks, read_task
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError, LogError
 from whet.db import TuningLog
@@ -313,7 +313,7 @@ def big(count: int) -> TaskTrials:
     """Many trials, made of few configs."""
     task = gemm_task()
     few = configs(task, 500)
-    from whet.autotune.report.gather import TaskRuns
+    from whet.autotune.results.recorded import TaskRuns
     from whet.db.records import RunRecord, TrialRecord
 
     target, key = task.target.to_json(), task.config_space.fingerprint

@@ -15,12 +15,12 @@ from report_logs import BEGAN, MACHINE, configs, failed, gemm_task, ok
 
 from whet.autotune.report import charts
 from whet.autotune.report.charts import Room
-from whet.autotune.report.gather import TaskRuns, TaskTrials
-from whet.autotune.report.knobs import dimensions
 from whet.autotune.report.markup import Markup, escape, join, tag
 from whet.autotune.report.model import Predictions
 from whet.autotune.report.plot import Plot
 from whet.autotune.report.scales import Categories, Linear, Logarithmic, number, seconds
+from whet.autotune.results.knob_values import dimensions
+from whet.autotune.results.recorded import TaskRuns, TaskTrials
 from whet.db.records import RunRecord, TrialRecord
 
 

@@ -11,10 +11,10 @@ from autotune_synthetic import gemm_cost, gemm_space, small_space
 from samplers_check import SynthFeatures, huge_space, propose
 
 from whet.autotune.samplers import make_sampler
-from whet.autotune.samplers.history import History, Trials
+from whet.autotune.samplers.contract.history import History, Trials
+from whet.autotune.samplers.contract.planned import batch_of
 from whet.autotune.samplers.model.acquisition import diverse
 from whet.autotune.samplers.model.featurizer import Programs
-from whet.autotune.samplers.model.planned import batch_of
 from whet.autotune.samplers.xgb import AMPLE, WARMUP
 from whet.autotune.search.transfer import Prior
 
@@ -200,8 +200,8 @@ def test_a_history_is_a_view():
 
 def test_a_proposal_after_many_trials_costs_what_it_did_before(monkeypatch):
     """Models are fitted to as many trials as before, however many there are."""
+    from whet.autotune.samplers.model.cost_model import CostModel
     from whet.autotune.samplers.model.gaussian import Gaussian
-    from whet.autotune.search.cost_model import CostModel
 
     fitted = []
     for model in (CostModel, Gaussian):

@@ -7,8 +7,8 @@ import whet
 from whet import te
 from whet.autotune import best_from_log, create_task, tune
 from whet.autotune.report import report
+from whet.autotune.results.unchecked import unchecked_words
 from whet.autotune.search.transfer import read_prior
-from whet.autotune.search.unchecked import unchecked_words
 from whet.compiler.errors import ArgumentError, LogError, TargetError
 from whet.db import TuningLog, device_key
 from whet.measure import MeasureOptions, MeasureResult, ReplayPool

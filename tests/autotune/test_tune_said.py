@@ -14,7 +14,8 @@ from autotune_pools import Recorder
 from autotune_synthetic import small_cost, small_template
 
 from whet.autotune import create_task, tune
-from whet.autotune.results.result import Trial, TuneResult
+from whet.autotune.results.result import TuneResult
+from whet.autotune.results.trial import Trial
 from whet.compiler.errors import ArgumentError, MeasureError, SpaceError, TargetError
 from whet.db import IgnoredRecordsWarning, TuningLog
 from whet.measure import MeasureResult, ReplayPool

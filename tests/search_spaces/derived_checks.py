@@ -7,7 +7,7 @@ import numpy as np
 from derived_graphs import Case
 
 import whet
-from whet.autotune.task import Task
+from whet.autotune.tasks.task import Task
 from whet.search_spaces import Config
 
 TARGET = {"kind": "llvm", "num_threads": 2}

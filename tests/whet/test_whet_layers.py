@@ -126,7 +126,7 @@ def test_every_room_is_looked_at():
     [
         ("compiler/te/x.py", "from whet.search_spaces import Config", "to the left of"),
         ("compiler/te/x.py", "from whet import search_spaces", "to the left of"),
-        ("measure/x.py", "def f():\n  import whet.autotune.task", "to the left of"),
+        ("measure/x.py", "def f():\n  import whet.autotune.tasks.task", "to the left of"),
         ("db/x.py", "import whet", "to the left of whet"),
         ("autotune/x.py", "from whet.front import build", "to the left of whet"),
         ("db/x.py", "if TYPE_CHECKING:\n  from whet.autotune import Task", "to the left of"),

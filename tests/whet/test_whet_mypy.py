@@ -16,7 +16,7 @@ WHERE = (
     "search_spaces/plain.py",
     "measure/worker/wire.py",
     "db/identity.py",
-    "autotune/task.py",
+    "autotune/tasks/task.py",
 )
 
 

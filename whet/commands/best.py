@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from whet.autotune.results.recorded import Recorded
+    from whet.autotune.results.recorded import TaskTrials
     from whet.db import TaskSummary
 
 DIGITS = 8
@@ -44,9 +44,9 @@ def command(log: str, errors: bool) -> None:
             _show_failures(task, recorded)
 
 
-def _show_failures(task: TaskSummary, recorded: Recorded) -> None:
+def _show_failures(task: TaskSummary, recorded: TaskTrials) -> None:
     """How many trials of a task failed, and the first of each sort with its text."""
-    from whet.autotune.report.failures import excerpt, failures
+    from whet.autotune.results.failures import excerpt, failures
     from whet.search_spaces.counted import counted
 
     kinds = failures(recorded.searched)
@@ -102,7 +102,7 @@ def _todays(task: TaskSummary) -> str:
     return made.config_space.fingerprint if made.workload == task.workload else ""
 
 
-def _row(task: TaskSummary, recorded: Recorded, spaces: dict[int, str]) -> tuple[str, ...]:
+def _row(task: TaskSummary, recorded: TaskTrials, spaces: dict[int, str]) -> tuple[str, ...]:
     """The cells of one task; the config comes last, because it is the longest."""
     from whet.db.identity import device_key
     from whet.search_spaces.counted import duration

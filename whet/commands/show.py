@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whet.autotune.results.result import Trial
-from whet.autotune.task import Task
+from whet.autotune.results.trial import Trial
+from whet.autotune.tasks.task import Task
 from whet.commands.words import ManyArgs, load_module, load_task, value
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _task(
 ) -> Task | Trial:
     """The task that is meant; where a config is enough and its template is not here, its best."""
     from whet.autotune import create_task
-    from whet.autotune.results.recorded import known_here, trial_of
+    from whet.autotune.results.recorded import known_here
 
     run = _choose(log, op, tuple(map(value, args)), target)
     if known_here(run.workload, log.runs()):
@@ -79,7 +79,7 @@ def _task(
     best = log.best(run.workload, wanted, device, run.fingerprint) if config_only else None
     if best is None:
         raise click.UsageError(_not_here(run.workload, config_only))
-    return trial_of(best)
+    return Trial.of(best)
 
 
 def _not_here(workload: Workload, config_only: bool) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whet.autotune.samplers.history import History, keys_of
+from whet.autotune.samplers.contract.history import History, keys_of
 
 if TYPE_CHECKING:
     from whet.search_spaces import ConfigSpace

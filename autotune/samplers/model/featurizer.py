@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whet.autotune.samplers.history import keys_of
-from whet.autotune.search.cost_model import CostModel
+from whet.autotune.samplers.contract.history import keys_of
+from whet.autotune.samplers.model.cost_model import CostModel
 
 if TYPE_CHECKING:
-    from whet.autotune.samplers.base import Features
-    from whet.autotune.samplers.history import History
+    from whet.autotune.samplers.contract.base import Features
+    from whet.autotune.samplers.contract.history import History
     from whet.autotune.search.transfer import Prior
     from whet.search_spaces import ConfigSpace
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whet.autotune.samplers.model.acquisition import expected_improvement
+from whet.autotune.samplers.model.cost_model import CostModel, labels
 from whet.autotune.samplers.model.gaussian import Gaussian, shown
-from whet.autotune.search.cost_model import CostModel, labels
 
 if TYPE_CHECKING:
-    from whet.autotune.samplers.history import History
+    from whet.autotune.samplers.contract.history import History
     from whet.autotune.samplers.model.featurizer import Sight
     from whet.search_spaces import ConfigSpace
 

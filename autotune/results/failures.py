@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
-    from whet.autotune.results.result import Trial
+    from whet.autotune.results.trial import Trial
     from whet.db.records import TrialRecord
 
 SORTS = 4

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from whet.autotune.samplers.base import SpaceSampler, point_of
-from whet.autotune.samplers.history import History, Point
+from whet.autotune.samplers.contract.base import SpaceSampler, point_of
+from whet.autotune.samplers.contract.history import History, Point
 
 
 class SequenceSampler(SpaceSampler):

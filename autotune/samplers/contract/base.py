@@ -12,8 +12,8 @@ from optuna.distributions import BaseDistribution, IntDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
-from whet.autotune.samplers.fresh import Fresh
-from whet.autotune.samplers.history import History, Point, Trials
+from whet.autotune.samplers.contract.fresh import Fresh
+from whet.autotune.samplers.contract.history import History, Point, Trials
 from whet.compiler.errors import SpaceError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whet.autotune.samplers.base import SpaceSampler, point_of
-from whet.autotune.samplers.history import History, Point
+from whet.autotune.samplers.contract.base import SpaceSampler, point_of
+from whet.autotune.samplers.contract.history import History, Point
 
 BATCHES = ((64, 4), (256, 8), (1 << 62, 16))
 """Up to which trial how many proposals are planned at a time. A fit's time grows with the trials,

@@ -9,7 +9,7 @@ from whet.compiler.errors import WhetError
 from whet.compiler.installed import installed_versions
 
 if TYPE_CHECKING:
-    from whet.autotune.task import Task
+    from whet.autotune.tasks.task import Task
 
 
 @lru_cache(maxsize=1)

@@ -11,17 +11,17 @@ from whet.autotune.results.result import (
     FINISHED,
     INTERRUPTED,
     STOPPED,
-    Trial,
     TuneResult,
     TuneResults,
 )
+from whet.autotune.results.trial import Trial
 from whet.autotune.search.study import slots
 from whet.db.decision import cheapest, judge
 
 if TYPE_CHECKING:
     from whet.autotune.search.goal import Goal
     from whet.autotune.session import Session
-    from whet.autotune.task import Task
+    from whet.autotune.tasks.task import Task
     from whet.measure.values import MeasureResult
 
 
@@ -66,7 +66,8 @@ class Outcome:
             known = read_recorded(
                 log, task.workload, task.target, space.fingerprint, self._session.device
             )
-            placed = slots([t for t in known.searched if t.config in space], goal.default)
+            trials = [Trial.of(record) for record in known.searched if record.config in space]
+            placed = slots(trials, goal.default)
             trials = list(placed.values())
             base = placed.get(0)
             result = TuneResult(
@@ -95,7 +96,9 @@ class Outcome:
             )  # fmt: skip
         known = goal.recorded
         verdict = judge(self.finals[id(goal)]) if id(goal) in self.finals else known.verdict
-        default = verdict.default or goal.found.get(goal.default.key) or known.default
+        default = verdict.default or goal.found.get(goal.default.key)
+        if default is None and known.default is not None:
+            default = Trial.of(known.default)
         return TuneResult(
             goal.task, verdict.best, default, goal.trials, log, self._state(goal), peak=peak,
             speedup_interval=verdict.interval, better=verdict.better, stopped=goal.stopped,

@@ -9,7 +9,7 @@ import numpy as np
 from whet.compiler.errors import SpaceError
 
 if TYPE_CHECKING:
-    from whet.autotune.samplers.history import History
+    from whet.autotune.samplers.contract.history import History
     from whet.search_spaces import ConfigSpace
 
 SMALL = 64

@@ -1,0 +1,56 @@
+"""One candidate of a search and its measurement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from whet.search_spaces.counted import duration
+
+if TYPE_CHECKING:
+    from whet.db.records import TrialRecord
+    from whet.measure.values import MeasureResult
+    from whet.search_spaces import Config
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate and its measurement.
+
+    Attributes:
+        number: its place in the search; the default config is trial 0.
+        config: the candidate.
+        result: its measurement, or how it failed.
+        flop: arithmetic operations of one call; 0 when unknown.
+    """
+
+    number: int
+    config: Config
+    result: MeasureResult
+    flop: int = 0
+
+    @property
+    def cost(self) -> float:
+        """Seconds per call; infinity for a failed candidate."""
+        return self.result.cost
+
+    @property
+    def gflops(self) -> float:
+        """10^9 arithmetic operations a second; 0 when unknown or failed."""
+        return self.flop / self.cost * 1e-9 if self.result.ok and self.cost > 0 else 0.0
+
+    @property
+    def is_default(self) -> bool:
+        """Whether this is the default config's trial: always number 0."""
+        return self.number == 0
+
+    @staticmethod
+    def of(record: TrialRecord) -> Trial:
+        """The trial of a log's record."""
+        return Trial(record.number, record.config, record.result, int(record.flop))
+
+    def __str__(self) -> str:
+        if not self.result.ok:
+            return f"trial {self.number}: {self.result.status}  {self.config}"
+        rate = f"  {self.gflops:.1f} GFLOP/s" if self.flop else ""
+        return f"trial {self.number}: {duration(self.cost)}{rate}  {self.config}"

@@ -1,0 +1,1 @@
+"""Tasks: a workload for a target, and the space of its programs."""
