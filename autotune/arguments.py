@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Sequence
 from numbers import Integral
@@ -59,8 +58,12 @@ _WORDS = {
 }
 
 
-def check_unknown(given: dict[str, Any]) -> None:
+def check_unknown(given: dict[str, Any], known: Sequence[str]) -> None:
     """Refuse keyword arguments that :func:`whet.tune` does not have.
+
+    Args:
+        given: the unknown arguments.
+        known: the arguments that it has.
 
     Raises:
         ArgumentError: there is one; the text names the argument that is probably meant. It is a
@@ -68,10 +71,7 @@ def check_unknown(given: dict[str, Any]) -> None:
     """
     from difflib import get_close_matches
 
-    from whet.autotune.tune import tune
-
     for name in given:
-        known = [p for p in inspect.signature(tune).parameters if p != "unknown"]
         near = _WORDS.get(name) or next(iter(get_close_matches(name, known, n=1)), "")
         raise UnknownArgument(
             f"tune(..., {name}={given[name]!r})",

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.compiler.runtime.module import Module
     from whet.db import TuningLog
-    from whet.db.identity import Device
-    from whet.db.records import RunRecord
+    from whet.db.values.identity import Device
+    from whet.db.values.records import RunRecord
 
 
 def best_from_log(
@@ -81,7 +81,7 @@ def kernel_name(task: Task) -> str:
 
 def _is_of(run: RunRecord, target: dict[str, Any], device: Device, fingerprint: str) -> bool:
     """True if a run searched this version of a task's space for this target and device."""
-    from whet.db.identity import device_key
+    from whet.db.values.identity import device_key
 
     here = device_key(run.device) == device_key(device)
     return run.target == target and run.fingerprint == fingerprint and here
@@ -91,8 +91,8 @@ def _why_nothing(
     log: TuningLog, task: Task, device: Device | RuntimeDevice | None
 ) -> tuple[str, str]:
     """Why a log has no config for a task, and the way out."""
-    from whet.db.identity import device_key, device_name, device_of
-    from whet.db.queries import broken_trials
+    from whet.db.store.queries import broken_trials
+    from whet.db.values.identity import device_key, device_name, device_of
 
     whose = device_of(task.target, device)
     tune = f"whet.tune(task, log={log.location!r})"

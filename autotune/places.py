@@ -29,7 +29,7 @@ from whet.measure.gpu.names import (
 
 if TYPE_CHECKING:
     from whet.autotune.tasks.task import Task
-    from whet.db.identity import Device
+    from whet.db.values.identity import Device
 
 _WAYS = (
     "None is this machine's device for the target; whet.cuda(1) or 'cuda:1' another GPU of it, "
@@ -112,7 +112,7 @@ def _named(asked: Any) -> tuple[RuntimeDevice, ...]:
         known = asked.type in (CUDA, EMULATOR)
         if known or asked == RuntimeDevice(CPU):
             return (asked,)
-    from whet.db.identity import device_key, is_device_key
+    from whet.db.values.identity import device_key, is_device_key
 
     misspelt = isinstance(asked, str) and is_misspelt(asked)
     if not misspelt and isinstance(asked, str | dict) and is_device_key(device_key(asked)):
@@ -140,7 +140,7 @@ def _text(named: Sequence[RuntimeDevice]) -> str:
 
 def _kind_of(named: Sequence[RuntimeDevice], asked: Any) -> str:
     """``"cpu"``, ``"cuda"``, ...: how a device's name or key begins; "" where neither says."""
-    from whet.db.identity import device_key
+    from whet.db.values.identity import device_key
 
     if named or asked is None:
         return named[0].type if named else ""
@@ -161,7 +161,7 @@ def _on_gpu(tasks: Sequence[Task]) -> bool:
 
 
 def _device_of_key(asked: Device) -> str:
-    from whet.db.identity import device_key
+    from whet.db.values.identity import device_key
 
     return EMULATOR if is_model(device_key(asked)) else f"{CUDA}:0"
 
@@ -221,7 +221,7 @@ def _check_remote(named: Sequence[RuntimeDevice], workers: str) -> None:
 
 def _described(named: Sequence[RuntimeDevice], tasks: Sequence[Task]) -> Device:
     """What a search's devices are: those of one kind are one device for the log."""
-    from whet.db.identity import device_of
+    from whet.db.values.identity import device_of
 
     if len(named) < 2:
         return device_of(tasks[0].target, named[0] if named else None)

@@ -21,7 +21,7 @@ from whet.autotune.search.stopwatch import Spent
 from whet.autotune.stopping import ending_on_sigterm
 from whet.autotune.tasks.versions import peak_of, versions
 from whet.compiler.errors import ArgumentError, LogError
-from whet.db.decision import FINALISTS_RUN, judge
+from whet.db.values.decision import FINALISTS_RUN, judge
 from whet.measure.values import MeasureOptions
 from whet.search_spaces.counted import counted
 

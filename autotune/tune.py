@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from whet.autotune.session import Callback
     from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.db import TuningLog
-    from whet.db.identity import Device
+    from whet.db.values.identity import Device
     from whet.measure import MeasureOptions, Pool
 
 
@@ -151,7 +152,7 @@ def tune(
         SystemExit: the same on SIGTERM, with exit code 143; only in the main thread, and only
             where the process has no handler of its own for it.
     """
-    check_unknown(unknown)
+    check_unknown(unknown, [p for p in inspect.signature(tune).parameters if p != "unknown"])
     tasks, many = check_tasks(task)
     refuse_search()
     asked = str(tasks[0].workload) if not many else f"[{len(tasks)} tasks]"

@@ -5,10 +5,10 @@ force. Importing this package does not load SQLAlchemy: opening a log does.
 """
 
 from whet.db.apply import AppliedLog, UntunedWarning, apply_best
-from whet.db.identity import Device, device_key, device_name
-from whet.db.ignored import IgnoredRecordsWarning
 from whet.db.log import TuningLog
-from whet.db.records import RunRecord, TaskSummary, TrialRecord
+from whet.db.store.ignored import IgnoredRecordsWarning
+from whet.db.values.identity import Device, device_key, device_name
+from whet.db.values.records import RunRecord, TaskSummary, TrialRecord
 
 __all__ = [
     "AppliedLog",

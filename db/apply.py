@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError
-from whet.db.identity import (
+from whet.db.log import TuningLog
+from whet.db.values.identity import (
     Device,
     device_key,
     device_name,
@@ -17,8 +18,7 @@ from whet.db.identity import (
     names_device,
     target_difference,
 )
-from whet.db.log import TuningLog
-from whet.db.records import TaskSummary
+from whet.db.values.records import TaskSummary
 from whet.search_spaces import Config, Workload, space_of, using_resolver
 from whet.search_spaces.counted import counted
 
@@ -138,7 +138,7 @@ def _why_none(
     tune = f"tune: {_tune_call(workload, target)}"
     tried = sum(task.trials for task in here if task.fingerprint == fingerprint)
     if tried:
-        from whet.db.queries import broken_trials
+        from whet.db.store.queries import broken_trials
 
         broken = broken_trials(log, workload, target, wanted_device, fingerprint)
         if broken >= tried:

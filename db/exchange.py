@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 import sqlalchemy as sa
 
 from whet.compiler.errors import LogError, WhetError
-from whet.db import queries
-from whet.db.identity import plain_json
-from whet.db.ignored import warn_of_ignored
-from whet.db.records import RunRecord
-from whet.db.store import vectors
+from whet.db.store import queries, vectors
+from whet.db.store.ignored import warn_of_ignored
 from whet.db.store.models import TrialRow
+from whet.db.values.identity import plain_json
+from whet.db.values.records import RunRecord
 from whet.measure.values import MeasureResult
 from whet.search_spaces.counted import counted
 from whet.search_spaces.values import Config, Workload

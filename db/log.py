@@ -11,8 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError, SpaceError
-from whet.db.identity import Device, clean_text, device_key, device_of, target_json, this_device
-from whet.db.records import RunRecord, TaskSummary, TrialRecord
+from whet.db.values.identity import (
+    Device,
+    clean_text,
+    device_key,
+    device_of,
+    target_json,
+    this_device,
+)
+from whet.db.values.records import RunRecord, TaskSummary, TrialRecord
 from whet.measure.values import MeasureResult
 from whet.search_spaces.values import Config, Workload
 
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
 
     from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.compiler.target import Target
-    from whet.db.reading import Reader
+    from whet.db.store.reading import Reader
     from whet.search_spaces.space.config_space import ConfigSpace
 
 
@@ -50,8 +57,10 @@ class TuningLog:
     """
 
     def __init__(self, location: str | os.PathLike[str] = "whet.db", *, write: bool = True) -> None:
+        from whet.db.store import queries  # SQLAlchemy is loaded with the first log, not before
         from whet.db.store.database import Database
 
+        self._queries = queries
         self._database = Database(location, write)
         self._keys_of_run: dict[int, dict[str, Any]] = {}
 
@@ -79,10 +88,8 @@ class TuningLog:
 
     def __len__(self) -> int:
         """How many trials it holds, those that cannot be read included."""
-        from whet.db import queries
-
         with self.reading("count the trials") as connection:
-            return queries.count_trials(connection)
+            return self._queries.count_trials(connection)
 
     def __bool__(self) -> bool:
         """A log is one, also without trials."""
@@ -157,8 +164,6 @@ class TuningLog:
         Raises:
             LogError: the log cannot be written.
         """
-        from whet.db import queries
-
         if device is None:
             from whet.compiler.target.machine import host
 
@@ -180,7 +185,7 @@ class TuningLog:
         )
         asked = f"start a run of {workload}"
         with self.writing(asked) as connection:
-            run_id = queries.insert_run(connection, run)
+            run_id = self._queries.insert_run(connection, run)
             self._keys_of_run.pop(run_id, None)
             self._keys(connection, run_id, asked)
         return run_id
@@ -195,12 +200,10 @@ class TuningLog:
         Raises:
             LogError: there is no such run, or the log cannot be written.
         """
-        from whet.db import queries
-
         asked = f"finish run {run_id}"
         with self.writing(asked) as connection:
             self._keys(connection, run_id, asked)
-            queries.update_run(connection, run_id, clean_text(state), time.time())
+            self._queries.update_run(connection, run_id, clean_text(state), time.time())
 
     def add_trial(
         self,
@@ -231,15 +234,13 @@ class TuningLog:
         self, entries: Sequence[tuple[int, int, Config, MeasureResult, float, str]]
     ) -> None:
         """:meth:`add_trial` for several, given its arguments, in one transaction: all or none."""
-        from whet.db import queries
-
         if not entries:
             return
         first = f"add trial {entries[0][1]} of run {entries[0][0]}"
         with self.writing(first) as connection:
             for run_id, number, config, result, flop, features in entries:
                 keys = self._keys(connection, run_id, f"add trial {number} of run {run_id}")
-                queries.insert_trial(
+                self._queries.insert_trial(
                     connection, keys, run_id, number, config, result, flop, features
                 )
 
@@ -248,9 +249,7 @@ class TuningLog:
 
         Where another log was copied over this one's file, the number may be a stranger's.
         """
-        from whet.db import queries
-
-        known, keys = self._keys_of_run.get(run_id), queries.run_keys(connection, run_id)
+        known, keys = self._keys_of_run.get(run_id), self._queries.run_keys(connection, run_id)
         if keys is None or (known is not None and known != keys):
             why = f"{self.location} has no such run"
             if known is None:
@@ -269,15 +268,15 @@ class TuningLog:
         run_id: int | None = None,
     ) -> list[TrialRecord]:
         """The trials that match everything given (None: any), in order of runs and numbers."""
-        from whet.db import queries
-
         with self._records("read trials") as reader:
-            where = queries.conditions(reader.connection, workload, target, device, fingerprint)
+            where = self._queries.conditions(
+                reader.connection, workload, target, device, fingerprint
+            )
             if where is None:
                 return []
             if status is not None:
                 where["status"] = status
-            return queries.select_trials(reader, where, run_id)
+            return self._queries.select_trials(reader, where, run_id)
 
     def best(
         self,
@@ -289,7 +288,7 @@ class TuningLog:
         """The best trial of a workload, or None where nothing worked.
 
         The winner of the newest interleaved last measurement, unless a later search found a
-        cheaper one: see :mod:`whet.db.decision`.
+        cheaper one: see :mod:`whet.db.values.decision`.
 
         Args:
             workload: the template's name and arguments.
@@ -298,12 +297,12 @@ class TuningLog:
                 Another machine's are never taken unless that machine is named here.
             fingerprint: only trials of this space; None: of any.
         """
-        from whet.db import queries
-
         with self._records("read the best trial") as reader:
             whose = device_of(target, device)
-            where = queries.conditions(reader.connection, workload, target, whose, fingerprint)
-            return None if where is None else queries.best_trial(reader, where)
+            where = self._queries.conditions(
+                reader.connection, workload, target, whose, fingerprint
+            )
+            return None if where is None else self._queries.best_trial(reader, where)
 
     def best_config(
         self,
@@ -358,14 +357,12 @@ class TuningLog:
             program_hash: hash of the lowered program and its target.
             device: the machine; None: this one.
         """
-        from whet.db import queries
-
         device = this_device() if device is None else device
         with self._records("look up a program") as reader:
-            device_id = queries.find_device_id(reader.connection, device)
+            device_id = self._queries.find_device_id(reader.connection, device)
             if not program_hash or device_id is None:
                 return None
-            return queries.known_result(reader, program_hash, device_id)
+            return self._queries.known_result(reader, program_hash, device_id)
 
     def workloads(self) -> list[Workload]:
         """Every workload that was searched, oldest first."""
@@ -380,20 +377,16 @@ class TuningLog:
 
     def runs(self) -> list[RunRecord]:
         """Every search, oldest first."""
-        from whet.db import queries
-
         with self._records("read runs") as reader:
-            return queries.select_runs(reader)
+            return self._queries.select_runs(reader)
 
     def summary(self) -> list[TaskSummary]:
         """One entry for each workload, target, device and space, with its best trial.
 
         Trials of searches count; the last measurement of finalists adds none.
         """
-        from whet.db import queries
-
         with self._records("summarise trials") as reader:
-            return queries.summarise(reader)
+            return self._queries.summarise(reader)
 
     def export_json(self, path: str | os.PathLike[str]) -> int:
         """Write every run and trial to a file, one JSON object a line; return how many trials."""

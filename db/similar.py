@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from whet.db.decision import FINALISTS_RUN
-from whet.db.identity import device_key
-from whet.db.queries import SUCCEEDED, TRIALS
-from whet.db.reading import BROKEN, check_costs, checked_identity
 from whet.db.store.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
+from whet.db.store.queries import SUCCEEDED, TRIALS
+from whet.db.store.reading import BROKEN, check_costs, checked_identity
+from whet.db.values.decision import FINALISTS_RUN
+from whet.db.values.identity import device_key
 from whet.measure.values import OK
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from whet.search_spaces.counted import counted, duration
 if TYPE_CHECKING:
     from whet.autotune.report.model import Predictions
     from whet.autotune.results.recorded import TaskTrials
-    from whet.db.records import TrialRecord
+    from whet.db.values.records import TrialRecord
 
 T = TypeVar("T")
 

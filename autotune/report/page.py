@@ -16,7 +16,7 @@ from whet.autotune.report.words import table, target_text
 from whet.autotune.results.knob_values import dimensions
 from whet.autotune.results.recorded import TaskRuns, TaskTrials, find_tasks, opened, read_task
 from whet.compiler.errors import ArgumentError
-from whet.db.identity import device_key
+from whet.db.values.identity import device_key
 from whet.search_spaces.counted import counted, duration
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from whet.autotune.report.markup import Child, Markup, tag
 from whet.autotune.report.program import best_program
 from whet.autotune.report.words import data_text, date, facts, folded, table, target_text
-from whet.db.decision import FINALISTS_RUN, judge
-from whet.db.identity import device_name
+from whet.db.values.decision import FINALISTS_RUN, judge
+from whet.db.values.identity import device_name
 from whet.search_spaces.counted import counted, duration
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from whet.autotune.results.recorded import TaskTrials
     from whet.db import RunRecord
-    from whet.db.records import TrialRecord
+    from whet.db.values.records import TrialRecord
 
 TOP = 10
 STATES = {"running": "running, or killed"}

@@ -11,7 +11,7 @@ from whet.search_spaces.counted import counted
 
 if TYPE_CHECKING:
     from whet.autotune.results.trial import Trial
-    from whet.db.records import TrialRecord
+    from whet.db.values.records import TrialRecord
 
 SORTS = 4
 """Sorts of one kind that are shown with their text."""

@@ -14,15 +14,15 @@ import numpy as np
 
 from whet.autotune.results.trial import Trial
 from whet.compiler.errors import LogError, SpaceError
-from whet.db.decision import FINALISTS_RUN, Verdict, deciding, judge
-from whet.db.identity import device_key, plain_json
 from whet.db.store.vectors import unpack
+from whet.db.values.decision import FINALISTS_RUN, Verdict, deciding, judge
+from whet.db.values.identity import device_key, plain_json
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
     from whet.db import RunRecord, TuningLog
-    from whet.db.identity import Device
-    from whet.db.records import TrialRecord
+    from whet.db.values.identity import Device
+    from whet.db.values.records import TrialRecord
     from whet.search_spaces import Workload
 
 
@@ -165,7 +165,7 @@ def read_recorded(
         fingerprint: the space's.
         device: the machine that measured them; None: this one.
     """
-    from whet.db.identity import device_of, target_json
+    from whet.db.values.identity import device_of, target_json
 
     device = device_of(target, device)
     records = log.trials(workload, target, device, fingerprint)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from whet.autotune.results.trial import Trial
 from whet.autotune.results.unchecked import unchecked_words
-from whet.db.quality import quality_words
+from whet.db.values.quality import quality_words
 from whet.measure.stage.load import busy_words
 from whet.measure.values import OK, PRUNED
 from whet.search_spaces.counted import counted, duration

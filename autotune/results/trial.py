@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from whet.search_spaces.counted import duration
 
 if TYPE_CHECKING:
-    from whet.db.records import TrialRecord
+    from whet.db.values.records import TrialRecord
     from whet.measure.values import MeasureResult
     from whet.search_spaces import Config
 

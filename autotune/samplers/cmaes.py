@@ -63,7 +63,7 @@ class CMAESSampler(SpaceSampler):
         size = state.optimizer.population_size
         while len(history.costs) >= state.used + size:
             rows = slice(state.used, state.used + size)
-            state.learn(history.told[rows][:, free], history.costs[rows])
+            state.learn(history.observed[rows][:, free], history.costs[rows])
         return state
 
 

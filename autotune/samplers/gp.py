@@ -9,7 +9,7 @@ from whet.autotune.samplers.contract.planned import Plan, PlannedSampler
 from whet.autotune.samplers.model.acquisition import expected_improvement, relative_gain
 from whet.autotune.samplers.model.candidates import Effort, evolve
 from whet.autotune.samplers.model.cost_model import labels
-from whet.autotune.samplers.model.gaussian import Gaussian, on_one_thread, shown
+from whet.autotune.samplers.model.gaussian import Gaussian, on_one_thread, subsample
 
 WARMUP = 12
 """Trials before the first fit: the default config and random ones."""
@@ -30,23 +30,23 @@ class GPSampler(PlannedSampler):
             return Plan(np.empty((0, len(self.space.knobs)), dtype=np.int64))
         rng = self.rng(history.number, salt=4)
         y = labels(history.costs).astype(np.float64)
-        kept = shown(y)
-        model = Gaussian.fit(self.space.coordinates(history.told[kept]), y[kept])
+        kept = subsample(y)
+        model = Gaussian.fit(self.space.coordinates(history.observed[kept]), y[kept])
         best = float(y.max())
 
         def judge(points: np.ndarray) -> np.ndarray:
             return expected_improvement(*model.predict(self.space.coordinates(points)), best)
 
-        nothing = history.flying[:0]
+        nothing = history.pending[:0]
         points, scores = evolve(self.space, history, judge, rng, EFFORT, nothing)
         gain = relative_gain(float(scores[0])) if len(scores) else 0.0
         points = points[: 8 * size]
-        believed = model.believing(self.space.coordinates(history.flying))
+        believed = model.fantasised(self.space.coordinates(history.pending))
         chosen: list[int] = []
         rest = self.space.coordinates(points)
         for _ in range(min(size, len(points))):
             worth = expected_improvement(*believed.predict(rest), best)
             worth[chosen] = -1.0
             chosen.append(int(np.argmax(worth)))
-            believed = believed.believing(rest[chosen[-1:]])
+            believed = believed.fantasised(rest[chosen[-1:]])
         return Plan(points[chosen], gain)

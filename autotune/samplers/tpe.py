@@ -69,7 +69,7 @@ class _Mirror:
         self._epoch = history.number // EPOCH
         self._last = history
         start = history.before(self._epoch * EPOCH)
-        self._shown = {number: place for place, number in enumerate(shown(start.costs))}
+        self._shown = {number: place for place, number in enumerate(subsample(start.costs))}
         self.study.add_trials(
             [self._trial(start, number, start.costs[number]) for number in self._shown]
         )
@@ -108,7 +108,7 @@ class _Mirror:
         )
 
 
-def shown(costs: np.ndarray) -> list[int]:
+def subsample(costs: np.ndarray) -> list[int]:
     """The numbers of at most :data:`SHOWN` trials, in order: all, or half best and half latest."""
     if len(costs) <= SHOWN:
         return list(range(len(costs)))

@@ -12,9 +12,9 @@ from whet.autotune.samplers.contract.history import History
 from whet.autotune.samplers.contract.planned import Plan, PlannedSampler
 from whet.autotune.samplers.model.acquisition import diverse, expected_improvement, relative_gain
 from whet.autotune.samplers.model.candidates import Effort, evolve
-from whet.autotune.samplers.model.featurizer import Programs, Sight, sights
+from whet.autotune.samplers.model.featurizer import Featurizer, Programs, featurizers
 from whet.autotune.samplers.model.gaussian import on_one_thread
-from whet.autotune.samplers.model.posterior import Judgement
+from whet.autotune.samplers.model.posterior import Posterior
 
 if TYPE_CHECKING:
     from whet.autotune.samplers.contract.base import Features
@@ -82,8 +82,8 @@ class XGBSampler(PlannedSampler):
         prior: Prior | None = None,
     ) -> None:
         super().__init__(space, seed, features, prior)
-        self._sights = sights(space, features, prior, seed)
-        self._sight = self._sights[0]
+        self._featurizers = featurizers(space, features, prior, seed)
+        self._featurizer = self._featurizers[0]
         self._programs = Programs(features)
         self._features = features
         starts = np.asarray(self._seeds, dtype=np.int64)
@@ -101,15 +101,18 @@ class XGBSampler(PlannedSampler):
         rng = self.rng(history.number, salt=5)
         if len(history.costs) < WARMUP or np.count_nonzero(np.isfinite(history.costs)) < 2:
             return Plan(self._first(history, rng, size))
-        judged = [Judgement(self.space, sight, history, self.seed) for sight in self._sights]
-        # the last sight is of the knobs only
+        judged = [
+            Posterior(self.space, featurizer, history, self.seed)
+            for featurizer in self._featurizers
+        ]
+        # the last featurizer is of the knobs only
         judges = judged if self._looks.evolving else [judged[-1]] * len(judged)
         views = [
-            self._promising(judgement, judge, history, rng, size)
-            for judgement, judge in zip(judged, judges)
+            self._promising(posterior, judge, history, rng, size)
+            for posterior, judge in zip(judged, judges)
         ]
         low, high = EXPLORE
-        share = high + (low - high) * max(view.trust for view in views)
+        share = high + (low - high) * max(view.rank_correlation for view in views)
         random = self._random(history, rng, int(np.count_nonzero(rng.random(size) < share)))
         mixed = history.untried(in_turns([view.points for view in views]))
         mixed = mixed[self._programs.new(history, mixed)][: size - len(random)]
@@ -117,57 +120,57 @@ class XGBSampler(PlannedSampler):
 
     def _promising(
         self,
-        judgement: Judgement,
-        evolving: Judgement,
+        posterior: Posterior,
+        evolving: Posterior,
         history: History,
         rng: np.random.Generator,
         size: int,
     ) -> _View:
-        """The points that fill a batch by one judgement, and the gain that they promise.
+        """The points that fill a batch by one posterior, and the gain that they promise.
 
         Args:
-            judgement: chooses in the end.
+            posterior: chooses in the end.
             evolving: guides evolution.
             history: what is tried.
             rng: the random numbers.
             size: of the batch.
         """
         # Where a guess leads, what it says is followed; where nothing does, the unknown draws, too.
-        judge = evolving.mean if self._sight.guesses else evolving.worth
+        judge = evolving.mean if self._featurizer.guesses else evolving.improvement
         points, _ = evolve(self.space, history, judge, rng, EFFORT, self._starts)
         points = points[: self._looks.shortlist * size]
-        points = points[~np.isnan(self._sight.of(points)[1])]
+        points = points[~np.isnan(self._featurizer.of(points)[1])]
         points = points[self._programs.new(history, points)[: SHORTLIST * size]]
-        scores = judgement.mean(points)
-        process = judgement.believing(history.flying)
+        scores = posterior.mean(points)
+        process = posterior.fantasised(history.pending)
         chosen: list[int] = []
         gain = 0.0
         for _ in range(min(size, len(points))):
-            deviation = judgement.deviation(process, points)
-            worth = expected_improvement(scores, deviation, judgement.best)
-            worth[chosen] = -1.0
-            chosen.append(int(np.argmax(worth)))
-            gain = max(gain, float(worth[chosen[-1]]))
-            process = process.believing(self.space.coordinates(points[chosen[-1:]]))
-        return _View(points[chosen], judgement.trust, relative_gain(gain))
+            deviation = posterior.deviation(process, points)
+            improvement = expected_improvement(scores, deviation, posterior.best)
+            improvement[chosen] = -1.0
+            chosen.append(int(np.argmax(improvement)))
+            gain = max(gain, float(improvement[chosen[-1]]))
+            process = process.fantasised(self.space.coordinates(points[chosen[-1:]]))
+        return _View(points[chosen], posterior.rank_correlation, relative_gain(gain))
 
     def _first(self, history: History, rng: np.random.Generator, size: int) -> np.ndarray:
         """Favourites of each first guess in turn; random points where there is none."""
-        guessing = [sight for sight in self._sights if sight.guesses]
+        guessing = [featurizer for featurizer in self._featurizers if featurizer.guesses]
         if not guessing:
             return self._random(history, rng, size)
         # of a sample, not of all: what is guessed to be the very best is much alike
         drawn = history.untried(self.space.sample_points(rng, self._looks.first))
-        liked = [self._favourites(sight, history, drawn, size) for sight in guessing]
+        liked = [self._favourites(featurizer, history, drawn, size) for featurizer in guessing]
         if history.number // size % 2:  # where one place is left, each guess has its turn
             liked.reverse()
         return history.untried(in_turns(liked))[:size]
 
     def _favourites(
-        self, sight: Sight, history: History, drawn: np.ndarray, wanted: int
+        self, featurizer: Featurizer, history: History, drawn: np.ndarray, wanted: int
     ) -> np.ndarray:
         """Those of the points ``drawn`` that are guessed to be fast, and differ."""
-        guess = np.nan_to_num(sight.of(drawn)[1], nan=-np.inf)
+        guess = np.nan_to_num(featurizer.of(drawn)[1], nan=-np.inf)
         points = drawn[np.argsort(-guess, kind="stable")]
         points = points[self._programs.new(history, points)]
         return points[diverse(points, wanted)]
@@ -175,16 +178,16 @@ class XGBSampler(PlannedSampler):
     def _random(self, history: History, rng: np.random.Generator, count: int) -> np.ndarray:
         """Random untried points, of which it is not known that they cannot be built."""
         drawn = history.untried(self.space.sample_points(rng, DRAWN * count))
-        fails = np.isnan(self._sight.of(drawn)[1])
+        fails = np.isnan(self._featurizer.of(drawn)[1])
         return drawn[np.argsort(fails, kind="stable")[:count]]
 
 
 @dataclass(frozen=True)
 class _View:
-    """What one sight proposes: points, how far it is to be trusted, and what it promises."""
+    """Proposals by one featurizer: points, its rank correlation, its expected gain."""
 
     points: np.ndarray
-    trust: float
+    rank_correlation: float
     gain: float
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from whet.autotune.results.trial import Trial
 from whet.autotune.search.loop import plausible
-from whet.db.decision import median_interval
+from whet.db.values.decision import median_interval
 from whet.measure.values import is_time
 
 if TYPE_CHECKING:

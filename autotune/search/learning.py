@@ -12,16 +12,16 @@ import numpy as np
 
 from whet.autotune.search.transfer import Prior, read_prior, say_stale
 from whet.compiler.errors import WhetError
-from whet.db.ignored import warn_of_ignored
 from whet.db.store import vectors
+from whet.db.store.ignored import warn_of_ignored
 
 if TYPE_CHECKING:
     from whet.autotune.samplers.contract.base import Features
     from whet.autotune.search.goal import Goal
     from whet.autotune.search.stopwatch import Spent
     from whet.db import TuningLog
-    from whet.db.identity import Device
-    from whet.db.records import RunRecord
+    from whet.db.values.identity import Device
+    from whet.db.values.records import RunRecord
     from whet.search_spaces import Config
 
 

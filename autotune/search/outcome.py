@@ -16,7 +16,7 @@ from whet.autotune.results.result import (
 )
 from whet.autotune.results.trial import Trial
 from whet.autotune.search.study import slots
-from whet.db.decision import cheapest, judge
+from whet.db.values.decision import cheapest, judge
 
 if TYPE_CHECKING:
     from whet.autotune.search.goal import Goal

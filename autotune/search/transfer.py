@@ -17,7 +17,7 @@ from whet.search_spaces.counted import counted
 if TYPE_CHECKING:
     from whet.autotune.tasks.task import Task
     from whet.db import TuningLog, similar
-    from whet.db.identity import Device
+    from whet.db.values.identity import Device
     from whet.search_spaces import Config, ConfigSpace
 
 ROWS = 1600
@@ -96,7 +96,7 @@ def read_prior(
         say: told, in a line, what was ignored.
     """
     from whet.db import similar  # which loads SQLAlchemy
-    from whet.db.identity import device_key, device_of
+    from whet.db.values.identity import device_key, device_of
 
     here = device_key(device_of(task.target, device))
     logged, broken = similar.tasks(log, before)
@@ -130,7 +130,7 @@ def say_stale(
         log, task, device, say: as there.
     """
     from whet.db import similar
-    from whet.db.identity import device_key, device_of
+    from whet.db.values.identity import device_key, device_of
 
     here = device_key(device_of(task.target, device))
     _, stale = _others(similar.tasks(log)[0], task, here)
@@ -141,8 +141,8 @@ def say_stale(
 
 def _passed_over(log: TuningLog, stale: list[similar.LoggedTask], task: Task) -> dict[str, int]:
     """How many trials of the task in other spaces there are, by why these are others."""
-    from whet.db.identity import target_difference
     from whet.db.similar import trials_of
+    from whet.db.values.identity import target_difference
 
     found: dict[str, int] = {}
     for one in stale:

@@ -13,7 +13,7 @@ from whet.compiler.errors import LogError
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from whet.db.reading import Reader
+    from whet.db.store.reading import Reader
 
 
 class Database:
@@ -68,7 +68,7 @@ class Database:
     @contextmanager
     def records(self, asked: str) -> Iterator[Reader]:
         """A transaction that reads records; afterwards a warning tells of the broken ones."""
-        from whet.db.reading import Reader, tell_of_broken
+        from whet.db.store.reading import Reader, tell_of_broken
 
         with self.reading(asked) as connection:
             reader = Reader(connection)

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from whet.db.identity import plain_json
+from whet.db.values.identity import plain_json
 
 # Named constraints: a migration in batch mode can only drop what has a name.
 NAMES = {

@@ -10,7 +10,7 @@ from autotune_synthetic import gemm_cost, gemm_template
 
 from whet.autotune import Task, create_task
 from whet.db import TuningLog
-from whet.db.decision import FINALISTS_RUN
+from whet.db.values.decision import FINALISTS_RUN
 from whet.measure import MeasureResult
 from whet.search_spaces import Config
 

@@ -13,7 +13,7 @@ from whet.autotune import best_from_log, create_task, tune
 from whet.compiler.errors import MeasureError
 from whet.compiler.runtime.device import cpu
 from whet.db import TuningLog
-from whet.db.decision import FINALISTS_RUN
+from whet.db.values.decision import FINALISTS_RUN
 from whet.measure import MeasureResult
 
 

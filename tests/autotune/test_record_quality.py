@@ -13,7 +13,7 @@ from whet.autotune import tune
 from whet.autotune.report import report
 from whet.cli import main
 from whet.db import TuningLog
-from whet.db.quality import quality_words
+from whet.db.values.quality import quality_words
 from whet.measure import MeasureResult
 
 QUIET, BUSY = {"load": 0.5, "cpus": 2}, {"load": 5.4, "cpus": 2}

@@ -314,7 +314,7 @@ def big(count: int) -> TaskTrials:
     task = gemm_task()
     few = configs(task, 500)
     from whet.autotune.results.recorded import TaskRuns
-    from whet.db.records import RunRecord, TrialRecord
+    from whet.db.values.records import RunRecord, TrialRecord
 
     target, key = task.target.to_json(), task.config_space.fingerprint
     run = RunRecord(1, "u", task.workload, target, MACHINE, key, "xgb", 0, {}, {}, "finished",

@@ -21,7 +21,7 @@ from whet.autotune.report.plot import Plot
 from whet.autotune.report.scales import Categories, Linear, Logarithmic, number, seconds
 from whet.autotune.results.knob_values import dimensions
 from whet.autotune.results.recorded import TaskRuns, TaskTrials
-from whet.db.records import RunRecord, TrialRecord
+from whet.db.values.records import RunRecord, TrialRecord
 
 
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc", "Cn"))))

@@ -136,7 +136,7 @@ def test_the_expected_gain_is_a_function_of_the_history(name):
         trials.ask(point)
         if number >= 3:
             trials.tell(costs[number - 3])
-        history = trials.history(trials.asked, trials.told)
+        history = trials.history(trials.asked, trials.observed)
         used.propose(history)
         gains.append(used.expected_gain(history))
     for told in (20, 30, 37):

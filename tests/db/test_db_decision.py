@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from whet.db.decision import judge, median_interval
+from whet.db.values.decision import judge, median_interval
 from whet.measure.values import MeasureResult
 
 

@@ -8,7 +8,7 @@ import pytest
 from db_records import AVX2, HERE, MATMUL, SPACE, config, failed, ok, start
 
 from whet.db import TuningLog
-from whet.db.quality import quality_of, quality_words
+from whet.db.values.quality import quality_of, quality_words
 from whet.measure.values import MeasureResult
 
 QUIET = {"load": 0.5, "cpus": 2}

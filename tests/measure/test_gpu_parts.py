@@ -12,7 +12,7 @@ from whet.compiler.codegen.cuda.cubin import Resources
 from whet.compiler.errors import ArgumentError, MeasureError, PrunedError, TargetError
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
-from whet.db.identity import device_key, device_name, device_of, is_device_key, names_device
+from whet.db.values.identity import device_key, device_name, device_of, is_device_key, names_device
 from whet.measure.gpu import identity, nvml
 from whet.measure.gpu.names import is_model
 from whet.measure.gpu.pruning import SPILLS, block_threads, check_resources, facts_of

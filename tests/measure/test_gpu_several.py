@@ -19,7 +19,7 @@ from whet.cli import main
 from whet.compiler.errors import ArgumentError, DeviceLostError, MeasureError, TargetError
 from whet.compiler.runtime.gpu.driver.interface import use_driver
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
-from whet.db.identity import device_of
+from whet.db.values.identity import device_of
 from whet.measure import LocalPool, MeasureInput, MeasureOptions, MeasureResult, RayPool
 from whet.measure.gpu import stage
 from whet.measure.gpu.identity import measured_devices

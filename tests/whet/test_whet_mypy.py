@@ -15,7 +15,7 @@ WHERE = (
     "compiler/te/trace/steps.py",
     "search_spaces/plain.py",
     "measure/worker/wire.py",
-    "db/identity.py",
+    "db/values/identity.py",
     "autotune/tasks/task.py",
 )
 

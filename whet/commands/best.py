@@ -22,7 +22,7 @@ def command(log: str, errors: bool) -> None:
     """The best config of each task in LOG (default: whet.db)."""
     from whet.autotune.results.recorded import read_recorded
     from whet.db import TuningLog
-    from whet.db.quality import quality_words
+    from whet.db.values.quality import quality_words
 
     with TuningLog(log, write=False) as opened:
         found = [
@@ -71,7 +71,7 @@ def _spaces(tasks: list[TaskSummary]) -> dict[int, str]:
     where the template can be looked up.
     """
     from whet.db import device_key
-    from whet.db.identity import digest
+    from whet.db.values.identity import digest
 
     alike: dict[tuple[str, str, str], list[TaskSummary]] = {}
     for task in tasks:
@@ -104,7 +104,7 @@ def _todays(task: TaskSummary) -> str:
 
 def _row(task: TaskSummary, recorded: TaskTrials, spaces: dict[int, str]) -> tuple[str, ...]:
     """The cells of one task; the config comes last, because it is the longest."""
-    from whet.db.identity import device_key
+    from whet.db.values.identity import device_key
     from whet.search_spaces.counted import duration
 
     best, base = recorded.best, recorded.default

@@ -139,13 +139,13 @@ class SpaceSampler(BaseSampler):
         number = len(trials) if before is None else before.number
         for trial in trials[known.asked : number]:
             known.ask(point_of_trial(trial, self.distributions))
-        for trial in trials[known.told : number]:
+        for trial in trials[known.observed : number]:
             if math.isnan(cost := cost_of(trial)):
                 break
             known.tell(cost, point_of_trial(trial, self.distributions))
         if before is not None:
             known.begin(number)
-        return known.history(number, min(known.told, number))
+        return known.history(number, min(known.observed, number))
 
     # Optuna's side of it.
 

@@ -26,7 +26,7 @@ class Trials:
         self._first: dict[bytes, int] = {}
         self._knew: dict[int, int] = {}
         self.asked = 0
-        self.told = 0
+        self.observed = 0
 
     def ask(self, point: Sequence[int] | None) -> None:
         """Add the point of the next trial; None where its parameters are not drawn yet."""
@@ -44,13 +44,13 @@ class Trials:
             point: the trial's point, where it was not known when it was asked.
         """
         if point is not None:
-            self._put(self.told, point)
-        self._costs[self.told] = cost
-        self.told += 1
+            self._put(self.observed, point)
+        self._costs[self.observed] = cost
+        self.observed += 1
 
     def begin(self, number: int) -> None:
         """Note that trial ``number`` is chosen now, with as many costs told as there are."""
-        self._knew.setdefault(number, min(self.told, number))
+        self._knew.setdefault(number, min(self.observed, number))
 
     def knew(self, number: int) -> int | None:
         """How many costs were told when trial ``number`` was chosen; None: nobody noted it."""
@@ -97,15 +97,15 @@ class History:
             trials.ask(point)
         for cost in costs:
             trials.tell(cost)
-        return trials.history(trials.asked, trials.told)
+        return trials.history(trials.asked, trials.observed)
 
     @property
-    def told(self) -> np.ndarray:
+    def observed(self) -> np.ndarray:
         """The points that have a cost, int64 of shape ``(len(costs), knobs)``."""
         return self.points[: len(self.costs)]
 
     @property
-    def flying(self) -> np.ndarray:
+    def pending(self) -> np.ndarray:
         """The points in flight, int64 of shape ``(number - len(costs), knobs)``."""
         return self.points[len(self.costs) :]
 

@@ -1,4 +1,4 @@
-"""What models see of points: features of knobs and loops, and a first guess of their scores."""
+"""Config features: columns of knobs and loops, and a first guess of the scores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEADERS = 32
 """The best rows of a task, whose median says how far its estimates and scores lie apart."""
 
 
-class Sight:
+class Featurizer:
     """The features of points, and what is guessed of them before any is tried.
 
     The guess is the analytic estimate, corrected by what it was wrong by in other tasks; without
@@ -43,17 +43,17 @@ class Sight:
         self._space = space
         self._features = features
         self._estimate, self._columns = _columns() if features is not None else (0, 0)
-        self._known = None if prior is None else self._learned(prior, seed)
+        self._prior_model = None if prior is None else self._learned(prior, seed)
 
     @property
     def learns(self) -> bool:
-        """Whether other tasks' trials say anything about this space."""
-        return self._known is not None
+        """True if other tasks' trials tell something about this space."""
+        return self._prior_model is not None
 
     @property
     def guesses(self) -> bool:
-        """Whether points can be ranked before any is tried."""
-        return self._known is not None or self._features is not None
+        """True if points can be ranked before any is tried."""
+        return self._prior_model is not None or self._features is not None
 
     def of(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Features and guesses of points.
@@ -68,7 +68,7 @@ class Sight:
             loops = self._features.of_points(points)
             seen = np.hstack([seen, loops[:, : self._columns]])
             guess = _as_scores(loops[:, self._estimate])
-        return seen, guess if self._known is None else guess + self._known.predict(seen)
+        return seen, guess if self._prior_model is None else guess + self._prior_model.predict(seen)
 
     def _learned(self, prior: Prior, seed: int) -> CostModel | None:
         """A model of what is to be added to the estimate; None where no row says anything."""
@@ -91,10 +91,10 @@ def _as_scores(estimate: np.ndarray) -> np.ndarray:
     return -np.log(2.0) * estimate.astype(np.float64)
 
 
-def sights(
+def featurizers(
     space: ConfigSpace, features: Features | None, prior: Prior | None, seed: int
-) -> list[Sight]:
-    """One sight for each first guess, the estimate's first, and at last one that guesses nothing.
+) -> list[Featurizer]:
+    """A featurizer for each first guess, the estimate's first; the last one guesses nothing.
 
     Args:
         space: the space of the points.
@@ -102,14 +102,14 @@ def sights(
         prior: what is known from other tasks; None: nothing.
         seed: of the prior model's sampling.
     """
-    found = [] if features is None else [Sight(space, features, None, seed)]
-    if prior is not None and (other := Sight(space, features, prior, seed)).learns:
+    found = [] if features is None else [Featurizer(space, features, None, seed)]
+    if prior is not None and (other := Featurizer(space, features, prior, seed)).learns:
         found.append(other)
-    return [*found, Sight(space, None, None, seed)]
+    return [*found, Featurizer(space, None, None, seed)]
 
 
 class Programs:
-    """Which programs a search has tried: configs whose loops are alike in all features are one.
+    """The programs that a search has tried: configs with equal loop features are one program.
 
     Args:
         features: the loop features; None: each config is a program of its own.

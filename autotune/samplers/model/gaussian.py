@@ -84,7 +84,7 @@ class Gaussian:
         shared = kernel(distances(x, self.x) / self.scale)
         return self.center + self.spread * (shared @ weights)
 
-    def surprise(self) -> tuple[np.ndarray, np.ndarray]:
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """What it would predict at each of its own points without knowing the value there.
 
         Returns:
@@ -96,7 +96,7 @@ class Gaussian:
         mean = self.z - (precision @ self.z) / own
         return self.center + self.spread * mean, self.spread / np.sqrt(own)
 
-    def believing(self, x: np.ndarray) -> Gaussian:
+    def fantasised(self, x: np.ndarray) -> Gaussian:
         """The process as it were if ``x``, shape ``(m, c)``, had turned out as predicted."""
         if not len(x):
             return self
@@ -144,7 +144,7 @@ def solve(factor: np.ndarray, right: np.ndarray, lower: bool = True) -> np.ndarr
     return solve_triangular(factor, right, lower=lower, check_finite=False)
 
 
-def shown(y: np.ndarray, most: int = SHOWN) -> np.ndarray:
+def subsample(y: np.ndarray, most: int = SHOWN) -> np.ndarray:
     """The numbers of at most ``most`` values, rising: all, or half highest and half latest."""
     if len(y) <= most:
         return np.arange(len(y))

@@ -1,4 +1,4 @@
-"""What a search believes of configs that it has not tried: a mean and an uncertainty of the score.
+"""The posterior of untried configs: a mean and an uncertainty of the score.
 
 Two models that err differently are averaged: boosted trees over the features of knobs and loops,
 and a Gaussian process over the knobs' coordinates, whose uncertainty grows with the distance from
@@ -14,11 +14,11 @@ import numpy as np
 
 from whet.autotune.samplers.model.acquisition import expected_improvement
 from whet.autotune.samplers.model.cost_model import CostModel, labels
-from whet.autotune.samplers.model.gaussian import Gaussian, shown
+from whet.autotune.samplers.model.gaussian import Gaussian, subsample
 
 if TYPE_CHECKING:
     from whet.autotune.samplers.contract.history import History
-    from whet.autotune.samplers.model.featurizer import Sight
+    from whet.autotune.samplers.model.featurizer import Featurizer
     from whet.search_spaces import ConfigSpace
 
 DOUBT = 4.0
@@ -31,34 +31,35 @@ CANNOT = 100.0
 """How much worse than all others a config counts that cannot be built."""
 
 
-class Judgement:
+class Posterior:
     """The models as fitted to a history.
 
     Args:
         space: the space that is searched.
-        sight: its points' features.
+        featurizer: its points' features.
         history: the trials; at least two worked.
         seed: of the trees' sampling.
 
     Attributes:
         best: the score of the best trial.
-        trust: how well the trials could have been foretold, each from the others: the rank
-            correlation of predictions and scores, 0 to 1.
+        rank_correlation: of leave-one-out predictions and scores, 0 to 1.
     """
 
-    def __init__(self, space: ConfigSpace, sight: Sight, history: History, seed: int) -> None:
-        self._space, self._sight = space, sight
-        told, y = history.told, labels(history.costs).astype(np.float64)
-        kept = shown(y, LEARNT)
-        told, y = told[kept], y[kept]
-        seen, guess = sight.of(told)
+    def __init__(
+        self, space: ConfigSpace, featurizer: Featurizer, history: History, seed: int
+    ) -> None:
+        self._space, self._featurizer = space, featurizer
+        points, y = history.observed, labels(history.costs).astype(np.float64)
+        kept = subsample(y, LEARNT)
+        points, y = points[kept], y[kept]
+        features, guess = featurizer.of(points)
         self._slope, self._offset = fitted_line(guess, y)
         rest = y - self._line(guess)
-        self._trees = CostModel.fit(seen, y, seed)
-        kept = shown(y)
-        self._process = Gaussian.fit(space.coordinates(told[kept]), rest[kept])
-        mean, deviation = self._process.surprise()
-        self.trust = max(0.0, rank_correlation(mean + y[kept] - rest[kept], y[kept]))
+        self._trees = CostModel.fit(features, y, seed)
+        kept = subsample(y)
+        self._process = Gaussian.fit(space.coordinates(points[kept]), rest[kept])
+        mean, deviation = self._process.leave_one_out()
+        self.rank_correlation = max(0.0, rank_correlation(mean + y[kept] - rest[kept], y[kept]))
         z = np.square((rest[kept] - mean) / deviation)
         # between a half and two: a handful of residuals says no more
         self._calibration = float(np.clip(np.sqrt(np.mean(z)), 0.5, 2.0))
@@ -66,18 +67,18 @@ class Judgement:
 
     def mean(self, points: np.ndarray) -> np.ndarray:
         """The expected scores of points, shape ``(n,)``."""
-        seen, guess = self._sight.of(points)
+        features, guess = self._featurizer.of(points)
         process = self._process.mean(self._space.coordinates(points)) + self._line(guess)
-        return 0.5 * (self._trees.predict(seen) + process) - CANNOT * np.isnan(guess)
+        return 0.5 * (self._trees.predict(features) + process) - CANNOT * np.isnan(guess)
 
-    def worth(self, points: np.ndarray) -> np.ndarray:
-        """By how much points are expected to improve on the best score, shape ``(n,)``."""
+    def improvement(self, points: np.ndarray) -> np.ndarray:
+        """The expected improvement of points on the best score, shape ``(n,)``."""
         deviation = self.deviation(self._process, points)
         return expected_improvement(self.mean(points), deviation, self.best)
 
-    def believing(self, points: np.ndarray) -> Gaussian:
-        """The process if ``points`` had turned out as predicted: only its deviations count."""
-        return self._process.believing(self._space.coordinates(points))
+    def fantasised(self, points: np.ndarray) -> Gaussian:
+        """The process fantasised: ``points`` as predicted; only its deviations count."""
+        return self._process.fantasised(self._space.coordinates(points))
 
     def deviation(self, process: Gaussian, points: np.ndarray) -> np.ndarray:
         """The standard deviations of points' scores by ``process``, shape ``(n,)``."""

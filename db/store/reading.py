@@ -11,11 +11,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from whet.compiler.errors import WhetError
-from whet.db.decision import FINALISTS_RUN
-from whet.db.identity import device_key
-from whet.db.ignored import warn_of_ignored
-from whet.db.records import RunRecord, TrialRecord
+from whet.db.store.ignored import warn_of_ignored
 from whet.db.store.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
+from whet.db.values.decision import FINALISTS_RUN
+from whet.db.values.identity import device_key
+from whet.db.values.records import RunRecord, TrialRecord
 from whet.measure.values import OK, STATUSES, MeasureResult, is_time
 from whet.search_spaces.values import Config, Workload
 

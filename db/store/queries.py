@@ -9,11 +9,11 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from whet.compiler.errors import LogError
-from whet.db.decision import FINALISTS_RUN, deciding, judge
-from whet.db.identity import Device, clean_text, device_key, digest, target_json
-from whet.db.reading import BROKEN, Identity, Reader
-from whet.db.records import RunRecord, TaskSummary, TrialRecord
 from whet.db.store.models import Base, DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
+from whet.db.store.reading import BROKEN, Identity, Reader
+from whet.db.values.decision import FINALISTS_RUN, deciding, judge
+from whet.db.values.identity import Device, clean_text, device_key, digest, target_json
+from whet.db.values.records import RunRecord, TaskSummary, TrialRecord
 from whet.measure.values import MeasureResult, is_time
 from whet.search_spaces.values import Config, Workload
 
@@ -247,7 +247,7 @@ def best_query(where: dict[str, Any], runs: Iterable[int] | None = None) -> sa.S
 
 
 def best_trial(reader: Reader, where: dict[str, Any]) -> TrialRecord | None:
-    """The best of the trials of ``where``, by the rule of :mod:`whet.db.decision`."""
+    """The best of the trials of ``where``, by the rule of :mod:`whet.db.values.decision`."""
     columns = (RunRow.id, RunRow.sampler, RunRow.state, RunRow.started_at)
     query = sa.select(*columns, RunRow.space_fingerprint)
     for column, value in where.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from whet.db.decision import median_interval
+from whet.db.values.decision import median_interval
 from whet.measure.stage.load import UPPER, busy_words, is_busy
 from whet.measure.stage.timing import spread
 from whet.measure.values import MeasureResult

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from whet.db.identity import Device, device_name
-from whet.db.quality import Quality, quality_of
+from whet.db.values.identity import Device, device_name
+from whet.db.values.quality import Quality, quality_of
 from whet.measure.values import MeasureResult
 from whet.search_spaces.values import Config, Workload
 
@@ -109,7 +109,7 @@ class TaskSummary:
         fingerprint: fingerprint of the space.
         trials: how many candidates searches have tried.
         succeeded: how many of them were built, ran and gave right numbers.
-        best: the best trial, by the rule of :mod:`whet.db.decision`; or None.
+        best: the best trial, by the rule of :mod:`whet.db.values.decision`; or None.
     """
 
     workload: Workload
