@@ -202,7 +202,7 @@ def test_a_decision_has_its_four_parts(name):
     assert heads == ["Context", "Decision", "Measurement", "Consequence"]
     assert text.startswith(f"# {name[:4]} ")
     index = (DOCS / "decisions" / "index.md").read_text()
-    assert f"<{name.removesuffix('.md')}>" in index
+    assert f"]({name}) |" in index
 
 
 def test_decisions_are_numbered_without_gaps():
