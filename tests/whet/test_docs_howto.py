@@ -17,7 +17,7 @@ from whet.cli import cli
 ROOT = Path(__file__).resolve().parents[2]
 HOWTO = ROOT / "docs" / "howto"
 PAGES = sorted(p.name for p in HOWTO.glob("*.md"))
-LONGEST = 76
+LONGEST = 70
 """Lines of a page, of code and text: a screen."""
 LONGER = ("faq.md",)
 FEWER_TRIALS = (
