@@ -6,7 +6,6 @@ Text is built when shown, never when raised: a search throws thousands of these 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 Text = str | Callable[[], str]
 
@@ -111,25 +110,3 @@ class MissingName(ArgumentError, AttributeError):
 
 class MissingModule(ArgumentError, ImportError):
     """A module of TVM's that is not here; the error says what to use instead."""
-
-
-# TVM's kinds of errors: what it raises of them is raised here as the class on the right.
-InternalError = CodegenError
-DiagnosticError = WhetError
-OpError = WhetError
-OpNotImplemented = TargetError
-OpAttributeRequired = ArgumentError
-OpAttributeInvalid = ArgumentError
-
-NOT_HERE = {
-    "RPCError": "there is no RPC: a lost worker of `whet.tune` is a MeasureError",
-    "RPCSessionTimeoutError": "there is no RPC: a lost worker of `whet.tune` is a MeasureError",
-    "register_error": "raise a WhetError, or a child of it",
-}
-"""TVM's names that are not here -> what to use instead."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in NOT_HERE:
-        raise MissingName(f"whet.error.{name}", "Whet has no such error", NOT_HERE[name])
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

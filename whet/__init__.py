@@ -19,26 +19,12 @@ used, and each heavy library is loaded by its one home when it is first needed.
 
 from typing import TYPE_CHECKING, Any
 
-from whet.submodules import install as _install
+from whet.tvm.modules import install as _install
 
 if TYPE_CHECKING:
     from whet import autotune, compiler, db, measure, search_spaces
-    from whet.autotune import Task, TuneResult, TuneResults, autotvm, create_task, tune
-    from whet.compiler import (
-        arith,
-        contrib,
-        driver,
-        instrument,
-        ir,
-        runtime,
-        target,
-        te,
-        testing,
-        tir,
-        topi,
-        transform,
-    )
-    from whet.compiler import errors as error
+    from whet.autotune import Task, TuneResult, TuneResults, create_task, tune
+    from whet.compiler import arith, driver, instrument, runtime, target, te, tir, topi
     from whet.compiler.driver import lower
     from whet.compiler.emulator import Unwritten, run_kernel
     from whet.compiler.errors import (
@@ -83,6 +69,7 @@ if TYPE_CHECKING:
     from whet.front import build
     from whet.measure import MeasureOptions
     from whet.search_spaces import Config, ConfigSpace, get_config, list_templates, template
+    from whet.tvm import autotvm, contrib, error, ir, testing, transform
 
 __version__ = "0.1.0"
 
@@ -142,24 +129,24 @@ _HOMES = {
 _MODULES = {
     "arith": "whet.compiler.arith",
     "autotune": "whet.autotune",
-    "autotvm": "whet.autotune.autotvm",
+    "autotvm": "whet.tvm.autotvm",
     "compiler": "whet.compiler",
-    "contrib": "whet.compiler.contrib",
+    "contrib": "whet.tvm.contrib",
     "db": "whet.db",
     "driver": "whet.compiler.driver",
-    "error": "whet.compiler.errors",
+    "error": "whet.tvm.error",
     "instrument": "whet.compiler.instrument",
-    "ir": "whet.compiler.ir",
+    "ir": "whet.tvm.ir",
     "measure": "whet.measure",
     "nd": "whet.compiler.runtime.arrays.nd",
     "runtime": "whet.compiler.runtime",
     "search_spaces": "whet.search_spaces",
     "target": "whet.compiler.target",
     "te": "whet.compiler.te",
-    "testing": "whet.compiler.testing",
+    "testing": "whet.tvm.testing",
     "tir": "whet.compiler.tir",
     "topi": "whet.compiler.topi",
-    "transform": "whet.compiler.transform",
+    "transform": "whet.tvm.transform",
 }
 """Public names that are modules."""
 
@@ -235,21 +222,6 @@ __all__ = [
 ]
 
 
-_DERIVED = "whet.create_task(outputs=[C], target=...) derives a space, whet.tune searches it"
-_GRAPHS = (
-    "there are no models and graphs: whet.create_task, whet.tune and whet.build take operators"
-)
-NOT_HERE = {
-    "auto_scheduler": _DERIVED,
-    "meta_schedule": _DERIVED,
-    "micro": "there is no microTVM: module.save('kernel.o') and export_library make objects",
-    "relax": _GRAPHS,
-    "relay": _GRAPHS,
-    "rpc": "whet.tune(task, workers='ray://host:port') measures on other machines",
-}
-"""TVM's modules that are not here -> what to use instead."""
-
-
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
@@ -257,12 +229,10 @@ def __getattr__(name: str) -> Any:
         found: Any = import_module(_MODULES[name])
     elif name in _HOMES:
         found = getattr(import_module(_HOMES[name]), name)
-    elif name in NOT_HERE:
-        from whet.compiler.errors import MissingName
-
-        raise MissingName(f"whet.{name}", "Whet has no such module", NOT_HERE[name])
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from whet.tvm.names import explained
+
+        return explained(__name__, "", "whet", "module")(name)
     globals()[name] = found
     return found
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from whet.compiler.te.absent import ABSENT
+from whet.compiler.absent import missing
 from whet.compiler.te.lang import tag, tensor  # noqa: F401  (modules of TVM: te.tensor.Tensor)
 from whet.compiler.te.lang.axes import reduce_axis, size_var, thread_axis, var
 from whet.compiler.te.lang.compute import compute, placeholder
@@ -22,7 +22,6 @@ from whet.compiler.te.schedule import Schedule, create_schedule
 from whet.compiler.te.show.graph_text import graph_text
 from whet.compiler.te.stage import Stage
 from whet.compiler.te.trace.steps import Trace
-from whet.compiler.tir.absent import missing
 from whet.compiler.tir.ops.bits import infinity
 from whet.compiler.tir.ops.mathematics import (
     abs,
@@ -192,4 +191,4 @@ if not TYPE_CHECKING:  # type checkers know the names that are there
 
     def __getattr__(name: str) -> object:
         """An error that says where a name of TVM's went."""
-        raise missing(__name__, "te", name, ABSENT)
+        raise missing(__name__, "te", name)

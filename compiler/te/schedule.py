@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler.absent import AbsentMember
 from whet.compiler.errors import ScheduleError
-from whet.compiler.te.absent import OF_SCHEDULES
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.relations import INLINE, Fuse, IterVarAttr, Rebase, Singleton, Split
 from whet.compiler.te.lang.tensor import Operation, Tensor
@@ -20,7 +20,6 @@ from whet.compiler.te.primitives.rfactor import Factors
 from whet.compiler.te.stage import Stage
 from whet.compiler.te.trace.steps import Trace
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.absent import AbsentMember
 from whet.compiler.tir.expr import IterVar  # noqa: F401  (te.schedule.IterVar is TVM's)
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ class Schedule(Caches, Factors):
 
         def __getattr__(self, name: str) -> object:
             """An error that says where a primitive of TVM's went."""
-            raise AbsentMember(Schedule, name, OF_SCHEDULES)
+            raise AbsentMember(Schedule, name)
 
     def copy(self) -> Schedule:
         """The same schedule with stages of its own; axes, tensors and operations are shared."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.te.absent import OF_STAGES
+from whet.compiler.absent import AbsentMember
 from whet.compiler.te.lang.relations import (
     AHEAD,
     AT,
@@ -22,7 +22,6 @@ from whet.compiler.te.primitives.annotate import Annotated
 from whet.compiler.te.primitives.loops import Loops
 from whet.compiler.te.primitives.storage import Stored
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.absent import AbsentMember
 
 __all__ = [
     "AHEAD",
@@ -106,4 +105,4 @@ class Stage(Loops, Annotated, Stored):
 
         def __getattr__(self, name: str) -> object:
             """An error that says where a primitive of TVM's went."""
-            raise AbsentMember(Stage, name, OF_STAGES)
+            raise AbsentMember(Stage, name)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from whet.compiler.tir.absent import missing
+from whet.compiler.absent import missing
 from whet.compiler.tir.buffer import Buffer, decl_buffer
 from whet.compiler.tir.expr import (
     EQ,
@@ -302,42 +302,22 @@ __all__ = [
 ]
 
 
+_LATER = {
+    "analysis": "whet.compiler.tir.analysis",
+    "ir_builder": "whet.compiler.tir.ir_builder",
+    "stmt_functor": "whet.compiler.tir.visit.stmt_functor",
+    "transform": "whet.tvm.tir_transform",
+}
+
+
 def __getattr__(name: str) -> Any:
     """The rooms beside the nodes, loaded when they are first asked for."""
-    if name in ("analysis", "transform", "ir_builder", "stmt_functor"):
+    if name in _LATER:
         from importlib import import_module
 
-        room = "whet.compiler.tir.visit" if name == "stmt_functor" else "whet.compiler.tir"
-        return import_module(f"{room}.{name}")
+        return import_module(_LATER[name])
     if name in ("max", "min", "sum", "comm_reducer"):
         from whet.compiler.te.lang import reducers
 
         return getattr(reducers, name)
-    raise missing(__name__, "tir", name, NOT_HERE)
-
-
-#: names of TVM's that are not here, and what to use instead
-NOT_HERE = {
-    "ret": "a kernel returns its status; what it computes is stored in an output",
-    "call_llvm_intrin": "LLVM's intrinsics have no names here; use the functions of te, "
-    "tir.call_intrin or tir.call_extern",
-    "call_llvm_pure_intrin": "LLVM's intrinsics have no names here; use the functions of te, "
-    "tir.call_intrin or tir.call_pure_extern",
-    "Block": "there are no blocks of TensorIR; te schedules make loops",
-    "BlockRealize": "there are no blocks of TensorIR; te schedules make loops",
-    "BlockDependenceInfo": "there are no blocks of TensorIR; te schedules make loops",
-    "Schedule": "there is no schedule of TensorIR; te.create_schedule makes one of te",
-    "ScheduleError": "there is no schedule of TensorIR; errors of te's are whet.ScheduleError",
-    "TensorIntrin": "tensorize is planned",
-    "Prefetch": "prefetch is planned",
-    "IndexMap": "it comes with transform_layout",
-    "Layout": "it comes with transform_layout",
-    "BijectiveLayout": "it comes with transform_layout",
-    "layout": "it comes with transform_layout",
-    "Any": "a size that is not known is te.size_var",
-    "BufferRegion": "it is a part of blocks, which are not here; a buffer's part is a BufferView",
-    "MatchBufferRegion": "it is a part of blocks, which are not here",
-    "ProducerStore": "te makes BufferStore at once",
-    "ProducerRealize": "te makes Allocate at once",
-    "BufferRealize": "te makes Allocate at once",
-}
+    raise missing(__name__, "tir", name)

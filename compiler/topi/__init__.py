@@ -210,6 +210,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    from whet.compiler.tir.absent import missing
+    from whet.compiler.absent import missing
 
-    raise missing(__name__, "topi", name, {})
+    raise missing(__name__, "topi", name)

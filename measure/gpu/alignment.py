@@ -16,8 +16,8 @@ from whet.measure.gpu.default_program import of_default
 
 if TYPE_CHECKING:
     from whet.compiler.abi.artifact import Artifact
-    from whet.compiler.ir import IRModule
     from whet.compiler.target import Target
+    from whet.compiler.tir.function import IRModule
     from whet.measure.values import MeasureInput
 
 

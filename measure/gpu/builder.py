@@ -16,8 +16,8 @@ from whet.measure.values import MeasureInput
 if TYPE_CHECKING:
     from whet.compiler.abi.artifact import Artifact
     from whet.compiler.codegen.cuda.cubin import Resources
-    from whet.compiler.ir import IRModule
     from whet.compiler.target import Target
+    from whet.compiler.tir.function import IRModule
 
 EMULATED = 1.5e8
 """Instructions of threads up to which the emulator runs a candidate for its numbers: about two

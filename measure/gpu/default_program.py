@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from whet.compiler.errors import WhetError
 
 if TYPE_CHECKING:
-    from whet.compiler.ir import IRModule
     from whet.compiler.target import Target
+    from whet.compiler.tir.function import IRModule
     from whet.measure.values import MeasureInput
     from whet.search_spaces import TemplateRef, Workload
 

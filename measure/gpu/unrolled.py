@@ -16,8 +16,8 @@ from whet.compiler.passes.gpu.verify_gpu_code import stores_written_out
 from whet.measure.gpu.default_program import of_default
 
 if TYPE_CHECKING:
-    from whet.compiler.ir import IRModule
     from whet.compiler.target import Target
+    from whet.compiler.tir.function import IRModule
     from whet.measure.values import MeasureInput
 
 UNROLLED = 2048

@@ -15,8 +15,8 @@ from whet.measure.worker.error_text import error_text
 
 if TYPE_CHECKING:
     from whet.compiler.abi.artifact import Artifact
-    from whet.compiler.ir import IRModule
     from whet.compiler.target import Target
+    from whet.compiler.tir.function import IRModule
 
 Finish = Callable[["IRModule", "Target", "Artifact"], tuple["Artifact", dict[str, Any]]]
 """What is done for a device after the generator: the artifact as a worker takes it, and facts for

@@ -69,7 +69,7 @@ def test_what_each_tuner_asks_for(task, monkeypatch, name, options, sampler):
         asked.update(options, task=args[0])
         raise Told
 
-    monkeypatch.setattr("whet.autotune.autotvm.tuner.tune", tune)
+    monkeypatch.setattr("whet.tvm.autotvm.tuner.tune", tune)
     tuner = getattr(autotvm.tuner, name)(task, seed=1, **options)
     runner = dataclasses.replace(QUICK.runner, device="cuda-emulator")
     how = autotvm.measure_option(QUICK.builder, runner)

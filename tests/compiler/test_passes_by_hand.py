@@ -7,8 +7,8 @@ from whet.compiler import te, tir
 from whet.compiler.driver import build, lower
 from whet.compiler.errors import ArgumentError, LowerError
 from whet.compiler.passes import PassContext
-from whet.compiler.tir.transform import Simplify, prim_func_pass
 from whet.compiler.tir.visit.renew import defined_once, renewed
+from whet.tvm.tir_transform import Simplify, prim_func_pass
 
 RNG = np.random.default_rng(11)
 

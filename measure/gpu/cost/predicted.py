@@ -14,8 +14,8 @@ from whet.measure.gpu.cost.specs import GpuSpec, spec_of
 if TYPE_CHECKING:
     from whet.compiler.abi.artifact import Artifact
     from whet.compiler.codegen.cuda.cubin import Resources
-    from whet.compiler.ir import IRModule
     from whet.compiler.target import Target
+    from whet.compiler.tir.function import IRModule
 
 DIGITS = 4
 

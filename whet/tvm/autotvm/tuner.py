@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from whet.autotune.autotvm.callback import LogToFile, ProgressBar
-from whet.autotune.autotvm.measure import MeasureOption
 from whet.autotune.results.result import TuneResult
 from whet.autotune.tasks.task import Task
 from whet.autotune.tune import tune
 from whet.compiler.errors import ArgumentError, MissingName
+from whet.tvm.absent import ABSENT
+from whet.tvm.autotvm.callback import LogToFile, ProgressBar
+from whet.tvm.autotvm.options import MeasureOption
 
 __all__ = ["GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner"]
-
-
-_HISTORY = "a search learns from the log's other shapes, operators and machines by itself"
-NOT_HERE = {
-    "has_next": "tune() ends by itself: result.state",
-    "load_history": f"{_HISTORY}: log_to_file(...) names the log",
-    "next_batch": "tune() asks the sampler: whet.tune(task, sampler=...)",
-    "reset": "a search goes on from its log: give another log to begin anew",
-    "set_error_threshold": "a search in which nothing works ends with a MeasureError",
-    "update": "whet.tune(task, sampler=...) takes any sampler of Optuna",
-}
-"""Names of TVM's tuners that are not here -> what to use instead."""
 
 
 class Tuner:
@@ -47,8 +36,8 @@ class Tuner:
 
     def __getattr__(self, name: str) -> Any:
         kind = type(self).__name__
-        if name in NOT_HERE:
-            raise MissingName(f"{kind}.{name}", "Whet has no such method", NOT_HERE[name])
+        if (way_out := ABSENT["autotvm.tuner"].get(name)) is not None:
+            raise MissingName(f"{kind}.{name}", "Whet has no such method", way_out)
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
     def tune(

@@ -6,26 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from whet.autotune.tasks.task import Task, create_task
-from whet.compiler.errors import MissingName
 from whet.search_spaces import get_config, template
+from whet.tvm.names import explained
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
     from whet.search_spaces import Template
 
 __all__ = ["Task", "create", "get_config", "template"]
-
-_RELAY = "there is no Relay: whet.create_task(name, args=..., target=...) makes a task"
-_SPACE = "its classes are in whet.search_spaces"
-NOT_HERE = {
-    "DispatchContext": "with whet.apply_best('whet.db'): ...",
-    "args_to_workload": "a task has its workload: task.workload",
-    "dispatcher": "with whet.apply_best('whet.db'): ...",
-    "extract_from_multiple_program": _RELAY,
-    "extract_from_program": _RELAY,
-    "space": _SPACE,
-}
-"""TVM's names that are not here -> what to use instead."""
 
 
 def create(
@@ -52,7 +40,4 @@ def create(
     return create_task(task_name, args, target)
 
 
-def __getattr__(name: str) -> Any:
-    if name in NOT_HERE:
-        raise MissingName(f"autotvm.task.{name}", "Whet has no such name", NOT_HERE[name])
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = explained(__name__, "autotvm.task", "autotvm.task", "name")

@@ -11,8 +11,8 @@ _PLACES = {
     "tir": "whet.compiler.tir",
     "topi": "whet.compiler.topi",
     "topi.nn": "whet.compiler.topi.nn",
-    "ir": "whet.compiler.ir",
-    "transform": "whet.compiler.transform",
+    "ir": "whet.tvm.ir",
+    "transform": "whet.tvm.transform",
     "tir.analysis": "whet.compiler.tir.analysis",
     "arith": "whet.compiler.arith",
 }
@@ -24,43 +24,55 @@ class AbsentName(AttributeError):
     Python asks packages for names that turn out to be modules, so making it must cost nothing.
     """
 
-    def __init__(self, module: str, short: str, name: str, why: Mapping[str, str]) -> None:
+    def __init__(self, module: str, short: str, name: str, more: Mapping[str, str]) -> None:
         super().__init__(name)
-        self._asked = (module, short, name, why)
+        self._request = (module, short, name, more)
 
     def __str__(self) -> str:
-        return _text(*self._asked)
+        return _text(*self._request)
 
 
-def missing(module: str, short: str, name: str, why: Mapping[str, str]) -> AttributeError:
+def missing(
+    module: str, short: str, name: str, more: Mapping[str, str] | None = None
+) -> AttributeError:
     """The error for a name that a module does not have.
 
     Args:
         module: the module's full name.
-        short: what its users call it, e.g. ``"tir"``.
-        name: what was asked for.
-        why: what is known of names that TVM has there.
+        short: its name for users, e.g. ``"tir"``.
+        name: the name that was asked for.
+        more: ways out beside those of the table of TVM's names.
     """
-    return AbsentName(module, short, name, why)
+    return AbsentName(module, short, name, more or {})
+
+
+def _ways_out(short: str) -> Mapping[str, str]:
+    """TVM's names that a module or a class lacks. The table is above all rooms: found by name."""
+    from importlib import import_module
+
+    table: Mapping[str, Mapping[str, str]] = import_module("whet.tvm.absent").ABSENT
+    return table.get(short, {})
 
 
 class AbsentMember(AttributeError):
     """An object does not have a name; the text, made when it is read, says what to use instead."""
 
-    def __init__(self, owner: type, name: str, why: Mapping[str, str]) -> None:
+    def __init__(self, owner: type, name: str) -> None:
         super().__init__(name)
-        self._asked = (owner, name, why)
+        self._request = (owner, name)
 
     def __str__(self) -> str:
-        owner, name, why = self._asked
+        owner, name = self._request
+        why = _ways_out(f"te.{owner.__name__}")
         asked = f"{owner.__name__} has no {name!r}"
         if name in why:
             return f"{asked}: {why[name]}"
         return _alike(asked, name, [n for n in dir(owner) if not n.startswith("_")], "name")
 
 
-def _text(module: str, short: str, name: str, why: Mapping[str, str]) -> str:
+def _text(module: str, short: str, name: str, more: Mapping[str, str]) -> str:
     asked = f"{short} has no {name!r}"
+    why = {**more, **_ways_out(short)}
     if name in why:
         return f"{asked}: {why[name]}"
     home = _home(module, name)

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
 ELSEWHERE = {
-    "whet.contrib.utils": "whet.compiler.contrib.folder",
+    "whet.contrib.utils": "whet.tvm.contrib.folder",
     "whet.driver.build_module": "whet.compiler.driver",
     "whet.ir.instrument": "whet.compiler.instrument",
-    "whet.ir.transform": "whet.compiler.transform",
+    "whet.ir.transform": "whet.tvm.transform",
     "whet.runtime.ndarray": "whet.compiler.runtime.arrays.ndarray",
     "whet.te.tag": "whet.compiler.te.lang.tag",
     "whet.te.tensor": "whet.compiler.te.lang.tensor",
     "whet.tir.stmt_functor": "whet.compiler.tir.visit.stmt_functor",
+    "whet.tir.transform": "whet.tvm.tir_transform",
 }
 """TVM's submodules that have another name here; their parents load them."""
 
@@ -86,12 +87,13 @@ class ShortNames:
 
 
 def _refuse_missing(name: str) -> None:
-    """Raise for a module that its parent knows not to be here (its table ``NOT_HERE``)."""
-    parent, _, child = name.rpartition(".")
-    above = sys.modules.get(parent)
-    # Its own dictionary: asking a module for a name may import one.
-    way_out = vars(above).get("NOT_HERE", {}).get(child) if above is not None else None
-    if way_out is not None:
+    """Raise for a module of TVM's that is in the table of absent names."""
+    if name in ("whet.tvm.absent", "whet.compiler.errors"):
+        return  # read here
+    from whet.tvm.absent import ABSENT
+
+    parent, _, child = name.removeprefix("whet.").removeprefix("tvm.").rpartition(".")
+    if (way_out := ABSENT.get(parent, {}).get(child)) is not None:
         from whet.compiler.errors import MissingModule
 
         raise MissingModule(f"import {name}", "Whet has no such module", way_out)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from whet.compiler.absent import missing
 from whet.compiler.errors import LowerError
 from whet.compiler.passes.authoring import (
     Apply,
@@ -24,7 +25,6 @@ from whet.compiler.passes.context import PassContext
 from whet.compiler.passes.options import OPTIONS, checked
 from whet.compiler.passes.pipeline import lowering_pass
 from whet.compiler.target import Target
-from whet.compiler.tir.absent import missing
 from whet.compiler.tir.function import IRModule, PrimFunc
 
 __all__ = [

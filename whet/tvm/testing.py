@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from whet.compiler import runtime
-from whet.compiler.errors import ArgumentError, MissingName
+from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.arrays.ndarray import NDArray
 from whet.compiler.runtime.device import Device
+from whet.tvm.names import explained
 
 __all__ = [
     "TARGETS",
@@ -141,21 +142,4 @@ def _pytest(asked: str) -> Any:
     return pytest
 
 
-NOT_HERE = {
-    "exclude_targets": "parametrize_targets(...) names those that are wanted",
-    "fixture": "pytest.fixture",
-    "known_failing_targets": "pytest.mark.xfail",
-    "parameters": "pytest.mark.parametrize(('a', 'b'), [(1, 2), (3, 4)])",
-    "requires_metal": "there is no generator for Metal",
-    "requires_opencl": "there is no generator for OpenCL",
-    "requires_rocm": "there is no generator for AMD's GPUs",
-    "requires_vulkan": "there is no generator for Vulkan",
-    "uses_gpu": "requires_gpu",
-}
-"""TVM's names that are not here -> what to use instead."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in NOT_HERE:
-        raise MissingName(f"whet.testing.{name}", "Whet has no such name", NOT_HERE[name])
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = explained(__name__, "testing", "whet.testing", "name")
