@@ -54,7 +54,7 @@ extern "C" __global__ void check(WHET_GLOBAL(const signed char) A, WHET_GLOBAL(i
     const int at = threadIdx.x * 16;
     const int8x4 a = whet_load<int8x4>(A, at), b = whet_load<int8x4>(A, at + 4);
     const int8x4 c = whet_load<int8x4>(A, at + 8), d = whet_load<int8x4>(A, at + 12);
-    whet_store<int32x4>(B, threadIdx.x * 4, whet_turn<int32x4>(a, b, c, d));
+    whet_store<int32x4>(B, threadIdx.x * 4, whet_transpose4x4<int32x4>(a, b, c, d));
 }
 """
 LANES = """
@@ -155,12 +155,12 @@ def _check_bytes(device: Device) -> None:
         np.testing.assert_array_equal(arrays[2].numpy(), sums, err_msg=name)
 
 
-def _check_turn(device: Device) -> None:
+def _check_transpose4x4(device: Device) -> None:
     a = np.random.default_rng(3).integers(-128, 128, (THREADS, 4, 4)).astype("int8")
     arrays = _there(device, a, np.zeros((THREADS, 4), "int32"))
     launched(device, TURN, THREADS, *arrays)
-    turned = np.ascontiguousarray(a.swapaxes(1, 2)).view("int32")[..., 0]
-    np.testing.assert_array_equal(arrays[1].numpy(), turned)
+    transposed = np.ascontiguousarray(a.swapaxes(1, 2)).view("int32")[..., 0]
+    np.testing.assert_array_equal(arrays[1].numpy(), transposed)
 
 
 def _sources() -> np.ndarray:
@@ -206,7 +206,7 @@ PARTS: dict[str, Callable[[Device], None]] = {
     "16-bit floats": _check_rounding,
     "their arithmetic": _check_arithmetic,
     "dp4a": _check_bytes,
-    "turned bytes": _check_turn,
+    "transposed bytes": _check_transpose4x4,
     "shuffles": _check_lanes,
     "trap": _check_trap,
 }

@@ -20,8 +20,7 @@ import numpy as np
 from spaces import SPACES
 
 import whet
-from whet.measure import MeasureResult
-from whet.measure.pool.replay import ReplayPool
+from whet.measure import MeasureResult, ReplayPool
 
 RECORDED = Path(__file__).parent / "recorded"
 OTHER_SHAPES: dict[str, tuple[str, tuple]] = {

@@ -54,7 +54,7 @@ inline unsigned whet_pack(int a, int b, int c, int d) {
     return unsigned(a & 255) | unsigned(b & 255) << 8 | unsigned(c & 255) << 16 | unsigned(d) << 24;
 }
 template <class V, class B>
-inline V whet_turn(B a, B b, B c, B d) {
+inline V whet_transpose4x4(B a, B b, B c, B d) {
     unsigned rows[4];  // as in CUDA's prelude, so that its selectors are tried
     memcpy(rows, &a, 4), memcpy(rows + 1, &b, 4), memcpy(rows + 2, &c, 4), memcpy(rows + 3, &d, 4);
     const unsigned ab = __byte_perm(rows[0], rows[1], 0x5140);
@@ -67,6 +67,7 @@ inline V whet_turn(B a, B b, B c, B d) {
     words[3] = __byte_perm(ab_high, cd_high, 0x7632);
     return words;
 }
+#define whet_turn whet_transpose4x4  // its name in texts of earlier versions
 #define __syncthreads_count(said)                                                                  \
     whet_emulator::count_of_block(bool(said), WHET_EMULATOR_SITE("__syncthreads_count"))
 #define __syncthreads_or(said)                                                                     \

@@ -1,4 +1,4 @@
-"""What a rule is: it says which groups it can schedule, with which knobs, and schedules them."""
+"""The protocol of rules: the groups that one can schedule, its knobs, its schedules."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Rule(Protocol):
 
         Returns:
             The tensor that takes the anchor's place: same shape, same dtype. ``schedule`` finds its
-            operation as ``group.anchor.op``. None: the anchor stays as it is.
+            operation as ``group.anchor.op``. None, the default: the anchor stays as it is.
         """
-        ...
+        return None
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Schedule all stages of the group but those that are inlined."""

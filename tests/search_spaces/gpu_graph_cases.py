@@ -239,17 +239,19 @@ WINDOWS = {
     "cubes": Graph(lambda t: box(t, (6, 7, 11), 3), 1, "gpu window"),
 }
 CHAINS = {
-    "variance of channels": Graph(lambda t: variance(t, (3, 4, 9, 9), [0, 2, 3]), 2, "gpu apart"),
-    "batch norm": Graph(lambda t: normalised(t, (300, 9), [0]), 3, "gpu apart"),
-    "a long row": Graph(lambda t: softmax(t, (2, 33000), 1), 5, "gpu apart"),
-    "blur": Graph(lambda t: blurred(t, 80), 1, "gpu apart"),
+    "variance of channels": Graph(
+        lambda t: variance(t, (3, 4, 9, 9), [0, 2, 3]), 2, "gpu multi-kernel"
+    ),
+    "batch norm": Graph(lambda t: normalised(t, (300, 9), [0]), 3, "gpu multi-kernel"),
+    "a long row": Graph(lambda t: softmax(t, (2, 33000), 1), 5, "gpu multi-kernel"),
+    "blur": Graph(lambda t: blurred(t, 80), 1, "gpu multi-kernel"),
     "columns": Graph(lambda t: softmax(t, (30, 70, 72), 1), 1, "gpu columns"),
     "first axis": Graph(lambda t: softmax(t, (70, 2048), 0), 1, "gpu columns"),
     "halves in columns": Graph(lambda t: softmax(t, (8, 70, 300), 1), 1, "gpu columns", "float16"),
     "channels last": Graph(lambda t: normalised(t, (9, 9, 8, 256), [1, 2]), 1, "gpu columns"),
     "logsumexp": Graph(lambda t: log_sum_exp(t, 3, 70, 700), 1, "gpu columns"),
     "log of sums": Graph(lambda t: log_sums(t, 5, 300), 1, "gpu rows"),
-    "two in one": Graph(lambda t: spread_of_rows(t, 2, 33000), 6, "gpu apart"),
+    "two in one": Graph(lambda t: spread_of_rows(t, 2, 33000), 6, "gpu multi-kernel"),
     "backwards": Graph(lambda t: backwards(t, 8, 128), 1, "gpu rows"),
     "transposed": Graph(lambda t: with_transposed(t, 64), 1, "gpu rows"),
     "short columns": Graph(lambda t: softmax(t, (65, 9, 37), 1), 1, "gpu rows"),

@@ -19,8 +19,8 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 
 if TYPE_CHECKING:
-    from whet.compiler.codegen.c.indices import Text
     from whet.compiler.codegen.c.kernel import CKernel
+    from whet.compiler.codegen.c.precedence import Text
 
 TENSOR = """/* DLPack's description of an array. */
 typedef struct {
@@ -77,11 +77,7 @@ def _packed(k: CKernel, n: e.Call, name: str, args: list[e.PrimExpr], used: bool
     if not args:
         k.line(f"{values}[0].number = 0;")
     call = f"whet_call_packed({c_string(name)}, {values}, {codes}, {len(args)}, &{result}, &{kind})"
-    k.line(f"if ({call} != 0) {{")
-    k.depth += 1
-    k.leave(str(PACKED_RAISED))
-    k.depth -= 1
-    k.line("}")
+    k.leave_if(f"{call} != 0", str(PACKED_RAISED))
     return _returned(k, n.dtype, result)
 
 
@@ -142,7 +138,7 @@ def _address(k: CKernel, n: e.Call) -> str:
     first = n.args[0] if n.args else None
     if not isinstance(first, e.BufferLoad) or dt.lanes(first.dtype) > 1:
         raise CodegenError(n.op, "its argument is not one element of a buffer", f"{n.op}(A[i, j])")
-    return f"(void *)&{k.element(first.buffer, first.indices)}"
+    return f"(void *)&{k.expressions.indices.element(first.buffer, first.indices)}"
 
 
 def _extern(k: CKernel, n: e.Call, name: str, args: list[e.PrimExpr]) -> Text:

@@ -1,4 +1,4 @@
-"""How types, constants and functions are called: the dialect C99, which others refine.
+"""The dialect C99, its types, constants and functions; other dialects refine it.
 
 A dialect answers small questions; the writers of expressions and statements ask them. A value of a
 type is what an expression computes with, which may be wider than what stands in memory: a bool is
@@ -15,6 +15,7 @@ from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.mathematics import LIBRARY
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import stmt as s
 
 
 class Dialect:
@@ -31,6 +32,7 @@ class Dialect:
         native_short: whether 16-bit floats have arithmetic of their own.
         own: (small function, dtype) -> the language's own function that does the same.
         expanded_lanes: vectors of at most so many lanes are written lane by lane.
+        lane_pragma: a line before a loop over the lanes of others; empty: none.
     """
 
     name = "C"
@@ -43,6 +45,7 @@ class Dialect:
     native_short = False
     own: dict[tuple[str, str], str] = {}
     expanded_lanes = 0
+    lane_pragma = ""
     memory = {
         "float16": "uint16_t",
         "bfloat16": "uint16_t",
@@ -72,6 +75,12 @@ class Dialect:
     def unsigned(self, dtype: str) -> str:
         """The type in which integers of ``dtype`` are added: unsigned, and no shorter than int."""
         return "uint64_t" if dt.bits(dtype) == 64 else "uint32_t"
+
+    def before_loop(self, n: s.For) -> list[str]:
+        """The lines before a loop."""
+        if n.kind in (s.PARALLEL, s.THREAD_BINDING):
+            return [f"/* {n.thread or n.kind}: the steps run one after the other here */"]
+        return []
 
     # constants
 
@@ -118,7 +127,7 @@ class Dialect:
     # 16-bit floats: in memory, as a value, and as the float that functions take
 
     def load(self, text: str, dtype: str, use: Functions) -> str:
-        """What stands in memory, as a value."""
+        """An element in memory, as a value."""
         if dtype in SHORT_FLOATS:
             return f"{use.get('widen', dtype)}({text})"
         return text

@@ -8,13 +8,13 @@ as their types say, through unsigned arithmetic, where C leaves signed overflow 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-from whet.compiler.codegen.c.dialect import Dialect
-from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
-from whet.compiler.codegen.c.indices import (
+from whet.compiler.codegen.c.functions import SHORT_FLOATS
+from whet.compiler.codegen.c.indices import Indices, constant
+from whet.compiler.codegen.c.mathematics import call_text
+from whet.compiler.codegen.c.precedence import (
     ADD,
     AND,
     ATOM,
@@ -26,13 +26,11 @@ from whet.compiler.codegen.c.indices import (
     OR,
     SHIFT,
     UNARY,
-    Indices,
     Text,
-    constant,
     paren,
     signed_text,
 )
-from whet.compiler.codegen.c.mathematics import call_text
+from whet.compiler.codegen.c.scope import Scope
 from whet.compiler.codegen.c.sharing import shared_nodes
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
@@ -42,12 +40,26 @@ from whet.compiler.tir.visit.rewrite import TABLE
 _LEVEL = {e.Add: ADD, e.Sub: ADD, e.Mul: MUL, e.Div: MUL}
 
 
-class Expressions(Indices):
-    """Writes expressions; lines that must stand before one go into ``lines``."""
+class Expressions:
+    """Writes expressions; lines that must stand before one go into the scope's.
 
-    def __init__(self, dialect: Dialect, use: Functions) -> None:
-        super().__init__(dialect, use)
-        self._rules: dict[type, Callable[[Any], Text]] = {
+    Args:
+        scope: of the kernel.
+        intrinsic: the call of what the kernel's surroundings provide; None for other functions.
+
+    Attributes:
+        indices: writes those parts that are indices.
+        rules: class of a node -> its text.
+    """
+
+    def __init__(self, scope: Scope, intrinsic: Callable[[e.Call], Text | None]) -> None:
+        self.scope = scope
+        self.d, self.use, self.names, self.line = scope.d, scope.use, scope.names, scope.line
+        self.values = scope.values
+        self._intrinsic = intrinsic
+        self.indices = Indices(scope, self.text)
+        self.index, self.is_index = self.indices.index, self.indices.is_index
+        self.rules: dict[type, Callable[[Any], Text]] = {
             e.IntImm: lambda n: signed_text(self.d.integer(n.value, n.dtype)),
             e.FloatImm: lambda n: signed_text(self.d.floating(n.value, n.dtype)),
             e.Var: self._var,
@@ -61,7 +73,7 @@ class Expressions(Indices):
             e.Or: lambda n: self._logic(n, "||", OR),
             e.Not: lambda n: ("!" + self.value(n.a, UNARY), UNARY),
             e.Select: lambda n: self._choice(n.condition, n.true_value, n.false_value),
-            e.BufferLoad: self._load,
+            e.BufferLoad: self.load,
             e.Broadcast: lambda n: self.text(n.value),
             e.Let: self._let,
             e.Shuffle: self._shuffle,
@@ -76,27 +88,22 @@ class Expressions(Indices):
 
     def begin(self, n: e.PrimExpr) -> None:
         """Prepare for an expression: find what it shares, if it is large enough to matter."""
-        self.memo.clear()
-        self.shared = shared_nodes(n)
-
-    @contextmanager
-    def aside(self) -> Iterator[list[str]]:
-        """Collect the lines that are written inside, one level deeper, and append none."""
-        before, memo = self.lines, dict(self.memo)
-        self.lines = []
-        self.depth += 1
-        yield self.lines
-        self.depth -= 1
-        self.lines, self.memo = before, memo
+        self.scope.memo.clear()
+        self.scope.shared = shared_nodes(n)
 
     def text(self, n: e.PrimExpr) -> Text:
-        number = self.shared.get(id(n))
-        if number is not None and (number, self.lane) in self.memo:
-            return self.memo[number, self.lane]
+        """The value of an expression, with its precedence."""
+        held = self.scope.held.get(id(n))
+        if held is not None and isinstance(self.scope.lane, int):
+            lane = held.lane(self.scope.lane)
+            return (f"{lane} != 0", EQUAL) if dt.is_bool(n.dtype) else (lane, ATOM)
+        number = self.scope.shared.get(id(n))
+        if number is not None and (number, self.scope.lane) in self.scope.memo:
+            return self.scope.memo[number, self.scope.lane]
         if self.is_index(n):
-            text = self._index_value(n)
+            text = self.indices.value_of(n)
         else:
-            rule = self._rules.get(type(n))
+            rule = self.rules.get(type(n))
             if rule is None:
                 raise CodegenError(
                     f"write {type(n).__name__} as {self.d.name}",
@@ -106,7 +113,7 @@ class Expressions(Indices):
         if number is not None:
             name = self.names.fresh("t")
             self.line(f"const {self.d.value_type(n.dtype)} {name} = {text[0]};")
-            text = self.memo[number, self.lane] = (name, ATOM)
+            text = self.scope.memo[number, self.scope.lane] = (name, ATOM)
         return text
 
     # variables, loads, names
@@ -114,15 +121,17 @@ class Expressions(Indices):
     def _var(self, n: e.Var) -> Text:
         if n in self.values:
             text = self.values[n]
-            return (f"{text}[{self.lane}]" if dt.lanes(n.dtype) > 1 else text), ATOM
+            return (f"{text}[{self.scope.lane}]" if dt.lanes(n.dtype) > 1 else text), ATOM
         raise CodegenError(
             f"the variable {n.name}",
             "nothing gives it a value",
             "use it in the shape of an argument or pass it as an argument",
         )
 
-    def _load(self, n: e.BufferLoad) -> Text:
-        text = self.d.load(self.element(n.buffer, n.indices), n.buffer.dtype, self.use), ATOM
+    def load(self, n: e.BufferLoad) -> Text:
+        """An element of memory; 0 where a mask does not hold."""
+        element = self.indices.element(n.buffer, n.indices)
+        text = self.d.load(element, n.buffer.dtype, self.use), ATOM
         if dt.is_bool(n.dtype):
             text = f"{text[0]} != 0", EQUAL
         if n.mask is None:
@@ -142,7 +151,9 @@ class Expressions(Indices):
             name = self.names.set(var, self.names.fresh(var.name))
             self.line(f"{self.d.value_type(value.dtype)} {name}[{lanes}];")
             self.each_lane(
-                lanes, [value], lambda: self.line(f"{name}[{self.lane}] = {self.value(value)};")
+                lanes,
+                [value],
+                lambda: self.line(f"{name}[{self.scope.lane}] = {self.value(value)};"),
             )
             self.values[var] = name
             return
@@ -154,7 +165,7 @@ class Expressions(Indices):
         name = self.names.set(var, self.names.fresh(var.name))
         self.line(f"const {kind} {name} = {text};")
         if index or value.dtype in ("int32", "int64"):
-            self.integers[var] = index
+            self.scope.integers[var] = index
         else:
             self.values[var] = name
 
@@ -162,39 +173,36 @@ class Expressions(Indices):
         self, lanes: int, nodes: list[e.PrimExpr], write: Callable[[], None], expand: bool = False
     ) -> None:
         """Call ``write`` for each lane: once inside a loop, or with each number."""
-        before = self.lane
+        before = self.scope.lane
         if expand or lanes <= self.d.expanded_lanes or any(_picks(n) for n in nodes):
             for k in range(lanes):
-                self.lane = k
-                self.memo.clear()
+                self.scope.lane = k
+                self.scope.memo.clear()
                 write()
         else:
-            name = self.lane = self.names.fresh("lane")
-            self.before_lanes()
+            name = self.scope.lane = self.names.fresh("lane")
+            if self.d.lane_pragma:
+                self.line(self.d.lane_pragma)
             self.line(f"for ({self.d.index} {name} = 0; {name} < {lanes}; ++{name}) {{")
-            self.depth += 1
-            self.memo.clear()
-            write()
-            self.depth -= 1
+            with self.scope.block():
+                self.scope.memo.clear()
+                write()
             self.line("}")
             self.names.release(name)
-        self.memo.clear()
-        self.lane = before
-
-    def before_lanes(self) -> None:
-        """Write what stands before a loop over lanes."""
+        self.scope.memo.clear()
+        self.scope.lane = before
 
     def _shuffle(self, n: e.Shuffle) -> Text:
-        lane = self.lane if dt.lanes(n.dtype) > 1 else 0
+        lane = self.scope.lane if dt.lanes(n.dtype) > 1 else 0
         assert isinstance(lane, int)
         k = n.indices[lane]
-        before = self.lane
+        before = self.scope.lane
         for v in n.vectors:
             count = dt.lanes(v.dtype)
             if k < count:
-                self.lane = k if count > 1 else before
+                self.scope.lane = k if count > 1 else before
                 text = self.text(v)
-                self.lane = before
+                self.scope.lane = before
                 return text
             k -= count
         raise CodegenError("a shuffle", f"it picks lane {n.indices[lane]}, which does not exist")
@@ -203,10 +211,8 @@ class Expressions(Indices):
 
     def _arithmetic(self, n: e.BinaryOp) -> Text:
         name = dt.element(n.dtype)
-        if name in SHORT_FLOATS and not self.d.native_short:
-            return self.d.rounded(self.unrounded(n), name, self.use), ATOM
         if dt.is_float(name):
-            return self._infix(n)
+            return self._float_infix(n)
         if dt.is_bool(name):
             return f"{self.value(n.a, UNARY)} {'&' if isinstance(n, e.Mul) else '^'} " + self.value(
                 n.b, UNARY
@@ -215,6 +221,12 @@ class Expressions(Indices):
         if name in ("uint32", "uint64"):
             return text
         return f"({self.d.value_type(name)}){paren(text, UNARY)}", UNARY
+
+    def _float_infix(self, n: e.BinaryOp) -> Text:
+        name = dt.element(n.dtype)
+        if name in SHORT_FLOATS and not self.d.native_short:
+            return self.d.rounded(self.unrounded(n), name, self.use), ATOM
+        return self._infix(n)
 
     def _infix(self, n: e.BinaryOp) -> Text:
         level = _LEVEL[type(n)]
@@ -232,7 +244,7 @@ class Expressions(Indices):
         """Sums and products in unsigned arithmetic, which wraps; other values as operands of it."""
         name = dt.element(n.dtype)
         kind = self.d.unsigned(name)
-        named = id(n) in self.shared and not outermost
+        named = id(n) in self.scope.shared and not outermost
         if isinstance(n, (e.Add, e.Sub, e.Mul)) and not named and not self.is_index(n):
             level = _LEVEL[type(n)]
             a, b = self._wrapping(n.a), self._wrapping(n.b)
@@ -259,11 +271,8 @@ class Expressions(Indices):
         return f"{self.use.get(op, name)}({self.value(n.a)}, {self.value(n.b)})", ATOM
 
     def _float_division(self, n: e.BinaryOp) -> Text:
-        name = dt.element(n.dtype)
         if isinstance(n, e.Div):
-            if name in SHORT_FLOATS and not self.d.native_short:
-                return self.d.rounded(self.unrounded(n), name, self.use), ATOM
-            return self._infix(n)
+            return self._float_infix(n)
         if isinstance(n, e.Mod):
             return self._call(e.Call(n.dtype, "fmod", (n.a, n.b)))
         quotient = e.Call(n.dtype, "floor", (e.Div(n.a, n.b, n.dtype),))
@@ -299,19 +308,19 @@ class Expressions(Indices):
     def _choice(self, c: e.PrimExpr, yes: e.PrimExpr, no: e.PrimExpr) -> Text:
         """One of two values; where one needs lines of its own, those run only when it is taken."""
         test = self.value(c, OR)
-        with self.aside() as yes_lines:
+        with self.scope.aside() as yes_lines:
             a = self.value(yes, OR)
-        with self.aside() as no_lines:
+        with self.scope.aside() as no_lines:
             b = self.value(no, OR)
         if not yes_lines and not no_lines:
             return f"{test} ? {a} : {b}", CHOICE
         name = self.names.fresh("chosen")
         self.line(f"{self.d.value_type(yes.dtype)} {name};")
         self.line(f"if ({test}) {{")
-        self.lines += yes_lines
+        self.scope.lines += yes_lines
         self.line(f"    {name} = {a};")
         self.line("} else {")
-        self.lines += no_lines
+        self.scope.lines += no_lines
         self.line(f"    {name} = {b};")
         self.line("}")
         return name, ATOM
@@ -349,16 +358,12 @@ class Expressions(Indices):
             return self._choice(*n.args)
         if n.op in ("likely", "tir.likely"):
             return self.text(n.args[0])
-        found = self.intrinsic(n)
-        if found is None:
+        text = self._intrinsic(n) or call_text(self, n)
+        if text is None:
             raise CodegenError(f"call {n.op}", f"{self.d.name} code has no such function")
-        return found
-
-    def intrinsic(self, n: e.Call) -> Text | None:
-        """The call of a function by name; None for one that is not known."""
-        return call_text(self, n)
+        return text
 
 
 def _picks(n: Any) -> bool:
-    """Whether lanes are picked by number somewhere."""
+    """True if lanes are picked by number somewhere."""
     return isinstance(n, e.Shuffle) or any(_picks(p) for p in TABLE[type(n)][0](n))

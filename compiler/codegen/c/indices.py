@@ -6,88 +6,70 @@ by a number needs no care for signs where the dividend is surely not negative.
 
 from __future__ import annotations
 
-from whet.compiler.arith import Analyzer
-from whet.compiler.codegen.c.dialect import Dialect
-from whet.compiler.codegen.c.functions import Functions
-from whet.compiler.codegen.c.names import Names
+from collections.abc import Callable
+from typing import Any
+
+from whet.compiler.codegen.c.precedence import ADD, ATOM, MUL, UNARY, Text, paren, signed_text
+from whet.compiler.codegen.c.scope import Scope
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 
-# how tightly a text binds, as in C's grammar
-ATOM, UNARY, MUL, ADD, SHIFT, LESS, EQUAL, BITS, AND, OR, CHOICE = (
-    *(15, 14, 13, 12, 11, 10, 9, 6, 5, 4, 3),
-)
-Text = tuple[str, int]
-
+_INTEGERS = ("int32", "int64")
 _INDEX_NODES = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)
 
 
-def paren(text: Text, outer: int) -> str:
-    """The text, in parentheses when it binds less than ``outer``."""
-    return text[0] if text[1] >= outer else f"({text[0]})"
-
-
 class Indices:
-    """Writes indices, and keeps what all writers know.
+    """Writes indices.
 
-    Attributes:
-        d: the dialect.
-        use: the functions that the text calls.
-        names: of variables and buffers.
-        lines, depth: the statements so far, and how far they are indented.
-        lane: the lane that is written: a number or a variable's name; None outside vectors.
-        integers: variable -> whether it has the type of subscripts; others are values.
-        pointers: buffer's id -> the pointer to its memory.
+    Args:
+        scope: of the kernel.
+        value: writes what is no index: a load, a call.
     """
 
-    def __init__(self, dialect: Dialect, use: Functions) -> None:
-        self.d = dialect
-        self.use = use
-        self.names = Names()
-        self.lines: list[str] = []
-        self.depth = 1
-        self.lane: int | str | None = None
-        self.integers: dict[e.Var, bool] = {}
-        self.values: dict[e.Var, str] = {}
-        self.pointers: dict[int, str] = {}
-        self.analyzer = Analyzer()
-        self.shared: dict[int, int] = {}  # node's id -> number of all that are equal to it
-        self.memo: dict[tuple[int, int | str | None], Text] = {}
-
-    def text(self, n: e.PrimExpr) -> Text:
-        """The value of an expression, with its precedence."""
-        raise NotImplementedError
+    def __init__(self, scope: Scope, value: Callable[[e.PrimExpr], Text]) -> None:
+        self.scope = scope
+        self.d, self.use, self.names = scope.d, scope.use, scope.names
+        self.integers, self.analyzer = scope.integers, scope.analyzer
+        self._value = value
+        self._rules: dict[type, Callable[[Any], Text]] = {
+            e.IntImm: lambda n: signed_text(self._number(n.value)),
+            e.Var: self._var,
+            e.SizeVar: self._var,
+            e.Ramp: self._ramp,
+            e.Broadcast: lambda n: self._text(n.value),
+            e.Mul: self._product,
+            **dict.fromkeys((e.Add, e.Sub), self._sum),
+            **dict.fromkeys((e.FloorDiv, e.FloorMod), self._division),
+            **dict.fromkeys((e.Min, e.Max), self._minmax),
+            e.Cast: self._cast,
+        }
 
     def index(self, n: e.PrimExpr, outer: int = 0) -> str:
         """An integer as a subscript or a bound: computed in the type of subscripts."""
         if type(n) in (e.Var, e.SizeVar) and n in self.integers:
             return self.names.of(n)
-        return paren(self._index(n), outer)
-
-    def line(self, text: str) -> None:
-        """Append a line at the present depth."""
-        self.lines.append("    " * self.depth + text)
+        return paren(self._text(n), outer)
 
     def is_index(self, n: e.PrimExpr) -> bool:
-        """Whether an integer is made of loop variables, sizes and numbers alone."""
+        """True if an integer is made of loop variables, sizes and numbers alone."""
         kind = type(n)
         if kind in (e.Var, e.SizeVar):
             return n in self.integers
         if kind in (e.Ramp, e.Broadcast):
             inner = n.base if kind is e.Ramp else n.value  # type: ignore[attr-defined]
             return dt.is_int(inner.dtype) and (kind is e.Ramp or self.is_index(inner))
-        if kind not in _INDEX_NODES or dt.element(n.dtype) not in ("int32", "int64"):
+        if kind not in _INDEX_NODES or dt.element(n.dtype) not in _INTEGERS:
             return False
         return all(
             type(x) is e.IntImm or self.is_index(x)
             for x in (n.a, n.b)  # type: ignore[attr-defined]
         )
 
-    def _index_value(self, n: e.PrimExpr) -> Text:
+    def value_of(self, n: e.PrimExpr) -> Text:
         """An index as a value of its own type, which is shorter than that of subscripts."""
-        text = self._index(n)
+        text = self._text(n)
         plain = type(n) in (e.Var, e.SizeVar) or dt.bits(n.dtype) >= self.d.index_bits
         if plain or self._fits(n):
             return text
@@ -100,35 +82,28 @@ class Indices:
         half = 1 << (dt.bits(n.dtype) - 1)
         return low is not None and high is not None and -half <= low and high < half
 
-    def _index(self, n: e.PrimExpr) -> Text:
-        kind = type(n)
-        if kind is e.IntImm:
-            return signed_text(self._number(n.value))  # type: ignore[attr-defined]
-        if kind in (e.Var, e.SizeVar) and n in self.integers:
-            return self._widened((self.names.of(n), ATOM), n.dtype, self.integers[n])  # type: ignore[index]
-        if kind is e.Ramp:
-            return self._ramp(n)  # type: ignore[arg-type]
-        if kind is e.Broadcast:
-            return self._index(n.value)  # type: ignore[attr-defined]
-        if kind in (e.Add, e.Sub, e.Mul):
-            return self._index_sum(n)  # type: ignore[arg-type]
-        if kind in (e.FloorDiv, e.FloorMod):
-            return self._index_division(n)  # type: ignore[arg-type]
-        if kind in (e.Min, e.Max):
-            name = self.use.get("min" if kind is e.Min else "max", self.d.index_dtype)
-            return f"{name}({self.index(n.a)}, {self.index(n.b)})", ATOM  # type: ignore[attr-defined]
-        if kind is e.Cast and self._widens(n):  # type: ignore[arg-type]
-            return self._index(n.value)  # type: ignore[attr-defined]
-        return self._widened(self.text(n), n.dtype, False)
+    def _text(self, n: e.PrimExpr) -> Text:
+        return self._rules.get(type(n), self._other)(n)
+
+    def _other(self, n: e.PrimExpr) -> Text:
+        return self._widened(self._value(n), n.dtype, False)
+
+    def _var(self, n: e.Var) -> Text:
+        if n not in self.integers:
+            return self._other(n)
+        return self._widened((self.names.of(n), ATOM), n.dtype, self.integers[n])
+
+    def _minmax(self, n: e.BinaryOp) -> Text:
+        name = self.use.get("min" if isinstance(n, e.Min) else "max", self.d.index_dtype)
+        return f"{name}({self.index(n.a)}, {self.index(n.b)})", ATOM
+
+    def _cast(self, n: e.Cast) -> Text:
+        src, dst = dt.element(n.value.dtype), dt.element(n.dtype)
+        integers = src in _INTEGERS and dst in _INTEGERS
+        return self._text(n.value) if integers and dt.bits(dst) >= dt.bits(src) else self._other(n)
 
     def _number(self, value: int) -> str:
         return str(value) if abs(value) < 1 << 31 else self.d.long_constant(value)
-
-    def _widens(self, n: e.Cast) -> bool:
-        src, dst = dt.element(n.value.dtype), dt.element(n.dtype)
-        return (
-            src in ("int32", "int64") and dst in ("int32", "int64") and dt.bits(dst) >= dt.bits(src)
-        )
 
     def _widened(self, text: Text, dtype: str, wide: bool) -> Text:
         """A value in the type of subscripts."""
@@ -141,15 +116,16 @@ class Indices:
         return f"({self.d.index}){paren(text, UNARY)}", UNARY
 
     def _ramp(self, n: e.Ramp) -> Text:
-        base = self._index(n.base)
-        if isinstance(self.lane, int):
-            return self._offset(base, self.lane * n.stride)
-        if self.lane is None:
+        base = self._text(n.base)
+        if isinstance(self.scope.lane, int):
+            return self._offset(base, self.scope.lane * n.stride)
+        if self.scope.lane is None:
             raise CodegenError("write a vector", "it stands where a single value is needed")
         if n.stride == 1:
-            step = self.lane
+            step = self.scope.lane
         else:
-            step = f"{self.lane} * {n.stride}" if n.stride > 0 else f"{self.lane} * ({n.stride})"
+            by = f"{n.stride}" if n.stride > 0 else f"({n.stride})"
+            step = f"{self.scope.lane} * {by}"
         if base[0] == "0":
             return step, ATOM if n.stride == 1 else MUL
         return f"{paren(base, ADD)} + {step}", ADD
@@ -161,33 +137,34 @@ class Indices:
             return base
         return f"{paren(base, ADD)} {'+' if by > 0 else '-'} {self._number(abs(by))}", ADD
 
-    def _index_sum(self, n: e.BinaryOp) -> Text:
-        if isinstance(n, e.Mul):
-            return f"{paren(self._index(n.a), MUL)} * {paren(self._index(n.b), UNARY)}", MUL
+    def _product(self, n: e.BinaryOp) -> Text:
+        return f"{paren(self._text(n.a), MUL)} * {paren(self._text(n.b), UNARY)}", MUL
+
+    def _sum(self, n: e.BinaryOp) -> Text:
         symbol, b = n.symbol, n.b
         if symbol == "+" and isinstance(b, e.IntImm) and b.value < 0:
             symbol, b = "-", e.IntImm(b.dtype, -b.value)
         elif symbol == "+" and isinstance(b, e.Mul) and isinstance(b.b, e.IntImm) and b.b.value < 0:
             symbol = "-"
             b = b.a if b.b.value == -1 else e.Mul(b.a, e.IntImm(b.b.dtype, -b.b.value), b.dtype)
-        left, right = self._index(n.a), self._index(b)
+        left, right = self._text(n.a), self._text(b)
         if right[0] == "0":
             return left
         if left[0] == "0" and symbol == "+":
             return right
         return f"{paren(left, ADD)} {symbol} {paren(right, MUL)}", ADD
 
-    def _index_division(self, n: e.BinaryOp) -> Text:
+    def _division(self, n: e.BinaryOp) -> Text:
         number = constant(n.b)
         floor = isinstance(n, e.FloorDiv)
         if number is not None and number > 0 and self.never_negative(n.a):
-            a = paren(self._index(n.a), MUL)
+            a = paren(self._text(n.a), MUL)
             return f"{a} {'/' if floor else '%'} {self._number(number)}", MUL
         name = self.use.get("floordiv" if floor else "floormod", self.d.index_dtype)
         return f"{name}({self.index(n.a)}, {self.index(n.b)})", ATOM
 
     def never_negative(self, n: e.PrimExpr) -> bool:
-        """Whether an integer is surely 0 or more."""
+        """True if an integer is surely 0 or more."""
         if dt.is_uint(n.dtype):
             return True
         if isinstance(n, e.Ramp):
@@ -200,29 +177,20 @@ class Indices:
             n = n.value
         return self.analyzer.at_most_zero(self.analyzer.affine(n).scaled(-1))
 
-    def pointer(self, buffer: Buffer) -> str:
-        """The pointer to a buffer's memory.
-
-        Raises:
-            CodegenError: nothing gives the buffer memory.
-        """
-        found = self.pointers.get(id(buffer))
-        if found is None:
-            raise CodegenError(
-                f"the buffer {buffer.name}",
-                "nothing gives it memory",
-                "pass it as an argument, allocate it or declare it over the data of another one",
-            )
-        return found
-
     def element(self, buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> str:
         """An element of a buffer, as it stands in memory."""
         at = indices[0] if len(indices) == 1 and not buffer.strides else None
         if at is None:
             at = self.analyzer.affine(buffer.offset_of(indices)).to_expr("int64")
-        elif not (isinstance(buffer.elem_offset, e.IntImm) and buffer.elem_offset.value == 0):
-            at = e.Add(at, buffer.elem_offset, at.dtype)
-        return f"{self.pointer(buffer)}[{self.index(at)}]"
+        else:
+            at = from_pointer(buffer, at)
+        return f"{self.scope.pointer(buffer)}[{self.index(at)}]"
+
+
+def from_pointer(buffer: Buffer, at: e.PrimExpr) -> e.PrimExpr:
+    """An index of a buffer's first dimension as one from its pointer."""
+    first = buffer.elem_offset
+    return at if isinstance(first, e.IntImm) and first.value == 0 else e.Add(at, first, at.dtype)
 
 
 def constant(n: e.PrimExpr) -> int | None:
@@ -230,8 +198,3 @@ def constant(n: e.PrimExpr) -> int | None:
     if isinstance(n, e.Broadcast):
         n = n.value
     return n.value if isinstance(n, e.IntImm) else None
-
-
-def signed_text(text: str) -> Text:
-    """A constant, which may have a sign."""
-    return text, UNARY if text.startswith(("-", "(double)")) else ATOM

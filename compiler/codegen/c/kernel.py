@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from typing import Any
 
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.c.calls import TENSOR, call_out
 from whet.compiler.codegen.c.dialect import Dialect
 from whet.compiler.codegen.c.entry import checks_text, entry_text
-from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
-from whet.compiler.codegen.c.indices import Text
+from whet.compiler.codegen.c.expressions import Expressions
+from whet.compiler.codegen.c.functions import Functions
 from whet.compiler.codegen.c.names import identifier
-from whet.compiler.codegen.c.statements import STACK_BYTES, Statements
+from whet.compiler.codegen.c.scope import Scope
+from whet.compiler.codegen.c.statements import (
+    STACK_BYTES,
+    Statements,
+    initializer,
+    shape_text,
+    written_memory,
+)
 from whet.compiler.codegen.llvm.entry.checked_entry import (
     FIRST_ASSERT,
     MAX_ASSERT_VALUES,
@@ -63,64 +71,73 @@ def module_text(mod: IRModule) -> str:
     return "\n\n".join(p.strip("\n") for p in parts if p.strip()) + "\n"
 
 
-class CKernel(Statements):
-    """One kernel: ``int32_t name__raw(pointers and scalars..., int64_t symbols...)``."""
+class CKernel:
+    """One kernel: ``int32_t name__raw(pointers and scalars..., int64_t symbols...)``.
+
+    Attributes:
+        scope: its lines and names; ``expressions`` and ``statements`` write into it.
+        declared: declarations outside of the kernel.
+        externs: C functions that are called, and their declarations.
+        held: memory from the heap that is in use at the present line.
+    """
 
     def __init__(
         self, dialect: Dialect, use: Functions, func: PrimFunc, signature: KernelSignature
     ) -> None:
-        super().__init__(dialect, use)
-        self.memory = []
+        self.scope = scope = Scope(dialect, use)
+        self.expressions = Expressions(scope, lambda n: call_out(self, n))
+        own: dict[type[s.Stmt], Callable[[Any], None]] = {
+            s.Allocate: self._allocate,
+            s.AllocateConst: self._constants,
+            s.AssertStmt: self._check,
+            s.Evaluate: self._evaluate,
+        }
+        self.statements = Statements(scope, self.expressions, own)
+        self.d, self.use, self.names, self.line = dialect, use, scope.names, scope.line
+        self.values, self.memory, self.pointer = scope.values, scope.memory, scope.pointer
+        self.value, self.index = self.expressions.value, self.expressions.index
         self.func = func
         self.signature = signature
         self.name = signature.name
         self.globals: list[str] = []
         self.declared: dict[str, None] = {}
-        self.externs: dict[str, str] = {}  # C functions that are called, and their declarations
+        self.externs: dict[str, str] = {}
         self.names.avoid(_called(func.body))
-        self.held: list[str] = []  # memory from the heap that is in use here
+        self.held: list[str] = []
         if signature.asserts:
             self.globals.append(f"int64_t {self.name}__assert_values[{MAX_ASSERT_VALUES}];")
 
     def kernel_text(self) -> str:
         """The kernel, and the global arrays that it needs before it."""
         params = self._params()
-        self.statement(self.func.body)
+        self.statements.statement(self.func.body)
         self.line("return 0;")
-        body = "\n".join(self.lines)
+        body = "\n".join(self.scope.lines)
         unused = [f"    (void){p};" for p in self._unused(params, body)]
         head = f"int32_t {self.name}__raw({', '.join(params) or 'void'})"
         kernel = [f"{head};", head, "{", *unused, body, "}"]
         return "\n".join([*self.globals, self._comment(), *kernel])
 
     def _params(self) -> list[str]:
-        written: set[int] = set()
-
-        def visit(n: object) -> None:
-            if isinstance(n, (s.BufferStore, e.BufferView, s.DeclBuffer)):
-                written.add(id(n.buffer.data))
-            elif isinstance(n, e.Call) and n.op in ("address_of", "tvm_access_ptr"):
-                written.add(id(n.args[0].buffer.data))  # type: ignore[attr-defined]
-
-        post_order_visit(self.func.body, visit)
+        written = written_memory(self.func.body)
         params: list[str] = []
         for given in self.func.params:
             name = self.names.of(given)
             if isinstance(given, Buffer):
                 const = "" if id(given.data) in written else "const "
                 params.append(f"{const}{self.d.memory_type(given.dtype)} *restrict {name}")
-                self.place(given, name)
+                self.scope.place(given, name)
                 continue
             params.append(f"{self._scalar_type(given)} {name}")
             if given.dtype in ("int32", "int64"):
-                self.integers[given] = given.dtype == "int64"
+                self.scope.integers[given] = given.dtype == "int64"
             elif given.dtype == "bool":
                 self.values[given] = f"({name} != 0)"
             else:
                 self.values[given] = self.d.load(name, given.dtype, self.use)
         for v in self.func.attrs.get("symbols", ()):
             params.append(f"int64_t {self.names.of(v)}")
-            self.integers[v] = True
+            self.scope.integers[v] = True
         return params
 
     def _scalar_type(self, v: e.Var) -> str:
@@ -138,7 +155,7 @@ class CKernel(Statements):
         return [n for n in names if n not in words]
 
     def _comment(self) -> str:
-        """What the parameters are, for people."""
+        """A comment that describes the parameters."""
         lines = [f"/* {self.signature.name}"]
         for given, p in zip(self.func.params, self.signature.params):
             name = self.names.of(given)
@@ -155,7 +172,7 @@ class CKernel(Statements):
 
     # memory
 
-    def allocate(self, n: s.Allocate) -> None:
+    def _allocate(self, n: s.Allocate) -> None:
         b = n.buffer
         name = self.names.set(b, self.names.fresh(b.name))
         kind = self.d.memory_type(b.dtype)
@@ -164,16 +181,12 @@ class CKernel(Statements):
             count *= d.value if isinstance(d, e.IntImm) else 0
         known = all(isinstance(d, e.IntImm) for d in b.shape)
         if known and count * dt.itemsize(b.dtype) <= STACK_BYTES:
-            self.line(f"{kind} {name}[{max(count, 1)}];  /* {self.shape_text(b)} */")
+            self.line(f"{kind} {name}[{max(count, 1)}];  /* {shape_text(b)} */")
             self._inside(n, name)
             return
         size = " * ".join(self._size(d) for d in b.shape) or "(size_t)1"
         self.line(f"{kind} *restrict {name} = malloc({size} * sizeof *{name} + 1);")
-        self.line(f"if ({name} == NULL) {{  /* {self.shape_text(b)} */")
-        self.depth += 1
-        self.leave(str(NO_MEMORY))
-        self.depth -= 1
-        self.line("}")
+        self.leave_if(f"{name} == NULL", str(NO_MEMORY), shape_text(b))
         self.held.append(name)
         self._inside(n, name)
         self.held.pop()
@@ -186,11 +199,11 @@ class CKernel(Statements):
         return f"(size_t){self.use.get('max', 'int64')}({self.index(d)}, 0)"
 
     def _inside(self, n: s.Allocate, name: str) -> None:
-        self.place(n.buffer, name)
-        start = len(self.lines)
-        self.statement(n.body)
+        self.scope.place(n.buffer, name)
+        start = len(self.scope.lines)
+        self.statements.statement(n.body)
         if not _is_read(n.body, n.buffer):
-            self.lines.insert(start, "    " * self.depth + f"(void){name};")
+            self.scope.lines.insert(start, "    " * self.scope.depth + f"(void){name};")
 
     def leave(self, code: str) -> None:
         """End the kernel with a result, here."""
@@ -198,48 +211,44 @@ class CKernel(Statements):
             self.line(f"free({name});")
         self.line(f"return {code};")
 
-    def constant_array(self, buffer: Buffer, data: np.ndarray) -> str:
+    def leave_if(self, test: str, code: str, comment: str = "") -> None:
+        """End the kernel with a result where a test holds."""
+        self.line(f"if ({test}) {{" + (f"  /* {comment} */" if comment else ""))
+        with self.scope.block():
+            self.leave(code)
+        self.line("}")
+
+    def _constants(self, n: s.AllocateConst) -> None:
         """Write a buffer of constants beside the kernel."""
-        name = self.names.set(buffer, self.names.fresh(f"{self.name}_{identifier(buffer.name)}"))
-        kind = self.d.memory_type(buffer.dtype)
-        array = np.ascontiguousarray(data).reshape(-1)
-        if buffer.dtype in SHORT_FLOATS:
-            items = [f"0x{x:04x}" for x in array.view(np.uint16).tolist()]
-        elif dt.is_float(buffer.dtype):
-            items = [self.d.floating(x, buffer.dtype) for x in array.tolist()]
-        else:
-            items = [self.d.integer(int(x), buffer.dtype) for x in array.tolist()]
-        rows = [", ".join(items[k : k + 8]) for k in range(0, len(items), 8)] or ["0"]
-        body = ",\n".join(f"    {row}" for row in rows)
-        self.globals.append(f"static const {kind} {name}[{max(len(items), 1)}] = {{\n{body}\n}};")
-        return name
+        b = n.buffer
+        name = self.names.set(b, self.names.fresh(f"{self.name}_{identifier(b.name)}"))
+        kind, array = self.d.memory_type(b.dtype), initializer(b, n.data, self.d)
+        self.globals.append(f"static const {kind} {name}{array};")
+        self.scope.place(b, name)
+        self.statements.statement(n.body)
 
-    # what ends a kernel early
+    # statements that end a kernel early, and calls
 
-    def check(self, n: s.AssertStmt) -> None:
+    def _check(self, n: s.AssertStmt) -> None:
         """An assertion: its values are kept, and the kernel returns its number."""
-        self.begin(n.condition)
+        self.expressions.begin(n.condition)
         test = self.value(e.Not(n.condition))
         self.line(f"if ({test}) {{  /* {comment_text(n.message)} */")
-        self.depth += 1
-        for k, v in enumerate(n.values):
-            self.line(f"{self.name}__assert_values[{k}] = {self.index(v)};")
-        self.leave(str(FIRST_ASSERT + self.signature.asserts.index(n.message)))
-        self.depth -= 1
+        with self.scope.block():
+            for k, v in enumerate(n.values):
+                self.line(f"{self.name}__assert_values[{k}] = {self.index(v)};")
+            self.leave(str(FIRST_ASSERT + self.signature.asserts.index(n.message)))
         self.line("}")
-        with self.analyzer.assuming(n.condition):
-            self.statement(n.body)
+        with self.scope.analyzer.assuming(n.condition):
+            self.statements.statement(n.body)
 
-    def intrinsic(self, n: e.Call) -> Text | None:
-        return call_out(self, n) or super().intrinsic(n)
-
-    def evaluate(self, n: e.PrimExpr) -> None:
-        """Write an expression for what it does; what a packed function returns is ignored."""
-        if isinstance(n, e.Call) and n.op == "call_packed":
-            self.begin(n)
-            call_out(self, n, used=False)
-            return
-        super().evaluate(n)
+    def _evaluate(self, n: s.Evaluate) -> None:
+        """Write an expression for its effects; the result of a packed function is ignored."""
+        if isinstance(n.value, e.Call) and n.value.op == "call_packed":
+            self.expressions.begin(n.value)
+            call_out(self, n.value, used=False)
+        else:
+            self.statements.evaluate(n)
 
 
 def _called(body: s.Stmt) -> set[str]:
@@ -255,7 +264,7 @@ def _called(body: s.Stmt) -> set[str]:
 
 
 def _is_product(d: e.PrimExpr) -> bool:
-    """Whether an extent is a product of sizes, which is never negative."""
+    """True if an extent is a product of sizes, which is never negative."""
     if isinstance(d, e.Mul):
         return _is_product(d.a) and _is_product(d.b)
     return isinstance(d, (e.Var, e.IntImm))

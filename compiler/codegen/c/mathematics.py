@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whet.compiler.codegen.c.functions import SHORT_FLOATS
+from whet.compiler.codegen.c.precedence import ATOM, BITS, EQUAL, UNARY, Text
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 
 if TYPE_CHECKING:
-    from whet.compiler.codegen.c.expressions import Expressions, Text
+    from whet.compiler.codegen.c.expressions import Expressions
 
 #: functions of <math.h>; those of float32 have an f at the end
 LIBRARY: dict[str, str] = {
@@ -31,7 +32,6 @@ _SMALL = ("sigmoid", "rsqrt", "exp10")
 _TESTS = ("isnan", "isinf", "isfinite")
 _BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _SHIFTS = {"shift_left": "shl", "shift_right": "shr"}
-_ATOM, _UNARY, _EQUAL, _BITS = 15, 14, 9, 6
 
 
 def call_text(w: Expressions, n: e.Call) -> Text | None:
@@ -42,13 +42,13 @@ def call_text(w: Expressions, n: e.Call) -> Text | None:
     if op in _SHIFTS:
         return _shift(w, n, op)
     if op in ("popcount", "clz") and dt.is_int(n.args[0].dtype):
-        return f"{w.use.get(op, n.args[0].dtype)}({w.value(n.args[0])})", _ATOM
+        return f"{w.use.get(op, n.args[0].dtype)}({w.value(n.args[0])})", ATOM
     if op in _TESTS:
         return _test(w, n, op)
     if op == "reinterpret":
         return _reinterpreted(w, n)
     if op == "ldexp":
-        power = w.value(n.args[1], _UNARY)
+        power = w.value(n.args[1], UNARY)
         return _float_call(w, n, "ldexp", f"{_floats(w, n)[0]}, (int){power}")
     if op in ("fabs", "abs") and dt.is_int(n.dtype):
         return None
@@ -70,7 +70,7 @@ def _reinterpreted(w: Expressions, n: e.Call) -> Text:
                 f"{w.d.name} code holds a {t} as a float",
                 "reinterpret a float32",
             )
-    return f"{w.use.reinterpret(source, kind)}({w.value(n.args[0])})", _ATOM
+    return f"{w.use.reinterpret(source, kind)}({w.value(n.args[0])})", ATOM
 
 
 def _floats(w: Expressions, n: e.Call) -> list[str]:
@@ -92,36 +92,36 @@ def _float_call(w: Expressions, n: e.Call, name: str, args: str) -> Text:
 
 def _rounded(w: Expressions, n: e.Call, text: str) -> Text:
     kind = dt.element(n.dtype)
-    return (w.d.rounded(text, kind, w.use) if kind in SHORT_FLOATS else text), _ATOM
+    return (w.d.rounded(text, kind, w.use) if kind in SHORT_FLOATS else text), ATOM
 
 
 def _bitwise(w: Expressions, n: e.Call, op: str) -> Text:
     if op == "bitwise_not":
-        text = "~" + w.value(n.args[0], _UNARY)
+        text = "~" + w.value(n.args[0], UNARY)
     else:
-        text = f"{w.value(n.args[0], _UNARY)} {_BITWISE[op]} {w.value(n.args[1], _UNARY)}"
+        text = f"{w.value(n.args[0], UNARY)} {_BITWISE[op]} {w.value(n.args[1], UNARY)}"
     if op != "bitwise_not" or dt.is_bool(n.dtype) or not dt.is_uint(n.dtype):
-        return text, _BITS
-    return f"({w.d.value_type(n.dtype)}){text}", _UNARY
+        return text, BITS
+    return f"({w.d.value_type(n.dtype)}){text}", UNARY
 
 
 def _shift(w: Expressions, n: e.Call, op: str) -> Text:
     by = n.args[1].value if isinstance(n.args[1], e.Broadcast) else n.args[1]
-    kind, value = dt.element(n.dtype), w.value(n.args[0], _UNARY)
+    kind, value = dt.element(n.dtype), w.value(n.args[0], UNARY)
     if not isinstance(by, e.IntImm) or not 0 <= by.value < dt.bits(kind):
-        return f"{w.use.get(_SHIFTS[op], kind)}({w.value(n.args[0])}, {w.value(n.args[1])})", _ATOM
+        return f"{w.use.get(_SHIFTS[op], kind)}({w.value(n.args[0])}, {w.value(n.args[1])})", ATOM
     if op == "shift_right":
         if dt.bits(kind) == 64:  # small numbers, and choices of them, are of type int in C
             value = f"({w.d.value_type(kind)}){value}"
-        return f"{value} >> {by.value}", _BITS
-    return f"({w.d.value_type(kind)})(({w.d.unsigned(kind)}){value} << {by.value})", _UNARY
+        return f"{value} >> {by.value}", BITS
+    return f"({w.d.value_type(kind)})(({w.d.unsigned(kind)}){value} << {by.value})", UNARY
 
 
 def _test(w: Expressions, n: e.Call, op: str) -> Text:
     x = n.args[0]
     if not dt.is_float(x.dtype):
-        return str(int(op == "isfinite")), _ATOM
+        return str(int(op == "isfinite")), ATOM
     text = w.value(x)
     if dt.element(x.dtype) in SHORT_FLOATS:
         text = w.d.as_float(text, dt.element(x.dtype))
-    return f"{op}({text}) != 0", _EQUAL
+    return f"{op}({text}) != 0", EQUAL

@@ -45,7 +45,7 @@ _KEPT = re.compile(
 
 
 def is_kept(name: str) -> bool:
-    """Whether C, its headers or Whet keep a name for themselves, so that a text cannot have it."""
+    """True if C, its headers or Whet keep a name for themselves, so that a text cannot have it."""
     return name in RESERVED or _KEPT.fullmatch(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""What an expression has more than once, and should compute once."""
+"""Common subexpressions of one large expression."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def shared_nodes(n: Any) -> dict[int, int]:
 
 
 def _size(n: Any) -> int:
-    """How many nodes a tree has."""
+    """The number of nodes of a tree."""
     return 1 + sum(_size(p) for p in TABLE[type(n)][0](n))
 
 
 def _identity(n: Any) -> tuple:
-    """What tells a node from others with the same children."""
+    """The key of a node among others with the same children."""
     if isinstance(n, e.Var):
         return (id(n),)
     if isinstance(n, (e.BufferLoad, e.BufferView)):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from whet.compiler.arith.keys import structural_key
+from whet.compiler.codegen.c.dialect import Dialect
 from whet.compiler.codegen.c.expressions import Expressions
 from whet.compiler.codegen.c.functions import SHORT_FLOATS
+from whet.compiler.codegen.c.precedence import UNARY
+from whet.compiler.codegen.c.scope import Scope
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -16,16 +20,50 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.printer import expr_text
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import TABLE, post_order_visit
 
 # A buffer of at most so many bytes lives on the stack.
 STACK_BYTES = 64 * 1024
 
 
-class Statements(Expressions):
-    """Writes statements; what depends on where the code runs is left to subclasses."""
+class Statements:
+    """Writes statements.
 
-    memory: list[Buffer]
+    Args:
+        scope: of the kernel.
+        expressions: writes what they hold.
+        own: class of a statement -> how the kernel writes it, where that depends on where the
+            code runs.
+
+    Attributes:
+        store_vector: writes a store of several lanes.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        expressions: Expressions,
+        own: Mapping[type[s.Stmt], Callable[[Any], None]],
+    ) -> None:
+        self.scope = scope
+        self.expressions = expressions
+        self.d, self.names, self.line, self.values = scope.d, scope.names, scope.line, scope.values
+        self.analyzer = scope.analyzer
+        self.value, self.index = expressions.value, expressions.index
+        self.begin, self.each_lane = expressions.begin, expressions.each_lane
+        self.store_vector: Callable[[s.BufferStore, int], None] = self.store_lanes
+        self._rules: dict[type, Callable[[Any], None]] = {
+            s.SeqStmt: self._sequence,
+            s.For: self._loop,
+            s.BufferStore: self._store,
+            s.IfThenElse: self._if,
+            s.LetStmt: self._let,
+            s.While: self._while,
+            s.AttrStmt: lambda n: self.statement(n.body),
+            s.Evaluate: self.evaluate,
+            s.DeclBuffer: self._declare,
+            **own,
+        }
 
     def statement(self, n: s.Stmt) -> None:
         """Write one statement.
@@ -33,102 +71,48 @@ class Statements(Expressions):
         Raises:
             CodegenError: it has no meaning in this dialect.
         """
-        if isinstance(n, s.SeqStmt):
-            for part in n.seq:
-                self.statement(part)
-        elif isinstance(n, s.For):
-            self._loop(n)
-        elif isinstance(n, s.BufferStore):
-            self._store(n)
-        elif isinstance(n, s.IfThenElse):
-            self._if(n)
-        elif isinstance(n, s.LetStmt):
-            self.begin(n.value)
-            self.bind(n.var, n.value)
-            self.statement(n.body)
-        elif isinstance(n, s.While):
-            self._while(n)
-        elif isinstance(n, s.AttrStmt):
-            self.attribute(n)
-        elif isinstance(n, s.Evaluate):
-            if not isinstance(n.value, e.IntImm):
-                self.evaluate(n.value)
-        else:
-            self._holder(n)
-
-    def _holder(self, n: s.Stmt) -> None:
-        """What makes memory, or a claim, for a body."""
-        if isinstance(n, s.Allocate):
-            self.allocate(n)
-        elif isinstance(n, s.DeclBuffer):
-            self._declare(n)
-        elif isinstance(n, s.AllocateConst):
-            self.place(n.buffer, self.constant_array(n.buffer, n.data))
-            self.statement(n.body)
-        elif isinstance(n, s.AssertStmt):
-            self.check(n)
-        else:
+        rule = self._rules.get(type(n))
+        if rule is None:
             raise CodegenError(
                 f"write {type(n).__name__} as {self.d.name}", "this node has no meaning there"
             )
+        rule(n)
 
-    # what subclasses say
+    def _sequence(self, n: s.SeqStmt) -> None:
+        for part in n.seq:
+            self.statement(part)
 
-    def allocate(self, n: s.Allocate) -> None:
-        """Write a buffer's memory and what runs while it exists."""
-        raise NotImplementedError
-
-    def constant_array(self, buffer: Buffer, data: np.ndarray) -> str:
-        """Write an array that holds ``data``; its name."""
-        raise NotImplementedError
-
-    def check(self, n: s.AssertStmt) -> None:
-        """Write an assertion and its body."""
-        raise NotImplementedError
-
-    def evaluate(self, n: e.PrimExpr) -> None:
-        """Write an expression for what it does."""
-        self.begin(n)
-        text = self.value(n, 14)
-        self.line(f"(void){text};")
-
-    def attribute(self, n: s.AttrStmt) -> None:
-        """Write what an attribute changes, and its body."""
+    def _let(self, n: s.LetStmt) -> None:
+        self.begin(n.value)
+        self.expressions.bind(n.var, n.value)
         self.statement(n.body)
 
-    def before_loop(self, n: s.For) -> None:
-        """Write what stands before a loop."""
-        if n.kind in (s.PARALLEL, s.THREAD_BINDING):
-            self.line(f"/* {n.thread or n.kind}: the steps run one after the other here */")
+    def evaluate(self, n: s.Evaluate) -> None:
+        """Write an expression for its effects."""
+        if not isinstance(n.value, e.IntImm):
+            self.begin(n.value)
+            text = self.value(n.value, UNARY)
+            self.line(f"(void){text};")
 
     # memory
 
-    def place(self, buffer: Buffer, pointer: str) -> None:
-        """Say which pointer leads to a buffer's elements."""
-        self.pointers[id(buffer)] = pointer
-        self.memory.append(buffer)
-
     def _declare(self, n: s.DeclBuffer) -> None:
         b = n.buffer
-        base = next((x for x in reversed(self.memory) if x.data is b.data), None)
+        base = next((x for x in reversed(self.scope.memory) if x.data is b.data), None)
         if base is None:
             raise CodegenError(
                 f"declare the buffer {b.name}",
                 f"nothing allocates the memory of {b.data.name}",
                 "give it the data of a parameter or of an allocated buffer",
             )
-        pointer = self.pointer(base)
+        pointer = self.scope.pointer(base)
         if base.dtype != b.dtype:
             kind = self.d.memory_type(b.dtype)
             name = self.names.set(b, self.names.fresh(b.name))
             self.line(f"{kind} *{name} = ({kind} *){pointer};")
             pointer = name
-        self.place(b, pointer)
+        self.scope.place(b, pointer)
         self.statement(n.body)
-
-    def shape_text(self, buffer: Buffer) -> str:
-        """A buffer's dtype and shape, for a comment."""
-        return f"{buffer.dtype}[{', '.join(expr_text(d) for d in buffer.shape)}]"
 
     # control flow
 
@@ -140,13 +124,14 @@ class Statements(Expressions):
             end = self._bound(n.extent, name)
         else:
             end = self._bound(ops.add(n.min, n.extent), name)
-        self.before_loop(n)
+        for text in self.d.before_loop(n):
+            self.line(text)
         self.analyzer.bind_loop(n.var, n.min, n.extent)
-        self.integers[n.var] = True
+        self.scope.integers[n.var] = True
         self.line(f"for ({self.d.index} {name} = {begin}; {name} < {end}; ++{name}) {{")
         self._block(n.body)
         self.line("}")
-        del self.analyzer.ranges[n.var], self.integers[n.var]
+        del self.analyzer.ranges[n.var], self.scope.integers[n.var]
         self.names.release(name)
 
     def _bound(self, n: e.PrimExpr, name: str) -> str:
@@ -158,12 +143,11 @@ class Statements(Expressions):
         return end
 
     def _block(self, body: s.Stmt) -> None:
-        self.depth += 1
-        self.statement(body)
-        self.depth -= 1
+        with self.scope.block():
+            self.statement(body)
 
     def _while(self, n: s.While) -> None:
-        with self.aside() as lines:
+        with self.scope.aside() as lines:
             self.begin(n.condition)
             test = self.value(n.condition)
             again = self.value(e.Not(n.condition))
@@ -171,7 +155,7 @@ class Statements(Expressions):
             self.line(f"while ({test}) {{")
         else:
             self.line("for (;;) {")
-            self.lines += lines
+            self.scope.lines += lines
             self.line(f"    if ({again}) break;")
         self._block(n.body)
         self.line("}")
@@ -196,17 +180,17 @@ class Statements(Expressions):
         else:
             self.store_vector(n, lanes)
 
-    def store_vector(self, n: s.BufferStore, lanes: int) -> None:
+    def store_lanes(self, n: s.BufferStore, lanes: int) -> None:
         """A vector's lanes; through an array where one might read what another one has written."""
         nodes = [n.value, *n.indices, *([] if n.mask is None else [n.mask])]
-        if not self._overlaps(n):
+        if not overlaps(n):
             self.each_lane(lanes, nodes, lambda: self._store_one(n))
             return
         held = self.names.fresh("held")
         self.line(f"{self.d.value_type(n.value.dtype)} {held}[{lanes}];")
 
         def keep() -> None:
-            self.line(f"{held}[{self.lane}] = {self.value(n.value)};")
+            self.line(f"{held}[{self.scope.lane}] = {self.value(n.value)};")
 
         self.each_lane(lanes, [n.value], keep)
         var = e.Var(held, n.value.dtype)
@@ -214,40 +198,28 @@ class Statements(Expressions):
         whole = s.BufferStore(n.buffer, var, n.indices, n.mask)
         self.each_lane(lanes, nodes[1:], lambda: self._store_one(whole))
 
-    def _overlaps(self, n: s.BufferStore) -> bool:
-        """Whether the value reads the buffer anywhere else than where the same lane writes it."""
-        at = [structural_key(i) for i in n.indices]
-
-        def other(x: Any) -> bool:
-            if isinstance(x, e.BufferLoad) and x.buffer.data is n.buffer.data:
-                same = x.buffer is n.buffer and [structural_key(i) for i in x.indices] == at
-                if not same:
-                    return True
-            return any(other(p) for p in TABLE[type(x)][0](x))
-
-        return other(n.value)
-
     def _store_one(self, n: s.BufferStore) -> None:
         """The store of a scalar, or of the lane at hand."""
         if n.mask is None:
             self.line(self._assignment(n))
             return
         test = self.value(n.mask)
-        with self.aside() as lines:
+        with self.scope.aside() as lines:
             text = self._assignment(n)
         self.line(f"if ({test}) {{" if lines else f"if ({test}) {text}")
         if lines:
-            self.lines += [*lines, "    " * (self.depth + 1) + text]
+            self.scope.lines += [*lines, "    " * (self.scope.depth + 1) + text]
             self.line("}")
 
     def _assignment(self, n: s.BufferStore) -> str:
         kind = n.buffer.dtype
         if kind in SHORT_FLOATS:
-            raw = self.unrounded(n.value) if not self.d.native_short else self.value(n.value)
-            value = self.d.store(raw, kind, self.use)
+            write = self.value if self.d.native_short else self.expressions.unrounded
+            raw = write(n.value)
+            value = self.d.store(raw, kind, self.scope.use)
         else:
             value = self.value(n.value)
-        target = self.element(n.buffer, n.indices)
+        target = self.expressions.indices.element(n.buffer, n.indices)
         added = self._in_place(n, value)
         return f"{target} {added}" if added else f"{target} = {value};"
 
@@ -257,13 +229,60 @@ class Statements(Expressions):
         plain = isinstance(v, e.Add) and v.dtype.startswith(("float32", "float64"))
         if not plain or not isinstance(v.a, e.BufferLoad) or v.a.mask is not None:  # type: ignore[attr-defined]
             return ""
-        target = self.element(n.buffer, n.indices)
+        target = self.expressions.indices.element(n.buffer, n.indices)
         if self.value(v.a) != target or not value.startswith(f"{target} + "):  # type: ignore[attr-defined]
             return ""
         return f"+= {value[len(target) + 3 :]};"
+
+
+def overlaps(n: s.BufferStore) -> bool:
+    """True if the value reads the buffer anywhere else than where the same lane writes it."""
+    at = [structural_key(i) for i in n.indices]
+
+    def other(x: Any) -> bool:
+        if isinstance(x, e.BufferLoad) and x.buffer.data is n.buffer.data:
+            same = x.buffer is n.buffer and [structural_key(i) for i in x.indices] == at
+            if not same:
+                return True
+        return any(other(p) for p in TABLE[type(x)][0](x))
+
+    return other(n.value)
 
 
 def _reads(n: Any) -> bool:
     return isinstance(n, (e.BufferLoad, e.Call, e.Let)) or any(
         _reads(p) for p in TABLE[type(n)][0](n)
     )
+
+
+def shape_text(buffer: Buffer) -> str:
+    """A buffer's dtype and shape, for a comment."""
+    return f"{buffer.dtype}[{', '.join(expr_text(d) for d in buffer.shape)}]"
+
+
+def written_memory(body: s.Stmt) -> set[int]:
+    """The ids of the data variables of memory that a kernel may write."""
+    written: set[int] = set()
+
+    def visit(n: object) -> None:
+        if isinstance(n, (s.BufferStore, e.BufferView, s.DeclBuffer)):
+            written.add(id(n.buffer.data))
+        elif isinstance(n, e.Call) and n.op in ("address_of", "tvm_access_ptr"):
+            written.add(id(n.args[0].buffer.data))  # type: ignore[attr-defined]
+
+    post_order_visit(body, visit)
+    return written
+
+
+def initializer(buffer: Buffer, data: np.ndarray, dialect: Dialect) -> str:
+    """The size of an array of constants and its elements: ``[3] = {..}``."""
+    array = np.ascontiguousarray(data).reshape(-1)
+    if buffer.dtype in SHORT_FLOATS:
+        items = [f"0x{x:04x}" for x in array.view(np.uint16).tolist()]
+    elif dt.is_float(buffer.dtype):
+        items = [dialect.floating(x, buffer.dtype) for x in array.tolist()]
+    else:
+        items = [dialect.integer(int(x), buffer.dtype) for x in array.tolist()]
+    rows = [", ".join(items[k : k + 8]) for k in range(0, len(items), 8)] or ["0"]
+    body = ",\n".join(f"    {row}" for row in rows)
+    return f"[{max(len(items), 1)}] = {{\n{body}\n}}"

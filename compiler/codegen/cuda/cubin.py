@@ -1,4 +1,4 @@
-"""What a cubin says about its kernels: registers, stack, shared memory and size of code.
+"""The resources of a cubin's kernels: registers, stack, shared memory and size of code.
 
 A cubin is an ELF file. The section ``.nv.info`` is a list of attributes; those with a symbol and a
 number are of interest here. Spills stand in no section: the compiler's log has them.
@@ -28,7 +28,7 @@ _USAGE = re.compile(
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kernel takes.
+    """The resources of a kernel.
 
     Attributes:
         registers: of a thread.

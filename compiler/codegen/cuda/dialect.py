@@ -5,7 +5,9 @@ from __future__ import annotations
 from whet.compiler.codegen.c.dialect import Dialect
 from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.mathematics import LIBRARY
+from whet.compiler.passes.gpu.inject_double_buffer import UNROLL_FACTOR
 from whet.compiler.tir import dtype as dt
+from whet.compiler.tir import stmt as s
 
 _INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long long"}
 
@@ -28,6 +30,7 @@ class CudaDialect(Dialect):
         ("min", "float64"): "fmin", ("max", "float64"): "fmax",
     }  # fmt: skip
     expanded_lanes = 16
+    lane_pragma = "#pragma unroll"
     library = {**LIBRARY, "rsqrt": "rsqrt", "exp10": "exp10"}
     memory = {
         "float16": "float16",
@@ -46,6 +49,12 @@ class CudaDialect(Dialect):
         self.index = "long long" if wide else "int"
         self.index_bits = 64 if wide else 32
         self.index_dtype = "int64" if wide else "int32"
+
+    def before_loop(self, n: s.For) -> list[str]:
+        if n.kind == s.UNROLLED:
+            return ["#pragma unroll"]
+        factor = n.annotations.get(UNROLL_FACTOR)
+        return [f"#pragma unroll {factor}"] if factor else []
 
     def unsigned(self, dtype: str) -> str:
         return "unsigned long long" if dt.bits(dtype) == 64 else "unsigned int"

@@ -60,7 +60,7 @@ def found_tools() -> Iterator[Path]:
 
 
 def _folders() -> Iterator[Path]:
-    """Where they may be besides PATH."""
+    """The folders besides PATH that may have them."""
     home = settings.cuda_home()
     yield (Path(home) if home else Path("/usr/local/cuda")) / "bin"
     spec = importlib.util.find_spec("triton")

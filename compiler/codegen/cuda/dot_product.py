@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.codegen.cuda.lanes import multiple_of
+from whet.compiler.codegen.cuda.lanes import choice_of, multiple_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -86,26 +86,22 @@ def word_of(n: e.Call, analyzer: Analyzer) -> e.BufferLoad | None:
 
 def _under_one_condition(n: e.Call) -> e.Call:
     """Four bytes that are 0 unless one condition holds as a word that is."""
-    found = [x for x in map(_chosen, n.args) if x is not None]
+    found = [x for x in map(value_or_zero, n.args) if x is not None]
     if len(found) < _BYTES or len({structural_key(condition) for condition, _ in found}) > 1:
         return n
     word = e.Call(n.dtype, PACK, tuple(value for _, value in found))
     return e.Call(n.dtype, "if_then_else", (found[0][0], word, ops.const(0, n.dtype)))
 
 
-def _chosen(n: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr] | None:
-    """The condition of ``x if condition else 0``, and x."""
-    parts: tuple[e.PrimExpr, ...] = ()
-    if isinstance(n, e.Select):
-        parts = (n.condition, n.true_value, n.false_value)
-    elif isinstance(n, e.Call) and n.op.removeprefix("tir.") == "if_then_else":
-        parts = n.args
+def value_or_zero(n: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr] | None:
+    """The condition of ``x if condition else 0``, and x; None for anything else."""
+    parts = choice_of(n)
     zero = len(parts) == 3 and isinstance(parts[2], e.IntImm) and parts[2].value == 0
     return (parts[0], parts[1]) if zero else None
 
 
 def _is_place(n: e.BufferLoad, store: s.BufferStore) -> bool:
-    """Whether a load reads where a store stores."""
+    """True if a load reads where a store stores."""
     same = n.buffer is store.buffer and n.mask is None
     return same and structural_key(n.indices[0]) == structural_key(store.indices[0])
 
@@ -168,7 +164,7 @@ def _word(n: e.BufferLoad, var: e.Var, analyzer: Analyzer) -> e.BufferLoad | Non
 
 
 def _is_word(n: e.BufferLoad, at: e.PrimExpr, analyzer: Analyzer) -> bool:
-    """Whether four bytes from an index on are a word of memory."""
+    """True if four bytes from an index on are a word of memory."""
     b = n.buffer
     if n.mask is not None or b.strides or dt.lanes(n.dtype) > 1 or n.dtype not in _BYTE:
         return False

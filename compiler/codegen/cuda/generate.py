@@ -58,7 +58,7 @@ def _is_kernel(func: PrimFunc) -> bool:
 
 
 def _text(kernels: list[PrimFunc]) -> tuple[str, tuple[str, ...]]:
-    """The kernels' text, and what their vectors take one by one."""
+    """The kernels' text, and the vectors that go one by one."""
     if not kernels:
         raise CodegenError(
             "CUDA code",
@@ -69,13 +69,13 @@ def _text(kernels: list[PrimFunc]) -> tuple[str, tuple[str, ...]]:
     use = Functions(CudaDialect())
     writers = [CudaKernel(use, k) for k in kernels]
     texts = [writer.kernel_text() for writer in writers]
-    found = set().union(*(writer.scattered for writer in writers))
+    found = set().union(*(writer.vectors.scattered for writer in writers))
     text = "\n\n".join(p for p in (_HEAD, use.text(), *texts) if p) + "\n"
     return text, tuple(sorted(found))
 
 
 def _signature(func: PrimFunc) -> KernelSignature:
-    """What a kernel takes; its launch is the host's business."""
+    """The parameters of a kernel; its launch is the host's business."""
     written: set[int] = set()
     post_order_visit(
         func.body,

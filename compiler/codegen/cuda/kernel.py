@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from typing import Any
 
 from whet.compiler.arith import Analyzer
+from whet.compiler.codegen.c.expressions import Expressions
 from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
-from whet.compiler.codegen.c.indices import Text
 from whet.compiler.codegen.c.kernel import comment_text
+from whet.compiler.codegen.c.precedence import ADD, ATOM, MUL, UNARY, Text
+from whet.compiler.codegen.c.scope import Scope
+from whet.compiler.codegen.c.statements import (
+    Statements,
+    initializer,
+    shape_text,
+    written_memory,
+)
 from whet.compiler.codegen.cuda.dialect import CudaDialect
 from whet.compiler.codegen.cuda.dot_product import DP4A, PACK, with_dot_products, word_of
-from whet.compiler.codegen.cuda.vector_code import VectorCode
+from whet.compiler.codegen.cuda.vector_code import VectorStores
 from whet.compiler.errors import CodegenError
-from whet.compiler.passes.gpu.inject_double_buffer import UNROLL_FACTOR
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -26,57 +34,82 @@ _BARRIERS = {
     "shared.dyn": "__syncthreads();",
     "warp": "__syncwarp();",
 }
-#: what moves values between the lanes of a warp; TVM's have a mask before the value
+#: functions that move values between the lanes of a warp
 _SHUFFLES = ("warp_shuffle", "warp_shuffle_down", "warp_shuffle_up", "warp_shuffle_xor")
 _COORDINATES = {"blockIdx": "b", "threadIdx": "t"}
 #: the pragma that says how many blocks should fit a multiprocessor together
 MIN_BLOCKS = "pragma_min_blocks_per_sm"
 
 
-class CudaKernel(VectorCode):
+class CudaKernel:
     """One ``__global__`` function.
 
     Args:
         use: the functions that the text calls.
         func: the kernel; its attribute ``thread_extent`` maps tags to extents.
+
+    Attributes:
+        scope: its lines and names; ``expressions``, ``statements`` and ``vectors`` write into it.
+        offsets: shared buffer's id -> bytes into the arena.
     """
 
     def __init__(self, use: Functions, func: PrimFunc) -> None:
-        super().__init__(CudaDialect(_needs_long(func)), use)
-        self.memory = []
+        self.d = CudaDialect(_needs_long(func))
+        self.scope = scope = Scope(self.d, use)
+        self.names, self.line = scope.names, scope.line
+        self.expressions = Expressions(scope, self._intrinsic)
+        self.value, self.index = self.expressions.value, self.expressions.index
+        own: dict[type[s.Stmt], Callable[[Any], None]] = {
+            s.Allocate: self._allocate,
+            s.AllocateConst: self._constants,
+            s.AssertStmt: self._check,
+            s.AttrStmt: self._attribute,
+            s.Evaluate: self._evaluate,
+        }
+        self.statements = Statements(scope, self.expressions, own)
+        self.vectors = VectorStores(self.statements)
         self.func = func
         self.name = str(func.attrs.get("global_symbol", "kernel"))
         self.globals: list[str] = []
-        self.offsets: dict[int, e.PrimExpr] = {}  # shared buffer's id -> bytes into the arena
+        self.offsets: dict[int, e.PrimExpr] = {}
         self.asserts = 0
         self.min_blocks = 0
+        self._intrinsics: dict[str, Callable[[e.Call], Text | None]] = {
+            **dict.fromkeys(("call_extern", "call_pure_extern"), self._extern),
+            **dict.fromkeys(("address_of", "tvm_access_ptr"), self._address),
+            **dict.fromkeys(_SHUFFLES, self._shuffle),
+            **dict.fromkeys((f"tvm_{op}" for op in _SHUFFLES), self._masked_shuffle),
+            DP4A: self._dot_product,
+            PACK: self._packed,
+        }
 
     def kernel_text(self) -> str:
         """The kernel and the constants that it needs before it."""
-        written = _written(self.func.body)
+        written = written_memory(self.func.body)
         params, buffers = [], []
         for given in self.func.params:
             name = self.names.of(given)
+            kind = self.d.memory_type(given.dtype)
             if isinstance(given, Buffer):
                 const = "" if id(given.data) in written else "const "
-                params.append(f"WHET_GLOBAL({const}{self.d.memory_type(given.dtype)}) {name}")
-                self.place(given, name)
+                params.append(f"WHET_GLOBAL({const}{kind}) {name}")
+                self.scope.place(given, name)
                 buffers.append((given, name))
                 continue
-            params.append(f"{self.d.memory_type(given.dtype)} {name}")
+            params.append(f"{kind} {name}")
             if given.dtype in ("int32", "int64"):
-                self.integers[given] = dt.bits(given.dtype) >= self.d.index_bits
+                self.scope.integers[given] = dt.bits(given.dtype) >= self.d.index_bits
             else:
-                self.values[given] = name
+                self.scope.values[given] = name
         for buffer, name in buffers:
             self._extent(buffer, name)
-        self.statement(with_dot_products(self.func.body, self.analyzer))
+        self.statements.statement(with_dot_products(self.func.body, self.scope.analyzer))
         head = f'extern "C" __global__ void {self._bounds()}{self.name}('
         head += f"\n    {', '.join(params)}\n) {{"
-        return "\n".join([*self.globals, head, *self.lines, "}"])
+        return "\n".join([*self.globals, head, *self.scope.lines, "}"])
 
     def _extent(self, buffer: Buffer, name: str) -> None:
-        """How many elements a parameter has, where its shape says so."""
+        """The number of elements of a parameter, where its shape gives it."""
         if buffer.strides or not self._is_known(buffer.elem_offset):
             return
         count = buffer.elem_offset
@@ -87,10 +120,10 @@ class CudaKernel(VectorCode):
         self.line(f"WHET_EXTENT({name}, {self.index(ops.add(count, buffer.elem_offset))});")
 
     def _is_known(self, n: e.PrimExpr) -> bool:
-        return isinstance(n, e.IntImm) or self.is_index(n)
+        return isinstance(n, e.IntImm) or self.expressions.is_index(n)
 
     def _bounds(self) -> str:
-        """What the compiler may assume of a launch."""
+        """The launch bounds of the kernel."""
         count = 1
         for tag, extent in self.func.attrs.get("thread_extent", {}).items():
             if tag.startswith("threadIdx"):
@@ -102,74 +135,84 @@ class CudaKernel(VectorCode):
 
     # threads and barriers
 
-    def attribute(self, n: s.AttrStmt) -> None:
+    def _attribute(self, n: s.AttrStmt) -> None:
         """A thread variable, a place in shared memory or a pragma; others change nothing here."""
         if n.key == "thread_extent" and isinstance(n.node, e.Var):
             self._thread(n.node)
-            self.analyzer.bind_loop(n.node, e.IntImm("int32", 0), n.value)
+            self.scope.analyzer.bind_loop(n.node, e.IntImm("int32", 0), n.value)
         elif n.key == "shared_offset":
             self.offsets[id(n.node)] = n.value
         elif n.key == MIN_BLOCKS and isinstance(n.value, e.IntImm):
             self.min_blocks = n.value.value
-        self.statement(n.body)
+        self.statements.statement(n.body)
 
     def _thread(self, var: e.Var) -> None:
         """A variable for a coordinate of the thread or of its block."""
         place, _, axis = var.name.partition(".")
         name = self.names.set(var, self.names.fresh(f"{_COORDINATES.get(place, place)}{axis}"))
         self.line(f"const {self.d.index} {name} = {var.name};")
-        self.integers[var] = True
+        self.scope.integers[var] = True
 
-    def before_loop(self, n: s.For) -> None:
-        if n.kind == s.UNROLLED:
-            self.line("#pragma unroll")
-        elif n.annotations.get(UNROLL_FACTOR):
-            self.line(f"#pragma unroll {n.annotations[UNROLL_FACTOR]}")
-
-    def evaluate(self, n: e.PrimExpr) -> None:
-        if isinstance(n, e.Call) and n.op.removeprefix("tir.") == "tvm_storage_sync":
-            scope = n.args[0].value if n.args and isinstance(n.args[0], e.StringImm) else "shared"
-            if scope not in _BARRIERS:
-                raise CodegenError(
-                    f"a barrier of scope {scope!r}",
-                    "CUDA has none in a kernel",
-                    f"scopes: {', '.join(_BARRIERS)}",
-                )
-            self.line(_BARRIERS[scope])
+    def _evaluate(self, n: s.Evaluate) -> None:
+        call = n.value
+        if not isinstance(call, e.Call) or call.op.removeprefix("tir.") != "tvm_storage_sync":
+            self.statements.evaluate(n)
             return
-        super().evaluate(n)
+        first = call.args[0] if call.args else None
+        scope = first.value if isinstance(first, e.StringImm) else "shared"
+        if scope not in _BARRIERS:
+            raise CodegenError(
+                f"a barrier of scope {scope!r}",
+                "CUDA has none in a kernel",
+                f"scopes: {', '.join(_BARRIERS)}",
+            )
+        self.line(_BARRIERS[scope])
 
-    def intrinsic(self, n: e.Call) -> Text | None:
+    # calls
+
+    def _intrinsic(self, n: e.Call) -> Text | None:
+        """The call of a function that only CUDA has; None for another one."""
+        write = self._intrinsics.get(n.op.removeprefix("tir."))
+        return write(n) if write else None
+
+    def _extern(self, n: e.Call) -> Text | None:
+        name, *args = n.args
+        if not isinstance(name, e.StringImm):
+            return None
+        return f"{name.value}({', '.join(map(self._extern_argument, args))})", ATOM
+
+    def _address(self, n: e.Call) -> Text | None:
+        load = n.args[0]
+        if not isinstance(load, e.BufferLoad):
+            return None
+        element = self.expressions.indices.element(load.buffer, load.indices)
+        pointer = self.scope.pointer(load.buffer)
+        return f"{pointer} + ({element.removeprefix(pointer)[1:-1]})", ADD
+
+    def _shuffle(self, n: e.Call) -> Text:
         op = n.op.removeprefix("tir.")
-        if op in ("call_extern", "call_pure_extern") and isinstance(n.args[0], e.StringImm):
-            args = [self._extern_argument(a) for a in n.args[1:]]
-            return f"{n.args[0].value}({', '.join(args)})", 15
-        if op in ("address_of", "tvm_access_ptr") and isinstance(n.args[0], e.BufferLoad):
-            return self._address(n.args[0].buffer, n.args[0].indices), 12
-        if op in _SHUFFLES:
-            return f"whet_{op}({', '.join(self.value(a) for a in n.args)})", 15
-        if op.removeprefix("tvm_") in _SHUFFLES:
-            args = [self.value(a) for a in n.args[1:4]]
-            return f"whet_{op.removeprefix('tvm_')}({', '.join(args)})", 15
-        if op == DP4A:
-            return self._dot_product(n), 15
-        if op == PACK:
-            return self._packed(n)
-        return super().intrinsic(n)
+        return f"whet_{op}({', '.join(self.value(a) for a in n.args)})", ATOM
+
+    def _masked_shuffle(self, n: e.Call) -> Text:
+        """TVM's shuffles have a mask before the value, and more arguments behind the lane."""
+        op = n.op.removeprefix("tir.").removeprefix("tvm_")
+        return f"whet_{op}({', '.join(self.value(a) for a in n.args[1:4])})", ATOM
 
     def _packed(self, n: e.Call) -> Text:
         """Four bytes as a word: the load of one, where they are."""
-        word = word_of(n, self.analyzer)
+        word = word_of(n, self.scope.analyzer)
         if word is not None:
-            return self._word(word), 15
+            return self._word(word), ATOM
         text = f"whet_pack({', '.join(self.value(a) for a in n.args)})"
-        return (text, 15) if dt.is_uint(n.dtype) else (f"(int){text}", 14)
+        return (text, ATOM) if dt.is_uint(n.dtype) else (f"(int){text}", UNARY)
 
     def _word(self, first: e.BufferLoad) -> str:
         kind = "unsigned int" if dt.is_uint(first.dtype) else "int"
-        return f"whet_load<{kind}>({self.pointer(first.buffer)}, {self.index(first.indices[0])})"
+        return (
+            f"whet_load<{kind}>({self.scope.pointer(first.buffer)}, {self.index(first.indices[0])})"
+        )
 
-    def _dot_product(self, n: e.Call) -> str:
+    def _dot_product(self, n: e.Call) -> Text:
         first, second, total = n.args
         kind = "unsigned int" if dt.is_uint(first.dtype) else "int"
         words = [
@@ -177,31 +220,26 @@ class CudaKernel(VectorCode):
             for x in (first, second)
         ]
         same = dt.is_uint(first.dtype) == dt.is_uint(total.dtype)
-        held = self.value(total) if same else f"({kind}){self.value(total, 14)}"
-        return f"whet_dp4a({', '.join([*words, held])})"
+        held = self.value(total) if same else f"({kind}){self.value(total, UNARY)}"
+        return f"whet_dp4a({', '.join([*words, held])})", ATOM
 
     def _extern_argument(self, a: e.PrimExpr) -> str:
         if isinstance(a, e.BufferView):
-            return f"{self.pointer(a.buffer)} + {self.index(a.offset, 13)}"
+            return f"{self.scope.pointer(a.buffer)} + {self.index(a.offset, MUL)}"
         return self.value(a)
 
-    def _address(self, buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> str:
-        element = self.element(buffer, indices)
-        pointer = self.pointer(buffer)
-        return f"{pointer} + ({element.removeprefix(pointer)[1:-1]})"
-
-    def check(self, n: s.AssertStmt) -> None:
+    def _check(self, n: s.AssertStmt) -> None:
         """An assertion that does not hold ends the kernel with an error of the device."""
-        self.begin(n.condition)
+        self.expressions.begin(n.condition)
         test = self.value(e.Not(n.condition))
         message = comment_text(n.message).replace("\\", "\\\\").replace('"', '\\"')
         self.line(f'if ({test}) whet_trap({self.asserts}, "{message}");')
         self.asserts += 1
-        self.statement(n.body)
+        self.statements.statement(n.body)
 
     # memory
 
-    def allocate(self, n: s.Allocate) -> None:
+    def _allocate(self, n: s.Allocate) -> None:
         b, scope = n.buffer, n.buffer.storage_scope
         if not scope.startswith("shared") and scope not in ("local", "global", ""):
             raise CodegenError(
@@ -211,17 +249,17 @@ class CudaKernel(VectorCode):
                 "whet.compiler.passes.run_build_passes",
             )
         name = self.names.set(b, self.names.fresh(b.name))
-        kind, shape = self.d.memory_type(b.dtype), self.shape_text(b)
+        kind, shape = self.d.memory_type(b.dtype), shape_text(b)
         if scope.startswith("shared"):
             place = f"{self._offset_of(b)}, {self._elements(b)}"
             self.line(f"WHET_SHARED_BUFFER({kind}, {name}, {place});  // {shape}")
         else:
             self.line(f"WHET_LOCAL({kind}, {name}, {self._constant_elements(b)});  // {shape}")
-        self.place(b, name)
-        self.statement(n.body)
+        self.scope.place(b, name)
+        self.statements.statement(n.body)
 
     def _elements(self, b: Buffer) -> str:
-        """How many elements a shared buffer has: where an argument gives its size, too."""
+        """The number of elements of a shared buffer, also where an argument gives it."""
         count: e.PrimExpr = ops.const(1)
         for d in b.shape:
             if not self._is_known(d):
@@ -242,56 +280,35 @@ class CudaKernel(VectorCode):
         return max(count, 1)
 
     def _offset_of(self, b: Buffer) -> str:
-        found = self.offsets.get(id(b))
-        if found is None:
+        offset = self.offsets.get(id(b))
+        if offset is None:
             raise CodegenError(
                 f"CUDA code for {self.name}: the shared buffer {b.name}",
                 "it has no place in shared memory",
                 "run the passes of build before: whet.compiler.passes.run_build_passes",
             )
-        return self.index(found)
+        return self.index(offset)
 
-    def constant_array(self, buffer: Buffer, data: np.ndarray) -> str:
-        name = f"{self.name}_const{len(self.globals)}"
-        kind = self.d.memory_type(buffer.dtype)
-        array = np.ascontiguousarray(data).reshape(-1)
-        short = buffer.dtype in SHORT_FLOATS
-        if short:
-            items = [f"0x{x:04x}" for x in array.view(np.uint16).tolist()]
-        elif dt.is_float(buffer.dtype):
-            items = [self.d.floating(x, buffer.dtype) for x in array.tolist()]
-        else:
-            items = [self.d.integer(int(x), buffer.dtype) for x in array.tolist()]
-        rows = [", ".join(items[k : k + 8]) for k in range(0, len(items), 8)] or ["0"]
-        body = ",\n".join(f"    {row}" for row in rows)
+    def _constants(self, n: s.AllocateConst) -> None:
+        """Write a buffer of constants before the kernel."""
+        b, name = n.buffer, f"{self.name}_const{len(self.globals)}"
+        kind, array = self.d.memory_type(b.dtype), initializer(b, n.data, self.d)
+        short = b.dtype in SHORT_FLOATS
         self.globals.append(
             f"static __device__ const __align__(16) {'unsigned short' if short else kind} "
-            f"{name}[{max(len(items), 1)}] = {{\n{body}\n}};"
+            f"{name}{array};"
         )
-        return f"((const {kind} *){name})" if short else name
+        self.scope.place(b, f"((const {kind} *){name})" if short else name)
+        self.statements.statement(n.body)
 
 
 def _is_byte(n: e.BufferLoad) -> bool:
-    """Whether a load is of the first of four bytes."""
+    """True if a load is of the first of four bytes."""
     return dt.bits(n.dtype) == 8
 
 
-def _written(body: s.Stmt) -> set[int]:
-    """The memory that a kernel may write."""
-    found: set[int] = set()
-
-    def visit(n: object) -> None:
-        if isinstance(n, (s.BufferStore, s.DeclBuffer, e.BufferView)):
-            found.add(id(n.buffer.data))
-        elif isinstance(n, e.Call) and n.op in ("address_of", "tvm_access_ptr"):
-            found.add(id(n.args[0].buffer.data))  # type: ignore[attr-defined]
-
-    post_order_visit(body, visit)
-    return found
-
-
 def _needs_long(func: PrimFunc) -> bool:
-    """Whether a subscript or what guards it may not fit into 32 bits."""
+    """True if a subscript or what guards it may not fit into 32 bits."""
     largest = 0
     for p in func.params:
         if isinstance(p, Buffer):
@@ -306,7 +323,7 @@ def _needs_long(func: PrimFunc) -> bool:
 
 
 def _goes_beyond(body: s.Stmt) -> bool:
-    """Whether the padded extents of loops and threads make a number of more than 32 bits."""
+    """True if the padded extents of loops and threads make a number of more than 32 bits."""
     ends: dict[e.PrimExpr, e.PrimExpr] = {}
     numbers: list[e.PrimExpr] = []
 

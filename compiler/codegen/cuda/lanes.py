@@ -53,6 +53,15 @@ def _compared(n: e.CmpOp, analyzer: Analyzer) -> e.PrimExpr | None:
     return ops.compare(e.LT if isinstance(n, (e.LT, e.LE)) else e.GE, left, right)
 
 
+def choice_of(n: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
+    """The condition of a choice and its two values; empty for anything else."""
+    if isinstance(n, e.Select):
+        return n.condition, n.true_value, n.false_value
+    if isinstance(n, e.Call) and n.op.removeprefix("tir.") == "if_then_else":
+        return n.args
+    return ()
+
+
 def lane_form(n: e.PrimExpr) -> tuple[e.PrimExpr, int] | None:
     """An integer vector as its first lane and the step from lane to lane; None if it has none."""
     if dt.lanes(n.dtype) == 1:
@@ -72,7 +81,7 @@ def lane_form(n: e.PrimExpr) -> tuple[e.PrimExpr, int] | None:
 
 
 def multiple_of(n: e.PrimExpr, count: int, analyzer: Analyzer) -> bool:
-    """Whether an integer is surely a multiple of ``count``: each of its terms is."""
+    """True if an integer is surely a multiple of ``count``: each of its terms is."""
     form = analyzer.affine(n)
     numbers = [form.const, *(factor for _, factor in form.terms.values())]
     return all(k % count == 0 for k in numbers)

@@ -103,7 +103,7 @@ class Nvrtc:
         return str(self._library.nvrtcGetErrorString(code).decode())
 
     def text(self, program: ctypes.c_void_p, what: str) -> bytes:
-        """What a program has: its ``ProgramLog``, ``PTX`` or ``CUBIN``."""
+        """The output of a program: its ``ProgramLog``, ``PTX`` or ``CUBIN``."""
         size = ctypes.c_size_t()
         self.check(f"nvrtcGet{what}Size", program, ctypes.byref(size))
         held = ctypes.create_string_buffer(size.value)

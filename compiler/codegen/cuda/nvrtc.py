@@ -180,7 +180,7 @@ def _run(program: ctypes.c_void_p, options: tuple[str, ...]) -> int:
 
 @functools.cache
 def available() -> bool:
-    """Whether CUDA C can be compiled on this machine."""
+    """True if CUDA C can be compiled on this machine."""
     try:
         library.load()
     except TargetError:

@@ -192,7 +192,7 @@ WHET_DEVICE unsigned int whet_pack(int a, int b, int c, int d) {
     return (a & 255) | (b & 255) << 8 | (c & 255) << 16 | (unsigned int)d << 24;
 }
 // four vectors of four bytes, as the words of their first, second, third and last bytes
-template <class V, class B> WHET_DEVICE V whet_turn(B a, B b, B c, B d) {
+template <class V, class B> WHET_DEVICE V whet_transpose4x4(B a, B b, B c, B d) {
     unsigned int rows[4];
     memcpy(rows, &a, 4), memcpy(rows + 1, &b, 4), memcpy(rows + 2, &c, 4), memcpy(rows + 3, &d, 4);
     const unsigned int ab = __byte_perm(rows[0], rows[1], 0x5140);  // a0 b0 a1 b1
@@ -205,6 +205,7 @@ template <class V, class B> WHET_DEVICE V whet_turn(B a, B b, B c, B d) {
     words[3] = __byte_perm(ab_high, cd_high, 0x7632);
     return words;
 }
+#define whet_turn whet_transpose4x4  // its name in texts of earlier versions
 
 // ---- the end of a kernel whose assertion does not hold
 

@@ -14,7 +14,7 @@ NAMES: tuple[str, ...] = (
     # between the lanes of a warp
     *("whet_warp_shuffle", "whet_warp_shuffle_down", "whet_warp_shuffle_up"),
     "whet_warp_shuffle_xor",
-    *("whet_dp4a", "whet_pack", "whet_turn"),
+    *("whet_dp4a", "whet_pack", "whet_transpose4x4"),
     "whet_trap",
 )
 

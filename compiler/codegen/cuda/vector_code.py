@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from whet.compiler.arith.keys import structural_key
 from whet.compiler.codegen.c.dialect import Dialect
-from whet.compiler.codegen.c.functions import Functions
-from whet.compiler.codegen.c.indices import ATOM, Text
-from whet.compiler.codegen.c.statements import Statements
-from whet.compiler.codegen.cuda.dialect import CudaDialect
+from whet.compiler.codegen.c.indices import from_pointer
+from whet.compiler.codegen.c.precedence import Text
+from whet.compiler.codegen.c.scope import Held
+from whet.compiler.codegen.c.statements import Statements, overlaps
 from whet.compiler.codegen.cuda.dot_product import PACK
 from whet.compiler.codegen.cuda.lanes import lane_form, uniform
 from whet.compiler.codegen.cuda.vectors import (
@@ -39,54 +38,39 @@ from whet.compiler.tir.visit.rewrite import TABLE
 _WORD = 4  # bytes
 
 
-@dataclass(frozen=True)
-class _Held:
-    """A vector's value in variables, of ``piece`` lanes each; ``node`` keeps its id taken.
+class VectorStores:
+    """Writes stores of vectors for CUDA; gives the statements and expressions their vector rules.
 
-    ``piece`` is 0 for a variable that is all lanes.
+    Args:
+        statements: of the kernel.
+
+    Attributes:
+        scattered: what goes one by one for want of alignment, e.g. ``"stores to C"``.
     """
 
-    node: e.PrimExpr
-    names: tuple[str, ...]
-    piece: int
-
-    def lane(self, k: int) -> str:
-        if not self.piece:
-            return self.names[0]
-        return f"{self.names[k // self.piece]}[{k % self.piece}]"
-
-
-class VectorCode(Statements):
-    """Writes stores of vectors for CUDA."""
-
-    def __init__(self, dialect: CudaDialect, use: Functions) -> None:
-        super().__init__(dialect, use)
-        self.held: dict[int, _Held] = {}
-        self.given: list[
-            Hashable
-        ] = []  # conditions of branches around, and of lanes that are stored
-        self.by_lanes = False  # whether each lane that is stored reads for itself
-        self.loaded: dict[str, str] = {}  # text of a load -> the variable that holds it
-        self.scattered: set[str] = set()  # what goes one by one
-
-    def before_lanes(self) -> None:
-        self.line("#pragma unroll")
-
-    def text(self, n: e.PrimExpr) -> Text:
-        found = self.held.get(id(n))
-        if found is None or not isinstance(self.lane, int):
-            return super().text(n)
-        lane = found.lane(self.lane)
-        return (f"{lane} != 0", 9) if dt.is_bool(n.dtype) else (lane, ATOM)
+    def __init__(self, statements: Statements) -> None:
+        self.scope = scope = statements.scope
+        self.statements, self.expressions = statements, statements.expressions
+        self.d, self.names, self.line = scope.d, scope.names, scope.line
+        self.analyzer = scope.analyzer
+        self.value, self.index = self.expressions.value, self.expressions.index
+        self.scattered: set[str] = set()
+        # conditions of branches around, and of lanes that are stored
+        self._given: list[Hashable] = []
+        self._by_lanes = False  # whether each lane that is stored reads for itself
+        self._read_as: dict[str, str] = {}  # text of a load -> the variable that holds it
+        statements.store_vector = self.store
+        self.expressions.rules[e.BufferLoad] = self._load
 
     # blocks of lanes
 
-    def store_vector(self, n: s.BufferStore, lanes: int) -> None:
+    def store(self, n: s.BufferStore, lanes: int) -> None:
+        """A store of several lanes, in blocks that are written together."""
         block = min(lanes, block_lanes(n.value, n.buffer.dtype))
         if block == lanes:
             self._group(n, lanes)
-        elif lanes % block or self._overlaps(n) or not all(map(can_part, _parts(n))):
-            super().store_vector(n, lanes)
+        elif lanes % block or overlaps(n) or not all(map(can_part, _parts(n))):
+            self.statements.store_lanes(n, lanes)
         else:
             for first in range(0, lanes, block):
                 value, *at = (part(x, first, block) for x in (n.value, *n.indices))
@@ -95,8 +79,8 @@ class VectorCode(Statements):
 
     def _group(self, n: s.BufferStore, lanes: int) -> None:
         """A store whose lanes are written together."""
-        self.begin(n.value)
-        test = self._asked(n.mask)
+        self.expressions.begin(n.value)
+        test = self._condition(n.mask)
         if isinstance(test, bool):
             free = n if not test else s.BufferStore(n.buffer, n.value, n.indices)
             self._open_group(free, lanes)
@@ -112,22 +96,22 @@ class VectorCode(Statements):
         if piece > 1 and self._moved(n, piece):
             return
         # where a lane reads what another one writes, lanes that are not stored are read, too
-        known = None if n.mask is None or self._overlaps(n) else structural_key(n.mask)
+        known = None if n.mask is None or overlaps(n) else structural_key(n.mask)
         with self._fresh_reads():
-            self.by_lanes = known is not None
+            self._by_lanes = known is not None
             self._hold(n.value)
-            self.by_lanes = False
+            self._by_lanes = False
             if piece > 1:
                 self._store_pieces(n, lanes, piece)
                 return
-            self.given.append(known)
-            super().store_vector(n, lanes)
-            self.given.pop()
+            self._given.append(known)
+            self.statements.store_lanes(n, lanes)
+            self._given.pop()
 
     def _moved(self, n: s.BufferStore, piece: int) -> bool:
         """Write a mere copy; whether it was one."""
         v = n.value
-        if not isinstance(v, e.BufferLoad) or self._asked(v.mask) is not True:
+        if not isinstance(v, e.BufferLoad) or self._condition(v.mask) is not True:
             return False
         lanes = dt.lanes(v.dtype)
         if lanes != piece or self._piece(v.buffer, v.indices) != piece:
@@ -137,10 +121,10 @@ class VectorCode(Statements):
 
     def _store_pieces(self, n: s.BufferStore, lanes: int, piece: int) -> None:
         made = []
-        overlaps = lanes > piece and self._overlaps(n)
+        later = lanes > piece and overlaps(n)
         for first in range(0, lanes, piece):
             name = self._whole(n.value, first, piece)
-            if overlaps:
+            if later:
                 made.append((first, name))
             else:
                 self._store_piece(n, first, piece, name)
@@ -149,7 +133,7 @@ class VectorCode(Statements):
 
     def _whole(self, value: e.PrimExpr, first: int, piece: int) -> str:
         """The variable that holds some lanes of a value."""
-        held = self.held.get(id(value))
+        held = self.scope.held.get(id(value))
         if held is not None and held.piece == piece:
             return held.names[first // piece]
         name = self.names.fresh("v")
@@ -159,30 +143,30 @@ class VectorCode(Statements):
 
     def _fill(self, name: str, value: e.PrimExpr, first: int, count: int) -> None:
         """Set the lanes of a variable."""
-        before = self.lane
+        before = self.scope.lane
         for k in range(count):
-            self.lane = first + k
-            self.memo.clear()
+            self.scope.lane = first + k
+            self.scope.memo.clear()
             text = self.value(value)
             self.line(f"{name}[{k}] = {text};")
-        self.memo.clear()
-        self.lane = before
+        self.scope.memo.clear()
+        self.scope.lane = before
 
     def _store_piece(self, n: s.BufferStore, first: int, piece: int, text: str) -> None:
         kind = vector_type(n.buffer.dtype, piece)
-        at = f"{self.pointer(n.buffer)}, {self._first_index(n.buffer, n.indices, first)}"
+        at = f"{self.scope.pointer(n.buffer)}, {self._first_index(n.buffer, n.indices, first)}"
         self.line(f"whet_store<{kind}>({at}, {text});")
 
     # reading
 
     def _load(self, n: e.BufferLoad) -> Text:
-        if n.mask is not None and structural_key(n.mask) in self.given:
+        if n.mask is not None and structural_key(n.mask) in self._given:
             n = e.BufferLoad(n.buffer, n.indices, n.dtype)  # a lane that is stored is read
-        return super()._load(n)
+        return self.expressions.load(n)
 
     def _hold(self, n: e.PrimExpr) -> None:
         """Write what a value reads into variables, as far as it can be read as vectors."""
-        if dt.lanes(n.dtype) == 1 or id(n) in self.held or isinstance(n, (e.Let, e.Shuffle)):
+        if dt.lanes(n.dtype) == 1 or id(n) in self.scope.held or isinstance(n, (e.Let, e.Shuffle)):
             return
         if isinstance(n, e.BufferLoad):
             self._hold_load(n)
@@ -205,14 +189,14 @@ class VectorCode(Statements):
 
     def _hold_words(self, n: e.Call) -> None:
         """Words of bytes that lie side by side from word to word: four of them by a few moves."""
-        rows = [self.held.get(id(x)) for x in n.args]
+        rows = [self.scope.held.get(id(x)) for x in n.args]
         if dt.lanes(n.dtype) != _WORD or any(x is None or x.piece != _WORD for x in rows):
             return
-        name = self.names.fresh("turned")
+        name = self.names.fresh("transposed")
         words = vector_type(n.dtype, _WORD)
         given = ", ".join(x.names[0] for x in rows if x is not None)
-        self.line(f"const {words} {name} = whet_turn<{words}>({given});")
-        self.held[id(n)] = _Held(n, (name,), _WORD)
+        self.line(f"const {words} {name} = whet_transpose4x4<{words}>({given});")
+        self.scope.held[id(n)] = Held(n, (name,), _WORD)
 
     def _hold_scalar(self, n: e.Broadcast) -> None:
         """A value of all lanes that is worth a variable."""
@@ -220,13 +204,13 @@ class VectorCode(Statements):
             return
         name = self.names.fresh("same")
         self.line(f"const {self.d.value_type(n.dtype)} {name} = {self._scalar(n.value)};")
-        self.held[id(n)] = _Held(n, (name,), 0)
+        self.scope.held[id(n)] = Held(n, (name,), 0)
 
     def _hold_load(self, n: e.BufferLoad) -> None:
-        piece, test = self._piece(n.buffer, n.indices), self._asked(n.mask)
+        piece, test = self._piece(n.buffer, n.indices), self._condition(n.mask)
         if piece == 1 or test is False:
             return
-        if self.by_lanes and n.mask is None and n.buffer.storage_scope != "global":
+        if self._by_lanes and n.mask is None and n.buffer.storage_scope != "global":
             return  # nothing may have written the lanes that are not stored
         firsts = range(0, dt.lanes(n.dtype), piece)
         if test is True:
@@ -239,20 +223,20 @@ class VectorCode(Statements):
             for name, first in zip(names, firsts):
                 self.line(f"    {name} = {self._loaded(n, first, piece)};")
             self.line("}")
-        self.held[id(n)] = _Held(n, names, piece)
+        self.scope.held[id(n)] = Held(n, names, piece)
 
     def _read(self, n: e.BufferLoad, first: int, piece: int) -> str:
         """The variable that holds a vector in memory; one for equal loads of a group."""
         text = self._loaded(n, first, piece)
-        if text not in self.loaded:
-            name = self.loaded[text] = self.names.fresh(f"{n.buffer.name}_v")
+        if text not in self._read_as:
+            name = self._read_as[text] = self.names.fresh(f"{n.buffer.name}_v")
             self.line(f"const {vector_type(n.buffer.dtype, piece)} {name} = {text};")
-        return self.loaded[text]
+        return self._read_as[text]
 
     def _hold_choice(self, n: e.Select | e.Call) -> bool:
         """Write one of two vectors; False where the lanes may choose differently."""
         condition, yes, no = TABLE[type(n)][0](n)
-        test, lanes = self._asked(condition), dt.lanes(n.dtype)
+        test, lanes = self._condition(condition), dt.lanes(n.dtype)
         if isinstance(test, bool) or lanes & (lanes - 1):
             return False
         name = self.names.fresh("chosen")
@@ -264,13 +248,13 @@ class VectorCode(Statements):
         with self._inside(ops.logical_not(test)):
             self._take(name, no, lanes)
         self.line("}")
-        self.held[id(n)] = _Held(n, (name,), lanes)
+        self.scope.held[id(n)] = Held(n, (name,), lanes)
         return True
 
     def _take(self, name: str, value: e.PrimExpr, lanes: int) -> None:
         """A branch's value into the variable."""
         with self._fresh_reads():
-            free = isinstance(value, e.BufferLoad) and self._asked(value.mask) is True
+            free = isinstance(value, e.BufferLoad) and self._condition(value.mask) is True
             if free and self._piece(value.buffer, value.indices) == lanes:  # type: ignore[attr-defined]
                 self.line(f"{name} = {self._loaded(value, 0, lanes)};")  # type: ignore[arg-type]
                 return
@@ -278,7 +262,7 @@ class VectorCode(Statements):
             self._fill(name, value, 0, lanes)
 
     def _loaded(self, n: e.BufferLoad, first: int, piece: int) -> str:
-        at = f"{self.pointer(n.buffer)}, {self._first_index(n.buffer, n.indices, first)}"
+        at = f"{self.scope.pointer(n.buffer)}, {self._first_index(n.buffer, n.indices, first)}"
         return f"whet_load<{vector_type(n.buffer.dtype, piece)}>({at})"
 
     # small questions
@@ -292,19 +276,17 @@ class VectorCode(Statements):
     def _first_index(self, buffer: Buffer, indices: tuple[e.PrimExpr, ...], first: int) -> str:
         form = lane_form(indices[0])
         assert form is not None, "only what has a form is moved whole"
-        at: e.PrimExpr = e.Add(form[0], e.IntImm(form[0].dtype, first), form[0].dtype)
-        if not (isinstance(buffer.elem_offset, e.IntImm) and buffer.elem_offset.value == 0):
-            at = e.Add(at, buffer.elem_offset, at.dtype)
-        return self.index(self.analyzer.affine(at).to_expr("int64"))
+        at = e.Add(form[0], e.IntImm(form[0].dtype, first), form[0].dtype)
+        return self.index(self.analyzer.affine(from_pointer(buffer, at)).to_expr("int64"))
 
     def _scalar(self, test: e.PrimExpr) -> str:
-        before, self.lane = self.lane, None
-        self.memo.clear()
+        before, self.scope.lane = self.scope.lane, None
+        self.scope.memo.clear()
         text = self.value(test)
-        self.lane = before
+        self.scope.lane = before
         return text
 
-    def _asked(self, mask: e.PrimExpr | None) -> e.PrimExpr | bool:
+    def _condition(self, mask: e.PrimExpr | None) -> e.PrimExpr | bool:
         """The condition of all lanes; True where it is known to hold, False where lanes differ."""
         if mask is None:
             return True
@@ -314,31 +296,29 @@ class VectorCode(Statements):
         return True if self._holds(test) else test
 
     def _holds(self, test: e.PrimExpr) -> bool:
-        """Whether a condition is known to hold here."""
+        """True if a condition is known to hold here."""
         if isinstance(test, e.And):
             return self._holds(test.a) and self._holds(test.b)
         if isinstance(test, e.CmpOp) and self.analyzer.compare(test) is True:
             return True
-        return structural_key(test) in self.given
+        return structural_key(test) in self._given
 
     @contextmanager
     def _inside(self, test: e.PrimExpr) -> Iterator[None]:
         """A branch, one level deeper, in which a condition holds."""
-        self.memo.clear()
-        self.depth += 1
-        self.given.append(structural_key(test))
-        with self.analyzer.assuming(test):
+        self.scope.memo.clear()
+        self._given.append(structural_key(test))
+        with self.scope.block(), self.analyzer.assuming(test):
             yield
-        self.given.pop()
-        self.depth -= 1
-        self.memo.clear()
+        self._given.pop()
+        self.scope.memo.clear()
 
     @contextmanager
     def _fresh_reads(self) -> Iterator[None]:
         """Variables that are written inside are not in scope after it."""
-        held, loaded = dict(self.held), dict(self.loaded)
+        held, read_as = dict(self.scope.held), dict(self._read_as)
         yield
-        self.held, self.loaded = held, loaded
+        self.scope.held, self._read_as = held, read_as
 
 
 def _parts(n: s.BufferStore) -> list[e.PrimExpr]:

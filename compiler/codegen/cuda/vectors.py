@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from whet.compiler.arith import Analyzer
-from whet.compiler.codegen.cuda.lanes import lane_form, multiple_of
+from whet.compiler.codegen.cuda.lanes import choice_of, lane_form, multiple_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -28,7 +28,7 @@ def vector_type(dtype: str, lanes: int) -> str:
 
 
 def piece_lanes(buffer: Buffer, index: e.PrimExpr, analyzer: Analyzer) -> int:
-    """How many consecutive elements go at once; 1 where they go one by one.
+    """The consecutive elements of one access; 1 where there is no vector access.
 
     It divides the vector's lanes.
     """
@@ -50,8 +50,8 @@ def piece_lanes(buffer: Buffer, index: e.PrimExpr, analyzer: Analyzer) -> int:
 
 
 def scattered(n: s.BufferStore, analyzer: Analyzer) -> list[str]:
-    """What a statement over several lanes stores, or copies, one by one for want of alignment:
-    neighbours in memory whose address is a multiple of nothing, e.g. ``"stores to C"``.
+    """The stores and copies of a vector that go one by one for want of alignment: neighbours in
+    memory whose address is a multiple of nothing, e.g. ``"stores to C"``.
 
     What arithmetic reads is left out: of ``A[i - 1] + A[i + 1]`` no vector is aligned however wide
     it is, and a store of its results is worth it all the same.
@@ -72,7 +72,7 @@ def scattered(n: s.BufferStore, analyzer: Analyzer) -> list[str]:
 
 
 def _is_apart(buffer: Buffer, indices: Sequence[e.PrimExpr], analyzer: Analyzer) -> bool:
-    """Whether neighbours of memory that has addresses go one by one."""
+    """True if neighbours of memory that has addresses go one by one."""
     if len(indices) != 1 or not _has_address(buffer):
         return False
     form = lane_form(indices[0])
@@ -85,8 +85,9 @@ def _copied(n: e.PrimExpr) -> e.BufferLoad | None:
     """The vector that a value is, whatever its type, inside the array's bounds."""
     while isinstance(n, e.Cast):
         n = n.value
-    if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
-        return _copied(TABLE[type(n)][0](n)[1])
+    choice = choice_of(n)
+    if choice:
+        return _copied(choice[1])
     return n if isinstance(n, e.BufferLoad) and n.mask is None and dt.lanes(n.dtype) > 1 else None
 
 
@@ -110,7 +111,7 @@ def vector_loads(n: e.PrimExpr) -> Iterator[e.BufferLoad]:
 
 
 def can_part(n: e.PrimExpr) -> bool:
-    """Whether :func:`part` can take lanes out of a vector."""
+    """True if :func:`part` can take lanes out of a vector."""
     if isinstance(n, (e.Let, e.Shuffle)) or (isinstance(n, e.Var) and dt.lanes(n.dtype) > 1):
         return False
     return all(can_part(x) for x in TABLE[type(n)][0](n))

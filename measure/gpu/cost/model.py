@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from whet.measure.gpu.cost.specs import GpuSpec
-from whet.search_spaces.rules.gpu.device import balance
+from whet.search_spaces.rules.gpu.hardware.device import balance
 
 VERSION = 5
 """Costs of different versions are different devices' in a log."""

@@ -1,5 +1,5 @@
-"""Convolutions of images on a GPU: implicit products, Winograd's algorithm, the direct way; of
-bytes by the rules of graphs, as products of words."""
+"""Convolutions of images on a GPU: implicit GEMM, Winograd's algorithm, direct; of int8 by the
+rules of graphs, as GEMM of packed int8x4."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.target import Target
-from whet.compiler.te import Schedule, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.operators.cpu.arguments import BYTES
 from whet.search_spaces.operators.cpu.conv.algorithms import KnobsOf
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
@@ -18,38 +18,43 @@ from whet.search_spaces.operators.gpu.conv_direct import direct_convolution
 from whet.search_spaces.operators.gpu.conv_graph import convolution_graph
 from whet.search_spaces.operators.gpu.conv_implicit import (
     define_steps,
-    implicit_of,
-    implicit_product,
+    implicit_gemm,
+    implicit_gemm_shape,
     implicit_tiles,
 )
-from whet.search_spaces.operators.gpu.conv_rectangle import cheapest_rectangle, define_direct
-from whet.search_spaces.operators.gpu.conv_winograd import Winograd, winograd_product, winograds
-from whet.search_spaces.rules.gpu.contraction.gemm_plan import Product, cheapest, plan_of
-from whet.search_spaces.rules.gpu.contraction.unreduced import without_terms
-from whet.search_spaces.rules.gpu.packing import as_they_are
+from whet.search_spaces.operators.gpu.conv_rectangle import (
+    Rectangle,
+    cheapest_rectangle,
+    define_direct,
+)
+from whet.search_spaces.operators.gpu.conv_winograd import Winograd, winograd_convolution, winograds
+from whet.search_spaces.operators.gpu.copied_weights import with_copied_weights
+from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
+from whet.search_spaces.operators.gpu.results import Scheduled
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import GemmShape, cheapest, plan_of
 
-# Fewer output channels than this (a group's) leave most of a product's tile empty.
+# Fewer output channels than this (a group's) leave most of a GEMM's tile empty.
 _FEW = 16
 
 
-def conv2d_nchw(*args: Any) -> tuple[Schedule, list[Tensor]]:
+def conv2d_nchw(*args: Any) -> Scheduled:
     """A convolution, channels first; arguments as the CPU's template of this name takes them."""
     return convolution(*ConvShape.of_arguments("conv2d_nchw", "NCHW", args))
 
 
-def conv2d_nhwc(*args: Any) -> tuple[Schedule, list[Tensor]]:
+def conv2d_nhwc(*args: Any) -> Scheduled:
     """A convolution, channels last; arguments as the CPU's template of this name takes them."""
     return convolution(*ConvShape.of_arguments("conv2d_nhwc", "NHWC", args))
 
 
-def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> tuple[Schedule, list[Tensor]]:
+def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> Scheduled:
     """The schedule of a convolution under the config in force.
 
     Args:
         shape: of images, in either layout.
         epilogue: what is done to each element before it is stored.
         packed: the kernel takes the weights as ``pack_weights`` returns them: transformed for
-            Winograd's algorithm, a copy for the others. Of bytes there is none.
+            Winograd's algorithm, a copy for the others. Of int8 there is none.
     """
     if shape.dtype in BYTES:
         return convolution_graph(shape, epilogue, packed)
@@ -59,42 +64,48 @@ def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> tuple[Schedule
     weight = te.placeholder(shape.weight_shape, shape.dtype, name="weight")
     steps = Epilogue.of(epilogue)
     if shape.is_empty:
-        return as_they_are(
-            weight, packed,
-            lambda w: without_terms(data, w, shape.result_shape, steps, shape.channel_axis, "conv"),
-        )  # fmt: skip
+        empty = shape.result_shape, steps, shape.channel_axis, "conv"
+        return with_copied_weights(weight, packed, lambda w: empty_contraction(data, w, *empty))
     target = Target.current() or Target("cuda")
+
+    def direct(rectangle: Rectangle) -> Scheduled:
+        return with_copied_weights(
+            weight, packed, lambda w: direct_convolution(shape, rectangle, data, w, steps)
+        )
+
     if not implicit_tiles(shape):
         cfg.define_knob("algorithm", ["direct"])
-        window = define_direct(cfg, cfg, shape, target)
-        return as_they_are(
-            weight, packed, lambda w: direct_convolution(shape, window, data, w, steps)
-        )
+        return direct(define_direct(Prefixed(cfg), shape, target))
     transformed = {w.name: w for w in winograds(shape)}
-    products = {"implicit": implicit_of(shape), **{n: w.product for n, w in transformed.items()}}
+    gemms = {
+        "implicit": implicit_gemm_shape(shape),
+        **{n: w.gemm_shape for n, w in transformed.items()},
+    }
     names = ["implicit", "direct", *transformed]
-    default = _default(shape, products, transformed, target, packed)
-    cfg.define_knob("algorithm", names, default=default)
-    chosen = cfg["algorithm"].val
+    default = _default(shape, gemms, transformed, target, packed)
+    chosen = Prefixed(cfg).choose("algorithm", names, default)
+
+    def knobs_of(*readers: str) -> Prefixed:
+        return Prefixed(KnobsOf(cfg, readers, default))
+
     plan = plan_of(
-        cfg, target, products["implicit"], KnobsOf(cfg, tuple(products), default),
-        implicit_tiles(shape), products.get(default),
-    )  # fmt: skip
-    order = define_steps(cfg, KnobsOf(cfg, ("implicit",), default), shape)
-    window = define_direct(cfg, KnobsOf(cfg, ("direct",), default), shape, target)
+        knobs_of(*gemms), target, gemms["implicit"], implicit_tiles(shape), gemms.get(default)
+    )
+    order = define_steps(knobs_of("implicit"), shape)
+    rectangle = define_direct(knobs_of("direct"), shape, target)
     if chosen == "direct":
-        return as_they_are(
-            weight, packed, lambda w: direct_convolution(shape, window, data, w, steps)
-        )
+        return direct(rectangle)
     if chosen == "implicit":
-        return as_they_are(weight, packed, lambda w: implicit_product(plan, order, data, w, steps))
-    plan = plan.of(products[chosen], target)
-    return winograd_product(transformed[chosen], plan, data, weight, steps, packed)
+        return with_copied_weights(
+            weight, packed, lambda w: implicit_gemm(plan, order, data, w, steps)
+        )
+    plan = plan.of(gemms[chosen], target)
+    return winograd_convolution(transformed[chosen], plan, data, weight, steps, packed)
 
 
 def _default(
     shape: ConvShape,
-    products: dict[str, Product],
+    gemms: dict[str, GemmShape],
     transformed: dict[str, Winograd],
     target: Target,
     packed: bool,
@@ -107,11 +118,11 @@ def _default(
     def cycles(name: str) -> float:
         if name == "direct":
             return direct
-        product = products[name]
-        tiles = product.tiles(implicit_tiles(shape))
-        found, *_ = cheapest(product, target, tiles, product.parts)
+        gemm = gemms[name]
+        tiles = gemm.tiles(implicit_tiles(shape))
+        found, *_ = cheapest(gemm, target, tiles, gemm.parts)
         if name not in transformed:
             return found
         return found + transformed[name].transforms(target, packed)
 
-    return min((*products, "direct"), key=cycles)
+    return min((*gemms, "direct"), key=cycles)

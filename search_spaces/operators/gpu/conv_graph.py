@@ -1,6 +1,6 @@
 """Convolutions in any number of dimensions on a GPU, as graphs that the rules schedule.
 
-Signals, volumes, blocks of channels, transposed convolutions, and images of bytes: the sums are a
+Signals, volumes, blocks of channels, transposed convolutions, and images of int8: the sums are a
 GEMM by :mod:`whet.search_spaces.rules.gpu.contraction.tiled`, or an element a thread where there
 are few channels.
 """
@@ -11,31 +11,34 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Schedule, Tensor
+from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
-from whet.search_spaces.graph.compute_graph import ComputeGraph
-from whet.search_spaces.graph.template import schedule_graph
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape, checked_blocks
 from whet.search_spaces.operators.cpu.conv.transposed_phases import Phases
-from whet.search_spaces.operators.gpu.matmul import refuse_packed
-from whet.search_spaces.rules.gpu.contraction.unreduced import without_terms
-from whet.search_spaces.rules.gpu.lanes import of_products
+from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
+from whet.search_spaces.operators.gpu.layout import channel_of, channels_first, in_layout
+from whet.search_spaces.operators.gpu.results import (
+    Scheduled,
+    accumulated,
+    refuse_packed,
+    scheduled_as_graph,
+)
 
 Weight = Callable[..., Any]
 
 
-def conv1d_ncw(*args: Any) -> tuple[Schedule, list[Tensor]]:
+def conv1d_ncw(*args: Any) -> Scheduled:
     """Signals, channels first; arguments as the CPU's template of this name takes them."""
     return convolution_graph(*ConvShape.of_arguments("conv1d_ncw", "NCW", args))
 
 
-def conv3d_ncdhw(*args: Any) -> tuple[Schedule, list[Tensor]]:
+def conv3d_ncdhw(*args: Any) -> Scheduled:
     """Volumes, channels first; arguments as the CPU's template of this name takes them."""
     return convolution_graph(*ConvShape.of_arguments("conv3d_ncdhw", "NCDHW", args))
 
 
-def conv2d_nchwc(*args: Any) -> tuple[Schedule, list[Tensor]]:
+def conv2d_nchwc(*args: Any) -> Scheduled:
     """Blocks of channels; arguments as the CPU's template of this name takes them."""
     *plain, block = args
     shape, epilogue, packed = ConvShape.of_arguments("conv2d_nchwc", "NCHWc", plain)
@@ -43,7 +46,7 @@ def conv2d_nchwc(*args: Any) -> tuple[Schedule, list[Tensor]]:
     return convolution_graph(shape, epilogue, packed, block)
 
 
-def conv2d_transpose_nchw(*args: Any) -> tuple[Schedule, list[Tensor]]:
+def conv2d_transpose_nchw(*args: Any) -> Scheduled:
     """Transposed, channels first; arguments as the CPU's template of this name takes them."""
     *plain, epilogue, packed = args
     phases = Phases.of(*plain)
@@ -54,15 +57,12 @@ def conv2d_transpose_nchw(*args: Any) -> tuple[Schedule, list[Tensor]]:
     data = te.placeholder((n, ci, h, w), shape.dtype, name="data")
     weight = te.placeholder((ci, co, kh, kw), shape.dtype, name="weight")
     if shape.is_empty:
-        return without_terms(data, weight, phases.result_shape, steps, 1, "result")
-    made = phases.result(sums(shape, phases.seen(data), phases.weight(weight)))
-    out, extras = steps.apply(made, 1, stored=of_products(shape.dtype)[1])
-    return schedule_graph(ComputeGraph([out], [data, weight, *extras, out]))
+        return empty_contraction(data, weight, phases.result_shape, steps, 1, "result")
+    result = phases.result(sums(shape, phases.seen(data), phases.weight(weight)))
+    return scheduled_as_graph(result, steps, 1, [data, weight])
 
 
-def convolution_graph(
-    shape: ConvShape, epilogue: Any, packed: bool, block: int = 0
-) -> tuple[Schedule, list[Tensor]]:
+def convolution_graph(shape: ConvShape, epilogue: Any, packed: bool, block: int = 0) -> Scheduled:
     """The schedule of a convolution under the config in force.
 
     Args:
@@ -81,7 +81,7 @@ def convolution_graph(
     weight = te.placeholder(shape.weight_shape, shape.dtype, name="weight")
     channels = (1, len(shape.image) + 2) if block else shape.channel_axis
     if shape.is_empty:
-        return without_terms(
+        return empty_contraction(
             data, weight, blocked(shape.result_shape, block), steps, channels, "conv"
         )
 
@@ -89,8 +89,7 @@ def convolution_graph(
         return weight(*place, c, o)
 
     conv = sums(shape, data, from_hwio if shape.channels_last else weight, block)
-    out, extras = steps.apply(conv, channels, stored=of_products(shape.dtype)[1])
-    return schedule_graph(ComputeGraph([out], [data, weight, *extras, out]))
+    return scheduled_as_graph(conv, steps, channels, [data, weight])
 
 
 def blocked(sizes: Sequence[int], block: int) -> tuple[int, ...]:
@@ -107,7 +106,7 @@ def sums(shape: ConvShape, data: Tensor, weight: Weight, block: int = 0) -> Tens
         data: in the layout of the shape.
         weight: (output channel, input channel of the group, place in the window...) -> a weight.
     """
-    kind, _ = of_products(shape.dtype)
+    kind, _ = accumulated(shape.dtype)
     many = block or shape.ci_group
     outer = te.reduce_axis((0, shape.ci_group // many), name="co") if block else 0
     inner = te.reduce_axis((0, many), name="c")
@@ -117,19 +116,19 @@ def sums(shape: ConvShape, data: Tensor, weight: Weight, block: int = 0) -> Tens
     ]
 
     def element(n: Any, *rest: Any) -> Any:
-        o, place = (rest[-1], rest[:-1]) if shape.channels_last else (rest[0], rest[1:])
+        _, o, *place = channels_first(shape, (n, *rest))
         at = [
             p * s + r * d - b
             for p, s, r, d, b in zip(place, shape.strides, window, shape.dilation, shape.before)
         ]
         if block:
             channel, group = o * block + place[-1], o // (shape.co_group // block)
-            place = (_of_group(shape, group, shape.ci_group // block) + outer, *at, inner)
+            own = channel_of(shape, group, shape.ci_group // block, outer)
+            read: Any = data(n, own, *at, inner)
         else:
             channel, group = o, o // shape.co_group
-            own = _of_group(shape, group, shape.ci_group) + inner
-            place = (*at, own) if shape.channels_last else (own, *at)
-        read: Any = data(n, *place)
+            own = channel_of(shape, group, shape.ci_group, inner)
+            read = data(n, *in_layout(shape, own, *at))
         tests = [i >= 0 for i, b in zip(at, shape.before) if b]
         tests += [i < size for i, size, a in zip(at, shape.image, shape.after) if a]
         if tests:
@@ -141,8 +140,3 @@ def sums(shape: ConvShape, data: Tensor, weight: Weight, block: int = 0) -> Tens
         )
 
     return te.compute(blocked(shape.result_shape, block), element, name="conv")
-
-
-def _of_group(shape: ConvShape, group: Any, per: int) -> Any:
-    """The first channel (or block of them) of a group."""
-    return group * per if shape.groups > 1 else 0

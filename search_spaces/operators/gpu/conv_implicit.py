@@ -1,9 +1,9 @@
-"""Convolutions as products of matrices that are never made: a tile of one is read as it is needed.
+"""Convolutions as implicit GEMM: a tile of the im2col matrix is read as it is needed.
 
     channels first:  result (CO, pixels)  = weights (CO, steps)    x windows (steps, pixels)
     channels last:   result (pixels, CO)  = windows (pixels, steps) x weights (steps, CO)
 
-The steps of the sum are the channels, for each place of the window one after the other ("loops"),
+The K iterations are the channels, for each place of the window one after the other ("loops"),
 or channels and places together ("steps"): then tiles are fetched ahead without a break, and weights
 lie side by side with the channels first, too, but each pixel's address is worked out anew.
 """
@@ -15,20 +15,30 @@ from math import prod
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Schedule, Stage, Tensor
-from whet.compiler.tir import IterVar
+from whet.compiler.te import Stage, Tensor
 from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.halves import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
-from whet.search_spaces.operators.gpu.matmul import store_rows
-from whet.search_spaces.rules.gpu.contraction.gemm import Factor, added, sums_of
+from whet.search_spaces.operators.gpu.layout import (
+    channel_of,
+    channels_first,
+    in_layout,
+    pixel,
+    split_channel,
+    split_groups,
+    weight_index,
+)
+from whet.search_spaces.operators.gpu.results import Scheduled, with_epilogue
+from whet.search_spaces.rules.gpu.contraction.gemm import Operand, gemm_stages, whole_sums
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
     Result,
-    schedule_parts,
-    schedule_sums,
+    store_result,
+    vectors,
 )
-from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS, TILES, Plan, Product, Tile
-from whet.search_spaces.rules.gpu.lanes import lanes_of, summed_in
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS, TILES, GemmShape, Plan, Tile
+from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 
 # With fewer channels than this, blocks of steps would be mostly zeros.
 _FEW = 6
@@ -40,7 +50,7 @@ _PLAIN, _WINDOWS, _COUNTED = (30, 5.6), (42, 9.0), (42, 24.0)
 
 @dataclass(frozen=True)
 class Steps:
-    """How the steps of a convolution's sum are counted.
+    """The order of the K iterations of a convolution.
 
     Attributes:
         shape: the convolution.
@@ -82,8 +92,8 @@ def implicit_steps(shape: ConvShape) -> Steps:
     return Steps(shape, shape.ci_group < _FEW and prod(shape.window) > 1)
 
 
-def implicit_of(shape: ConvShape) -> Product:
-    """A convolution as a product."""
+def implicit_gemm_shape(shape: ConvShape) -> GemmShape:
+    """The sizes of a convolution as a GEMM."""
     steps = implicit_steps(shape)
     sides = (shape.co_group, shape.batch * prod(shape.out))
     rows, columns = reversed(sides) if shape.channels_last else sides
@@ -91,22 +101,20 @@ def implicit_of(shape: ConvShape) -> Product:
     others, copying = _PLAIN if shape.is_pointwise else windows
     outer = prod(extent for _, extent in steps.outer)
     size = dt.itemsize(summed_in(shape.dtype))
-    return Product(shape.groups, rows, columns, steps.count, outer, size, others, copying)
+    return GemmShape(shape.groups, rows, columns, steps.count, outer, size, others, copying)
 
 
-def define_steps(cfg: Any, define: Any, shape: ConvShape) -> Steps:
+def define_steps(knobs: Prefixed, shape: ConvShape) -> Steps:
     """Define the knob that says how steps are counted, where there is a choice, and read it.
 
     Args:
-        cfg: what the template talks to.
-        define: what the knob is defined through.
+        knobs: where it is defined.
     """
     steps = implicit_steps(shape)
     if not steps.outer:
         return steps
     order = "steps" if shape.channels_last else "loops"
-    define.define_knob("window", ["loops", "steps"], default=order)
-    return Steps(shape, cfg["window"].val == "steps")
+    return Steps(shape, knobs.choose("window", ("loops", "steps"), order) == "steps")
 
 
 def implicit_tiles(shape: ConvShape) -> list[Tile]:
@@ -116,10 +124,10 @@ def implicit_tiles(shape: ConvShape) -> list[Tile]:
     return [t for t in TILES if shape.groups == 1 or shape.co_group % t[along] == 0]
 
 
-def implicit_product(
+def implicit_gemm(
     plan: Plan, steps: Steps, data: Tensor, weight: Tensor, epilogue: Epilogue
-) -> tuple[Schedule, list[Tensor]]:
-    """The schedule of a convolution as a product, and the kernel's arguments."""
+) -> Scheduled:
+    """The schedule of a convolution as implicit GEMM, and the kernel's arguments."""
     shape = steps.shape
     summed = summed_in(shape.dtype)
     lead = (shape.groups,) if shape.groups > 1 else ()
@@ -127,54 +135,42 @@ def implicit_product(
     left, right = _weights(steps, weight), _windows(steps, data, pixels)
     if shape.channels_last:
         left, right = right, left
-    sums = sums_of(left, right, lead, steps.outer, steps.count, plan, summed)
-    total = added(sums, plan)
+    sums = gemm_stages(left, right, lead, steps.outer, steps.count, plan, summed)
+    total = whole_sums(sums, plan)
     plain = _result(shape, total)
-    out, extras = epilogue.apply(plain, shape.channel_axis, stored=shape.dtype)
-    s = te.create_schedule(out.op)
-    if out.op is not plain.op:
-        s[plain].compute_inline()
-    loops = _loops(shape, s[out], plan)
-    if sums.partial is None:
-        schedule_sums(s, sums, plan, loops)
-    else:
-        store_rows(s, sums, plan, sums.partial)
-        front = [axis for axis, _ in loops.lead]
-        every = [*front, loops.rows, loops.columns]
-        schedule_parts(s, total, s[out], every, loops.lanes)
-    return s, [data, weight, *extras, out]
+    s, out, arguments = with_epilogue(plain, epilogue, shape.channel_axis, [data, weight])
+    store_result(s, sums, plan, total, _loops(shape, s[out], plan))
+    return s, arguments
 
 
-def _weights(steps: Steps, weight: Tensor) -> Factor:
+def _weights(steps: Steps, weight: Tensor) -> Operand:
     """The weights: channels last they lie side by side along the result, else along the steps."""
     shape = steps.shape
 
-    def channel(x: tuple, place: Any) -> Any:
-        return x[0] * shape.co_group + place if x else place
-
+    along_steps = not shape.channels_last
+    lanes = 1
     if shape.channels_last:
-        many = lanes_of(shape.dtype, shape.co_group, 8)
+        lanes = lanes_of(shape.dtype, shape.co_group, 8)
+    elif steps.together or shape.window == (1, 1):
+        lanes = lanes_of(shape.dtype, steps.count, STEPS[0])
 
-        def from_hwio(x: tuple, outer: tuple, place: Any, step: Any, lane: Any) -> Any:
+    def read(x: tuple, outer: tuple, place: Any, step: Any, lane: Any) -> Any:
+        if along_steps:
+            c, ry, rx = steps.parts(outer, step, lanes, lane)
+        else:
             c, ry, rx = steps.parts(outer, step, 1, 0)
-            return weight(ry, rx, c, channel(x, place * many + lane))
+            place = place * lanes + lane
+        out = channel_of(shape, x[0] if x else 0, shape.co_group, place)
+        return weight(*weight_index(shape, out, c, ry, rx))
 
-        return Factor("weight", shape.co_group, many, False, from_hwio)
-    side_by_side = steps.together or shape.window == (1, 1)
-    lanes = lanes_of(shape.dtype, steps.count, STEPS[0]) if side_by_side else 1
-
-    def from_oihw(x: tuple, outer: tuple, place: Any, step: Any, lane: Any) -> Any:
-        c, ry, rx = steps.parts(outer, step, lanes, lane)
-        return weight(channel(x, place), c, ry, rx)
-
-    return Factor("weight", shape.co_group, lanes, True, from_oihw)
+    return Operand("weight", shape.co_group, lanes, along_steps, read)
 
 
-def _windows(steps: Steps, data: Tensor, pixels: int) -> Factor:
+def _windows(steps: Steps, data: Tensor, pixels: int) -> Operand:
     """The pixels that each pixel of the result reads, zero outside the image."""
     shape = steps.shape
     (oh, ow), (sh, sw), (dh, dw) = shape.out, shape.strides, shape.dilation
-    (h, w), (top, left) = shape.image, shape.before
+    top, left = shape.before
     if shape.channels_last:
         lanes = lanes_of(shape.dtype, shape.ci_group, STEPS[0])
     else:
@@ -183,21 +179,17 @@ def _windows(steps: Steps, data: Tensor, pixels: int) -> Factor:
     def read(x: tuple, outer: tuple, place: Any, step: Any, lane: Any) -> Any:
         if shape.channels_last:
             c, ry, rx = steps.parts(outer, step, lanes, lane)
-            image, pixel = place // (oh * ow), place % (oh * ow)
+            image, at = place // (oh * ow), place % (oh * ow)
         else:
             c, ry, rx = steps.parts(outer, step, 1, 0)
             per = oh * ow // lanes
-            image, pixel = place // per, place % per * lanes + lane
-        channel = x[0] * shape.ci_group + c if x else c
-        row, column = pixel // ow * sh + ry * dh - top, pixel % ow * sw + rx * dw - left
-        index = (row, column, channel) if shape.channels_last else (channel, row, column)
-        value = data(image, *index)
-        if not shape.is_padded:
-            return value
-        inside = te.all(row >= 0, row < h, column >= 0, column < w)
-        return te.if_then_else(inside, value, te.const(0, data.dtype))
+            image, at = place // per, place % per * lanes + lane
+        channel = channel_of(shape, x[0] if x else 0, shape.ci_group, c)
+        row, column = at // ow * sh + ry * dh - top, at % ow * sw + rx * dw - left
+        padded = shape.is_padded
+        return pixel(shape, data, (image, channel, row, column), data.dtype, padded=padded)
 
-    return Factor("data", pixels, lanes, shape.channels_last, read)
+    return Operand("data", pixels, lanes, shape.channels_last, read)
 
 
 def _result(shape: ConvShape, total: Tensor) -> Tensor:
@@ -205,41 +197,25 @@ def _result(shape: ConvShape, total: Tensor) -> Tensor:
     oh, ow = shape.out
 
     def element(*index: Any) -> Any:
-        if shape.channels_last:
-            n, y, x, o = index
-        else:
-            n, o, y, x = index
-        pixel = (n * oh + y) * ow + x
-        lead = (o // shape.co_group,) if shape.groups > 1 else ()
-        own = o % shape.co_group if shape.groups > 1 else o
-        return total(*lead, *((pixel, own) if shape.channels_last else (own, pixel)))
+        n, o, y, x = channels_first(shape, index)
+        at = (n * oh + y) * ow + x
+        group, own = split_channel(shape, o)
+        lead = (group,) if shape.groups > 1 else ()
+        return total(*lead, *in_layout(shape, own, at))
 
     return te.compute(shape.result_shape, element, name="conv")
 
 
 def _loops(shape: ConvShape, stage: Stage, plan: Plan) -> Result:
     """The loops of the result as a matrix's."""
-    run = plan.column_run
-    lanes: IterVar | None = None
-    lead: list[tuple[IterVar, int]] = []
+    n, o, y, x = channels_first(shape, stage.op.axis)
+    groups, o = split_groups(shape, stage, o)
+    lead = [(g, shape.groups) for g in groups]
     pixels = shape.batch * prod(shape.out)
     if shape.channels_last:
-        n, y, x, o = stage.op.axis
-        if shape.groups > 1:
-            g, o = stage.split(o, factor=shape.co_group)
-            lead = [(g, shape.groups)]
-        if run > 1 and shape.co_group % run == 0:
-            o, lanes = stage.split(o, factor=run)
+        o, lanes = vectors(stage, o, shape.co_group, plan)
         counts = (pixels, shape.co_group)
         return Result(stage, lead, stage.fuse(n, y, x), o, lanes, counts)
-    n, o, y, x = stage.op.axis
-    if shape.groups > 1:
-        g, o = stage.split(o, factor=shape.co_group)
-        lead = [(g, shape.groups)]
-    pixel = stage.fuse(y, x)
-    rest = []
-    if run > 1 and prod(shape.out) % run == 0:
-        pixel, lanes = stage.split(pixel, factor=run)
-        rest = [lanes]
-    stage.reorder(*(axis for axis, _ in lead), o, n, pixel, *rest)
-    return Result(stage, lead, o, stage.fuse(n, pixel), lanes, (shape.co_group, pixels))
+    plane, lanes = vectors(stage, stage.fuse(y, x), prod(shape.out), plan)
+    stage.reorder(*groups, o, n, plane, *lanes)
+    return Result(stage, lead, o, stage.fuse(n, plane), lanes, (shape.co_group, pixels))

@@ -10,12 +10,13 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.halves import summed_in
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.conv_implicit import implicit_tiles
 from whet.search_spaces.rules.gpu.contraction.gemm import covered
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, WARP, busy, held
-from whet.search_spaces.rules.gpu.device import LANES, Gpu, shared_bytes
-from whet.search_spaces.rules.gpu.lanes import summed_in
+from whet.search_spaces.rules.gpu.hardware.device import LANES, Gpu, shared_bytes
 
 # pixels of a block along a row, its groups of channels, rows and channels of a thread
 _TILES = (
@@ -39,11 +40,11 @@ _TILES = (
     (32, 1, 4, 1),
 )
 _CHANNELS = (4, 2, 8, 16, 1, 3)
-# Columns of windows are written out that have so many products.
+# Columns of windows are unrolled that have so many multiply-adds.
 _COLUMN = 640
 # Shared memory that a block may have, and a multiprocessor.
 _SHARED, _SHARED_SM = 96 * 1024, 160 * 1024
-# Of a thread: registers beside its sums and factors; what it costs to fetch a number for shared
+# Of a thread: registers beside its sums and operands; what it costs to fetch a number for shared
 # memory, to read one of it and to store a sum, in multiply-adds; cycles that a block waits for what
 # it fetches, and to begin and to end.
 _OTHERS, _COPYING, _READING, _STORING, _LATENCY = 44, 9.0, 1.2, 2.0, 900
@@ -51,7 +52,7 @@ _OTHERS, _COPYING, _READING, _STORING, _LATENCY = 44, 9.0, 1.2, 2.0, 900
 
 @dataclass(frozen=True)
 class Rectangle:
-    """What a config says of a direct convolution.
+    """The choices of a config for a direct convolution.
 
     Attributes:
         x, groups: pixels of a row, and groups of channels, that a block's threads have one each of.
@@ -67,7 +68,7 @@ class Rectangle:
 
     @staticmethod
     def of(view: Any) -> Rectangle:
-        """What a config's choices, or those that a constraint is shown, say."""
+        """The rectangle of a config, or of the view that a constraint gets."""
         x, groups, own_rows, own_channels = view["rectangle"].val
         return Rectangle(x, groups, own_rows, own_channels, view["channels"].val)
 
@@ -91,7 +92,7 @@ class Rectangle:
         return self.numbers(shape) * dt.itemsize(summed_in(shape.dtype))
 
     def keeps_columns(self, shape: ConvShape) -> bool:
-        """Whether a thread reads a column of the patch once for all rows of the window."""
+        """True if a thread reads a column of the patch once for all rows of the window."""
         high = shape.window[0]
         written = self.own_rows * self.own_channels * high <= _COLUMN
         return written and self.rows_read(shape) < self.own_rows * high
@@ -115,12 +116,11 @@ class _Fits:
         return f"a patch of the image and its weights have at most {self.bytes} bytes"
 
 
-def define_direct(cfg: Any, define: Any, shape: ConvShape, target: Target) -> Rectangle:
+def define_direct(knobs: Prefixed, shape: ConvShape, target: Target) -> Rectangle:
     """Define the knobs of the direct way, and read them.
 
     Args:
-        cfg: what the template talks to.
-        define: what the knobs are defined through.
+        knobs: where they are defined.
 
     Raises:
         ArgumentError: a window too large for a block's shared memory, where there is no other way.
@@ -138,14 +138,14 @@ def define_direct(cfg: Any, define: Any, shape: ConvShape, target: Target) -> Re
             f"give each group a multiple of {along} output channels (zero weights for the others)",
         )
     tile = (best.x, best.groups, best.own_rows, best.own_channels)
-    define.define_knob("rectangle", tiles, default=tile)
-    define.define_knob("channels", channels, default=best.channels)
-    define.multi_filter(fits)
-    return Rectangle.of(cfg)
+    knobs.choose("rectangle", tiles, tile)
+    knobs.choose("channels", channels, best.channels)
+    knobs.multi_filter(fits)
+    return Rectangle.of(knobs)
 
 
 def _choices(shape: ConvShape) -> tuple[list[tuple[int, int, int, int]], list[int]]:
-    """Rectangles of which not too much hangs over the result, and channels at a time."""
+    """Rectangles that waste less than half at the edge, and channels at a time."""
     (oh, ow), co = shape.out, shape.co_group
 
     def waste(tile: tuple[int, int, int, int]) -> float:
@@ -160,7 +160,7 @@ def _choices(shape: ConvShape) -> tuple[list[tuple[int, int, int, int]], list[in
 
 
 def cheapest_rectangle(shape: ConvShape, target: Target) -> tuple[float, Rectangle]:
-    """What takes the least time, and how many cycles, roughly; inf where no choice fits a block."""
+    """The cheapest choice and its cycles, roughly; inf where no choice fits a block."""
     return _cheapest(shape, Gpu.of(target))
 
 

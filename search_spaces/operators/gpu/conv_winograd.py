@@ -1,4 +1,4 @@
-"""Winograd's 3x3 convolution of stride 1 on a GPU: a product of matrices between two transforms.
+"""Winograd's 3x3 convolution of stride 1 on a GPU: a GEMM between two transforms.
 
     filters[u, v, c, o]  = G weight G^T           a thread for each c and o
     pixels[u, v, c, t]   = B^T patch B            a thread for each c and tile t of m x m results
@@ -7,7 +7,7 @@
 
 Each line is a kernel, the first one ahead of the calls where weights are packed; channels last, t
 stands in front of the channels. What lies between kernels is ((m + 2) / m)^2 times the image and
-the result, and ((m + 2) / 3)^2 times the weights: it is in float32, for halves too, since
+the result, and ((m + 2) / 3)^2 times the weights: it is in float32, for float16 too, since
 transforms lose digits.
 """
 
@@ -23,17 +23,35 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.halves import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.compiler.topi.nn.winograd import WINDOW, matrix_row
 from whet.compiler.topi.nn.winograd_matrices import winograd_matrices
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.conv.winograd import variants
-from whet.search_spaces.operators.gpu.matmul import store_product
-from whet.search_spaces.rules.gpu.contraction.gemm import Factor, added, sums_of
-from whet.search_spaces.rules.gpu.contraction.gemm_plan import KERNEL, STEPS, Plan, Product, moving
-from whet.search_spaces.rules.gpu.device import processors
-from whet.search_spaces.rules.gpu.lanes import lanes_of, summed_in
-from whet.search_spaces.rules.gpu.threads import Block, bind, copy_together
+from whet.search_spaces.operators.gpu.layout import channels_first, in_layout, pixel, weight_index
+from whet.search_spaces.operators.gpu.results import Scheduled, with_epilogue
+from whet.search_spaces.rules.gpu.contraction.gemm import (
+    gemm_stages,
+    matrix_operand,
+    whole_sums,
+)
+from whet.search_spaces.rules.gpu.contraction.gemm_loops import store_matrix
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import (
+    KERNEL,
+    GemmShape,
+    Plan,
+    moving,
+)
+from whet.search_spaces.rules.gpu.hardware.device import processors
+from whet.search_spaces.rules.gpu.hardware.threads import (
+    Block,
+    attach,
+    bind,
+    bind_fused,
+    cooperative_load,
+    unroll,
+)
 
 # With fewer channels, transforms cost more than fewer products save; and what lies between kernels
 # may have so many bytes, each array of it.
@@ -86,15 +104,15 @@ class Winograd:
         return self.across**2 * channels * max(self.tiles, min(self.shape.ci, self.shape.co)) * size
 
     @property
-    def product(self) -> Product:
-        """The product of matrices in the middle."""
+    def gemm_shape(self) -> GemmShape:
+        """The sizes of the GEMM in the middle."""
         sides = (self.shape.co, self.tiles)
         rows, columns = reversed(sides) if self.shape.channels_last else sides
         size = dt.itemsize(summed_in(self.shape.dtype))
-        return Product(self.across**2, rows, columns, self.shape.ci, itemsize=size)
+        return GemmShape(self.across**2, rows, columns, self.shape.ci, itemsize=size)
 
     def transforms(self, target: Target, packed: bool = False) -> float:
-        """Cycles of the kernels before and behind the product, roughly.
+        """Cycles of the kernels before and behind the GEMM, roughly.
 
         Args:
             target: whose processors share the work.
@@ -109,17 +127,17 @@ class Winograd:
 
 
 def winograds(shape: ConvShape) -> list[Winograd]:
-    """What is worth a try for a convolution; none where Winograd's algorithm cannot compute it."""
+    """The candidates for a convolution; none where Winograd's algorithm cannot compute it."""
     if min(shape.ci, shape.co) < _LEAST:
         return []
     every = (Winograd(shape, m) for m in variants(shape))
     return [w for w in every if w.scratch_bytes <= _MOST_BYTES]
 
 
-def winograd_product(
+def winograd_convolution(
     w: Winograd, plan: Plan, data: Tensor, weight: Tensor, epilogue: Epilogue, packed: bool
-) -> tuple[Schedule, list[Tensor]]:
-    """The schedule of a convolution as transforms and a product, and the kernels' arguments.
+) -> Scheduled:
+    """The schedule of a convolution as transforms and a GEMM, and the kernels' arguments.
 
     Args:
         packed: whether the weights are transformed ahead of the calls.
@@ -127,23 +145,26 @@ def winograd_product(
     shape, kind = w.shape, summed_in(w.shape.dtype)
     half_filters, filters = _filters(w, weight)
     patch, columns, pixels = _pixels(w, data)
-    factors = _factors(w, filters, pixels)
-    sums = sums_of(*factors, (w.across, w.across), (), shape.ci, plan, kind)
-    total = added(sums, plan)
-    sides = tuple(f.extent for f in factors)
-    products = te.compute((w.across, w.across, *sides), lambda *i: total(*i), name="products")
+    last = shape.channels_last
+    operands = [
+        matrix_operand(filters, shape.co, shape.ci, False),
+        matrix_operand(pixels, w.tiles, shape.ci, last),
+    ]
+    # with the channels last, tiles are M
+    left, right = reversed(operands) if last else operands
+    sums = gemm_stages(left, right, (w.across, w.across), (), shape.ci, plan, kind)
+    total = whole_sums(sums, plan)
+    dims = (w.across, w.across, left.extent, right.extent)
+    products = te.compute(dims, lambda *i: total(*i), name="products")
     half, results, conv = _inverse(w, products)
-    out, extras = epilogue.apply(conv, shape.channel_axis, stored=shape.dtype)
-    s = te.create_schedule(out.op)
-    if out.op is not conv.op:
-        s[conv].compute_inline()
+    s, out, arguments = with_epilogue(conv, epilogue, shape.channel_axis, [data, weight])
     _schedule_filters(s, w, weight, half_filters, filters)
     if packed:
         s[filters].compute_ahead()
     _in_registers(s, (patch, columns), s[pixels], _transform(s[pixels]))
-    store_product(s, sums, plan, total, products)
+    store_matrix(s, sums, plan, total, products)
     _in_registers(s, (half, results), s[out], _store(s[out], w))
-    return s, [data, weight, *extras, out]
+    return s, arguments
 
 
 def _filters(w: Winograd, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -151,8 +172,7 @@ def _filters(w: Winograd, weight: Tensor) -> tuple[Tensor, Tensor]:
     shape, g, kind = w.shape, winograd_matrices(w.m).g, summed_in(w.shape.dtype)
 
     def tap(y: int, x: Any, c: Any, o: Any) -> Any:
-        index = (y, x, c, o) if shape.channels_last else (o, c, y, x)
-        return weight(*index).astype(kind)
+        return weight(*weight_index(shape, o, c, y, x)).astype(kind)
 
     half = te.compute(
         (w.across, WINDOW, shape.ci, shape.co),
@@ -168,22 +188,18 @@ def _filters(w: Winograd, weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _pixels(w: Winograd, data: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What tiles read of the image, zeros around it; it after B^T over rows, then over columns."""
+    """The patches of tiles, zeros around the image; after B^T over rows, then over columns."""
     shape, bt, kind = w.shape, winograd_matrices(w.m).bt, summed_in(w.shape.dtype)
-    (height, width), (top, left), (down, across) = shape.image, shape.before, w.plane
-    last = shape.channels_last
-    places = (w.tiles, shape.ci) if last else (shape.ci, w.tiles)
+    (top, left), (down, across) = shape.before, w.plane
+    places = in_layout(shape, shape.ci, w.tiles)
 
-    def pixel(r: Any, s: Any, *place: Any) -> Any:
-        t, c = place if last else reversed(place)
+    def element(r: Any, s: Any, *place: Any) -> Any:
+        c, t = reversed(place) if shape.channels_last else place
         y, x = t // across % down * w.m + r - top, t % across * w.m + s - left
-        image = t // (down * across)
-        value = data(*((image, y, x, c) if last else (image, c, y, x))).astype(kind)
-        inside = te.all(y >= 0, y < height, x >= 0, x < width)
-        return te.if_then_else(inside, value, te.const(0, kind))
+        return pixel(shape, data, (t // (down * across), c, y, x), kind)
 
     reads = range(w.across)
-    patch = te.compute((w.across, w.across, *places), pixel, name="patch")
+    patch = te.compute((w.across, w.across, *places), element, name="patch")
     columns = te.compute(
         (w.across, w.across, *places),
         lambda u, s, *place: matrix_row(bt, u, [patch(r, s, *place) for r in reads]),
@@ -195,24 +211,6 @@ def _pixels(w: Winograd, data: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         name="pixels",
     )
     return patch, columns, pixels
-
-
-def _factors(w: Winograd, filters: Tensor, pixels: Tensor) -> tuple[Factor, Factor]:
-    """The product's factors: rows are channels of the result, or tiles with the channels last."""
-    shape, kind, last = w.shape, summed_in(w.shape.dtype), w.shape.channels_last
-    many = lanes_of(kind, shape.co, 8)
-    some = lanes_of(kind, *((shape.ci, STEPS[0]) if last else (w.tiles, 8)))
-
-    def of_filters(x: tuple, outer: tuple, place: Any, step: Any, lane: Any) -> Any:
-        return filters(*x, step, place * many + lane)
-
-    def of_pixels(x: tuple, outer: tuple, place: Any, step: Any, lane: Any) -> Any:
-        index = (place, step * some + lane) if last else (step, place * some + lane)
-        return pixels(*x, *index)
-
-    left = Factor("filters", shape.co, many, False, of_filters)
-    right = Factor("pixels", w.tiles, some, last, of_pixels)
-    return (right, left) if last else (left, right)
 
 
 def _inverse(w: Winograd, products: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -231,54 +229,40 @@ def _inverse(w: Winograd, products: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     )
 
     def element(*index: Any) -> Any:
-        image, o = index[0], index[shape.channel_axis]
-        y, x = index[1:3] if shape.channels_last else index[2:]
+        image, o, y, x = channels_first(shape, index)
         t = (image * down + y // w.m) * across + x // w.m
-        return results(y % w.m, x % w.m, *((t, o) if shape.channels_last else (o, t)))
+        return results(y % w.m, x % w.m, *in_layout(shape, o, t))
 
     return half, results, te.compute(shape.result_shape, element, name="conv")
 
 
 def _in_registers(s: Schedule, tensors: Sequence[Tensor], stage: Stage, thread: IterVar) -> None:
-    """What a thread makes on the way to a stage: matrices of its own, written out."""
+    """Intermediate matrices of a thread on the way to a stage, in registers and unrolled."""
     for tensor in tensors:
-        s[tensor].set_scope("local")
-        s[tensor].compute_at(stage, thread)
-        for axis in s[tensor].op.axis[:2]:
-            s[tensor].unroll(axis)
+        attach(s[tensor], stage, thread)
+        unroll(s[tensor], s[tensor].op.axis[:2])
 
 
 def _transform(stage: Stage) -> IterVar:
     """A thread for each matrix of a transform: neighbours lie side by side; returns its loop."""
     u, v, *places = stage.op.axis
     stage.reorder(*places, u, v)
-    stage.unroll(u)
-    stage.unroll(v)
-    return _threads(stage, places)
+    unroll(stage, (u, v))
+    return bind_fused(stage, places, _THREADS)
 
 
 def _store(stage: Stage, w: Winograd) -> IterVar:
     """A thread for each tile of results of a channel; returns its loop."""
-    if w.shape.channels_last:
-        n, y, x, o = stage.op.axis
-    else:
-        n, o, y, x = stage.op.axis
+    n, o, y, x = channels_first(w.shape, stage.op.axis)
     (yo, yi), (xo, xi) = stage.split(y, factor=w.m), stage.split(x, factor=w.m)
-    order = (n, yo, xo, o) if w.shape.channels_last else (o, n, yo, xo)
+    order = in_layout(w.shape, o, n, yo, xo)
     stage.reorder(*order, yi, xi)
     stage.unroll(yi)
     if w.shape.channels_last or w.shape.out[1] % w.m:
         stage.unroll(xi)
     else:
         stage.vectorize(xi)
-    return _threads(stage, order)
-
-
-def _threads(stage: Stage, axes: Sequence[IterVar]) -> IterVar:
-    block, thread = stage.split(stage.fuse(*axes), factor=_THREADS)
-    bind(stage, block, "blockIdx.x")
-    bind(stage, thread, "threadIdx.x")
-    return thread
+    return bind_fused(stage, order, _THREADS)
 
 
 def _schedule_filters(
@@ -287,7 +271,7 @@ def _schedule_filters(
     """The weights' transform; channels first, what a block reads goes through shared memory.
 
     There, weights of one channel of the result lie side by side, but threads side by side have
-    channels of the result, since that is how the product reads what they make.
+    channels of the result, since that is how the GEMM reads the result.
     """
     stage = s[filters]
     if w.shape.channels_last:
@@ -296,16 +280,13 @@ def _schedule_filters(
     u, v, c, o = stage.op.axis
     (bo, to), (bc, tc) = stage.split(o, factor=_FILTERS), stage.split(c, factor=_CHANNELS)
     stage.reorder(bc, bo, tc, to, u, v)
-    stage.unroll(u)
-    stage.unroll(v)
+    unroll(stage, (u, v))
     blocks = stage.fuse(bc, bo)
-    bind(stage, blocks, "blockIdx.x")
-    bind(stage, tc, "threadIdx.y")
-    bind(stage, to, "threadIdx.x")
+    bind(stage, block=blocks, y=tc, x=to)
     _in_registers(s, (half,), stage, to)
     read = s.cache_read(weight, "shared", [half])
     s[read].compute_at(stage, blocks)
     first = s[read].op.axis[0]
     extents = (_FILTERS, _CHANNELS, WINDOW, WINDOW)
-    copy_together(s[read], list(s[read].op.axis), extents, Block(_FILTERS, _CHANNELS))
+    cooperative_load(s[read], list(s[read].op.axis), extents, Block(_FILTERS, _CHANNELS))
     s[read].storage_align(first, _BANKS, _SHIFT)

@@ -1,4 +1,4 @@
-"""Products with a vector on a GPU: sums without reuse, which memory bounds."""
+"""GEMV on a GPU: reductions without reuse, which are memory-bound."""
 
 from __future__ import annotations
 
@@ -6,53 +6,50 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Schedule, Tensor
+from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.config_scope import get_config
-from whet.search_spaces.graph.compute_graph import ComputeGraph
-from whet.search_spaces.graph.template import schedule_graph
-from whet.search_spaces.rules.gpu.contraction.unreduced import without_terms
-from whet.search_spaces.rules.gpu.lanes import of_products
+from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
+from whet.search_spaces.operators.gpu.results import Scheduled, accumulated, scheduled_as_graph
 
 
-def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> tuple[Schedule, list]:
+def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> Scheduled:
     """``y = A @ x``; arguments as the CPU's template of this name takes them."""
     get_config().add_flop(2 * N * K)
     A = te.placeholder((N, K), dtype, name="A")
     x = te.placeholder((K,), dtype, name="x")
     steps = Epilogue.of(epilogue)
     if not N * K:
-        return without_terms(A, x, (N,), steps, 0, "y")
-    return vector_product(A, x, (N,), lambda index, k: (A(*index, k), x(k)), K, steps, 0, "y")
+        return empty_contraction(A, x, (N,), steps, 0, "y")
+    return contraction(A, x, (N,), lambda index, k: (A(*index, k), x(k)), K, steps, 0, "y")
 
 
-def vector_product(
+def contraction(
     a: Tensor,
     b: Tensor,
     shape: tuple[int, ...],
-    factors: Callable[[tuple, Any], tuple[Any, Any]],
+    elements: Callable[[tuple, Any], tuple[Any, Any]],
     K: int,
     epilogue: Epilogue,
     channel_axis: int,
     name: str,
-) -> tuple[Schedule, list]:
-    """The schedule of a product in which nothing is read twice, and the kernel's arguments.
+) -> Scheduled:
+    """The schedule, by the rules of graphs, of a contraction, and the kernel's arguments.
 
     Args:
-        a, b: the factors.
+        a, b: the operands.
         shape: of the result.
-        factors: of a place of the result and a step, the two elements.
-        K: the steps.
+        elements: the two elements of an index of the result and of k.
+        K: extent of the reduction.
         epilogue, channel_axis: as for ``Epilogue.apply``.
         name: of the result.
     """
     k = te.reduce_axis((0, K), name="k")
-    kind, stored = of_products(a.dtype)
+    kind, _ = accumulated(a.dtype)
 
     def element(*index: Any) -> Any:
-        left, right = factors(index, k)
+        left, right = elements(index, k)
         return te.sum(left.astype(kind) * right.astype(kind), axis=k)
 
     plain = te.compute(shape, element, name=name)
-    out, extras = epilogue.apply(plain, channel_axis, stored=stored)
-    return schedule_graph(ComputeGraph([out], [a, b, *extras, out]))
+    return scheduled_as_graph(plain, epilogue, channel_axis, [a, b])

@@ -15,18 +15,29 @@ Of a column too long for registers, R and E are read and computed anew where the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from whet.compiler.target import Target
 from whet.compiler.te import Stage
-from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
-from whet.search_spaces.graph.compute_graph import INJECTIVE, REDUCTION, Group, Node
+from whet.search_spaces.graph.compute_graph import REDUCTION, Group, Node
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.sums import ACROSS, way_of
-from whet.search_spaces.rules.gpu.rows import kept_inputs, wide_axes
-from whet.search_spaces.rules.gpu.threads import bind
+from whet.search_spaces.rules.gpu.hardware.threads import attach, bind
+from whet.search_spaces.rules.gpu.row_group import (
+    axes_in_last,
+    common_length,
+    inner_stages,
+    is_chain,
+    row_count,
+    rows_in_order,
+    stages_of,
+    wide_axes,
+    width,
+)
+from whet.search_spaces.rules.gpu.row_reads import kept_inputs
+from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 _COLUMNS = (8, 16, 32, 64)
@@ -38,21 +49,15 @@ _OWN, _MOST_OWN = 16, 64
 _WIDTH, _FEW = 32, 64
 
 
-class GpuColumns:
+class GpuColumns(Rule):
     """All stages of some columns by the same threads, which share each of them."""
 
     name = "gpu columns"
 
     def applies(self, group: Group) -> bool:
         """A group with members, of many columns that all its stages go through alike."""
-        if not group.members or group.role not in (REDUCTION, INJECTIVE):
-            return False
-        many = prod(group.last.extents[k] for k in group.rows)
-        return many >= _WIDTH * _FEW and column_length(group) is not None
-
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Nothing."""
-        return None
+        many = is_chain(group) and row_count(group) >= _WIDTH * _FEW
+        return many and column_length(group) is not None
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Bind the columns and what is in them."""
@@ -66,12 +71,13 @@ class GpuColumns:
             inner = list(stage.op.reduce_axis)
         outer, x = stage.split(rows[-1], factor=shares.columns)
         stage.reorder(*rows[:-1], outer, x, *inner)
-        bind(stage, stage.fuse(*rows[:-1], outer), "blockIdx.x")
-        bind(stage, x, "threadIdx.x")
+        bind(stage, block=stage.fuse(*rows[:-1], outer), x=x)
         kept = kept_inputs(s, group) if shares.kept else []
-        for node in (*group.members, group.anchor):
-            if node is not group.last:
-                _member(s, group, node, stage, x, shares)
+        for node in inner_stages(group):
+            if width(group, node) > 1 and not shares.kept:
+                s[node.tensor].compute_inline()
+            else:
+                shares.hold(s[node.tensor], stage, x, wide_axes(group, node))
         for tensor in kept:
             shares.hold(s[tensor], stage, x, [k for k in range(len(axes)) if k not in group.rows])
         if inner:
@@ -80,37 +86,36 @@ class GpuColumns:
 
 @dataclass(frozen=True)
 class _Shares:
-    """How columns are shared out.
+    """The sharing of columns among threads.
 
     Attributes:
         columns: of a block, side by side.
         rows: of threads, that share a column.
         kept: whether a thread's part of a stage fits its registers.
-        written: whether its turns are written out.
+        unrolled: whether the loop over a thread's elements is unrolled.
     """
 
     columns: int
     rows: int
     kept: bool
-    written: bool
+    unrolled: bool
 
     def share(self, stage: Stage, axes: list[IterVar]) -> None:
         """Share a stage's innermost loops, or those of its reduction, among the rows of threads."""
         turn, y = stage.split(stage.fuse(*axes), factor=self.rows)
         stage.reorder(y, turn)
-        bind(stage, y, "threadIdx.y")
-        if self.written:
+        bind(stage, y=y)
+        if self.unrolled:
             stage.unroll(turn)
 
     def hold(self, stage: Stage, parent: Stage, x: IterVar, inner: list[int]) -> None:
         """Keep what a block needs of a stage; what a thread alone needs of it becomes registers."""
-        stage.set_scope("shared")
-        stage.compute_at(parent, x)
+        attach(stage, parent, x, "shared")
         axes = list(stage.op.axis)
         rows = [a for k, a in enumerate(axes) if k not in inner]
         shared = list(stage.op.reduce_axis) or [axes[k] for k in inner]
         stage.reorder(*(a for a in axes if a not in rows and a not in shared), *rows, *shared)
-        bind(stage, rows[-1], "threadIdx.x")
+        bind(stage, x=rows[-1])
         if shared:
             self.share(stage, shared)
 
@@ -121,21 +126,16 @@ def column_length(group: Group) -> int | None:
     column = len(last.extents) - 1
     if column not in group.rows or last.extents[column] < _COLUMNS[0]:
         return None
-    stages = (*group.members, group.anchor, last)
-    lengths = {prod(n.reduce_extents) for n in stages if n.role == REDUCTION}
-    if last.role != REDUCTION and len(group.rows) < len(last.extents):
-        lengths.add(last.points // prod(last.extents[k] for k in group.rows))
-    if len(lengths) != 1:
+    length = common_length(group)
+    if length is None or not all(_goes_along(group, n, column, length) for n in stages_of(group)):
         return None
-    (length,) = lengths
-    return length if all(_goes_along(group, node, column, length) for node in stages) else None
+    return length
 
 
 def _goes_along(group: Group, node: Node, column: int, length: int) -> bool:
-    """Whether a stage has neighbouring columns side by side, and all rows in order."""
-    own = group.maps.get(node.index, tuple(range(len(node.extents))))
-    wide = prod(node.extents[k] for k in wide_axes(group, node))
-    if not own or own[-1] != column or [q for q in own if q in group.rows] != list(group.rows):
+    """True if a stage has neighbouring columns side by side, and all rows in order."""
+    own, wide = axes_in_last(group, node), width(group, node)
+    if not own or own[-1] != column or not rows_in_order(group, node):
         return False
     if node.role != REDUCTION:
         return wide in (1, length)
@@ -147,12 +147,12 @@ def _define(cfg: DefineKnobs, group: Group, length: int) -> _Shares:
     widths = [c for c in _COLUMNS if c < 2 * group.last.extents[-1]]
     most = [r for r in _SHARES if r == 1 or r < 2 * length]
     best = next((r for r in most if r * _OWN >= length), most[-1])
-    cfg.define_knob(group.knob("columns"), widths, default=max(c for c in widths if c <= _WIDTH))
-    cfg.define_knob(group.knob("rows"), most, default=best)
-    cfg.define_knob(group.knob("keep"), [True, False], default=length <= best * _MOST_OWN)
+    knobs = Prefixed(cfg, group.prefix)
+    columns = knobs.choose("columns", widths, max(c for c in widths if c <= _WIDTH))
+    rows = knobs.choose("rows", most, best)
+    keep = knobs.choose("keep", (True, False), length <= best * _MOST_OWN)
     cfg.multi_filter(_AtMost(group.knob("columns"), group.knob("rows")))
     cfg.multi_filter(_Kept(group.knob("keep"), group.knob("rows"), length))
-    columns, rows, keep = (cfg[group.knob(name)].val for name in ("columns", "rows", "keep"))
     return _Shares(columns, rows, keep, length <= 2 * rows * _MOST_OWN)
 
 
@@ -183,13 +183,3 @@ class _Kept:
 
     def __repr__(self) -> str:
         return f"{self.keep} has at most {_MOST_OWN} elements a thread"
-
-
-def _member(
-    s: Schedule, group: Group, node: Node, parent: Stage, x: IterVar, shares: _Shares
-) -> None:
-    stage, wide = s[node.tensor], wide_axes(group, node)
-    if prod(node.extents[k] for k in wide) > 1 and not shares.kept:
-        stage.compute_inline()
-    else:
-        shares.hold(stage, parent, x, wide)

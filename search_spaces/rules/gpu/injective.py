@@ -22,9 +22,18 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.search_spaces.graph.access import Access
 from whet.search_spaces.graph.compute_graph import INJECTIVE, Group, Node
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.injective import crossing_axis
-from whet.search_spaces.rules.gpu.lanes import lanes_of
-from whet.search_spaces.rules.gpu.threads import Block, bind, bind_blocks, copy_together
+from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
+from whet.search_spaces.rules.gpu.hardware.threads import (
+    Block,
+    bind,
+    bind_blocks,
+    bind_fused,
+    cooperative_load,
+    split_lanes,
+)
+from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 _THREADS = (64, 128, 256, 512, 1024)
@@ -32,7 +41,7 @@ _VECTORS = (1, 2, 4, 8)
 _TILES = (16, 32, 64)
 
 
-class GpuInjective:
+class GpuInjective(Rule):
     """Vectors of 16 bytes, neighbours by neighbouring threads; tiles where a read crosses."""
 
     name = "gpu injective"
@@ -40,10 +49,6 @@ class GpuInjective:
     def applies(self, group: Group) -> bool:
         """Stages without a reduction that have a loop at all."""
         return group.role == INJECTIVE and not group.members
-
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Nothing."""
-        return None
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Bind all loops."""
@@ -61,31 +66,26 @@ def _in_order(s: Schedule, group: Group, cfg: DefineKnobs) -> None:
     # what is computed in float32 is converted four at a time
     most = lanes_of("float32" if _converts(node) else node.dtype, extent)
     vectors = [v for v in _VECTORS if v <= most]
-    cfg.define_knob(group.knob("vector"), vectors, default=vectors[-1])
-    cfg.define_knob(group.knob("threads"), list(_THREADS), default=256)
-    cfg.define_knob(group.knob("unroll"), [1, 2, 4], default=2 if node.points >= 1 << 22 else 1)
-    vector, threads, unroll = (
-        cfg[group.knob(name)].val for name in ("vector", "threads", "unroll")
-    )
-    *outer, last = stage.op.axis or [None]
-    if last is None:
-        bind(stage, stage.fuse(), "threadIdx.x")
+    knobs = Prefixed(cfg, group.prefix)
+    vector = knobs.choose("vector", vectors, vectors[-1])
+    threads = knobs.choose("threads", _THREADS, 256)
+    steps = knobs.choose("unroll", (1, 2, 4), 2 if node.points >= 1 << 22 else 1)
+    if not stage.op.axis:
+        bind_fused(stage)
         return
-    lanes = None
-    if vector > 1:
-        last, lanes = stage.split(last, factor=vector)
+    *outer, last = stage.op.axis
+    last, lanes = split_lanes(stage, last, vector)
     whole = stage.fuse(*outer, last)
-    block, rest = stage.split(whole, factor=threads * unroll)
+    block, rest = stage.split(whole, factor=threads * steps)
     step, thread = stage.split(rest, factor=threads)
-    bind(stage, block, "blockIdx.x")
-    bind(stage, thread, "threadIdx.x")
+    bind(stage, block=block, x=thread)
     stage.unroll(step)
-    if lanes is not None:
-        stage.vectorize(lanes)
+    for lane in lanes:
+        stage.vectorize(lane)
 
 
 def _converts(node: Node) -> bool:
-    """Whether an element is computed in another type than it is stored in."""
+    """True if an element is computed in another type than it is stored in."""
     waiting, seen = [node.op], set()
     while waiting:
         op = waiting.pop()
@@ -119,9 +119,9 @@ def _tiled(s: Schedule, group: Group, crossing: int, read: Access, cfg: DefineKn
         if (a < 2 * node.extents[crossing] or a == _TILES[0])
         and (b < 2 * node.extents[-1] or b == _TILES[0])
     ]
-    cfg.define_knob(group.knob("tile"), sizes, default=sizes[-1])
-    cfg.define_knob(group.knob("threads"), [128, 256, 512], default=256)
-    (a, b), threads = (cfg[group.knob(name)].val for name in ("tile", "threads"))
+    knobs = Prefixed(cfg, group.prefix)
+    a, b = knobs.choose("tile", sizes, sizes[-1])
+    threads = knobs.choose("threads", (128, 256, 512), 256)
     shared = s.cache_read(read.tensor, "shared", [tensor])
     stage = s[tensor]
     across, along = stage.op.axis[crossing], stage.op.axis[-1]
@@ -140,8 +140,7 @@ def _tiled(s: Schedule, group: Group, crossing: int, read: Access, cfg: DefineKn
     outer = stage.leaf_iter_vars[stage.leaf_iter_vars.index(ai) - 1]
     block = Block(b, max(threads // b, 1))
     step, row = stage.split(ai, factor=block.y)
-    bind(stage, row, "threadIdx.y")
-    bind(stage, bi, "threadIdx.x")
+    bind(stage, y=row, x=bi)
     stage.unroll(step)
     s[shared].compute_at(stage, outer)
     _read_tile(s, shared, read, node, crossing, (a, b), block)
@@ -166,5 +165,5 @@ def _read_tile(
     stage.reorder(*rest, outer, inner)
     # one element more a row: a column's elements are in different banks
     stage.storage_align(outer, 32, 1)
-    step, _ = copy_together(stage, (outer, inner), (tile[1], tile[0]), block)
+    step, _ = cooperative_load(stage, (outer, inner), (tile[1], tile[0]), block)
     stage.unroll(step)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whet.compiler.target import Target
-from whet.compiler.te.lang.tensor import Operation, Tensor
+from whet.compiler.te.lang.tensor import Operation
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.compute_graph import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.graph.groups import elementwise_behind
@@ -33,18 +33,14 @@ _LOAD = 2
 _RULES: tuple[Rule, ...] = (GpuWindow(), GpuReduction(), GpuInjective())
 
 
-class GpuApart:
+class GpuMultiKernel(Rule):
     """Each reduction of a chain alone, what is cheap between them inlined."""
 
-    name = "gpu apart"
+    name = "gpu multi-kernel"
 
     def applies(self, group: Group) -> bool:
         """A group with members that the rule for rows has left."""
         return bool(group.members) and group.role in (REDUCTION, INJECTIVE)
-
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Nothing."""
-        return None
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Inline what is cheap, and schedule the other stages one by one."""
@@ -81,7 +77,7 @@ def _inlined(group: Group) -> set[Operation]:
 
 
 def _times(node: Node, reader: Node) -> int:
-    """How many elements of a stage one evaluation of a reader reads."""
+    """Elements of a stage that one evaluation of a reader reads."""
     return sum(access.tensor.op is node.op for access in reader.reads)
 
 

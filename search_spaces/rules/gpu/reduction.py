@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from whet.compiler.target import Target
-from whet.compiler.te import Stage
 from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
@@ -29,13 +28,21 @@ from whet.search_spaces.graph.compute_graph import REDUCTION, TILED, Group
 from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way, way_of
 from whet.search_spaces.rules.cpu.tiled import computed_as_read
 from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
-from whet.search_spaces.rules.gpu.elementwise_fallback import spread
+from whet.search_spaces.rules.gpu.hardware.threads import (
+    attach,
+    bind,
+    bind_fused,
+    schedule_staged,
+    split_lanes,
+    unroll,
+    vectorize_last,
+)
 from whet.search_spaces.rules.gpu.reduction_plan import SHARES, WIDTH, Plan, is_shared, plan_of
-from whet.search_spaces.rules.gpu.threads import bind
+from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 
-class GpuReduction:
+class GpuReduction(Rule):
     """A block for an element, threads across elements, or an element a thread."""
 
     name = "gpu reduction"
@@ -45,23 +52,19 @@ class GpuReduction:
         return group.role in (REDUCTION, TILED) and not group.members
 
     def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Sum halves up in float32, and store the sums in halves."""
+        """Accumulate float16 in float32, and store the result in float16."""
         return widened(group)
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
-        """Bind the reduction, what is made of it, and what is made for it alone."""
+        """Bind the reduction, its epilogue and the producers that it alone reads."""
         as_read = computed_as_read(group)
         group = of_widened(s, group)
         node = group.anchor
         way = way_of(node, 4)
         shared = is_shared(node, way)
         plan = plan_of(group, way, cfg, target)
-        for made in group.staged:
-            # a vector of what has edges would be read lane by lane
-            if plan.vector == 1 and made.op in as_read:
-                s[made.op].compute_inline()
-            else:
-                spread(s[made.tensor], list(s[made.tensor].op.axis))
+        # a vector of what has edges would be read lane by lane
+        schedule_staged(s, group, as_read if plan.vector == 1 else ())
         if way.kind == ALONG and shared:
             _along(s, group, way, plan)
         elif way.kind == ACROSS and shared:
@@ -70,8 +73,9 @@ class GpuReduction:
             _alone(s, group, plan)
 
 
-def _in_parts(s: Schedule, tensor: Tensor, axes: Sequence[IterVar], parts: int) -> Tensor | None:
-    """A stage that reduces parts of its outermost axes, the parts first; None: there is one."""
+def _split(s: Schedule, tensor: Tensor, axes: Sequence[IterVar], parts: int) -> Tensor | None:
+    """The stage of partial results, their axis first, of a reduction split over its outermost axes;
+    None: there is one part."""
     if parts == 1:
         return None
     outer, _ = s[tensor].split(s[tensor].fuse(*axes), nparts=parts)
@@ -82,7 +86,7 @@ def _in_parts(s: Schedule, tensor: Tensor, axes: Sequence[IterVar], parts: int) 
 def _along(s: Schedule, group: Group, way: Way, plan: Plan) -> None:
     """Rows to blocks, or to rows of their threads."""
     tensor = group.anchor.tensor
-    partial = _in_parts(s, tensor, s[tensor].op.reduce_axis[:1], plan.parts)
+    partial = _split(s, tensor, s[tensor].op.reduce_axis[:1], plan.parts)
     if partial is None:
         _rows(s, tensor, group.last.tensor, way.axes, plan)
         return
@@ -104,39 +108,32 @@ def _rows(s: Schedule, reduced: Tensor, last: Tensor, run: tuple[int, ...], plan
     stage = s[last]
     inner = s[reduced]
     axes = list(stage.op.axis)
-    row = stage.fuse(*axes)
-    block, row = stage.split(row, factor=plan.rows)
-    bind(stage, block, "blockIdx.x")
-    bind(stage, row, "threadIdx.y")
+    block, row = stage.split(stage.fuse(*axes), factor=plan.rows)
+    bind(stage, block=block, y=row)
     if inner is not stage:
-        inner.set_scope("local")
-        inner.compute_at(stage, row)
+        attach(inner, stage, row)
     read = _read_ahead(s, reduced) if plan.vector > 1 else []
     steps = list(inner.op.reduce_axis)
     side_by_side = [steps[k] for k in run]
     rest = [a for a in steps if a not in side_by_side]
     inner.reorder(*rest, *side_by_side)
-    whole = inner.fuse(*rest, *side_by_side)
-    lanes = None
-    if plan.vector > 1:
-        whole, lanes = inner.split(whole, factor=plan.vector)
+    whole, lanes = split_lanes(inner, inner.fuse(*rest, *side_by_side), plan.vector)
     turn, thread = inner.split(whole, factor=plan.threads)
-    turn, written = inner.split(turn, factor=plan.unroll)
-    inner.reorder(thread, turn, written, *([] if lanes is None else [lanes]))
-    bind(inner, thread, "threadIdx.x")
-    inner.unroll(written)
-    if lanes is not None:
-        inner.unroll(lanes)
+    turn, unrolled = inner.split(turn, factor=plan.unroll)
+    own = [unrolled, *lanes]
+    inner.reorder(thread, turn, *own)
+    bind(inner, x=thread)
+    unroll(inner, own)
     for t in read:
-        s[t].compute_at(inner, written)
+        s[t].compute_at(inner, unrolled)
         if int(t.shape[-1]) > 1:
-            s[t].vectorize(s[t].op.axis[-1])
+            vectorize_last(s[t])
 
 
 def _read_ahead(s: Schedule, reduced: Tensor) -> list[Tensor]:
     """The operands in registers, so that they are read in vectors.
 
-    What is computed in other stages, too, is an operand itself: what it reads is theirs as well.
+    A producer that is inlined into other stages, too, is an operand itself.
     """
     found: dict[Tensor, list[ComputeOp]] = {}
     waiting: list[Any] = [reduced.op]
@@ -154,7 +151,7 @@ def _read_ahead(s: Schedule, reduced: Tensor) -> list[Tensor]:
 def _across(s: Schedule, group: Group, way: Way, plan: Plan) -> None:
     """Neighbours to neighbouring threads, parts of the reduction to rows of them."""
     tensor = group.anchor.tensor
-    partial = _in_parts(s, tensor, s[tensor].op.reduce_axis, plan.parts)
+    partial = _split(s, tensor, s[tensor].op.reduce_axis, plan.parts)
     if partial is None:
         _columns(s, tensor, group.last.tensor, way.axes[0], plan)
         return
@@ -189,13 +186,10 @@ def _columns(s: Schedule, reduced: Tensor, last: Tensor, axis: int, plan: Plan) 
     turn, row = stage.split(turn, factor=min(plan.rows, plan.vector))
     stage.reorder(*others, outer, turn, row, x)
     block = stage.fuse(*others, outer)
-    for loop, tag in ((block, "blockIdx.x"), (row, "threadIdx.y"), (x, "threadIdx.x")):
-        bind(stage, loop, tag)
-    inner.set_scope("local")
-    inner.compute_at(stage, x)
+    bind(stage, block=block, y=row, x=x)
+    attach(inner, stage, x)
     inner.unroll(inner.op.reduce_axis[0])
-    s[shared[0]].set_scope("shared")
-    s[shared[0]].compute_at(stage, block)
+    attach(s[shared[0]], stage, block, "shared")
     _partial_sums(s, shared[0], sums[0], axis + 1, plan)
 
 
@@ -203,13 +197,12 @@ def _partial_sums(s: Schedule, shared: Tensor, sums: Tensor, axis: int, plan: Pl
     """A thread's part of some neighbours' reductions, in registers and then in shared memory."""
     stage, inner = s[shared], s[sums]
     x, lanes = stage.split(stage.op.axis[axis], factor=plan.vector)
-    bind(stage, stage.op.axis[0], "threadIdx.y")
-    bind(stage, x, "threadIdx.x")
+    bind(stage, y=stage.op.axis[0], x=x)
     inner.compute_at(stage, x)
     own = inner.op.axis[axis + 1]
-    turn, written = inner.split(inner.op.reduce_axis[0], factor=plan.unroll)
-    inner.reorder(turn, written, *(a for a in inner.op.axis if a is not own), own)
-    inner.unroll(written)
+    turn, unrolled = inner.split(inner.op.reduce_axis[0], factor=plan.unroll)
+    inner.reorder(turn, unrolled, *(a for a in inner.op.axis if a is not own), own)
+    inner.unroll(unrolled)
     if plan.vector > 1:
         stage.vectorize(lanes)
         inner.vectorize(own)
@@ -217,9 +210,7 @@ def _partial_sums(s: Schedule, shared: Tensor, sums: Tensor, axis: int, plan: Pl
 
 def _alone(s: Schedule, group: Group, plan: Plan) -> None:
     """Each element by a thread of its own."""
-    stage: Stage = s[group.last.tensor]
-    axes: list[IterVar] = list(stage.op.axis)
-    thread = spread(stage, axes, plan.threads)
+    stage = s[group.last.tensor]
+    thread = bind_fused(stage, threads=plan.threads)
     if group.anchor is not group.last:
-        s[group.anchor.tensor].set_scope("local")
-        s[group.anchor.tensor].compute_at(stage, thread)
+        attach(s[group.anchor.tensor], stage, thread)

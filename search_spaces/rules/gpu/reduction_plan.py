@@ -1,8 +1,8 @@
-"""What a config of one reduction on a GPU says: its knobs, and their defaults."""
+"""The plan of one reduction on a GPU: its knobs, and their defaults."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -10,18 +10,16 @@ from typing import Any
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.graph.compute_graph import Group, Node
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way
-from whet.search_spaces.rules.gpu.device import processors
-from whet.search_spaces.rules.gpu.lanes import lanes_of
+from whet.search_spaces.rules.gpu.hardware.device import processors
+from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 from whet.search_spaces.space.define import DefineKnobs
 
 SHARES = (2, 4, 8, 16, 32)
 """Rows of threads that share reductions of columns."""
 WIDTH = 32
 """Threads side by side that read neighbours: a warp."""
-
-Choose = Callable[[str, Sequence[Any], Any], None]
-"""Defines a knob: its name, its choices, the default."""
 
 # Steps of a reduction that are worth sharing among threads: of rows in one warp, and of others.
 _SHORT, _LONG = 8, 32
@@ -40,14 +38,14 @@ _ENOUGH = 2 / 3
 
 @dataclass(frozen=True)
 class Plan:
-    """What a config says.
+    """The choices of a config.
 
     Attributes:
         threads: that share a reduction (along), or neighbours of a block (across, alone).
         rows: elements of a block (along), or threads that share a reduction (across: 2 at least).
         vector: elements that a thread reads at once, of one reduction or (across) each of another.
         parts: of the reduction that different blocks reduce.
-        unroll: reads that are written out.
+        unroll: reads that are unrolled.
     """
 
     threads: int
@@ -66,25 +64,16 @@ def plan_of(group: Group, way: Way, cfg: DefineKnobs, target: Target) -> Plan:
         cfg: where the knobs are.
         target: whose multiprocessors are to be kept busy.
     """
-    node, chosen = group.anchor, {}
-
-    def choose(name: str, choices: Sequence[Any], default: Any) -> None:
-        cfg.define_knob(group.knob(name), list(choices), default=default)
-        chosen[name] = cfg[group.knob(name)].val
-
+    node, knobs = group.anchor, Prefixed(cfg, group.prefix)
     if not is_shared(node, way):
-        choose("threads", (64, 128, 256), 128)
-        return Plan(**chosen)
-    if way.kind == ALONG:
-        _along(node, way, choose, processors(target))
-    else:
-        _across(node, way, choose, processors(target))
+        return Plan(knobs.choose("threads", (64, 128, 256), 128))
+    plan = (_along if way.kind == ALONG else _across)(node, way, knobs, processors(target))
     cfg.multi_filter(_AtMost(group.knob("rows"), group.knob("threads")))
-    return Plan(**chosen)
+    return plan
 
 
 def is_shared(node: Node, way: Way) -> bool:
-    """Whether threads share a reduction: a short one of rows, too, where a warp has several rows.
+    """True if threads share a reduction: a short one of rows, too, where a warp has several rows.
 
     Args:
         node: the reduction.
@@ -97,42 +86,46 @@ def is_shared(node: Node, way: Way) -> bool:
 
 
 def _is_narrow(node: Node) -> bool:
-    """Whether warps may have several rows: all of them have as many."""
+    """True if warps may have several rows: all of them have as many."""
     return node.points % _ROWS[-1] == 0
 
 
-def _along(node: Node, way: Way, choose: Choose, multiprocessors: int) -> None:
+def _along(node: Node, way: Way, knobs: Prefixed, multiprocessors: int) -> Plan:
     dtype = next((a.tensor.dtype for a in node.reads), node.dtype)
     most = min(_VECTORS[-1], lanes_of(dtype, node.reduce_extents[way.axes[-1]]))
     parts = _parts(node, node.reduce_extents[0])
     part = min(parts, key=lambda p: _moved(node, p, p * node.points, multiprocessors))
-    choose("parts", parts, part)
     own = -(-prod(node.reduce_extents) // part)
     every = (*_NARROW, *_THREADS) if _is_narrow(node) else _THREADS
     threads = [t for t in every if t == every[0] or t < 2 * own // most]
     # two loads a thread of short rows: neighbours read neighbours, and exchange few sums
     least = max(t for t in threads if t == threads[0] or t <= min(WIDTH, own // (2 * most)))
     best = next((t for t in threads if t >= least and t * _OWN >= own), threads[-1])
-    choose("threads", threads, best)
     each = [r for r in _ROWS if node.points % r == 0]
-    choose("rows", each, max(r for r in each if r == 1 or r * best <= 128))
-    choose("vector", [v for v in _VECTORS if v <= most], most)
-    choose("unroll", _UNROLLED, 4)
+    return Plan(
+        parts=knobs.choose("parts", parts, part),
+        threads=knobs.choose("threads", threads, best),
+        rows=knobs.choose("rows", each, max(r for r in each if r == 1 or r * best <= 128)),
+        vector=knobs.choose("vector", [v for v in _VECTORS if v <= most], most),
+        unroll=knobs.choose("unroll", _UNROLLED, 4),
+    )
 
 
-def _across(node: Node, way: Way, choose: Choose, multiprocessors: int) -> None:
+def _across(node: Node, way: Way, knobs: Prefixed, multiprocessors: int) -> Plan:
     vectors = _neighbours(node, way)
     parts = _parts(node, prod(node.reduce_extents))
     part, vector, rows = _wanted(node, way, parts, vectors, multiprocessors)
-    choose("parts", parts, part)
-    choose("vector", vectors, vector)
-    choose("threads", (WIDTH, 64, 128), WIDTH)
-    choose("rows", SHARES, rows)
-    choose("unroll", _UNROLLED, 8 if vector == 1 else 4)
+    return Plan(
+        parts=knobs.choose("parts", parts, part),
+        vector=knobs.choose("vector", vectors, vector),
+        threads=knobs.choose("threads", (WIDTH, 64, 128), WIDTH),
+        rows=knobs.choose("rows", SHARES, rows),
+        unroll=knobs.choose("unroll", _UNROLLED, 8 if vector == 1 else 4),
+    )
 
 
 def _neighbours(node: Node, way: Way) -> list[int]:
-    """How many neighbours a thread may have: those of one load, where a warp's threads all read."""
+    """The vector lengths of a thread: one load at most, and work for all threads of a warp."""
     axis = way.axes[0]
     reads = [a.tensor for a in node.reads if a.stride(node.op.axis[axis].var) == 1]
     if not reads:

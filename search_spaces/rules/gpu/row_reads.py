@@ -1,4 +1,4 @@
-"""How the stages of a group of rows read a tensor: whose row, and whether element after element."""
+"""Reads of a row group: the row and the order of each; tensors that are worth keeping."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import Var
 from whet.search_spaces.graph.access import Access, Affine, accesses, composed
-from whet.search_spaces.graph.compute_graph import Group, Node
+from whet.search_spaces.graph.compute_graph import REDUCTION, Group, Node
+from whet.search_spaces.rules.gpu.row_group import axes_in_last, stages_of
 
 
 def read_alike(s: Schedule, group: Group, tensor: Tensor, stages: Iterable[Node]) -> bool:
-    """Whether stages read a tensor in the same row, so that one kept for them all is enough."""
+    """True if stages read a tensor in the same row, so that one kept for them all is enough."""
     found = set()
     for node in stages:
         row = _rows(group, node)
@@ -23,14 +24,14 @@ def read_alike(s: Schedule, group: Group, tensor: Tensor, stages: Iterable[Node]
 
 
 def read_straight(s: Schedule, group: Group, tensor: Tensor) -> bool:
-    """Whether each stage reads a tensor where it is itself in its row, not backwards or shifted.
+    """True if each stage reads a tensor where it is itself in its row, not backwards or shifted.
 
-    What one stage alone reads of the memory is read as it likes.
+    A tensor in memory that one stage alone reads may be read in any order.
     """
     members = {n.op for n in group.members}
     readers = 0
     straight = True
-    for node in {n.index: n for n in (*group.members, group.anchor, group.last)}.values():
+    for node in stages_of(group):
         row = _rows(group, node)
         turns = [a.var for a in (*node.op.axis, *node.op.reduce_axis)]
         found = list(_accesses(s, node.op, tensor, {}))
@@ -44,10 +45,9 @@ def read_straight(s: Schedule, group: Group, tensor: Tensor) -> bool:
 
 def _rows(group: Group, node: Node) -> dict[Var, int]:
     """The variables of a stage's axes that are rows of which there are several."""
-    own = group.maps.get(node.index, tuple(range(len(node.extents))))
     return {
         axis.var: q
-        for axis, q in zip(node.op.axis, own)
+        for axis, q in zip(node.op.axis, axes_in_last(group, node))
         if q in group.rows and group.last.extents[q] > 1
     }
 
@@ -57,7 +57,7 @@ def _variables(access: Access) -> list[Var | None]:
 
 
 def _wide(access: Access) -> list[Var | None]:
-    """What the indices are of dimensions with more than one element."""
+    """The variables that index the dimensions of more than one element."""
     pairs = zip(_variables(access), access.tensor.shape)
     return [v for v, extent in pairs if int(extent) > 1]
 
@@ -74,3 +74,62 @@ def _accesses(
         elif isinstance(inside, ComputeOp) and s[inside].attach_type == INLINE:
             values = {axis.var: i for axis, i in zip(inside.axis, indices)}
             yield from _accesses(s, inside, tensor, values)
+
+
+def whole_rows(s: Schedule, group: Group) -> list[Tensor]:
+    """The tensors of whole rows that the stages of a group read from memory."""
+    shape = group.last.extents if group.last.role != REDUCTION else None
+    found: dict[Tensor, None] = {}
+    for _, tensor, _ in _reads(s, group):
+        extents = tuple(int(d) for d in tensor.shape)
+        if shape is None or extents == shape:
+            found[tensor] = None
+    return list(found)
+
+
+def _reads(s: Schedule, group: Group) -> Iterator[tuple[Node, Tensor, ComputeOp]]:
+    """Each stage of a group, a tensor that it reads from outside, and the operation that reads it:
+    its own or one that is inlined into it."""
+    stages = stages_of(group)
+    stored = {n.op for n in stages}
+    for node in stages:
+        waiting = [node.op]
+        seen = set()
+        while waiting:
+            op = waiting.pop()
+            if op in seen or not isinstance(op, ComputeOp):
+                continue
+            seen.add(op)
+            for t in op.input_tensors:
+                if t.op in stored:
+                    continue
+                if s[t].attach_type == INLINE:
+                    waiting.append(t.op)
+                else:
+                    yield node, t, op
+
+
+def kept_inputs(s: Schedule, group: Group) -> list[Tensor]:
+    """Rows that several stages read, as stages in registers."""
+    readers: dict[Tensor, tuple[set[Node], dict[ComputeOp, None]]] = {}
+    for node, tensor, op in _reads(s, group):
+        stages, ops = readers.setdefault(tensor, (set(), {}))
+        stages.add(node)
+        ops[op] = None
+    found = []
+    wide = whole_rows(s, group)
+    for tensor, (stages, ops) in readers.items():
+        if len(stages) < 2 or tensor not in wide or not read_alike(s, group, tensor, stages):
+            continue
+        (first, *others) = ops
+        if not others and _is_cast(first) and first not in {n.op for n in stages}:
+            found.append(first.output(0))
+        else:
+            found.append(s.cache_read(tensor, "local", [op.output(0) for op in ops]))
+    return found
+
+
+def _is_cast(op: ComputeOp) -> bool:
+    """True if an operation reads one element for each of its own, of another type."""
+    (read,) = op.input_tensors if len(op.input_tensors) == 1 else (None,)
+    return read is not None and tuple(map(int, read.shape)) == tuple(map(int, op.output_shape(0)))

@@ -27,9 +27,11 @@ from whet.compiler.te.lang.tensor import ExternOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import Buffer, Stmt, ir_builder
 from whet.compiler.tir.ops import ops
+from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.graph.compute_graph import Group
-from whet.search_spaces.rules.gpu.device import processors
-from whet.search_spaces.rules.gpu.lanes import summed_in
+from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.rules.gpu.hardware.device import processors
+from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 _OWN = (1, 2, 4, 8)
@@ -45,13 +47,13 @@ Read = Callable[[Any, Any, Any], Any]
 Write = Callable[[Any, Any, Any, Any], None]
 
 
-class GpuScan:
+class GpuScan(Rule):
     """Rows by blocks, columns by threads, either in segments."""
 
     name = "gpu scan"
 
     def applies(self, group: Group) -> bool:
-        """What ``topi.cumsum`` and ``topi.cumprod`` compute."""
+        """The stages of ``topi.cumsum`` and ``topi.cumprod``."""
         op = group.anchor.op
         return isinstance(op, ExternOp) and op.tag == "scan" and 0 not in op.attrs["sizes"]
 
@@ -86,12 +88,12 @@ def _knobs(
     many = [n for n in _SEGMENTS if n == 1 or length // n >= (_LONG * 8 if along else _LONG)]
     ready = rows * (_THREADS[0] if along else width)
     wanted = next((n for n in many if n * ready >= processors(target) * _BUSY), many[-1])
-    cfg.define_knob(group.knob("threads"), list(_THREADS), default=_THREADS[0])
-    own = list(_OWN) if along else [1]
-    cfg.define_knob(group.knob("own"), own, default=4 if along and length >= _TILE else 1)
-    cfg.define_knob(group.knob("segments"), many, default=wanted)
-    chosen = [cfg[group.knob(name)].val for name in ("threads", "own", "segments")]
-    return chosen[0], chosen[1], chosen[2]
+    knobs = Prefixed(cfg, group.prefix)
+    return (
+        knobs.choose("threads", _THREADS, _THREADS[0]),
+        knobs.choose("own", _OWN if along else (1,), 4 if along and length >= _TILE else 1),
+        knobs.choose("segments", many, wanted),
+    )
 
 
 _OPERATIONS: dict[str, tuple[Combine, int]] = {"add": (ops.add, 0), "multiply": (ops.multiply, 1)}
@@ -99,7 +101,7 @@ _OPERATIONS: dict[str, tuple[Combine, int]] = {"add": (ops.add, 0), "multiply": 
 
 @dataclass(frozen=True)
 class _Ways:
-    """How a kernel reads an element, what stands before a segment, and where sums go to.
+    """A kernel's reads of elements and of the sums before a segment, and its stores.
 
     Attributes:
         element, start: (row, step or segment, column) -> a number. store: with a sum behind.
@@ -123,7 +125,7 @@ class _Scan:
         threads, own: of a block, and elements of a thread at a time.
         stored: the type of the result.
         exclusive: whether an element is the sum of those before it.
-        combine, begin: the operation, and what changes nothing.
+        combine, begin: the operation, and its neutral element.
     """
 
     rows: int
@@ -158,8 +160,8 @@ class _Scan:
         memory = ib.allocate(self.kind, (prod(parts),), name="parts", scope="global")
         sums = ib.buffer_ptr(memory.buffer, shape=parts)
 
-        def total(i: Any, s: Any, j: Any) -> Any:
-            return sums[i, s, j]
+        def total(*place: Any) -> Any:
+            return sums[place]
 
         def keep(i: Any, s: Any, j: Any, value: Any) -> None:
             sums[i, s, j] = value
@@ -178,7 +180,7 @@ class _Scan:
 
     @property
     def first(self) -> Any:
-        """What changes nothing, in the type of the sums."""
+        """The neutral element, in the type of the sums."""
         return ops.const(self.begin, self.kind)
 
     def _scan(self, ib: Any, cut: tuple[int, int, int], ways: _Ways, exclusive: bool) -> None:
@@ -276,21 +278,24 @@ class _Scan:
             with ib.if_scope(t == self.threads - 1):
                 keep(i, s, 0, part[t])
 
+    def _launch(self, ib: Any, blocks: int) -> tuple[Any, Any]:
+        """The numbers of the block and of the thread in it, of a kernel of so many blocks."""
+        block, thread = te.thread_axis("blockIdx.x"), te.thread_axis("threadIdx.x")
+        ib.scope_attr(block, "thread_extent", blocks)
+        ib.scope_attr(thread, "thread_extent", self.threads)
+        return block.var, thread.var
+
     def _threads_of_rows(self, ib: Any, segments: int) -> tuple[Any, Any, Any]:
         """A block for each segment: its row, its number, and a thread of it."""
-        block, thread = te.thread_axis("blockIdx.x"), te.thread_axis("threadIdx.x")
-        ib.scope_attr(block, "thread_extent", self.rows * segments)
-        ib.scope_attr(thread, "thread_extent", self.threads)
-        return block.var // segments, block.var % segments, thread.var
+        block, thread = self._launch(ib, self.rows * segments)
+        return block // segments, block % segments, thread
 
     @contextmanager
     def _thread_of_column(self, ib: Any, segments: int) -> Iterator[tuple[Any, Any, Any]]:
         """A thread for each column of a segment: the row, the segment, the column."""
-        block, thread = te.thread_axis("blockIdx.x"), te.thread_axis("threadIdx.x")
         count = self.rows * segments * self.width
-        ib.scope_attr(block, "thread_extent", -(-count // self.threads))
-        ib.scope_attr(thread, "thread_extent", self.threads)
-        place = block.var * self.threads + thread.var
+        block, thread = self._launch(ib, -(-count // self.threads))
+        place = block * self.threads + thread
         with ib.if_scope(place < count):
             rest = place // self.width
             yield rest // segments, rest % segments, place % self.width

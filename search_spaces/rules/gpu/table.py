@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from whet.search_spaces.rules.gpu.columns import GpuColumns
 from whet.search_spaces.rules.gpu.contraction.tiled import GpuTiled
-from whet.search_spaces.rules.gpu.elementwise_fallback import GpuSpread
+from whet.search_spaces.rules.gpu.elementwise_fallback import GpuElementwiseFallback
 from whet.search_spaces.rules.gpu.injective import GpuInjective
-from whet.search_spaces.rules.gpu.multi_kernel import GpuApart
+from whet.search_spaces.rules.gpu.multi_kernel import GpuMultiKernel
 from whet.search_spaces.rules.gpu.reduction import GpuReduction
 from whet.search_spaces.rules.gpu.rows import GpuRows
 from whet.search_spaces.rules.gpu.scan import GpuScan
@@ -18,10 +18,10 @@ RULES: tuple[Rule, ...] = (
     GpuWindow(),
     GpuRows(),
     GpuColumns(),
-    GpuApart(),
+    GpuMultiKernel(),
     GpuReduction(),
     GpuInjective(),
     GpuScan(),
-    GpuSpread(),
+    GpuElementwiseFallback(),
 )
 """The first that applies to a group schedules it; the last applies to all."""

@@ -5,14 +5,12 @@
         for ry, rx: acc[yi, xi] += patch[yi*sh + ry*dh, xi*sw + rx*dw] * W[c, ry, rx]
         C[...] = acc
 
-What neighbouring threads read of the same rows comes from the cache. Channels last, a thread has
+Rows that neighbouring threads share come from the cache. Channels last, a thread has
 neighbouring channels, as many as it reads at once. Of a window too large for registers, the patch
 is what one row of it reads, or one place.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from whet.compiler.target import Target
 from whet.compiler.te import Stage
@@ -22,10 +20,18 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
 from whet.search_spaces.graph.compute_graph import REDUCTION, TILED, Group
 from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.tiled import staged_for_operands
 from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
-from whet.search_spaces.rules.gpu.elementwise_fallback import spread
+from whet.search_spaces.rules.gpu.hardware.threads import (
+    bind_fused,
+    schedule_staged,
+    split_lanes,
+    unroll,
+    unroll_elements,
+)
 from whet.search_spaces.rules.gpu.window_spec import Tile, Window, window_of
+from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 _TILES = ((1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (2, 2), (4, 2), (1, 4), (2, 4), (4, 4))
@@ -34,7 +40,7 @@ _THREADS = (64, 128, 256)
 _TALL, _SHORT, _MANY = 8, 4, 14
 
 
-class GpuWindow:
+class GpuWindow(Rule):
     """A few neighbouring pixels for each thread, and what they read in its registers."""
 
     name = "gpu window"
@@ -45,7 +51,7 @@ class GpuWindow:
         return found is not None and all(n.op is found.read.tensor.op for n in group.members)
 
     def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Sum halves up in float32."""
+        """Accumulate float16 in float32."""
         return widened(group)
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
@@ -54,12 +60,12 @@ class GpuWindow:
         group = of_widened(s, group)
         window = window_of(group.anchor)
         assert window is not None
-        for node in group.staged:
-            cheap = node.op is window.read.tensor.op or node.is_guarded or node.cost < EXPENSIVE
-            if cheap and node.op in within:
-                s[node.op].compute_inline()
-            else:
-                spread(s[node.tensor], list(s[node.tensor].op.axis))
+        cheap = {
+            node.op
+            for node in group.staged
+            if node.op is window.read.tensor.op or node.is_guarded or node.cost < EXPENSIVE
+        }
+        schedule_staged(s, group, cheap & set(within))
         for node in group.members:
             s[node.op].compute_inline()
         tile, threads = _define(cfg, group, window)
@@ -75,7 +81,7 @@ class GpuWindow:
             s[patch].compute_at(s[sums], steps[window.around - 1])
         else:
             s[patch].compute_at(s[out], thread)
-        _written_out(s[patch], list(s[patch].op.axis), window.lanes)
+        unroll_elements(s[patch], list(s[patch].op.axis), window.lanes)
 
 
 def _define(cfg: DefineKnobs, group: Group, window: Window) -> tuple[Tile, int]:
@@ -89,9 +95,8 @@ def _define(cfg: DefineKnobs, group: Group, window: Window) -> tuple[Tile, int]:
     wanted = (1, 4) if flat else (1, 2) if window.lanes > 1 else (tall, 1)
     fits = [t for t in tiles if t[0] <= wanted[0] and t[1] <= wanted[1]]
     default = max(fits, key=lambda t: t[0] * t[1])
-    cfg.define_knob(group.knob("tile"), tiles, default=default)
-    cfg.define_knob(group.knob("threads"), list(_THREADS), default=128)
-    return cfg[group.knob("tile")].val, cfg[group.knob("threads")].val
+    knobs = Prefixed(cfg, group.prefix)
+    return knobs.choose("tile", tiles, default), knobs.choose("threads", _THREADS, 128)
 
 
 def _patch(s: Schedule, sums: Tensor, read: Tensor) -> Tensor:
@@ -114,15 +119,12 @@ def _store(stage: Stage, window: Window, tile: Tile, threads: int) -> IterVar:
             axis, pixel = stage.split(axis, factor=own[k])
             inner.append(pixel)
         outer.append(axis)
-    lanes: list[IterVar] = []
-    if window.lanes > 1:
-        outer[-1], lane = stage.split(outer[-1], factor=window.lanes)
-        lanes = [lane]
+    outer[-1], lanes = split_lanes(stage, outer[-1], window.lanes)
+    for lane in lanes:
         stage.vectorize(lane)
     stage.reorder(*outer, *inner, *lanes)
-    thread = spread(stage, outer, threads)
-    for axis in inner:
-        stage.unroll(axis)
+    thread = bind_fused(stage, outer, threads)
+    unroll(stage, inner)
     return thread
 
 
@@ -132,17 +134,6 @@ def _sum(stage: Stage, window: Window) -> list[IterVar]:
     steps = [every[x.step] for x in window.slides]
     axes = list(stage.op.axis)
     stage.reorder(*(a for a in every if a not in steps), *steps, *axes)
-    for axis in steps[window.around :]:
-        stage.unroll(axis)
-    _written_out(stage, axes, window.lanes)
+    unroll(stage, steps[window.around :])
+    unroll_elements(stage, axes, window.lanes)
     return steps
-
-
-def _written_out(stage: Stage, axes: Sequence[IterVar], lanes: int) -> None:
-    """Loops of a thread over its own elements."""
-    for axis in axes[:-1]:
-        stage.unroll(axis)
-    if lanes > 1:
-        stage.vectorize(axes[-1])
-    else:
-        stage.unroll(axes[-1])

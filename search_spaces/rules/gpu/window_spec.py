@@ -11,7 +11,7 @@ from whet.compiler.tir import expr as e
 from whet.search_spaces.graph.access import Access, Affine
 from whet.search_spaces.graph.compute_graph import Node
 from whet.search_spaces.rules.cpu.tiled_spec import constant_extents
-from whet.search_spaces.rules.gpu.lanes import lanes_of
+from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 
 Tile = tuple[int, int]
 """Pixels of a thread along the last but one dimension of a window, and along the last."""

@@ -57,6 +57,9 @@ class KnobsOf:
         """As a config's."""
         self._cfg.multi_filter(filter)
 
+    def __getitem__(self, name: str) -> Any:
+        return self._cfg[name]
+
 
 def convolution(shape: ConvShape, epilogue: tuple, packed: bool) -> tuple[Schedule, list[Tensor]]:
     """A template's work: knobs, and the schedule of the algorithm in force.

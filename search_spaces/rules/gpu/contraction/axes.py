@@ -1,10 +1,10 @@
-"""A sum of products as a product of matrices: which axes are its rows, its columns, its steps.
+"""A contraction as a GEMM: which axes are its batch, its M, its N, its K.
 
     C[n, o, y, x] = sum over c, ry, rx of P[n, c, y + ry, x + rx] * W[o, c, ry, rx]
-    rows: o    columns: n, y, x    steps: c, ry, rx
+    M: o    N: n, y, x    K: c, ry, rx
 
-An axis that both factors have is the batch. Groups of a convolution are, too: of an output channel
-that one factor has as ``o // per``, the quotient is of the batch and the remainder is not.
+An axis that both operands have is the batch. Groups of a convolution are, too: of an output channel
+that one operand has as ``o // per``, the quotient is of the batch and the remainder is not.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from whet.compiler.te.lang.tensor import ComputeOp
+from whet.compiler.te.lang.tensor import ComputeOp, nodes
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.visit.rewrite import Rewriter, variables
+from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.rules.cpu.tiled_spec import constant_extents
 from whet.search_spaces.rules.gpu.contraction.terms import Term, Terms, terms_of
 from whet.search_spaces.rules.gpu.contraction.widened_sum import operation_of
-from whet.search_spaces.rules.gpu.lanes import summed_in
 
 # A result with fewer rows or columns is not worth tiles.
 _FEWEST = 4
@@ -28,11 +28,11 @@ _FEWEST = 4
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """An axis of the product.
+    """An axis of the GEMM.
 
     Attributes:
-        var: what stands for it in the factors.
-        extent: its steps, from 0 on.
+        var: what stands for it in the operands.
+        extent: its indices, from 0 on.
     """
 
     var: e.Var
@@ -41,7 +41,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What an axis of the result is: one axis of the product, or a quotient and a remainder.
+    """An axis of the result: one axis of the GEMM, or a quotient and a remainder.
 
     Attributes:
         axes: one, or the quotient's and the remainder's.
@@ -51,22 +51,22 @@ class Part:
 
     @property
     def per(self) -> int:
-        """What the remainder counts to."""
+        """The extent of the remainder."""
         return self.axes[-1].extent
 
 
 @dataclass(frozen=True, eq=False)
 class Contraction:
-    """A sum of products.
+    """A contraction as a GEMM.
 
     Attributes:
-        left: the factor that the rows are read from; right: the columns'.
+        left: the operand that the rows are read from; right: the columns'.
         parts: of each axis of the result, in order.
-        lead, rows, columns: the axes of the product, each in the order of the result.
-        steps: the axes that are summed over.
+        lead, rows, columns: the axes of the batch, of M and of N, in the order of the result.
+        steps: the axes of K.
         windows: those of them that share an index with a row or a column, as ``y + ry`` does.
         dtype: of the sum.
-        term: from an element of each factor to what is summed up.
+        term: from an element of each operand to what is summed up.
         is_product: whether that is their product.
     """
 
@@ -89,17 +89,17 @@ class Contraction:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """M and N."""
         return extent_of(self.rows), extent_of(self.columns)
 
 
 def extent_of(axes: Iterable[Axis]) -> int:
-    """The steps of several loops."""
+    """The product of extents."""
     return prod(axis.extent for axis in axes)
 
 
 def contraction_of(op: object) -> Contraction | None:
-    """What a stage computes, as a product of matrices; None: it is none, or one of a few rows."""
+    """The contraction that a stage is; None: it is none, or M or N is too small for tiles."""
     body = _summed(op)
     if body is None or not isinstance(op, ComputeOp):
         return None
@@ -112,8 +112,8 @@ def contraction_of(op: object) -> Contraction | None:
 
 
 def _contraction(op: ComputeOp, body: e.Reduce, terms: Terms) -> Contraction | None:
-    """The rows, columns and steps of a sum of terms."""
-    a, b = terms.factors
+    """M, N and K of a sum of terms."""
+    a, b = terms.operands
     if not terms.is_product and (a.dtype, b.dtype) != (summed_in(body.dtype),) * 2:
         return None
     parts: list[Part] = []
@@ -126,8 +126,8 @@ def _contraction(op: ComputeOp, body: e.Reduce, terms: Terms) -> Contraction | N
     last = next((x for x in reversed(every) if x.extent > 1), None)
     if last is None or last in lead:
         return None
-    turned = last.var in of_a
-    if turned:
+    swapped = last.var in of_a
+    if swapped:
         a, b, of_a, of_b = b, a, of_b, of_a
     rows = tuple(x for x in every if x not in lead and x.var in of_a)
     columns = tuple(x for x in every if x not in lead and x.var in of_b)
@@ -136,7 +136,7 @@ def _contraction(op: ComputeOp, body: e.Reduce, terms: Terms) -> Contraction | N
     steps = tuple(Axis(x.var, _extent(x)) for x in op.reduce_axis)
     slid = _sliding((a, b), {x.var for x in (*rows, *columns)}, {x.var for x in steps})
     windows = tuple(x for x in steps if x.var in slid)
-    term = (lambda x, y: terms.of(y, x)) if turned else terms.of
+    term = (lambda x, y: terms.of(y, x)) if swapped else terms.of
     return Contraction(
         a, b, tuple(parts), tuple(lead), rows, columns, steps, windows, body.dtype,
         term, terms.is_product,
@@ -160,11 +160,11 @@ def _extent(axis: e.IterVar) -> int:
 
 
 def _part(axis: Axis, a: e.PrimExpr, b: e.PrimExpr) -> tuple[Part, e.PrimExpr, e.PrimExpr]:
-    """An axis of the result, and the factors in terms of it or of the two that it is made of."""
+    """An axis of the result, and the operands in terms of it or of the two that it is made of."""
     if not all(axis.var in variables(x) for x in (a, b)):
         return Part((axis,)), a, b
-    for factor in (a, b):
-        per = _quotient(axis, factor)
+    for operand in (a, b):
+        per = _quotient(axis, operand)
         if per is None:
             continue
         group = Axis(e.Var(f"{axis.var.name}.group", axis.var.dtype), axis.extent // per)
@@ -175,28 +175,25 @@ def _part(axis: Axis, a: e.PrimExpr, b: e.PrimExpr) -> tuple[Part, e.PrimExpr, e
     return Part((axis,)), a, b
 
 
-def _quotient(axis: Axis, factor: e.PrimExpr) -> int | None:
-    """The number that an axis is divided by wherever a factor has it."""
-    divisors: set[int] = set()
-    bare = Rewriter({e.FloorDiv: lambda n: _noted(n, axis, divisors, bare)}, once=True)
-    left = bare(factor)
-    if len(divisors) != 1 or axis.var in variables(left):
+def _quotient(axis: Axis, operand: e.PrimExpr) -> int | None:
+    """The number that an axis is divided by wherever an operand has it."""
+    divisors = {
+        n.b.value
+        for n in nodes((operand,))
+        if isinstance(n, e.FloorDiv) and n.a is axis.var and isinstance(n.b, e.IntImm)
+    }
+    if len(divisors) != 1:
         return None
     (per,) = divisors
+    if axis.var in variables(_put(operand, axis, per, e.IntImm(axis.var.dtype, 0), axis.var)):
+        return None
     return per if 1 < per < axis.extent and axis.extent % per == 0 else None
 
 
-def _noted(n: e.FloorDiv, axis: Axis, divisors: set[int], rewrite: Any) -> Any:
-    if n.a is axis.var and isinstance(n.b, e.IntImm):
-        divisors.add(n.b.value)
-        return e.IntImm(axis.var.dtype, 0)
-    return rewrite.children(n)
-
-
 def _put(
-    factor: e.PrimExpr, axis: Axis, per: int, quotient: e.PrimExpr, whole: e.PrimExpr
+    operand: e.PrimExpr, axis: Axis, per: int, quotient: e.PrimExpr, whole: e.PrimExpr
 ) -> e.PrimExpr:
-    """A factor with the quotient of an axis in the place of it, and else the whole."""
+    """An operand with the quotient of an axis in the place of it, and else the whole."""
 
     def divided(n: e.FloorDiv) -> Any:
         same = n.a is axis.var and isinstance(n.b, e.IntImm) and n.b.value == per
@@ -206,21 +203,11 @@ def _put(
         return whole if n is axis.var else n
 
     rewrite = Rewriter({e.FloorDiv: divided, e.Var: replaced}, once=True)
-    return rewrite(factor)
+    return rewrite(operand)
 
 
-def _sliding(factors: Sequence[e.PrimExpr], data: set[e.Var], steps: set[e.Var]) -> set[e.Var]:
-    """The steps that share an index of a tensor with a row or a column."""
-    found: set[e.Var] = set()
-
-    def look(n: e.ProducerLoad) -> Any:
-        for index in n.indices:
-            inside = set(variables(index))
-            if inside & data:
-                found.update(inside & steps)
-        return rewrite.children(n)
-
-    rewrite = Rewriter({e.ProducerLoad: look}, once=True)
-    for factor in factors:
-        rewrite(factor)
-    return found
+def _sliding(operands: Sequence[e.PrimExpr], data: set[e.Var], steps: set[e.Var]) -> set[e.Var]:
+    """The axes of K that share an index of a tensor with an axis of M or N."""
+    indices = (i for n in nodes(operands) if isinstance(n, e.ProducerLoad) for i in n.indices)
+    inside = (set(variables(index)) for index in indices)
+    return {v for found in inside if found & data for v in found & steps}

@@ -1,13 +1,14 @@
-"""What products and convolutions compute on a GPU: tiles of sums of factors in shared memory.
+"""GEMM on a GPU as stages: operands in shared memory, tiles in registers, split-K.
 
-    S[k, i] = left(i, k)                        a block's part of a factor, in shared memory
+    S[k, i] = left(i, k)                        a block's part of an operand, in shared memory
     T[i, j] = sum over k of S[k, i] * Z[k, j]   a thread's part of the tile, in registers
     C[...]  = epilogue(T[i, j])
 
 S, Z and T are whole tiles even where the result ends, so that the loops that sum up have no guards:
-a place beyond the end reads the last one once more, a step beyond the end is zero.
+an M or N index beyond the end reads the last one once more, a K index beyond the end is zero.
 
-With slices, groups of a block's threads have the same tile, and steps of their own in each S::
+With intra-block split-K, groups of a block's threads have the same tile, and K iterations of
+their own in each S; a slice is the part of one group::
 
     T[g, i, j] = sum over the steps k of slice g of S[k, i] * Z[k, j]
     P[g, i, j] = T[g, i, j]                     in shared memory
@@ -24,26 +25,27 @@ from whet.compiler import te
 from whet.compiler.te import Tensor
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
-from whet.search_spaces.rules.gpu.contraction.gemm_plan import Plan
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS, Plan
+from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 
 Read = Callable[[tuple, tuple, Any, Any, Any], Any]
 Multiplied = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
-class Factor:
-    """One factor of a product, as a block copies it into shared memory.
+class Operand:
+    """One operand of a GEMM, as a block loads it into shared memory.
 
     Attributes:
         name: of its stages.
-        extent: how many places along the result it has.
+        extent: M of the left operand, N of the right one.
         lanes: elements that lie side by side in memory and may be read at once; they divide the
-            extent, or the steps where ``along_steps``.
-        along_steps: whether neighbours in memory are neighbours along the steps of the sum.
-        read: ``(lead, outer, place, step, lane) -> value``: the element of a product of the batch,
-            at the outer steps of the sum. ``place`` (or ``step``, where ``along_steps``) counts
-            vectors of ``lanes`` elements, of which ``lane`` is one. Its result may be zero by
-            an ``if_then_else``.
+            extent, or K where ``along_steps``.
+        along_steps: whether neighbours in memory are neighbours along K.
+        read: ``(lead, outer, place, step, lane) -> value``: the element of a GEMM of the batch, at
+            indices of the outer reduction axes. ``place`` along M or N (or ``step`` along K, where
+            ``along_steps``) counts vectors of ``lanes`` elements, of which ``lane`` is one. Its
+            result may be zero by an ``if_then_else``.
     """
 
     name: str
@@ -53,51 +55,65 @@ class Factor:
     read: Read
 
 
+def matrix_operand(t: Tensor, extent: int, steps: int, along_steps: bool) -> Operand:
+    """A tensor ``[*lead, K, place]`` as an operand, or ``[*lead, place, K]`` if ``along_steps``.
+
+    Args:
+        t: the tensor.
+        extent: M or N. steps: K.
+        along_steps: whether it is contiguous along K.
+    """
+    many = lanes_of(t.dtype, *((steps, STEPS[0]) if along_steps else (extent, 8)))
+
+    def read(x: tuple, outer: tuple, place: Any, step: Any, lane: Any) -> Any:
+        return t(*x, place, step * many + lane) if along_steps else t(*x, step, place * many + lane)
+
+    return Operand(t.name, extent, many, along_steps, read)
+
+
 @dataclass(frozen=True)
-class Sums:
-    """The tiles of sums, before anything is made of them.
+class GemmStages:
+    """The stages of a GEMM before its result is stored.
 
     Attributes:
-        factors: the left one and the right one.
+        operands: the left one and the right one.
         shared: the stage of each in shared memory.
-        registers: of each what a thread has read of it, to be turned into shared memory; or None.
+        registers: of each the stage that a thread reads before it transposes it into shared memory;
+            or None.
         tile: T.
-        slices: P, where there are slices.
-        whole: what has all of a block's sums: T, or the stage that adds the slices.
-        partial: parts of the sums in the memory of the device, where the steps are shared out.
-        lead: dimensions of T in front of its rows: the batch, and the parts of the sum.
+        slices: P, where there is intra-block split-K.
+        whole: the stage of a block's whole sums: T, or the one that adds the slices.
+        partial: partial sums in global memory, where there is inter-block split-K.
     """
 
-    factors: tuple[Factor, Factor]
+    operands: tuple[Operand, Operand]
     shared: tuple[Tensor, Tensor]
     registers: tuple[Tensor | None, Tensor | None]
     tile: Tensor
     slices: Tensor | None
     whole: Tensor
     partial: Tensor | None
-    lead: tuple[int, ...]
 
 
-def sums_of(
-    left: Factor,
-    right: Factor,
+def gemm_stages(
+    left: Operand,
+    right: Operand,
     lead: tuple[int, ...],
     outer: tuple[tuple[str, int], ...],
     steps: int,
     plan: Plan,
     dtype: str,
     multiplied: Multiplied = ops.multiply,
-) -> Sums:
-    """The sums of products under a plan.
+) -> GemmStages:
+    """The stages of a GEMM under a plan.
 
     Args:
-        left, right: the factors; the result has a row for each place of the left one, a column for
-            each of the right one.
+        left, right: the operands.
         lead: extents of the batch.
-        outer: names and extents of the sum's other axes; each of their steps has all ``steps``.
-        steps: of the sum, cut into blocks of ``plan.step``.
-        dtype: of what is multiplied.
-        multiplied: the product of two elements, as it is summed up.
+        outer: names and extents of reduction axes around K, each iteration of which has all of K.
+        steps: K, cut into blocks of ``plan.step``.
+        dtype: of the operands' elements in shared memory.
+        multiplied: the term that is summed up, of two elements.
     """
     many = plan.split_k
     whole = covered(-(-steps // many), plan.step)
@@ -112,16 +128,15 @@ def sums_of(
         total = _over(slices, -3, plan.slices, "tile.sum")
     partial = None
     if many > 1:
-        partial = te.compute(
-            (*front, left.extent, right.extent), lambda *index: total(*index), name="partial"
-        )
-    factors, shared, read = (left, right), (a, b), (a_read, b_read)
-    return Sums(factors, shared, read, sums, slices, total, partial, front)
+        dims = (*front, left.extent, right.extent)
+        partial = te.compute(dims, lambda *index: total(*index), name="partial")
+    operands, shared, read = (left, right), (a, b), (a_read, b_read)
+    return GemmStages(operands, shared, read, sums, slices, total, partial)
 
 
 def _tile(
-    left: Factor,
-    right: Factor,
+    left: Operand,
+    right: Operand,
     a: Tensor,
     b: Tensor,
     front: tuple[int, ...],
@@ -130,7 +145,7 @@ def _tile(
     plan: Plan,
     multiplied: Multiplied,
 ) -> Tensor:
-    """What a thread sums up, ``[*front, i, j]``, or ``[*front, slice, i, j]``."""
+    """The tile of a thread, ``[*front, i, j]``, or ``[*front, slice, i, j]``."""
     own, many = plan.step // plan.slices, len(front)
     block = te.reduce_axis((0, steps // plan.step), name="k.block")
     k = te.reduce_axis((0, own), name="k")
@@ -162,61 +177,61 @@ def _over(parts: Tensor, axis: int, count: int, name: str) -> Tensor:
 
 
 def sizes_of(tensor: Tensor) -> list[int]:
-    """The extents of a tensor that a plan made, as what they are: int() would ask a traced one."""
+    """The extents of a tensor of a plan, unconverted: int() would guard a traced one."""
     return [d.value for d in tensor.shape if isinstance(d, e.IntImm)]
 
 
-def added(sums: Sums, plan: Plan) -> Tensor:
-    """What holds the whole sums, ``[*lead, i, j]``: tiles, or the stage that adds their parts."""
+def whole_sums(sums: GemmStages, plan: Plan) -> Tensor:
+    """The stage of the whole sums, ``[*lead, i, j]``: tiles, or the sum of split-K's parts."""
     if sums.partial is None:
         return sums.whole
     return _over(sums.partial, -3, plan.split_k, "total")
 
 
 def _shared(
-    f: Factor,
+    f: Operand,
     size: int,
     lead: tuple[int, ...],
     outer: tuple[tuple[str, int], ...],
     steps: tuple[int, int, int],
     dtype: str,
 ) -> tuple[Tensor, Tensor | None]:
-    """A factor in shared memory, steps first; and what a thread reads of it, if it is turned."""
+    """An operand in shared memory, K first; and the stage that a thread reads, if it transposes."""
     many, (k_all, whole, parts) = len(lead), steps
     places, lanes = covered(f.extent, size), f.lanes
     front = (*lead, *(extent for _, extent in outer))
 
-    def value(x: tuple, o: tuple, place: Any, step: Any, lane: Any) -> Any:
+    def element(x: tuple, o: tuple, place: Any, step: Any, lane: Any) -> Any:
         last = f.extent // (1 if f.along_steps else lanes) - 1
         at = place if f.extent == places else te.min(place, last)
         unit = lanes if f.along_steps else 1
         if parts > 1:
             step, x = x[-1] * (whole // unit) + step, x[:-1]
-        found = f.read(x, o, at, step, lane).astype(dtype)
+        value = f.read(x, o, at, step, lane).astype(dtype)
         if whole * parts == k_all:
-            return found
-        return te.if_then_else(step < k_all // unit, found, te.const(0, dtype))
+            return value
+        return te.if_then_else(step < k_all // unit, value, te.const(0, dtype))
 
     if f.along_steps and lanes > 1:
         read = te.compute(
             (*front, places, whole // lanes, lanes),
-            lambda *i: value(i[:many], i[many:-3], i[-3], i[-2], i[-1]),
+            lambda *i: element(i[:many], i[many:-3], i[-3], i[-2], i[-1]),
             name=f"{f.name}.read",
         )
-        made = te.compute(
+        shared = te.compute(
             (*front, whole, places),
             lambda *i: read(*i[:-2], i[-1], i[-2] // lanes, i[-2] % lanes),
             name=f"{f.name}.shared",
         )
-        return made, read
+        return shared, read
 
-    def element(*i: Any) -> Any:
+    def placed(*i: Any) -> Any:
         place, step = i[-1], i[-2]
         if f.along_steps:
-            return value(i[:many], i[many:-2], place, step, 0)
-        return value(i[:many], i[many:-2], place // lanes, step, place % lanes)
+            return element(i[:many], i[many:-2], place, step, 0)
+        return element(i[:many], i[many:-2], place // lanes, step, place % lanes)
 
-    return te.compute((*front, whole, places), element, name=f"{f.name}.shared"), None
+    return te.compute((*front, whole, places), placed, name=f"{f.name}.shared"), None
 
 
 def covered(extent: int, tile: int) -> int:

@@ -1,4 +1,4 @@
-"""The knobs of a product on a GPU: tiles of blocks and of threads, steps, parts of the sum."""
+"""The knobs of a GEMM on a GPU: tiles of blocks and of threads, K iterations, split-K."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from whet.compiler.target import Target
-from whet.search_spaces.rules.gpu.device import (
+from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.rules.gpu.hardware.device import (
     LANES,
     MOST_THREADS,
     REGISTERS,
@@ -17,7 +18,7 @@ from whet.search_spaces.rules.gpu.device import (
     processors,
     shared_bytes,
 )
-from whet.search_spaces.rules.gpu.threads import Block
+from whet.search_spaces.rules.gpu.hardware.threads import Block
 
 Tile = tuple[int, int, int, int]
 """Rows and columns of a block's tile, rows and columns of a thread's part."""
@@ -61,15 +62,15 @@ TILES: tuple[Tile, ...] = (
 )
 STEPS = (8, 16, 32)
 SLICES = (1, 2, 4)
-# Steps that a slice should have between two barriers; threads of a block in slices.
+# K iterations of a slice between two barriers; threads of a block with intra-block split-K.
 _OWN_STEPS, _SLICED_THREADS = 4, 448
 _PARTS = (1, 2, 4, 8, 16)
-_LONG = 256  # steps of a part of the sum that is worth a kernel of its own
+_LONG = 256  # K iterations of a part of split-K that is worth a kernel of its own
 WARP = 32
-# Lanes side by side that read the same of the right factor.
+# Lanes side by side that read the same of the right operand.
 _PAIR = 2
-# Registers that a thread needs beside its sums and two steps' factors: addresses, counters, copies;
-# and how many of them should hold the next steps' factors at most.
+# Registers that a thread needs beside its sums and the operands of two K iterations: addresses,
+# counters, copies; and how many of them should hold the next operands at most.
 _OTHERS, _COPIED = 30, 12
 KERNEL = 4000
 """Cycles from one kernel to the next."""
@@ -77,31 +78,31 @@ KERNEL = 4000
 _WARPS = 24
 # Bytes of the device's memory that a multiprocessor gets in a cycle.
 _BYTES = 25
-# Adding parts of sums up must gain more than the estimate errs.
+# Inter-block split-K must gain more than the estimate errs.
 _DOUBT = 1.08
 # What it costs to fetch a number for shared memory, and to read up to four numbers from there, in
 # multiply-adds of a thread.
 _COPYING, _READING = 2.4, 1.0
-# Multiply-adds in the time of a pass through the L1 cache; the norm by which passes and
+# Multiply-adds in the time of a wavefront of the L1 cache; the norm by which wavefronts and
 # instructions add up.
-_PASSES, _JOINED = 4.4, 6
+_WAVEFRONTS, _JOINED = 4.4, 6
 # Cycles that a block waits for the sums of its slices, and to begin.
 _ADDED, _BEGUN = 300, 800
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a config says of a product.
+    """The choices of a config for a GEMM.
 
     Attributes:
-        rows, columns: of a block's tile.
+        rows, columns: M and N of a block's tile.
         own_rows, own_columns: of a thread's part of it, in groups of up to four that stand
             ``down`` (``across``) groups apart.
-        step: steps of the sum that shared memory holds at a time.
-        split_k: parts of the sum that different blocks add up.
-        double_buffer: whether the next steps are fetched before the present ones are used.
-        others: registers that a thread needs beside its sums and factors.
-        slices: groups of a block's threads that share the steps of the sum out.
+        step: K iterations that shared memory holds at a time.
+        split_k: inter-block split-K: blocks that share K.
+        double_buffer: whether the next operands are loaded before the present ones are used.
+        others: registers that a thread needs beside its sums and operands.
+        slices: intra-block split-K: groups of a block's threads that share K.
         most: blocks that a multiprocessor gets at all.
     """
 
@@ -116,11 +117,11 @@ class Plan:
     slices: int = 1
     most: int = MOST_THREADS
 
-    def of(self, product: Product, target: Target) -> Plan:
-        """The plan for a product on a GPU."""
-        tiles = -(-product.rows // self.rows) * -(-product.columns // self.columns)
-        most = -(-self.split_k * product.lead * tiles // processors(target))
-        return replace(self, others=product.others, most=most)
+    def of(self, gemm: GemmShape, target: Target) -> Plan:
+        """The plan for a GEMM on a GPU."""
+        tiles = -(-gemm.rows // self.rows) * -(-gemm.columns // self.columns)
+        most = -(-self.split_k * gemm.lead * tiles // processors(target))
+        return replace(self, others=gemm.others, most=most)
 
     @property
     def down(self) -> int:
@@ -136,9 +137,9 @@ class Plan:
     def block(self) -> Block:
         """The threads of a block: along x pairs of rows, along y the columns, along z more rows.
 
-        Of any four lanes side by side two read the same of each factor, those that are one apart of
-        the right one and those that are two apart of the left one: then 16 bytes pass through
-        shared memory in two cycles, else in four.
+        Of any four lanes side by side two read the same of each operand, those that are one apart
+        of the right one and those that are two apart of the left one: then a load of 16 bytes is
+        two wavefronts of shared memory, else four.
         """
         return Block(_PAIR, self.across, self.down // _PAIR * self.slices)
 
@@ -174,7 +175,7 @@ class _Fits:
         return factors <= self.bytes and self.sums(view["tile"].val, view["slices"].val)
 
     def sums(self, tile: Tile, slices: int) -> bool:
-        """Whether the sums of slices fit."""
+        """True if the sums of slices fit."""
         return slices == 1 or tile[0] * tile[1] * slices * self.itemsize <= self.bytes
 
     def __repr__(self) -> str:
@@ -191,7 +192,7 @@ class _Sliced:
         return enough and self.fits(view["tile"].val, slices)
 
     def fits(self, tile: Tile, slices: int) -> bool:
-        """Whether a block has not too many threads."""
+        """True if a block has not too many threads."""
         return slices == 1 or _block(tile, slices) <= _SLICED_THREADS
 
     def __repr__(self) -> str:
@@ -216,16 +217,16 @@ class _Shared:
 
 
 @dataclass(frozen=True)
-class Product:
-    """What a plan is made for.
+class GemmShape:
+    """The sizes of a GEMM, and the costs of its operands.
 
     Attributes:
-        lead: products of the batch.
-        rows, columns: of the result.
-        steps: of the sum; those that are cut.
-        outer: how often they are run through.
+        lead: GEMMs of the batch.
+        rows, columns: M and N.
+        steps: K, as far as it is cut.
+        outer: extent of the reduction around it.
         itemsize: bytes of a number in shared memory.
-        others: registers that a thread needs beside its sums and factors.
+        others: registers that a thread needs beside its sums and operands.
         copying: what it costs to fetch a number for shared memory, in multiply-adds of a thread.
     """
 
@@ -239,84 +240,83 @@ class Product:
     copying: float = _COPYING
 
     def tiles(self, tiles: Sequence[Tile]) -> list[Tile]:
-        """Those of which not too much hangs over the result, at least one."""
+        """The tiles that waste less than half at the edge, at least one."""
         return [t for t in tiles if _worth(t, self.rows, self.columns)] or [tiles[-1]]
 
     @property
     def parts(self) -> list[int]:
-        """Into how many parts the sum may be cut."""
+        """The choices of inter-block split-K."""
         whole = self.steps * self.outer
         return [p for p in _PARTS if p == 1 or (self.steps // p >= 8 and whole // p >= _LONG)]
 
     @property
     def slices(self) -> list[int]:
-        """Into how many slices of a block it may be cut."""
+        """The choices of intra-block split-K."""
         return [n for n in SLICES if n == 1 or self.steps >= n * STEPS[0]]
 
 
 def plan_of(
-    cfg: Any,
+    knobs: Prefixed,
     target: Target,
-    product: Product,
-    define: Any = None,
+    gemm: GemmShape,
     tiles: Sequence[Tile] = TILES,
-    best: Product | None = None,
+    best: GemmShape | None = None,
 ) -> Plan:
     """Define the knobs and read them.
 
     Args:
-        cfg: what the template talks to.
+        knobs: where they are defined.
         target: the GPU.
-        product: what is to be computed.
-        define: what the knobs are defined through, where that is not ``cfg``.
+        gemm: its sizes.
         tiles: to choose from.
-        best: the product that the defaults are for, where several share the knobs.
+        best: the GEMM that the defaults are for, where several share the knobs.
     """
-    define = define or cfg
-    found = product.tiles(tiles)
-    _, tile, split, slices = cheapest(best or product, target, found, product.parts)
-    sizes = [k for k in STEPS if k == STEPS[0] or k < 2 * product.steps]
-    define.define_knob("tile", found, default=tile)
-    define.define_knob("step", sizes, default=_step(tile, slices, sizes))
-    define.define_knob("split_k", product.parts, default=split)
-    define.define_knob("double_buffer", [False, True], default=True)
-    define.define_knob("slices", product.slices, default=slices)
-    define.multi_filter(_Fits(shared_bytes(target), product.itemsize))
-    define.multi_filter(_Sliced())
-    if len(product.parts) > 1:
-        define.multi_filter(_Shared(product.steps))
-    names = ("step", "split_k", "double_buffer", "slices")
-    step, split_k, double, slices = (cfg[name].val for name in names)
-    rows, columns, own_rows, own_columns = cfg["tile"].val
-    plan = Plan(rows, columns, own_rows, own_columns, step, split_k, double, slices=slices)
-    return plan.of(product, target)
+    candidates = gemm.tiles(tiles)
+    _, tile, split, slices = cheapest(best or gemm, target, candidates, gemm.parts)
+    sizes = [k for k in STEPS if k == STEPS[0] or k < 2 * gemm.steps]
+    rows, columns, own_rows, own_columns = knobs.choose("tile", candidates, tile)
+    plan = Plan(
+        rows,
+        columns,
+        own_rows,
+        own_columns,
+        step=knobs.choose("step", sizes, _step(tile, slices, sizes)),
+        split_k=knobs.choose("split_k", gemm.parts, split),
+        double_buffer=knobs.choose("double_buffer", (False, True), True),
+        slices=knobs.choose("slices", gemm.slices, slices),
+    )
+    knobs.multi_filter(_Fits(shared_bytes(target), gemm.itemsize))
+    knobs.multi_filter(_Sliced())
+    if len(gemm.parts) > 1:
+        knobs.multi_filter(_Shared(gemm.steps))
+    return plan.of(gemm, target)
 
 
 def cheapest(
-    product: Product, target: Target, tiles: Sequence[Tile], parts: Sequence[int]
+    gemm: GemmShape, target: Target, tiles: Sequence[Tile], parts: Sequence[int]
 ) -> tuple[float, Tile, int, int]:
-    """What takes the least time: cycles, roughly, the tile, the parts of the sum, the slices."""
-    return _cheapest(product, Gpu.of(target), tuple(tiles), tuple(parts))
+    """The cheapest choice: cycles, roughly, the tile, inter-block and intra-block split-K."""
+    return _cheapest(gemm, Gpu.of(target), tuple(tiles), tuple(parts))
 
 
 @lru_cache(maxsize=256)
 def _cheapest(
-    product: Product, gpu: Gpu, tiles: tuple[Tile, ...], parts: tuple[int, ...]
+    gemm: GemmShape, gpu: Gpu, tiles: tuple[Tile, ...], parts: tuple[int, ...]
 ) -> tuple[float, Tile, int, int]:
-    fits, sliced = _Fits(gpu.shared, product.itemsize), _Sliced()
+    fits, sliced = _Fits(gpu.shared, gemm.itemsize), _Sliced()
     every = [
-        (_time(product, t, p, n, gpu), t, p, n)
+        (_time(gemm, t, p, n, gpu), t, p, n)
         for t in tiles
-        for n in product.slices
+        for n in gemm.slices
         if n == 1 or (fits.sums(t, n) and sliced.fits(t, n))
-        if n == 1 or _block(t, n) <= _threads(_registers(*t[2:], product.others))
+        if n == 1 or _block(t, n) <= _threads(_registers(*t[2:], gemm.others))
         for p in parts
     ]
     return min(every, key=lambda found: found[0])
 
 
 def _step(tile: Tile, slices: int, sizes: list[int]) -> int:
-    """The steps of a block that a thread has registers to copy the factors of."""
+    """The K iterations of a block whose operands a thread has registers to load."""
     threads = _block(tile, slices)
     enough = [k for k in sizes if k >= _OWN_STEPS * slices]
     return max(k for k in enough if k == enough[0] or (tile[0] + tile[1]) * k <= _COPIED * threads)
@@ -328,7 +328,7 @@ def _block(tile: Tile, slices: int) -> int:
 
 
 def _worth(tile: Tile, rows: int, columns: int) -> bool:
-    """Whether not more than half of a tile, in each direction, hangs over the result."""
+    """True if a tile wastes less than half at the edge, in each direction."""
     return (tile[0] < 2 * rows or tile[0] <= 16) and (tile[1] < 2 * columns or tile[1] <= 32)
 
 
@@ -356,40 +356,42 @@ def busy(warps: int, fma: int) -> float:
     return balance(warps) * warps / (warps + 1.5 * fma / LANES)
 
 
-def _time(product: Product, tile: Tile, parts: int, slices: int, gpu: Gpu) -> float:
+def _time(gemm: GemmShape, tile: Tile, parts: int, slices: int, gpu: Gpu) -> float:
     """Cycles, roughly: those of the multiprocessor that has the most blocks.
 
     A multiprocessor does ``gpu.fma`` multiply-adds a cycle if its warps are many enough to hide
-    latencies, and as many in each of its sub-partitions, and if a thread has many products for each
-    number that it reads from shared memory: issuing its instructions takes time, and so do their
-    passes through the L1 cache, a part of which it is. Where multiply-adds have half the lanes that
-    instructions are issued to, half of the others are issued beside them.
+    latencies, and as many in each of its sub-partitions, and if a thread has many multiply-adds
+    for each number that it reads from shared memory: issuing its instructions takes time, and so do
+    their wavefronts in the L1 cache, a part of which it is. Where multiply-adds have half the lanes
+    that instructions are issued to, half of the others are issued beside them.
     """
     height, width, own_rows, own_columns = tile
-    rows, columns, steps = product.rows, product.columns, product.steps * product.outer
+    rows, columns, steps = gemm.rows, gemm.columns, gemm.steps * gemm.outer
     threads = _block(tile, slices)
     own = own_rows * own_columns
-    fitting = held(threads, _registers(own_rows, own_columns, product.others))
+    fitting = held(threads, _registers(own_rows, own_columns, gemm.others))
     if slices > 1:
-        fitting = min(fitting, max(1, gpu.shared // (height * width * slices * product.itemsize)))
-    blocks = product.lead * parts * -(-rows // height) * -(-columns // width)
+        fitting = min(fitting, max(1, gpu.shared // (height * width * slices * gemm.itemsize)))
+    blocks = gemm.lead * parts * -(-rows // height) * -(-columns // width)
     each = -(-blocks // gpu.many)
     resident = min(each, fitting)
     block = -(-threads // WARP)  # warps, whose lanes without a thread take their time, too
     reads = -(-own_rows // 4) - (-own_columns // 4)
     copies = (height + width) / (height * width)
     beside = gpu.fma / LANES
-    issued = max(1.0, beside * (1 + reads * _READING / own + copies * product.copying))
-    passes = beside * _PASSES * 2 * (reads / own + 2 * copies)
-    rate = busy(resident * block, gpu.fma) / (issued**_JOINED + passes**_JOINED) ** (1 / _JOINED)
+    issued = max(1.0, beside * (1 + reads * _READING / own + copies * gemm.copying))
+    wavefronts = beside * _WAVEFRONTS * 2 * (reads / own + 2 * copies)
+    rate = busy(resident * block, gpu.fma) / (issued**_JOINED + wavefronts**_JOINED) ** (
+        1 / _JOINED
+    )
     lanes = height * width * block * WARP / threads
     cycles = each * lanes * (-(-steps // parts)) / (gpu.fma * rate)
     if slices > 1:  # their sums go through shared memory
         cycles += each * (2 * height * width * slices / WARP + _ADDED)
-    if parts > 1:  # the parts are written, read again and added up by a kernel of their own
-        written = parts * product.lead * rows * columns * 8
+    if parts > 1:  # the partial sums are written, and added by a kernel of their own
+        written = parts * gemm.lead * rows * columns * 8
         cycles = _DOUBT * cycles + KERNEL + moving(written, gpu.many)
-    return cycles + each * (_BEGUN + height * width * product.itemsize / _BYTES) / resident
+    return cycles + each * (_BEGUN + height * width * gemm.itemsize / _BYTES) / resident
 
 
 def moving(size: float, many: int) -> float:

@@ -1,4 +1,4 @@
-"""A factor of a contraction as blocks copy it: which elements lie side by side, how each is read.
+"""An operand of a contraction as blocks load it: which elements lie side by side, and their reads.
 
 places (n, y, x), steps (c)  ->  place // (H * W), place // W % H, place % W, step
 """
@@ -15,9 +15,9 @@ from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute
 from whet.search_spaces.graph.access import Access, Affine, affine, composed
 from whet.search_spaces.rules.gpu.contraction.axes import Axis, extent_of
-from whet.search_spaces.rules.gpu.contraction.gemm import Factor
+from whet.search_spaces.rules.gpu.contraction.gemm import Operand
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS
-from whet.search_spaces.rules.gpu.lanes import MOST_BYTES, lanes_of
+from whet.search_spaces.rules.gpu.hardware.lanes import MOST_BYTES, lanes_of
 
 _FAR = 1 << 40
 
@@ -31,13 +31,13 @@ def operand(
     steps: Sequence[Axis],
     through: Collection[Operation],
     most: int = MOST_BYTES,
-) -> Factor:
-    """A factor of a product.
+) -> Operand:
+    """An operand of a GEMM.
 
     Args:
         name: of its stages.
         value: an element of it, in terms of the axes.
-        lead: of the batch. places: of the result that the factor has. outer, steps: of the sum.
+        lead: of the batch. places: M or N. outer, steps: of the reduction, around K and of K.
         through: the stages that are computed where they are read.
         most: elements that a thread copies at once.
     """
@@ -56,7 +56,7 @@ def operand(
         held |= _split(steps, step, lanes if along else 1, lane, chain)
         return substitute(value, {v: _index(i, v) for v, i in held.items()})
 
-    return Factor(name, extent_of(places), lanes, along, read)
+    return Operand(name, extent_of(places), lanes, along, read)
 
 
 def _index(i: Any, like: e.Var) -> e.PrimExpr:
@@ -91,7 +91,7 @@ def _apart(axes: Sequence[Axis], number: Any) -> dict[e.Var, Any]:
 def _reads(
     value: e.PrimExpr, through: Collection[Operation], at: Mapping[e.Var, Affine | None]
 ) -> Iterator[Access]:
-    """What a factor reads of the memory, also through stages that are computed in it."""
+    """The reads of memory of an operand, also through stages that are inlined into it."""
     for n in nodes((value,)):
         if type(n) is not e.ProducerLoad:
             continue
@@ -106,7 +106,7 @@ def _reads(
 
 
 def _chooses(value: e.PrimExpr, through: Collection[Operation]) -> bool:
-    """Whether a factor chooses what to read: then neighbours are not all read."""
+    """True if an operand chooses what to read: then neighbours are not all read."""
     for n in nodes((value,)):
         if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
             return True
@@ -118,7 +118,7 @@ def _chooses(value: e.PrimExpr, through: Collection[Operation]) -> bool:
 
 
 def _distance(reads: Sequence[Access], axes: Sequence[Axis]) -> int:
-    """How far apart neighbours along the innermost of some axes are."""
+    """The stride in memory between neighbours along the innermost of some axes."""
     wide = [axis for axis in axes if axis.extent > 1]
     if not wide or not reads:
         return _FAR
@@ -127,7 +127,7 @@ def _distance(reads: Sequence[Access], axes: Sequence[Axis]) -> int:
 
 
 def _chain(reads: Sequence[Access], axes: Sequence[Axis]) -> int:
-    """How many of the last axes go through the memory without a gap."""
+    """The number of last axes that are contiguous together."""
     wanted, count = 1, 0
     for axis in reversed(axes):
         steps = {read.stride(axis.var) for read in reads}

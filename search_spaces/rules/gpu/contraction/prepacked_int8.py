@@ -1,20 +1,20 @@
-"""Words of bytes that lie apart in memory, put together once by a kernel of their own.
+"""Prepacked int8: bytes that are not contiguous, packed as int8x4 by a kernel before a GEMM.
 
     W[n, w, y, x] = the bytes X[n, 4*w .. 4*w + 3, y, x]
 
-A product copies each byte of an image for every place of its window and for every tile of its
-result. Of bytes that lie side by side four are one load; of these, each is one. W has the padding
-of X in it, so that the product's copies ask for no edge.
+A GEMM loads each byte of an image for every place of its window and for every tile of its result.
+Of contiguous bytes four are one load; of these, each is one. W has the padding of X in it, so that
+the GEMM's loads need no guard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from whet.compiler import te
-from whet.compiler.codegen.cuda.dot_product import PACK
+from whet.compiler.codegen.cuda.dot_product import PACK, value_or_zero
 from whet.compiler.te import Tensor
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
@@ -24,34 +24,34 @@ from whet.search_spaces.rules.gpu.contraction.axes import Axis, Contraction, ext
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import KERNEL, moving
 
 _BYTES = 4
-# Cycles of a multiprocessor's 128 lanes to put a word of four bytes together, beyond those to copy
+# Cycles of a multiprocessor's 128 lanes to pack a word of four bytes, beyond those to copy
 # one: three loads, which a quarter of the lanes can do at a time, and moves.
-_APART = 15
+_PACKING = 15
 _LANES = 128
 # Rows and columns of a tile, for the estimate.
 _TILE = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Apart:
-    """A factor whose four steps are bytes apart.
+class ScatteredBytes:
+    """An operand whose four elements along K are not contiguous.
 
     Attributes:
-        load: the read of them in the factor.
-        dimension: of the tensor that is read, the one along which the steps are.
+        load: the read of them in the operand.
+        dimension: of the tensor that is read, the one of K.
     """
 
     load: e.ProducerLoad
     dimension: int
 
-    def stored(
-        self, factor: e.PrimExpr, axis: Axis, word: Axis, kind: str
+    def prepacked(
+        self, operand: e.PrimExpr, axis: Axis, word: Axis, kind: str
     ) -> tuple[e.PrimExpr, Tensor]:
-        """The factor with a read of a word in the place of the byte's, and the words.
+        """The operand with a read of a word in the place of the byte's, and the words.
 
         Args:
-            factor: which this is of.
-            axis: the steps. word: four of them at a time.
+            operand: the one of this read.
+            axis: of K. word: four of its elements at a time.
             kind: the type of a word.
         """
         words = _words(self.load.producer, self.dimension, kind)
@@ -65,25 +65,26 @@ class Apart:
         index = list(self.load.indices)
         index[self.dimension] = at + rest.constant // _BYTES
         whole = words(*index)
-        if factor is self.load:
+        if operand is self.load:
             return whole, words
-        condition, _, _ = _chosen(factor)
-        return te.if_then_else(condition, whole, te.const(0, kind)), words
+        choice = value_or_zero(operand)
+        assert choice is not None
+        return te.if_then_else(choice[0], whole, te.const(0, kind)), words
 
 
-def apart_of(factor: e.PrimExpr, axis: Axis) -> Apart | None:
-    """Where a factor reads four steps as bytes apart; None: it does something else.
+def scattered_bytes_of(operand: e.PrimExpr, axis: Axis) -> ScatteredBytes | None:
+    """The reads of an operand whose bytes of a word are not contiguous; None: they are, or unknown.
 
     Args:
-        factor: bytes, or bytes or 0 by a condition that all four have in common.
-        axis: the steps of the sum.
+        operand: bytes, or bytes or 0 by a condition that all four have in common.
+        axis: of K.
     """
-    value = factor
+    value = operand
     if not isinstance(value, e.ProducerLoad):
-        condition, value, zero = _chosen(factor)
-        plain = isinstance(zero, e.IntImm) and zero.value == 0
-        if condition is None or not plain or axis.var in variables(condition):
+        choice = value_or_zero(operand)
+        if choice is None or axis.var in variables(choice[0]):
             return None
+        value = choice[1]
     if not isinstance(value, e.ProducerLoad):
         return None
     forms = [affine(i) for i in value.indices]
@@ -99,49 +100,62 @@ def apart_of(factor: e.PrimExpr, axis: Axis) -> Apart | None:
         return None  # a last word would have bytes of others
     if Access(value.producer, tuple(forms)).stride(axis.var) == 1:
         return None
-    return Apart(value, along[0])
+    return ScatteredBytes(value, along[0])
 
 
 def gain(
-    c: Contraction, places: Sequence[Axis], others: Sequence[Axis], found: Apart, many: int
+    c: Contraction, places: Sequence[Axis], others: Sequence[Axis], found: ScatteredBytes, many: int
 ) -> float:
-    """Cycles that a product saves, roughly, where a kernel before it stores a factor's words.
+    """Cycles that a GEMM saves, roughly, where a kernel before it packs an operand.
 
     Args:
-        c: the product, of words.
-        places: of the result that the factor has. others: that it has not.
-        found: the factor.
+        c: the contraction, of packed int8x4.
+        places: the axes of M or N that the operand has. others: those that it has not.
+        found: the operand.
         many: the GPU's multiprocessors.
     """
     tiles = extent_of(c.lead) * -(-extent_of(others) // _TILE)
     copied = -(-extent_of(places) // _TILE) * _TILE * extent_of(c.steps) * tiles
     size = prod(int(d) for d in found.load.producer.shape)
-    return copied * _APART / (_LANES * many) - KERNEL - moving(2 * size, many)
+    return copied * _PACKING / (_LANES * many) - KERNEL - moving(2 * size, many)
 
 
 def _words(tensor: Tensor, dimension: int, kind: str) -> Tensor:
-    """The words of a tensor's bytes along one of its dimensions; what is beyond its end is 0."""
+    """The packed int8x4 of a tensor along one of its dimensions; 0 beyond its end."""
     extent = int(tensor.shape[dimension])
     shape = list(tensor.shape)
     shape[dimension] = ops.const(-(-extent // _BYTES))
 
     def element(*index: e.Var) -> e.PrimExpr:
-        parts = []
-        for k in range(_BYTES):
-            step = index[dimension] * _BYTES + k
-            byte: e.PrimExpr = tensor(*index[:dimension], step, *index[dimension + 1 :])
-            if extent % _BYTES:
-                byte = te.if_then_else(step < extent, byte, te.const(0, tensor.dtype))
-            parts.append(byte)
-        return e.Call(kind, PACK, tuple(parts))
+        def byte(k: e.PrimExpr) -> e.PrimExpr:
+            return tensor(*index[:dimension], k, *index[dimension + 1 :])
+
+        return packed_word(index[dimension], extent, byte, tensor.dtype, kind)
 
     return te.compute(tuple(shape), element, name=f"{tensor.op.name}.words")
 
 
-def _chosen(n: e.PrimExpr) -> tuple:
-    """The condition and both values of a choice; three times None: it is none."""
-    if isinstance(n, e.Select):
-        return n.condition, n.true_value, n.false_value
-    if isinstance(n, e.Call) and n.op.removeprefix("tir.") == "if_then_else":
-        return n.args
-    return None, None, None
+def packed_word(
+    word: e.PrimExpr,
+    extent: int,
+    byte: Callable[[e.PrimExpr], e.PrimExpr],
+    dtype: str,
+    kind: str,
+) -> e.PrimExpr:
+    """Four int8 along an axis as one packed int8x4; 0 beyond the end of the axis.
+
+    Args:
+        word: the number of the word along the axis.
+        extent: of the axis.
+        byte: of an index along the axis, the element.
+        dtype: of the elements.
+        kind: the type of the word.
+    """
+    parts = []
+    for k in range(_BYTES):
+        index = word * _BYTES + k
+        value = byte(index)
+        if extent % _BYTES:
+            value = te.if_then_else(index < extent, value, te.const(0, dtype))
+        parts.append(value)
+    return e.Call(kind, PACK, tuple(parts))

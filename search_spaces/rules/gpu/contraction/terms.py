@@ -1,6 +1,6 @@
-"""What a contraction sums up, as a term of two factors: one is read for rows, one for columns.
+"""The term of a contraction as a function of two operands: one of M and K, one of N and K.
 
-A[i, k] * B[k, j] * w[k]             the factors A[i, k] * w[k] and B[k, j], their product
+A[i, k] * B[k, j] * w[k]             the operands A[i, k] * w[k] and B[k, j], their product
 (X[i, k] - Y[j, k]) ** 2             X[i, k] and Y[j, k], the square of their difference
 """
 
@@ -19,13 +19,13 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, substitute, variables
 
-# What is known of zeros: beyond the end of the sum, both factors are.
+# The value of a term of zeros: beyond the end of K, both operands are 0.
 _OPERATIONS: dict[type, Callable] = {
     e.Add: operator.add, e.Sub: operator.sub, e.Mul: operator.mul, e.Min: min, e.Max: max,
 }  # fmt: skip
 _CALLS: dict[str, Callable] = {"fabs": abs, "abs": abs, "sqrt": math.sqrt}
 
-Factors = tuple[e.PrimExpr, e.PrimExpr]
+Operands = tuple[e.PrimExpr, e.PrimExpr]
 Term = Callable[[Any, Any], Any]
 
 
@@ -34,18 +34,18 @@ class Terms:
     """A term of a sum.
 
     Attributes:
-        factors: in no order.
+        operands: in no order.
         of: from an element of each, in this order, to the term; 0 of zeros.
         is_product: whether it is their product.
     """
 
-    factors: Factors
+    operands: Operands
     of: Term
     is_product: bool
 
 
 def terms_of(source: e.PrimExpr, data: set[e.Var]) -> Iterator[Terms]:
-    """The ways to see a term as one of two factors, simple ones first.
+    """The ways to see a term as one of two operands, simple ones first.
 
     Args:
         source: the term.
@@ -64,7 +64,7 @@ def terms_of(source: e.PrimExpr, data: set[e.Var]) -> Iterator[Terms]:
 
 
 def _multiplied(n: e.PrimExpr) -> list[e.PrimExpr]:
-    """The factors of a product, none of which is a product itself."""
+    """The operands of a product, none of which is a product itself."""
     if not isinstance(n, e.Mul):
         return [n]
     return [*_multiplied(n.a), *_multiplied(n.b)]
@@ -128,7 +128,7 @@ def _reads(n: Any) -> bool:
 
 
 def _value(n: e.PrimExpr) -> Any:
-    """What an expression of numbers is; None where it is not known."""
+    """The value of an expression of numbers; None where it is not known."""
     if isinstance(n, (e.IntImm, e.FloatImm)):
         return n.value
     make = _CALLS.get(n.op) if isinstance(n, e.Call) else _OPERATIONS.get(type(n))

@@ -1,4 +1,4 @@
-"""The rule for sums of products with reuse on a GPU: a product of matrices in tiles.
+"""The rule for contractions with reuse on a GPU: a tiled GEMM.
 
 :mod:`whet.search_spaces.rules.gpu.contraction.axes` says which axes are M, N and K;
 :mod:`whet.search_spaces.rules.gpu.contraction.gemm` makes the tiles.
@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler import te
@@ -15,8 +16,9 @@ from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.graph.compute_graph import TILED, Group
-from whet.search_spaces.operators.gpu.matmul import store_rows
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.tiled import computed_as_read
 from whet.search_spaces.rules.gpu.contraction.axes import (
     Axis,
@@ -24,23 +26,28 @@ from whet.search_spaces.rules.gpu.contraction.axes import (
     contraction_of,
     extent_of,
 )
-from whet.search_spaces.rules.gpu.contraction.gemm import Factor, Sums, added, sums_of
+from whet.search_spaces.rules.gpu.contraction.gemm import (
+    GemmStages,
+    Operand,
+    gemm_stages,
+    whole_sums,
+)
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
     Result,
-    schedule_parts,
-    schedule_sums,
+    store_result,
+    vectors,
 )
-from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, Plan, Product, plan_of
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, GemmShape, Plan, plan_of
 from whet.search_spaces.rules.gpu.contraction.operand import operand
-from whet.search_spaces.rules.gpu.contraction.packed_int8 import WORDS, Words, in_words
+from whet.search_spaces.rules.gpu.contraction.packed_int8 import WORDS, PackedInt8, as_packed_int8
 from whet.search_spaces.rules.gpu.contraction.prepacked_int8 import gain
-from whet.search_spaces.rules.gpu.device import processors
-from whet.search_spaces.rules.gpu.elementwise_fallback import spread
-from whet.search_spaces.rules.gpu.lanes import MOST_BYTES, summed_in
-from whet.search_spaces.rules.gpu.prefixed_knobs import Prefixed
+from whet.search_spaces.rules.gpu.hardware.device import processors
+from whet.search_spaces.rules.gpu.hardware.lanes import MOST_BYTES
+from whet.search_spaces.rules.gpu.hardware.threads import bind_fused, schedule_staged
+from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
-# With fewer steps beside a window's, blocks of them would be mostly zeros.
+# With fewer K iterations beside a window's, blocks of them would be mostly zeros.
 _FEW = 6
 # Windows of more places put neighbouring channels of the weights on different lines of the cache.
 _LARGE = 32
@@ -48,70 +55,76 @@ _LARGE = 32
 _OTHERS, _COPYING = 42, 9.0
 # Of so many axes; each further one takes registers for its place.
 _AXES, _PLACE = 5, 16
-# Registers for the places of words of bytes, which are copied one by one.
+# Registers for the places of packed int8x4, which are copied one by one.
 _TOGETHER = 32
 
 
-class GpuTiled:
-    """Tiles in shared memory and registers, with what is made of the elements of the result."""
+@dataclass(frozen=True, eq=False)
+class _Gemm:
+    """The notes of ``rewrite`` for ``schedule``.
+
+    Attributes:
+        contraction: as a GEMM, of packed int8x4 where it is one of int8.
+        plan: the choices of the config.
+        sums: the tiles; total: the stage of the whole sums.
+        inlined: producers that are computed where they are read.
+        words: prepacked operands, each made by a kernel before the GEMM.
+    """
+
+    contraction: Contraction
+    plan: Plan
+    sums: GemmStages
+    total: Tensor
+    inlined: Sequence[Operation]
+    words: Sequence[Tensor]
+
+
+class GpuTiled(Rule):
+    """Tiles in shared memory and registers, with an elementwise epilogue."""
 
     name = "gpu tiled"
 
     def applies(self, group: Group) -> bool:
-        """A sum of products of two factors, each with axes of the result that the other has not."""
+        """A contraction of two operands, each with axes of the result that the other has not."""
         found = contraction_of(group.anchor.op) if group.role == TILED else None
         return found is not None and bool(_tiles(found))
 
     def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Sum tiles up, and read the result from them."""
+        """Compute tiles, and read the result from them."""
         op = group.anchor.op
         assert isinstance(op, ComputeOp)
         c = contraction_of(op)
         assert c is not None
-        words = in_words(c)
+        words = as_packed_int8(c)
         kind = words.kind if words else summed_in(c.dtype)
-        c = words.product if words else c
+        c = words.contraction if words else c
         inlined = computed_as_read(group)
         plan, outer, steps = _plan(group, c, words is not None, cfg, target)
         lead = tuple(axis.extent for axis in c.lead)
         before: list[Tensor] = []
         if words:
-            c, before = words.stored(_stored(group, words, inlined, cfg, target))
+            c, before = words.prepacked(_prepacked(group, words, inlined, cfg, target))
         most = WORDS if words else MOST_BYTES
-        left, right = (_factor(op.name, c, k, outer, steps, inlined, most) for k in (0, 1))
+        left, right = (_operand(op.name, c, k, outer, steps, inlined, most) for k in (0, 1))
         loops = tuple((axis.var.name, axis.extent) for axis in outer)
-        sums = sums_of(left, right, lead, loops, extent_of(steps), plan, kind, c.term)
-        total = added(sums, plan)
-        group.notes.update(contraction=c, plan=plan, sums=sums, total=total, inlined=inlined)
-        group.notes["words"] = before
+        sums = gemm_stages(left, right, lead, loops, extent_of(steps), plan, kind, c.term)
+        total = whole_sums(sums, plan)
+        group.notes["gemm"] = _Gemm(c, plan, sums, total, inlined, before)
         return _result(op, c, total)
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
-        """Bind the tiles, and what stands before them on its own."""
-        inlined: Sequence[Operation] = group.notes["inlined"]
-        for node in group.staged:
-            if node.op in inlined:
-                s[node.op].compute_inline()
-            else:
-                spread(s[node.tensor], list(s[node.tensor].op.axis))
-        for words in group.notes["words"]:
-            spread(s[words], list(s[words].op.axis))
+        """Bind the tiles, and the kernels before them."""
+        gemm: _Gemm = group.notes["gemm"]
+        schedule_staged(s, group, gemm.inlined)
+        for words in gemm.words:
+            bind_fused(s[words])
         if group.consumers:
             s[group.anchor.op].compute_inline()
-        plan: Plan = group.notes["plan"]
-        sums: Sums = group.notes["sums"]
-        stage = s[group.last.tensor]
-        loops = _loops(stage, group.notes["contraction"], plan)
-        if sums.partial is None:
-            schedule_sums(s, sums, plan, loops)
-            return
-        store_rows(s, sums, plan, sums.partial)
-        front = [axis for axis, _ in loops.lead]
-        every = [*front, loops.rows, loops.columns]
-        schedule_parts(s, group.notes["total"], stage, every, loops.lanes)
+        loops = _loops(s[group.last.tensor], gemm.contraction, gemm.plan)
+        store_result(s, gemm.sums, gemm.plan, gemm.total, loops)
 
 
-def _factor(
+def _operand(
     name: str,
     c: Contraction,
     side: int,
@@ -119,37 +132,36 @@ def _factor(
     steps: Sequence[Axis],
     inlined: Sequence[Operation],
     most: int,
-) -> Factor:
-    """The left factor of a product, side 0, or the right one, side 1."""
+) -> Operand:
+    """The left operand of a GEMM, side 0, or the right one, side 1."""
     word, value, places = (("left", c.left, c.rows), ("right", c.right, c.columns))[side]
     return operand(f"{name}.{word}", value, c.lead, places, outer, steps, inlined, most)
 
 
-def _stored(
-    group: Group, words: Words, inlined: Sequence[Operation], cfg: DefineKnobs, target: Target
+def _prepacked(
+    group: Group, words: PackedInt8, inlined: Sequence[Operation], cfg: DefineKnobs, target: Target
 ) -> tuple[int, ...]:
-    """The factors whose words a kernel before the product stores; the knob where there is a choice.
+    """The operands that a kernel before the GEMM packs; the knob where there is a choice.
 
-    Words whose bytes a few moves put in order in registers, however the steps are counted, are not
-    worth a kernel.
+    Words that a transpose4x4 makes in registers, however K is counted, are not worth a kernel.
     """
-    c, many = words.product, processors(target)
+    c, many = words.contraction, processors(target)
     channels = tuple(axis for axis in c.steps if axis not in c.windows)
     orders = ((c.windows, channels), ((), c.steps))
     name = group.anchor.name
-    apart = {
+    scattered = {
         k: x
-        for k, x in enumerate(words.apart)
+        for k, x in enumerate(words.scattered)
         if x is not None
-        and any(_factor(name, c, k, *order, inlined, WORDS).lanes == 1 for order in orders)
+        and any(_operand(name, c, k, *order, inlined, WORDS).lanes == 1 for order in orders)
     }
-    if not apart:
+    if not scattered:
         return ()
     places = (c.rows, c.columns)
-    gains = (gain(c, places[k], places[1 - k], x, many) for k, x in apart.items())
-    knob = group.knob("words")
-    cfg.define_knob(knob, ["copied", "stored"], default="stored" if sum(gains) > 0 else "copied")
-    return tuple(apart) if cfg[knob].val == "stored" else ()
+    gains = (gain(c, places[k], places[1 - k], x, many) for k, x in scattered.items())
+    default = "stored" if sum(gains) > 0 else "copied"
+    choice = Prefixed(cfg, group.prefix).choose("words", ("copied", "stored"), default)
+    return tuple(scattered) if choice == "stored" else ()
 
 
 def _tiles(c: Contraction) -> list[tuple[int, int, int, int]]:
@@ -165,7 +177,7 @@ def _tiles(c: Contraction) -> list[tuple[int, int, int, int]]:
 def _plan(
     group: Group, c: Contraction, words: bool, cfg: DefineKnobs, target: Target
 ) -> tuple[Plan, tuple[Axis, ...], tuple[Axis, ...]]:
-    """The plan of a config, and the axes of the sum: those of loops around it, and its steps."""
+    """The plan of a config, and the axes of the reduction: those of loops around K, and of K."""
     knobs = Prefixed(cfg, group.prefix)
     channels = tuple(axis for axis in c.steps if axis not in c.windows)
     in_turn = extent_of(channels) >= _FEW and extent_of(c.windows) > 1
@@ -175,13 +187,14 @@ def _plan(
     size = dt.itemsize(summed_in(c.dtype))
     wide = sum(axis.extent > 1 for axis in (*c.rows, *c.columns, *channels))
     others = _OTHERS + _PLACE * max(0, wide - _AXES) + (_TOGETHER if words else 0)
-    product = Product(extent_of(c.lead), rows, columns, cut, every // cut, size, others, _COPYING)
-    plan = plan_of(knobs, target, product, None, _tiles(c))
+    gemm_shape = GemmShape(
+        extent_of(c.lead), rows, columns, cut, every // cut, size, others, _COPYING
+    )
+    plan = plan_of(knobs, target, gemm_shape, _tiles(c))
     if in_turn:
         default = "loops" if extent_of(c.windows) <= _LARGE else "steps"
-        knobs.define_knob("window", ["loops", "steps"], default=default)
-    if in_turn and knobs["window"].val == "loops":
-        return plan, c.windows, channels
+        if knobs.choose("window", ("loops", "steps"), default) == "loops":
+            return plan, c.windows, channels
     return plan, (), c.steps
 
 
@@ -222,13 +235,9 @@ def _loops(stage: Stage, c: Contraction, plan: Plan) -> Result:
         side_by_side += 1
     inner = every[len(every) - side_by_side :]
     front = [of[axis] for axis in c.columns if axis not in inner]
-    last = stage.fuse(*(of[axis] for axis in inner))
-    lanes, run = None, plan.column_run
-    if run > 1 and extent_of(inner) % run == 0:
-        last, lanes = stage.split(last, factor=run)
+    last, lanes = vectors(stage, stage.fuse(*(of[axis] for axis in inner)), extent_of(inner), plan)
     rows = [of[axis] for axis in c.rows]
     lead = [(of[axis], axis.extent) for axis in c.lead]
-    rest = [] if lanes is None else [lanes]
-    stage.reorder(*(loop for loop, _ in lead), *rows, *front, last, *rest)
+    stage.reorder(*(loop for loop, _ in lead), *rows, *front, last, *lanes)
     columns = stage.fuse(*front, last)
     return Result(stage, lead, stage.fuse(*rows), columns, lanes, c.counts)

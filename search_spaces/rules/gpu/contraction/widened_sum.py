@@ -1,4 +1,4 @@
-"""Sums and products of halves, kept in float32 while they are made."""
+"""Sums and products of float16, accumulated in float32."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute
+from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.graph.compute_graph import Group
-from whet.search_spaces.rules.gpu.lanes import summed_in
 
 _product = te.comm_reducer(ops.multiply, lambda t: ops.const(1, t), name="prod")
 _COMBINED: dict[type | None, Any] = {e.Add: te.sum, e.Mul: _product}
 
 
 def widened(group: Group) -> Tensor | None:
-    """The group's sum made in float32, and stored in halves; None: it is no sum of halves.
+    """The group's sum accumulated in float32, stored in float16; None: it is no sum of float16.
 
     :func:`of_widened` finds the sum by the group's notes.
     """
@@ -37,7 +37,7 @@ def of_widened(s: Schedule, group: Group) -> Group:
     """The group whose anchor is the sum in float32, with the stage that narrows it behind.
 
     Returns:
-        The group itself, if :func:`widened` has made nothing of it.
+        The group itself, if :func:`widened` returned None.
     """
     if "wide" not in group.notes:
         return group
@@ -49,9 +49,9 @@ def of_widened(s: Schedule, group: Group) -> Group:
 
 
 def widened_sum(op: Operation) -> Tensor | None:
-    """The sum (or product) that a stage of halves computes, in float32; None: it is no such stage.
+    """The sum (or product) of a stage of float16, in float32; None: it is no such stage.
 
-    A half holds 11 bits: a sum of ones stops growing at 2048.
+    A float16 holds 11 bits: a sum of ones stops growing at 2048.
     """
     body = op.body[0] if isinstance(op, ComputeOp) and len(op.body) == 1 else None
     if not isinstance(body, e.Reduce) or summed_in(body.dtype) == body.dtype or body.init:
@@ -72,7 +72,7 @@ def widened_sum(op: Operation) -> Tensor | None:
 
 
 def _widened(source: e.PrimExpr, dtype: str) -> e.PrimExpr:
-    """What is summed up, in float32: a product of halves has twice their bits."""
+    """The term of a sum, in float32: a product of float16 has twice their bits."""
     kind = summed_in(dtype)
     if isinstance(source, e.Mul):
         return source.a.astype(kind) * source.b.astype(kind)
