@@ -10,7 +10,7 @@ from typing import Any
 from whet.autotune.search.early_stop import Limits
 from whet.autotune.tasks.task import Task
 from whet.compiler.errors import ArgumentError
-from whet.search_spaces.counted import counted
+from whet.search_spaces.values.counted import counted
 
 
 def check_tasks(task: Any) -> tuple[list[Task], bool]:

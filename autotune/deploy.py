@@ -10,7 +10,7 @@ from whet.autotune.results.recorded import opened
 from whet.autotune.results.trial import Trial
 from whet.compiler.errors import LogError
 from whet.measure.gpu.names import NO_GPU
-from whet.search_spaces.counted import counted
+from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from whet.autotune.tasks.task import Task
@@ -74,7 +74,7 @@ def build_from_log(
 
 def kernel_name(task: Task) -> str:
     """The kernel's name: the template's, as an identifier; the graph's for a derived one."""
-    from whet.search_spaces.shown import name_of
+    from whet.search_spaces.values.shown import name_of
 
     return "".join(c if c.isalnum() else "_" for c in name_of(task.workload))
 

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 from whet.autotune.results.trial import Trial
 from whet.autotune.results.unchecked import is_unchecked
 from whet.db.values.quality import quality_words
-from whet.search_spaces.counted import counted, duration
+from whet.search_spaces.values.counted import counted, duration
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

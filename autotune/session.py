@@ -23,7 +23,7 @@ from whet.autotune.tasks.versions import peak_of, versions
 from whet.compiler.errors import ArgumentError, LogError
 from whet.db.values.decision import FINALISTS_RUN, judge
 from whet.measure.values import MeasureOptions
-from whet.search_spaces.counted import counted
+from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

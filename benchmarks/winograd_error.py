@@ -19,7 +19,7 @@ import whet
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.measure.stage.answers import RTOL
-from whet.search_spaces.config_scope import get_config
+from whet.search_spaces.template.config_scope import get_config
 from whet.search_spaces.operators.cpu.conv import winograd
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.template import template

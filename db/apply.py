@@ -20,7 +20,7 @@ from whet.db.values.identity import (
 )
 from whet.db.values.records import TaskSummary
 from whet.search_spaces import Config, Workload, space_of, using_resolver
-from whet.search_spaces.counted import counted
+from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.device import Device as RuntimeDevice

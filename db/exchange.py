@@ -21,8 +21,8 @@ from whet.db.store.models import TrialRow
 from whet.db.values.identity import plain_json
 from whet.db.values.records import RunRecord
 from whet.measure.values import MeasureResult
-from whet.search_spaces.counted import counted
 from whet.search_spaces.values import Config, Workload
+from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from whet.db.log import TuningLog

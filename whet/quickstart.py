@@ -294,7 +294,7 @@ def show(contenders: list[Contender], peak: float) -> None:
     from rich.table import Table
 
     from whet.compiler.target.machine import host
-    from whet.search_spaces.counted import duration
+    from whet.search_spaces.values.counted import duration
 
     caption = (
         f"one thread; its FMA peak is {peak / 1e9:.1f} GFLOP/s; medians of {ROUNDS} rounds\n"

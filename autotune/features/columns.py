@@ -21,7 +21,7 @@ from whet.autotune.features.nests import (
     VIRTUAL,
 )
 from whet.autotune.features.program import OUTPUT, PART, WHOLE
-from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
+from whet.search_spaces.rules.vectors import vector_registers
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target

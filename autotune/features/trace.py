@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from whet.autotune.features.nests import Nests
 from whet.autotune.features.program import Program
 from whet.compiler.tir.tracing.traced import Tape
-from whet.search_spaces.config_scope import ConfigView, talking_to
 from whet.search_spaces.knobs.entities import entity_of
+from whet.search_spaces.template.config_scope import ConfigView, talking_to
 from whet.search_spaces.values import Config
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from whet.autotune.report.plot import Plot
 from whet.autotune.report.scales import Categories, Linear, Logarithmic, Scale, seconds
 from whet.autotune.report.times import STAGES, Times
 from whet.autotune.results.knob_values import Dimension, words
-from whet.search_spaces.counted import counted, duration
+from whet.search_spaces.values.counted import counted, duration
 
 if TYPE_CHECKING:
     from whet.autotune.report.model import Predictions

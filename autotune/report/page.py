@@ -17,7 +17,7 @@ from whet.autotune.results.knob_values import dimensions
 from whet.autotune.results.recorded import TaskRuns, TaskTrials, find_tasks, opened, read_task
 from whet.compiler.errors import ArgumentError
 from whet.db.values.identity import device_key
-from whet.search_spaces.counted import counted, duration
+from whet.search_spaces.values.counted import counted, duration
 
 if TYPE_CHECKING:
     from whet.db import TuningLog

@@ -21,7 +21,7 @@ def best_program(data: TaskTrials) -> tuple[str, str]:
         The loops and "", or "" and why there are none.
     """
     from whet.autotune.results.recorded import known_here
-    from whet.search_spaces.canonical import said
+    from whet.search_spaces.knobs.plain import said
 
     workload = data.task.workload
     if data.best is None:

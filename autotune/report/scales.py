@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from whet.search_spaces.counted import duration
+from whet.search_spaces.values.counted import duration
 
 Words = Callable[[float], str]
 

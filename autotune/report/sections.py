@@ -17,7 +17,7 @@ from whet.autotune.results.knob_values import Dimension, encode, words
 from whet.autotune.results.result import pruned_words
 from whet.measure.stage.timing import spread
 from whet.measure.values import PRUNED
-from whet.search_spaces.counted import counted, duration
+from whet.search_spaces.values.counted import counted, duration
 
 if TYPE_CHECKING:
     from whet.autotune.results.recorded import TaskTrials

@@ -9,7 +9,7 @@ from whet.autotune.report.program import best_program
 from whet.autotune.report.words import data_text, date, facts, folded, table, target_text
 from whet.db.values.decision import FINALISTS_RUN, judge
 from whet.db.values.identity import device_name
-from whet.search_spaces.counted import counted, duration
+from whet.search_spaces.values.counted import counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

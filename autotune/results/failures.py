@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whet.search_spaces.counted import counted
+from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from whet.autotune.results.trial import Trial

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from whet.search_spaces.plain import Choice, tagged
+from whet.search_spaces.knobs.plain import Choice, tagged
 from whet.search_spaces.values import Config
 
 WORDS_KEPT = 64

@@ -14,7 +14,7 @@ from whet.autotune.results.unchecked import unchecked_words
 from whet.db.values.quality import quality_words
 from whet.measure.stage.load import busy_words
 from whet.measure.values import OK, PRUNED
-from whet.search_spaces.counted import counted, duration
+from whet.search_spaces.values.counted import counted, duration
 
 if TYPE_CHECKING:
     import optuna

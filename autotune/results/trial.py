@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whet.search_spaces.counted import duration
+from whet.search_spaces.values.counted import duration
 
 if TYPE_CHECKING:
     from whet.db.values.records import TrialRecord

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from whet.measure.values import MeasureResult
-from whet.search_spaces.counted import counted
+from whet.search_spaces.values.counted import counted
 
 
 def is_unchecked(result: MeasureResult) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from whet.measure.stage.timing import spread
-from whet.search_spaces.counted import counted, duration
+from whet.search_spaces.values.counted import counted, duration
 
 if TYPE_CHECKING:
     from whet.measure.values import MeasureResult

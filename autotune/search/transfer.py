@@ -12,7 +12,7 @@ import numpy as np
 from whet.compiler.errors import SpaceError
 from whet.db.store import vectors
 from whet.measure.gpu.names import is_model
-from whet.search_spaces.counted import counted
+from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from whet.autotune.tasks.task import Task

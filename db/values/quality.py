@@ -12,7 +12,7 @@ from whet.db.values.decision import median_interval
 from whet.measure.stage.load import UPPER, busy_words, is_busy
 from whet.measure.stage.timing import spread
 from whet.measure.values import MeasureResult
-from whet.search_spaces.counted import counted, duration
+from whet.search_spaces.values.counted import counted, duration
 
 
 @dataclass(frozen=True)

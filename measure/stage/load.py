@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 from whet.measure.stage.timing import spread
-from whet.search_spaces.counted import counted
+from whet.search_spaces.values.counted import counted
 
 BUSY, BUSY_AND_SHAKEN = 2.0, 1.0
 """Load a core from which others must be using the machine: twice what a search makes; and where

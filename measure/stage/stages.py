@@ -34,6 +34,7 @@ _BUILDS = [
     "whet.compiler.runtime",
     "whet.compiler.topi",
     "whet.search_spaces.graph.template",
+    "whet.search_spaces.rules.cpu.table",
 ]
 _BUILDS_LLVM = [
     "llvmlite.binding",

@@ -1,4 +1,4 @@
-"""What a stage reads, and where: each index as an affine form of the stage's axes, if it is one."""
+"""The reads of a stage: each index as an affine form of the stage's axes, if it is one."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Access:
 
     @property
     def is_affine(self) -> bool:
-        """Whether every index is an affine form."""
+        """True if every index is an affine form."""
         return None not in self.indices
 
     def stride(self, variable: e.Var) -> int | None:

@@ -1,4 +1,4 @@
-"""The arguments of named templates: what each is, checked, and spelt in one way.
+"""Canonical arguments of templates: kinds that check an argument and give it one form.
 
 A kind is a function ``(value, before, asked, name) -> value``: the value as a workload has it,
 given the canonical arguments before it; errors say ``asked`` and the parameter's name.
@@ -13,12 +13,12 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.compute import element_type
 from whet.compiler.tir import dtype as dt
-from whet.search_spaces.canonical import Canonical
+from whet.search_spaces.template.canonical import Canonical
 
 Kind = Callable[[Any, tuple, str, str], Any]
 
 
-def spelled(name: str, parameters: Sequence[str], kinds: Sequence[Kind]) -> Canonical:
+def canonical_arguments(name: str, parameters: Sequence[str], kinds: Sequence[Kind]) -> Canonical:
     """The canonical form of arguments of these kinds.
 
     Args:
@@ -205,7 +205,7 @@ def _axes(value: Any, before: tuple, asked: str, name: str) -> tuple[int, ...]:
 
 
 def _axes_of(shape: tuple[int, ...], value: Any, name: str) -> str:
-    """Which axes there are; an int after a shape of one extent was probably meant for another."""
+    """The axes that exist; an int after a shape of one extent was probably meant for another."""
     if not shape:
         return "a shape of at least one dimension, e.g. (1024,)"
     known = f"{name} from {-len(shape)} to {len(shape) - 1}"

@@ -7,16 +7,16 @@ from typing import Any
 from whet.compiler.errors import SpaceError
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.identity import identity_of
 from whet.search_spaces.graph.stored_graph import loaded, stored
 from whet.search_spaces.graph.template import VERSION, schedule_graph
 from whet.search_spaces.template import Template, register
+from whet.search_spaces.template.config_scope import get_config
 from whet.search_spaces.values import Workload
 
 PREFIX = "graph/"
-"""What the names of derived templates begin with; what follows is read by people."""
+"""The beginning of derived templates' names; the rest is for people."""
 
 _families: dict[str, Template] = {}
 

@@ -18,12 +18,14 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.errors import SpaceError
+from whet.compiler.te.lang.compute import placeholder
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
-from whet.search_spaces.graph.canonical_args import Kind, spelled
+from whet.compiler.topi.halves import stored, widened
+from whet.search_spaces.graph.canonical_args import DTYPE, SHAPE, Kind, canonical_arguments
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.template import VERSION, schedule_graph
-from whet.search_spaces.graph.validate_outputs import checked
+from whet.search_spaces.graph.validate_outputs import validate
 from whet.search_spaces.template import Template, template
 
 Make = Callable[..., tuple[list[Tensor], list[Tensor]]]
@@ -43,6 +45,7 @@ class NamedGraph:
 
     def __init__(self, make: Make) -> None:
         functools.update_wrapper(self, make)
+        self._make = make
         self._graphs: OrderedDict[tuple, ComputeGraph] = OrderedDict()
 
     def __call__(self, *args: Any) -> tuple[Schedule, list[Tensor]]:
@@ -65,15 +68,15 @@ class NamedGraph:
         return found
 
     def _made(self, args: tuple) -> ComputeGraph:
-        result = self.__wrapped__(*args)  # type: ignore[attr-defined]
+        result = self._make(*args)
         if not isinstance(result, tuple) or len(result) != 2:
             raise SpaceError(
-                f"graph template {self.__qualname__}{args}",  # type: ignore[attr-defined]
+                f"graph template {self.__qualname__}{args}",
                 f"it returned a {type(result).__name__}",
                 "a graph template returns ([inputs], [outputs])",
             )
         inputs, outputs = (list(part) for part in result)
-        return ComputeGraph(*checked(outputs, [*inputs, *outputs]))
+        return ComputeGraph(*validate(outputs, [*inputs, *outputs]))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_graphs": OrderedDict()}
@@ -97,8 +100,41 @@ def graph_template(name: str, *kinds: Kind, version: int = 1) -> Callable[[Make]
     """
 
     def decorate(make: Make) -> Template:
-        canonical = spelled(name, list(inspect.signature(make).parameters), kinds)
+        canonical = canonical_arguments(name, list(inspect.signature(make).parameters), kinds)
         made = template(name, version=version + _VERSIONS * VERSION, canonical=canonical)
         return made(NamedGraph(make))
+
+    return decorate
+
+
+def tensor_template(
+    name: str, *kinds: Kind, shape: Kind = SHAPE, dtype: Kind = DTYPE, wide: bool = False
+) -> Callable[[Callable[..., Tensor]], Template]:
+    """Decorator that makes a named template of a function of one tensor, ``X``, and its options.
+
+    The template's arguments are the tensor's shape, the function's other parameters, and the
+    element type.
+
+    Args:
+        name: the template's name.
+        kinds: for each parameter behind the tensor what it is.
+        shape, dtype: the kinds of the tensor's shape and of its element type.
+        wide: whether float16 is computed in float32, and rounded at the end.
+    """
+
+    def decorate(compute: Callable[..., Tensor]) -> Template:
+        @functools.wraps(compute)
+        def make(extents: tuple, *options: Any) -> tuple[list[Tensor], list[Tensor]]:
+            *given, kind = options
+            X = placeholder(extents, kind, name="X")
+            result = compute(widened(X) if wide else X, *given)
+            return [X], [stored(result, kind) if wide else result]
+
+        first, *others = inspect.signature(compute).parameters.values()
+        last = inspect.Parameter("dtype", first.kind, default="float32")
+        make.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [first.replace(name="shape", annotation=first.empty), *others, last]
+        )
+        return graph_template(name, shape, *kinds, dtype)(make)
 
     return decorate

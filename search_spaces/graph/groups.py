@@ -7,15 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from whet.compiler.tir import expr as e
 from whet.search_spaces.graph.access import Access, Affine, composed
-from whet.search_spaces.graph.compute_graph import (
-    INJECTIVE,
-    INLINE,
-    OPAQUE,
-    REDUCTION,
-    TILED,
-    Group,
-    Node,
-)
+from whet.search_spaces.graph.stages import INJECTIVE, INLINE, OPAQUE, REDUCTION, TILED, Group, Node
 
 
 @dataclass
@@ -108,7 +100,7 @@ def _consumers(nodes: Sequence[Node]) -> dict[int, tuple[int, ...]]:
 
 
 def elementwise_behind(producer: Node, reader: Node, ones: bool = False) -> bool:
-    """Whether a reader reads a producer at its own element only, and has its extents.
+    """True if a reader reads a producer at its own element only, and has its extents.
 
     Args:
         producer, reader: stages.
@@ -229,7 +221,7 @@ def _map(
     draft: _Draft,
     nodes: Sequence[Node],
 ) -> tuple[int | None, ...]:
-    """Which axis of the group's last stage each axis of a stage is, in all that read it."""
+    """For each axis of a stage the axis of the group's last stage that all its readers see."""
     found: list[set[int | None]] = [set() for _ in node.extents]
     last = nodes[draft.last]
     for k in readers:

@@ -1,4 +1,4 @@
-"""What names a compute graph: the digest of its structure, and the numbers that it leaves out.
+"""The identity of a compute graph: the digest of its structure, and the numbers that it leaves out.
 
 Structure is what is computed: operations, types, who reads whom, in which order the kernel takes
 its arguments; names are left out. Numbers are extents, and constants that go with them (``i < 130``
@@ -30,7 +30,7 @@ _SMALL = 4
 
 @dataclass(frozen=True)
 class Identity:
-    """What names a graph.
+    """The identity of a graph.
 
     Attributes:
         digest: hex digits of the structure.

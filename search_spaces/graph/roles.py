@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor, nodes
 from whet.compiler.tir import expr as e
-from whet.search_spaces.graph.compute_graph import INJECTIVE, INLINE, OPAQUE, REDUCTION, TILED, Node
 from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.graph.stages import INJECTIVE, INLINE, OPAQUE, REDUCTION, TILED, Node
 
 # An expression of more nodes than this is not put into readers any more: chains of stencils grow
 # by a factor with each stage.
@@ -43,7 +43,7 @@ def roles_of(plain: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def has_reuse(node: Node) -> bool:
-    """Whether a reduction reads its operands over and over, so that tiles of them pay.
+    """True if a reduction reads its operands over and over, so that tiles of them pay.
 
     Every operand that is reduced over is read again for another value of a data axis: the axis does
     not occur in its indices, or slides with the reduction's (a window); and one of them is of the
@@ -83,13 +83,13 @@ def _loads(node: Node) -> Counter[Tensor]:
 
 
 def _inlinable(node: Node, plain: Sequence[Node], roles: list[str]) -> bool:
-    """Whether a stage can be computed in its readers without a product of their lengths."""
+    """True if a stage can be computed in its readers without a product of their lengths."""
     readers = [roles[k] for k in node.readers]
     return bool(readers) and not {OPAQUE, TILED, INLINE} & set(readers) and len(readers) <= 4
 
 
 def _can_inline(node: Node, evaluated: int, readers: list[str]) -> bool:
-    """Whether a stage is better computed in its readers, where it is evaluated so often."""
+    """True if a stage is better computed in its readers, where it is evaluated so often."""
     if node.is_output or node.op.num_outputs > 1 or not readers or OPAQUE in readers:
         return False
     if node.cost == 0 and not node.is_guarded:

@@ -10,11 +10,11 @@ from typing import Any
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import Operation, Tensor
 
-Packed = tuple[tuple[bytes, ...], tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+Serialized = tuple[tuple[bytes, ...], tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
 """Operations, producers first, each on its own; the outputs and arguments as (operation, value)."""
 
 
-def packed(outputs: Sequence[Tensor], args: Sequence[Tensor]) -> Packed:
+def serialize(outputs: Sequence[Tensor], args: Sequence[Tensor]) -> Serialized:
     """A graph as plain data. One operation at a time: graphs are deeper than Python's stack.
 
     Args:
@@ -27,14 +27,14 @@ def packed(outputs: Sequence[Tensor], args: Sequence[Tensor]) -> Packed:
     ops = post_order([t.op for t in (*outputs, *args)])
     place = {op: k for k, op in enumerate(ops)}
 
-    def named(tensors: Sequence[Tensor]) -> tuple[tuple[int, int], ...]:
+    def places(tensors: Sequence[Tensor]) -> tuple[tuple[int, int], ...]:
         return tuple((place[t.op], t.value_index) for t in tensors)
 
-    return tuple(_bytes(op, place) for op in ops), named(outputs), named(args)
+    return tuple(_bytes(op, place) for op in ops), places(outputs), places(args)
 
 
-def unpacked(data: Packed) -> tuple[list[Tensor], list[Tensor]]:
-    """The outputs and arguments that :func:`packed` took; for a driver's bytes only."""
+def deserialize(data: Serialized) -> tuple[list[Tensor], list[Tensor]]:
+    """The outputs and arguments that :func:`serialize` took; for a driver's bytes only."""
     ops: list[Operation] = []
     for one in data[0]:
         ops.append(_Reader(io.BytesIO(one), ops).load())

@@ -147,33 +147,45 @@ class _Writer:
 
     def _row(self, n: e.PrimExpr) -> list[Any]:
         kind = type(n)
-        if isinstance(n, e.Var):
-            return ["Var", n.dtype, n.name]
-        if isinstance(n, e.IntImm):
-            return ["IntImm", n.dtype, int(n.value)]
-        if isinstance(n, e.FloatImm):
-            return ["FloatImm", n.dtype, float(n.value).hex()]  # infinities and NaN, too
-        if isinstance(n, e.Cast):
-            return ["Cast", n.dtype, self.at[id(n.value)]]
-        if isinstance(n, e.ProducerLoad):
-            tensor = [self.place[n.producer.op], n.producer.value_index]
-            return ["Read", n.dtype, tensor, self._places(n.indices)]
-        if isinstance(n, e.Call) and n.op in _CALLS:
-            return ["Call", n.dtype, str(n.op), self._places(n.args)]
-        if isinstance(n, e.Let):
-            return ["Let", n.dtype, *self._places((n.var, n.value, n.body))]
-        if isinstance(n, e.Reduce):
-            c = n.combiner
-            parts = [self._places(p) for p in (c.lhs, c.rhs, c.result, c.identity)]
-            combine = self.at.get(id(c))
-            if combine is None:
-                combine = self._add(c, ["Combine", c.name, *parts])
-            axes = self._places([a.var for a in n.axis])
-            more = [self._places(n.source), axes, self.at[id(n.condition)], n.value_index]
-            return ["Reduce", n.dtype, combine, *more, self._places(n.init)]
+        if kind in _ROWS:
+            word, write = _ROWS[kind]
+            return [word, n.dtype, *write(self, n)]
         if kind in _PLAIN:
             return [kind.__name__, n.dtype, *self._places(TABLE[kind][0](n))]
         raise Unstorable
+
+    def _read(self, n: e.ProducerLoad) -> list[Any]:
+        return [[self.place[n.producer.op], n.producer.value_index], self._places(n.indices)]
+
+    def _call(self, n: e.Call) -> list[Any]:
+        if n.op not in _CALLS:
+            raise Unstorable
+        return [str(n.op), self._places(n.args)]
+
+    def _reduce(self, n: e.Reduce) -> list[Any]:
+        c = n.combiner
+        combine = self.at.get(id(c))
+        if combine is None:
+            parts = [self._places(p) for p in (c.lhs, c.rhs, c.result, c.identity)]
+            combine = self._add(c, ["Combine", c.name, *parts])
+        axes = self._places([a.var for a in n.axis])
+        more = [self._places(n.source), axes, self.at[id(n.condition)], n.value_index]
+        return [combine, *more, self._places(n.init)]
+
+
+_Write = Callable[[_Writer, Any], list[Any]]
+# Type -> the word that a row begins with, and what it holds behind the dtype. _MAKERS reads rows.
+_ROWS: dict[type, tuple[str, _Write]] = {
+    e.Var: ("Var", lambda w, n: [n.name]),
+    e.SizeVar: ("Var", lambda w, n: [n.name]),
+    e.IntImm: ("IntImm", lambda w, n: [int(n.value)]),
+    e.FloatImm: ("FloatImm", lambda w, n: [float(n.value).hex()]),  # infinities and NaN, too
+    e.Cast: ("Cast", lambda w, n: w._places([n.value])),
+    e.ProducerLoad: ("Read", _Writer._read),
+    e.Call: ("Call", _Writer._call),
+    e.Let: ("Let", lambda w, n: w._places((n.var, n.value, n.body))),
+    e.Reduce: ("Reduce", _Writer._reduce),
+}
 
 
 class _Reader:

@@ -10,11 +10,12 @@ from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Operation, Tensor
 from whet.compiler.te.schedule import Schedule, create_schedule
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.visit.rewrite import Rewriter
-from whet.search_spaces.config_scope import get_config
-from whet.search_spaces.graph.compute_graph import INLINE, ComputeGraph, Group
-from whet.search_spaces.rules.cpu.table import rules_for
-from whet.search_spaces.rules.rule import Rule
+from whet.search_spaces.graph.compute_graph import ComputeGraph
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import INLINE, Group
 from whet.search_spaces.space.define import DefineKnobs
+from whet.search_spaces.template.config_scope import get_config
+from whet.search_spaces.values.builtin import RULES, RULES_OF_KIND, imported
 
 VERSION = 5
 """Raise it when a change of a rule should retire the records made before it."""
@@ -39,10 +40,8 @@ def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
 
 def rule_of(group: Group, target: Target) -> Rule:
     """The first rule that applies to a group; the last of them applies to every group."""
-    key = f"rule for {target.kind}"
-    if key not in group.facts:
-        group.facts[key] = next(rule for rule in rules_for(target) if rule.applies(group))
-    return group.facts[key]
+    home = RULES_OF_KIND.get(str(target.kind), RULES)
+    return group.once(home, lambda: next(rule for rule in imported(home) if rule.applies(group)))
 
 
 def _rewritten(

@@ -1,4 +1,4 @@
-"""What ``create_task(outputs=...)`` is given: checked before anything is made of it."""
+"""Validation of what ``create_task(outputs=...)`` is given."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def template_of(
     Raises:
         ArgumentError: anything else.
     """
-    wanted, taken = checked(outputs, args)
+    wanted, taken = validate(outputs, args)
     return derived(wanted, taken, _label(name, wanted))
 
 
-def checked(outputs: Any, args: Any = None) -> tuple[list[Tensor], list[Tensor]]:
+def validate(outputs: Any, args: Any = None) -> tuple[list[Tensor], list[Tensor]]:
     """The outputs of a graph and what its kernel takes, if they can be scheduled by rules.
 
     Args:
@@ -101,7 +101,7 @@ def _check_extents(op: Operation) -> None:
 
 
 def _arguments(args: Any, outputs: list[Tensor], ops: list[Operation]) -> list[Tensor]:
-    """What the kernel takes; all inputs and outputs must be among it."""
+    """The kernel's arguments; all inputs and outputs must be among them."""
     inputs = [op.output(0) for op in ops if isinstance(op, PlaceholderOp)]
     # A kernel stores all that an operation makes, whether it is asked for or not.
     made = list(dict.fromkeys(t.op for t in outputs))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.knobs.entities import LOOPS, WORDS, VirtualAxis
-from whet.search_spaces.knobs.knob import LARGEST_LIST, check_policy
-from whet.search_spaces.plain import Choice
+from whet.search_spaces.knobs.definition import LARGEST_LIST, Definition, check_policy
+from whet.search_spaces.knobs.entities import LOOPS, WORDS
+from whet.search_spaces.knobs.plain import Choice
 
 POLICIES = (
     *LOOPS, "unroll_vec", "try_unroll", "try_vec", "try_unroll_vec", "bind_gpu",
@@ -20,7 +20,7 @@ POLICIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class AnnotateDefinition:
+class AnnotateDefinition(Definition):
     """How an annotate knob was asked for; see ``ConfigSpace.define_annotate``."""
 
     name: str
@@ -28,7 +28,7 @@ class AnnotateDefinition:
     policy: str
     candidate: tuple[tuple[str, ...], ...]
 
-    kind = "annotate"
+    kind: ClassVar[str] = "annotate"
 
     @staticmethod
     def of(
@@ -84,9 +84,6 @@ class AnnotateDefinition:
             )
         return tuple(_annotations(above, words, self.num_axes))
 
-    def same_as(self, other: Any) -> bool:
-        return self == other
-
     def preferred(self, choices: tuple[Choice, ...]) -> int:
         # Vectorizing is nearly always right; unrolling blindly can multiply the code.
         def burden(position: int) -> tuple[bool, int]:
@@ -94,14 +91,6 @@ class AnnotateDefinition:
             return words[-1] != "vec", words.count("unroll")
 
         return min(range(len(choices)), key=burden)
-
-    def closest(self, choices: tuple[Choice, ...], wanted: Any) -> int | None:
-        if not isinstance(wanted, tuple | list) or tuple(wanted) not in choices:
-            return None
-        return choices.index(tuple(wanted))
-
-    def similar(self, choices: tuple[Choice, ...], wanted: Any) -> int | None:
-        return self.closest(choices, wanted)
 
     def coordinates(self, choices: tuple[Choice, ...]) -> np.ndarray:
         return self.features(choices)[1] / 2
@@ -113,9 +102,6 @@ class AnnotateDefinition:
         table = words == np.asarray(columns).reshape(1, 1, -1)
         names = [f"{self.name}.{axis}={word}" for axis in range(self.num_axes) for word in columns]
         return names, table.reshape(len(choices), -1).astype(np.float32)
-
-    def axes(self) -> list[VirtualAxis]:
-        return []
 
 
 _BOUND = {"bind_gpu": ("blockIdx", "threadIdx"), "bind_gpu_virtual": ("blockIdx", "", "threadIdx")}

@@ -12,7 +12,7 @@ from whet.compiler.errors import SpaceError
 LOOPS = ("none", "unroll", "vec")
 _THREADS = tuple(f"{unit}.{d}" for unit in ("blockIdx", "threadIdx") for d in "zyx")
 WORDS = (*LOOPS, "fuse", "vthread", *_THREADS)
-"""What an annotate knob may say of an axis."""
+"""The words that an annotate knob may give an axis."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,63 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.knobs.entities import VirtualAxis, entity_of
+from whet.search_spaces.knobs.definition import Definition
+from whet.search_spaces.knobs.entities import entity_of
+from whet.search_spaces.knobs.plain import Choice, tagged
 from whet.search_spaces.knobs.steps import Steps
-from whet.search_spaces.plain import Choice, tagged
 
-# A list longer than this is a mistake (a filter or a max_factor is missing), and would only
-# fill the memory.
-LARGEST_LIST = 1_000_000
 _SHOWN = 12
 QUICK = 6
 """Choices of a knob in a quick space where the template names none: the default and its nearest."""
-
-
-class Definition(Protocol):
-    """How a knob was asked for: what ``define_*`` was given, and the choices that follow."""
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    def choices(self) -> tuple[Choice, ...]:
-        """Every legal choice, in a fixed order."""
-        ...
-
-    def same_as(self, other: Any) -> bool:
-        """True only if ``other`` is sure to have the same choices; False where one must look."""
-        ...
-
-    def preferred(self, choices: tuple[Choice, ...]) -> int:
-        """The position of the choice to take when the template names no default."""
-        ...
-
-    def closest(self, choices: tuple[Choice, ...], wanted: Any) -> int | None:
-        """The position of the choice that ``default=wanted`` means; None where there is none."""
-        ...
-
-    def similar(self, choices: tuple[Choice, ...], wanted: Any) -> int | None:
-        """The position of the choice most like one of another space's knob; None: none is."""
-        ...
-
-    def coordinates(self, choices: tuple[Choice, ...]) -> np.ndarray:
-        """Points, float32 of shape ``(len(choices), n)``: alike where the L1 distance is small."""
-        ...
-
-    def features(self, choices: tuple[Choice, ...]) -> tuple[list[str], np.ndarray]:
-        """Names and values, float32 of shape ``(len(choices), len(names))``, for a cost model."""
-        ...
-
-    def axes(self) -> list[VirtualAxis]:
-        """What ``define_*`` returns."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,30 +212,3 @@ def legal(choices: Sequence[Choice]) -> str:
     if len(texts) > _SHOWN:
         texts = [*texts[: _SHOWN - 2], f"... {len(texts) - _SHOWN + 1} more ...", texts[-1]]
     return "legal: " + ", ".join(texts)
-
-
-def check_policy(asked: str, policy: Any, policies: Sequence[str]) -> None:
-    """Refuse an unknown policy.
-
-    Raises:
-        SpaceError: ``policy`` is not in ``policies``; names the nearest spelling.
-    """
-    if policy in policies:
-        return
-    from difflib import get_close_matches
-
-    near = get_close_matches(str(policy), policies, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise SpaceError(asked, f"unknown policy{hint}", f"policies: {', '.join(policies)}")
-
-
-def number_of(axes: Sequence[Any], axis: Any, asked: str) -> int:
-    """The position of ``axis`` in ``axes`` by identity (``==`` of axes may build an expression).
-
-    Raises:
-        SpaceError: it is not among them.
-    """
-    for i, other in enumerate(axes):
-        if other is axis:
-            return i
-    raise SpaceError(asked, f"the axis {axis!r} is not among axes=", f"axes: {list(axes)!r}")

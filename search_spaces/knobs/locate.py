@@ -6,25 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.knobs.entities import VirtualAxis
-from whet.search_spaces.knobs.knob import LARGEST_LIST
-from whet.search_spaces.plain import Choice
+from whet.search_spaces.knobs.definition import LARGEST_LIST, Definition
+from whet.search_spaces.knobs.plain import Choice
 
 
 @dataclass(frozen=True, slots=True)
-class LocateDefinition:
+class LocateDefinition(Definition):
     """How an annotate knob of policy ``"locate_cache"`` was asked for."""
 
     name: str
     num_axes: int
     num_anchor: int
 
-    kind = "annotate"
+    kind: ClassVar[str] = "annotate"
 
     @staticmethod
     def of(name: str, axes: Sequence[Any], num_anchor: int | None, candidate: Any) -> Any:
@@ -51,19 +50,8 @@ class LocateDefinition:
     def choices(self) -> tuple[Choice, ...]:
         return tuple(combinations(range(self.num_axes), self.num_anchor))
 
-    def same_as(self, other: Any) -> bool:
-        return self == other
-
     def preferred(self, choices: tuple[Choice, ...]) -> int:
         return len(choices) - 1  # as far inside as can be: the smallest caches
-
-    def closest(self, choices: tuple[Choice, ...], wanted: Any) -> int | None:
-        if not isinstance(wanted, tuple | list) or tuple(wanted) not in choices:
-            return None
-        return choices.index(tuple(wanted))
-
-    def similar(self, choices: tuple[Choice, ...], wanted: Any) -> int | None:
-        return self.closest(choices, wanted)
 
     def coordinates(self, choices: tuple[Choice, ...]) -> np.ndarray:
         # One loop further out or in is a step of 1.
@@ -72,6 +60,3 @@ class LocateDefinition:
     def features(self, choices: tuple[Choice, ...]) -> tuple[list[str], np.ndarray]:
         names = [f"{self.name}.at{anchor}" for anchor in range(self.num_anchor)]
         return names, self.coordinates(choices)
-
-    def axes(self) -> list[VirtualAxis]:
-        return []

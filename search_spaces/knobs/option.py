@@ -6,23 +6,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import copysign, inf, log2
 from operator import is_
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.knobs.entities import VirtualAxis
-from whet.search_spaces.plain import Choice, plain, tagged
+from whet.search_spaces.knobs.definition import Definition
+from whet.search_spaces.knobs.plain import Choice, plain, tagged
 
 
 @dataclass(frozen=True, slots=True)
-class OptionDefinition:
+class OptionDefinition(Definition):
     """How a plain knob was asked for; see ``ConfigSpace.define_knob``."""
 
     name: str
     candidates: tuple[Choice, ...]
 
-    kind = "knob"
+    kind: ClassVar[str] = "knob"
 
     @staticmethod
     def of(name: str, candidates: Iterable[Any]) -> OptionDefinition:
@@ -94,9 +94,6 @@ class OptionDefinition:
         same = [[tagged(a) == tagged(b) for b in choices_once] for a in choices]
         return names, np.asarray(same, dtype=np.float32)
 
-    def axes(self) -> list[VirtualAxis]:
-        return []
-
 
 def _away(row: Any, wanted: Any) -> float:
     """The distance of two rows in powers of two; words must be equal."""
@@ -118,7 +115,7 @@ def _numeric(choices: tuple[Choice, ...]) -> bool:
 
 
 def _tuples(choices: tuple[Choice, ...]) -> bool:
-    """Whether the choices are tuples of one length, each position a dimension of its own."""
+    """True if the choices are tuples of one length, each position a dimension of its own."""
     lengths = {len(c) if isinstance(c, tuple) else 0 for c in choices}
     return len(lengths) == 1 and 0 not in lengths
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations, product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.knobs.entities import VirtualAxis
-from whet.search_spaces.knobs.knob import LARGEST_LIST, check_policy, number_of
-from whet.search_spaces.plain import Choice
+from whet.search_spaces.knobs.definition import LARGEST_LIST, Definition, check_policy, number_of
+from whet.search_spaces.knobs.plain import Choice
 
 POLICIES = ("identity", "all", "interval_all", "candidate", "interleave", "interleave_cuda")
 _INTERLEAVED = ("interleave", "interleave_cuda")
@@ -20,7 +19,7 @@ Chains = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ReorderDefinition:
+class ReorderDefinition(Definition):
     """How a reorder knob was asked for; see ``ConfigSpace.define_reorder``."""
 
     name: str
@@ -31,7 +30,7 @@ class ReorderDefinition:
     spatial: Chains
     reduce: Chains
 
-    kind = "reorder"
+    kind: ClassVar[str] = "reorder"
 
     @staticmethod
     def of(
@@ -111,9 +110,6 @@ class ReorderDefinition:
         steps = tuple(chain[:-1] for chain in self.reduce)
         return [outer, steps, last + tuple(chain[-1:] for chain in self.reduce)]
 
-    def same_as(self, other: Any) -> bool:
-        return self == other
-
     def preferred(self, choices: tuple[Choice, ...]) -> int:
         if self.policy in _INTERLEAVED:
             # Tiles within tiles, level by level; reductions inside them; the vectors innermost.
@@ -128,15 +124,9 @@ class ReorderDefinition:
         return choices.index(identity) if identity in choices else 0
 
     def closest(self, choices: tuple[Choice, ...], wanted: Any) -> int | None:
-        if not isinstance(wanted, tuple | list):
-            return None
-        order = tuple(wanted)
-        if any(type(number) is not int for number in order) or order not in choices:
-            return None
-        return choices.index(order)
-
-    def similar(self, choices: tuple[Choice, ...], wanted: Any) -> int | None:
-        return self.closest(choices, wanted)
+        if isinstance(wanted, tuple | list) and all(type(number) is int for number in wanted):
+            return Definition.closest(self, choices, wanted)
+        return None
 
     def coordinates(self, choices: tuple[Choice, ...]) -> np.ndarray:
         # Swapping two neighbouring axes moves two places by one: a step of 1.
@@ -145,9 +135,6 @@ class ReorderDefinition:
     def features(self, choices: tuple[Choice, ...]) -> tuple[list[str], np.ndarray]:
         names = [f"{self.name}.place{axis}" for axis in range(self.num_axes)]
         return names, np.argsort(np.asarray(choices), axis=1).astype(np.float32)
-
-    def axes(self) -> list[VirtualAxis]:
-        return []
 
 
 def _interval(interval: Any, num_axes: int, asked: str) -> tuple[int, int]:

@@ -6,17 +6,16 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log2, prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from whet.compiler.errors import SpaceError
 from whet.compiler.tir.expr import IntImm
-from whet.search_spaces.canonical import said
+from whet.search_spaces.knobs.constraint_source import described
+from whet.search_spaces.knobs.definition import LARGEST_LIST, Definition, check_policy
 from whet.search_spaces.knobs.entities import SplitEntity, VirtualAxis
-from whet.search_spaces.knobs.knob import LARGEST_LIST, check_policy
-from whet.search_spaces.plain import Choice
-from whet.search_spaces.space.constraint_source import described
+from whet.search_spaces.knobs.plain import Choice, said
 
 POLICIES = ("factors", "power2", "verbose", "candidate")
 Filter = Callable[[SplitEntity], Any]
@@ -27,7 +26,7 @@ _INNERMOST, _MIDDLE = 16, 4
 
 
 @dataclass(frozen=True, slots=True)
-class SplitDefinition:
+class SplitDefinition(Definition):
     """How a split knob was asked for; see ``ConfigSpace.define_split``."""
 
     name: str
@@ -39,7 +38,7 @@ class SplitDefinition:
     no_tail: bool
     candidate: tuple[tuple[int, ...], ...]
 
-    kind = "split"
+    kind: ClassVar[str] = "split"
 
     @staticmethod
     def of(
@@ -163,9 +162,6 @@ class SplitDefinition:
         if type(first) is not int or (first < 1 and first != -1):
             return None
         return self._nearest(choices, tuple(wanted[1:]), tail_costs=0.0)
-
-    def similar(self, choices: tuple[Choice, ...], wanted: Any) -> int | None:
-        return self.closest(choices, wanted)
 
     def _nearest(
         self, choices: tuple[Choice, ...], inner: tuple[int, ...], tail_costs: float

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.config_features import SeenByModels
-from whet.search_spaces.counted import counted
-from whet.search_spaces.fallback import Fallback
+from whet.search_spaces.knobs.definition import Definition
 from whet.search_spaces.knobs.entities import VirtualAxis
-from whet.search_spaces.knobs.knob import Definition, Knob
-from whet.search_spaces.plain import Choice, plain_text
+from whet.search_spaces.knobs.knob import Knob
+from whet.search_spaces.knobs.plain import Choice, plain_text
+from whet.search_spaces.space import encoding, features, indexing, moves
 from whet.search_spaces.space.constraints import KnobConstraint, constraint_of
 from whet.search_spaces.space.define import DefineKnobs
-from whet.search_spaces.space.indexing import IndexedSpace
-from whet.search_spaces.space.moves import PointMoves
+from whet.search_spaces.space.table import table
 from whet.search_spaces.space.valid_points import ValidPoints
 from whet.search_spaces.values import Config
+from whet.search_spaces.values.counted import counted
 
 LEVELS = ("full", "quick")
 
 
-class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs):
+class ConfigSpace(DefineKnobs):
     """Every config that a template admits for one workload.
 
     A template fills it through ``define_*`` and ``multi_filter``; ``space[name]`` then gives the
@@ -34,7 +33,8 @@ class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs)
     knob, in the order of definition. The *range* is all of them: configs have an index in
     ``range(space.range_length)``, in which the last knob runs fastest. A point is *valid* where the
     constraints admit it; ``size`` counts those, and everything that searches the space keeps to
-    them.
+    them. The constraints are judged by :attr:`valid_points`; what only reads the space (indices,
+    moves, features) is a function of it in a file of its own.
 
     Args:
         template: name of the template, for the fingerprint.
@@ -131,10 +131,10 @@ class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs)
 
     @property
     def valid_points(self) -> ValidPoints:
-        """What the constraints admit; nothing is evaluated before it is asked."""
+        """The points that the constraints admit; nothing is evaluated before it is needed."""
         if self._valid is None:
-            named = f"space of template {self.template!r}" if self.template else "the space"
-            self._valid = ValidPoints(named, list(self.knobs.values()), self.constraints)
+            owner = f"space of template {self.template!r}" if self.template else "the space"
+            self._valid = ValidPoints(owner, list(self.knobs.values()), self.constraints)
         return self._valid
 
     def at_level(self, level: str) -> ConfigSpace:
@@ -165,11 +165,6 @@ class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs)
     # -- size and index
 
     @property
-    def cardinalities(self) -> tuple[int, ...]:
-        """The number of choices of each knob."""
-        return tuple(len(knob) for knob in self.knobs.values())
-
-    @property
     def size(self) -> int:
         """The number of valid configs, 1 without knobs; see :attr:`size_is_exact`.
 
@@ -180,7 +175,7 @@ class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs)
 
     @property
     def size_is_exact(self) -> bool:
-        """Whether :attr:`size` was counted; else it is an estimate from a sample."""
+        """True if :attr:`size` was counted; else it is an estimate from a sample."""
         return not self.valid_points.count.error
 
     @property
@@ -198,6 +193,10 @@ class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs)
     def __bool__(self) -> bool:
         return True
 
+    def __iter__(self) -> Iterator[Config]:
+        """The valid configs in the order of their indices."""
+        return map(self.config_of, indexing.points_in_order(self))
+
     def __getitem__(self, key: Any) -> Any:
         """``space[name]``: the entity of that knob's default. ``space[i]``: :meth:`at`."""
         if not isinstance(key, str):
@@ -207,71 +206,21 @@ class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs)
             return knob.entity(knob.position(self._chosen[key]))
         return knob.entity(knob.default)
 
-    def decode(self, point: Sequence[int] | np.ndarray) -> Config:
-        """The config of a point: one position per knob.
-
-        Raises:
-            SpaceError: another number of positions, or one outside its knob's list.
-        """
-        positions = tuple(int(position) for position in point)
-        if len(positions) != len(self.knobs):
-            raise SpaceError(
-                f"decode({positions})", f"the space has {len(self.knobs)} knobs", str(self)
-            )
-        for knob, position in zip(self.knobs.values(), positions, strict=True):
-            if not 0 <= position < len(knob):
-                raise SpaceError(
-                    f"decode({positions})", f"{knob.name!r} has {len(knob)} choices, not {position}"
-                )
-        return self._config(positions)
-
-    def encode(self, config: Config) -> tuple[int, ...]:
-        """The point of a config.
-
-        Raises:
-            SpaceError: a knob is unknown or missing, a choice is not legal, or the config was made
-                from a space of another fingerprint.
-        """
-        if not isinstance(config, Config):
-            raise SpaceError("encode", f"a Config is needed, not a {type(config).__name__}")
-        point = self._positions(config.as_dict())
-        if config.fingerprint and config.fingerprint != self.fingerprint:
-            raise SpaceError(
-                f"config {config}",
-                f"it belongs to a space of fingerprint {config.fingerprint}, "
-                f"this one's is {self.fingerprint}",
-                "the template, its version, its compute or a candidate list has changed since",
-            )
-        return point
-
-    def check(self, config: Config) -> None:
-        """Raise the SpaceError that says why ``config`` is not a valid one of this space, if so."""
-        self._admitted(config, self.encode(config))
-
-    def _admitted(self, config: Config, point: tuple[int, ...]) -> None:
-        for constraint in self.constraints:
-            if not constraint.admits(self.valid_points.knobs, point):
-                raise SpaceError(
-                    f"config {config}",
-                    f"a constraint does not admit it: {constraint}",
-                    "space.repair(point) gives the nearest valid point",
-                )
-
     def is_valid(self, point: Sequence[int] | np.ndarray) -> bool:
-        """Whether the constraints admit a point."""
+        """True if the constraints admit a point."""
         return self.valid_points.admits(tuple(int(position) for position in point))
 
     def valid(self, points: np.ndarray | None = None) -> Any:
-        """Which points the constraints admit: bool of shape (n,) for int64 of shape (n, knobs).
+        """The mask of valid points: bool of shape (n,) for int64 of shape (n, knobs).
 
         Without points: whether the template has met no error; see :meth:`raise_error`.
         """
         if points is None:
             return super().valid()
-        return self.valid_points.check(self._table(points))
+        return self.valid_points.check(moves.point_table(self, points))
 
     def __contains__(self, item: object) -> bool:
-        """Whether a config is a valid one of this space, or a name is one of its knobs'."""
+        """True if a config is a valid one of this space, or a name is one of its knobs'."""
         if isinstance(item, str):
             return item in self.knobs
         try:
@@ -279,42 +228,6 @@ class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs)
         except SpaceError:
             return False
         return True
-
-    def from_choices(self, choices: Mapping[str, Any]) -> Config:
-        """The config with these choices, whatever fingerprint they came from.
-
-        Args:
-            choices: a legal choice for each knob.
-
-        Raises:
-            SpaceError: a knob is unknown or missing, a choice is not legal, or a constraint does
-                not admit them together.
-        """
-        config = Config(tuple(choices.items()))
-        point = self._positions(config.as_dict())
-        self._admitted(config, point)
-        return self._config(point)
-
-    def nearest(self, choices: Config | Mapping[str, Any]) -> Config:
-        """The valid config that is nearest to choices made elsewhere, e.g. for another shape.
-
-        Each knob takes the same choice where it has it, else the one most alike (inner sizes of
-        splits and numbers by powers of two), and its default where there is none; knobs that this
-        space does not have are passed over. What the constraints then forbid is repaired.
-
-        Args:
-            choices: a config, or choices by the knobs' names.
-
-        Raises:
-            SpaceError: no point is valid, or a constraint raises.
-        """
-        given = choices.as_dict() if isinstance(choices, Config) else choices
-        start = self.encode(self.default)
-        point = [
-            knob.similar(given[name]) if name in given else position
-            for (name, knob), position in zip(self.knobs.items(), start)
-        ]
-        return self.decode(self.repair(point))
 
     @property
     def default(self) -> Config:
@@ -334,6 +247,51 @@ class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs)
             )
         return self._default
 
+    # -- configs and points
+
+    config_of = encoding.config_of
+    decode = encoding.decode
+    encode = encoding.encode
+    check = encoding.check
+    from_choices = encoding.from_choices
+    nearest = encoding.nearest
+
+    # -- the range of indices, and AutoTVM's methods on it
+
+    dims = property(indexing.dims)
+    cardinalities = dims
+    range_length = property(indexing.range_length)
+    at = indexing.at
+    get = indexing.get
+    index = indexing.index
+    point2knob = indexing.point2knob
+    knob2point = indexing.knob2point
+    is_index_valid = indexing.is_index_valid
+    get_rand_index = indexing.get_rand_index
+    sample_ints = indexing.sample_ints
+    random_walk = indexing.random_walk
+    get_next_index = indexing.get_next_index
+    subrange_length = indexing.subrange_length
+
+    # -- moves, and distances
+
+    sample = moves.sample
+    sample_points = moves.sample_points
+    mutate = moves.mutate
+    mutate_points = moves.mutate_points
+    cross_points = moves.cross_points
+    repair = moves.repair
+    neighbours = moves.neighbours
+    coordinates = moves.coordinates
+    distance = moves.distance
+    distances = moves.distances
+
+    # -- config features, for cost models
+
+    feature_names = property(features.feature_names)
+    features_of_points = features.features_of_points
+    features = features.features
+
     # -- identity
 
     @property
@@ -350,8 +308,6 @@ class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs)
         return self._fingerprint
 
     def __str__(self) -> str:
-        from whet.search_spaces.space.table import table
-
         return table(self)
 
     def __repr__(self) -> str:
@@ -361,32 +317,14 @@ class ConfigSpace(PointMoves, SeenByModels, IndexedSpace, Fallback, DefineKnobs)
             size = f"{counted(len(self.constraints), 'constraint')} on {size}"
         return f"ConfigSpace({self.template!r}, {counted(len(self.knobs), 'knob')}, {size}{level})"
 
-    def _config(self, point: tuple[int, ...]) -> Config:
-        pairs, kinds = self._named_choices
-        choices = tuple(of[p] for of, p in zip(pairs, point, strict=True))
-        return Config.of_plain(choices, self.fingerprint, kinds)
-
     @property
-    def _named_choices(self) -> tuple[list[list[tuple[str, Choice]]], tuple[str, ...]]:
+    def named_choices(self) -> tuple[list[list[tuple[str, Choice]]], tuple[str, ...]]:
         """For each knob its name with each choice, and the knobs' kinds: shared by all configs."""
         if self._pairs is None:
             knobs = self.knobs.values()
             pairs = [[(knob.name, choice) for choice in knob.choices] for knob in knobs]
             self._pairs = pairs, tuple(knob.kind for knob in knobs)
         return self._pairs
-
-    def _positions(self, choices: dict[str, Choice]) -> tuple[int, ...]:
-        if choices.keys() != self.knobs.keys():
-            unknown = [name for name in choices if name not in self.knobs]
-            missing = [name for name in self.knobs if name not in choices]
-            parts = [f"unknown knobs: {', '.join(unknown)}"] if unknown else []
-            parts += [f"missing knobs: {', '.join(missing)}"] if missing else []
-            raise SpaceError(
-                "config " + " ".join(f"{n}={c}" for n, c in choices.items()),
-                "; ".join(parts),
-                f"the space's knobs: {', '.join(self.knobs) or '(none)'}",
-            )
-        return tuple(knob.position(choices[name]) for name, knob in self.knobs.items())
 
     def _knob(self, name: str) -> Knob:
         if name not in self.knobs:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whet.compiler.errors import SpaceError
-from whet.search_spaces.canonical import said
-from whet.search_spaces.space.constraint_source import described, meaning_of, words
+from whet.search_spaces.knobs.constraint_source import described, meaning_of, words
+from whet.search_spaces.knobs.plain import said
 
 if TYPE_CHECKING:
     from whet.search_spaces.knobs.knob import Knob
 
 Constraint = Callable[["PointView"], Any]
-"""What ``multi_filter`` takes: from a view, where ``view[name]`` is an entity, to a truth value."""
+"""A filter: from a view, where ``view[name]`` is an entity, to a truth value."""
 
 TABLE = 200_000
 """Evaluations that tabulating one constraint may take; beyond that, points are tried one by one."""
@@ -116,15 +116,15 @@ class KnobConstraint:
 
     @property
     def text(self) -> str:
-        """What it says, in a line without the place in the code; see :func:`words`."""
+        """Its text in a line, without the place in the code; see :func:`words`."""
         return words(self.function)
 
     def meaning(self, by_source: bool) -> str:
-        """What a fingerprint holds of it; see :func:`meaning_of`."""
+        """Its part of a fingerprint; see :func:`meaning_of`."""
         return meaning_of(self.function, by_source)
 
     def admits(self, knobs: KnobList, point: Sequence[int | None]) -> bool:
-        """Whether a point passes; a position that is None raises :class:`Undecided` where read."""
+        """True if a point passes; a position that is None raises :class:`Undecided` where read."""
         if self._table is not None:
             positions = tuple(point[i] for i in self.reads)
             if None in positions:
@@ -137,7 +137,7 @@ class KnobConstraint:
             self._note(view)
 
     def check(self, knobs: KnobList, points: np.ndarray) -> np.ndarray:
-        """Which of ``points`` (int64, shape (n, knobs)) pass: bool, shape (n,)."""
+        """The mask of ``points`` (int64, shape (n, knobs)) pass: bool, shape (n,)."""
         # Once as many were tried as a table has entries, the table would have been cheaper.
         self._evaluated += len(points)
         if self._table is None and self._evaluated > _FEW:

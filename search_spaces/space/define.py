@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.knobs.annotate import AnnotateDefinition
+from whet.search_spaces.knobs.definition import Definition
 from whet.search_spaces.knobs.entities import VirtualAxis
-from whet.search_spaces.knobs.knob import Definition
+from whet.search_spaces.knobs.knob import Knob
 from whet.search_spaces.knobs.locate import LocateDefinition
 from whet.search_spaces.knobs.option import OptionDefinition
+from whet.search_spaces.knobs.plain import Choice
 from whet.search_spaces.knobs.reorder import ReorderDefinition
 from whet.search_spaces.knobs.split import Filter, SplitDefinition
+from whet.search_spaces.space import fallback
 
 
 class DefineKnobs(ABC):
-    """What a template talks to: it defines knobs, and ``cfg[name]`` gives each one's entity.
+    """The config as a template sees it: it defines knobs; ``cfg[name]`` gives each one's entity.
 
     Attributes:
         is_fallback: whether the default config is in force for want of another one: nothing was
@@ -40,6 +43,14 @@ class DefineKnobs(ABC):
     @abstractmethod
     def _add_flop(self, flop: int) -> None:
         """Take note of arithmetic operations."""
+
+    @abstractmethod
+    def _defined(self) -> Mapping[str, Knob]:
+        """The knobs that have been defined."""
+
+    @abstractmethod
+    def _choose(self, choices: Mapping[str, Choice]) -> None:
+        """Take choices for knobs; the others change only where a constraint requires it."""
 
     @abstractmethod
     def __getitem__(self, name: Any) -> Any:
@@ -225,7 +236,7 @@ class DefineKnobs(ABC):
         self.errors.append(str(msg))
 
     def valid(self) -> bool:
-        """Whether :meth:`raise_error` was not called."""
+        """True if :meth:`raise_error` was not called."""
         return not self.errors
 
     def add_flop(self, flop: int | float) -> None:
@@ -250,6 +261,8 @@ class DefineKnobs(ABC):
         return axis
 
     reduce_axis = axis
+    fallback_split = fallback.fallback_split
+    fallback_with_reference_log = fallback.fallback_with_reference_log
 
 
 def _check_name(asked: str, name: Any) -> None:

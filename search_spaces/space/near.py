@@ -42,13 +42,13 @@ def _searched(valid: ValidPoints, component: Component, point: np.ndarray) -> np
         return first
     drawn = np.repeat(point[None], _SAMPLES, axis=0)
     component.sample(drawn, np.random.default_rng(0))
-    away = _away(valid, component, drawn, point)
+    away = component.distances(point, drawn)
     found = [drawn[row] for row in np.argsort(away, kind="stable")[:_DESCENTS]]
     found = [_drawn_near(valid, component, candidate, point) for candidate in found]
     around = _around(valid, component, point)
     if around is not None:
         found.append(around)
-    return min(found, key=lambda row: float(_away(valid, component, row[None], point)[0]))
+    return min(found, key=lambda row: float(component.distances(point, row[None])[0]))
 
 
 def _around(valid: ValidPoints, component: Component, point: np.ndarray) -> np.ndarray | None:
@@ -91,12 +91,3 @@ def _drawn_near(
                     found, improved = row, True
                     break
     return found
-
-
-def _away(
-    valid: ValidPoints, component: Component, rows: np.ndarray, point: np.ndarray
-) -> np.ndarray:
-    total = np.zeros(len(rows))
-    for v in component.variables:
-        total += valid.knobs[v].distances(int(point[v]))[rows[:, v]]
-    return total

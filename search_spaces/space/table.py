@@ -6,7 +6,7 @@ from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING
 
-from whet.search_spaces.counted import counted
+from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from whet.search_spaces.space.config_space import ConfigSpace
@@ -47,7 +47,7 @@ def _total(space: ConfigSpace) -> str:
 
 
 def _how(space: ConfigSpace) -> list[str]:
-    """What is said of components whose points are not drawn uniformly."""
+    """Lines about components whose points are not drawn uniformly."""
     names = list(space.knobs)
     walked = [c for c in space.valid_points.components() if c.way == "walk"]
     return [

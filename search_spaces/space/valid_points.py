@@ -148,7 +148,7 @@ class Component:
             begin += len(found)
 
     def _draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """What the loose constraints admit of ``n`` solutions of the tables."""
+        """The points that the loose constraints admit of ``n`` solutions of the tables."""
         points = np.repeat(self._default[None], n, axis=0)
         self._base.sample(points, rng)
         return points[self._passing(points)]
@@ -160,7 +160,7 @@ class Component:
         return rows
 
     def admits(self, point: np.ndarray) -> bool:
-        """Whether a point passes this component's constraints."""
+        """True if a point passes this component's constraints."""
         row = point.tolist()
         return all(c.admits(self._knobs, row) for c in (*self.tabulated, *self.loose))
 
@@ -185,16 +185,23 @@ class Component:
 
     def nearest_of(self, point: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """``point`` with the nearest of ``rows``, positions of ``variables``, put in."""
-        away = np.zeros(len(rows))
-        for i, v in enumerate(self.variables):
-            away += self._knobs[v].distances(int(point[v]))[rows[:, i]]
         found = point.copy()
-        found[self._columns] = rows[int(away.argmin())]
+        found[self._columns] = rows[int(self._distances(point, rows).argmin())]
         return found
+
+    def distances(self, point: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """How far ``points`` (int64, (n, knobs)) are from a point in this component's knobs."""
+        return self._distances(point, points[:, self._columns])
+
+    def _distances(self, point: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        total = np.zeros(len(rows))
+        for i, v in enumerate(self.variables):
+            total += self._knobs[v].distances(int(point[v]))[rows[:, i]]
+        return total
 
 
 class ValidPoints:
-    """What the constraints of a space admit.
+    """The points that the constraints of a space admit.
 
     Nothing is evaluated before it is asked for. Knobs that constraints tie together form a
     component; the components are independent, so that counts multiply and each is drawn by itself.
@@ -215,12 +222,16 @@ class ValidPoints:
         self._components: list[Component] = []
         self._reads: list[tuple[int, ...]] | None = None
 
+    def broken(self, point: Sequence[int]) -> KnobConstraint | None:
+        """The first constraint that rejects a point; None: the point is valid."""
+        return next((c for c in self.constraints if not c.admits(self.knobs, point)), None)
+
     def admits(self, point: Sequence[int]) -> bool:
-        """Whether one point passes all constraints."""
-        return all(c.admits(self.knobs, point) for c in self.constraints)
+        """True if one point passes all constraints."""
+        return self.broken(point) is None
 
     def check(self, points: np.ndarray) -> np.ndarray:
-        """Which points pass: bool of shape (n,) for int64 of shape (n, knobs)."""
+        """The mask of the points that pass: bool of shape (n,) for int64 of shape (n, knobs)."""
         rows = np.arange(len(points))
         for constraint in self.constraints:
             rows = rows[constraint.check(self.knobs, points[rows])]
@@ -267,7 +278,7 @@ class ValidPoints:
         return self._components
 
     def _outdated(self) -> bool:
-        """Whether an evaluation has read a knob that the constraint had not read before."""
+        """True if an evaluation has read a knob that the constraint had not read before."""
         if self._reads is None:
             return bool(self.constraints)
         return self._reads != [c.reads for c in self.constraints]

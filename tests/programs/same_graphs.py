@@ -86,7 +86,7 @@ def _reduces(outs: list[Any]) -> bool:
 
 def goldens() -> Texts:
     """The golden files of the tests, by their names."""
-    for path in sorted((tree() / "tests").rglob("golden/*")):
+    for path in sorted((tree() / "tests").rglob("golden/*.txt")):
         if path.is_file():
             yield path.name, path.read_text()
 

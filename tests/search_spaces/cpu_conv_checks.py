@@ -11,7 +11,7 @@ import numpy as np
 from cpu_gemm_checks import after, built, drawn
 
 import whet
-from whet.search_spaces.operators.cpu.arguments import each
+from whet.search_spaces.operators.arguments import each
 
 RANK = {"conv1d_ncw": 1, "conv2d_nchw": 2, "conv2d_nhwc": 2, "conv2d_nchwc": 2, "conv3d_ncdhw": 3}
 

@@ -16,7 +16,7 @@ import whet
 from whet.bench.arguments import taken_by
 from whet.compiler.codegen.cuda import nvrtc
 from whet.compiler.emulator import emulator_options
-from whet.search_spaces.operators.cpu.arguments import each
+from whet.search_spaces.operators.arguments import each
 from whet.search_spaces.template import instantiate
 from whet.search_spaces.values import Config
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from whet.bench.comparison import Comparison
 from whet.bench.limits import Level
-from whet.search_spaces.counted import duration
+from whet.search_spaces.values.counted import duration
 
 Point = tuple[float, float]
 

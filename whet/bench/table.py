@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whet.bench.comparison import Comparison
 from whet.measure.stage.load import UPPER, busy_words
-from whet.search_spaces.counted import duration
+from whet.search_spaces.values.counted import duration
 
 HEAD = ("", "time", "median", "GFLOP/s", "of peak", "GB/s", "of bandwidth", "ours is")
 

@@ -47,7 +47,7 @@ def command(log: str, errors: bool) -> None:
 def _show_failures(task: TaskSummary, recorded: TaskTrials) -> None:
     """How many trials of a task failed, and the first of each sort with its text."""
     from whet.autotune.results.failures import excerpt, failures
-    from whet.search_spaces.counted import counted
+    from whet.search_spaces.values.counted import counted
 
     kinds = failures(recorded.searched)
     if not kinds:
@@ -105,7 +105,7 @@ def _todays(task: TaskSummary) -> str:
 def _row(task: TaskSummary, recorded: TaskTrials, spaces: dict[int, str]) -> tuple[str, ...]:
     """The cells of one task; the config comes last, because it is the longest."""
     from whet.db.values.identity import device_key
-    from whet.search_spaces.counted import duration
+    from whet.search_spaces.values.counted import duration
 
     best, base = recorded.best, recorded.default
     return (

@@ -16,25 +16,18 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
-from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
-from whet.search_spaces.operators.cpu.arguments import (
-    canonical_arguments,
-    stored_dtype,
-    summed_dtype,
-)
-from whet.search_spaces.operators.cpu.gemm.empty import empty_product
+from whet.search_spaces.operators.arguments import operator, summed_dtype
+from whet.search_spaces.operators.cpu.gemm.empty import empty_gemm
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
-from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
+from whet.search_spaces.operators.cpu.gemm.stages import with_epilogue
+from whet.search_spaces.rules.vectors import lanes_of, vector_registers
 from whet.search_spaces.space.define import DefineKnobs
-from whet.search_spaces.template import template
-
-_CANONICAL = canonical_arguments("matvec", "N K dtype epilogue", dtype=stored_dtype)
+from whet.search_spaces.template.config_scope import get_config
 
 
-@template("matvec", version=1, canonical=_CANONICAL)
-def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> tuple[Schedule, list]:
+@operator("N K dtype epilogue")
+def matvec(N: int, K: int, dtype: str, epilogue: Any) -> tuple[Schedule, list]:
     """``y = A @ x`` for ``A`` (N, K) and ``x`` (K,).
 
     Args:
@@ -49,7 +42,7 @@ def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> tuple[
     x = te.placeholder((K,), dtype, name="x")
     steps = Epilogue.of(epilogue)
     if not N * K:
-        return empty_product(A, x, (N,), lambda x, i, k: A(*i, k) * x[k], K, steps, 0, "y")
+        return empty_gemm(A, x, (N,), lambda x, i, k: A(*i, k) * x[k], K, steps, 0, "y")
     s, out, extras = dot_products(A, x, (N,), 0, steps, 0, "y")
     return s, [A, x, *extras, out]
 
@@ -101,11 +94,7 @@ def dot_products(
             (N,), lambda i: te.sum(A[i, whole + kt] * vector(whole + kt), axis=kt), name="left"
         )
     y = te.compute(shape, lambda *i: _total(V, left, i[axis], lanes), name=name)
-    out, extras = epilogue.apply(y, channel_axis)
-
-    s = te.create_schedule(out.op)
-    if out.op is not y.op:
-        s[y].compute_inline()
+    s, out, extras = with_epilogue(y, epilogue, channel_axis)
     io, ii = s[out].split(out.op.axis[axis], factor=r)
     s[out].reorder(*(a for k, a in enumerate(out.op.axis) if k != axis), io, ii)
     s[out].unroll(ii)
@@ -130,7 +119,7 @@ def _define(cfg: DefineKnobs, target: Target, N: int, K: int, lanes: int) -> Non
 
 
 def _summed(stage: Stage, unroll: int) -> None:
-    """The loops of a sum: over k, with some steps written out, rows, and lanes."""
+    """The loops of a sum: over k, with some steps unrolled, rows, and lanes."""
     i, *lane = stage.op.axis
     steps = list(stage.op.reduce_axis)
     if unroll > 1:
@@ -144,7 +133,7 @@ def _summed(stage: Stage, unroll: int) -> None:
 
 def _lanes(target: Target, dtype: str, K: int) -> int:
     """Lanes of a vector, a power of two that is no longer than a row."""
-    lanes = max(target.vector_bytes // dt.itemsize(dtype), 1)
+    lanes = lanes_of(target, dtype)
     while lanes > K:
         lanes //= 2
     return lanes

@@ -6,65 +6,55 @@ from math import prod
 
 from whet.compiler import te, topi
 from whet.compiler.te import Tensor
-from whet.compiler.topi.halves import stored, widened
-from whet.search_spaces.graph.canonical_args import AXES, AXIS, DTYPE, FLOAT, SHAPE
-from whet.search_spaces.graph.graph_templates import graph_template
-
-Parts = tuple[list[Tensor], list[Tensor]]
+from whet.search_spaces.graph.canonical_args import AXES, AXIS, FLOAT
+from whet.search_spaces.graph.graph_templates import tensor_template
 
 
-@graph_template("sum", SHAPE, AXES, DTYPE)
-def sum_(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Parts:
+@tensor_template("sum", AXES, wide=True)
+def sum_(X: Tensor, axes: tuple | None = None) -> Tensor:
     """The sum over axes; None: over all; (): X as it is."""
-    X = te.placeholder(shape, dtype, name="X")
-    return [X], [stored(topi.sum(widened(X), axes), dtype)]
+    return topi.sum(X, axes)
 
 
-@graph_template("mean", SHAPE, AXES, FLOAT)
-def mean(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Parts:
+@tensor_template("mean", AXES, dtype=FLOAT, wide=True)
+def mean(X: Tensor, axes: tuple | None = None) -> Tensor:
     """The mean over axes; None: over all; (): X as it is. Of no elements it is NaN, as numpy's."""
-    X = te.placeholder(shape, dtype, name="X")
-    many = prod(shape[k] for k in axes or ())
-    total = topi.sum(widened(X), axes)
-    return [X], [stored(topi.divide(total, te.const(many, total.dtype)), dtype)]
+    many = prod(int(X.shape[k]) for k in axes or ())
+    total = topi.sum(X, axes)
+    return topi.divide(total, te.const(many, total.dtype))
 
 
-@graph_template("max", SHAPE, AXES, DTYPE)
-def max_(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Parts:
+@tensor_template("max", AXES)
+def max_(X: Tensor, axes: tuple | None = None) -> Tensor:
     """The maximum over axes; None: over all; (): X as it is.
 
     Of no elements it is the least value of the type, -inf of floats, where numpy refuses.
     """
-    X = te.placeholder(shape, dtype, name="X")
-    return [X], [topi.max(X, axes)]
+    return topi.max(X, axes)
 
 
-@graph_template("min", SHAPE, AXES, DTYPE)
-def min_(shape: tuple, axes: tuple | None = None, dtype: str = "float32") -> Parts:
+@tensor_template("min", AXES)
+def min_(X: Tensor, axes: tuple | None = None) -> Tensor:
     """The minimum over axes; None: over all; (): X as it is.
 
     Of no elements it is the largest value of the type, inf of floats, where numpy refuses.
     """
-    X = te.placeholder(shape, dtype, name="X")
-    return [X], [topi.min(X, axes)]
+    return topi.min(X, axes)
 
 
-@graph_template("argmax", SHAPE, AXIS, DTYPE)
-def argmax(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
+@tensor_template("argmax", AXIS)
+def argmax(X: Tensor, axis: int = -1) -> Tensor:
     """Where along an axis the maximum is, the first of equals, as int32."""
-    X = te.placeholder(shape, dtype, name="X")
-    return [X], [topi.argmax(X, axis)]
+    return topi.argmax(X, axis)
 
 
-@graph_template("argmin", SHAPE, AXIS, DTYPE)
-def argmin(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
+@tensor_template("argmin", AXIS)
+def argmin(X: Tensor, axis: int = -1) -> Tensor:
     """Where along an axis the minimum is, the first of equals, as int32."""
-    X = te.placeholder(shape, dtype, name="X")
-    return [X], [topi.argmin(X, axis)]
+    return topi.argmin(X, axis)
 
 
-@graph_template("cumsum", SHAPE, AXIS, DTYPE)
-def cumsum(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
+@tensor_template("cumsum", AXIS)
+def cumsum(X: Tensor, axis: int = -1) -> Tensor:
     """The sum of all elements up to each one, along an axis."""
-    X = te.placeholder(shape, dtype, name="X")
-    return [X], [topi.cumsum(X, axis)]
+    return topi.cumsum(X, axis)

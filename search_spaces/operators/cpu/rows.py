@@ -5,24 +5,22 @@ from __future__ import annotations
 from whet.compiler import te, topi
 from whet.compiler.te import Tensor
 from whet.compiler.topi.halves import stored, widened
-from whet.search_spaces.graph.canonical_args import AXES_IN_ORDER, AXIS, DTYPE, FLOAT, REAL, SHAPE
-from whet.search_spaces.graph.graph_templates import graph_template
+from whet.search_spaces.graph.canonical_args import AXES_IN_ORDER, AXIS, FLOAT, REAL, SHAPE
+from whet.search_spaces.graph.graph_templates import graph_template, tensor_template
 
 Parts = tuple[list[Tensor], list[Tensor]]
 
 
-@graph_template("softmax", SHAPE, AXIS, DTYPE)
-def softmax(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
+@tensor_template("softmax", AXIS, wide=True)
+def softmax(X: Tensor, axis: int = -1) -> Tensor:
     """``exp(X - max) / sum(exp(X - max))`` along an axis."""
-    X = te.placeholder(shape, dtype, name="X")
-    return [X], [stored(topi.nn.softmax(widened(X), axis), dtype)]
+    return topi.nn.softmax(X, axis)
 
 
-@graph_template("log_softmax", SHAPE, AXIS, DTYPE)
-def log_softmax(shape: tuple, axis: int = -1, dtype: str = "float32") -> Parts:
+@tensor_template("log_softmax", AXIS, wide=True)
+def log_softmax(X: Tensor, axis: int = -1) -> Tensor:
     """The logarithm of softmax along an axis, without computing the quotient."""
-    X = te.placeholder(shape, dtype, name="X")
-    return [X], [stored(topi.nn.log_softmax(widened(X), axis), dtype)]
+    return topi.nn.log_softmax(X, axis)
 
 
 @graph_template("layer_norm", SHAPE, AXES_IN_ORDER, REAL, FLOAT)

@@ -9,9 +9,8 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.operators.cpu.arguments import BYTES
+from whet.search_spaces.operators.arguments import BYTES
 from whet.search_spaces.operators.cpu.conv.algorithms import KnobsOf
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.conv_direct import direct_convolution
@@ -32,6 +31,7 @@ from whet.search_spaces.operators.gpu.copied_weights import with_copied_weights
 from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
 from whet.search_spaces.operators.gpu.results import Scheduled
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import GemmShape, cheapest, plan_of
+from whet.search_spaces.template.config_scope import get_config
 
 # Fewer output channels than this (a group's) leave most of a GEMM's tile empty.
 _FEW = 16

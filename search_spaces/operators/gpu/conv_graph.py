@@ -13,7 +13,6 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape, checked_blocks
 from whet.search_spaces.operators.cpu.conv.transposed_phases import Phases
 from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
@@ -24,6 +23,7 @@ from whet.search_spaces.operators.gpu.results import (
     refuse_packed,
     scheduled_as_graph,
 )
+from whet.search_spaces.template.config_scope import get_config
 
 Weight = Callable[..., Any]
 

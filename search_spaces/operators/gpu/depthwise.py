@@ -7,7 +7,6 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.operators.cpu.conv.depthwise_shape import depthwise_arguments, taps
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
@@ -18,6 +17,7 @@ from whet.search_spaces.operators.gpu.results import (
     refuse_packed,
     scheduled_as_graph,
 )
+from whet.search_spaces.template.config_scope import get_config
 
 
 def depthwise_conv2d_nchw(*args: Any) -> Scheduled:

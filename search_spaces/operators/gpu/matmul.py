@@ -9,10 +9,9 @@ from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.halves import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.operators.cpu.arguments import BYTES
-from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, factors
+from whet.search_spaces.operators.arguments import BYTES
+from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, operands
 from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
 from whet.search_spaces.operators.gpu.matvec import contraction
 from whet.search_spaces.operators.gpu.results import Scheduled, refuse_packed, with_epilogue
@@ -23,6 +22,7 @@ from whet.search_spaces.rules.gpu.contraction.gemm import (
 )
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import store_matrix
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import GemmShape, plan_of
+from whet.search_spaces.template.config_scope import get_config
 
 
 def matmul(
@@ -70,7 +70,7 @@ def gemm(g: Gemm) -> Scheduled:
     refuse_packed(g.names[1], g.packed)
     cfg = get_config()
     cfg.add_flop(g.flop)
-    a, b = factors(g)
+    a, b = operands(g)
     summed = summed_in(g.dtype)
     if not g.flop:
         return empty_contraction(a, b, (*g.lead, g.N, g.M), g.epilogue, len(g.lead) + 1, g.names[2])

@@ -11,7 +11,7 @@ from whet.compiler.topi.halves import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.template import schedule_graph
-from whet.search_spaces.operators.cpu.arguments import BYTES
+from whet.search_spaces.operators.arguments import BYTES
 
 Scheduled = tuple[Schedule, list[Tensor]]
 """A schedule, and the arguments of its kernel in order."""

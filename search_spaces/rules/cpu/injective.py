@@ -21,24 +21,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.target import Target
-from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.expr import IterVar
-from whet.search_spaces.graph.compute_graph import INJECTIVE, Group, Node
 from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import INJECTIVE, Group, Node, extent_of
 from whet.search_spaces.rules.cpu.loops import (
     around,
+    choose,
     contiguous,
     define_parallel,
     define_stream,
-    extent_of,
     fused,
-    lanes_of,
     pin,
     vector_sizes,
     vectorized,
 )
+from whet.search_spaces.rules.vectors import lanes_of
 from whet.search_spaces.space.define import DefineKnobs
 
 # Rows of this many loops keep all threads busy without cutting rows themselves.
@@ -46,11 +45,11 @@ _ROWS_A_THREAD = 4
 _TILES = (4, 8, 16, 32, 64)
 _LARGEST_TILE = 1024
 _LINE = 64  # bytes
-# Steps that may be written out: elements, or squares.
+# Steps that may be unrolled: elements, or squares.
 _MOST_UNROLLED = (16, 4)
 
 
-class Injective:
+class Injective(Rule):
     """Vectors along the contiguous axis; blocks where a read is contiguous along another one."""
 
     name = "injective"
@@ -58,10 +57,6 @@ class Injective:
     def applies(self, group: Group) -> bool:
         """Stages without a reduction that have a loop at all."""
         return group.role == INJECTIVE and not group.members and group.anchor.points > 1
-
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Nothing."""
-        return None
 
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Split, vectorise, share between threads; or put it into its readers."""
@@ -98,15 +93,15 @@ def _flat(s: Schedule, group: Group, lanes: int, cfg: DefineKnobs, target: Targe
     node, tensor = group.anchor, group.anchor.tensor
     sizes = vector_sizes(node.points, lanes)
     first = sizes[min(1, len(sizes) - 1)]
-    cfg.define_knob(group.knob("vector"), sizes, default=first, quick=around(sizes, first))
-    _define_unroll(group, node.points, sizes[-1], cfg)
+    size = choose(cfg, group, "vector", sizes, first, around(sizes, first))
+    unroll = _define_unroll(group, node.points, sizes[-1], cfg)
     stream = define_stream(cfg, group)
     parallel = define_parallel(cfg, group, target)
     if _inlined(s, group, cfg, {"vector": sizes[0], "unroll": 1, "parallel": False}, target):
         return
     axis = fused(s, tensor, list(s[tensor].op.axis))
     assert axis is not None
-    loops = _vectors(s, group, axis, cfg)
+    loops = vectorized(s, tensor, axis, size, unroll)
     if stream:
         s[tensor].store_nontemporal()
     if parallel and len(loops) > 1:
@@ -119,15 +114,15 @@ def _rows(s: Schedule, group: Group, lanes: int, cfg: DefineKnobs, target: Targe
     sizes = vector_sizes(extent, lanes)
     first = 1 if _scattered(node) else sizes[min(1, len(sizes) - 1)]
     sizes = list(dict.fromkeys((1, *sizes)))
-    cfg.define_knob(group.knob("vector"), sizes, default=first, quick=around(sizes, first))
-    _define_unroll(group, extent, sizes[-1], cfg)
+    size = choose(cfg, group, "vector", sizes, first, around(sizes, first))
+    unroll = _define_unroll(group, extent, sizes[-1], cfg)
     stream = define_stream(cfg, group)
     parallel = define_parallel(cfg, group, target)
     if _inlined(s, group, cfg, {"vector": 1, "unroll": 1, "parallel": False}, target):
         return
     *outer, last = s[tensor].op.axis
     row = fused(s, tensor, outer)
-    loops = _vectors(s, group, last, cfg)
+    loops = vectorized(s, tensor, last, size, unroll)
     if stream:
         s[tensor].store_nontemporal()
     if not parallel:
@@ -135,7 +130,7 @@ def _rows(s: Schedule, group: Group, lanes: int, cfg: DefineKnobs, target: Targe
     few = node.points // extent < _ROWS_A_THREAD * target.num_threads
     if row is None or (few and len(loops) > 1):
         row = fused(s, tensor, [loops[0]] if row is None else [row, loops[0]])
-        if row is last and len(loops) == 1 and cfg[group.knob("vector")].val > 1:
+        if row is last and len(loops) == 1 and size > 1:
             return
     assert row is not None
     s[tensor].parallel(row)
@@ -182,13 +177,13 @@ def _blocks(
 
 
 def _square(node: Node, lanes: int, across: int, along: int) -> int:
-    """The steps and lanes of a square that is turned in registers; 0: there is none."""
+    """The steps and lanes of a square that is transposed in registers; 0: there is none."""
     fits = dt.itemsize(node.dtype) in (4, 8) and min(across, along) >= lanes >= 2
     return lanes if fits and not node.is_guarded else 0
 
 
 def _whole_lines(node: Node) -> bool:
-    """Whether rows begin where lines of memory do, if the first one does."""
+    """True if rows begin where lines of memory do, if the first one does."""
     return node.extents[-1] * dt.itemsize(node.dtype) % _LINE == 0
 
 
@@ -235,25 +230,19 @@ class _Holds:
         return f"{self.tile} is at least {self.square} by {self.square} with {self.way}=turn"
 
 
-def _vectors(s: Schedule, group: Group, axis: IterVar, cfg: DefineKnobs) -> list[IterVar]:
-    """An axis in vectors of the size and number that were chosen."""
-    size, unroll = (cfg[group.knob(name)].val for name in ("vector", "unroll"))
-    return vectorized(s, group.anchor.tensor, axis, size, unroll)
-
-
 def _fitting(extent: int) -> list[int]:
     """Sizes of tiles of an axis."""
     return [t for t in _TILES if t <= extent] or [1 << (extent.bit_length() - 1)]
 
 
-def _define_unroll(group: Group, extent: int, lanes: int, cfg: DefineKnobs) -> None:
+def _define_unroll(group: Group, extent: int, lanes: int, cfg: DefineKnobs) -> int:
     choices = [u for u in (1, 2, 4) if u == 1 or u * lanes <= extent]
     first = min(2, choices[-1])
-    cfg.define_knob(group.knob("unroll"), choices, default=first, quick=[choices[-1]])
+    return choose(cfg, group, "unroll", choices, first, choices[-1:])
 
 
 def _scattered(node: Node) -> bool:
-    """Whether neighbours along the last axis read what nobody can say where it is."""
+    """True if neighbours along the last axis read what nobody can say where it is."""
     last = node.op.axis[-1].var
     return any(access.stride(last) is None for access in node.reads)
 
@@ -268,11 +257,11 @@ def _inlined(
     node = group.anchor
     if node.is_output or node.op.num_outputs > 1 or node.cost < EXPENSIVE or not node.inlinable:
         return False
-    cfg.define_knob(group.knob("place"), ["root", "inline"], default="root")
+    place = choose(cfg, group, "place", ["root", "inline"], "root")
     if target.num_threads < 2:
         del first["parallel"]
     pin(cfg, group, ("place", "inline"), first)
-    if cfg[group.knob("place")].val == "root":
+    if place == "root":
         return False
     s[node.tensor].compute_inline()
     return True

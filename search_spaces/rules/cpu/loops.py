@@ -1,4 +1,4 @@
-"""What the rules for memory-bound groups share: sizes of vectors, and loops that run as vectors."""
+"""Knobs and loops of the rules for memory-bound operators: sizes of vectors, vectorised loops."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.expr import IntImm, IterVar
-from whet.search_spaces.graph.compute_graph import Group, Node
+from whet.compiler.tir.expr import IterVar
+from whet.search_spaces.graph.stages import Group, Node, extent_of
 from whet.search_spaces.space.define import DefineKnobs
 
 # Handing a loop to other threads costs microseconds; smaller computations stay on one.
@@ -19,11 +19,6 @@ _WORTH_THREADS = 1 << 15
 # Results of so many bytes may be, and by default are, stored past the caches: a copy of 16 MiB is
 # 1.4 times as fast so, one of 4 MiB 0.76 times (Zen 4, 32 MiB of cache).
 _STREAMABLE, _STREAMED = 1 << 20, 8 << 20
-
-
-def lanes_of(target: Target, dtype: str) -> int:
-    """Elements of a type in one vector register."""
-    return max(target.vector_bytes // dt.itemsize(dtype), 1)
 
 
 def vector_sizes(extent: int, lanes: int, most: int = 4) -> list[int]:
@@ -44,12 +39,6 @@ def around(sizes: Sequence[int], middle: int) -> list[int]:
     return list(sizes[max(at - 1, 0) : at + 2])
 
 
-def extent_of(axis: IterVar) -> int:
-    """The extent of an operation's own axis."""
-    assert axis.dom is not None and isinstance(axis.dom.extent, IntImm)
-    return axis.dom.extent.value  # int() would pin a traced one
-
-
 def vectorized(
     s: Schedule, tensor: Tensor, axis: IterVar, size: int, unroll: int = 1
 ) -> list[IterVar]:
@@ -60,7 +49,7 @@ def vectorized(
         tensor: whose stage it is.
         axis: a loop of it, which keeps its place.
         size: lanes; 1: no vectors.
-        unroll: vectors that are written out.
+        unroll: vectors that are unrolled.
 
     Returns:
         The loops, outermost first; the last ones are unrolled and vectorised.
@@ -86,12 +75,25 @@ def fused(s: Schedule, tensor: Tensor, axes: Sequence[IterVar]) -> IterVar | Non
     return axes[0] if len(axes) == 1 else s[tensor].fuse(*axes)
 
 
+def choose(
+    cfg: DefineKnobs,
+    group: Group,
+    name: str,
+    choices: Sequence[Any],
+    default: Any,
+    quick: Sequence[Any] | None = None,
+) -> Any:
+    """Define a knob of a group; the value in force."""
+    full = group.knob(name)
+    cfg.define_knob(full, choices, default=default, quick=quick)
+    return cfg[full].val
+
+
 def define_parallel(cfg: DefineKnobs, group: Group, target: Target) -> bool:
     """Define the knob ``parallel`` where there are threads, and say what was chosen."""
     if target.num_threads < 2:
         return False
-    cfg.define_knob(group.knob("parallel"), [False, True], default=worth_threads(group))
-    return bool(cfg[group.knob("parallel")].val)
+    return bool(choose(cfg, group, "parallel", [False, True], worth_threads(group)))
 
 
 def define_stream(cfg: DefineKnobs, group: Group) -> bool:
@@ -100,8 +102,7 @@ def define_stream(cfg: DefineKnobs, group: Group) -> bool:
     size = node.points * dt.itemsize(node.dtype)
     if not node.is_output or node.op.reduce_axis or size < _STREAMABLE:
         return False
-    cfg.define_knob(group.knob("stream"), [False, True], default=size >= _STREAMED)
-    return bool(cfg[group.knob("stream")].val)
+    return bool(choose(cfg, group, "stream", [False, True], size >= _STREAMED))
 
 
 def pin(cfg: DefineKnobs, group: Group, when: tuple[str, Any], first: Mapping[str, Any]) -> None:
@@ -134,13 +135,13 @@ class _Pinned:
 
 
 def worth_threads(group: Group) -> bool:
-    """Whether a group computes enough to share it between threads."""
+    """True if a group computes enough to share it between threads."""
     nodes = (*group.members, group.anchor, *group.consumers)
     return sum(n.steps * (1 + n.cost) for n in nodes) >= _WORTH_THREADS
 
 
 def contiguous(node: Node) -> bool:
-    """Whether every read goes through its tensor as the node goes through its own elements."""
+    """True if every read goes through its tensor as the node goes through its own elements."""
     own = [a.var for a in node.op.axis]
     for access in node.reads:
         if access.is_affine and not access.variables:

@@ -7,18 +7,19 @@ reduction itself is cut into chunks.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
-from whet.search_spaces.graph.compute_graph import REDUCTION, TILED, Group
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import REDUCTION, TILED, Group, extent_of
 from whet.search_spaces.rules.cpu.loops import (
     around,
-    extent_of,
+    choose,
     fused,
-    lanes_of,
     pin,
     vector_sizes,
     vectorized,
@@ -34,6 +35,7 @@ from whet.search_spaces.rules.cpu.sums import (
     unrolls,
     way_of,
 )
+from whet.search_spaces.rules.vectors import lanes_of
 from whet.search_spaces.space.define import DefineKnobs
 
 # Fewer elements than this for each thread: the reduction is cut into chunks.
@@ -41,7 +43,7 @@ _FEW = 4
 _LONG = 64  # steps of a reduction that is worth cutting
 
 
-class Reduction:
+class Reduction(Rule):
     """Partial sums in lanes, or lanes across what is kept; chunks for threads."""
 
     name = "reduction"
@@ -50,19 +52,15 @@ class Reduction:
         """A reduction that is not a part of a chain of rows, nor of a form that is tiled."""
         return group.role in (REDUCTION, TILED) and not group.members
 
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Nothing."""
-        return None
-
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
-        """Choose the lanes, the steps that are written out, chunks and threads."""
+        """Choose the lanes, the steps that are unrolled, chunks and threads."""
         node = group.anchor
         lanes = lanes_of(target, node.dtype)
         way = way_of(node, lanes)
         plan = _knobs(group, way, lanes, cfg, target)
-        tensor, chunked = node.tensor, plan["chunks"] > 1
+        tensor, chunked = node.tensor, plan.chunks > 1
         if chunked:
-            tensor = _chunks(s, tensor, plan["chunks"])
+            tensor = _chunks(s, tensor, plan.chunks)
         if way.kind == ACROSS:
             _across(s, group, tensor, way, plan, chunked)
         else:
@@ -73,17 +71,33 @@ class Reduction:
             _rows(s, group, plan)
 
 
-def _knobs(group: Group, way: Way, lanes: int, cfg: DefineKnobs, target: Target) -> dict[str, int]:
-    """Define the group's knobs; what was chosen, 0 or 1 for what is no choice here."""
+@dataclass(frozen=True)
+class _Plan:
+    """The choices of a config; the defaults stand where a group has no such knob.
+
+    Attributes:
+        size: lanes; 1: no vectors. unroll: steps that are unrolled.
+        rows: whether a row is done before the next step of the reduction.
+        chunks: pieces of the reduction, 1 for none. parallel: whether threads share the rows.
+    """
+
+    size: int = 1
+    unroll: int = 1
+    rows: bool = False
+    chunks: int = 1
+    parallel: bool = False
+
+
+def _knobs(group: Group, way: Way, lanes: int, cfg: DefineKnobs, target: Target) -> _Plan:
+    """Define the group's knobs; the choices in force."""
     node = group.anchor
-    plan = {"size": 1, "rows": 0, "unroll": 1, "chunks": 1, "parallel": 0}
+    plan: dict[str, Any] = {}
     window = prod(node.reduce_extents)
     worth = worth_threads(group)
     few = node.points // (way.extent if way.kind == ACROSS else 1)
 
-    def choose(name: str, choices: list, default: Any, quick: list | None = None) -> None:
-        cfg.define_knob(group.knob(name), choices, default=default, quick=quick)
-        plan[name] = cfg[group.knob(name)].val
+    def define(name: str, choices: list, default: Any, quick: list | None = None) -> None:
+        plan[name] = choose(cfg, group, name, choices, default, quick)
 
     if way.kind != "plain":
         sizes = vector_sizes(way.extent, lanes, 8)
@@ -91,28 +105,28 @@ def _knobs(group: Group, way: Way, lanes: int, cfg: DefineKnobs, target: Target)
         rows = way.kind == ACROSS and window >= _LONG and way.extent > sizes[-1]
         first = sizes[-1] if rows else sizes[min(2, len(sizes) - 1)]
         sizes = list(dict.fromkeys((1, *sizes)))
-        choose("size", sizes, first, around(sizes, first))
+        define("size", sizes, first, around(sizes, first))
         last = node.reduce_extents[-1] if way.kind == ACROSS else way.extent // sizes[-1]
         # Rows that are added up together are read side by side, and the sums stored once for all.
         written = min(8 if rows else 4, unrolls(last)[-1])
         written = written if way.kind == ACROSS else 1
-        choose("unroll", unrolls(last), written, [1, written])
+        define("unroll", unrolls(last), written, [1, written])
         if way.kind == ALONG:  # without lanes there is nothing but the plain loop
             pin(cfg, group, ("size", 1), {"unroll": 1})
         if way.kind == ACROSS and window >= _LONG:
-            choose("rows", [False, True], rows)
+            define("rows", [False, True], rows)
     if target.num_threads < 2:
-        return plan
+        return _Plan(**plan)
     threads = target.num_threads
     cut = few < _FEW * threads and window >= _LONG
     if cut:
-        choose("chunks", [1, threads, 4 * threads], threads if worth else 1)
+        define("chunks", [1, threads, 4 * threads], threads if worth else 1)
     if node.points > 1:
-        choose("parallel", [False, True], worth and not cut)
+        define("parallel", [False, True], worth and not cut)
         if cut:  # chunks run on all threads already
             for chunks in (threads, 4 * threads):
                 pin(cfg, group, ("chunks", chunks), {"parallel": False})
-    return plan
+    return _Plan(**plan)
 
 
 def _chunks(s: Schedule, tensor: Tensor, chunks: int) -> Tensor:
@@ -122,19 +136,17 @@ def _chunks(s: Schedule, tensor: Tensor, chunks: int) -> Tensor:
     return made[0] if isinstance(made, list) else made
 
 
-def _along(
-    s: Schedule, tensor: Tensor, way: Way, plan: dict[str, int], lanes: int, chunked: bool
-) -> None:
+def _along(s: Schedule, tensor: Tensor, way: Way, plan: _Plan, lanes: int, chunked: bool) -> None:
     """Lanes along the rows of the reduction, or of its chunks."""
     run = way.axes
     if chunked:  # the axis that was cut comes last among those that are left
         count = len(s[tensor].op.reduce_axis)
         run = tuple(count - 1 if k == 0 else k - 1 for k in run)
-    parts = sum_along(s, tensor, run, plan["size"], lanes, plan["unroll"])
+    parts = sum_along(s, tensor, run, plan.size, lanes, plan.unroll)
     attach(s, tensor, parts)
 
 
-def _rows(s: Schedule, group: Group, plan: dict[str, int]) -> None:
+def _rows(s: Schedule, group: Group, plan: _Plan) -> None:
     """The loops over what is kept, shared between threads."""
     last = group.last.tensor
     axes = list(s[last].op.axis)
@@ -144,43 +156,41 @@ def _rows(s: Schedule, group: Group, plan: dict[str, int]) -> None:
         row = fused(s, last, axes)
         assert row is not None
         s[group.anchor.tensor].compute_at(s[last], row)
-        if plan["parallel"]:
+        if plan.parallel:
             s[last].parallel(row)
-    elif plan["parallel"]:
+    elif plan.parallel:
         s[last].parallel(max(axes, key=extent_of))
 
 
 def _across(
-    s: Schedule, group: Group, tensor: Tensor, way: Way, plan: dict[str, int], chunked: bool
+    s: Schedule, group: Group, tensor: Tensor, way: Way, plan: _Plan, chunked: bool
 ) -> None:
     axis = way.axes[0]
-    others, over = sum_across(
-        s, tensor, axis + chunked, plan["size"], bool(plan["rows"]), plan["unroll"]
-    )
+    others, over = sum_across(s, tensor, axis + chunked, plan.size, plan.rows, plan.unroll)
     if chunked:
         s[tensor].parallel(others[0])
         _final(s, group, axis, plan)
         return
     if not group.consumers:
-        outer = others if plan["rows"] else [*others, *over]
+        outer = others if plan.rows else [*others, *over]
         loop = fused(s, tensor, outer)
-        if plan["parallel"] and loop is not None:
+        if plan.parallel and loop is not None:
             s[tensor].parallel(loop)
         return
     _final(s, group, axis, plan)
 
 
-def _final(s: Schedule, group: Group, axis: int, plan: dict[str, int]) -> None:
+def _final(s: Schedule, group: Group, axis: int, plan: _Plan) -> None:
     """The stage that stores the result: the sum of the chunks, or what is computed of the sums."""
     last = group.last.tensor
     axes = list(s[last].op.axis)
     others = [a for k, a in enumerate(axes) if k != axis]
     steps = list(s[last].op.reduce_axis)
-    *over, lane = vectorized(s, last, axes[axis], plan["size"])
+    *over, lane = vectorized(s, last, axes[axis], plan.size)
     s[last].reorder(*others, *over, *steps, lane)
-    inside = others if plan["rows"] else [*others, *over]
+    inside = others if plan.rows else [*others, *over]
     loop = fused(s, last, inside)
     if group.consumers and loop is not None:
         s[group.anchor.tensor].compute_at(s[last], loop)
-    if plan["parallel"] and loop is not None:
+    if plan.parallel and loop is not None:
         s[last].parallel(loop)

@@ -13,20 +13,22 @@ A chain over columns does the same for a block of neighbouring columns, in lanes
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir.expr import IterVar
-from whet.search_spaces.graph.compute_graph import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.rules.cpu.loops import (
     around,
+    choose,
     define_parallel,
     define_stream,
     fused,
-    lanes_of,
     vector_sizes,
     vectorized,
 )
@@ -40,12 +42,13 @@ from whet.search_spaces.rules.cpu.sums import (
     unrolls,
     way_of,
 )
+from whet.search_spaces.rules.vectors import lanes_of
 from whet.search_spaces.space.define import DefineKnobs
 
 _STORED_KNOBS = 4  # stages of a chain that may be computed again instead
 
 
-class Rows:
+class Rows(Rule):
     """All stages of a row, or of a block of columns, at one step of the last stage's loops."""
 
     name = "rows"
@@ -54,28 +57,23 @@ class Rows:
         """A group with members; its anchor is a reduction or injective."""
         return bool(group.members) and group.role in (REDUCTION, INJECTIVE)
 
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
-        """Nothing."""
-        return None
-
     def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
         """Place the stages, choose the lanes, share the rows between threads."""
         lanes = lanes_of(target, group.last.dtype)
         column = column_of(group, lanes)
-        chosen = _knobs(group, column, lanes, cfg, target)
+        plan = _knobs(group, column, lanes, cfg, target)
         nodes = [n for n in (*group.members, group.anchor) if n is not group.last]
-        kept = []
         for node in nodes:
-            if not chosen.get(f"store_{node.name}", True):
+            if node.name in plan.inlined:
                 s[node.tensor].compute_inline()
-            else:
-                kept.append(node)
-        row = _last(s, group, column, chosen, lanes)
-        for node in kept:
-            _member(s, group, node, column, chosen, lanes)
-            if row is not None and chosen["place"] == "row":
+        row = _last(s, group, column, plan, lanes)
+        for node in nodes:
+            if node.name in plan.inlined:
+                continue
+            _member(s, group, node, column, plan, lanes)
+            if row is not None and plan.place == "row":
                 s[node.tensor].compute_at(s[group.last.tensor], row)
-            elif chosen["place"] == "root" and chosen["parallel"]:
+            elif plan.place == "root" and plan.parallel:
                 _parallel_root(s, group, node, column)
 
 
@@ -93,20 +91,40 @@ def column_of(group: Group, lanes: int) -> int | None:
     return last
 
 
-def _knobs(group: Group, column: int | None, lanes: int, cfg: DefineKnobs, target: Target) -> dict:
-    chosen: dict = {}
+@dataclass(frozen=True)
+class _Plan:
+    """The choices of a config.
 
-    def choose(name: str, choices: list, default: Any, quick: list | None = None) -> None:
-        cfg.define_knob(group.knob(name), choices, default=default, quick=quick)
-        chosen[name] = cfg[group.knob(name)].val
+    Attributes:
+        place: ``"row"``: the members are computed at a row of the last stage; ``"root"``.
+        vector, partial: lanes across what is kept, and along what is reduced.
+        unroll: steps that are unrolled.
+        inlined: names of members that are computed again where they are read.
+        stream, parallel: whether the result bypasses the caches, and threads share the rows.
+    """
+
+    place: str
+    vector: int
+    unroll: int
+    inlined: frozenset[str]
+    stream: bool
+    parallel: bool
+    partial: int = 1
+
+
+def _knobs(group: Group, column: int | None, lanes: int, cfg: DefineKnobs, target: Target) -> _Plan:
+    chosen: dict[str, Any] = {}
+
+    def define(name: str, choices: list, default: Any, quick: list | None = None) -> None:
+        chosen[name] = choose(cfg, group, name, choices, default, quick)
 
     def lanes_of_axis(name: str, extent: int, most: int, level: int) -> None:
         sizes = vector_sizes(extent, lanes, most)
         first = sizes[min(level, len(sizes) - 1)]
         sizes = list(dict.fromkeys((1, *sizes)))
-        choose(name, sizes, first, around(sizes, first))
+        define(name, sizes, first, around(sizes, first))
 
-    choose("place", ["row", "root"], "row", ["row"])
+    define("place", ["row", "root"], "row", ["row"])
     reductions = [n for n in (*group.members, group.anchor) if n.role == REDUCTION]
     rest = [e for k, e in enumerate(group.last.extents) if k not in group.rows]
     if column is not None:
@@ -119,108 +137,106 @@ def _knobs(group: Group, column: int | None, lanes: int, cfg: DefineKnobs, targe
     steps = [x for n in reductions for x in n.reduce_extents[-1:]]
     written = unrolls(8 if column is None else min(steps, default=1))
     default = 1 if column is not None else written[-1]
-    choose("unroll", written, default, [1, written[-1]])
+    define("unroll", written, default, [1, written[-1]])
+    inlined: list[str] = []
     count = 0
     for node in group.members:
         again = node.role == INJECTIVE and node.cost >= EXPENSIVE and node.op.num_outputs == 1
         # One number a row is not worth computing again for each of its elements.
         again = again and len(_row_dimensions(group, node)) < sum(n > 1 for n in node.extents)
         if again and count < _STORED_KNOBS:
-            choose(f"store_{node.name}", [True, False], True)
+            if not choose(cfg, group, f"store_{node.name}", [True, False], True):
+                inlined.append(node.name)
             count += 1
-    chosen["stream"] = define_stream(cfg, group)
-    chosen["parallel"] = define_parallel(cfg, group, target)
-    return chosen
+    stream = define_stream(cfg, group)
+    parallel = define_parallel(cfg, group, target)
+    return _Plan(inlined=frozenset(inlined), stream=stream, parallel=parallel, **chosen)
 
 
-def _last(
-    s: Schedule, group: Group, column: int | None, chosen: dict, lanes: int
-) -> IterVar | None:
+def _last(s: Schedule, group: Group, column: int | None, plan: _Plan, lanes: int) -> IterVar | None:
     """The loops of the last stage; the one at whose steps the members are computed."""
     node = group.last
     if node is group.anchor and node.role == REDUCTION:
-        return _last_reduction(s, group, column, chosen, lanes)
+        return _last_reduction(s, group, column, plan, lanes)
     tensor, axes = node.tensor, list(s[node.tensor].op.axis)
     rows = [axes[k] for k in group.rows if k != column]
     rest = [a for k, a in enumerate(axes) if k not in group.rows]
     if column is not None:
-        *over, lane = vectorized(s, tensor, axes[column], chosen["vector"])
+        *over, lane = vectorized(s, tensor, axes[column], plan.vector)
         s[tensor].reorder(*rows, *over, *rest, lane)
         rows += over
     else:
         s[tensor].reorder(*rows, *rest)
         if rest:
-            vectorized(s, tensor, rest[-1], _fit(rest[-1], chosen["vector"]), chosen["unroll"])
-    if chosen["stream"]:
+            vectorized(s, tensor, rest[-1], _fit(rest[-1], plan.vector), plan.unroll)
+    if plan.stream:
         s[tensor].store_nontemporal()
     row = fused(s, tensor, rows)
-    if row is not None and chosen["parallel"]:
+    if row is not None and plan.parallel:
         s[tensor].parallel(row)
     return row
 
 
 def _last_reduction(
-    s: Schedule, group: Group, column: int | None, chosen: dict, lanes: int
+    s: Schedule, group: Group, column: int | None, plan: _Plan, lanes: int
 ) -> IterVar | None:
     """A chain that ends with a reduction itself: its rows are loops around the reduction."""
     tensor = group.last.tensor
     if column is not None:
-        others, over = sum_across(s, tensor, column, chosen["vector"], False, chosen["unroll"])
+        others, over = sum_across(s, tensor, column, plan.vector, False, plan.unroll)
         rows = [a for a in others if a in [s[tensor].op.axis[k] for k in group.rows]]
         if len(rows) != len(others):
             return None
         row = fused(s, tensor, [*others, *over])
     else:
         way = way_of(group.last, lanes)
-        parts = _along(s, group.last, way, chosen, lanes) if way.kind == ALONG else []
+        parts = _along(s, group.last, way, plan, lanes) if way.kind == ALONG else []
         axes = list(s[tensor].op.axis)
         rows = [axes[k] for k in group.rows]
         s[tensor].reorder(*rows, *[a for a in axes if a not in rows])
         row = fused(s, tensor, rows)
         attach(s, tensor, parts)
-    if row is not None and chosen["parallel"]:
+    if row is not None and plan.parallel:
         s[tensor].parallel(row)
     return row
 
 
 def _member(
-    s: Schedule, group: Group, node: Node, column: int | None, chosen: dict, lanes: int
+    s: Schedule, group: Group, node: Node, column: int | None, plan: _Plan, lanes: int
 ) -> None:
     """The loops of a stage of the chain."""
     tensor = node.tensor
     if node.role == REDUCTION:
-        _reduce(s, group, node, column, chosen, lanes)
+        _reduce(s, group, node, column, plan, lanes)
         return
     axes = list(s[tensor].op.axis)
     if column is not None:
         own = group.maps[node.index]
         if column in own:
             place = own.index(column)
-            *over, lane = vectorized(s, tensor, axes[place], chosen["vector"])
+            *over, lane = vectorized(s, tensor, axes[place], plan.vector)
             s[tensor].reorder(*[a for k, a in enumerate(axes) if k != place], *over, lane)
         return
     if axes and len(axes) - 1 not in _row_dimensions(group, node):
-        vectorized(s, tensor, axes[-1], _fit(axes[-1], chosen["vector"]), chosen["unroll"])
+        vectorized(s, tensor, axes[-1], _fit(axes[-1], plan.vector), plan.unroll)
 
 
 def _reduce(
-    s: Schedule, group: Group, node: Node, column: int | None, chosen: dict, lanes: int
+    s: Schedule, group: Group, node: Node, column: int | None, plan: _Plan, lanes: int
 ) -> None:
     way = way_of(node, lanes)
     if way.kind == ALONG and column is None:
-        attach(s, node.tensor, _along(s, node, way, chosen, lanes))
+        attach(s, node.tensor, _along(s, node, way, plan, lanes))
     elif way.kind == ACROSS:
         extent = node.extents[way.axes[0]]
         row = way.axes[0] in _row_dimensions(group, node) and column is None
-        size = 1 if row else min(chosen["vector"], _below(extent))
-        sum_across(
-            s, node.tensor, way.axes[0], size, False, 1 if column is None else chosen["unroll"]
-        )
+        size = 1 if row else min(plan.vector, _below(extent))
+        sum_across(s, node.tensor, way.axes[0], size, False, 1 if column is None else plan.unroll)
 
 
-def _along(s: Schedule, node: Node, way: Way, chosen: dict, lanes: int) -> list[Tensor]:
-    size = min(chosen["partial"], _below(way.extent))
-    return sum_along(s, node.tensor, way.axes, size, lanes, chosen["unroll"])
+def _along(s: Schedule, node: Node, way: Way, plan: _Plan, lanes: int) -> list[Tensor]:
+    size = min(plan.partial, _below(way.extent))
+    return sum_along(s, node.tensor, way.axes, size, lanes, plan.unroll)
 
 
 def _row_dimensions(group: Group, node: Node) -> set[int]:

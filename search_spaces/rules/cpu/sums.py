@@ -11,8 +11,8 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import DATA_PAR, Add, IterVar, Reduce
 from whet.search_spaces.graph.access import Access
-from whet.search_spaces.graph.compute_graph import Node
-from whet.search_spaces.rules.cpu.loops import extent_of, fused, vectorized
+from whet.search_spaces.graph.stages import Node, extent_of
+from whet.search_spaces.rules.cpu.loops import fused, vectorized
 
 ALONG = "along"  # the lanes sum up parts of one row, which are added in the end
 ACROSS = "across"  # the lanes sum up different elements
@@ -28,7 +28,7 @@ _LEAST_BLOCK = 64
 
 @dataclass(frozen=True)
 class Way:
-    """Which loops the lanes of a reduction are taken of.
+    """The loops that the lanes of a reduction are taken of.
 
     Attributes:
         kind: ``"along"``, ``"across"`` or ``"plain"``.
@@ -103,7 +103,7 @@ def sum_along(
         run: places of the reduction's axes that are contiguous together.
         partial: sums that are kept for a row; 1: one, without vectors.
         lanes: elements in a vector register. More ``partial`` sums are added up in vectors first.
-        unroll: steps of the loop that are written out.
+        unroll: steps of the loop that are unrolled.
 
     Returns:
         The partial sums, which :func:`attach` places once the loops of the row are made.
@@ -212,7 +212,7 @@ def sum_across(
         axis: the place of the data axis whose neighbours are computed at once.
         size: lanes.
         rows: whether a row is done before the next step of the reduction.
-        unroll: steps of the innermost loop of the reduction that are written out.
+        unroll: steps of the innermost loop of the reduction that are unrolled.
 
     Returns:
         The data loops outside of the vectors' loops; and the loops over vectors (none if one vector
@@ -237,7 +237,7 @@ def sum_across(
 
 
 def unrolls(extent: int) -> list[int]:
-    """How many steps of a loop may be written out."""
+    """How many steps of a loop may be unrolled."""
     return [u for u in (1, 2, 4, 8) if u <= max(extent, 1)]
 
 

@@ -21,7 +21,8 @@ from whet.compiler.target import Target
 from whet.compiler.te import Stage
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
-from whet.search_spaces.graph.compute_graph import REDUCTION, Group, Node
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import REDUCTION, Group, Node
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.sums import ACROSS, way_of
 from whet.search_spaces.rules.gpu.hardware.threads import attach, bind
@@ -37,7 +38,6 @@ from whet.search_spaces.rules.gpu.row_group import (
     width,
 )
 from whet.search_spaces.rules.gpu.row_reads import kept_inputs
-from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 _COLUMNS = (8, 16, 32, 64)

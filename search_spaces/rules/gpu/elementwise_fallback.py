@@ -5,9 +5,9 @@ from __future__ import annotations
 from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.schedule import Schedule
-from whet.search_spaces.graph.compute_graph import Group
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.rules.gpu.hardware.threads import bind_fused
-from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 

@@ -21,7 +21,8 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.search_spaces.graph.access import Access
-from whet.search_spaces.graph.compute_graph import INJECTIVE, Group, Node
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import INJECTIVE, Group, Node
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.injective import crossing_axis
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
@@ -33,7 +34,6 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
     cooperative_load,
     split_lanes,
 )
-from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 _THREADS = (64, 128, 256, 512, 1024)

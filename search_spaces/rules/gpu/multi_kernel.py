@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Operation
 from whet.compiler.te.schedule import Schedule
-from whet.search_spaces.graph.compute_graph import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.graph.groups import elementwise_behind
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.rules.gpu.injective import GpuInjective
 from whet.search_spaces.rules.gpu.reduction import GpuReduction
 from whet.search_spaces.rules.gpu.window import GpuWindow
-from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 # Operations and loads of computing an element anew in all its readers, at most: to store it and

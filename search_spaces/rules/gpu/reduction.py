@@ -24,9 +24,10 @@ from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
-from whet.search_spaces.graph.compute_graph import REDUCTION, TILED, Group
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import REDUCTION, TILED, Group
 from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way, way_of
-from whet.search_spaces.rules.cpu.tiled import computed_as_read
+from whet.search_spaces.rules.cpu.tiling.tiled import computed_as_read
 from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
 from whet.search_spaces.rules.gpu.hardware.threads import (
     attach,
@@ -38,7 +39,6 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
     vectorize_last,
 )
 from whet.search_spaces.rules.gpu.reduction_plan import SHARES, WIDTH, Plan, is_shared, plan_of
-from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
-from whet.search_spaces.graph.compute_graph import Group, Node
+from whet.search_spaces.graph.stages import Group, Node
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way
 from whet.search_spaces.rules.gpu.hardware.device import processors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from whet.search_spaces.graph.compute_graph import INJECTIVE, REDUCTION, Group, Node
+from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
 
 
 def is_chain(group: Group) -> bool:

@@ -9,7 +9,7 @@ from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import Var
 from whet.search_spaces.graph.access import Access, Affine, accesses, composed
-from whet.search_spaces.graph.compute_graph import REDUCTION, Group, Node
+from whet.search_spaces.graph.stages import REDUCTION, Group, Node
 from whet.search_spaces.rules.gpu.row_group import axes_in_last, stages_of
 
 

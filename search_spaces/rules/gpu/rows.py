@@ -23,7 +23,8 @@ from whet.compiler.te import Stage
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
-from whet.search_spaces.graph.compute_graph import REDUCTION, Group, Node
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import REDUCTION, Group, Node
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.sums import ALONG, way_of
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
@@ -45,7 +46,6 @@ from whet.search_spaces.rules.gpu.row_group import (
     width,
 )
 from whet.search_spaces.rules.gpu.row_reads import kept_inputs, read_straight, whole_rows
-from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 _WARP = 32

@@ -28,10 +28,10 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import Buffer, Stmt, ir_builder
 from whet.compiler.tir.ops import ops
 from whet.compiler.topi.halves import summed_in
-from whet.search_spaces.graph.compute_graph import Group
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.gpu.hardware.device import processors
-from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 _OWN = (1, 2, 4, 8)

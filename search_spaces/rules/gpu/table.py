@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.rules.gpu.columns import GpuColumns
 from whet.search_spaces.rules.gpu.contraction.tiled import GpuTiled
 from whet.search_spaces.rules.gpu.elementwise_fallback import GpuElementwiseFallback
@@ -11,7 +12,6 @@ from whet.search_spaces.rules.gpu.reduction import GpuReduction
 from whet.search_spaces.rules.gpu.rows import GpuRows
 from whet.search_spaces.rules.gpu.scan import GpuScan
 from whet.search_spaces.rules.gpu.window import GpuWindow
-from whet.search_spaces.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
     GpuTiled(),

@@ -18,10 +18,11 @@ from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
-from whet.search_spaces.graph.compute_graph import REDUCTION, TILED, Group
 from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import REDUCTION, TILED, Group
 from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.rules.cpu.tiled import staged_for_operands
+from whet.search_spaces.rules.cpu.tiling.tiled import staged_for_operands
 from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
 from whet.search_spaces.rules.gpu.hardware.threads import (
     bind_fused,
@@ -31,7 +32,6 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
     unroll_elements,
 )
 from whet.search_spaces.rules.gpu.window_spec import Tile, Window, window_of
-from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 _TILES = ((1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (2, 2), (4, 2), (1, 4), (2, 4), (4, 4))

@@ -9,8 +9,8 @@ from math import prod
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir import expr as e
 from whet.search_spaces.graph.access import Access, Affine
-from whet.search_spaces.graph.compute_graph import Node
-from whet.search_spaces.rules.cpu.tiled_spec import constant_extents
+from whet.search_spaces.graph.stages import Node
+from whet.search_spaces.rules.cpu.tiling.spec import constant_extents
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 
 Tile = tuple[int, int]

@@ -1,7 +1,7 @@
 """Random computations under random schedules equal the plain ones and numpy.
 
-``pytest tests/compiler/fuzz/test_random_programs.py --draws 2000`` draws more of them. What fails prints
-the computation, the trace that replays its schedule, and the command that draws it again.
+``pytest tests/compiler/fuzz/test_random_programs.py --draws 2000`` draws more of them. What fails
+prints the computation, the trace that replays its schedule, and the command that draws it again.
 """
 
 import random

@@ -16,11 +16,11 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
 from whet.compiler.topi.nn.winograd import conv2d_winograd
 from whet.compiler.topi.nn.winograd_matrices import combined, winograd_matrices
-from whet.search_spaces.config_scope import get_config
 from whet.search_spaces.operators.cpu.conv import winograd
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
 from whet.search_spaces.template import template
+from whet.search_spaces.template.config_scope import get_config
 
 
 @template("winograd_alone", version=1)

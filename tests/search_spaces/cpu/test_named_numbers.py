@@ -6,7 +6,7 @@ import pytest
 from named_cases import CASES, softmax
 
 import whet
-from whet.search_spaces.builtin import BUILTIN
+from whet.search_spaces.values.builtin import BUILTIN
 
 DRAWN = 4
 HOMES = ("rows", "reductions", "elementwise", "pooling", "shapes")

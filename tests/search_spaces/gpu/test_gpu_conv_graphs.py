@@ -14,10 +14,10 @@ import whet
 from whet import te
 from whet.compiler import topi
 from whet.compiler.errors import ArgumentError
-from whet.search_spaces.builtin import BUILTIN, OF_KIND
 from whet.search_spaces.graph.graph_templates import NamedGraph
-from whet.search_spaces.operators.cpu.arguments import each
+from whet.search_spaces.operators.arguments import each
 from whet.search_spaces.template import get_template
+from whet.search_spaces.values.builtin import BUILTIN, OF_KIND
 
 
 def convolution(name, args, epilogue=(), dtype="float32", block=0):

@@ -1,7 +1,7 @@
 """Random computations get tasks whose random configs compute what the plain schedule does.
 
-``pytest tests/search_spaces/graphs/test_derived_random.py --draws 400`` draws more of them. What fails
-prints the computation, the config and the command that draws it again.
+``pytest tests/search_spaces/graphs/test_derived_random.py --draws 400`` draws more of them. What
+fails prints the computation, the config and the command that draws it again.
 """
 
 import random

@@ -14,7 +14,7 @@ from whet.compiler.errors import ArgumentError, SpaceError
 from whet.measure.stage.builder import build_candidate
 from whet.measure.values import MeasureInput
 from whet.search_spaces import get_template, resolve, template
-from whet.search_spaces.graph.serialize import packed, unpacked
+from whet.search_spaces.graph.serialize import deserialize, serialize
 
 TARGET = "llvm -num-threads=1"
 
@@ -175,7 +175,7 @@ def test_a_deep_graph_travels():
     Y = X
     for n in range(1500):
         Y = _next(Y, n)
-    (back,), (x, _) = unpacked(packed([Y], [X, Y]))
+    (back,), (x, _) = deserialize(serialize([Y], [X, Y]))
     assert te.graph_text([back]) == te.graph_text([Y]) and x.name == "X"
 
 
@@ -191,7 +191,7 @@ def test_every_kind_of_operation_travels():
         (6,), [value], lambda ins, outs: _copy(ins[0], outs[0]), dtype="float32", name="E"
     )
     Y = te.compute((6,), lambda i: copied[i] + index[i].astype("float32"), name="Y")
-    outputs, _ = unpacked(packed([Y], [A, Y]))
+    outputs, _ = deserialize(serialize([Y], [A, Y]))
     assert te.graph_text(outputs) == te.graph_text([Y])
     a = np.random.default_rng(0).standard_normal((6, 8)).astype("float32")
     task = pickle.loads(pickle.dumps(task_of(Y)))

@@ -122,7 +122,7 @@ def module(tmp_path, monkeypatch):
     found = importlib.import_module(name)
     yield found, file
     # The table of templates outlives the module.
-    importlib.import_module("whet.search_spaces.template")._templates.pop("tests/travels")
+    importlib.import_module("whet.search_spaces.values.registry")._templates.pop("tests/travels")
 
 
 def send(tmp_path, ref):

@@ -7,7 +7,7 @@ import pytest
 
 import whet
 from whet import te
-from whet.search_spaces.shown import name_of, shown
+from whet.search_spaces.values.shown import name_of, shown
 
 CPU = "llvm -mcpu=x86-64-v2 -mtriple=x86_64-unknown-linux-gnu -num_threads=2"
 

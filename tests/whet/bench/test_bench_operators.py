@@ -14,7 +14,7 @@ from whet.bench.contest import _as_arrays, _check, _laid_out, compare
 from whet.bench.peers import libraries as peers_module
 from whet.bench.peers.libraries import Peers, peers_of
 from whet.bench.references.operators import REFERENCES, expected
-from whet.search_spaces.builtin import BUILTIN
+from whet.search_spaces.values.builtin import BUILTIN
 
 EPILOGUE = ("bias", "residual", ("clip", -0.5, 0.75))
 PLAIN = (1, 1, "float32", (), False)

@@ -14,7 +14,7 @@ from whet.cli import main
 from whet.commands.usage import check_arguments, usage_of
 from whet.commands.words import value
 from whet.measure import ReplayPool
-from whet.search_spaces.builtin import BUILTIN
+from whet.search_spaces.values.builtin import BUILTIN
 
 CONV = tuple("1388433")
 """N, CI, H, W, CO, KH, KW."""

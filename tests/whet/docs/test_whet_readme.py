@@ -88,7 +88,7 @@ def test_a_command_that_is_wrong_would_not_parse():
 
 
 def test_the_built_in_templates_are_named():
-    from whet.search_spaces.builtin import BUILTIN
+    from whet.search_spaces.values.builtin import BUILTIN
 
     page = (ROOT / "docs" / "cpu_kernels.md").read_text()
     table = page.split("| template | arguments | computes |")[1].split("\n\n")[0]

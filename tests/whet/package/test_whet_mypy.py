@@ -13,7 +13,7 @@ PLANTED = '"""Wrong on purpose."""\n\n\ndef planted(n: int) -> str:\n    return 
 WHERE = (
     "whet/front.py",
     "compiler/te/trace/steps.py",
-    "search_spaces/plain.py",
+    "search_spaces/knobs/plain.py",
     "measure/worker/wire.py",
     "db/values/identity.py",
     "autotune/tasks/task.py",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.bench.arguments import by_name
 from whet.bench.references.operators import PRODUCTS
-from whet.search_spaces.operators.cpu.arguments import BYTES
+from whet.search_spaces.operators.arguments import BYTES
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,11 +13,11 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
-from whet.search_spaces.config_scope import get_config
-from whet.search_spaces.operators.cpu.arguments import summed_dtype
+from whet.search_spaces.operators.arguments import summed_dtype
 from whet.search_spaces.operators.cpu.conv import channels_last, direct_nchw, im2col_nchw, winograd
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
+from whet.search_spaces.template.config_scope import get_config
 
 #: with fewer channels than this, Winograd's transforms cost more than its products save
 _LEAST_CHANNELS = 16
@@ -33,7 +33,7 @@ _SCHEDULES: dict[str, dict[str, Callable[..., tuple[Schedule, list[Tensor]]]]] =
 
 
 class KnobsOf:
-    """What an algorithm defines its knobs through: some algorithms read them, others do not.
+    """The knobs of an algorithm, which other algorithms do not read.
 
     Args:
         cfg: what the template talks to.
@@ -98,7 +98,7 @@ def _define_algorithm(cfg: Any, shape: ConvShape, target: Target) -> str:
 
 
 def _ways(shape: ConvShape) -> Mapping[tuple[str, ...], Define]:
-    """What defines the knobs of the algorithms beside Winograd's, the better guess first.
+    """The functions that define the knobs of algorithms beside Winograd's, the better guess first.
 
     With the channels first, rows that vectors do not fit are numbered through by im2col.
     """

@@ -23,7 +23,6 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
-from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.cpu.conv.layouts import Steps
 from whet.search_spaces.operators.cpu.conv.padded_image import (
     copy_lines,
@@ -33,6 +32,8 @@ from whet.search_spaces.operators.cpu.conv.padded_image import (
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.conv.tiles import channel_tiles
 from whet.search_spaces.operators.cpu.conv.weights import pack
+from whet.search_spaces.operators.cpu.gemm.stages import on_threads, with_epilogue
+from whet.search_spaces.rules.vectors import lanes_of
 
 _PIXELS = [(m,) for m in (*range(1, 15), 16, 20, 24, 28)]
 _BLOCKS = (1, 2, 4, 8, 16, 32, 64)
@@ -47,7 +48,7 @@ def define(cfg: Any, shape: ConvShape, target: Target, block: int = 0) -> None:
         block: channels of a block of NCHWc; 0 for NHWC.
     """
     size = dt.itemsize(shape.dtype)
-    lanes = max(target.vector_bytes // size, 1)
+    lanes = lanes_of(target, shape.dtype)
     oh, ow = shape.out
     pixels, depth = shape.batch * oh * ow, shape.ci_group * shape.window[0] * shape.window[1]
     tiles = _tiles(shape, target, lanes, pixels, block)
@@ -93,19 +94,12 @@ def schedule(
     oh, ow = shape.out
     product = te.compute((shape.batch * oh * ow, shape.co), element, name="product")
     conv = steps.result(product)
-    out, extras = Epilogue.of(epilogue).apply(conv, (1, 4) if block else 3)
-
-    s = te.create_schedule(out.op)
-    if out.op is not conv.op:
-        s[conv].compute_inline()
+    s, out, extras = with_epilogue(conv, epilogue, (1, 4) if block else 3)
     outer, tile, is_pixels = _loops(s, out, cfg, block)
     s[product].set_scope("local")
     s[product].compute_at(s[out], tile)
     _sum_up(s, product, axes, cfg["unroll"].val)
-    threads = (Target.current() or Target("llvm")).num_threads
-    parallel = threads > 1 and cfg["parallel"].val
-    if parallel:
-        s[out].parallel(outer, cfg["grain"].val or None)
+    parallel = on_threads(s[out], outer, cfg)
     pack(s, panels, packed, parallel)
     if padded is not None:
         copy_lines(s, padded, parallel)
@@ -174,7 +168,7 @@ def _tiles(
 
 
 def _order(columns: int) -> str:
-    """Which blocks are outermost: panels, where a cache holds the pixels that each one meets."""
+    """The outermost blocks: panels, where a cache holds the pixels that each one meets."""
     return "panels" if columns <= 2 * _BLOCK_BYTES else "pixels"
 
 

@@ -19,76 +19,36 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
-from whet.search_spaces.operators.cpu.arguments import (
-    canonical_arguments,
-    stored_dtype,
-    summed_dtype,
-)
-from whet.search_spaces.operators.cpu.conv.depthwise_shape import (
-    ARGUMENTS,
-    depthwise_shape,
-    place_taps,
-    taps,
-)
+from whet.search_spaces.operators.arguments import summed_dtype
+from whet.search_spaces.operators.cpu.conv.depthwise_shape import depthwise, place_taps, taps
 from whet.search_spaces.operators.cpu.conv.padded_image import vectorize_line
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
-from whet.search_spaces.operators.cpu.gemm.accumulators import accumulators
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
-from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
-from whet.search_spaces.template import template
+from whet.search_spaces.operators.cpu.gemm.stages import accumulators, or_zero
+from whet.search_spaces.rules.vectors import lanes_of, vector_registers
+from whet.search_spaces.template.config_scope import get_config
 
 _ROWS = (1, 2, 3, 4, 6, 7, 8, 14)
 _PLANE_BYTES = 24 * 1024  # of the L1 cache, for a padded plane
 
 
-_NAME = "depthwise_conv2d_nchw"
-
-
-@template(
-    _NAME, version=1, canonical=canonical_arguments(_NAME, ARGUMENTS, rank=2, dtype=stored_dtype)
-)
+@depthwise("NCHW")
 def depthwise_conv2d_nchw(
-    N: int,
-    C: int,
-    H: int,
-    W: int,
-    KH: int,
-    KW: int,
-    strides: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    multiplier: int = 1,
-    dtype: str = "float32",
-    epilogue: Any = (),
-    packed: bool = False,
+    shape: ConvShape, multiplier: int, epilogue: Any, packed: bool
 ) -> tuple[Schedule, list[Tensor]]:
     """Each channel of data (N, C, H, W) with its own windows, weights (C, multiplier, KH, KW).
 
     The result is (N, C * multiplier, OH, OW): channel ``c * multiplier + m`` is channel ``c`` with
-    window ``m``.
-
-    Args:
-        strides, dilation: an int, or (vertical, horizontal).
-        padding: zeros; an int, (vertical, horizontal), or (top, left, bottom, right).
-        dtype: of data, weights and sums: float32 or float64. On GPUs also float16, which is summed
-            up in float32, and int8 and uint8, whose results are int32.
-        epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`.
-        packed: the kernel takes the weights as ``pack_weights`` returns them.
-    """
-    shape = depthwise_shape(
-        _NAME, "NCHW", N, C, (H, W), (KH, KW), strides, padding, dilation,
-        multiplier, dtype,
-    )  # fmt: skip
-    summed_dtype(shape.asked, dtype)
+    window ``m``."""
+    summed_dtype(shape.asked, shape.dtype)
     cfg = get_config()
     cfg.add_flop(shape.flop)
     target = Target.current() or Target("llvm")
-    lanes = max(target.vector_bytes // dt.itemsize(dtype), 1)
+    lanes = lanes_of(target, shape.dtype)
     parallel, grain = _define(cfg, shape, target, lanes)
     yr, xr = (1, 1) if shape.is_empty else cfg["tile"].val
-    data = te.placeholder(shape.data_shape, dtype, name="data")
-    weight = te.placeholder((C, multiplier, KH, KW), dtype, name="weight")
+    data = te.placeholder(shape.data_shape, shape.dtype, name="data")
+    weight = te.placeholder((shape.ci, multiplier, *shape.window), shape.dtype, name="weight")
     own = taps(shape, weight)
     padded = _padded(shape, data, yr, xr)
     conv = _sums(shape, padded, own, multiplier)
@@ -106,7 +66,7 @@ def depthwise_conv2d_nchw(
         s[padded].compute_at(s[out], yo if cfg["copy"].val == "rows" else o)
         vectorize_line(s[padded], s[padded].op.axis[-1])
         if parallel:
-            s[out].parallel(n if C * multiplier == 1 else o, grain or None)
+            s[out].parallel(n if shape.co == 1 else o, grain or None)
     return s, [data, weight, *extras, out]
 
 
@@ -146,8 +106,7 @@ def _padded(shape: ConvShape, data: Tensor, yr: int, xr: int) -> Tensor:
 
     def element(b: Any, c: Any, y: Any, p: Any, j: Any) -> Any:
         row, pixel = y - top, j * sw + p - left
-        inside = te.all(row >= 0, row < h, pixel >= 0, pixel < w)
-        return te.if_then_else(inside, data[b, c, row, pixel], te.const(0, data.dtype))
+        return or_zero(data[b, c, row, pixel], [row >= 0, row < h, pixel >= 0, pixel < w])
 
     return te.compute((shape.batch, shape.ci, rows, sw, pixels), element, name="padded")
 
@@ -165,7 +124,7 @@ def _sums(shape: ConvShape, padded: Tensor, own: Tensor, each: int) -> Tensor:
 
 
 def _tile(s: Schedule, acc: Tensor, out: Any, at: Any) -> None:
-    """A tile's sums in registers, its rows and its window written out."""
+    """A tile's sums in registers, its rows and its window unrolled."""
     s[acc].compute_at(out, at)
     n, o, y, x = s[acc].op.axis
     ry, rx = s[acc].op.reduce_axis

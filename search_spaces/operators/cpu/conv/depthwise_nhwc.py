@@ -22,23 +22,13 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.config_scope import get_config
-from whet.search_spaces.operators.cpu.arguments import (
-    canonical_arguments,
-    stored_dtype,
-    summed_dtype,
-)
-from whet.search_spaces.operators.cpu.conv.depthwise_shape import (
-    ARGUMENTS,
-    depthwise_shape,
-    place_taps,
-    taps,
-)
+from whet.search_spaces.operators.arguments import summed_dtype
+from whet.search_spaces.operators.cpu.conv.depthwise_shape import depthwise, place_taps, taps
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
-from whet.search_spaces.operators.cpu.gemm.accumulators import accumulators
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
-from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
-from whet.search_spaces.template import template
+from whet.search_spaces.operators.cpu.gemm.stages import accumulators, within
+from whet.search_spaces.rules.vectors import lanes_of, vector_registers
+from whet.search_spaces.template.config_scope import get_config
 
 _PIXELS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14)
 _STRIPS = (1, 2, 4, 8, 16)
@@ -50,49 +40,19 @@ _LINE_BYTES = 512  # of a pixel's channels, in one block of them
 _STRIP_PIXELS = 28
 
 
-_NAME = "depthwise_conv2d_nhwc"
-
-
-@template(
-    _NAME, version=1, canonical=canonical_arguments(_NAME, ARGUMENTS, rank=2, dtype=stored_dtype)
-)
+@depthwise("NHWC")
 def depthwise_conv2d_nhwc(
-    N: int,
-    C: int,
-    H: int,
-    W: int,
-    KH: int,
-    KW: int,
-    strides: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    multiplier: int = 1,
-    dtype: str = "float32",
-    epilogue: Any = (),
-    packed: bool = False,
+    shape: ConvShape, multiplier: int, epilogue: Any, packed: bool
 ) -> tuple[Schedule, list[Tensor]]:
     """Each channel of data (N, H, W, C) with its own windows, weights (KH, KW, C, multiplier).
 
     The result is (N, OH, OW, C * multiplier): channel ``c * multiplier + m`` is channel ``c`` with
-    window ``m``.
-
-    Args:
-        strides, dilation: an int, or (vertical, horizontal).
-        padding: zeros; an int, (vertical, horizontal), or (top, left, bottom, right).
-        dtype: of data, weights and sums: float32 or float64. On GPUs also float16, which is summed
-            up in float32, and int8 and uint8, whose results are int32.
-        epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`.
-        packed: the kernel takes the weights as ``pack_weights`` returns them.
-    """
-    shape = depthwise_shape(
-        _NAME, "NHWC", N, C, (H, W), (KH, KW), strides, padding, dilation,
-        multiplier, dtype,
-    )  # fmt: skip
-    summed_dtype(shape.asked, dtype)
+    window ``m``."""
+    summed_dtype(shape.asked, shape.dtype)
     cfg = get_config()
     cfg.add_flop(shape.flop)
-    data = te.placeholder(shape.data_shape, dtype, name="data")
-    weight = te.placeholder((KH, KW, C, multiplier), dtype, name="weight")
+    data = te.placeholder(shape.data_shape, shape.dtype, name="data")
+    weight = te.placeholder((*shape.window, shape.ci, multiplier), shape.dtype, name="weight")
     own = taps(shape, weight)
     conv = _sums(shape, data, own, multiplier)
     out, extras = Epilogue.of(epilogue).apply(conv, channel_axis=3)
@@ -106,15 +66,11 @@ def depthwise_conv2d_nhwc(
 def _sums(shape: ConvShape, data: Tensor, own: Tensor, each: int) -> Tensor:
     """Sums over the part of a window that is inside the image."""
     (sh, sw), (dh, dw), (top, left) = shape.strides, shape.dilation, shape.before
-    h, w = shape.image
     ry, rx = (te.reduce_axis((0, k), name=n) for k, n in zip(shape.window, ("ry", "rx")))
 
     def element(b: Any, y: Any, x: Any, o: Any) -> Any:
         row, pixel = y * sh + ry * dh - top, x * sw + rx * dw - left
-        tests = []
-        for i, size, before, after in zip((row, pixel), (h, w), shape.before, shape.after):
-            tests += [i >= 0] if before else []
-            tests += [i < size] if after else []
+        tests = within((row, pixel), shape)
         inside = te.all(*tests) if tests else None
         return te.sum(data[b, row, pixel, o // each] * own[ry, rx, o], [ry, rx], where=inside)
 
@@ -122,9 +78,9 @@ def _sums(shape: ConvShape, data: Tensor, own: Tensor, each: int) -> Tensor:
 
 
 def _schedule(cfg: Any, s: Schedule, shape: ConvShape, conv: Tensor, out: Tensor) -> None:
-    """Strips of pixels and blocks of channels; a tile's pixels and window are written out."""
+    """Strips of pixels and blocks of channels; a tile's pixels and window are unrolled."""
     target = Target.current() or Target("llvm")
-    lanes = min(max(target.vector_bytes // dt.itemsize(shape.dtype), 1), shape.co)
+    lanes = min(lanes_of(target, shape.dtype), shape.co)
     parallel, grain = _define(cfg, shape, target, lanes)
     xr, v = cfg["tile"].val
     acc = accumulators(s, conv, out)
@@ -143,7 +99,7 @@ def _schedule(cfg: Any, s: Schedule, shape: ConvShape, conv: Tensor, out: Tensor
     for axis in (ry, ax, rx):
         s[acc].unroll(axis)
     s[acc].vectorize(ao)
-    # written out before conditions are simplified, so that most pixels are known to be inside
+    # unrolled before conditions are simplified, so that most pixels are known to be inside
     s[acc].pragma(ax, "unroll_explicit", True)
     if parallel:
         outer = s[out].fuse(s[out].fuse(s[out].fuse(n, ob), xb), y)

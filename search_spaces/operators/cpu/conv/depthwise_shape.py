@@ -1,59 +1,74 @@
-"""What a depthwise convolution was asked for, and its weights as both templates read them."""
+"""The templates of depthwise convolutions: their arguments, and the weights as both read them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 from whet.compiler import te
 from whet.compiler.te import Schedule, Tensor
+from whet.search_spaces.operators.arguments import operator
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.template import Template
 
-ARGUMENTS = "N C H W KH KW strides padding dilation multiplier dtype epilogue packed"
-"""Of both templates."""
+_ARGUMENTS = "N C H W KH KW strides padding dilation multiplier dtype epilogue packed"
+
+_HOW = """
+
+    Args:
+        strides, dilation: an int, or (vertical, horizontal).
+        padding: zeros; an int, (vertical, horizontal), or (top, left, bottom, right).
+        multiplier: results of a channel.
+        dtype: of data, weights and sums: float32 or float64. On GPUs also float16, which is summed
+            up in float32, and int8 and uint8, whose results are int32.
+        epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`.
+        packed: the kernel takes the weights as ``pack_weights`` returns them.
+    """
 
 
-def depthwise_shape(
-    operator: str,
-    layout: str,
-    batch: int,
-    channels: int,
-    image: tuple[int, int],
-    window: tuple[int, int],
-    strides: Any,
-    padding: Any,
-    dilation: Any,
-    multiplier: int,
-    dtype: str,
-) -> ConvShape:
-    """The convolution, whose every channel is a group with ``multiplier`` results.
+def depthwise(layout: str) -> Callable[[Callable[..., Any]], Template]:
+    """Decorator: a depthwise convolution's template from a function of its shape.
+
+    The function takes the shape, the multiplier, the epilogue and ``packed``.
+    """
+
+    def decorate(schedule: Callable[..., Any]) -> Template:
+        @wraps(schedule)
+        def run(**given: Any) -> Any:
+            return schedule(*depthwise_arguments(schedule.__name__, layout, [*given.values()]))
+
+        run.__doc__ = (schedule.__doc__ or "") + _HOW
+        return operator(_ARGUMENTS, rank=2)(run)
+
+    return decorate
+
+
+def depthwise_arguments(
+    name: str, layout: str, args: Sequence[Any]
+) -> tuple[ConvShape, int, Any, bool]:
+    """The convolution, the multiplier, the epilogue and ``packed`` of a template's arguments.
+
+    Every channel is a group with ``multiplier`` results.
+
+    Args:
+        name, layout: as for :meth:`ConvShape.of`.
+        args: N, C, H, W, KH, KW, strides, padding, dilation, multiplier, dtype, epilogue, packed.
 
     Raises:
         ArgumentError: as :meth:`ConvShape.of`.
     """
+    batch, channels, h, w, kh, kw, strides, padding, dilation, multiplier, dtype, *last = args
+    image, window = (h, w), (kh, kw)
     asked = (
-        f"{operator}(N={batch}, C={channels}, image={image}, window={window}, strides={strides}, "
+        f"{name}(N={batch}, C={channels}, image={image}, window={window}, strides={strides}, "
         f"padding={padding}, dilation={dilation}, multiplier={multiplier})"
     )
-    return ConvShape.of(
-        operator, layout, batch, channels, image, channels * multiplier, window,
+    shape = ConvShape.of(
+        name, layout, batch, channels, image, channels * multiplier, window,
         strides, padding, dilation, max(channels, 1), dtype, asked,
     )  # fmt: skip
-
-
-def depthwise_arguments(
-    operator: str, layout: str, args: Sequence[Any]
-) -> tuple[ConvShape, int, Any, bool]:
-    """The convolution, the multiplier, the epilogue and ``packed`` of a template's arguments.
-
-    Args:
-        operator, layout: as for :func:`depthwise_shape`.
-        args: :data:`ARGUMENTS`, all of them given.
-    """
-    N, C, H, W, KH, KW, strides, padding, dilation, multiplier, dtype, epilogue, packed = args
-    shape = depthwise_shape(
-        operator, layout, N, C, (H, W), (KH, KW), strides, padding, dilation, multiplier, dtype
-    )
+    epilogue, packed = last
     return shape, multiplier, epilogue, packed
 
 

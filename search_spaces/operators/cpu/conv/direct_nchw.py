@@ -8,7 +8,7 @@ holds a row's pixels sorted by their remainder, so that a vector's pixels lie si
         acc[cr, yr, xr] += P[o // cr, rc, ry, rx, o % cr] * padded[rc, y + ry, x + rx]
 
 ``channels``: lanes along the output's channels. A tile holds some pixels of some channels; pixels
-are broadcast, weights are read in vectors, and the tile is turned round when it is stored.
+are broadcast, weights are read in vectors, and the tile is transposed when it is stored.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.tir import IterVar
-from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.cpu.conv.direct_nchw_tiles import plane_tiles
 from whet.search_spaces.operators.cpu.conv.padded_image import copy_lines, padded_planes
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.conv.weights import At, pack, panels
-from whet.search_spaces.operators.cpu.gemm.accumulators import accumulators
-from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
+from whet.search_spaces.operators.cpu.gemm.stages import accumulators, on_threads
+from whet.search_spaces.rules.vectors import lanes_of, vector_registers
 
 Finish = Callable[[Tensor], Tensor]
 """From the sums, (N, O, spatial ...), to the result."""
@@ -35,11 +34,11 @@ Finish = Callable[[Tensor], Tensor]
 
 def define(cfg: Any, shape: ConvShape, target: Target) -> None:
     """Define the knobs of the direct algorithm: ``tile``, ``outer``, ``unroll``, ``pad_at``."""
-    lanes = max(target.vector_bytes // dt.itemsize(shape.dtype), 1)
+    lanes = lanes_of(target, shape.dtype)
     tiles = plane_tiles(shape, lanes, vector_registers(target))
     cfg.define_knob("tile", tiles, default=tiles[0])
     cfg.define_knob("outer", ["rows", "channels"], default="rows")
-    # Neighbouring windows read the same pixels: written out side by side, broadcasts of them are
+    # Neighbouring windows read the same pixels: unrolled side by side, broadcasts of them are
     # kept from step to step, and there are no registers for that.
     unroll = "rx" if tiles[0][0] == "width" else "none"
     cfg.define_knob("unroll", ["none", "rx", "ry rx"], default=unroll)
@@ -68,9 +67,9 @@ def schedule(
     """
     way, cr, *sizes = cfg["tile"].val
     padded, read = padded_planes(shape, data, tuple(sizes), way == "width")
-    weights = panels(at or weight, shape.co, (shape.ci_group, *shape.window), cr, shape.dtype)
-    names = ("rc", *("rz", "ry", "rx")[3 - len(shape.window) :])
     extents = (shape.ci_group, *shape.window)
+    weights = panels(at or weight, shape.co, extents, cr)
+    names = ("rc", *("rz", "ry", "rx")[3 - len(shape.window) :])
     steps = [te.reduce_axis((0, n), name=name) for n, name in zip(extents, names)]
 
     def product(b: Any, o: Any, *place: Any) -> Any:
@@ -79,7 +78,7 @@ def schedule(
         one = read(b, channel, place, window)
         return te.sum(one * weights(o // cr, *steps, o % cr), axis=steps)
 
-    tiled = _turned(shape, product, cr) if way == "channels" else None
+    tiled = _channels_innermost(shape, product, cr) if way == "channels" else None
     conv = te.compute(
         shape.result_shape,
         product if tiled is None else lambda b, o, *place: tiled(b, o // cr, *place, o % cr),
@@ -88,34 +87,26 @@ def schedule(
     result = conv if finish is None else finish(conv)
     out, extras = Epilogue.of(epilogue).apply(result, channel_axis=1)
     s = te.create_schedule(out.op)
-    parallel = (Target.current() or Target("llvm")).num_threads > 1 and cfg["parallel"].val
     stored = out if finish is None else conv
-    if tiled is None:
-        acc = accumulators(s, conv, stored)
-    else:
-        acc = s.cache_write(tiled, "local")
-        if stored.op is not conv.op:
-            s[conv].compute_inline()
+    acc = accumulators(s, conv, stored) if tiled is None else s.cache_write(tiled, "local")
+    if tiled is not None and stored.op is not conv.op:
+        s[conv].compute_inline()
     outer, inner = _stored(s, stored, cfg, cr, sizes)
     if tiled is None:
         s[acc].compute_at(s[stored], inner)
     else:
-        _turn(s, tiled, acc, stored, inner, len(sizes))
+        _transpose(s, tiled, acc, stored, inner, len(sizes))
     _sum_up(s, acc, len(sizes), tiled is not None, cfg["unroll"].val)
-    if parallel:
-        s[stored].parallel(outer, cfg["grain"].val or None)
+    parallel = on_threads(s[stored], outer, cfg)
     pack(s, weights, packed, parallel)
     if padded is not None:
-        at_rows = cfg["pad_at"].val == "rows" and cfg["outer"].val == "rows"
-        copy_lines(s, padded, parallel and not at_rows)
-        if at_rows:
-            s[padded].compute_at(s[stored], outer)
+        _pad(s, padded, stored, outer, cfg, parallel)
     if finish is not None:
         _finished(s, result, out, parallel)
     return s, [data, weight, *extras, out]
 
 
-def _turned(shape: ConvShape, product: Callable[..., Any], cr: int) -> Tensor:
+def _channels_innermost(shape: ConvShape, product: Callable[..., Any], cr: int) -> Tensor:
     """The sums with the channels of a tile last."""
     return te.compute(
         (shape.batch, -(-shape.co // cr), *shape.out, cr),
@@ -143,7 +134,7 @@ def _stored(
     return rows[0], rows[-1]
 
 
-def _turn(
+def _transpose(
     s: Schedule, tiled: Tensor, acc: Tensor, stored: Tensor, inner: IterVar, count: int
 ) -> None:
     """Keep a tile's sums in memory, so that they can be read along the pixels."""
@@ -155,11 +146,11 @@ def _turn(
     s[acc].compute_at(s[tiled], b)
 
 
-def _sum_up(s: Schedule, acc: Tensor, count: int, is_turned: bool, unroll: str) -> None:
-    """Sum a tile up in registers; ``unroll`` names the steps that are written out."""
+def _sum_up(s: Schedule, acc: Tensor, count: int, is_transposed: bool, unroll: str) -> None:
+    """Sum a tile up in registers; ``unroll`` names the steps that are unrolled."""
     *axes, lane = s[acc].op.axis
-    # Lanes along the width: the channels of the tile are written out as well.
-    first = len(axes) - count if is_turned else 1
+    # Lanes along the width: the channels of the tile are unrolled as well.
+    first = len(axes) - count if is_transposed else 1
     steps = list(s[acc].op.reduce_axis)
     s[acc].reorder(*axes[:first], *steps, *axes[first:], lane)
     for a in axes[first:]:
@@ -168,6 +159,16 @@ def _sum_up(s: Schedule, acc: Tensor, count: int, is_turned: bool, unroll: str) 
     for a in steps[1:]:
         if a.var.name in unroll.split():
             s[acc].unroll(a)
+
+
+def _pad(
+    s: Schedule, padded: Tensor, stored: Tensor, outer: IterVar, cfg: Any, parallel: bool
+) -> None:
+    """Copy the padded image as a whole, or the rows of it that each step of ``outer`` reads."""
+    at_rows = cfg["pad_at"].val == "rows" and cfg["outer"].val == "rows"
+    copy_lines(s, padded, parallel and not at_rows)
+    if at_rows:
+        s[padded].compute_at(s[stored], outer)
 
 
 def _finished(s: Schedule, result: Tensor, out: Tensor, parallel: bool) -> None:

@@ -60,7 +60,7 @@ def _loads(vectors: int, broadcast: int) -> float:
 
 
 def _waste(extents: tuple[int, ...], tile: tuple[int, ...]) -> float:
-    """What tiles cover, hanging over the edges, as a multiple of what there is."""
+    """The work of tiles, those at the edges whole, as a multiple of the result."""
     return prod(-(-n // t) * t for n, t in zip(extents, tile)) / max(1, prod(extents))
 
 

@@ -21,11 +21,11 @@ from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.tir import IterVar
-from whet.compiler.tir import dtype as dt
-from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.conv.tiles import channel_tiles
 from whet.search_spaces.operators.cpu.conv.weights import pack, panels
+from whet.search_spaces.operators.cpu.gemm.stages import on_threads, or_zero, with_epilogue, within
+from whet.search_spaces.rules.vectors import lanes_of
 
 _CHANNELS = [(m,) for m in (*range(1, 15), 16, 20, 24, 28)]
 _BLOCKS = (1, 2, 4, 8, 16, 32)
@@ -33,7 +33,7 @@ _BLOCKS = (1, 2, 4, 8, 16, 32)
 
 def define(cfg: Any, shape: ConvShape, target: Target) -> None:
     """Define the knobs ``columns.*``."""
-    lanes = max(target.vector_bytes // dt.itemsize(shape.dtype), 1)
+    lanes = lanes_of(target, shape.dtype)
     pixels = prod(shape.out)
     tiles = channel_tiles(target, lanes, _CHANNELS, (shape.co,), pixels)
     cfg.define_knob("columns.tile", tiles, default=tiles[0])
@@ -60,9 +60,7 @@ def schedule(
     """
     mr, nr = cfg["columns.tile"].val
     pixels, extents = prod(shape.out), (*shape.window, shape.ci)
-    weights = panels(
-        lambda o, *step: weight(o, step[-1], *step[:-1]), shape.co, extents, mr, shape.dtype
-    )
+    weights = panels(lambda o, *step: weight(o, step[-1], *step[:-1]), shape.co, extents, mr)
     steps = [te.reduce_axis((0, n), name=f"r{k}") for k, n in enumerate(extents)]
     columns = _columns(shape, data, nr) if cfg["columns.copy"].val else None
 
@@ -77,17 +75,12 @@ def schedule(
     conv = te.compute(
         shape.result_shape, lambda b, o, *place: flat(b, o, _number(shape, place)), name="conv"
     )
-    out, extras = Epilogue.of(epilogue).apply(conv, channel_axis=1)
-    s = te.create_schedule(out.op)
-    if out.op is not conv.op:
-        s[conv].compute_inline()
+    s, out, extras = with_epilogue(conv, epilogue, channel_axis=1)
     outer, tile, is_pixels = _loops(s, out, cfg)
     s[flat].set_scope("local")
     s[flat].compute_at(s[out], tile)
     _sum_up(s, flat, cfg["columns.unroll"].val)
-    parallel = (Target.current() or Target("llvm")).num_threads > 1 and cfg["parallel"].val
-    if parallel:
-        s[out].parallel(outer, cfg["grain"].val or None)
+    parallel = on_threads(s[out], outer, cfg)
     pack(s, weights, packed, parallel)
     if columns is not None:
         s[columns].vectorize(columns.op.axis[-1])
@@ -116,7 +109,7 @@ def _number(shape: ConvShape, place: Any) -> Any:
 
 
 def _columns(shape: ConvShape, data: Tensor, nr: int) -> Tensor:
-    """What the windows of ``nr`` neighbouring pixels cover: [panels][window ...][C][nr]."""
+    """The pixels that the windows of ``nr`` neighbours cover: [panels][window ...][C][nr]."""
     pixels = prod(shape.out)
 
     def element(b: Any, j: Any, *rest: Any) -> Any:
@@ -129,13 +122,8 @@ def _columns(shape: ConvShape, data: Tensor, nr: int) -> Tensor:
             )
         ]
         tests = [p < pixels] if pixels % nr else []
-        for i, n, first, last in zip(place, shape.image, shape.before, shape.after):
-            tests += [i >= 0] if first else []
-            tests += [i < n] if last else []
-        inside = data(b, c, *place)
-        return te.if_then_else(te.all(*tests), inside, zero) if tests else inside
+        return or_zero(data(b, c, *place), tests + within(place, shape))
 
-    zero = te.const(0, data.dtype)
     extents = (shape.batch, -(-pixels // nr), *shape.window, shape.ci, nr)
     return te.compute(extents, element, name="columns")
 

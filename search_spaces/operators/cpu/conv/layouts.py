@@ -18,7 +18,7 @@ from whet.search_spaces.operators.cpu.conv.weights import panels
 
 @dataclass(frozen=True)
 class Steps:
-    """What one element of the result sums up, and where that is.
+    """The terms that one element of the result sums up, and their places in the image.
 
     A row of the window is one run of pixels and their channels where they lie side by side; the
     steps of a sum are then (rows, run), and else (rows, columns, channels).
@@ -37,12 +37,12 @@ class Steps:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the layout is NCHWc."""
+        """True if the layout is NCHWc."""
         return self.shape.layout == "NCHWc"
 
     @property
     def in_runs(self) -> bool:
-        """Whether a row of the window is one run."""
+        """True if a row of the window is one run."""
         s = self.shape
         whole = self.is_blocked or s.groups == 1
         return whole and (s.dilation[1] == 1 or s.window[1] == 1)
@@ -79,7 +79,7 @@ class Steps:
         return self.data(*lead, y, i // width, i % width)
 
     def columns(self) -> Tensor:
-        """What the window of each pixel covers, side by side: (pixels, steps ...)."""
+        """The pixels that each window covers, side by side: (pixels, steps ...)."""
         oh, ow = self.shape.out
         return te.compute(
             (self.shape.batch * oh * ow, *self.extents),
@@ -102,7 +102,7 @@ class Steps:
         def at(o: Any, *steps: Any) -> Any:
             return self.weight(weight, steps, o)
 
-        return panels(at, s.co, self.extents, width, s.dtype)
+        return panels(at, s.co, self.extents, width)
 
     def result(self, product: Tensor) -> Tensor:
         """The result in its layout, of sums by pixel and channel."""

@@ -9,6 +9,7 @@ from whet.compiler import te
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.cpu.gemm.stages import or_zero
 
 _WIDEST = 32
 """Elements of a line that are copied at once."""
@@ -34,18 +35,12 @@ def padded_lines(shape: ConvShape, data: Tensor) -> Tensor | None:
 
     def element(*place: Any) -> Any:
         *lead, y, i = place
-        tests = []
-        if shape.before[0]:
-            tests.append(y >= top)
-        if shape.after[0]:
-            tests.append(y < top + h)
-        if shape.before[1]:
-            tests.append(i >= left * width)
-        if shape.after[1]:
-            tests.append(i < (left + w) * width)
+        tests = [y >= top] if top else []
+        tests += [y < top + h] if shape.after[0] else []
+        tests += [i >= left * width] if left else []
+        tests += [i < (left + w) * width] if shape.after[1] else []
         j = i - left * width
-        inside = data(*lead, y - top, j // width, j % width)
-        return te.if_then_else(te.all(*tests), inside, te.const(0, data.dtype))
+        return or_zero(data(*lead, y - top, j // width, j % width), tests)
 
     lead = [int(d) for d in data.shape[:-3]]
     return te.compute((*lead, ph, pw * width), element, name="padded")
@@ -121,10 +116,8 @@ def padded_planes(
         ):
             tests += [i >= 0] if first else []
             tests += [i < n] if extent > n + first else []
-        inside = data(b, c, *where)
-        return te.if_then_else(te.all(*tests), inside, zero) if tests else inside
+        return or_zero(data(b, c, *where), tests)
 
-    zero = te.const(0, data.dtype)
     padded = te.compute((shape.batch, shape.ci, *sizes), element, name="padded")
     return padded, direct(padded)
 

@@ -1,4 +1,4 @@
-"""What a convolution template was asked for: sizes, strides, padding, ...; what cannot be."""
+"""The arguments of a convolution: sizes, strides, padding, ...; what cannot be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.search_spaces.operators.cpu.arguments import each, sides
+from whet.search_spaces.operators.arguments import each, sides
 
 
 @dataclass(frozen=True)
@@ -146,17 +146,17 @@ class ConvShape:
 
     @property
     def is_padded(self) -> bool:
-        """Whether there is any padding."""
+        """True if there is any padding."""
         return any(self.before) or any(self.after)
 
     @property
     def is_empty(self) -> bool:
-        """Whether the result has no elements, or each is a sum of none."""
+        """True if the result has no elements, or each is a sum of none."""
         return 0 in (self.batch, self.ci, self.co)
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether each pixel of the result is a product of one pixel of the data alone."""
+        """True if each pixel of the result is a product of one pixel of the data alone."""
         ones = (1,) * len(self.image)
         return self.window == ones and self.strides == ones and not self.is_padded
 
@@ -168,12 +168,12 @@ class ConvShape:
 
     @property
     def channels_last(self) -> bool:
-        """Whether the channels are the innermost dimension; of NCHWc only a block is."""
+        """True if the channels are the innermost dimension; of NCHWc only a block is."""
         return self.layout.endswith("C")
 
     @property
     def channel_axis(self) -> int:
-        """Which dimension of the result the channels are."""
+        """The dimension of the result that the channels are."""
         return len(self.image) + 1 if self.channels_last else 1
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from whet.compiler.target import Target
-from whet.search_spaces.operators.cpu.gemm.registers import vector_registers
+from whet.search_spaces.rules.vectors import vector_registers
 
 #: steps of a processor that starts two multiply-adds a cycle, each done after four
 _IN_FLIGHT = 8

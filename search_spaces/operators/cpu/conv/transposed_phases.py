@@ -22,8 +22,9 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
-from whet.search_spaces.operators.cpu.arguments import each
+from whet.search_spaces.operators.arguments import each
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.cpu.gemm.stages import or_zero
 
 
 @dataclass(frozen=True)
@@ -129,9 +130,7 @@ class Phases:
             kx = phase % s[1] + s[1] * (window[1] - 1 - v)
             tests = [ky < kh] if kh % s[0] else []
             tests += [kx < kw] if kw % s[1] else []
-            inside = weight(c, o % channels, ky, kx)
-            zero = te.const(0, weight.dtype)
-            return te.if_then_else(te.all(*tests), inside, zero) if tests else inside
+            return or_zero(weight(c, o % channels, ky, kx), tests)
 
         return at
 

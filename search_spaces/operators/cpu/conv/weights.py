@@ -7,12 +7,13 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.te import Schedule, Tensor
+from whet.search_spaces.operators.cpu.gemm.stages import or_zero
 
 At = Callable[..., Any]
 """From an output channel and the steps of a sum to the weight that they meet."""
 
 
-def panels(weight: At, channels: int, steps: tuple[int, ...], width: int, dtype: str) -> Tensor:
+def panels(weight: At, channels: int, steps: tuple[int, ...], width: int) -> Tensor:
     """Weights as [panels][steps ...][width]; zero beyond the last channel.
 
     Args:
@@ -25,10 +26,8 @@ def panels(weight: At, channels: int, steps: tuple[int, ...], width: int, dtype:
     def element(j: Any, *place: Any) -> Any:
         *step, lane = place
         o = j * width + lane
-        inside = weight(o, *step)
-        return inside if not channels % width else te.if_then_else(o < channels, inside, zero)
+        return or_zero(weight(o, *step), [o < channels] if channels % width else [])
 
-    zero = te.const(0, dtype)
     return te.compute((-(-channels // width), *steps, width), element, name="packed")
 
 

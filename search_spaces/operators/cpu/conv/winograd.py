@@ -1,7 +1,7 @@
 """Winograd's algorithm for 3x3 convolutions of stride 1: blocks of tiles, register tiles.
 
     for tb:                                           # a block of T tiles of m x m pixels
-        for t, c:   pixels[u, v, t, c] = B^T patch B  # sums written out, lanes along the channels
+        for t, c:   pixels[u, v, t, c] = B^T patch B  # sums unrolled, lanes along the channels
         for u, v:                                     # (m + 2)^2 products of matrices
             for panels of filters, mr of the tiles:
                 acc[mr, nr] += pixels[u, v, t, k] * filters[u, v, p, k, l]
@@ -32,10 +32,11 @@ from typing import Any
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import dtype as dt
-from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.compiler.topi.nn.winograd import WINDOW, WinogradStages, conv2d_winograd
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.conv.tiles import channel_tiles
+from whet.search_spaces.operators.cpu.gemm.stages import on_threads, with_epilogue
+from whet.search_spaces.rules.vectors import lanes_of
 
 VARIANTS = (2, 4)
 """The m of F(m x m, 3 x 3) whose errors a measurement admits."""
@@ -83,7 +84,7 @@ def define(cfg: Any, shape: ConvShape, target: Target) -> None:
     """
     most = max(_tiles(shape, m) for m in variants(shape))
     usual = _tiles(shape, best_variant(shape))
-    lanes = _lanes(target, shape)
+    lanes = lanes_of(target, shape.dtype)
     rows = [(r,) for r in range(1, 29) if r <= most]
     tiles = channel_tiles(target, lanes, rows, (usual,), shape.co)
     cfg.define_knob("winograd.tile", tiles, default=tiles[0])
@@ -104,14 +105,11 @@ def schedule(
     """
     m = int(cfg["algorithm"].val.removeprefix("winograd"))
     target = Target.current() or Target("llvm")
-    lanes, (mr, nr) = _lanes(target, shape), cfg["winograd.tile"].val
+    lanes, (mr, nr) = lanes_of(target, shape.dtype), cfg["winograd.tile"].val
     block = min(cfg["winograd.block"].val, -(-_tiles(shape, m) // mr)) * mr
     (top, left), (bottom, right) = shape.before, shape.after
     w = conv2d_winograd(data, weight, m, (top, left, bottom, right), shape.layout, block, nr)
-    out, extras = Epilogue.of(epilogue).apply(w.conv, shape.channel_axis)
-    s = Schedule([out.op])
-    if out.op is not w.conv.op:
-        s[w.conv].compute_inline()
+    s, out, extras = with_epilogue(w.conv, epilogue, shape.channel_axis)
     blocks, channels = _tiles_in_place(s, out, shape, m, block, lanes)
     _inverse(s, w, s[out], channels)
     _products(s, w, s[out], blocks, mr, nr, cfg)
@@ -119,8 +117,7 @@ def schedule(
     _filters(s, w)
     if packed:
         s[w.filters].compute_ahead()
-    if target.num_threads > 1 and cfg["parallel"].val:
-        s[out].parallel(blocks, cfg["grain"].val or None)
+    on_threads(s[out], blocks, cfg)
     return s, [data, weight, *extras, out]
 
 
@@ -151,7 +148,7 @@ def _inverse(s: Schedule, w: WinogradStages, out: Stage, channels: Any) -> None:
         b, t, i, j, o = s[stage].op.axis
         if stage is w.half:
             s[stage].reorder(b, t, j, i, o)
-        _written_out(s[stage], i, j, o)
+        _unrolled(s[stage], i, j, o)
 
 
 def _products(
@@ -183,31 +180,31 @@ def _pixels(s: Schedule, w: WinogradStages, out: Stage, blocks: Any, lanes: int)
     b, u, v, t, c = s[w.pixels].op.axis
     co, ci = s[w.pixels].split(c, factor=lanes)
     s[w.pixels].reorder(b, t, co, u, v, ci)
-    _written_out(s[w.pixels], u, v, ci)
+    _unrolled(s[w.pixels], u, v, ci)
     s[w.columns].compute_at(s[w.pixels], co)
     s[w.columns].set_scope("local")
     b, t, u, x, c = s[w.columns].op.axis
     s[w.columns].reorder(b, t, x, u, c)
-    _written_out(s[w.columns], u, x, c)
+    _unrolled(s[w.columns], u, x, c)
     s[w.patch].compute_at(s[w.columns], x)
     s[w.patch].set_scope("local")
     _, _, r, x, c = s[w.patch].op.axis
-    _written_out(s[w.patch], r, x, c)
+    _unrolled(s[w.patch], r, x, c)
 
 
 def _filters(s: Schedule, w: WinogradStages) -> None:
     """The weights' transform, lanes along a panel."""
     u, v, p, c, i = s[w.filters].op.axis
     s[w.filters].reorder(p, c, u, v, i)
-    _written_out(s[w.filters], u, v, i)
+    _unrolled(s[w.filters], u, v, i)
     s[w.half_filters].compute_at(s[w.filters], c)
     s[w.half_filters].set_scope("local")
     u, x, p, c, i = s[w.half_filters].op.axis
     s[w.half_filters].reorder(p, c, x, u, i)
-    _written_out(s[w.half_filters], u, x, i)
+    _unrolled(s[w.half_filters], u, x, i)
 
 
-def _written_out(stage: Stage, first: Any, second: Any, lane: Any) -> None:
+def _unrolled(stage: Stage, first: Any, second: Any, lane: Any) -> None:
     stage.unroll(first)
     stage.unroll(second)
     stage.vectorize(lane)
@@ -217,10 +214,6 @@ def _tiles(shape: ConvShape, m: int) -> int:
     """How many tiles of m by m results there are."""
     oh, ow = shape.out
     return shape.batch * -(-oh // m) * -(-ow // m)
-
-
-def _lanes(target: Target, shape: ConvShape) -> int:
-    return max(target.vector_bytes // dt.itemsize(shape.dtype), 1)
 
 
 def _default_block(

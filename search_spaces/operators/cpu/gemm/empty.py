@@ -1,4 +1,4 @@
-"""A product in which a dimension has extent 0: no tiles and no knobs; a sum of nothing is 0."""
+"""A GEMM in which a dimension has extent 0: no tiles and no knobs; a sum of nothing is 0."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from whet.compiler.te import Schedule, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 
 
-def empty_product(
+def empty_gemm(
     a: Tensor,
     b: Tensor,
     shape: tuple[int, ...],
@@ -24,7 +24,7 @@ def empty_product(
     """The schedule of ``sum over k of term(b, index, k)``, and its arguments.
 
     Args:
-        a, b: the factors.
+        a, b: the operands.
         shape: of the result.
         term: what is summed up, of ``b`` or its packed copy, a place of the result, and k.
         K: the terms of a sum.

@@ -1,10 +1,10 @@
-"""What the templates of matrix products share: the computation, cut into register tiles.
+"""The computation of a GEMM, cut into register tiles.
 
     T[it, jt, ir, jr] = sum over k of a[it * mr + ir, k] * b[k, jt * nr + jr]
     C[i, j] = epilogue(T[i // mr, j // nr, i % mr, j % nr])
 
 A tile of T is whole even where C ends, so that the loops that sum it up have no guards. Either
-factor may be packed into panels of the tile's height or width:
+operand may be packed into panels of the tile's height or width:
 
     Q[it, k, ir] = a[it * mr + ir, k]        P[jt, k, jr] = b[k, jt * nr + jr]
 """
@@ -20,22 +20,23 @@ from whet.compiler import te
 from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.cpu.gemm.plan import Plan
+from whet.search_spaces.operators.cpu.gemm.stages import or_zero
 
 NO_EPILOGUE = Epilogue()
 
 
 @dataclass(frozen=True)
 class Gemm:
-    """A product of matrices: (N, K) times (K, M), one for each of a batch.
+    """A GEMM: (N, K) times (K, M), one for each of a batch.
 
     Attributes:
         N, K, M: the sizes.
-        batch: how many products; None: one, and no axis for it.
-        transpose_a, transpose_b: whether a factor is stored as (K, N), as (M, K).
-        dtype: of the factors and of what is summed up.
+        batch: how many GEMMs; None: one, and no axis for it.
+        transpose_a, transpose_b: whether an operand is stored as (K, N), as (M, K).
+        dtype: of the operands and of what is summed up.
         epilogue: what is done to each element, a bias along the columns.
-        packed: whether the second factor is packed ahead of the kernel's calls.
-        names: of the factors and of the product.
+        packed: whether the second operand is packed ahead of the kernel's calls.
+        names: of the operands and of the product.
     """
 
     N: int
@@ -49,9 +50,14 @@ class Gemm:
     packed: bool = False
     names: tuple[str, str, str] = ("A", "B", "C")
 
+    @staticmethod
+    def of(epilogue: Any = (), **given: Any) -> Gemm:
+        """The GEMM of a template's arguments, whose names are this class's."""
+        return Gemm(epilogue=Epilogue.of(epilogue), **given)
+
     @property
     def flop(self) -> int:
-        """Multiplications and additions of the product, the epilogue left out."""
+        """Multiplications and additions of the GEMM, the epilogue left out."""
         return 2 * math.prod((*self.lead, self.N, self.K, self.M))
 
     @property
@@ -61,11 +67,11 @@ class Gemm:
 
 
 @dataclass(frozen=True)
-class Product:
-    """The tensors of a product under a plan.
+class GemmStages:
+    """The tensors of a GEMM under a plan.
 
     Attributes:
-        a, b: the factors. Q, P: their panels, or None.
+        a, b: the operands. Q, P: their panels, or None.
         tiles: T. plain: C before its epilogue, to be inlined; the result where there is none.
         result: C. extras: what the epilogue reads.
     """
@@ -81,12 +87,12 @@ class Product:
 
     @property
     def args(self) -> list[Tensor]:
-        """What the kernel takes."""
+        """The kernel's arguments."""
         return [self.a, self.b, *self.extras, self.result]
 
 
-def factors(g: Gemm) -> tuple[Tensor, Tensor]:
-    """The placeholders of both factors."""
+def operands(g: Gemm) -> tuple[Tensor, Tensor]:
+    """The placeholders of both operands."""
     a = (g.K, g.N) if g.transpose_a else (g.N, g.K)
     b = (g.M, g.K) if g.transpose_b else (g.K, g.M)
     return (
@@ -95,9 +101,9 @@ def factors(g: Gemm) -> tuple[Tensor, Tensor]:
     )
 
 
-def product(g: Gemm, plan: Plan) -> Product:
-    """The computation of a product under a plan."""
-    a, b = factors(g)
+def stages_of(g: Gemm, plan: Plan) -> GemmStages:
+    """The computation of a GEMM under a plan."""
+    a, b = operands(g)
     lead, mr, nr = g.lead, plan.mr, plan.nr
 
     def from_a(x: tuple, i: Any, k: Any) -> Any:
@@ -133,7 +139,7 @@ def product(g: Gemm, plan: Plan) -> Product:
 
     plain = te.compute((*lead, g.N, g.M), element, name=g.names[2])
     result, extras = g.epilogue.apply(plain, len(lead) + 1)
-    return Product(a, b, Q, P, tiles, plain, result, extras)
+    return GemmStages(a, b, Q, P, tiles, plain, result, extras)
 
 
 def _within(place: Any, extent: int, tile: int) -> Any:
@@ -144,14 +150,12 @@ def _within(place: Any, extent: int, tile: int) -> Any:
 def _panels(
     read: Callable[[tuple, Any, Any], Any], lead: tuple, extent: int, K: int, width: int, name: str
 ) -> Tensor:
-    """A factor in panels of ``width``; what is beyond its end is zero."""
+    """An operand in panels of ``width``; what is beyond its end is zero."""
 
     def element(*index: Any) -> Any:
         *x, panel, k, inside = index
         place = panel * width + inside
         value = read(tuple(x), place, k)
-        if extent % width == 0:
-            return value
-        return te.if_then_else(place < extent, value, te.const(0, value.dtype))
+        return or_zero(value, [place < extent] if extent % width else [])
 
     return te.compute((*lead, -(-extent // width), K, width), element, name=name)

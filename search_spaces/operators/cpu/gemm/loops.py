@@ -1,4 +1,4 @@
-"""The loops of a matrix product: what a plan says, as schedule primitives."""
+"""The loops of a GEMM: what a plan says, as schedule primitives."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
-from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, Product
+from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, GemmStages
 from whet.search_spaces.operators.cpu.gemm.plan import Plan
 
-#: steps of k that a factor is read in where it cannot be turned in squares
+#: steps of k that an operand is read in where it cannot be transposed in squares
 _RUN = 8
 
 
-def schedule_product(g: Gemm, plan: Plan, p: Product, target: Target) -> Schedule:
-    """The schedule of a product under the plan that it was made for."""
+def schedule_gemm(g: Gemm, plan: Plan, p: GemmStages, target: Target) -> Schedule:
+    """The schedule of a GEMM under the plan that it was made for."""
     s = te.create_schedule(p.result.op)
     if p.result.op is not p.plain.op:
         s[p.plain].compute_inline()
@@ -28,15 +28,15 @@ def schedule_product(g: Gemm, plan: Plan, p: Product, target: Target) -> Schedul
         s[p.tiles].compute_at(s[p.result], innermost)
         _summed_in_registers(s[p.tiles], plan)
         at = s[p.result], outer
-    for panels, of_block, turned, extent, width in (
+    for panels, of_block, transposed, extent, width in (
         (p.P, plan.pack_b == "block", g.transpose_b, g.M, plan.nr),
         (p.Q, plan.order == "rows", not g.transpose_a, g.N, plan.mr),
     ):
         if panels is None:
             continue
         stage = s[panels]
-        square = _square(width, g.K, extent, target, g.dtype) if turned else 0
-        first = _packed(stage, turned, square, whole=g.K % _RUN == 0)
+        square = _square(width, g.K, extent, target, g.dtype) if transposed else 0
+        first = _packed(stage, transposed, square, whole=g.K % _RUN == 0)
         if panels is p.P and plan.pack_b == "ahead":
             stage.compute_ahead()
         elif of_block:
@@ -90,7 +90,7 @@ def _summed_in_memory(stage: Stage, plan: Plan) -> IterVar:
 
 
 def _steps(stage: Stage, k: IterVar, factor: int) -> list[IterVar]:
-    """The loop over k with ``factor`` steps of it written out."""
+    """The loop over k with ``factor`` steps of it unrolled."""
     if factor == 1:
         return [k]
     ko, ki = stage.split(k, factor=factor)
@@ -98,17 +98,17 @@ def _steps(stage: Stage, k: IterVar, factor: int) -> list[IterVar]:
     return [ko, ki]
 
 
-def _packed(stage: Stage, turned: bool, square: int, whole: bool) -> IterVar:
-    """Read a factor in order as it is packed; returns the outermost loop behind the batch.
+def _packed(stage: Stage, transposed: bool, square: int, whole: bool) -> IterVar:
+    """Read an operand in order as it is packed; returns the outermost loop behind the batch.
 
     Args:
         stage: of the panels.
-        turned: whether the factor is stored with k innermost.
-        square: the side of the squares that are turned in registers, or 0.
+        transposed: whether the operand is stored with k innermost.
+        square: the side of the squares that are transposed in registers, or 0.
         whole: whether runs of k have no rest.
     """
     *lead, panel, k, inside = stage.op.axis
-    if not turned:
+    if not transposed:
         stage.reorder(*lead, k, panel, inside)
         stage.vectorize(inside)
         return k
@@ -126,7 +126,7 @@ def _packed(stage: Stage, turned: bool, square: int, whole: bool) -> IterVar:
 
 
 def _square(width: int, K: int, extent: int, target: Target, dtype: str) -> int:
-    """The side of the squares that are turned in registers; 0 where an edge would hang over."""
+    """The side of the squares that are transposed in registers; 0 where an edge would hang over."""
     most = target.vector_bytes // dt.itemsize(dtype)
     for side in (16, 8, 4):
         if side <= most and width % side == 0 and K % side == 0 and extent % width == 0:

@@ -1,4 +1,4 @@
-"""The knobs of a matrix product, and the plan that a choice of them makes.
+"""The knobs of a GEMM, and the plan that a choice of them makes.
 
 In the order "rows", a block of rows of A meets one panel of B after the other; in the order
 "panels", a block of panels of B meets one strip of A after the other:
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.operators.cpu.gemm.registers import register_tiles
+from whet.search_spaces.rules.vectors import lanes_of
 from whet.search_spaces.space.define import DefineKnobs
 
 if TYPE_CHECKING:
@@ -38,13 +39,13 @@ _WORTH_THREADS = 200_000
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do with a product.
+    """The schedule of a GEMM in numbers.
 
     Attributes:
         mr, nr: rows and columns of the register tile.
         order: ``"rows"`` or ``"panels"``. block: tiles of the outer loop's block.
-        k_block: steps of k in a block; 0: all of them at once.
-        unroll: steps of k that are written out.
+        k_block: K iterations in a block; 0: all of them at once.
+        unroll: K iterations that are unrolled.
         pack_a: whether A is copied into strips.
         pack_b: ``"none"``, ``"block"``, ``"whole"``, or ``"ahead"`` of the kernel's calls.
         parallel: whether the outer loop runs on the target's threads; grain: of its steps, 0 for
@@ -64,8 +65,8 @@ class Plan:
 
 
 def plan_of(cfg: DefineKnobs, g: Gemm, target: Target) -> Plan:
-    """Define a product's knobs, and the plan of the config in force."""
-    lanes = max(target.vector_bytes // dt.itemsize(g.dtype), 1)
+    """Define a GEMM's knobs, and the plan of the config in force."""
+    lanes = lanes_of(target, g.dtype)
     tiles = register_tiles(target, lanes, g.N, g.M)
     default = _Default(g, tiles, target.num_threads)
     cfg.define_knob("tile", tiles, default=default.tile)
@@ -87,19 +88,9 @@ def plan_of(cfg: DefineKnobs, g: Gemm, target: Target) -> Plan:
     if "none" in packs:
         cfg.multi_filter(partial(_whole_vectors, n=g.N, m=g.M))
     parallel, grain = define_threads(cfg, target, g.flop // 2)
-    mr, nr = cfg["tile"].val
-    return Plan(
-        mr,
-        nr,
-        cfg["order"].val,
-        cfg["block"].val,
-        cfg["k_block"].val,
-        cfg["unroll_k"].val,
-        cfg["pack_a"].val,
-        cfg["pack_b"].val,
-        parallel,
-        grain,
-    )
+    names = ("tile", "order", "block", "k_block", "unroll_k", "pack_a", "pack_b")
+    (mr, nr), order, block, k_block, unroll, pack_a, pack_b = (cfg[n].val for n in names)
+    return Plan(mr, nr, order, block, k_block, unroll, pack_a, pack_b, parallel, grain)
 
 
 def define_threads(cfg: DefineKnobs, target: Target, multiplications: int) -> tuple[bool, int]:
@@ -216,5 +207,5 @@ def _is_few(g: Gemm) -> bool:
 
 
 def _divides(g: Gemm, tile: tuple[int, int]) -> bool:
-    """Whether B can be read in place."""
+    """True if B can be read in place."""
     return g.N % tile[0] == 0 or g.M % tile[1] == 0

@@ -1,15 +1,9 @@
-"""Which register tiles are worth trying on a processor."""
+"""Register tiles of a GEMM that are worth trying on a processor."""
 
 from __future__ import annotations
 
 from whet.compiler.target import Target
-
-
-def vector_registers(target: Target) -> int:
-    """How many vector registers a processor has: 32 with AVX-512 (and on Arm), else 16."""
-    triple = str(target.canonical().attrs.get("mtriple", ""))
-    return 32 if target.vector_bytes >= 64 or triple.startswith(("aarch64", "arm64")) else 16
-
+from whet.search_spaces.rules.vectors import vector_registers
 
 #: accumulators that hide the latency of two fused multiply-adds a cycle, with some to spare
 _BUSY = 10
@@ -27,7 +21,7 @@ def register_tiles(target: Target, lanes: int, rows: int, columns: int) -> list[
     Args:
         target: whose registers.
         lanes: elements in a vector.
-        rows, columns: the matrix's size: what hangs over its edges is computed for nothing.
+        rows, columns: the matrix's size: work of tiles beyond its edges is wasted.
     """
     registers = vector_registers(target)
     found: list[tuple[float, tuple[int, int]]] = []

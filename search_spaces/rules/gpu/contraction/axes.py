@@ -18,7 +18,7 @@ from whet.compiler.te.lang.tensor import ComputeOp, nodes
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.visit.rewrite import Rewriter, variables
 from whet.compiler.topi.halves import summed_in
-from whet.search_spaces.rules.cpu.tiled_spec import constant_extents
+from whet.search_spaces.rules.cpu.tiling.spec import constant_extents
 from whet.search_spaces.rules.gpu.contraction.terms import Term, Terms, terms_of
 from whet.search_spaces.rules.gpu.contraction.widened_sum import operation_of
 

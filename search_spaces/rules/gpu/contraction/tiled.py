@@ -17,9 +17,10 @@ from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.halves import summed_in
-from whet.search_spaces.graph.compute_graph import TILED, Group
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import TILED, Group
 from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.rules.cpu.tiled import computed_as_read
+from whet.search_spaces.rules.cpu.tiling.tiled import computed_as_read
 from whet.search_spaces.rules.gpu.contraction.axes import (
     Axis,
     Contraction,
@@ -44,7 +45,6 @@ from whet.search_spaces.rules.gpu.contraction.prepacked_int8 import gain
 from whet.search_spaces.rules.gpu.hardware.device import processors
 from whet.search_spaces.rules.gpu.hardware.lanes import MOST_BYTES
 from whet.search_spaces.rules.gpu.hardware.threads import bind_fused, schedule_staged
-from whet.search_spaces.rules.rule import Rule
 from whet.search_spaces.space.define import DefineKnobs
 
 # With fewer K iterations beside a window's, blocks of them would be mostly zeros.

@@ -12,7 +12,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute
 from whet.compiler.topi.halves import summed_in
-from whet.search_spaces.graph.compute_graph import Group
+from whet.search_spaces.graph.stages import Group
 
 _product = te.comm_reducer(ops.multiply, lambda t: ops.const(1, t), name="prod")
 _COMBINED: dict[type | None, Any] = {e.Add: te.sum, e.Mul: _product}

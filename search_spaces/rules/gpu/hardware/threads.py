@@ -10,7 +10,7 @@ from whet.compiler import te
 from whet.compiler.te import Schedule, Stage
 from whet.compiler.te.lang.tensor import Operation
 from whet.compiler.tir import IterVar
-from whet.search_spaces.graph.compute_graph import Group
+from whet.search_spaces.graph.stages import Group
 
 MOST_BLOCKS = 65535
 """Blocks along y and along z; along x there may be 2**31 - 1."""

@@ -1,0 +1,56 @@
+"""The protocol of rules: the groups that one can schedule, its knobs, its schedules."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from whet.compiler.target import Target
+from whet.compiler.te.lang.tensor import Tensor
+from whet.compiler.te.schedule import Schedule
+from whet.search_spaces.graph.stages import Group
+from whet.search_spaces.space.define import DefineKnobs
+
+
+class Rule(Protocol):
+    """A way to schedule a group of stages.
+
+    Rules are tried in the order of the table of their target, for CPUs
+    :data:`whet.search_spaces.rules.cpu.table.RULES`; the first one that applies to a group
+    schedules it. A new rule is a file, its row in the table, and a test. Rules hold no state.
+    For each group, once per config:
+
+    1. ``rewrite``, producers before consumers, while there is no schedule yet;
+    2. stages of role ``"inline"``, and those consumers of a group that are not its last, are
+       inlined;
+    3. ``schedule``, producers before consumers.
+
+    In both steps a rule defines its knobs, ``cfg.define_knob(group.knob("tile"), ...)``, and
+    reads them, ``cfg[group.knob("tile")].val``. A knob must be defined whatever the config is: only
+    what is done with it depends on the config. What a rule does not touch has default loops.
+    """
+
+    name: str
+
+    def applies(self, group: Group) -> bool:
+        """True if the rule can schedule the group; structure only, no config is known."""
+        ...
+
+    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
+        """Compute the anchor in another way, e.g. from a packed operand.
+
+        Args:
+            group: its anchor's op reads the tensors as they are by now (producers may have been
+                rewritten). ``group.note`` leaves what ``schedule`` must know, e.g. the packed
+                tensor.
+            cfg: where knobs are defined and read.
+            target: what is compiled for.
+
+        Returns:
+            The tensor that takes the anchor's place: same shape, same dtype. ``schedule`` finds its
+            operation as ``group.anchor.op``. None, the default: the anchor stays as it is.
+        """
+        return None
+
+    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+        """Schedule all stages of the group but those that are inlined."""
+        ...

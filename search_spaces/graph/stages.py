@@ -1,0 +1,230 @@
+"""The stages of a compute graph and the groups of them that one rule schedules together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import Any, TypeVar
+
+from whet.compiler.te.lang.graph import post_order
+from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, nodes
+from whet.compiler.tir import expr as e
+from whet.search_spaces.graph.access import Access, accesses
+from whet.search_spaces.graph.cost import cost_of
+
+T = TypeVar("T")
+
+INLINE = "inline"  # cheap and injective: computed in its readers
+TILED = "tiled"  # a reduction with reuse: matmul, convolution, depthwise convolution
+REDUCTION = "reduction"  # one without reuse: row sums, maxima, pooling, argmax
+INJECTIVE = "injective"  # materialised: outputs, expensive producers, padded images
+OPAQUE = "opaque"  # default loops: extern statements, empty tensors
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One computed stage of a graph, and facts about it.
+
+    Attributes:
+        op: what it computes (after a rewrite: as it is computed now).
+        index: its place in ``ComputeGraph.nodes``, producers first.
+        name: the operation's name, made unique within the graph.
+        role: ``"inline"``, ``"tiled"``, ``"reduction"``, ``"injective"`` or ``"opaque"``.
+        is_output: whether the kernel's caller gets it.
+        readers: places of the nodes that read it.
+        inlinable: whether it could be computed in all its readers, cheap or not.
+    """
+
+    op: Operation
+    index: int
+    name: str
+    role: str
+    is_output: bool
+    readers: tuple[int, ...]
+    inlinable: bool = False
+
+    @property
+    def tensor(self) -> Tensor:
+        """Its (first) tensor, by which schedules find the stage."""
+        return self.op.output(0)
+
+    @cached_property
+    def extents(self) -> tuple[int, ...]:
+        """Extents of what it makes, outermost first."""
+        return tuple(int(d) for d in self.op.output_shape(0))
+
+    @cached_property
+    def reduce_extents(self) -> tuple[int, ...]:
+        """Extents of the axes that it reduces over."""
+        return tuple(_extent(a) for a in self.op.reduce_axis)
+
+    @property
+    def points(self) -> int:
+        """Elements that it makes."""
+        return prod(self.extents)
+
+    @property
+    def steps(self) -> int:
+        """How often its expression is evaluated: elements times steps of the reduction."""
+        return self.points * prod(self.reduce_extents)
+
+    @property
+    def dtype(self) -> str:
+        """Type of its (first) tensor's elements."""
+        return self.op.output_dtype(0)
+
+    @cached_property
+    def reads(self) -> tuple[Access, ...]:
+        """Every different read with its affine indices, of inlined producers, too."""
+        return accesses(self.op) if isinstance(self.op, ComputeOp) else ()
+
+    @cached_property
+    def cost(self) -> int:
+        """Arithmetic of one evaluation in simple operations; a call of ``exp`` counts as 10."""
+        return cost_of(self.op)
+
+    @cached_property
+    def is_guarded(self) -> bool:
+        """True if it chooses by a condition what to read: padding, concatenation."""
+        return isinstance(self.op, ComputeOp) and any(
+            type(n) is e.Select or (type(n) is e.Call and n.op == "if_then_else")
+            for n in nodes(self.op.body)
+        )
+
+    def axis_of(self, variable: e.Var) -> int | None:
+        """The place of a variable among the data axes; None if it is none of them."""
+        return next((k for k, a in enumerate(self.op.axis) if a.var is variable), None)
+
+    def __repr__(self) -> str:
+        return f"Node({self.name}, {self.role}, {self.extents})"
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Stages that one rule schedules together.
+
+    Attributes:
+        anchor: the stage that the group is about.
+        consumers: elementwise stages behind the anchor, in order; each reads the one before at its
+            own element and has its extents. All but the last are inlined.
+        staged: materialised producers that only this group reads (a padded image, an expensive
+            ``exp``), producers first. The rule says where they are computed; default: on their own.
+        members: stages of the rows that ``last`` is made of, producers first: reductions and what
+            is between them (softmax: the maximum, the exponentials, the sum).
+        rows: places of the axes of ``last`` that all members have: one step of these loops needs
+            one row of every member. Empty without members.
+        maps: node's index -> for each of its data axes the place of the axis of ``last`` that it
+            is, or None; for members, the anchor and ``last``.
+        prefix: of the knobs' names; empty where the graph has one group.
+        notes: by its class, what ``rewrite`` tells ``schedule``; fresh for each config.
+        memo: what :meth:`once` has worked out; kept as long as the graph.
+    """
+
+    anchor: Node
+    consumers: tuple[Node, ...] = ()
+    staged: tuple[Node, ...] = ()
+    members: tuple[Node, ...] = ()
+    rows: tuple[int, ...] = ()
+    maps: Mapping[int, tuple[int | None, ...]] = field(default_factory=dict)
+    prefix: str = ""
+    notes: dict[Any, Any] = field(default_factory=dict)
+    memo: dict[Hashable, Any] = field(default_factory=dict)
+
+    @property
+    def role(self) -> str:
+        """The anchor's role."""
+        return self.anchor.role
+
+    @property
+    def last(self) -> Node:
+        """The stage that stores the group's result: the last consumer, else the anchor."""
+        return self.consumers[-1] if self.consumers else self.anchor
+
+    def knob(self, name: str) -> str:
+        """The full name of a knob of this group."""
+        return self.prefix + name
+
+    def note(self, note: object) -> None:
+        """Leave a note, an object of the rule's own class, for ``schedule``."""
+        self.notes[type(note)] = note
+
+    def noted(self, kind: type[T]) -> T:
+        """The note of a class that ``rewrite`` has left."""
+        return self.notes[kind]
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The result of ``make``, computed once for a graph: it follows from the structure alone.
+
+        Args:
+            key: tells it from what else is worked out for the group.
+            make: called where it is not known yet.
+        """
+        if key not in self.memo:
+            self.memo[key] = make()
+        return self.memo[key]
+
+    def with_ops(self, ops: Mapping[int, Operation], notes: dict) -> Group:
+        """The group with the operations as they are now.
+
+        Args:
+            ops: node's index -> its operation, for those that were rewritten.
+            notes: what ``rewrite`` and ``schedule`` share for one config.
+        """
+
+        def now(node: Node) -> Node:
+            op = ops.get(node.index, node.op)
+            return node if op is node.op else replace(node, op=op)
+
+        def all_now(many: tuple[Node, ...]) -> tuple[Node, ...]:
+            return tuple(map(now, many))
+
+        return replace(
+            self,
+            anchor=now(self.anchor),
+            consumers=all_now(self.consumers),
+            staged=all_now(self.staged),
+            members=all_now(self.members),
+            notes=notes,
+        )
+
+
+def plain_nodes(outputs: Sequence[Tensor]) -> tuple[Node, ...]:
+    """The computed stages behind tensors, producers first, without roles yet."""
+    ops = [op for op in post_order([t.op for t in outputs]) if not isinstance(op, PlaceholderOp)]
+    place = {op: k for k, op in enumerate(ops)}
+    readers: list[list[int]] = [[] for _ in ops]
+    for k, op in enumerate(ops):
+        for t in op.input_tensors:
+            if t.op in place and k not in readers[place[t.op]]:
+                readers[place[t.op]].append(k)
+    wanted = {t.op for t in outputs}
+    names = _unique([op.name for op in ops])
+    return tuple(
+        Node(op, k, names[k], OPAQUE, op in wanted, tuple(readers[k])) for k, op in enumerate(ops)
+    )
+
+
+def _unique(names: list[str]) -> list[str]:
+    """The names with numbers behind those that were there before."""
+    taken: set[str] = set()
+    out = []
+    for name in names:
+        new, k = name, 1
+        while new in taken:
+            new, k = f"{name}_{k}", k + 1
+        taken.add(new)
+        out.append(new)
+    return out
+
+
+def _extent(axis: e.IterVar) -> int:
+    assert axis.dom is not None
+    return int(axis.dom.extent)
+
+
+def extent_of(axis: e.IterVar) -> int:
+    """The extent of an operation's own axis."""
+    assert axis.dom is not None and isinstance(axis.dom.extent, e.IntImm)
+    return axis.dom.extent.value  # int() would pin a traced one

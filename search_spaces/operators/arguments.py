@@ -1,0 +1,198 @@
+"""The templates of GEMMs and convolutions: the names of their arguments, and what each must be.
+
+    @operator("N K M dtype epilogue packed")
+    def dense(**given): ...
+
+The name of an argument says what it is: ``dense(4, 8, 2, "float")`` and ``dense(4, 8, 2)`` are one
+workload, and what cannot be is refused by the name that the user knows it by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, Signature
+from typing import Any
+
+from whet.compiler.errors import ArgumentError
+from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.nn.epilogue import Epilogue
+from whet.search_spaces.graph.canonical_args import Kind, canonical_arguments
+from whet.search_spaces.template import Template, template
+
+DTYPES = ("float32", "float64")
+"""Element types that GEMMs and convolutions are summed up in."""
+BYTES = ("int8", "uint8")
+"""Element types that they may multiply on a GPU: their results are int32."""
+STORED = ("float16", *BYTES, *DTYPES)
+"""Element types that they may be stored in where a GPU's kernel sums up in more (float16)."""
+
+_DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(("transpose_a", "transpose_b", "packed"), False),
+    **dict.fromkeys(("strides", "dilation", "groups", "multiplier"), 1),
+    **dict.fromkeys(("padding", "output_padding"), 0),
+    "dtype": "float32",
+    "epilogue": (),
+    "block": 16,
+}
+"""Of arguments that may be left out."""
+
+
+def operator(
+    arguments: str, *, version: int = 1, rank: int = 0, **kinds: Kind
+) -> Callable[[Callable[..., Any]], Template]:
+    """Decorator that makes a template of a function of keyword arguments, under its name.
+
+    Args:
+        arguments: their names, in order; the tables of this file say what each is, and its default.
+            One that is in no table is an extent.
+        version: as for :func:`~whet.search_spaces.template`.
+        rank: spatial dimensions.
+        kinds: of arguments that are something else here than the table says.
+    """
+    names = arguments.split()
+    known = {**_kinds(rank), **kinds}
+
+    def decorate(function: Callable[..., Any]) -> Template:
+        @wraps(function)
+        def run(*args: Any) -> Any:
+            return function(**dict(zip(names, args, strict=True)))
+
+        kind = Parameter.POSITIONAL_OR_KEYWORD
+        run.__signature__ = Signature(  # type: ignore[attr-defined]
+            [Parameter(n, kind, default=_DEFAULTS.get(n, Parameter.empty)) for n in names]
+        )
+        name = function.__name__
+        canonical = canonical_arguments(name, names, [known.get(n, _extent) for n in names])
+        return template(name, version=version, canonical=canonical)(run)
+
+    return decorate
+
+
+def whole(asked: str, name: str, value: Any, least: int) -> int:
+    """An int of at least ``least``.
+
+    Raises:
+        ArgumentError: it is something else, e.g. a bool.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        return value
+    raise ArgumentError(
+        asked,
+        f"{name} is {value!r}; it must be an int, at least {least}",
+        f"give {name} as {_meant(value, least)}",
+    )
+
+
+def flag(asked: str, name: str, value: Any) -> bool:
+    """A bool; 0 and 1 are taken, too.
+
+    Raises:
+        ArgumentError: it is something else, e.g. the dtype in its place.
+    """
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    raise ArgumentError(
+        asked,
+        f"{name} is {value!r}; it must be True or False",
+        "arguments are positional: see whether one before it is missing",
+    )
+
+
+def each(asked: str, name: str, value: Any, rank: int, least: int) -> tuple[int, ...]:
+    """An int, or one a spatial dimension, as the latter.
+
+    Raises:
+        ArgumentError: another number of them, or one that is no int of at least ``least``.
+    """
+    items = tuple(value) if isinstance(value, tuple | list) else (value,) * rank
+    if len(items) != rank:
+        counts = "one" if rank == 1 else f"one, or {rank}"
+        raise ArgumentError(asked, f"{name} has {len(items)} numbers", f"give {counts}")
+    return tuple(whole(asked, name, item, least) for item in items)
+
+
+def sides(asked: str, value: Any, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Padding in front and behind, an int each a spatial dimension.
+
+    Raises:
+        ArgumentError: as :func:`each`; twice as many numbers are right as well.
+    """
+    if isinstance(value, tuple | list) and len(value) == 2 * rank:
+        both = each(asked, "padding", value, 2 * rank, 0)
+        return both[:rank], both[rank:]
+    if isinstance(value, tuple | list) and len(value) != rank:
+        counts = f"one number, {rank}" if rank > 1 else "one number"
+        raise ArgumentError(
+            asked, f"padding has {len(value)} numbers", f"give {counts}, or {2 * rank}"
+        )
+    front = each(asked, "padding", value, rank, 0)
+    return front, front
+
+
+def padding_each(rank: int) -> Kind:
+    """Kind: numbers from 0 on, one a spatial dimension, the same on both sides of it."""
+    return lambda value, before, asked, name: each(asked, name, value, rank, 0)
+
+
+def _padding(asked: str, value: Any, rank: int) -> tuple[int, ...]:
+    before, after = sides(asked, value, rank)
+    return before if before == after else (*before, *after)
+
+
+def _extent(value: Any, before: tuple, asked: str, name: str) -> int:
+    return whole(asked, name, value, 0)
+
+
+def summed_dtype(asked: str, dtype: str) -> str:
+    """An element type of :data:`DTYPES`: half precision loses digits as it is summed up.
+
+    Raises:
+        ArgumentError: it is another one.
+    """
+    return _one_of(DTYPES, asked, dtype)
+
+
+def _one_of(kinds: tuple[str, ...], asked: str, value: Any) -> str:
+    kind = dt.check(value)
+    if kind not in kinds:
+        raise ArgumentError(
+            asked,
+            f"dtype {kind!r} is not one of {', '.join(DTYPES)}, which sums are kept in",
+            "cast the data first (float16, int8 and uint8 are for GPUs, which sum them up in "
+            "float32 and int32); a computation of te or topi, without a template, takes any",
+        )
+    return kind
+
+
+def _meant(value: Any, least: int) -> str:
+    """The int that was probably meant, or the least that can be."""
+    try:
+        near = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return f"an int from {least} on"
+    if isinstance(value, float) and value != near:
+        return f"an int from {least} on"
+    return str(near) if near >= least else f"{least} or more"
+
+
+def _kinds(rank: int) -> dict[str, Kind]:
+    """The kinds of arguments by their names."""
+
+    def strides(value: Any, before: tuple, asked: str, name: str) -> tuple[int, ...]:
+        return each(asked, name, value, rank, 1)
+
+    def count(value: Any, before: tuple, asked: str, name: str) -> int:
+        return whole(asked, name, value, 1)
+
+    def is_set(value: Any, before: tuple, asked: str, name: str) -> bool:
+        return flag(asked, name, value)
+
+    return {
+        **dict.fromkeys(("KD", "KH", "KW", "groups", "multiplier", "block"), count),
+        **dict.fromkeys(("transpose_a", "transpose_b", "packed"), is_set),
+        **dict.fromkeys(("strides", "dilation"), strides),
+        "padding": lambda value, before, asked, name: _padding(asked, value, rank),
+        "dtype": lambda value, before, asked, name: _one_of(STORED, asked, value),
+        "epilogue": lambda value, before, asked, name: Epilogue.of(value).steps,
+    }

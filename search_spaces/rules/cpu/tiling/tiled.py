@@ -1,0 +1,169 @@
+"""The rule for reductions with reuse: register tiles, blocks, copied operands, fused epilogues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whet.compiler.target import Target
+from whet.compiler.te import Schedule, Tensor
+from whet.compiler.te.lang.tensor import ComputeOp, Operation
+from whet.compiler.tir import expr as e
+from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import TILED, Group
+from whet.search_spaces.rules.cpu.tiling.default import default_choices
+from whet.search_spaces.rules.cpu.tiling.loops import TiledStages, schedule_tiled
+from whet.search_spaces.rules.cpu.tiling.packing import packed_operands, reading_packed
+from whet.search_spaces.rules.cpu.tiling.plan import (
+    Choices,
+    Constraint,
+    constraints,
+    knobs,
+    plan_of,
+)
+from whet.search_spaces.rules.cpu.tiling.spec import Loads, TiledSpec, constant_extents, spec_of
+from whet.search_spaces.rules.vectors import vector_registers
+from whet.search_spaces.space.define import DefineKnobs
+
+_QUICK_TILES = 12  # tiles of a quick space: the best guesses
+
+
+class Tiled(Rule):
+    """Multi-level tiling of a reduction; see :mod:`whet.search_spaces.rules.cpu.tiling.plan`."""
+
+    name = "tiled"
+
+    def applies(self, group: Group) -> bool:
+        """A reduction of one result with reuse, of known extents."""
+        op = group.anchor.op
+        return (
+            group.role == TILED
+            and isinstance(op, ComputeOp)
+            and len(op.body) == 1
+            and isinstance(op.body[0], e.Reduce)
+            and len(op.axis) > 0
+            and constant_extents(op)
+        )
+
+    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
+        """Read copies of operands; with lanes along another axis, compute its transpose."""
+        op = group.anchor.op
+        assert isinstance(op, ComputeOp)
+        inlined = staged_for_operands(group)
+        loads = _loads(group, op)
+        knobs_of = _knobs_of(group, loads, inlined, target)
+        spec = knobs_of.spec
+        plan = plan_of(spec, knobs_of.define(cfg))
+        packed = packed_operands(spec, plan, loads)
+        body = reading_packed(spec, plan, op, loads, packed)
+        transposed = plan.lane != spec.last
+        core = _reduction(op, body, plan.lane if transposed else None)
+        group.note(TiledStages(spec, plan, packed, core, transposed, inlined))
+        return _transposed_back(op, core, plan.lane) if transposed else core
+
+    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+        """Apply the plan."""
+        schedule_tiled(s, group)
+
+
+def staged_for_operands(group: Group) -> tuple[Operation, ...]:
+    """The staged producers that only operands of the anchor read, themselves or through others.
+
+    They need no stage of their own: a copy of the operand computes them, or the reduction does.
+    """
+    inside = {group.anchor.index}
+    found: list[Operation] = []
+    for node in reversed(group.staged):
+        if isinstance(node.op, ComputeOp) and all(k in inside for k in node.readers):
+            inside.add(node.index)
+            found.append(node.op)
+    return tuple(found)
+
+
+def computed_as_read(group: Group) -> tuple[Operation, ...]:
+    """Of those, the ones that are cheaper to compute where they are read than to store: padding,
+    what puts zeros between elements, a little arithmetic."""
+    cheap = {x.op for x in group.staged if x.is_guarded or x.cost < EXPENSIVE}
+    return tuple(op for op in staged_for_operands(group) if op in cheap)
+
+
+class TiledKnobs:
+    """The knobs and constraints of a reduction: the same whatever the config is, so made once."""
+
+    def __init__(self, spec: TiledSpec, prefix: str) -> None:
+        self.spec = spec
+        default = default_choices(spec)
+        self._knobs = [
+            (name, prefix + name, values, default[name], _quick(name, values))
+            for name, values in knobs(spec)
+        ]
+        self._filters = [_OfEntities(constraint, prefix) for constraint in constraints(spec)]
+
+    def define(self, cfg: DefineKnobs) -> Choices:
+        """Define the knobs and their constraints; the values in force."""
+        for _, name, values, default, quick in self._knobs:
+            cfg.define_knob(name, values, default=default, quick=quick)
+        for one in self._filters:
+            cfg.multi_filter(one)
+        return {short: cfg[name].val for short, name, *_ in self._knobs}
+
+
+def _loads(group: Group, op: ComputeOp) -> Loads:
+    """The loads of the anchor, which change only where a producer was rewritten."""
+    known = group.once(Loads, lambda: Loads(op))
+    return known if known.anchor is op else Loads(op)
+
+
+def _knobs_of(
+    group: Group, loads: Loads, inlined: tuple[Operation, ...], target: Target
+) -> TiledKnobs:
+    key = target.vector_bytes, vector_registers(target), target.num_threads
+    return group.once(
+        key, lambda: TiledKnobs(spec_of(loads, inlined, bool(group.consumers), *key), group.prefix)
+    )
+
+
+def _quick(name: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    return values[:_QUICK_TILES] if name == "tile" else None
+
+
+class _Values(dict):
+    """The values behind a view of entities, by the names of a group's knobs."""
+
+    def __init__(self, view: Any, prefix: str) -> None:
+        super().__init__()
+        self.view = view
+        self.prefix = prefix
+
+    def __missing__(self, name: str) -> Any:
+        return self.view[self.prefix + name].val
+
+
+class _OfEntities:
+    """A constraint as ``multi_filter`` takes it."""
+
+    def __init__(self, constraint: Constraint, prefix: str) -> None:
+        self.text = constraint.text
+        self.admits = constraint.admits
+        self.prefix = prefix
+
+    def __call__(self, view: Any) -> bool:
+        return self.admits(_Values(view, self.prefix))
+
+    def __repr__(self) -> str:
+        return self.prefix + self.text
+
+
+def _reduction(op: ComputeOp, body: tuple[e.PrimExpr, ...], lane: int | None) -> Tensor:
+    """The reduction with other expressions; with a ``lane``, that data axis comes last."""
+    if lane is None:
+        return ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag, op.attrs).output(0)
+    axes = (*op.axis[:lane], *op.axis[lane + 1 :], op.axis[lane])
+    return ComputeOp(f"{op.name}.turned", axes, op.reduce_axis, body, op.tag, op.attrs).output(0)
+
+
+def _transposed_back(op: ComputeOp, core: Tensor, lane: int) -> Tensor:
+    """The reduction's own result, from one whose axis ``lane`` comes last."""
+    axes = tuple(e.IterVar(a.dom, e.Var(a.var.name, a.dtype), e.DATA_PAR) for a in op.axis)
+    places = [a.var for k, a in enumerate(axes) if k != lane] + [axes[lane].var]
+    return ComputeOp(op.name, axes, (), (core(*places),), op.tag, op.attrs).output(0)

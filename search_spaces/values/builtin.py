@@ -1,0 +1,88 @@
+"""The tables of what comes with Whet and is imported on demand: templates and rules, by name.
+
+A home is ``"module:attribute"``; :func:`imported` fetches it, so that ``import whet`` stays quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_ROOM = "whet.search_spaces.operators"
+_CPU = {
+    "matmul": "cpu.matmul:matmul",
+    "dense": "cpu.matmul:dense",
+    "batch_matmul": "cpu.matmul:batch_matmul",
+    "matvec": "cpu.matvec:matvec",
+    "conv2d_nchw": "cpu.convolutions:conv2d_nchw",
+    "conv2d_nhwc": "cpu.convolutions:conv2d_nhwc",
+    "conv2d_transpose_nchw": "cpu.convolutions:conv2d_transpose_nchw",
+    "conv3d_ncdhw": "cpu.convolutions:conv3d_ncdhw",
+    "conv1d_ncw": "cpu.convolutions:conv1d_ncw",
+    "conv2d_nchwc": "cpu.convolutions:conv2d_nchwc",
+    "depthwise_conv2d_nchw": "cpu.conv.depthwise_nchw:depthwise_conv2d_nchw",
+    "depthwise_conv2d_nhwc": "cpu.conv.depthwise_nhwc:depthwise_conv2d_nhwc",
+    # memory-bound, scheduled by the rules of derived spaces
+    "softmax": "cpu.rows:softmax",
+    "log_softmax": "cpu.rows:log_softmax",
+    "layer_norm": "cpu.rows:layer_norm",
+    "rms_norm": "cpu.rows:rms_norm",
+    "batch_norm": "cpu.rows:batch_norm",
+    "sum": "cpu.reductions:sum_",
+    "mean": "cpu.reductions:mean",
+    "max": "cpu.reductions:max_",
+    "min": "cpu.reductions:min_",
+    "argmax": "cpu.reductions:argmax",
+    "argmin": "cpu.reductions:argmin",
+    "cumsum": "cpu.reductions:cumsum",
+    "add": "cpu.elementwise:add",
+    "bias_gelu": "cpu.elementwise:bias_gelu",
+    "max_pool2d": "cpu.pooling:max_pool2d",
+    "avg_pool2d": "cpu.pooling:avg_pool2d",
+    "global_avg_pool2d": "cpu.pooling:global_avg_pool2d",
+    "adaptive_avg_pool2d": "cpu.pooling:adaptive_avg_pool2d",
+    "transpose": "cpu.shapes:transpose",
+    "layout_transform": "cpu.shapes:layout_transform",
+    "concatenate": "cpu.shapes:concatenate",
+    "gather": "cpu.shapes:gather",
+    "take": "cpu.shapes:take",
+    "pad": "cpu.shapes:pad",
+    "resize2d": "cpu.shapes:resize2d",
+}
+
+# kind of target -> name -> "module:function" of the same arguments, run in the place of the one
+# above where that target is in force. A name that is not here has one function for all kinds.
+_OF_KIND = {
+    "cuda": {
+        "matmul": "gpu.matmul:matmul",
+        "dense": "gpu.matmul:dense",
+        "matvec": "gpu.matvec:matvec",
+        "batch_matmul": "gpu.matmul:batch_matmul",
+        "conv2d_nchw": "gpu.conv2d:conv2d_nchw",
+        "conv2d_nhwc": "gpu.conv2d:conv2d_nhwc",
+        "conv1d_ncw": "gpu.conv_graph:conv1d_ncw",
+        "conv3d_ncdhw": "gpu.conv_graph:conv3d_ncdhw",
+        "conv2d_nchwc": "gpu.conv_graph:conv2d_nchwc",
+        "conv2d_transpose_nchw": "gpu.conv_graph:conv2d_transpose_nchw",
+        "depthwise_conv2d_nchw": "gpu.depthwise:depthwise_conv2d_nchw",
+        "depthwise_conv2d_nhwc": "gpu.depthwise:depthwise_conv2d_nhwc",
+    }
+}
+
+#: template's name -> home
+BUILTIN: dict[str, str] = {name: f"{_ROOM}.{home}" for name, home in _CPU.items()}
+OF_KIND: dict[str, dict[str, str]] = {
+    kind: {name: f"{_ROOM}.{home}" for name, home in homes.items()}
+    for kind, homes in _OF_KIND.items()
+}
+
+#: kind of target -> home of the rules that schedule compute graphs for it, in their order
+RULES_OF_KIND = {"cuda": "whet.search_spaces.rules.gpu.table:RULES"}
+RULES = "whet.search_spaces.rules.cpu.table:RULES"
+"""Home of the rules for every other kind of target."""
+
+
+def imported(home: str) -> Any:
+    """The attribute that a home names; its module is imported."""
+    module, _, attribute = home.partition(":")
+    return getattr(import_module(module), attribute)
