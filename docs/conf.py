@@ -31,6 +31,7 @@ extensions = [
     "checklist_pages",
     "docstrings",
     "house_tables",
+    "sample_report",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 # the lessons' pages are generated from docs/lessons into docs/generated/lessons

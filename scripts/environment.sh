@@ -28,6 +28,25 @@ ticking() {
   return "$code"
 }
 
+# watched COMMAND...: runs it, and says every two seconds the last line of its output; in place on a
+# terminal. What it writes to standard error is shown at once; if it fails, its last lines are, too.
+watched() {
+  local start=$SECONDS form='   %3d s  %s\n' clock code=0 output
+  output=$(mktemp)
+  if [[ -t 1 ]]; then form='\r\033[K   %3d s  %s'; fi
+  (while sleep 2 && kill -0 $$ 2>/dev/null; do
+    printf "$form" $((SECONDS - start)) "$(tail -n 1 "$output" | tr -d '\r' | cut -c -90)"
+  done) &
+  clock=$!
+  "$@" >"$output" || code=$?
+  kill "$clock" 2>/dev/null || true
+  wait "$clock" 2>/dev/null || true
+  if [[ -t 1 ]]; then printf '\r\033[K'; fi
+  if ((code)); then tail -n 5 "$output" >&2; fi
+  rm -f "$output"
+  return "$code"
+}
+
 # environment FOLDER [EXTRA [COMMAND]]: makes FOLDER, or does nothing when it fits this checkout already.
 # COMMAND is called before the packages are installed, when FOLDER has a Python and its pip.
 environment() {

@@ -27,20 +27,20 @@ TRIALS = 40
 # ---------
 #
 # Know the limit before you begin. A core can start so many fused multiply-adds a cycle, each on a
-# whole vector, and the product of two n x n matrices takes n * n * n of them. Memory is no limit
+# whole vector, and multiplying two n x n matrices takes n * n * n of them. Memory is no limit
 # here: n * n numbers are read for n * n * n operations, if they are used well.
 
 single = whet.Target("llvm -num_threads=1").canonical()
 lanes = single.vector_bytes // 4
 peak = fma_peak() / 1e9
 print(f"vectors of {lanes} floats; at most {peak:.1f} GFLOP/s on one core")
-print(f"the product takes at least {2 * N**3 / peak / 1e6:.2f} ms")
+print(f"the matmul takes at least {2 * N**3 / peak / 1e6:.2f} ms")
 
 # %%
 # What is computed
 # ----------------
 #
-# The sum over ``k`` of each element. Every schedule below is built, compared with numpy's product,
+# The sum over ``k`` of each element. Every schedule below is built, compared with numpy's matmul,
 # and timed. ``speeds`` remembers it.
 
 rng = np.random.default_rng(0)
@@ -50,7 +50,7 @@ right = a.astype(np.float64) @ b.astype(np.float64)
 speeds = {}
 
 
-def product():
+def graph():
     """C = A B."""
     A = te.placeholder((N, N), name="A")
     B = te.placeholder((N, N), name="B")
@@ -82,7 +82,7 @@ def measure(name, f, second=b):
 # end (four cycles or so) before it starts the next, one number at a time. And ``B`` is read down
 # its columns, a new cache line for each number.
 
-A, B, C, k = product()
+A, B, C, k = graph()
 s = te.create_schedule(C.op)
 print(whet.lower(s, [A, B, C], simple_mode=True))
 measure("naive", whet.build(s, [A, B, C], target=single))
@@ -95,7 +95,7 @@ measure("naive", whet.build(s, [A, B, C], target=single))
 # neighbours in the innermost loop are different sums, which do not wait for each other, and they
 # read a row of ``B`` in order. A tile and what it reads stay in the L1 cache.
 
-A, B, C, k = product()
+A, B, C, k = graph()
 s = te.create_schedule(C.op)
 i, j = s[C].op.axis
 io, jo, ii, ji = s[C].tile(i, j, 8, 64)
@@ -109,7 +109,7 @@ measure("tiled", whet.build(s, [A, B, C], target=single))
 # A vector register holds several floats, and one instruction works on all of them. The innermost
 # loop runs along rows of ``B`` and ``C``, so that its steps can be the lanes of vectors.
 
-A, B, C, k = product()
+A, B, C, k = graph()
 s = te.create_schedule(C.op)
 i, j = s[C].op.axis
 io, jo, ii, ji = s[C].tile(i, j, 8, 64)
@@ -146,7 +146,7 @@ def with_registers(s, C, k):
     return io, jo, tile
 
 
-A, B, C, k = product()
+A, B, C, k = graph()
 s = te.create_schedule(C.op)
 with_registers(s, C, k)
 f = whet.build(s, [A, B, C], target=single)
@@ -164,14 +164,14 @@ if fused:
 # 5. B packed
 # -----------
 #
-# A tile reads a narrow strip of ``B``, whose rows lie ``4 * N`` bytes apart. For large matrices
+# A tile reads a narrow panel of ``B``, whose rows lie ``4 * N`` bytes apart. For large matrices
 # that is a new page of memory for each row, and rows that are a power of two apart fall on each
-# other in the cache. A stage ``P`` lays the strips out one after the other. It is computed once,
+# other in the cache. A stage ``P`` lays the panels out one after the other. It is computed once,
 # costs n * n of n * n * n, and ``B`` is then read in order. Columns beyond the last are zeros.
 
 
-def packed_product():
-    """C = A B, with B laid out in strips of the tile's columns."""
+def packed_graph():
+    """C = A B, with B packed into panels of the tile's columns."""
     A = te.placeholder((N, N), name="A")
     B = te.placeholder((N, N), name="B")
     k = te.reduce_axis((0, N), name="k")
@@ -188,17 +188,17 @@ def packed_product():
     return A, B, P, C, k
 
 
-def lay_out(s, P):
+def pack(s, P):
     """Fill P by rows of B, whole vectors at a time."""
     p, r, c = s[P].op.axis
     s[P].reorder(r, p, c)
     s[P].vectorize(c)
 
 
-A, B, P, C, k = packed_product()
+A, B, P, C, k = packed_graph()
 s = te.create_schedule(C.op)
 with_registers(s, C, k)
-lay_out(s, P)
+pack(s, P)
 measure("packed", whet.build(s, [A, B, C], target=single))
 
 # %%
@@ -206,8 +206,8 @@ measure("packed", whet.build(s, [A, B, C], target=single))
 # -------------------------
 #
 # The tiles of a row each read all of ``P``, which no cache near the core holds: it is read
-# again for every ``rows`` rows of ``A``. In a *block* of rows, all tiles of one strip come first:
-# the strip stays in the L1 or L2 cache for them, and ``P`` is read once a block. What that brings
+# again for every ``rows`` rows of ``A``. In a *block* of rows, all tiles of one panel come first:
+# the panel stays in the L1 or L2 cache for them, and ``P`` is read once a block. What that brings
 # depends on the cache that ``P`` fits: where the last one is large and quick, little at this size.
 
 block = 16
@@ -222,28 +222,28 @@ def blocked(s, C, k):
     return ib
 
 
-A, B, P, C, k = packed_product()
+A, B, P, C, k = packed_graph()
 s = te.create_schedule(C.op)
 blocked(s, C, k)
-lay_out(s, P)
+pack(s, P)
 print(whet.lower(s, [A, B, C], simple_mode=True))
 measure("blocked", whet.build(s, [A, B, C], target=single))
 
 # %%
-# 7. Packed ahead
+# 7. Prepacked
 # ---------------
 #
 # The ``B`` of a layer of a model is its weights, the same in every call. ``compute_ahead`` takes
 # the packing out of the kernel: ``pack_weights`` does it once, and the kernel takes what it
 # returns where it took ``B``.
 
-A, B, P, C, k = packed_product()
+A, B, P, C, k = packed_graph()
 s = te.create_schedule(C.op)
 blocked(s, C, k)
-lay_out(s, P)
+pack(s, P)
 s[P].compute_ahead()
 f = whet.build(s, [A, B, C], target=single)
-measure("packed ahead", f, f.pack_weights(b))
+measure("prepacked", f, f.pack_weights(b))
 
 # %%
 # 8. In parallel
@@ -252,10 +252,10 @@ measure("packed ahead", f, f.pack_weights(b))
 # Blocks of rows do not depend on each other: each thread takes some of them. This is the only step
 # that uses more than one core, so that it may exceed the peak of one.
 
-A, B, P, C, k = packed_product()
+A, B, P, C, k = packed_graph()
 s = te.create_schedule(C.op)
 s[C].parallel(blocked(s, C, k))
-lay_out(s, P)
+pack(s, P)
 f = whet.build(s, [A, B, C])
 measure("parallel", f)
 print(f"{host.num_threads()} threads")

@@ -58,7 +58,7 @@ show(s, [A, B])
 # split
 # -----
 #
-# One loop becomes two. ``factor`` is the number of steps of the inner loop, ``nparts`` that of
+# One loop becomes two. ``factor`` is the number of iterations of the inner loop, ``nparts`` that of
 # the outer one. It is the first step of most others: the inner loop fits a vector, a cache, or
 # a thread's share.
 
@@ -222,7 +222,7 @@ show(s, [A, B])
 # unroll
 # ------
 #
-# The steps of a loop are written out, one after the other, when code is generated. Short loops
+# The iterations of a loop are expanded, one after the other, when code is generated. Short loops
 # of a register tile are unrolled, so that their indices become constants.
 
 s, A, B = doubled(4, 4)

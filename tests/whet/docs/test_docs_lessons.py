@@ -29,7 +29,7 @@ SAID = {
     "schedule_primitives": ("in parallel(4)", "ramp(", "in unrolled(4)", "T[i_inner + 1]"),
     "tuning_a_matmul": ("3 knobs", "4 trials", "speed-up", " ms"),
     "tuning_without_a_template": ("layer", "tile", "4 trials", "2 trials", "speed-up", " us"),
-    "fast_matmul": ("naive: ", "register tile: ", "packed ahead: ", "parallel: ", "x naive"),
+    "fast_matmul": ("naive: ", "register tile: ", "prepacked: ", "parallel: ", "x naive"),
 }
 """What a lesson prints, among other things."""
 

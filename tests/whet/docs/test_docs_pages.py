@@ -19,9 +19,11 @@ DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS / "extensions"))
 import api_pages  # noqa: E402
 import house_tables  # noqa: E402
+import sample_report  # noqa: E402
 from docstrings import as_rst  # noqa: E402
 
-PAGES = sorted(p.name for p in DOCS.glob("*.md"))
+FILES = [p.relative_to(DOCS) for p in DOCS.glob("**/*.md")]
+PAGES = sorted(str(p) for p in FILES if p.parts[0] not in ("_build", "generated"))
 MODULES = api_pages.public_modules()
 
 
@@ -29,7 +31,7 @@ def test_the_settings_name_what_is_there(monkeypatch):
     monkeypatch.setenv("WHET_TUTORIAL_EXEC_PATTERN", "vector_add")
     conf = runpy.run_path(str(DOCS / "conf.py"))
     ours = [name for name in conf["extensions"] if (DOCS / "extensions" / f"{name}.py").exists()]
-    assert ours == ["api_pages", "checklist_pages", "docstrings", "house_tables"]
+    assert ours == ["api_pages", "checklist_pages", "docstrings", "house_tables", "sample_report"]
     assert all((DOCS / folder).is_dir() for folder in conf["html_static_path"])
     gallery = conf["sphinx_gallery_conf"]
     assert all((DOCS / folder).is_dir() for folder in gallery["examples_dirs"])
@@ -58,11 +60,21 @@ def test_a_pattern_that_is_none_says_so(monkeypatch):
         executed("(", monkeypatch)
 
 
+def listed(page: str) -> list[str]:
+    """The pages that a page's table of contents names, relative to ``docs``."""
+    text = (DOCS / page).read_text()
+    trees = "\n".join(re.findall(r"```\{toctree\}(.*?)```", text, re.DOTALL)).split("\n")
+    names = (line.strip() for line in trees if line.strip() and not line.startswith(":"))
+    return [os.path.normpath(Path(page).parent / name) for name in names]
+
+
 def test_every_page_is_reached_from_the_first_one():
-    index = (DOCS / "index.md").read_text()
-    listed = "\n".join(re.findall(r"```\{toctree\}(.*?)```", index, re.DOTALL)).split()
-    for page in PAGES:
-        assert page == "index.md" or page.removesuffix(".md") in listed
+    reached, todo = set(), ["index"]
+    while todo:
+        reached.add(page := todo.pop())
+        if (DOCS / f"{page}.md").exists():
+            todo += [name for name in listed(f"{page}.md") if name not in reached]
+    assert {page.removesuffix(".md") for page in PAGES} <= reached
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -71,11 +83,20 @@ def test_what_a_page_refers_to_is_there(page):
     generated = {"generated/lessons/index", "generated/api/index"}
     generated |= {f"generated/lessons/{p.stem}" for p in DOCS.glob("lessons/*.py")}
     for name in re.findall(r"\{doc\}`(?:[^`<]+<)?([^`>]+)>?`", text):
-        assert name in generated or (DOCS / f"{name}.md").exists(), name
+        full = os.path.normpath(Path(page).parent / name)
+        assert full in generated or (DOCS / f"{full}.md").exists(), name
     for name in re.findall(r"\{include\} (\S+)", text):
-        assert (DOCS / name).exists(), name
+        assert (DOCS / page).parent.joinpath(name).exists(), name
     for name in re.findall(r"`((?:compiler|docs|scripts|tests)/[\w./]+)`", text):
         assert (ROOT / name).exists(), name
+
+
+def test_the_sample_report_is_the_same_each_time(tmp_path):
+    text = sample_report.write_sample(tmp_path).read_text()
+    assert "mine/scaled_product(256, 256, 256)" in text and "7.05" in text
+    assert "C_acc = allocate" in text  # the best program's loops
+    assert sample_report.write_sample(tmp_path).read_text() == text
+    assert (DOCS / "sample_log.jsonl").stat().st_size < 200_000
 
 
 @pytest.mark.parametrize(
@@ -169,3 +190,29 @@ def test_the_script_refuses_other_arguments(words):
     done = subprocess.run([ROOT / "scripts" / "docs", *words], capture_output=True, text=True)
     assert done.returncode == 2
     assert "scripts/docs --serve [PORT]" in done.stderr
+
+
+DECISIONS = sorted(p.name for p in (DOCS / "decisions").glob("0*.md"))
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_a_decision_has_its_four_parts(name):
+    text = (DOCS / "decisions" / name).read_text()
+    heads = re.findall(r"^\*\*(\w+)\.\*\* ", text, re.M)
+    assert heads == ["Context", "Decision", "Measurement", "Consequence"]
+    assert text.startswith(f"# {name[:4]} ")
+    index = (DOCS / "decisions" / "index.md").read_text()
+    assert f"]({name}) |" in index
+
+
+def test_decisions_are_numbered_without_gaps():
+    assert [int(name[:4]) for name in DECISIONS] == [*range(1, len(DECISIONS) + 1)]
+
+
+def test_a_command_is_watched_and_its_failure_is_shown():
+    body = "echo reading one; sleep 5; echo the problem; echo a warning >&2; exit 3"
+    line = f"set -euo pipefail; source scripts/environment.sh; watched bash -c '{body}'"
+    done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 3
+    assert " s  reading one\n" in done.stdout and "the problem" not in done.stdout
+    assert "a warning\n" in done.stderr and "the problem\n" in done.stderr

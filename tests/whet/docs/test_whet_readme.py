@@ -23,29 +23,33 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
+def test_it_is_short():
+    assert len(README.splitlines()) <= 120
+
+
 def test_the_example_runs_as_a_script(tmp_path):
     """With small matrices and few trials; the template is in the script's __main__."""
-    code = "\n".join(blocks("python"))
+    (code,) = blocks("python")
     assert code.count("1024") > 5
     assert code.count("trials=100") == 1
-    code = (
-        code.replace("1024", "64")
-        .replace("(128, 128", "(32, 32")
-        .replace("32, 128)", "32, 32)")
-        .replace("trials=100", "trials=3")
-        .replace("trials=64", "trials=3")
-    )
+    code = code.replace("1024", "64").replace("trials=100", "trials=3")
     (tmp_path / "example.py").write_text(code)
     done = subprocess.run(
         [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    for said in ("columns", "GFLOP/s", " seconds", " in range(", "define i32 @"):
+    for said in ("columns=", "GFLOP/s", "of one core's FMA peak", "speed-up"):
         assert said in done.stdout, said
     with whet.TuningLog(tmp_path / "whet.db", write=False) as log:
-        own, derived = log.workloads()
-    assert (own.template, own.args[:3]) == ("example/matmul", (64, 64, 64))
-    assert derived.template.startswith("graph/") and derived.args[:2] == (512, 1000)
+        (workload,) = log.workloads()
+    assert (workload.template, workload.args[:3]) == ("example/matmul", (64, 64, 64))
+
+
+def test_what_it_says_beside_the_example_works():
+    assert "whet.create_task(outputs=[whet.topi.nn.softmax(A)])" in README
+    A = whet.te.placeholder((5, 7), name="A")
+    f = whet.build(whet.create_task(outputs=[whet.topi.nn.softmax(A)]))
+    assert 'f.get_source("asm")' in README and f.get_source("asm")
 
 
 def test_pip_is_told_the_name_of_the_distribution():
@@ -61,7 +65,7 @@ def test_pip_is_told_the_name_of_the_distribution():
 
 def commands() -> list[str]:
     lines = [line for block in blocks("sh") for line in block.splitlines()]
-    return [line for line in lines if line.startswith("whet ")]
+    return [shlex.join(shlex.split(line, comments=True)) for line in lines if line[:5] == "whet "]
 
 
 @pytest.mark.parametrize("line", commands())
@@ -86,7 +90,10 @@ def test_a_command_that_is_wrong_would_not_parse():
 def test_the_built_in_templates_are_named():
     from whet.search_spaces.values.builtin import BUILTIN
 
-    named = set(re.findall(r'`"(\w+)"`', README))
+    page = (ROOT / "docs" / "cpu_kernels.md").read_text()
+    table = page.split("| template | arguments | computes |")[1].split("\n\n")[0]
+    first = [line.split("|")[1] for line in table.splitlines()[2:]]
+    named = {name for cell in first for name in re.findall(r"`(\w+)`", cell)}
     assert named == set(BUILTIN)
 
 
@@ -97,15 +104,33 @@ def test_links_lead_somewhere(page):
         assert (ROOT / page).parent.joinpath(link).exists(), f"{page}: {link}"
 
 
+ROOMS = (
+    "compiler",
+    "search_spaces",
+    "measure",
+    "db",
+    "autotune",
+    "whet",
+    "tests",
+    "docs",
+    "scripts",
+)
+
+
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_the_files_it_names_are_there(page):
-    """A path in backquotes is one of a room's, or one of the repository's."""
+    """A path in backquotes is the end of one of the repository's."""
     text = (ROOT / page).read_text()
-    where = (ROOT, ROOT / "compiler", *(ROOT / "compiler").iterdir())
+    there = [f"/{p.relative_to(ROOT)}" for room in ROOMS for p in (ROOT / room).rglob("*")]
     paths = re.findall(r"`([\w./-]+/[\w./-]*|\w+\.(?:py|md))`", text)
     assert len(paths) > 3
     for path in paths:
-        assert any((folder / path).exists() for folder in where), f"{page}: {path}"
+        whole = f"/{path.rstrip('/')}"
+        assert (ROOT / path).exists() or any(p.endswith(whole) for p in there), f"{page}: {path}"
+
+
+def test_the_architecture_is_short():
+    assert (ROOT / "ARCHITECTURE.md").stat().st_size <= 10_000
 
 
 def test_the_scripts_that_it_names_can_be_run():
