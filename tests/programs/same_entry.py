@@ -97,6 +97,14 @@ def module_text(module: Any, target: str) -> str:
     return module.get_source("cuda" if target.startswith("cuda") else "")
 
 
+_KERNEL = re.compile(r"^[^\n{;/]*__raw\([^;{]*\{\n.*?^\}\n", re.MULTILINE | re.DOTALL)
+
+
+def kernels_apart(text: str) -> tuple[str, str]:
+    """The raw kernels of a CPU's text, and its entries and declarations: these may change alone."""
+    return "\n".join(_KERNEL.findall(text)), _KERNEL.sub("", text)
+
+
 def program(schedule: Any, args: list[Any], target: str, key: str = "", **options: Any) -> Texts:
     """The loop IR and the generated text of a schedule for a target."""
     import whet
@@ -109,7 +117,11 @@ def program(schedule: Any, args: list[Any], target: str, key: str = "", **option
 
     def built() -> Texts:
         module = whet.build(schedule, args, target, **options)
-        yield "", module_text(module, target)
+        text = module_text(module, target)
+        kernels, rest = kernels_apart(text)
+        yield "kernels" if kernels else "", kernels or text
+        if kernels:
+            yield "entry", rest
         for name in module.functions:
             yield f"signature {name}", str(module[name])
 
