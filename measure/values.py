@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from whet.compiler.target import Target
     from whet.search_spaces import Config, TemplateRef, Workload
 
 OK, PRUNED = "ok", "pruned"
@@ -149,6 +150,21 @@ class MeasureResult:
     def from_json(data: dict[str, Any]) -> MeasureResult:
         """The result that :meth:`to_json` described."""
         return MeasureResult(**(data | {"costs": tuple(data["costs"])}))
+
+
+def target_json(target: Target | dict[str, Any] | str) -> dict[str, Any]:
+    """The canonical JSON of a target.
+
+    Args:
+        target: a ``Target``, its canonical ``to_json()``, which is taken as it is, or a string.
+    """
+    if isinstance(target, dict):
+        return target
+    if isinstance(target, str):
+        from whet.compiler.target import Target
+
+        target = Target(target)
+    return target.canonical().to_json()
 
 
 def is_time(value: Any) -> bool:

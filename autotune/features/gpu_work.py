@@ -9,10 +9,10 @@ from whet.autotune.features.batch import Batch
 from whet.autotune.features.counts import Counts
 from whet.autotune.features.nests import BLOCK, SERIAL, THREAD, UNROLLED, VIRTUAL
 from whet.autotune.features.program import GLOBAL, LOCAL, SHARED
+from whet.measure.device.specs import GpuSpec
 from whet.measure.gpu.cost.counts import OWN_REGISTERS, STEP
 from whet.measure.gpu.cost.model import ARITHMETIC_CYCLES, WARP, Work
 from whet.measure.gpu.cost.operations import DIVISION
-from whet.measure.gpu.cost.specs import GpuSpec
 from whet.measure.gpu.cost.traffic import L2_SHARE
 from whet.measure.gpu.cost.trip_counts import KEPT
 from whet.measure.gpu.cost.warps import cache_passes

@@ -15,9 +15,9 @@ from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.gpu.driver.interface import Context
-from whet.measure.gpu.arguments import DeviceArguments, DeviceBuffer, stray_writes
+from whet.measure.gpu.memory import DeviceArguments, DeviceBuffer, stray_writes
+from whet.measure.stage.arguments import among
 from whet.measure.stage.buffers import fixed_shape
-from whet.measure.stage.packed import among
 
 
 class DeviceCall:

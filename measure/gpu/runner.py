@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import KernelError, MeasureError
+from whet.measure.device.identity import describe, named_device
+from whet.measure.device.names import EMULATOR
 from whet.measure.gpu import nvml
-from whet.measure.gpu.arguments import DeviceArguments
 from whet.measure.gpu.events import EventTimer
-from whet.measure.gpu.identity import describe, named_device
-from whet.measure.gpu.names import EMULATOR
+from whet.measure.gpu.memory import DeviceArguments
 from whet.measure.gpu.packed import DeviceCall, packed_on
-from whet.measure.stage.answers import Expected, other_arguments
 from whet.measure.stage.buffers import Arguments
-from whet.measure.stage.kept import Kept
+from whet.measure.stage.lru_cache import Kept
 from whet.measure.stage.machine import environment
+from whet.measure.stage.reference import Expected, other_arguments
 from whet.measure.stage.runner import RunReport
 from whet.measure.stage.timing import repeat_facts, time_kernel
 from whet.measure.values import OK, MeasureOptions

@@ -9,12 +9,12 @@ from whet.compiler import settings
 from whet.compiler.errors import DeviceLostError, MeasureError
 from whet.compiler.runtime.device import Device
 from whet.compiler.target.machine.local_gpu import local_uuid
+from whet.measure.device.identity import text_of
+from whet.measure.device.names import EMULATOR
 from whet.measure.gpu.builder import too_much
-from whet.measure.gpu.identity import text_of
-from whet.measure.gpu.names import EMULATOR
-from whet.measure.pool.second_try import SecondTry
 from whet.measure.stage import machine
 from whet.measure.stage.builder import Built
+from whet.measure.stage.retry import SecondTry
 from whet.measure.stage.runner import RunReport
 from whet.measure.stage.stages import Measuring, preload, run_budget
 from whet.measure.values import OK, MeasureOptions

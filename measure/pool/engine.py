@@ -17,11 +17,11 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from whet.compiler.errors import DeviceLostError, MeasureError, WhetError
-from whet.measure.outcome import result_of, reused
-from whet.measure.pool.busy import Busy
 from whet.measure.pool.gate import Gate
+from whet.measure.pool.outcome import result_of, reused
 from whet.measure.pool.protocol import Known, Rounds
 from whet.measure.pool.roles import Builder, Measurer
+from whet.measure.pool.stopwatch import Busy
 from whet.measure.stage.builder import Built
 from whet.measure.stage.runner import RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions, MeasureResult

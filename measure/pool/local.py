@@ -7,8 +7,8 @@ from typing import Any
 
 from whet.compiler.errors import MeasureError
 from whet.compiler.runtime.device import Device
-from whet.measure.gpu.identity import check_alike, measured_devices
-from whet.measure.gpu.names import CPU, CUDA, EMULATOR
+from whet.measure.device.identity import ONE_KIND, check_alike, measured_devices
+from whet.measure.device.names import CPU, CUDA, EMULATOR
 from whet.measure.pool.engine import StagedPool
 from whet.measure.pool.protocol import Known
 from whet.measure.pool.roles import Measurer
@@ -83,7 +83,7 @@ def _check_alike(asked: str, measurers: Sequence[Any]) -> None:
         check_alike(
             f"measurement on {asked!r}",
             [one.describe({}) for one in measurers],
-            "name those of one kind; the others have searches of their own, in the same log",
+            ONE_KIND,
         )
     except BaseException:
         for one in measurers:

@@ -11,8 +11,8 @@ from typing import Any
 
 from whet.compiler.errors import MeasureError
 from whet.compiler.runtime.device import Device
-from whet.measure.gpu.identity import check_alike, measured_device, named_device
-from whet.measure.gpu.names import CPU, CUDA, EVERY_GPU
+from whet.measure.device.identity import check_alike, measured_device, named_device
+from whet.measure.device.names import CPU, CUDA, EVERY_GPU
 from whet.measure.pool import ray_cluster
 from whet.measure.pool.engine import StagedPool
 from whet.measure.pool.local import build_function_of

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whet.measure.stage.answers import Expected, other_arguments
+from whet.measure.stage.arguments import Call
 from whet.measure.stage.buffers import Arguments
-from whet.measure.stage.kept import Kept
+from whet.measure.stage.lru_cache import Kept
 from whet.measure.stage.machine import environment
-from whet.measure.stage.packed import Call
+from whet.measure.stage.reference import Expected, other_arguments
 from whet.measure.stage.timing import repeat_facts, time_kernel
 from whet.measure.values import OK, MeasureOptions
 

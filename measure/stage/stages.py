@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from whet.compiler.abi.signature import BufferParam, ScalarParam
-from whet.measure.pool.second_try import SecondTry
 from whet.measure.stage import machine
 from whet.measure.stage.builder import Built
+from whet.measure.stage.retry import SecondTry
 from whet.measure.stage.runner import RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions
 from whet.measure.worker.supervisor import Outcome, Supervisor

@@ -16,13 +16,13 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import decl_buffer
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import post_order_visit, variables
+from whet.measure.device.specs import spec_of
 from whet.measure.gpu.cost import counts
 from whet.measure.gpu.cost.counts import work_of
 from whet.measure.gpu.cost.cse import evaluated
 from whet.measure.gpu.cost.integer_cost import CONSTANT_DIVISION, SUM, address, division, pieces
 from whet.measure.gpu.cost.operations import FMA32, OTHER, SPECIAL, operations
 from whet.measure.gpu.cost.partial_unroll import in_groups, with_groups
-from whet.measure.gpu.cost.specs import spec_of
 
 PADDING = 12
 """Instructions behind a kernel's end, at most."""

@@ -12,9 +12,11 @@ from whet.compiler.codegen.cuda.cubin import Resources
 from whet.compiler.errors import ArgumentError, MeasureError, PrunedError, TargetError
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
-from whet.db.values.identity import device_key, device_name, device_of, is_device_key, names_device
-from whet.measure.gpu import identity, nvml
-from whet.measure.gpu.names import is_model
+from whet.db.values.identity import device_key, device_name
+from whet.measure.device import identity
+from whet.measure.device.identity import device_of
+from whet.measure.device.names import is_device_key, is_model, names_device
+from whet.measure.gpu import nvml
 from whet.measure.gpu.pruning import SPILLS, block_threads, check_resources, facts_of
 from whet.measure.gpu.runner import is_lost
 from whet.measure.gpu.stage import _raised, lock_of
@@ -210,7 +212,7 @@ def test_without_nvml_a_record_does_without(monkeypatch):
 def test_inputs_are_those_of_a_processor():
     """A candidate for a GPU computes with the numbers that one for the CPU does."""
     from whet.compiler.runtime.gpu.driver.interface import context_of
-    from whet.measure.gpu.arguments import DeviceArguments
+    from whet.measure.gpu.memory import DeviceArguments
     from whet.measure.stage.buffers import Arguments
 
     signature = artifact().signatures[0]

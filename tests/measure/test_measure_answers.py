@@ -14,8 +14,8 @@ from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarPara
 from whet.compiler.errors import MeasureError
 from whet.measure.pool.gate import Gate
 from whet.measure.stage import machine
-from whet.measure.stage.answers import Expected
 from whet.measure.stage.buffers import Arguments
+from whet.measure.stage.reference import Expected
 from whet.measure.values import MeasureOptions
 
 

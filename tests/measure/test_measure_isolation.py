@@ -18,7 +18,7 @@ import pytest
 from whet.autotune import create_task
 from whet.compiler.target import Target
 from whet.measure import MeasureInput, MeasureOptions
-from whet.measure.pool.second_try import SecondTry
+from whet.measure.stage.retry import SecondTry
 from whet.measure.stage.stages import BuildStage, RunStage
 from whet.measure.worker.supervisor import Outcome, Supervisor
 from whet.search_spaces import Config, TemplateRef, Workload

@@ -10,7 +10,7 @@ import pytest
 from measure_fakes import candidate
 
 from whet.measure import LocalPool, MeasureInput, MeasureOptions, ReplayPool
-from whet.measure.stage.kept import Kept
+from whet.measure.stage.lru_cache import Kept
 from whet.search_spaces import Workload
 
 QUICK = MeasureOptions(

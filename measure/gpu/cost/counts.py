@@ -17,12 +17,12 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
+from whet.measure.device.specs import GpuSpec
 from whet.measure.gpu.cost import warps as w
 from whet.measure.gpu.cost.cse import evaluated
 from whet.measure.gpu.cost.model import ARITHMETIC_CYCLES, WARP, Work, resident_blocks
 from whet.measure.gpu.cost.operations import FMA32, FMA64, OTHER, SPECIAL, operations
 from whet.measure.gpu.cost.partial_unroll import with_groups
-from whet.measure.gpu.cost.specs import GpuSpec
 from whet.measure.gpu.cost.traffic import BLOCK_TAGS, Grid, Traffic, memory_bytes
 from whet.measure.gpu.cost.trip_counts import KEPT, Steps
 from whet.measure.gpu.cost.walk_state import Loop, effects, side_by_side

@@ -11,11 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from whet.measure.gpu.cost.specs import GpuSpec
+from whet.measure.device.specs import GpuSpec
 from whet.search_spaces.rules.gpu.device import balance
-
-VERSION = 5
-"""Costs of different versions are different devices' in a log."""
 
 Number = Any
 """A float, or a float64 array: one entry a candidate."""

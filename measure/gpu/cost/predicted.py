@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import PrunedError
 from whet.compiler.passes import run_build_passes
+from whet.measure.device.specs import VERSION, GpuSpec, spec_of
 from whet.measure.gpu.cost.counts import work_of
-from whet.measure.gpu.cost.model import LAUNCH_S, VERSION, WARP, Work, predict, resident_blocks
-from whet.measure.gpu.cost.specs import GpuSpec, spec_of
+from whet.measure.gpu.cost.model import LAUNCH_S, WARP, Work, predict, resident_blocks
 
 if TYPE_CHECKING:
     from whet.compiler.abi.artifact import Artifact

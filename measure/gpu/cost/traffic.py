@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from whet.measure.gpu.cost.specs import GpuSpec
+from whet.measure.device.specs import GpuSpec
 
 L2_SHARE = 0.6
 """The part of the L2 cache in which data is found again."""

@@ -1,4 +1,4 @@
-"""Which GPU a record is of: devices by their names, and what a log keeps of them."""
+"""Identities of devices: from a name to the device, and to the description that a log keeps."""
 
 from __future__ import annotations
 
@@ -7,23 +7,19 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.errors import MeasureError, TargetError
+from whet.compiler.errors import ArgumentError, MeasureError, TargetError
 from whet.compiler.runtime.device import Device
-from whet.measure.gpu.cost.model import VERSION
-from whet.measure.gpu.cost.specs import spec_of
-from whet.measure.gpu.names import (
-    CPU,
-    CUDA,
-    EMULATOR,
-    EVERY_GPU,
-    MODEL,
-    is_misspelt,
-    nearest_name,
-    parsed,
-)
+from whet.measure.device import names
+from whet.measure.device.names import CPU, CUDA, EMULATOR, EVERY_GPU, MODEL, NO_GPU
+from whet.measure.device.specs import VERSION, spec_of
+from whet.measure.values import target_json
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
+    from whet.compiler.target import Target
+
+ONE_KIND = "name those of one kind; the others have searches of their own, in the same log"
+"""The way out where several GPUs are of different kinds."""
 
 
 def named_device(name: str) -> Device | None:
@@ -32,8 +28,8 @@ def named_device(name: str) -> Device | None:
     Args:
         name: ``"cpu"``, ``"cuda"``, ``"cuda:0"``, ``"cuda-emulator"``, ...
     """
-    found = parsed(name)
-    return None if found is None else Device(*found)
+    parts = names.parse_name(name)
+    return None if parts is None else Device(*parts)
 
 
 def measured_device(name: str) -> Device:
@@ -45,42 +41,44 @@ def measured_device(name: str) -> Device:
     Raises:
         MeasureError: it is close to a GPU's name, and none.
     """
-    if is_misspelt(name):
+    if names.is_misspelt(name):
         raise MeasureError(
             f"measurement on {name!r}",
             "there is no such device",
-            nearest_name(name) + "'cuda:0', 'cuda-emulator', 'cpu'",
+            names.nearest_name(name) + "'cuda:0', 'cuda-emulator', 'cpu'",
         )
     return named_device(name) or Device(CPU)
 
 
-def measured_devices(names: str) -> tuple[Device, ...]:
+def measured_devices(name: str) -> tuple[Device, ...]:
     """The devices of this machine that a pool measures on, each by a worker of its own.
 
     Args:
-        names: as for :func:`measured_device`; or several GPUs, ``"cuda:0,cuda:1"``, or all that
+        name: as for :func:`measured_device`; or several GPUs, ``"cuda:0,cuda:1"``, or all that
             this process may use, ``"cuda:*"``.
 
     Raises:
-        MeasureError: what is named several times, or beside others, is no GPU of its own.
+        MeasureError: one that is named several times, or beside others, is no GPU of its own.
         TargetError: there is no GPU.
     """
-    if names == EVERY_GPU:
+    if name == EVERY_GPU:
         return every_gpu()
-    words = [word.strip() for word in names.split(",")]
+    words = [word.strip() for word in name.split(",")]
     if len(words) == 1:
-        return (measured_device(names),)
-    found = [named_device(word) for word in words]
-    strange = [w for w, one in zip(words, found) if one is None or one.type != CUDA]
-    twice = [w for k, w in enumerate(words) if found[k] in found[:k]]
-    if strange or twice:
-        why = f"{strange[0]!r} is no GPU" if strange else f"{twice[0]!r} is named twice"
-        raise MeasureError(
-            f"measurement on {names!r}",
-            why,
-            "several devices are GPUs, each named once: 'cuda:0,cuda:1'; 'cuda:*' is all of them",
-        )
-    return tuple(one for one in found if one is not None)
+        return (measured_device(name),)
+    devices: list[Device] = []
+    for word in words:
+        device = named_device(word)
+        if device is None or device.type != CUDA or device in devices:
+            wrong = "is named twice" if device in devices else "is no GPU"
+            raise MeasureError(
+                f"measurement on {name!r}",
+                f"{word!r} {wrong}",
+                "several devices are GPUs, each named once: 'cuda:0,cuda:1'; 'cuda:*' is all of "
+                "them",
+            )
+        devices.append(device)
+    return tuple(devices)
 
 
 def every_gpu() -> tuple[Device, ...]:
@@ -94,13 +92,13 @@ def every_gpu() -> tuple[Device, ...]:
     return tuple(Device(CUDA, index) for index in range(driver_of(CUDA).device_count()))
 
 
-def check_alike(asked: str, devices: Sequence[dict[str, Any]], way_out: str) -> None:
+def check_alike(request: str, devices: Sequence[dict[str, Any]], way_out: str) -> None:
     """Refuse GPUs of different kinds for one search: the times of one say nothing of the other.
 
     Args:
-        asked: what was asked for.
+        request: the user's words, for the error.
         devices: descriptions, by :func:`describe`.
-        way_out: what to do instead.
+        way_out: the remedy.
 
     Raises:
         MeasureError: they are of different kinds.
@@ -108,11 +106,11 @@ def check_alike(asked: str, devices: Sequence[dict[str, Any]], way_out: str) -> 
     if len({one["fingerprint"] for one in devices}) < 2:
         return
     kinds = sorted({_kind_text(one) for one in devices})
-    raise MeasureError(asked, f"these are different GPUs: {', '.join(kinds)}", way_out)
+    raise MeasureError(request, f"these are different GPUs: {', '.join(kinds)}", way_out)
 
 
 def _kind_text(one: dict[str, Any]) -> str:
-    """What tells a GPU's kind: two of one name may differ in what they have."""
+    """A GPU's kind: two of one name may differ in memory or multiprocessors."""
     facts = ("arch", "multiprocessors", "memory_gib")
     return " ".join(str(one[k]) for k in ("name", *facts) if k in one)
 
@@ -163,3 +161,41 @@ def first_gpu() -> Device | None:
         return next(iter(every_gpu()), None)
     except TargetError:
         return None
+
+
+def device_of(
+    target: Target | dict[str, Any] | str, device: names.Device | Device | None = None
+) -> names.Device:
+    """The device whose records count for a target.
+
+    Args:
+        target: the target of the code.
+        device: a device as the log has it, its fingerprint or its name (``"cuda:0"``,
+            ``"cuda-emulator"``), or a runtime's device; None: this machine's for the target: its
+            processor, or its first GPU.
+
+    Raises:
+        TargetError: a GPU was named that this machine does not have.
+        ArgumentError: several devices were named, or one that does not exist.
+    """
+    if names.names_several(device):
+        raise ArgumentError(
+            f"records of device={device!r}",
+            "these are several devices, and a record is of one",
+            "GPUs of one kind are one device for the log: name one of them, 'cuda:0'",
+        )
+    if isinstance(device, str) and names.is_misspelt(device):
+        raise ArgumentError(
+            f"records of device={device!r}",
+            "there is no such device",
+            names.nearest_name(device) + "'cuda:0' is a GPU of this machine, 'cuda-emulator' a "
+            "model; others are named by their fingerprints, 'cuda-' and 12 hex digits",
+        )
+    if isinstance(device, dict) or (isinstance(device, str) and not names.names_device(device)):
+        return device  # a description, or anybody's own name
+    named = named_device(device) if isinstance(device, str) else device
+    data = target_json(target)
+    if named is None and data.get("kind") == CUDA:
+        named = first_gpu()
+        return NO_GPU if named is None else describe(named, data)
+    return names.this_device() if named is None or named.type == CPU else describe(named, data)

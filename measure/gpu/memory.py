@@ -12,7 +12,7 @@ from whet.compiler.abi.signature import BufferParam, ScalarParam
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.gpu.array import DeviceArray, Memory
 from whet.compiler.runtime.gpu.driver.interface import Context
-from whet.measure.gpu.names import EMULATOR
+from whet.measure.device.names import EMULATOR
 from whet.measure.stage.buffers import CANARY, Param, fixed_shape, random_values
 
 MARGIN = 4096
