@@ -17,6 +17,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from whet.compiler.runtime.gpu.array import Memory
 from whet.compiler.runtime.gpu.driver.interface import Context
@@ -180,11 +181,13 @@ class EventTimer:
         flush_l2: whether each call finds none of its inputs in the L2 cache.
 
     Attributes:
-        late: whether the host came late for some of the calls that were timed: any may be a cost.
+        late: the host came late for some of the calls that were timed: any may be a cost.
     """
 
+    times = True
+
     def __init__(self, context: Context, run: Queue, flush_l2: bool) -> None:
-        self._context, self._run = context, run
+        self._context, self._run, self._flushed = context, run, flush_l2
         self._clock = DeviceClock(context, flush_l2)
         self.late = False
 
@@ -206,3 +209,8 @@ class EventTimer:
             self.late |= not found.ahead
             left -= count
         return total / number
+
+    def facts(self) -> dict[str, Any]:
+        """The conditions of the timing, for the record."""
+        late = {"late": True} if self.late else {}  # the host's time is in the costs
+        return {"cost": "measured", "flushed": self._flushed, **late}

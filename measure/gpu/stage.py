@@ -14,7 +14,7 @@ from whet.measure.device.names import EMULATOR
 from whet.measure.gpu.builder import too_much
 from whet.measure.stage import machine
 from whet.measure.stage.builder import Built
-from whet.measure.stage.retry import SecondTry
+from whet.measure.stage.retry import Retry
 from whet.measure.stage.runner import RunReport
 from whet.measure.stage.stages import Measuring, preload, run_budget
 from whet.measure.values import OK, MeasureOptions
@@ -70,7 +70,7 @@ class DeviceStage(Measuring):
         )
         super().__init__([worker], "" if self._emulated else lock_of(device), function, prepare)
         # A GPU's errors are looked after by themselves, and a new context takes a second.
-        self._second_try = SecondTry(kinds=0)
+        self._retry = Retry(kinds=0)
 
     def overlaps_builds(self) -> bool:
         """No: a GPU's events and a model's costs do not feel what the processor does."""

@@ -21,7 +21,7 @@ from whet.measure.pool.gate import Gate
 from whet.measure.pool.outcome import result_of, reused
 from whet.measure.pool.protocol import Known, Rounds
 from whet.measure.pool.roles import Builder, Measurer
-from whet.measure.pool.stopwatch import Busy
+from whet.measure.pool.stopwatch import Stopwatch
 from whet.measure.stage.builder import Built
 from whet.measure.stage.runner import RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions, MeasureResult
@@ -77,7 +77,7 @@ class StagedPool:
         self.options = options
         self._builders, self._measurers = list(builders), list(measurers)
         self._working = list(self._measurers)
-        self._busy = Busy()
+        self._stopwatch = Stopwatch()
         self._known = known
         self._references: dict[str, _Reference] = {}
         self._to_build: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -105,7 +105,7 @@ class StagedPool:
     @property
     def busy_s(self) -> float:
         """Seconds of work so far; see :class:`whet.measure.pool.protocol.Pool`."""
-        return self._busy.seconds
+        return self._stopwatch.seconds
 
     def compare_with(self, reference: MeasureInput) -> None:
         """Check a workload's numbers; see :meth:`whet.measure.pool.protocol.Pool.compare_with`."""
@@ -337,7 +337,7 @@ class StagedPool:
         return self._patiently(lambda: self._gated_build(stage, inp))
 
     def _gated_build(self, stage: Builder, inp: MeasureInput) -> Built:
-        with self._gate(stage.start()).building(), self._busy:
+        with self._gate(stage.start()).building(), self._stopwatch:
             return stage.build(inp)
 
     def _run(
@@ -364,7 +364,7 @@ class StagedPool:
     ) -> RunReport:
         gate = self._gate(stage.start())
         disturbed = built.parallel or stage.overlaps_builds()
-        with gate.alone() if disturbed else contextlib.nullcontext(), self._busy:
+        with gate.alone() if disturbed else contextlib.nullcontext(), self._stopwatch:
             return stage.run(built, options, reference, best_cost)
 
     def _patiently(self, act: Callable[[], T]) -> T:

@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 
 
-class Busy:
+class Stopwatch:
     """Enter it for each piece of work, from any thread."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Failures that an earlier candidate may explain are tried once more, in a fresh worker.
+"""Retries: failures that an earlier candidate may explain are tried again in a fresh worker.
 
 A worker puts back what candidates change in it, as far as it sees that; it does not see all (an
 object of a library, memory that native code spoilt). So the first failure of each kind in a used
@@ -18,8 +18,8 @@ KINDS = 16
 _OUTPUT = "--- the worker's output ---"
 
 
-class SecondTry:
-    """Remembers which kinds of failures fresh workers have had, too.
+class Retry:
+    """Decides on retries; remembers the kinds of failures that fresh workers have had, too.
 
     Args:
         kinds: how many are tried again though nothing was put back; 0: none.
@@ -31,11 +31,11 @@ class SecondTry:
         self._lock = threading.Lock()
 
     def is_due(self, outcome: Outcome, status: str, error: str) -> bool:
-        """Whether a candidate is tried again; without a doubt, a fresh worker's failure counts.
+        """True if a candidate is tried again; a fresh worker's failure counts at once.
 
         Args:
-            outcome: how its call ended.
-            status: what came of it.
+            outcome: of its call.
+            status: of the candidate.
             error: its whole text.
         """
         if status in (OK, PRUNED):

@@ -16,7 +16,7 @@ from typing import Any
 from whet.compiler.abi.signature import BufferParam, ScalarParam
 from whet.measure.stage import machine
 from whet.measure.stage.builder import Built
-from whet.measure.stage.retry import SecondTry
+from whet.measure.stage.retry import Retry
 from whet.measure.stage.runner import RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions
 from whet.measure.worker.supervisor import Outcome, Supervisor
@@ -67,7 +67,7 @@ class BuildStage:
     ) -> None:
         self._options = options
         self._function = function
-        self._second_try = SecondTry()
+        self._retry = Retry()
         limit = options.memory_limit or machine.memory_bytes() // 2
         self._supervisor = Supervisor(
             memory_limit=limit,
@@ -90,10 +90,10 @@ class BuildStage:
             MeasureError: no worker can be had.
         """
         outcome, built = self._once(inp)
-        if self._second_try.is_due(outcome, built.status, built.error):
+        if self._retry.is_due(outcome, built.status, built.error):
             self._supervisor.renew()
             outcome, built = self._once(inp)
-            self._second_try.is_due(outcome, built.status, built.error)
+            self._retry.is_due(outcome, built.status, built.error)
         return built
 
     def _once(self, inp: MeasureInput) -> tuple[Outcome, Built]:
@@ -126,7 +126,7 @@ class Measuring:
         self._function = function
         self._prepare = prepare
         self._closed = False
-        self._second_try = SecondTry()
+        self._retry = Retry()
         self._one_at_a_time = threading.Lock()
         # The references that each worker has, and the start of the worker that has them.
         self._prepared: dict[Supervisor, tuple[int, tuple[str, ...]]] = {}
@@ -163,10 +163,10 @@ class Measuring:
         supervisor = self._worker_for(built)
         with self._one_at_a_time, self._alone():
             outcome, report = self._once(supervisor, built, options, reference, best_cost)
-            if self._second_try.is_due(outcome, report.status, report.error):
+            if self._retry.is_due(outcome, report.status, report.error):
                 supervisor.renew()
                 outcome, report = self._once(supervisor, built, options, reference, best_cost)
-                self._second_try.is_due(outcome, report.status, report.error)
+                self._retry.is_due(outcome, report.status, report.error)
         return report
 
     def _once(
