@@ -8,7 +8,7 @@ from typing import Any
 
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.measure.gpu.cost.integer_cost import division
+from whet.measure.gpu.cost.integer_cost import division_cost
 
 FMA32, FMA64, SPECIAL, OTHER = range(4)
 """Additions, products and fused multiply-adds of floats up to 32 bits; of float64; special
@@ -38,7 +38,7 @@ def operations(nodes: Iterable[tuple[e.PrimExpr, float]]) -> list[float]:
     """Operations of parts of a value, of all lanes of a vector.
 
     Args:
-        nodes: as :class:`whet.measure.gpu.cost.cse.Evaluated` has them, with their shares.
+        nodes: as :class:`whet.measure.gpu.cost.cse.Subexpressions` has them, with their shares.
 
     Returns:
         A count for each of :data:`FMA32`, :data:`FMA64`, :data:`SPECIAL` and :data:`OTHER`.
@@ -64,7 +64,7 @@ def _one(n: Any, total: list[float]) -> None:
         elif number:
             _add(total, pipe, (DIVISION, 1.0, _DIVISION_CHECKED), lanes)
         else:
-            total[OTHER] += division(n.b) * lanes
+            total[OTHER] += division_cost(n.b) * lanes
     elif isinstance(n, e.Cast):
         if number != dt.is_float(n.value.dtype) or dt.bits(n.dtype) != dt.bits(n.value.dtype):
             _add(total, pipe, (0.0, 0.25, 0.75), lanes)  # four times the rate of others
