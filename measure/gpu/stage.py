@@ -53,12 +53,13 @@ class DeviceStage(Measuring):
         self,
         options: MeasureOptions,
         device: Device,
-        function: str = RUN,
-        prepare: str = PREPARE,
+        function: str | None = None,
+        prepare: str | None = None,
         path: Sequence[str] | None = None,
         place: int | None = None,
     ) -> None:
-        self.device = device
+        function = function or RUN
+        self.device, self._name = device, text_of(device)
         self._emulated = device.type == EMULATOR
         self._awake = 0  # the start of the worker that has made its context
         # NVIDIA's driver maps more memory than it uses: only a limit that was asked for is set.
@@ -68,12 +69,13 @@ class DeviceStage(Measuring):
         worker = Supervisor(
             memory_limit=limit, cpus=cpus, preload=preload(function), path=path, grows=True
         )
-        super().__init__([worker], "" if self._emulated else lock_of(device), function, prepare)
+        lock = "" if self._emulated else lock_of(device)
+        super().__init__([worker], lock, function, prepare or PREPARE, (self._name,))
         # A GPU's errors are looked after by themselves, and a new context takes a second.
         self._retry = Retry(kinds=0)
 
     def overlaps_builds(self) -> bool:
-        """No: a GPU's events and a model's costs do not feel what the processor does."""
+        """False: a GPU's events and a model's costs do not depend on the processor's load."""
         return False
 
     def describe(self, target: dict[str, Any]) -> dict[str, Any]:
@@ -85,9 +87,9 @@ class DeviceStage(Measuring):
         Raises:
             MeasureError: the worker has no such device.
         """
-        outcome = self._workers[0].call(DESCRIBE, text_of(self.device), target, timeout=STARTED)
+        outcome = self._workers[0].call(DESCRIBE, self._name, target, timeout=STARTED)
         if outcome.kind != "ok":
-            raise MeasureError(f"measurement on {text_of(self.device)}", outcome.error)
+            raise MeasureError(f"measurement on {self._name}", outcome.error)
         return outcome.value
 
     def run(
@@ -118,32 +120,18 @@ class DeviceStage(Measuring):
             return None, f"the default config is {why}"
         return super()._reference(supervisor, reference, options)
 
-    def _asked(
-        self, built: Built, options: MeasureOptions, key: str | None, best_cost: float | None
-    ) -> tuple[Any, ...]:
-        return built.artifact, options, key, best_cost, text_of(self.device)
-
-    def _prepares(self, key: str, reference: Built, options: MeasureOptions) -> tuple[Any, ...]:
-        return key, reference.artifact, options, text_of(self.device)
-
-    def _budget(
-        self,
-        supervisor: Supervisor,
-        built: Built,
-        options: MeasureOptions,
-        best_cost: float | None,
-    ) -> float:
+    def _budget(self, built: Built, options: MeasureOptions, best_cost: float | None) -> float:
         return min(options.run_timeout, LOADING + run_budget(built, options, best_cost))
 
     def _wake(self, supervisor: Supervisor) -> None:
         supervisor.start()
         if self._emulated or self._awake == supervisor.starts:
             return
-        outcome = supervisor.call(WAKE, text_of(self.device), timeout=STARTED)
+        outcome = supervisor.call(WAKE, self._name, timeout=STARTED)
         self._look_after(supervisor, outcome)
         if outcome.kind != "ok":
             raise DeviceLostError(
-                f"measurement on {text_of(self.device)}",
+                f"measurement on {self._name}",
                 "a new process cannot use the device",
                 _raised(outcome.error),
             )

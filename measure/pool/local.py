@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from whet.compiler.errors import MeasureError
@@ -11,7 +12,6 @@ from whet.measure.device.identity import ONE_KIND, check_alike, measured_devices
 from whet.measure.device.names import CPU, CUDA, EMULATOR
 from whet.measure.pool.engine import StagedPool
 from whet.measure.pool.protocol import Known
-from whet.measure.pool.roles import Measurer
 from whet.measure.stage import machine, stages
 from whet.measure.values import MeasureInput, MeasureOptions
 
@@ -62,7 +62,7 @@ class LocalPool(StagedPool):
         build = build_function or build_function_of(on[0])
         functions = run_function, prepare_function
         measurers = [
-            measurer_of(one, device, chosen, *functions, place=k) for k, one in enumerate(on)
+            measuring_stage(one, device, chosen, functions, place=k)() for k, one in enumerate(on)
         ]
         if many > 1:
             _check_alike(device, measurers)
@@ -75,13 +75,13 @@ class LocalPool(StagedPool):
         )
 
 
-def _check_alike(asked: str, measurers: Sequence[Any]) -> None:
+def _check_alike(device: str, measurers: Sequence[Any]) -> None:
     """Refuse GPUs of different kinds, and close what was opened for them."""
     try:
         for one in measurers:
             one.start()
         check_alike(
-            f"measurement on {asked!r}",
+            f"measurement on {device!r}",
             [one.describe({}) for one in measurers],
             ONE_KIND,
         )
@@ -100,30 +100,26 @@ def build_function_of(device: Device) -> str:
     return stage.BUILD_CUDA if device.type == CUDA else stage.BUILD_EMULATED
 
 
-def measurer_of(
+def measuring_stage(
     device: Device,
     lock: str,
     options: MeasureOptions,
-    run_function: str | None = None,
-    prepare_function: str | None = None,
+    functions: tuple[str | None, str | None] = (None, None),
     path: Sequence[str] | None = None,
-    place: int = 0,
-) -> Measurer:
-    """A measuring stage.
+    place: int | None = None,
+) -> partial[Any]:
+    """A measuring stage, to be made here or on another machine.
 
     Args:
         device: what it measures on.
         lock: names the lock of a processor.
         options: budgets and limits.
-        run_function: replaced in tests, as is the next.
-        prepare_function: import path of the function that runs the reference.
+        functions: import paths of those that run a candidate and the reference; None: the stage's.
         path: the driver's ``sys.path``; None: this process's.
-        place: which of several measurers of this machine it is.
+        place: the number of a measurer of this machine.
     """
     if device.type == CPU:
-        run, prepare = run_function or stages.RUN, prepare_function or stages.PREPARE
-        return stages.RunStage(options, lock, run, prepare, path)
-    from whet.measure.gpu import stage
+        return partial(stages.RunStage, options, lock, *functions, path)
+    from whet.measure.gpu.stage import DeviceStage
 
-    run, prepare = run_function or stage.RUN, prepare_function or stage.PREPARE
-    return stage.DeviceStage(options, device, run, prepare, path, place)
+    return partial(DeviceStage, options, device, *functions, path, place)

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
+from whet.measure.stage.builder import Built
+from whet.measure.stage.runner import RunReport
 from whet.measure.values import OK, PRUNED
-from whet.measure.worker.supervisor import Outcome
+from whet.measure.worker.supervisor import Outcome, Supervisor
+
+T = TypeVar("T", Built, RunReport)
 
 KINDS = 16
 """Kinds of failures that are tried again; then all of a space fail in ways of their own."""
@@ -29,6 +35,20 @@ class Retry:
         self._kinds = kinds
         self._confirmed: set[str] = set()
         self._lock = threading.Lock()
+
+    def call(self, supervisor: Supervisor, attempt: Callable[[], tuple[Outcome, T]]) -> T:
+        """The outcome of a candidate, of its second attempt where one is due.
+
+        Args:
+            supervisor: of the worker.
+            attempt: calls it.
+        """
+        outcome, value = attempt()
+        if self.is_due(outcome, value.status, value.error):
+            supervisor.renew()
+            outcome, value = attempt()
+            self.is_due(outcome, value.status, value.error)
+        return value
 
     def is_due(self, outcome: Outcome, status: str, error: str) -> bool:
         """True if a candidate is tried again; a fresh worker's failure counts at once.
