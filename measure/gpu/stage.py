@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from whet.compiler import settings
@@ -14,6 +15,7 @@ from whet.measure.device.names import EMULATOR
 from whet.measure.gpu.builder import too_much
 from whet.measure.stage import machine
 from whet.measure.stage.builder import Built
+from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.retry import Retry
 from whet.measure.stage.runner import RunReport
 from whet.measure.stage.stages import Measuring, preload, run_budget
@@ -92,21 +94,15 @@ class DeviceStage(Measuring):
             raise MeasureError(f"measurement on {self._name}", outcome.error)
         return outcome.value
 
-    def run(
-        self,
-        built: Built,
-        options: MeasureOptions,
-        reference: Built | None = None,
-        best_cost: float | None = None,
-    ) -> RunReport:
+    def run(self, measurement: Measurement) -> RunReport:
         """As :meth:`Measuring.run`; what is too large for the emulator is predicted only."""
         if not self._emulated:
-            return super().run(built, options, reference, best_cost)
-        model = built.facts.get("model")
-        why = _too_large(built) if options.check else "switched off"
+            return super().run(measurement)
+        model = measurement.built.facts.get("model")
+        why = _too_large(measurement.built) if measurement.options.check else "switched off"
         if isinstance(model, dict) and why:
             return predicted(model, why)
-        report = super().run(built, options, reference, None)
+        report = super().run(replace(measurement, best_cost=None))
         if report.status != OK:
             return report
         unchecked = report.environment.get("unchecked", "")
@@ -120,8 +116,8 @@ class DeviceStage(Measuring):
             return None, f"the default config is {why}"
         return super()._reference(supervisor, reference, options)
 
-    def _budget(self, built: Built, options: MeasureOptions, best_cost: float | None) -> float:
-        return min(options.run_timeout, LOADING + run_budget(built, options, best_cost))
+    def _budget(self, measurement: Measurement) -> float:
+        return min(measurement.options.run_timeout, LOADING + run_budget(measurement))
 
     def _wake(self, supervisor: Supervisor) -> None:
         supervisor.start()

@@ -13,7 +13,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Self, TypeVar
 
 from whet.compiler.errors import DeviceLostError, MeasureError, WhetError
@@ -23,6 +22,7 @@ from whet.measure.pool.protocol import Known, Rounds
 from whet.measure.pool.roles import Builder, Measurer
 from whet.measure.pool.stopwatch import Stopwatch
 from whet.measure.stage.builder import Built
+from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.runner import RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions, MeasureResult
 from whet.measure.worker.error_text import error_text
@@ -172,7 +172,7 @@ class StagedPool:
             for i in order:
                 report = last[i]
                 if built[i].status == OK and (report is None or report.status == OK):
-                    last[i] = report = self._run(measurer, inputs[i], built[i], options, None)
+                    last[i] = report = self._run(measurer, inputs[i], built[i], options)
                     costs[i] += report.costs
             options = replace(options, check=False)  # the first round has checked the numbers
             turn += 1
@@ -204,12 +204,7 @@ class StagedPool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     # --- the threads ---------------------------------------------------------------------------
@@ -254,10 +249,9 @@ class StagedPool:
     def _run_job(self, stage: Measurer, job: _Job) -> None:
         built = job.built
         assert built is not None
+        best = self.best_costs.get(job.inp.workload.key)
         report = self._guarded(
-            lambda: self._run(
-                stage, job.inp, built, self.options, self.best_costs.get(job.inp.workload.key)
-            ),
+            lambda: self._run(stage, job.inp, built, self.options, best),
             lambda text: RunReport("infra_error", error=text),
         )
         self._finish(job, result_of(built, report, time.perf_counter() - job.begin))
@@ -346,26 +340,20 @@ class StagedPool:
         inp: MeasureInput,
         built: Built,
         options: MeasureOptions,
-        best_cost: float | None,
+        best_cost: float | None = None,
     ) -> RunReport:
-        known = self._references.get(inp.workload.key)
-        if known is not None:
-            known.ready.wait()
-        reference = known.built if known is not None else None
-        return self._patiently(lambda: self._gated_run(stage, built, options, reference, best_cost))
+        reference = self._references.get(inp.workload.key)
+        if reference is not None:
+            reference.ready.wait()
+        right = None if reference is None else reference.built
+        measurement = Measurement(built, options, right, best_cost)
+        return self._patiently(lambda: self._gated_run(stage, measurement))
 
-    def _gated_run(
-        self,
-        stage: Measurer,
-        built: Built,
-        options: MeasureOptions,
-        reference: Built | None,
-        best_cost: float | None,
-    ) -> RunReport:
+    def _gated_run(self, stage: Measurer, measurement: Measurement) -> RunReport:
         gate = self._gate(stage.start())
-        disturbed = built.parallel or stage.overlaps_builds()
+        disturbed = measurement.built.parallel or stage.overlaps_builds()
         with gate.alone() if disturbed else contextlib.nullcontext(), self._stopwatch:
-            return stage.run(built, options, reference, best_cost)
+            return stage.run(measurement)
 
     def _patiently(self, act: Callable[[], T]) -> T:
         """Try again when a worker or a machine is lost: that is not the candidate's doing."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Protocol, runtime_checkable
 
 from whet.measure.values import MeasureInput, MeasureResult
@@ -70,9 +69,4 @@ class Pool(Protocol):
 
     def __enter__(self) -> Pool: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...

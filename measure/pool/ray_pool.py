@@ -20,6 +20,7 @@ from whet.measure.pool.local import build_function_of, measuring_stage
 from whet.measure.pool.protocol import Known
 from whet.measure.stage import stages
 from whet.measure.stage.builder import Built
+from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.runner import RunReport
 from whet.measure.values import MeasureInput, MeasureOptions
 
@@ -309,11 +310,5 @@ class _RemoteMeasurer(_Remote):
             self._overlaps = bool(self._ask("overlaps_builds"))
         return self._overlaps
 
-    def run(
-        self,
-        built: Built,
-        options: MeasureOptions,
-        reference: Built | None = None,
-        best_cost: float | None = None,
-    ) -> RunReport:
-        return self._ask("run", built, options, reference, best_cost)
+    def run(self, measurement: Measurement) -> RunReport:
+        return self._ask("run", measurement)

@@ -6,7 +6,6 @@ import numbers
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import Self
 
 from whet.compiler.errors import MeasureError
@@ -81,12 +80,7 @@ class ReplayPool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _look_up(self, inp: MeasureInput) -> MeasureResult:

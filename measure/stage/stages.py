@@ -16,6 +16,7 @@ from typing import Any
 from whet.compiler.abi.signature import BufferParam, ScalarParam
 from whet.measure.stage import machine
 from whet.measure.stage.builder import Built
+from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.retry import Retry
 from whet.measure.stage.runner import RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions
@@ -143,44 +144,26 @@ class Measuring:
         """True if builders share this stage's core, so that they must take turns."""
         return machine.cores_overlap()
 
-    def run(
-        self,
-        built: Built,
-        options: MeasureOptions,
-        reference: Built | None = None,
-        best_cost: float | None = None,
-    ) -> RunReport:
+    def run(self, measurement: Measurement) -> RunReport:
         """Check and time one candidate; whatever it does, the answer is a :class:`RunReport`.
-
-        Args:
-            built: a candidate that was built.
-            options: how to measure.
-            reference: the default config's program, to check the numbers; None: unchecked.
-            best_cost: seconds per call of the best so far.
 
         Raises:
             MeasureError: no worker can be had, or the stage is closed.
             DeviceLostError: the stage's device does not answer.
         """
-        worker = self._worker_for(built)
+        worker = self._worker_for(measurement.built)
         with self._one_at_a_time, self._alone():
-            return self._retry.call(
-                worker, lambda: self._attempt(worker, built, options, reference, best_cost)
-            )
+            return self._retry.call(worker, lambda: self._attempt(worker, measurement))
 
     def _attempt(
-        self,
-        supervisor: Supervisor,
-        built: Built,
-        options: MeasureOptions,
-        reference: Built | None,
-        best_cost: float | None,
+        self, supervisor: Supervisor, measurement: Measurement
     ) -> tuple[Outcome, RunReport]:
+        built, options, best_cost = measurement.built, measurement.options, measurement.best_cost
         self._wake(supervisor)
         key, why_not = None, "switched off"
-        if reference is not None and options.check:
-            key, why_not = self._reference(supervisor, reference, options)
-        budget = self._budget(built, options, best_cost)
+        if measurement.reference is not None and options.check:
+            key, why_not = self._reference(supervisor, measurement.reference, options)
+        budget = self._budget(measurement)
         more = 0.0 if key is not None else inputs_s(built)
         arguments = built.artifact, options, key, best_cost, *self._device_arguments
         outcome = supervisor.call(self._function, *arguments, timeout=budget + more)
@@ -205,8 +188,8 @@ class Measuring:
     def _worker_for(self, built: Built) -> Supervisor:
         return self._workers[0]
 
-    def _budget(self, built: Built, options: MeasureOptions, best_cost: float | None) -> float:
-        return run_budget(built, options, best_cost)
+    def _budget(self, measurement: Measurement) -> float:
+        return run_budget(measurement)
 
     def _wake(self, supervisor: Supervisor) -> None:
         """Prepare a fresh worker outside of any candidate's time."""
@@ -295,13 +278,14 @@ class RunStage(Measuring):
         return self._workers[1 if built.parallel else 0]
 
 
-def run_budget(built: Built, options: MeasureOptions, best_cost: float | None) -> float:
+def run_budget(measurement: Measurement) -> float:
     """Seconds a candidate may run before it is killed.
 
     Without this, the worst candidates of a space cost more time than all others together: a plain
     matmul of 1024 has schedules from 0.02 s to 8 s. The allowance for all but the kernel itself is
     generous, so that a busy machine kills nothing good.
     """
+    built, options, best_cost = measurement.built, measurement.options, measurement.best_cost
     if best_cost is None or built.artifact is None:
         return options.run_timeout
     own = options.max_measure_s + options.hopeless_factor * best_cost

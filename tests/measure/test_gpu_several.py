@@ -27,6 +27,7 @@ from whet.measure.pool.engine import StagedPool
 from whet.measure.pool.open import describe_remote_gpu
 from whet.measure.stage.builder import Built
 from whet.measure.stage.machine import builder_cores, measuring_core
+from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.runner import RunReport
 
 FAKES = {
@@ -110,7 +111,7 @@ class Stage:
     def build(self, inp: MeasureInput) -> Built:
         return Built("ok")
 
-    def run(self, built: Built, *given: object) -> RunReport:
+    def run(self, measurement: Measurement) -> RunReport:
         if self.lost:
             self.other_lost.set()
             raise DeviceLostError("measurement on cuda:0", "it is gone")

@@ -12,6 +12,7 @@ from whet.compiler import driver, te
 from whet.compiler.abi.signature import Ahead, BufferParam, KernelSignature
 from whet.measure.stage.arguments import Arguments
 from whet.measure.stage.builder import Built
+from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.runner import RUNNER, Kernel, prepare_reference, run_candidate
 from whet.measure.stage.stages import run_budget
 from whet.measure.values import MeasureOptions
@@ -130,5 +131,7 @@ def test_an_element_that_is_not_packed_shows() -> None:
 def test_the_budget_has_room_for_the_weights() -> None:
     small = Built("ok", artifact(0))
     large = Built("ok", artifact(4))
-    first, second = (run_budget(built, OPTIONS, 1e-6) for built in (small, large))
+    first, second = (
+        run_budget(Measurement(built, OPTIONS, None, 1e-6)) for built in (small, large)
+    )
     assert first < second

@@ -18,6 +18,7 @@ import pytest
 from whet.autotune import create_task
 from whet.compiler.target import Target
 from whet.measure import MeasureInput, MeasureOptions
+from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.retry import Retry
 from whet.measure.stage.stages import BuildStage, RunStage
 from whet.measure.worker.supervisor import Outcome, Supervisor
@@ -136,7 +137,7 @@ def test_ordinary_candidates_change_nothing(parallel: bool) -> None:
                 )
                 built = build.build(inp)
                 assert built.status == "ok", built.error
-                assert run.run(built, options, built).status == "ok"
+                assert run.run(Measurement(built, options, built)).status == "ok"
         assert [one.starts for one in workers] == [1, 1] or (parallel and not built.parallel)
         assert not any(one._worker is not None and one._worker.touched for one in workers)
     finally:
