@@ -12,17 +12,14 @@ from whet.autotune.features.program import GLOBAL, LOCAL, SHARED
 from whet.measure.device.specs import GpuSpec
 from whet.measure.gpu.cost.counts import OWN_REGISTERS, STEP
 from whet.measure.gpu.cost.model import ARITHMETIC_CYCLES, WARP, Work
-from whet.measure.gpu.cost.operations import DIVISION
+from whet.measure.gpu.cost.operations import DIVISION, FUNCTION
 from whet.measure.gpu.cost.traffic import L2_SHARE
 from whet.measure.gpu.cost.trip_counts import REGISTERS_HELD
-from whet.measure.gpu.cost.warps import cache_passes
+from whet.measure.gpu.cost.warps import BANKS, LINE, SECTOR, WORD, cache_passes
 
-SECTOR, LINE, BANKS, WORD = 32.0, 128.0, 32.0, 4.0
 _FMA, _ADD, _MUL, _DIV, _SPECIAL = (KINDS.index(k) for k in ("fma", "add", "mul", "div", "special"))
 UNEVEN = 2.0
 """Passes of accesses whose index is made by divisions: they seldom meet in one bank."""
-FUNCTION = 8.0
-"""Multiply-adds of a special function, beside the hardware's part of it."""
 
 
 class GpuWork:

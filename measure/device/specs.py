@@ -44,7 +44,7 @@ class GpuSpec:
 
     @property
     def multiprocessors(self) -> int:
-        """How many it has."""
+        """Their number."""
         return self.limits.multiprocessors
 
     @property

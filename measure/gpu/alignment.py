@@ -26,7 +26,7 @@ def check_alignment(inp: MeasureInput, artifact: Artifact) -> None:
 
     Args:
         inp: the candidate.
-        artifact: what was made of it.
+        artifact: compiled from it.
 
     Raises:
         PrunedError: it stores, or copies, neighbours of an array as vectors that are nowhere

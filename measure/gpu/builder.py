@@ -1,4 +1,4 @@
-"""What a builder's worker does for a GPU: a cubin, which needs none, and the model's opinion."""
+"""A builder's worker for GPUs: a cubin, which needs no GPU, and the model's prediction."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def _to_prediction(
 
 
 def too_much(model: Mapping[str, Any]) -> str:
-    """Why the emulator does not run a candidate; "" where it does.
+    """The reason for which the emulator does not run a candidate; "" where it does.
 
     Args:
-        model: what the static model says, and ``lines`` of the text.
+        model: the static model's prediction, and ``lines`` of the text.
     """
     for what, most in (("instructions", EMULATED), ("lines", LINES)):
         found = float(model.get(what, 0.0))
@@ -95,7 +95,7 @@ def too_much(model: Mapping[str, Any]) -> str:
 
 
 def _resources(artifact: Artifact, target: Target) -> Mapping[str, Resources]:
-    """What the kernels take, where there is a compiler that says so."""
+    """The kernels' resources, where a compiler tells them."""
     from whet.compiler.codegen.cuda import nvrtc
 
     if not artifact.kernels or not nvrtc.available():

@@ -35,7 +35,7 @@ LEAST_BYTES = 64 << 20
 MOST_FILLS, MOST_LEAD_S = 256, {False: 5e-3, True: 0.5e-3}
 """Before one event: the most fills, and about the longest time of them, of each call if flushed."""
 AGAIN = 4
-"""How often calls are timed again because the host came late."""
+"""Timings of the same calls, the first included, where the host comes late."""
 ROOM = 1.25
 """So much longer than the host took last time are the fills that it is given."""
 RESTED_S, AWAKE_S = 0.1, 0.03
@@ -46,11 +46,11 @@ BUSY = 0.9
 
 @dataclass(frozen=True)
 class Timed:
-    """What calls took.
+    """Times of calls.
 
     Attributes:
         seconds: of a call on the device: one figure each where they are timed apart, else the mean.
-        ahead: whether the host was ahead of the device, so that none of its time is in them.
+        ahead: the host was ahead of the device, so that none of its time is in them.
     """
 
     seconds: tuple[float, ...]
@@ -62,7 +62,7 @@ class DeviceClock:
 
     Args:
         context: the device's.
-        flush: whether the L2 cache is overwritten before each call. Otherwise it holds what the
+        flush: the L2 cache is overwritten before each call. Otherwise it holds what the
             call before has left, and calls follow each other without a gap.
     """
 
@@ -178,7 +178,7 @@ class EventTimer:
     Args:
         context: of the GPU.
         run: queues that many calls on the default stream.
-        flush_l2: whether each call finds none of its inputs in the L2 cache.
+        flush_l2: each call finds none of its inputs in the L2 cache.
 
     Attributes:
         late: the host came late for some of the calls that were timed: any may be a cost.

@@ -43,7 +43,7 @@ def _handle(pci_bus_id: str) -> ctypes.c_void_p | None:
 
 
 def state_of(pci_bus_id: str) -> dict[str, Any]:
-    """What NVML says of a GPU now.
+    """The state of a GPU now, by NVML.
 
     Args:
         pci_bus_id: where it is, e.g. ``"0000:3B:00.0"``: NVML counts GPUs in another order than

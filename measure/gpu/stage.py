@@ -47,7 +47,7 @@ class DeviceStage(Measuring):
         function: import path of the function that runs; replaced in tests.
         prepare: import path of the function that runs the reference.
         path: the driver's ``sys.path``; None: this process's.
-        place: which of several measurers of this machine it is; each has a core of its own. None:
+        place: its number among the measurers of this machine; each has a core of its own. None:
             the number of the one GPU that this process was given, as Ray gives its actors.
     """
 
@@ -140,13 +140,13 @@ class DeviceStage(Measuring):
 
 
 def _too_large(built: Built) -> str:
-    """Why the emulator does not run what was built; "" where it does, or no model was asked."""
+    """The reason why the emulator does not run a program; "" where it does, or without a model."""
     model = built.facts.get("model")
     return too_much(model) if isinstance(model, dict) else ""
 
 
 def _raised(error: str) -> str:
-    """What was raised, of a traceback's text; another text as it is."""
+    """The error at the end of a traceback's text; another text as it is."""
     _, frame, after = error.rpartition('\n  File "')
     lines = after.splitlines()
     # behind the last frame and its lines of code, which are indented
@@ -156,10 +156,10 @@ def _raised(error: str) -> str:
 
 
 def predicted(model: Any, unchecked: str, report: RunReport | None = None) -> RunReport:
-    """What the model says, as a report.
+    """The model's prediction as a report.
 
     Args:
-        model: what building found out; None passes the report on.
+        model: the prediction of the build; None passes the report on.
         unchecked: why the numbers were not compared; "" where they were.
         report: of the run in the emulator, where there was one.
     """

@@ -59,7 +59,7 @@ class StagedPool:
         measurers: at least one; each has a device of its own. One whose device is lost is left
             out from then on; with the last one :meth:`collect` raises.
         options: how to measure.
-        reference: what to :meth:`compare_with` from the start; None: nothing yet.
+        reference: :meth:`compare_with` it from the start; None: nothing yet.
         known: asked with a program's hash between build and run, from the pool's threads.
     """
 

@@ -28,7 +28,7 @@ class LocalPool(StagedPool):
         reference: a default config, whose numbers are taken for right; see
             :meth:`~whet.measure.pool.protocol.Pool.compare_with`.
         known: asked with a program's hash between build and run, from the pool's threads.
-        device: what candidates are measured on: ``"cpu"``, ``"cuda:0"``, ``"cuda-emulator"``;
+        device: measures the candidates: ``"cpu"``, ``"cuda:0"``, ``"cuda-emulator"``;
             several GPUs of one kind, ``"cuda:0,cuda:1"``, or all, ``"cuda:*"``, each by a worker of
             its own; another word is a processor's, too, with a lock of that name.
         build_function: import path of the function that builds; replaced in tests.
@@ -111,7 +111,7 @@ def measuring_stage(
     """A measuring stage, to be made here or on another machine.
 
     Args:
-        device: what it measures on.
+        device: measures the candidates.
         lock: names the lock of a processor.
         options: budgets and limits.
         functions: import paths of those that run a candidate and the reference; None: the stage's.

@@ -28,7 +28,7 @@ def open_pool(
         reference: a default config, whose numbers are taken for right.
         known: asked with a program's hash before it is measured; an earlier result is used
             instead. It is called from the pool's threads.
-        device: what is measured on: ``"cpu"``, ``"cuda:0"``, ``"cuda-emulator"``; on this machine
+        device: measures the candidates: ``"cpu"``, ``"cuda:0"``, ``"cuda-emulator"``; here
             ``"cuda:0,cuda:1"`` or ``"cuda:*"`` are several GPUs, on Ray ``"cuda"`` is every GPU
             that the cluster offers.
 

@@ -39,7 +39,7 @@ class RayPool(StagedPool):
         reference: a default config, whose numbers are taken for right; see
             :meth:`~whet.measure.pool.protocol.Pool.compare_with`.
         known: asked with a program's hash between build and run, from the pool's threads.
-        device: what candidates are measured on: ``"cuda"`` is every GPU that the cluster offers
+        device: measures the candidates: ``"cuda"`` is every GPU that the cluster offers
             and nobody holds, all of one kind; builders need none. ``"cuda-emulator"`` runs on the
             measuring machine; another word is a processor's, and names the lock that keeps
             unrelated runs apart there.
@@ -139,7 +139,7 @@ def check_one(device: str) -> None:
 
 
 def describe_remote_gpu(ray: Any) -> dict[str, Any]:
-    """What a GPU of the cluster is, as a log keeps it.
+    """The description of the cluster's GPUs, as a log keeps it.
 
     Args:
         ray: the connected module.
@@ -225,7 +225,7 @@ class _Remote:
             self._actor.leave.remote()
 
     def _is_made(self) -> bool:
-        """Whether the actor has come up, or died."""
+        """True if the actor has come up, or died."""
         return bool(self._ray.wait([self._created], timeout=0)[0])
 
     def _ask(self, method: str, *args: Any) -> Any:
@@ -257,7 +257,7 @@ class _Remote:
         raise MeasureError(f"{method} on a Ray actor", why, self._replace())
 
     def _arrives(self, call: Any) -> bool:
-        """Whether an answer comes in time, and before the pool is closed."""
+        """True if an answer comes in time, and before the pool is closed."""
         end = time.monotonic() + self._budget + START_S
         while not self._closed and (left := end - time.monotonic()) > 0:
             if self._ray.wait([call], timeout=min(left, LOOK_S))[0]:

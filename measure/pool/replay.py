@@ -55,7 +55,7 @@ class ReplayPool:
         return ticket
 
     def collect(self, timeout: float | None = None) -> list[tuple[int, MeasureResult]]:
-        """What was submitted since the last call."""
+        """The results of the candidates since the last call."""
         self._check_open("collect")
         done, self._done = self._done, []
         return done

@@ -43,7 +43,7 @@ class ExpectedOutput:
         return self.want.nbytes + (0 if self._exact else self._bound.nbytes)
 
     def difference(self, got: np.ndarray) -> str:
-        """How ``got``, an array of the same shape, differs, in words; "" where it does not."""
+        """The difference of ``got``, an array of the same shape, in words; "" for none."""
         bad = self._bad(got)
         if bad is None:
             return ""
@@ -101,7 +101,7 @@ class Reference:
         return sum(output.nbytes for output in self.outputs)
 
     def difference(self, got: Mapping[str, np.ndarray]) -> str:
-        """How a candidate's outputs differ, in words; "" where they do not."""
+        """The difference of a candidate's outputs, in words; "" for none."""
         names = sorted(output.name for output in self.outputs)
         if set(names) - got.keys():
             return f"the kernel writes {sorted(got)}, the reference schedule's {names}"
@@ -109,7 +109,7 @@ class Reference:
         return "\n".join(text for text in texts if text)
 
     def argument_difference(self, got: Mapping[int, Any]) -> str:
-        """How a candidate's arguments differ, in words; "" where they do not.
+        """The difference of a candidate's arguments, in words; "" for none.
 
         Numpy would compare arrays of some different shapes, and take them for equal.
 

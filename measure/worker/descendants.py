@@ -26,7 +26,7 @@ def adopt() -> None:
 
 
 def adopts() -> bool:
-    """Whether this process does so."""
+    """True if this process does so."""
     flag = ctypes.c_int()
     _libc.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(flag), 0, 0, 0)
     return bool(flag.value)

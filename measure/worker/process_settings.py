@@ -1,4 +1,4 @@
-"""What a candidate can change in its process and interpreter, and how it is set again."""
+"""Settings of a process and its interpreter that a candidate can change, and their restoration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from whet.measure.worker import descendants
 _libc = ctypes.CDLL(None, use_errno=True)
 _libm = ctypes.CDLL("libm.so.6")
 _FLAGS = {"x86_64": ((0, 2, 0xFFFF), (28, 4, 0xFFC0)), "aarch64": ((0, 4, 0xFFFFFFFF),)}
-"""Where a floating-point environment has its modes: offset, bytes and bits; the rest are events."""
+"""The modes in a floating-point environment: offset, bytes and bits; the rest are events."""
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 _STREAMS = ("stdin", "stdout", "stderr")
@@ -47,7 +47,7 @@ class Setting:
         name: how it is told.
         read: its value, by which it is compared.
         write: sets it.
-        usual: whether a template may well change it and mean no harm.
+        usual: a template may well change it and mean no harm.
     """
 
     name: str
@@ -296,7 +296,7 @@ def _set_limits(value: list[tuple[int, int]]) -> None:
 
 
 def _huge_pages() -> int:
-    """Whether the system gives the process no huge pages; -1: it does not say."""
+    """1 if the process gets no huge pages, else 0; -1: the system does not say."""
     return _libc.prctl(_GET_THP_DISABLE, 0, 0, 0, 0)
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from whet.bench.arguments import Arrays, arrays_of, check_work
+from whet.bench.arguments import arrays_of, check_work
+from whet.bench.check import check_contestants
 from whet.bench.comparison import Comparison
 from whet.bench.limits import Traffic
-from whet.bench.peers.libraries import Peers, peers_of
+from whet.bench.peers.libraries import peers_of
 from whet.bench.references.operators import expected
 from whet.bench.turns import interleaved, on_cores
-from whet.compiler.errors import MeasureError
 from whet.compiler.target.machine import host
 from whet.measure.stage.machine import environment
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from whet.autotune import Task
     from whet.compiler.runtime.module import Module
 
-TOLERANCE = {"float16": 2e-2, "bfloat16": 8e-2, "float32": 1e-4, "float64": 1e-11}
-"""How wrong the worst element may be, as a part of the largest one; for other types nothing."""
 MOMENT = 0.02
 """Seconds of one sample."""
 PAUSE = 0.01
@@ -59,7 +57,21 @@ def compare(
         peers = peers_of(task, arrays.inputs, threads, compiled)
         say("reference")
         right = expected(task, arrays.inputs)
-        contestants, errors = _checked(task, kernels, arrays, peers, right)
+
+        def run(kernel: Module) -> tuple[Callable[[], Any], Sequence[Any]]:
+            call = arrays.call_of(kernel)
+            arrays.spoil()
+            call()
+            return call, arrays.outputs
+
+        contestants, errors = check_contestants(
+            str(task.workload),
+            kernels,
+            run,
+            peers.calls,
+            lambda result: _laid_out(task, _as_arrays(result)),
+            right,
+        )
         say("in turns")
         peaks: list[float] = []
         streams: list[float] = []
@@ -87,60 +99,6 @@ def compare(
         left_out=tuple(peers.left_out),
         environment=facts,
     )
-
-
-def _checked(
-    task: Task,
-    kernels: Mapping[str, Module],
-    arrays: Arrays,
-    peers: Peers,
-    right: tuple[np.ndarray, ...] | None,
-) -> tuple[dict[str, Callable[[], Any]], dict[str, float]]:
-    """Calls of all contestants whose numbers are right, and how far from right they are."""
-    calls: dict[str, Callable[[], Any]] = {}
-    errors: dict[str, float] = {}
-    for name, kernel in kernels.items():
-        calls[name] = arrays.call_of(kernel)
-        arrays.spoil()
-        calls[name]()
-        if right is None:  # then the first kernel's numbers are what the others' are held against
-            right = tuple(out.copy() for out in arrays.outputs)
-        else:
-            errors[name] = _check(f"{task.workload}: {name}", arrays.outputs, right)
-    for name, call in peers.calls.items():
-        found = _as_arrays(call())
-        errors[name] = _check(f"{task.workload}: {name}", _laid_out(task, found), right)
-        calls[name] = call
-    return calls, errors
-
-
-def _check(what: str, found: tuple[np.ndarray, ...], right: tuple[np.ndarray, ...] | None) -> float:
-    """The largest error as a part of the largest number.
-
-    Raises:
-        MeasureError: it is too large.
-    """
-    import numpy as np
-
-    assert right is not None
-    worst = 0.0
-    for out, exact in zip(found, right):
-        if out.shape != exact.shape:
-            raise MeasureError(what, f"its result has the shape {out.shape}, not {exact.shape}")
-        if not exact.size:
-            continue
-        largest = float(np.abs(exact).max()) or 1.0
-        error = float(np.abs(out.astype(np.float64) - exact).max()) / largest
-        allowed = TOLERANCE.get(str(out.dtype), 0.0)
-        if not error <= allowed:  # NaN is wrong, too
-            raise MeasureError(
-                what,
-                f"its worst element is wrong by {error:.2g} of the largest one; "
-                f"{allowed:g} is allowed",
-                "a time of wrong numbers means nothing",
-            )
-        worst = max(worst, error)
-    return worst
 
 
 def _as_arrays(found: Any) -> tuple[np.ndarray, ...]:

@@ -15,6 +15,8 @@ FMA32, FMA64, SPECIAL, OTHER = range(4)
 functions and conversions; everything else that is issued."""
 DIVISION = 6.0
 """Multiply-adds of a division: a reciprocal, its corrections."""
+FUNCTION = 8.0
+"""Multiply-adds of a special function that nobody names, beside the hardware's part of it."""
 _DIVISION_CHECKED = 4.0
 """Its other instructions: they find numbers that need a longer way."""
 _FUNCTIONS: dict[str, tuple[float, float, float]] = {
@@ -75,7 +77,7 @@ def _one(n: Any, total: list[float]) -> None:
 
 
 def _is_power_of_two(n: Any) -> bool:
-    """Whether a division by it is a product with its reciprocal."""
+    """True if a division by it is a product with its reciprocal."""
     n = n.value if isinstance(n, e.Broadcast) else n
     return isinstance(n, e.FloatImm) and abs(math.frexp(n.value)[0]) == 0.5
 

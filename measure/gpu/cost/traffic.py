@@ -1,4 +1,4 @@
-"""What warps ask of one array in a GPU's memory, and how much of it the L2 cache finds again."""
+"""Traffic of one array in a GPU's memory, and the reuse of its data in the L2 cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLOCK_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 
 @dataclass
 class Traffic:
-    """What all warps ask of one global array.
+    """Traffic of all warps with one global array.
 
     Attributes:
         size: bytes of the array.
@@ -45,7 +45,7 @@ class Grid:
     wave: float
 
     def parts(self, tags: frozenset[str]) -> tuple[float, float]:
-        """How many different parts of an array the blocks of one wave read, and all blocks.
+        """The number of different parts of an array that one wave of blocks reads, and all blocks.
 
         Args:
             tags: the axes of the grid that say which part it is.
@@ -60,7 +60,7 @@ class Grid:
 
 
 def memory_bytes(x: Traffic, grid: Grid, spec: GpuSpec) -> float:
-    """Bytes from and to the memory: what blocks that run together read is fetched once.
+    """Bytes from and to the memory: loads of blocks that run together are fetched once.
 
     Args:
         x: of an array.

@@ -59,7 +59,7 @@ class TripCounts:
         self.all_warps = self.blocks * self.warps.warps
 
     def _trips(self, depends: frozenset[Any], site: Site, buffer: Any = None) -> np.ndarray:
-        """How often something is executed: not again where its value is in a register.
+        """The executions of an instruction: none where its value is still in a register.
 
         Args:
             depends: the loops that change it, and the memory that they store to.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from whet.bench.arguments import Arrays, arrays_of, check_work, taken_by
+from whet.bench.check import check_contestants
 from whet.bench.comparison import Comparison
 from whet.bench.gpu.clock import Clock
 from whet.bench.gpu.limits import CopyProbe, PeakProbe
-from whet.bench.gpu.right import Exact, error_of, exact_of, laid_out
+from whet.bench.gpu.right import exact_of, laid_out
 from whet.bench.peers.libraries import Peers
 from whet.bench.turns import Sample
 from whet.compiler.installed import install_extra
@@ -64,7 +65,14 @@ def compare_on(
         peers = _peers(device, task, arrays, compiled)
         say("reference")
         exact = exact_of(device, task, arrays.inputs)
-        calls, errors = _checked(device, task, kernels, arrays, peers, exact)
+        calls, errors = check_contestants(
+            str(task.workload),
+            kernels,
+            _runner(device, arrays),
+            peers.calls,
+            lambda result: laid_out(task, result),
+            exact,
+        )
         say("in turns")
         moved = sum(x.nbytes for x in arrays.values)
         peak = held.enter_context(closing(PeakProbe(driver, context)))
@@ -125,33 +133,20 @@ def on_device(device: Device, arrays: Arrays) -> tuple[NDArray, ...]:
     return tuple(nd.array(x, device) for x in arrays.values)
 
 
-def _checked(
-    device: Device,
-    task: Task,
-    kernels: Mapping[str, Module],
-    arrays: Arrays,
-    peers: Peers,
-    exact: Exact,
-) -> tuple[dict[str, Callable[[], Any]], dict[str, float]]:
-    """Calls of all contestants whose numbers are right, and how far from right they are."""
+def _runner(
+    device: Device, arrays: Arrays
+) -> Callable[[Module], tuple[Callable[[], Any], Sequence[Any]]]:
+    """Makes calls of kernels with arrays of the device."""
     there = on_device(device, arrays)
-    calls: dict[str, Callable[[], Any]] = {}
-    errors: dict[str, float] = {}
-    for name, kernel in kernels.items():
+
+    def run(kernel: Module) -> tuple[Callable[[], Any], Sequence[Any]]:
         for value, array, computed in zip(arrays.values, there, arrays.computed):
             if computed:
-                array.copyfrom(value)  # what no kernel would write
-        calls[name] = _call(kernel, taken_by(kernel, there))
-        calls[name]()
+                array.copyfrom(value)  # no kernel would write these numbers
+        values = taken_by(kernel, there)
+        kernel(*values)
         device.sync()
         outputs = [a.numpy() for a, computed in zip(there, arrays.computed) if computed]
-        errors[name] = error_of(f"{task.workload}: {name}", outputs, exact)
-    for name, call in peers.calls.items():
-        found = laid_out(task, call())
-        errors[name] = error_of(f"{task.workload}: {name}", found, exact)
-        calls[name] = call
-    return calls, errors
+        return lambda: kernel(*values), outputs
 
-
-def _call(kernel: Module, taken: tuple[Any, ...]) -> Callable[[], Any]:
-    return lambda: kernel(*taken)
+    return run
