@@ -13,9 +13,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from whet.compiler.errors import DeviceLostError, MeasureError, WhetError
+from whet.measure.pool.base import PoolBase
 from whet.measure.pool.gate import Gate
 from whet.measure.pool.outcome import result_of, reused
 from whet.measure.pool.protocol import Known, Rounds
@@ -51,7 +52,7 @@ class _Reference:
         self.ready = threading.Event()
 
 
-class StagedPool:
+class StagedPool(PoolBase):
     """A pool over given stages; see :class:`whet.measure.pool.protocol.Pool` for its methods.
 
     Args:
@@ -72,8 +73,7 @@ class StagedPool:
         known: Known | None = None,
     ) -> None:
         # One at work and one that waits, at each stage: enough while the next ones are proposed.
-        self.capacity = 2 * (len(builders) + len(measurers))
-        self.best_costs: dict[str, float] = {}
+        super().__init__(2 * (len(builders) + len(measurers)))
         self.options = options
         self._builders, self._measurers = list(builders), list(measurers)
         self._working = list(self._measurers)
@@ -83,12 +83,10 @@ class StagedPool:
         self._to_build: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._to_run: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
-        self._done: list[tuple[int, MeasureResult]] = []
-        self._tickets = self._in_flight = 0
+        self._in_flight = 0
         self._measured: dict[str, MeasureResult] = {}
         self._twins: dict[str, list[_Job]] = {}  # same program as one that is being measured
         self._failure: BaseException | None = None
-        self._closed = False
         self._gates: dict[str, Gate] = {}
         if reference is not None:
             self.compare_with(reference)
@@ -118,8 +116,7 @@ class StagedPool:
     def submit(self, inp: MeasureInput) -> int:
         """Queue a candidate; its ticket, counted from 0."""
         with self._changed:
-            self._check_open("submit")
-            ticket, self._tickets = self._tickets, self._tickets + 1
+            ticket = self._next_ticket("submit")
             self._in_flight += 1
         self._to_build.put(_Job(ticket, inp, time.perf_counter()))
         return ticket
@@ -134,8 +131,7 @@ class StagedPool:
             self._check_open("collect")
             if self._failure is not None and not self._done:
                 raise self._failure
-            done, self._done = self._done, []
-            return done
+            return self._take_finished()
 
     def remeasure(self, inputs: list[MeasureInput], rounds: int | Rounds) -> list[MeasureResult]:
         """Measure candidates in turns; see :meth:`whet.measure.pool.protocol.Pool.remeasure`."""
@@ -200,12 +196,6 @@ class StagedPool:
             measurer.close()
         for thread in self._threads:
             thread.join(5)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     # --- the threads ---------------------------------------------------------------------------
 
@@ -312,10 +302,7 @@ class StagedPool:
                 twins = self._twins.pop(result.program_hash, [])
                 if result.status in REPEATABLE:
                     self._measured[result.program_hash] = result
-            if result.ok:
-                key = job.inp.workload.key
-                self.best_costs[key] = min(result.cost, self.best_costs.get(key, result.cost))
-            self._done.append((job.ticket, result))
+            self._finished(job.ticket, job.inp, result)
             self._in_flight -= 1
             self._changed.notify_all()
         for twin in twins:
@@ -382,7 +369,3 @@ class StagedPool:
         if callable(rounds):
             return rounds(costs)
         return range(len(costs)) if turn < rounds else ()
-
-    def _check_open(self, asked: str) -> None:
-        if self._closed:
-            raise MeasureError(f"{asked}()", "the pool is closed", "open another one")

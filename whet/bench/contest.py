@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from whet.bench.arguments import arrays_of, check_work
+from whet.bench.arguments import Arrays, arrays_of, check_work
 from whet.bench.check import check_contestants
 from whet.bench.comparison import Comparison
 from whet.bench.limits import Traffic
@@ -57,17 +58,10 @@ def compare(
         peers = peers_of(task, arrays.inputs, threads, compiled)
         say("reference")
         right = expected(task, arrays.inputs)
-
-        def run(kernel: Module) -> tuple[Callable[[], Any], Sequence[Any]]:
-            call = arrays.call_of(kernel)
-            arrays.spoil()
-            call()
-            return call, arrays.outputs
-
         contestants, errors = check_contestants(
             str(task.workload),
             kernels,
-            run,
+            partial(_run, arrays),
             peers.calls,
             lambda result: _laid_out(task, _as_arrays(result)),
             right,
@@ -84,14 +78,12 @@ def compare(
             {**contestants, **limits}, rounds, MOMENT, PAUSE if threads > 1 else 0.0
         )
     warmed = 2  # calls before the first round
-    return Comparison(
-        workload=str(task.workload),
-        flop=task.flop,
-        read=sum(x.nbytes for x in arrays.inputs),
-        written=sum(x.nbytes for x in arrays.outputs),
+    return Comparison.of(
+        task,
+        arrays,
+        kernels,
         threads=threads,
         samples={name: samples[name] for name in contestants},
-        ours=tuple(kernels),
         packed=frozenset(peers.packed),
         peaks=tuple(peaks[warmed:]),
         streams=tuple(streams[warmed:]),
@@ -99,6 +91,14 @@ def compare(
         left_out=tuple(peers.left_out),
         environment=facts,
     )
+
+
+def _run(arrays: Arrays, kernel: Module) -> tuple[Callable[[], Any], Sequence[Any]]:
+    """The call of a kernel, and its outputs."""
+    call = arrays.call_of(kernel)
+    arrays.spoil()
+    call()
+    return call, arrays.outputs
 
 
 def _as_arrays(found: Any) -> tuple[np.ndarray, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,7 @@ def compare_on(
         calls, errors = check_contestants(
             str(task.workload),
             kernels,
-            _runner(device, arrays),
+            partial(_run, device, arrays, on_device(device, arrays)),
             peers.calls,
             lambda result: laid_out(task, result),
             exact,
@@ -81,14 +82,12 @@ def compare_on(
         turns = clock.interleaved({**calls, PEAK: peak, COPY: copy}, rounds)
     samples = dict(turns.samples)
     peaks, copies = samples.pop(PEAK), samples.pop(COPY)
-    return Comparison(
-        workload=str(task.workload),
-        flop=task.flop,
-        read=sum(x.nbytes for x in arrays.inputs),
-        written=sum(x.nbytes for x in arrays.outputs),
+    return Comparison.of(
+        task,
+        arrays,
+        kernels,
         threads=1,
         samples=samples,
-        ours=tuple(kernels),
         packed=frozenset(),
         peaks=tuple(peak.flop / s for s in peaks.seconds),
         streams=_scaled(copies, moved / copy.bytes),
@@ -133,20 +132,15 @@ def on_device(device: Device, arrays: Arrays) -> tuple[NDArray, ...]:
     return tuple(nd.array(x, device) for x in arrays.values)
 
 
-def _runner(
-    device: Device, arrays: Arrays
-) -> Callable[[Module], tuple[Callable[[], Any], Sequence[Any]]]:
-    """Makes calls of kernels with arrays of the device."""
-    there = on_device(device, arrays)
-
-    def run(kernel: Module) -> tuple[Callable[[], Any], Sequence[Any]]:
-        for value, array, computed in zip(arrays.values, there, arrays.computed):
-            if computed:
-                array.copyfrom(value)  # no kernel would write these numbers
-        values = taken_by(kernel, there)
-        kernel(*values)
-        device.sync()
-        outputs = [a.numpy() for a, computed in zip(there, arrays.computed) if computed]
-        return lambda: kernel(*values), outputs
-
-    return run
+def _run(
+    device: Device, arrays: Arrays, there: tuple[NDArray, ...], kernel: Module
+) -> tuple[Callable[[], Any], Sequence[Any]]:
+    """The call of a kernel with arrays of the device, and its outputs."""
+    for value, array, computed in zip(arrays.values, there, arrays.computed):
+        if computed:
+            array.copyfrom(value)  # no kernel would write these numbers
+    values = taken_by(kernel, there)
+    kernel(*values)
+    device.sync()
+    outputs = [a.numpy() for a, computed in zip(there, arrays.computed) if computed]
+    return lambda: kernel(*values), outputs
