@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import MeasureError
 
 if TYPE_CHECKING:
+    from whet.autotune import Task
     from whet.compiler.runtime.module import Module
 
 TOLERANCE = {"float16": 2e-2, "bfloat16": 8e-2, "float32": 1e-4, "float64": 1e-11}
@@ -18,7 +19,7 @@ Contestant = Callable[[], Any]
 
 
 def check_contestants(
-    title: str,
+    task: Task,
     kernels: Mapping[str, Module],
     run: Callable[[Module], tuple[Contestant, Sequence[Any]]],
     peers: Mapping[str, Contestant],
@@ -28,7 +29,7 @@ def check_contestants(
     """The calls of all contestants, and their errors as parts of the largest number.
 
     Args:
-        title: of the task, for errors.
+        task: the operator.
         kernels: name -> a kernel of the task.
         run: makes a kernel's call and calls it; the call, and its outputs.
         peers: name -> a call.
@@ -45,10 +46,10 @@ def check_contestants(
         if exact is None:
             exact = tuple(out.copy() for out in outputs)
         else:
-            errors[name] = error_of(f"{title}: {name}", outputs, exact)
+            errors[name] = error_of(f"{task.workload}: {name}", outputs, exact)
     assert exact is not None
     for name, call in peers.items():
-        errors[name] = error_of(f"{title}: {name}", layout(call()), exact)
+        errors[name] = error_of(f"{task.workload}: {name}", layout(call()), exact)
         calls[name] = call
     return calls, errors
 
@@ -89,15 +90,12 @@ def error_of(what: str, outputs: Sequence[Any], exact: Sequence[Any]) -> float:
 
 
 def _alike(out: Any, right: Any) -> tuple[Any, Any]:
-    """Both as float64 in one place: on PyTorch's device if what is right is there."""
+    """Both as float64 in one place: on PyTorch's device if the right one is there."""
     import numpy as np
 
     if getattr(out, "is_mkldnn", False):
         out = out.to_dense()  # a layout of PyTorch's on CPUs, which nothing else reads
     if not hasattr(right, "detach"):
         return np.asarray(out.detach().cpu() if hasattr(out, "detach") else out, np.float64), right
-    import torch
-
-    if not hasattr(out, "detach"):
-        out = torch.from_numpy(out)
-    return out.to(right.device, torch.float64), right
+    right = right.double()
+    return out.to(right) if hasattr(out, "detach") else right.new_tensor(out), right

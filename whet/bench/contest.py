@@ -59,12 +59,7 @@ def compare(
         say("reference")
         right = expected(task, arrays.inputs)
         contestants, errors = check_contestants(
-            str(task.workload),
-            kernels,
-            partial(_run, arrays),
-            peers.calls,
-            lambda result: _laid_out(task, _as_arrays(result)),
-            right,
+            task, kernels, partial(_run, arrays), peers.calls, partial(_laid_out, task), right
         )
         say("in turns")
         peaks: list[float] = []
@@ -111,13 +106,14 @@ def _as_arrays(found: Any) -> tuple[np.ndarray, ...]:
     return tuple(np.asarray(part.detach() if hasattr(part, "detach") else part) for part in parts)
 
 
-def _laid_out(task: Task, found: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+def _laid_out(task: Task, result: Any) -> tuple[np.ndarray, ...]:
     """A peer's result in the layout of ours: images come with the channels first."""
+    arrays = _as_arrays(result)
     if task.name.endswith("_nhwc"):
-        return tuple(x.transpose(0, 2, 3, 1) for x in found)
+        return tuple(x.transpose(0, 2, 3, 1) for x in arrays)
     if task.name == "conv2d_nchwc":
-        (x,) = found
+        (x,) = arrays
         n, channels, h, w = x.shape
         c = int(task.instantiate()[1][-1].shape[-1])
         return (x.reshape(n, channels // c, c, h, w).transpose(0, 1, 3, 4, 2),)
-    return found
+    return arrays

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from whet.bench.arguments import Arrays, arrays_of, check_work, taken_by
 from whet.bench.check import check_contestants
 from whet.bench.comparison import Comparison
-from whet.bench.gpu.clock import Clock
+from whet.bench.gpu.clock import Clock, Turns
 from whet.bench.gpu.limits import CopyProbe, PeakProbe
 from whet.bench.gpu.right import exact_of, laid_out
 from whet.bench.peers.libraries import Peers
-from whet.bench.turns import Sample
 from whet.compiler.installed import install_extra
 
 if TYPE_CHECKING:
@@ -56,49 +55,52 @@ def compare_on(
         MeasureError: a kernel's numbers are wrong, or a peer's; there is no work to time.
         TargetError: there is no such device, or what drives it is missing.
     """
-    from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
+    from whet.compiler.runtime.gpu.driver.interface import context_of
 
     check_work(task)
-    context, driver = context_of(device), driver_of(device.type)
+    context_of(device)  # a device that is not there is refused before its peers are made
     arrays = arrays_of(task)
-    with ExitStack() as held:
-        say("peers")
-        peers = _peers(device, task, arrays, compiled)
-        say("reference")
-        exact = exact_of(device, task, arrays.inputs)
-        calls, errors = check_contestants(
-            str(task.workload),
-            kernels,
-            partial(_run, device, arrays, on_device(device, arrays)),
-            peers.calls,
-            lambda result: laid_out(task, result),
-            exact,
-        )
-        say("in turns")
-        moved = sum(x.nbytes for x in arrays.values)
-        peak = held.enter_context(closing(PeakProbe(driver, context)))
-        copy = held.enter_context(closing(CopyProbe(context, moved)))
-        clock = held.enter_context(closing(Clock(context, flush)))
-        turns = clock.interleaved({**calls, PEAK: peak, COPY: copy}, rounds)
-    samples = dict(turns.samples)
-    peaks, copies = samples.pop(PEAK), samples.pop(COPY)
+    say("peers")
+    peers = _peers(device, task, arrays, compiled)
+    say("reference")
+    exact = exact_of(device, task, arrays.inputs)
+    run = partial(_run, device, arrays, on_device(device, arrays))
+    calls, errors = check_contestants(
+        task, kernels, run, peers.calls, partial(laid_out, task), exact
+    )
+    say("in turns")
+    moved = sum(x.nbytes for x in arrays.values)
+    turns, peaks, streams = _timed(device, calls, moved, rounds, flush)
     return Comparison.of(
         task,
         arrays,
         kernels,
         threads=1,
-        samples=samples,
+        samples={name: turns.samples[name] for name in calls},
         packed=frozenset(),
-        peaks=tuple(peak.flop / s for s in peaks.seconds),
-        streams=_scaled(copies, moved / copy.bytes),
+        peaks=peaks,
+        streams=streams,
         errors=errors,
         left_out=(*peers.left_out, *map(_came_late, turns.late)),
-        place=context.properties.name,
+        place=context_of(device).properties.name,
     )
 
 
-def _scaled(sample: Sample, factor: float) -> tuple[float, ...]:
-    return tuple(s * factor for s in sample.seconds)
+def _timed(
+    device: Device, calls: Mapping[str, Callable[[], Any]], moved: int, rounds: int, flush: bool
+) -> tuple[Turns, tuple[float, ...], tuple[float, ...]]:
+    """All contestants and the limits in turns; the FMA peak, FLOP/s; seconds to copy the bytes."""
+    from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
+
+    context = context_of(device)
+    with ExitStack() as held:
+        peak = held.enter_context(closing(PeakProbe(driver_of(device.type), context)))
+        copy = held.enter_context(closing(CopyProbe(context, moved)))
+        clock = held.enter_context(closing(Clock(context, flush)))
+        turns = clock.interleaved({**calls, PEAK: peak, COPY: copy}, rounds)
+    peaks = tuple(peak.flop / s for s in turns.samples[PEAK].seconds)
+    scale = moved / copy.bytes
+    return turns, peaks, tuple(s * scale for s in turns.samples[COPY].seconds)
 
 
 def _came_late(name: str) -> str:
