@@ -12,6 +12,7 @@ from whet.compiler.errors import LogError
 from whet.db.log import TuningLog
 from whet.db.values.identity import device_key, device_name, target_difference
 from whet.db.values.records import TaskSummary
+from whet.measure.device.identity import device_of
 from whet.measure.device.names import Device, names_device
 from whet.search_spaces import Config, Workload, space_of, using_resolver
 from whet.search_spaces.counted import counted
@@ -123,8 +124,6 @@ def _why_none(
     device: Device | RuntimeDevice | None,
 ) -> str:
     """One line: the workload, why the nearest record was not taken, the way out."""
-    from whet.measure.device.identity import device_of  # which loads the runtime
-
     wanted_device = device_key(device_of(target, device))
     wanted_target = target.to_json()
     tasks = log.summary()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import LogError, SpaceError
 from whet.db.values.identity import clean_text, device_key
 from whet.db.values.records import RunRecord, TaskSummary, TrialRecord
+from whet.measure.device.identity import device_of
 from whet.measure.device.names import Device, this_device
 from whet.measure.values import MeasureResult, target_json
 from whet.search_spaces.values import Config, Workload
@@ -292,8 +293,6 @@ class TuningLog:
             fingerprint: only trials of this space; None: of any.
         """
         with self._records("read the best trial") as reader:
-            from whet.measure.device.identity import device_of  # which loads the runtime
-
             whose = device_of(target, device)
             where = self._queries.conditions(
                 reader.connection, workload, target, whose, fingerprint

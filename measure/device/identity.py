@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError, MeasureError, TargetError
-from whet.compiler.runtime.device import Device
 from whet.measure.device import names
 from whet.measure.device.names import CPU, CUDA, EMULATOR, EVERY_GPU, MODEL, NO_GPU
 from whet.measure.device.specs import VERSION, spec_of
 from whet.measure.values import target_json
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the runtime is loaded where a device is named: reading a log needs none
+    from whet.compiler.runtime.device import Device
     from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
     from whet.compiler.target import Target
 
@@ -29,7 +29,13 @@ def named_device(name: str) -> Device | None:
         name: ``"cpu"``, ``"cuda"``, ``"cuda:0"``, ``"cuda-emulator"``, ...
     """
     parts = names.parse_name(name)
-    return None if parts is None else Device(*parts)
+    return None if parts is None else _device(*parts)
+
+
+def _device(kind: str, index: int = 0) -> Device:
+    from whet.compiler.runtime.device import Device
+
+    return Device(kind, index)
 
 
 def measured_device(name: str) -> Device:
@@ -47,7 +53,7 @@ def measured_device(name: str) -> Device:
             "there is no such device",
             names.nearest_name(name) + "'cuda:0', 'cuda-emulator', 'cpu'",
         )
-    return named_device(name) or Device(CPU)
+    return named_device(name) or _device(CPU)
 
 
 def measured_devices(name: str) -> tuple[Device, ...]:
@@ -89,7 +95,7 @@ def every_gpu() -> tuple[Device, ...]:
     """
     from whet.compiler.runtime.gpu.driver.interface import driver_of
 
-    return tuple(Device(CUDA, index) for index in range(driver_of(CUDA).device_count()))
+    return tuple(_device(CUDA, index) for index in range(driver_of(CUDA).device_count()))
 
 
 def check_alike(request: str, devices: Sequence[dict[str, Any]], way_out: str) -> None:

@@ -15,7 +15,7 @@ from whet.measure.stage import machine
 # A run that always has a candidate waiting: it lets go of the device only to take it again.
 BUSY = """
 import sys, time
-from whet.measure import machine
+from whet.measure.stage import machine
 while True:
     with machine.exclusive(sys.argv[1], lambda: False):
         print("mine", flush=True)
