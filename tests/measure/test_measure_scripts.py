@@ -17,7 +17,8 @@ HANGING = """
 import contextlib, os, sys, time
 sys.path.append({here!r})
 from measure_fakes import candidate
-from whet.measure import LocalPool, MeasureOptions, RayPool, machine
+from whet.measure import LocalPool, MeasureOptions, RayPool
+from whet.measure.stage import machine
 pool = {pool}(
     workers=1,
     options=MeasureOptions(build_timeout=600.0, run_timeout=600.0),
