@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from whet.compiler.errors import DeviceLostError, MeasureError, WhetError
 from whet.measure.pool.base import PoolBase
@@ -90,12 +90,12 @@ class StagedPool(PoolBase):
         self._gates: dict[str, Gate] = {}
         if reference is not None:
             self.compare_with(reference)
+        loops: list[tuple[Callable[[Any], None], Any]] = [
+            (self._build_loop, one) for one in self._builders
+        ]
+        loops += [(self._run_loop, one) for one in self._measurers]
         self._threads = [
-            threading.Thread(target=self._build_loop, args=(one,), daemon=True)
-            for one in self._builders
-        ] + [
-            threading.Thread(target=self._run_loop, args=(one,), daemon=True)
-            for one in self._measurers
+            threading.Thread(target=loop, args=(stage,), daemon=True) for loop, stage in loops
         ]
         for thread in self._threads:
             thread.start()
@@ -207,9 +207,7 @@ class StagedPool(PoolBase):
 
     def _build_job(self, stage: Builder, job: _Job) -> None:
         self._build_reference(stage, job.inp)
-        job.built = self._guarded(
-            lambda: self._build(stage, job.inp), lambda text: Built("infra_error", error=text)
-        )
+        job.built = self._build_guarded(stage, job.inp)
         self._dispatch(job)
 
     def _build_reference(self, stage: Builder, inp: MeasureInput) -> None:
@@ -219,10 +217,7 @@ class StagedPool(PoolBase):
             if reference is None or reference.claimed:
                 return
             reference.claimed = True
-        reference.built = self._guarded(
-            lambda: self._build(stage, reference.inp),
-            lambda text: Built("infra_error", error=text),
-        )
+        reference.built = self._build_guarded(stage, reference.inp)
         reference.ready.set()
 
     def _run_loop(self, stage: Measurer) -> None:
@@ -316,6 +311,11 @@ class StagedPool(PoolBase):
 
     def _build(self, stage: Builder, inp: MeasureInput) -> Built:
         return self._patiently(lambda: self._gated_build(stage, inp))
+
+    def _build_guarded(self, stage: Builder, inp: MeasureInput) -> Built:
+        return self._guarded(
+            lambda: self._build(stage, inp), lambda text: Built("infra_error", error=text)
+        )
 
     def _gated_build(self, stage: Builder, inp: MeasureInput) -> Built:
         with self._gate(stage.start()).building(), self._stopwatch:

@@ -83,13 +83,17 @@ class Supervisor:
         grows: bool = False,
         room: int | None = None,
     ) -> None:
+        self._spec = {
+            "path": merged_path(path),
+            "cpus": sorted(cpus) if cpus is not None else None,
+            "memory_limit": memory_limit,
+            "preload": list(preload),
+            "grows": grows,
+            "room": room,
+        }
         self._memory_limit = memory_limit
-        self._cpus = sorted(cpus) if cpus is not None else None
-        self._preload = list(preload)
         self._max_calls = max_calls
-        self._path = merged_path(path)
         self._start_timeout = start_timeout
-        self._grows, self._room = grows, room
         self._worker: _Worker | None = None
         self._busy = threading.Lock()
         self._closed = False
@@ -102,7 +106,7 @@ class Supervisor:
         if self._worker is None:
             # PR_SET_PDEATHSIG fires when the *thread* that created the process ends, so every
             # worker is created by one thread that lives as long as this process.
-            self._worker = _LAUNCHER.submit(_Worker, self._spec()).result()
+            self._worker = _LAUNCHER.submit(_Worker, self._spec | {"parent": os.getpid()}).result()
             self.starts += 1
 
     def call(self, function: str, *args: Any, timeout: float) -> Outcome:
@@ -192,17 +196,6 @@ class Supervisor:
         if worker is not None:
             worker.kill()
             worker.reap()
-
-    def _spec(self) -> dict[str, Any]:
-        return {
-            "path": self._path,
-            "cpus": self._cpus,
-            "memory_limit": self._memory_limit,
-            "preload": self._preload,
-            "parent": os.getpid(),
-            "grows": self._grows,
-            "room": self._room,
-        }
 
 
 class _Worker:

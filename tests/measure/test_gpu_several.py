@@ -172,7 +172,7 @@ def test_an_actor_with_one_gpu_of_several_has_a_core_of_its_own(monkeypatch):
     for visible in ("0", "2", "0,1,2", "GPU-0123", ""):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
         (worker,) = stage.DeviceStage(PATIENT, whet.cuda(0))._workers
-        cores[visible] = worker._cpus
+        cores[visible] = worker._spec["cpus"]
     assert cores == {"0": [7], "2": [3], "0,1,2": [7], "GPU-0123": [7], "": [7]}
 
 
