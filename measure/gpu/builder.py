@@ -88,9 +88,9 @@ def too_much(model: Mapping[str, Any]) -> str:
         model: the static model's prediction, and ``lines`` of the text.
     """
     for what, most in (("instructions", EMULATED), ("lines", LINES)):
-        found = float(model.get(what, 0.0))
-        if found > most:
-            return f"too much for the emulator: {found:.4g} {what}, and {most:.4g} are the most"
+        count = float(model.get(what, 0.0))
+        if count > most:
+            return f"too much for the emulator: {count:.4g} {what}, and {most:.4g} are the most"
     return ""
 
 

@@ -96,14 +96,14 @@ class DeviceClock:
         self.wake()
         for _ in range(AGAIN):
             fills = self._fills()
-            found, needed = (self._apart if self._flush else self._together)(run, count, fills)
-            if found.ahead:
+            timed, needed = (self._apart if self._flush else self._together)(run, count, fills)
+            if timed.ahead:
                 break
             self._lead_s = max(self._lead_s, ROOM * needed)
             if self._fills() <= fills:
                 break  # as much as there may be
         self._rests_since = time.perf_counter()
-        return found
+        return timed
 
     def wake(self) -> None:
         """Keep a device busy that has rested, until its frequency is up again."""
@@ -204,9 +204,9 @@ class EventTimer:
         left, total = number, 0.0
         while left:
             count = min(left, self._clock.most)
-            found = self._clock.timed(self._run, count)
-            total += count * statistics.fmean(found.seconds)
-            self.late |= not found.ahead
+            timed = self._clock.timed(self._run, count)
+            total += count * statistics.fmean(timed.seconds)
+            self.late |= not timed.ahead
             left -= count
         return total / number
 

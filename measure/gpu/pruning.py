@@ -55,14 +55,14 @@ def check_resources(artifact: Artifact, resources: Mapping[str, Resources]) -> N
 
 def block_threads(artifact: Artifact) -> dict[str, int]:
     """Threads of a block by kernel, the most of all its launches; symbolic ones are left out."""
-    found: dict[str, int] = {}
+    most: dict[str, int] = {}
     for plan in artifact.plans:
         for launch in plan.launches:
             extents = [x for x in launch.block if isinstance(x, int)]
             if len(extents) == 3:
                 threads = extents[0] * extents[1] * extents[2]
-                found[launch.kernel] = max(found.get(launch.kernel, 0), threads)
-    return found
+                most[launch.kernel] = max(most.get(launch.kernel, 0), threads)
+    return most
 
 
 def facts_of(resources: Mapping[str, Resources]) -> dict[str, Any]:

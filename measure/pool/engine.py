@@ -145,12 +145,12 @@ class StagedPool(PoolBase):
         while True:
             measurer = self._one_that_works()
             try:
-                found = self._in_turns(measurer, inputs, built, rounds)
+                reports = self._in_turns(measurer, inputs, built, rounds)
             except DeviceLostError as lost:
                 self._leave_out(measurer, lost)
                 continue
             spent = time.perf_counter() - begin
-            return [result_of(one, report, spent) for one, report in zip(built, found)]
+            return [result_of(one, report, spent) for one, report in zip(built, reports)]
 
     def _in_turns(
         self,

@@ -53,15 +53,15 @@ class ReplayPool(PoolBase):
     def remeasure(self, inputs: list[MeasureInput], rounds: int | Rounds) -> list[MeasureResult]:
         """The recorded results, each cost as many times over as there are rounds for it."""
         self._check_open("remeasure")
-        found = [self._look_up(inp) for inp in inputs]
-        costs: list[list[float]] = [[] for _ in found]
+        results = [self._look_up(inp) for inp in inputs]
+        costs: list[list[float]] = [[] for _ in results]
         if callable(rounds):
             while turn := list(rounds(costs)):
                 for i in turn:
-                    costs[i] += [found[i].cost] if found[i].ok else []
+                    costs[i] += [results[i].cost] if results[i].ok else []
         else:
-            costs = [[r.cost] * rounds if r.ok else [] for r in found]
-        return [replace(r, costs=tuple(c)) if r.ok else r for r, c in zip(found, costs)]
+            costs = [[r.cost] * rounds if r.ok else [] for r in results]
+        return [replace(r, costs=tuple(c)) if r.ok else r for r, c in zip(results, costs)]
 
     def _look_up(self, inp: MeasureInput) -> MeasureResult:
         if callable(self._costs):

@@ -131,10 +131,10 @@ def _fixed_facts() -> dict[str, Any]:
 
 def _siblings(core: int) -> set[int]:
     text = _read(CPU_FOLDER / f"cpu{core}/topology/thread_siblings_list")
-    found: set[int] = set()
+    cores: set[int] = set()
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
-        found.update(range(int(first), int(last or first) + 1))
-    return found
+        cores.update(range(int(first), int(last or first) + 1))
+    return cores
 
 
 def _try_lock(lock: int) -> bool:

@@ -32,7 +32,7 @@ class Names:
     """Names that are bound to values: they are bound to the same values again.
 
     Args:
-        what: how a change is told.
+        what: its name in reports.
         space: the names, by now.
         chosen: the names that count; None: all.
         bind: binds a name again.
@@ -84,7 +84,7 @@ class Container:
     """A list, dict or set that holds the same things again.
 
     Args:
-        what: how a change is told.
+        what: its name in reports.
         value: the container.
         usual: a change is not reported.
     """
@@ -162,22 +162,22 @@ class CodeState:
 
     def put_back(self) -> list[str]:
         """Undo what was changed; its names."""
-        found = []
+        changes = []
         for name, module in self._modules.items():
             if sys.modules.get(name) is not module:
                 sys.modules[name] = module
-                found.append(f"sys.modules[{name!r}]")
+                changes.append(f"sys.modules[{name!r}]")
         # None, where a module is looked for, is one that nobody can import
         for name in [name for name, module in sys.modules.items() if module is None]:
             if name not in self._modules:
                 del sys.modules[name]
-                found.append(f"sys.modules[{name!r}]")
+                changes.append(f"sys.modules[{name!r}]")
         for watched in [one for one in self._watched if not one.same()]:
             changed = _list(watched.put_back())
             if not watched.usual:
-                found += changed
-        found += self._insides.put_back()
-        return found
+                changes += changed
+        changes += self._insides.put_back()
+        return changes
 
     def _is_new(self, thing: Any) -> bool:
         if id(thing) in self._seen:

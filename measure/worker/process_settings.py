@@ -44,7 +44,7 @@ class Setting:
     """Something that a candidate can change, and that can be set again.
 
     Attributes:
-        name: how it is told.
+        name: its name in reports.
         read: its value, by which it is compared.
         write: sets it.
         usual: a template may well change it and mean no harm.
@@ -146,11 +146,11 @@ def _refuse(_: Any) -> None:
 def _c_environment() -> dict[bytes, bytes]:
     """The environment as C code and child processes see it."""
     entries: Any = ctypes.POINTER(ctypes.c_char_p).in_dll(_libc, "environ")
-    found = {}
+    environment = {}
     for entry in itertools.takewhile(bool, entries) if entries else ():
         name, _, value = entry.partition(b"=")
-        found[name] = value
-    return found
+        environment[name] = value
+    return environment
 
 
 def _folder() -> str:

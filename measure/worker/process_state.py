@@ -126,13 +126,13 @@ class ProcessState:
 
 def _descriptors() -> dict[int, tuple[tuple, int]]:
     """Of each open descriptor: the file, and how it is open."""
-    found = {}
+    descriptors = {}
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # the listed folder's own
             stat = os.fstat(int(name))
             flags = fcntl.fcntl(int(name), fcntl.F_GETFL)
-            found[int(name)] = (stat.st_dev, stat.st_ino, stat.st_rdev), flags
-    return found
+            descriptors[int(name)] = (stat.st_dev, stat.st_ino, stat.st_rdev), flags
+    return descriptors
 
 
 def _threads() -> set[str]:

@@ -77,7 +77,7 @@ def eliminate_common(root: e.PrimExpr, decide: Decider = lambda condition: None)
 
 
 def _inside(
-    n: Any, share: float, where: np.ndarray, decide: Decider, found: Subexpressions
+    n: Any, share: float, where: np.ndarray, decide: Decider, subexpressions: Subexpressions
 ) -> list[tuple[Any, np.ndarray, bool]]:
     """An operation's own parts, and where each is computed."""
     parts = TABLE[type(n)][0](n)
@@ -87,7 +87,7 @@ def _inside(
             return [(parts[1], where & holds, False), (parts[2], where & ~holds, False)]
     if isinstance(n, e.Call) and n.op == PACK and word_of(n, Analyzer()) is not None:
         return [(parts[0], where, False)]
-    found.nodes.append((n, share))
+    subexpressions.nodes.append((n, share))
     product = _product(n)
     if product is not None:
         parts = tuple(p for x in (n.a, n.b) for p in ((x.a, x.b) if x is product else (x,)))

@@ -50,13 +50,13 @@ class Grid:
         Args:
             tags: the axes of the grid that say which part it is.
         """
-        found, left = 1.0, self.wave
+        parts, left = 1.0, self.wave
         for tag in BLOCK_TAGS:
             extent = float(self.extents.get(tag, 1))
-            found *= min(extent, max(left, 1.0)) if tag in tags else 1.0
+            parts *= min(extent, max(left, 1.0)) if tag in tags else 1.0
             left /= max(extent, 1.0)
         every = float(prod(self.extents.get(tag, 1) for tag in tags))
-        return min(found, every), every
+        return min(parts, every), every
 
 
 def memory_bytes(x: Traffic, grid: Grid, spec: GpuSpec) -> float:

@@ -42,12 +42,12 @@ class TripCounts:
     """
 
     def __init__(self, func: PrimFunc, sizes: Mapping[str, int]) -> None:
-        found = func.attrs.get("thread_extent", {})
+        extents = func.attrs.get("thread_extent", {})
         nothing = w.Warps({})
         for p in func.params:
             if isinstance(p, e.Var) and p.name in sizes:
                 nothing.values[p] = sizes[p.name]
-        self.extents = {tag: int(nothing.value(extent)) for tag, extent in found.items()}
+        self.extents = {tag: int(nothing.value(extent)) for tag, extent in extents.items()}
         self.warps = w.Warps(self.extents)
         self.warps.values.update(nothing.values)
         self.deps: dict[e.Var, frozenset[Any]] = {}
