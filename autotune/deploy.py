@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from whet.autotune.results.recorded import opened
 from whet.autotune.results.trial import Trial
 from whet.compiler.errors import LogError
-from whet.measure.gpu.names import NO_GPU
+from whet.measure.device.names import NO_GPU
 from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.compiler.runtime.module import Module
     from whet.db import TuningLog
-    from whet.db.values.identity import Device
     from whet.db.values.records import RunRecord
+    from whet.measure.device.names import Device
 
 
 def best_from_log(
@@ -92,7 +92,8 @@ def _why_nothing(
 ) -> tuple[str, str]:
     """Why a log has no config for a task, and the way out."""
     from whet.db.store.queries import broken_trials
-    from whet.db.values.identity import device_key, device_name, device_of
+    from whet.db.values.identity import device_key, device_name
+    from whet.measure.device.identity import device_of
 
     whose = device_of(task.target, device)
     tune = f"whet.tune(task, log={log.location!r})"

@@ -28,10 +28,10 @@ from whet.search_spaces.values.counted import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from whet.autotune.places import Place
     from whet.autotune.tasks.task import Task
     from whet.db import TuningLog
     from whet.measure import Pool
+    from whet.measure.device.selection import Selection
 
 RESERVE = 0.1
 """The share of a timeout that is left for the last measurement, and :data:`SECONDS` at most."""
@@ -69,7 +69,7 @@ class Session:
         weights: Sequence[float],
         trials: int,
         log: TuningLog,
-        place: Place,
+        place: Selection,
         sampler: Any,
         sampler_name: str,
         seed: int,

@@ -6,6 +6,7 @@ import inspect
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from whet.autotune.arguments import (
@@ -18,14 +19,14 @@ from whet.autotune.arguments import (
     check_weights,
 )
 from whet.autotune.loading import refuse_search
-from whet.autotune.places import place_of
 from whet.autotune.results.recorded import opened
 from whet.autotune.results.result import TuneResult, TuneResults
 from whet.autotune.samplers import check_sampler
 from whet.autotune.session import Session
 from whet.autotune.tasks.task import Task
 from whet.compiler.errors import ArgumentError
-from whet.measure.pool.protocol import check_workers
+from whet.measure.device.selection import select_device
+from whet.measure.pool.open import check_workers, describe_remote_gpu
 
 if TYPE_CHECKING:
     import optuna
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from whet.autotune.session import Callback
     from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.db import TuningLog
-    from whet.db.values.identity import Device
     from whet.measure import MeasureOptions, Pool
+    from whet.measure.device.names import Device
 
 
 @overload
@@ -166,7 +167,9 @@ def tune(
     once = _once(tasks, given)
     check_share(asked, trials, len(once))
     with ExitStack() as stack:
-        place = place_of(device, tasks, workers, stack)
+        targets = [one.target for one in tasks]
+        remote = partial(describe_remote_gpu, stack=stack)
+        place = select_device(device, str(tasks[0].workload), targets, workers, remote)
         tuning_log = stack.enter_context(opened(log, write=True))
         session = Session(
             [one for one, _ in once.values()],

@@ -18,7 +18,7 @@ import numpy as np
 import whet
 from whet.compiler import te
 from whet.compiler.target import Target
-from whet.measure.stage.answers import RTOL
+from whet.measure.stage.reference import RTOL
 from whet.search_spaces.template.config_scope import get_config
 from whet.search_spaces.operators.cpu.conv import winograd
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape

@@ -7,8 +7,9 @@ force. Importing this package does not load SQLAlchemy: opening a log does.
 from whet.db.apply import AppliedLog, UntunedWarning, apply_best
 from whet.db.log import TuningLog
 from whet.db.store.ignored import IgnoredRecordsWarning
-from whet.db.values.identity import Device, device_key, device_name
+from whet.db.values.identity import device_key, device_name
 from whet.db.values.records import RunRecord, TaskSummary, TrialRecord
+from whet.measure.device.names import Device
 
 __all__ = [
     "AppliedLog",

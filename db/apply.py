@@ -10,15 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError
 from whet.db.log import TuningLog
-from whet.db.values.identity import (
-    Device,
-    device_key,
-    device_name,
-    device_of,
-    names_device,
-    target_difference,
-)
+from whet.db.values.identity import device_key, device_name, target_difference
 from whet.db.values.records import TaskSummary
+from whet.measure.device.identity import device_of
+from whet.measure.device.names import Device, names_device
 from whet.search_spaces import Config, Workload, space_of, using_resolver
 from whet.search_spaces.values.counted import counted
 

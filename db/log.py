@@ -11,16 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError, SpaceError
-from whet.db.values.identity import (
-    Device,
-    clean_text,
-    device_key,
-    device_of,
-    target_json,
-    this_device,
-)
+from whet.db.values.identity import clean_text, device_key
 from whet.db.values.records import RunRecord, TaskSummary, TrialRecord
-from whet.measure.values import MeasureResult
+from whet.measure.device.identity import device_of
+from whet.measure.device.names import Device, this_device
+from whet.measure.values import MeasureResult, target_json
 from whet.search_spaces.values import Config, Workload
 
 if TYPE_CHECKING:

@@ -5,13 +5,15 @@ cluster, or from a record. Pools are imported when they are first asked for: rea
 deploying a kernel needs none.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from whet.measure.values import OK, STATUSES, MeasureInput, MeasureOptions, MeasureResult
 
 if TYPE_CHECKING:
     from whet.measure.pool.local import LocalPool
-    from whet.measure.pool.protocol import Pool, open_pool
+    from whet.measure.pool.open import open_pool
+    from whet.measure.pool.protocol import Pool
     from whet.measure.pool.ray_pool import RayPool
     from whet.measure.pool.replay import ReplayPool
 
@@ -20,7 +22,7 @@ _LATER = {
     "Pool": "whet.measure.pool.protocol",
     "RayPool": "whet.measure.pool.ray_pool",
     "ReplayPool": "whet.measure.pool.replay",
-    "open_pool": "whet.measure.pool.protocol",
+    "open_pool": "whet.measure.pool.open",
 }
 
 __all__ = [
@@ -40,6 +42,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
     return getattr(import_module(_LATER[name]), name)

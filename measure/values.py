@@ -1,4 +1,4 @@
-"""The plain values of a measurement: what is measured, how, and what came of it."""
+"""The plain values of a measurement: candidate, options, result."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from whet.compiler.target import Target
     from whet.search_spaces import Config, TemplateRef, Workload
 
 OK, PRUNED = "ok", "pruned"
@@ -43,7 +44,7 @@ LIMITS = {
     "memory_limit": WHOLE,
     "rtol": POSITIVE,
 }
-"""What the fields of :class:`MeasureOptions` must be."""
+"""The ranges of :class:`MeasureOptions`' fields."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class MeasureInput:
 
 @dataclass(frozen=True)
 class MeasureResult:
-    """What came of one candidate; a failed candidate is a result too.
+    """The result of one candidate; a failed candidate is a result too.
 
     Attributes:
         status: one of :data:`STATUSES`.
@@ -76,7 +77,7 @@ class MeasureResult:
         program_hash: hash of the lowered program and its target; empty when it was never lowered.
         timings: seconds: ``lower_s``, ``build_s``, ``run_s`` (loading, checking and timing), and
             ``total_s`` from submit to result, waiting included.
-        environment: what the machine was like: CPU, governor, load, core, versions, spread.
+        environment: the machine's state: CPU, governor, load, core, versions, spread.
         timestamp: seconds since the epoch at the end of the measurement.
     """
 
@@ -97,17 +98,17 @@ class MeasureResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the candidate was built, ran and (where checked) gave the right numbers."""
+        """True if the candidate was built, ran and (where checked) gave the right numbers."""
         return self.status == OK
 
     @property
     def pruned(self) -> bool:
-        """Whether a static check refused it: the space holds it, the target has no room for it."""
+        """True if a static check refused it: the space holds it, the target has no room for it."""
         return self.status == PRUNED
 
     @property
     def pruned_for(self) -> str:
-        """Which limit a static check refused it for: ``"threads"``, ``"blocks"``,
+        """The limit for which a static check refused it: ``"threads"``, ``"blocks"``,
         ``"shared memory"``, ``"local memory"``, ``"registers"``, ``"spills"``, ``"statements"``,
         ``"unrolled"``, ``"alignment"``; "" for what was not pruned, or is of a log that says
         nothing of it."""
@@ -115,7 +116,7 @@ class MeasureResult:
 
     @property
     def failed(self) -> bool:
-        """Whether something went wrong: neither ok nor pruned."""
+        """True if something went wrong: neither ok nor pruned."""
         return not self.ok and not self.pruned
 
     @property
@@ -151,15 +152,30 @@ class MeasureResult:
         return MeasureResult(**(data | {"costs": tuple(data["costs"])}))
 
 
+def target_json(target: Target | dict[str, Any] | str) -> dict[str, Any]:
+    """The canonical JSON of a target.
+
+    Args:
+        target: a ``Target``, its canonical ``to_json()``, which is taken as it is, or a string.
+    """
+    if isinstance(target, dict):
+        return target
+    if isinstance(target, str):
+        from whet.compiler.target import Target
+
+        target = Target(target)
+    return target.canonical().to_json()
+
+
 def is_time(value: Any) -> bool:
-    """Whether a value can be seconds per call: a finite number above 0."""
+    """True for a value that can be seconds per call: a finite number above 0."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and math.isfinite(value) and value > 0
 
 
 @dataclass(frozen=True)
 class MeasureOptions:
-    """How candidates are built, run, timed and checked.
+    """Options for building, running, timing and checking candidates.
 
     Attributes:
         build_timeout: seconds for lowering and compiling; then the worker is killed.
@@ -179,7 +195,7 @@ class MeasureOptions:
         hopeless_factor: a candidate that many times slower than the best so far may be killed long
             before ``run_timeout``.
         memory_limit: bytes of data that a worker may allocate; None: half of the machine's.
-        check: whether outputs are compared with the default config's.
+        check: outputs are compared with the default config's.
         flush_l2: on a GPU, whether its L2 cache is overwritten before each call, so that inputs
             come from memory; else they are where the call before has left them.
         seed: seed of the inputs.

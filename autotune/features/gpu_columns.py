@@ -13,8 +13,8 @@ from whet.autotune.features.batch import Batch
 from whet.autotune.features.counts import Counts
 from whet.autotune.features.gpu_work import GpuWork
 from whet.autotune.features.loops.arithmetic import KINDS
+from whet.measure.device.specs import SPECS, GpuSpec
 from whet.measure.gpu.cost.model import LIMITS, Prediction, predict
-from whet.measure.gpu.cost.specs import SPECS, GpuSpec
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target

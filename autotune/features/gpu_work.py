@@ -9,20 +9,17 @@ from whet.autotune.features.counts import Counts
 from whet.autotune.features.loops.arithmetic import KINDS
 from whet.autotune.features.loops.nests import BLOCK, SERIAL, THREAD, UNROLLED, VIRTUAL
 from whet.autotune.features.loops.program import GLOBAL, LOCAL, SHARED
+from whet.measure.device.specs import GpuSpec
 from whet.measure.gpu.cost.counts import OWN_REGISTERS, STEP
 from whet.measure.gpu.cost.model import ARITHMETIC_CYCLES, WARP, Work
-from whet.measure.gpu.cost.operations import DIVISION
-from whet.measure.gpu.cost.specs import GpuSpec
+from whet.measure.gpu.cost.operations import DIVISION, FUNCTION
 from whet.measure.gpu.cost.traffic import L2_SHARE
-from whet.measure.gpu.cost.trip_counts import KEPT
-from whet.measure.gpu.cost.warps import cache_passes
+from whet.measure.gpu.cost.trip_counts import REGISTERS_HELD
+from whet.measure.gpu.cost.warps import BANKS, LINE, SECTOR, WORD, cache_passes
 
-SECTOR, LINE, BANKS, WORD = 32.0, 128.0, 32.0, 4.0
 _FMA, _ADD, _MUL, _DIV, _SPECIAL = (KINDS.index(k) for k in ("fma", "add", "mul", "div", "special"))
 UNEVEN = 2.0
 """Passes of accesses whose index is made by divisions: they seldom meet in one bank."""
-FUNCTION = 8.0
-"""Multiply-adds of a special function, beside the hardware's part of it."""
 
 
 class GpuWork:
@@ -170,7 +167,7 @@ class GpuWork:
         serial = (b.kind == SERIAL) & (b.extent > 1)
         after = ~np.logical_or.accumulate(serial[:, ::-1], axis=1)[:, ::-1]
         written = np.where(after & (b.kind == UNROLLED), b.extent, 1.0).prod(axis=1)
-        return np.minimum(written, KEPT)[b.statement] * self.lane_bytes
+        return np.minimum(written, REGISTERS_HELD)[b.statement] * self.lane_bytes
 
     def _first(self) -> np.ndarray:
         """(S,) the number of the first statement of each one's candidate."""

@@ -21,8 +21,8 @@ from whet.db.values.identity import device_key, plain_json
 if TYPE_CHECKING:
     from whet.compiler.target import Target
     from whet.db import RunRecord, TuningLog
-    from whet.db.values.identity import Device
     from whet.db.values.records import TrialRecord
+    from whet.measure.device.names import Device
     from whet.search_spaces import Workload
 
 
@@ -165,7 +165,8 @@ def read_recorded(
         fingerprint: the space's.
         device: the machine that measured them; None: this one.
     """
-    from whet.db.values.identity import device_of, target_json
+    from whet.measure.device.identity import device_of
+    from whet.measure.values import target_json
 
     device = device_of(target, device)
     records = log.trials(workload, target, device, fingerprint)

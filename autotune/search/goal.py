@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from whet.autotune.samplers.contract.base import SpaceSampler
     from whet.autotune.tasks.task import Task
     from whet.db import TuningLog
-    from whet.db.values.identity import Device
+    from whet.measure.device.names import Device
     from whet.measure.values import MeasureInput, MeasureResult
     from whet.search_spaces import Config
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from whet.autotune.search.goal import Goal
     from whet.autotune.search.stopwatch import Spent
     from whet.db import TuningLog
-    from whet.db.values.identity import Device
     from whet.db.values.records import RunRecord
+    from whet.measure.device.names import Device
     from whet.search_spaces import Config
 
 

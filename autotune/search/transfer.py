@@ -11,13 +11,13 @@ import numpy as np
 
 from whet.compiler.errors import SpaceError
 from whet.db.store import vectors
-from whet.measure.gpu.names import is_model
+from whet.measure.device.names import is_model
 from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from whet.autotune.tasks.task import Task
     from whet.db import TuningLog, similar
-    from whet.db.values.identity import Device
+    from whet.measure.device.names import Device
     from whet.search_spaces import Config, ConfigSpace
 
 ROWS = 1600
@@ -96,7 +96,8 @@ def read_prior(
         say: told, in a line, what was ignored.
     """
     from whet.db import similar  # which loads SQLAlchemy
-    from whet.db.values.identity import device_key, device_of
+    from whet.db.values.identity import device_key
+    from whet.measure.device.identity import device_of
 
     here = device_key(device_of(task.target, device))
     logged, broken = similar.tasks(log, before)
@@ -130,7 +131,8 @@ def say_stale(
         log, task, device, say: as there.
     """
     from whet.db import similar
-    from whet.db.values.identity import device_key, device_of
+    from whet.db.values.identity import device_key
+    from whet.measure.device.identity import device_of
 
     here = device_key(device_of(task.target, device))
     _, stale = _others(similar.tasks(log)[0], task, here)

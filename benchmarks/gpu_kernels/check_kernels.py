@@ -31,7 +31,7 @@ from check_device import device_of
 import whet
 from whet.bench.arguments import arrays_of, taken_by
 from whet.bench.gpu.contest import on_device
-from whet.bench.gpu.right import error_of
+from whet.bench.check import error_of
 from whet.bench.references.operators import expected
 from whet.compiler.errors import PrunedError
 from whet.compiler.runtime.device import Device

@@ -26,7 +26,7 @@ from whet.compiler.abi.artifact import Resources
 from whet.compiler.codegen.cuda.nvrtc import compile_cubin
 from whet.measure.gpu.cost.predicted import predicted
 from whet.measure.gpu.pruning import block_threads, check_resources
-from whet.measure.gpu.cost.specs import spec_of
+from whet.measure.device.specs import spec_of
 
 ARCHITECTURES = ("sm_80", "sm_90")
 

@@ -12,9 +12,10 @@ from whet.compiler.errors import LogError
 from whet.db.store.models import Base, DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.db.store.reading import BROKEN, Identity, Reader
 from whet.db.values.decision import FINALISTS_RUN, deciding, judge
-from whet.db.values.identity import Device, clean_text, device_key, digest, target_json
+from whet.db.values.identity import clean_text, device_key, digest
 from whet.db.values.records import RunRecord, TaskSummary, TrialRecord
-from whet.measure.values import MeasureResult, is_time
+from whet.measure.device.names import Device
+from whet.measure.values import MeasureResult, is_time, target_json
 from whet.search_spaces.values import Config, Workload
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What workloads, targets and devices are called in a log: plain JSON, and digests of it."""
+"""Keys of workloads, targets and devices in a log: plain JSON, and digests of it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,9 @@ import dataclasses
 import hashlib
 import json
 import math
-import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from whet.compiler.errors import ArgumentError
-from whet.measure.gpu.names import (
-    CPU,
-    CUDA,
-    EVERY_GPU,
-    NO_GPU,
-    is_misspelt,
-    nearest_name,
-    parsed,
-)
-
-if TYPE_CHECKING:
-    from whet.compiler.runtime.device import Device as RuntimeDevice
-    from whet.compiler.target import Target
-
-Device = dict[str, Any] | str
-"""A machine: ``host.fingerprint()``, or the dict that ``host.describe()`` gives, which holds it; or
-a GPU, by what :func:`whet.measure.gpu.identity.describe` says of it."""
+from whet.measure.device.names import Device, fingerprint_of
 
 
 def _plain(value: Any) -> Any:
@@ -76,108 +58,21 @@ def clean_text(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")
 
 
-def target_json(target: Target | dict[str, Any] | str) -> dict[str, Any]:
-    """The canonical JSON of a target.
-
-    Args:
-        target: a ``Target``, its canonical ``to_json()``, which is taken as it is, or a string.
-    """
-    if isinstance(target, dict):
-        return target
-    if isinstance(target, str):
-        from whet.compiler.target import Target
-
-        target = Target(target)
-    return target.canonical().to_json()
-
-
 def target_difference(there: dict[str, Any], here: dict[str, Any]) -> str:
-    """In which attributes two targets' JSON differs: ``"num_threads=1 instead of 2"``, ..."""
+    """The attributes in which two targets' JSON differs: ``"num_threads=1 instead of 2"``, ..."""
     names = [n for n in sorted(there.keys() | here.keys()) if there.get(n) != here.get(n)]
     return ", ".join(f"{n}={there.get(n)} instead of {here.get(n)}" for n in names)
 
 
-def this_device() -> Device:
-    """The fingerprint of the machine this process runs on."""
-    from whet.compiler.target.machine import host
-
-    return host.fingerprint()
-
-
-def device_of(
-    target: Target | dict[str, Any] | str, device: Device | RuntimeDevice | None = None
-) -> Device:
-    """The device whose records count for a target.
-
-    Args:
-        target: what is compiled for.
-        device: a device as the log has it, its fingerprint or its name (``"cuda:0"``,
-            ``"cuda-emulator"``), or a runtime's device; None: this machine's for the target: its
-            processor, or its first GPU.
-
-    Raises:
-        TargetError: a GPU was named that this machine does not have.
-        ArgumentError: several devices were named, or one that does not exist.
-    """
-    if _names_several(device):
-        raise ArgumentError(
-            f"records of device={device!r}",
-            "these are several devices, and a record is of one",
-            "GPUs of one kind are one device for the log: name one of them, 'cuda:0'",
-        )
-    if isinstance(device, str) and is_misspelt(device):
-        raise ArgumentError(
-            f"records of device={device!r}",
-            "there is no such device",
-            nearest_name(device) + "'cuda:0' is a GPU of this machine, 'cuda-emulator' a model; "
-            "others are named by their fingerprints, 'cuda-' and 12 hex digits",
-        )
-    if isinstance(device, dict) or (isinstance(device, str) and not names_device(device)):
-        return device
-    data = target_json(target)
-    if device is None and data.get("kind") != CUDA:
-        return this_device()
-    from whet.measure.gpu import identity
-
-    named = identity.named_device(device) if isinstance(device, str) else device
-    if named is not None and named.type == CPU:
-        return this_device()
-    named = named or identity.first_gpu()
-    return NO_GPU if named is None else identity.describe(named, data)
-
-
-def _names_several(device: Any) -> bool:
-    """Whether these are devices as a search on several GPUs takes them."""
-    if not isinstance(device, str):
-        return isinstance(device, list | tuple)
-    words = device.split(",")
-    each = all(parsed(word.strip()) is not None for word in words)
-    return device == EVERY_GPU or (len(words) > 1 and each)
-
-
-def names_device(device: Device | RuntimeDevice) -> bool:
-    """Whether this is a runtime's device or its name, and no description or fingerprint."""
-    if isinstance(device, str):
-        return parsed(device) is not None
-    return not isinstance(device, dict)
-
-
 def device_key(device: Device) -> str:
-    """What tells two devices apart: the fingerprint alone, whatever else a description says.
+    """The key of a device in a log: its fingerprint alone, whatever else a description says.
 
     Args:
         device: a fingerprint, a description with the key ``"fingerprint"``, or a dict of stable
             facts.
     """
-    if isinstance(device, str):
-        return device
-    named = device.get("fingerprint")
-    return named if isinstance(named, str) else f"device-{digest(device)[:12]}"
-
-
-def is_device_key(key: str) -> bool:
-    """Whether a text looks like what :func:`device_key` gives: ``cpu-...``, ``cuda-...``."""
-    return re.fullmatch(r"(cpu|cuda|device)-[\w.-]+", key) is not None
+    fingerprint = fingerprint_of(device)
+    return f"device-{digest(device)[:12]}" if fingerprint is None else fingerprint
 
 
 def device_name(device: Device) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from whet.db.values.identity import Device, device_name
+from whet.db.values.identity import device_name
 from whet.db.values.quality import Quality, quality_of
+from whet.measure.device.names import Device
 from whet.measure.values import MeasureResult
 from whet.search_spaces.values import Config, Workload
 

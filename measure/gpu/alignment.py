@@ -26,22 +26,22 @@ def check_alignment(inp: MeasureInput, artifact: Artifact) -> None:
 
     Args:
         inp: the candidate.
-        artifact: what was made of it.
+        artifact: compiled from it.
 
     Raises:
         PrunedError: it stores, or copies, neighbours of an array as vectors that are nowhere
             aligned, and the default config does not.
     """
-    found = frozenset(artifact.scattered)
-    if not found:
+    scattered = frozenset(artifact.scattered)
+    if not scattered:
         return
-    by_hand = of_default(inp, _scattered)
-    if by_hand is None or found <= by_hand:
+    default = of_default(inp, _scattered)
+    if default is None or scattered <= default:
         return
+    which = " and ".join(sorted(scattered - default))
     raise PrunedError(
         f"a kernel of {inp.workload.template} for {inp.target.get('arch', 'a GPU')}",
-        f"it {' and '.join(sorted(found - by_hand))} in vectors whose addresses are multiples of "
-        "no two elements",
+        f"it {which} in vectors whose addresses are multiples of no two elements",
         "vectors that divide the extents, or none",
         "alignment",
     )

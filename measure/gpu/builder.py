@@ -1,4 +1,4 @@
-"""What a builder's worker does for a GPU: a cubin, which needs none, and the model's opinion."""
+"""A builder's worker for GPUs: a cubin, which needs no GPU, and the model's prediction."""
 
 from __future__ import annotations
 
@@ -81,20 +81,20 @@ def _to_prediction(
 
 
 def too_much(model: Mapping[str, Any]) -> str:
-    """Why the emulator does not run a candidate; "" where it does.
+    """The reason for which the emulator does not run a candidate; "" where it does.
 
     Args:
-        model: what the static model says, and ``lines`` of the text.
+        model: the static model's prediction, and ``lines`` of the text.
     """
     for what, most in (("instructions", EMULATED), ("lines", LINES)):
-        found = float(model.get(what, 0.0))
-        if found > most:
-            return f"too much for the emulator: {found:.4g} {what}, and {most:.4g} are the most"
+        count = float(model.get(what, 0.0))
+        if count > most:
+            return f"too much for the emulator: {count:.4g} {what}, and {most:.4g} are the most"
     return ""
 
 
 def _resources(artifact: Artifact, target: Target) -> Mapping[str, Resources]:
-    """What the kernels take, where there is a compiler that says so."""
+    """The kernels' resources, where a compiler tells them."""
     from whet.compiler.codegen.cuda import nvrtc
 
     if not artifact.kernels or not nvrtc.available():

@@ -1,4 +1,4 @@
-"""What a template's default config makes: its author's own choice, which no static check blames."""
+"""The program of a template's default config: its author's choice, which no static check blames."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 
 def of_default(inp: MeasureInput, look: Callable[[IRModule, Target], T]) -> T | None:
-    """What the default config's program has, for a candidate's template, workload and target.
+    """A property of the default config's program, for a candidate's template, workload and target.
 
     Args:
         inp: the candidate.
-        look: what is asked of the program, lowered, and the target; found once for all candidates.
+        look: computes it from the lowered program and the target, once for all candidates.
 
     Returns:
-        Its answer; None where the program cannot be made.
+        The property; None where the program cannot be made.
     """
     return _of_default(look, inp.template, inp.workload, json.dumps(inp.target, sort_keys=True))
 
@@ -39,11 +39,11 @@ def _of_default(
     from whet.compiler.target import Target
     from whet.search_spaces import resolve
 
-    there, found = Target(json.loads(target)), resolve(template)
+    made_for, resolved = Target(json.loads(target)), resolve(template)
     try:
-        with there:
-            default = found.space(workload).default
-            module = driver.lower(*found.instantiate(workload, default))
-        return look(module, there)
+        with made_for:
+            default = resolved.space(workload).default
+            module = driver.lower(*resolved.instantiate(workload, default))
+        return look(module, made_for)
     except WhetError:
         return None

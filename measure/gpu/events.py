@@ -17,6 +17,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from whet.compiler.runtime.gpu.array import Memory
 from whet.compiler.runtime.gpu.driver.interface import Context
@@ -34,7 +35,7 @@ LEAST_BYTES = 64 << 20
 MOST_FILLS, MOST_LEAD_S = 256, {False: 5e-3, True: 0.5e-3}
 """Before one event: the most fills, and about the longest time of them, of each call if flushed."""
 AGAIN = 4
-"""How often calls are timed again because the host came late."""
+"""Timings of the same calls, the first included, where the host comes late."""
 ROOM = 1.25
 """So much longer than the host took last time are the fills that it is given."""
 RESTED_S, AWAKE_S = 0.1, 0.03
@@ -45,11 +46,11 @@ BUSY = 0.9
 
 @dataclass(frozen=True)
 class Timed:
-    """What calls took.
+    """Times of calls.
 
     Attributes:
         seconds: of a call on the device: one figure each where they are timed apart, else the mean.
-        ahead: whether the host was ahead of the device, so that none of its time is in them.
+        ahead: the host was ahead of the device, so that none of its time is in them.
     """
 
     seconds: tuple[float, ...]
@@ -61,7 +62,7 @@ class DeviceClock:
 
     Args:
         context: the device's.
-        flush: whether the L2 cache is overwritten before each call. Otherwise it holds what the
+        flush: the L2 cache is overwritten before each call. Otherwise it holds what the
             call before has left, and calls follow each other without a gap.
     """
 
@@ -95,14 +96,14 @@ class DeviceClock:
         self.wake()
         for _ in range(AGAIN):
             fills = self._fills()
-            found, needed = (self._apart if self._flush else self._together)(run, count, fills)
-            if found.ahead:
+            timed, needed = (self._apart if self._flush else self._together)(run, count, fills)
+            if timed.ahead:
                 break
             self._lead_s = max(self._lead_s, ROOM * needed)
             if self._fills() <= fills:
                 break  # as much as there may be
         self._rests_since = time.perf_counter()
-        return found
+        return timed
 
     def wake(self) -> None:
         """Keep a device busy that has rested, until its frequency is up again."""
@@ -177,14 +178,16 @@ class EventTimer:
     Args:
         context: of the GPU.
         run: queues that many calls on the default stream.
-        flush_l2: whether each call finds none of its inputs in the L2 cache.
+        flush_l2: each call finds none of its inputs in the L2 cache.
 
     Attributes:
-        late: whether the host came late for some of the calls that were timed: any may be a cost.
+        late: the host came late for some of the calls that were timed: any may be a cost.
     """
 
+    times = True
+
     def __init__(self, context: Context, run: Queue, flush_l2: bool) -> None:
-        self._context, self._run = context, run
+        self._context, self._run, self._flushed = context, run, flush_l2
         self._clock = DeviceClock(context, flush_l2)
         self.late = False
 
@@ -201,8 +204,13 @@ class EventTimer:
         left, total = number, 0.0
         while left:
             count = min(left, self._clock.most)
-            found = self._clock.timed(self._run, count)
-            total += count * statistics.fmean(found.seconds)
-            self.late |= not found.ahead
+            timed = self._clock.timed(self._run, count)
+            total += count * statistics.fmean(timed.seconds)
+            self.late |= not timed.ahead
             left -= count
         return total / number
+
+    def facts(self) -> dict[str, Any]:
+        """The conditions of the timing, for the record."""
+        late = {"late": True} if self.late else {}  # the host's time is in the costs
+        return {"cost": "measured", "flushed": self._flushed, **late}

@@ -38,12 +38,12 @@ def _handle(pci_bus_id: str) -> ctypes.c_void_p | None:
     library, handle = _library(), ctypes.c_void_p()
     if library is None or not pci_bus_id:
         return None
-    asked = library.nvmlDeviceGetHandleByPciBusId_v2(pci_bus_id.encode(), ctypes.byref(handle))
-    return handle if asked == 0 else None
+    status = library.nvmlDeviceGetHandleByPciBusId_v2(pci_bus_id.encode(), ctypes.byref(handle))
+    return handle if status == 0 else None
 
 
 def state_of(pci_bus_id: str) -> dict[str, Any]:
-    """What NVML says of a GPU now.
+    """The state of a GPU now, by NVML.
 
     Args:
         pci_bus_id: where it is, e.g. ``"0000:3B:00.0"``: NVML counts GPUs in another order than
@@ -56,16 +56,16 @@ def state_of(pci_bus_id: str) -> dict[str, Any]:
     library, handle = _library(), _handle(pci_bus_id)
     if library is None or handle is None:
         return {}
-    found: dict[str, Any] = {
+    state: dict[str, Any] = {
         "sm_mhz": _number(library, "nvmlDeviceGetClockInfo", handle, _SM),
         "memory_mhz": _number(library, "nvmlDeviceGetClockInfo", handle, _MEMORY),
         "celsius": _number(library, "nvmlDeviceGetTemperature", handle, _GPU),
         "driver": _driver(library),
     }
     milliwatts = _number(library, "nvmlDeviceGetPowerUsage", handle)
-    found["watts"] = None if milliwatts is None else round(milliwatts / 1000, 1)
-    found["slowed"] = _slowed(library, handle)
-    return {name: value for name, value in found.items() if value is not None}
+    state["watts"] = None if milliwatts is None else round(milliwatts / 1000, 1)
+    state["slowed"] = _slowed(library, handle)
+    return {name: value for name, value in state.items() if value is not None}
 
 
 def _number(library: Any, function: str, handle: Any, *which: int) -> int | None:

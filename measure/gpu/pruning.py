@@ -1,4 +1,4 @@
-"""What a compiled kernel takes against what the GPU has: refused before anything is launched."""
+"""Pruning by resources: a compiled kernel that the GPU has no room for is never launched."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_resources(artifact: Artifact, resources: Mapping[str, Resources]) -> N
 
     Args:
         artifact: its plans say how many threads each kernel has.
-        resources: what the compiler says, by kernel.
+        resources: by kernel, from the compiler.
 
     Raises:
         PrunedError: a block has more registers than there are, or a thread spills too many.
@@ -54,18 +54,18 @@ def check_resources(artifact: Artifact, resources: Mapping[str, Resources]) -> N
 
 def block_threads(artifact: Artifact) -> dict[str, int]:
     """Threads of a block by kernel, the most of all its launches; symbolic ones are left out."""
-    found: dict[str, int] = {}
+    most: dict[str, int] = {}
     for plan in artifact.plans:
         for launch in plan.launches:
             extents = [x for x in launch.block if isinstance(x, int)]
             if len(extents) == 3:
                 threads = extents[0] * extents[1] * extents[2]
-                found[launch.kernel] = max(found.get(launch.kernel, 0), threads)
-    return found
+                most[launch.kernel] = max(most.get(launch.kernel, 0), threads)
+    return most
 
 
 def facts_of(resources: Mapping[str, Resources]) -> dict[str, Any]:
-    """What a record says of its kernels: the most of each resource."""
+    """The facts of kernels for a record: the most of each resource."""
     every = list(resources.values())
     return {
         "registers": max((r.registers for r in every), default=0),

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from whet.compiler import settings
 from whet.compiler.errors import DeviceLostError, MeasureError
 from whet.compiler.runtime.device import Device
 from whet.compiler.target.machine.local_gpu import local_uuid
+from whet.measure.device.identity import text_of
+from whet.measure.device.names import EMULATOR
 from whet.measure.gpu.builder import too_much
-from whet.measure.gpu.identity import text_of
-from whet.measure.gpu.names import EMULATOR
-from whet.measure.pool.second_try import SecondTry
 from whet.measure.stage import machine
 from whet.measure.stage.builder import Built
+from whet.measure.stage.measurement import Measurement
+from whet.measure.stage.retry import Retry
 from whet.measure.stage.runner import RunReport
 from whet.measure.stage.stages import Measuring, preload, run_budget
 from whet.measure.values import OK, MeasureOptions
@@ -45,7 +47,7 @@ class DeviceStage(Measuring):
         function: import path of the function that runs; replaced in tests.
         prepare: import path of the function that runs the reference.
         path: the driver's ``sys.path``; None: this process's.
-        place: which of several measurers of this machine it is; each has a core of its own. None:
+        place: its number among the measurers of this machine; each has a core of its own. None:
             the number of the one GPU that this process was given, as Ray gives its actors.
     """
 
@@ -53,12 +55,13 @@ class DeviceStage(Measuring):
         self,
         options: MeasureOptions,
         device: Device,
-        function: str = RUN,
-        prepare: str = PREPARE,
+        function: str | None = None,
+        prepare: str | None = None,
         path: Sequence[str] | None = None,
         place: int | None = None,
     ) -> None:
-        self.device = device
+        function = function or RUN
+        self.device, self._name = device, text_of(device)
         self._emulated = device.type == EMULATOR
         self._awake = 0  # the start of the worker that has made its context
         # NVIDIA's driver maps more memory than it uses: only a limit that was asked for is set.
@@ -68,12 +71,13 @@ class DeviceStage(Measuring):
         worker = Supervisor(
             memory_limit=limit, cpus=cpus, preload=preload(function), path=path, grows=True
         )
-        super().__init__([worker], "" if self._emulated else lock_of(device), function, prepare)
+        lock = "" if self._emulated else lock_of(device)
+        super().__init__([worker], lock, function, prepare or PREPARE, (self._name,))
         # A GPU's errors are looked after by themselves, and a new context takes a second.
-        self._second_try = SecondTry(kinds=0)
+        self._retry = Retry(kinds=0)
 
     def overlaps_builds(self) -> bool:
-        """No: a GPU's events and a model's costs do not feel what the processor does."""
+        """False: a GPU's events and a model's costs do not depend on the processor's load."""
         return False
 
     def describe(self, target: dict[str, Any]) -> dict[str, Any]:
@@ -85,26 +89,20 @@ class DeviceStage(Measuring):
         Raises:
             MeasureError: the worker has no such device.
         """
-        outcome = self._workers[0].call(DESCRIBE, text_of(self.device), target, timeout=STARTED)
+        outcome = self._workers[0].call(DESCRIBE, self._name, target, timeout=STARTED)
         if outcome.kind != "ok":
-            raise MeasureError(f"measurement on {text_of(self.device)}", outcome.error)
+            raise MeasureError(f"measurement on {self._name}", outcome.error)
         return outcome.value
 
-    def run(
-        self,
-        built: Built,
-        options: MeasureOptions,
-        reference: Built | None = None,
-        best_cost: float | None = None,
-    ) -> RunReport:
+    def run(self, measurement: Measurement) -> RunReport:
         """As :meth:`Measuring.run`; what is too large for the emulator is predicted only."""
         if not self._emulated:
-            return super().run(built, options, reference, best_cost)
-        model = built.facts.get("model")
-        why = _too_large(built) if options.check else "switched off"
+            return super().run(measurement)
+        model = measurement.built.facts.get("model")
+        why = _too_large(measurement.built) if measurement.options.check else "switched off"
         if isinstance(model, dict) and why:
             return predicted(model, why)
-        report = super().run(built, options, reference, None)
+        report = super().run(replace(measurement, best_cost=None))
         if report.status != OK:
             return report
         unchecked = report.environment.get("unchecked", "")
@@ -118,32 +116,18 @@ class DeviceStage(Measuring):
             return None, f"the default config is {why}"
         return super()._reference(supervisor, reference, options)
 
-    def _asked(
-        self, built: Built, options: MeasureOptions, key: str | None, best_cost: float | None
-    ) -> tuple[Any, ...]:
-        return built.artifact, options, key, best_cost, text_of(self.device)
-
-    def _prepares(self, key: str, reference: Built, options: MeasureOptions) -> tuple[Any, ...]:
-        return key, reference.artifact, options, text_of(self.device)
-
-    def _budget(
-        self,
-        supervisor: Supervisor,
-        built: Built,
-        options: MeasureOptions,
-        best_cost: float | None,
-    ) -> float:
-        return min(options.run_timeout, LOADING + run_budget(built, options, best_cost))
+    def _budget(self, measurement: Measurement) -> float:
+        return min(measurement.options.run_timeout, LOADING + run_budget(measurement))
 
     def _wake(self, supervisor: Supervisor) -> None:
         supervisor.start()
         if self._emulated or self._awake == supervisor.starts:
             return
-        outcome = supervisor.call(WAKE, text_of(self.device), timeout=STARTED)
+        outcome = supervisor.call(WAKE, self._name, timeout=STARTED)
         self._look_after(supervisor, outcome)
         if outcome.kind != "ok":
             raise DeviceLostError(
-                f"measurement on {text_of(self.device)}",
+                f"measurement on {self._name}",
                 "a new process cannot use the device",
                 _raised(outcome.error),
             )
@@ -156,13 +140,13 @@ class DeviceStage(Measuring):
 
 
 def _too_large(built: Built) -> str:
-    """Why the emulator does not run what was built; "" where it does, or no model was asked."""
+    """The reason why the emulator does not run a program; "" where it does, or without a model."""
     model = built.facts.get("model")
     return too_much(model) if isinstance(model, dict) else ""
 
 
 def _raised(error: str) -> str:
-    """What was raised, of a traceback's text; another text as it is."""
+    """The error at the end of a traceback's text; another text as it is."""
     _, frame, after = error.rpartition('\n  File "')
     lines = after.splitlines()
     # behind the last frame and its lines of code, which are indented
@@ -172,10 +156,10 @@ def _raised(error: str) -> str:
 
 
 def predicted(model: Any, unchecked: str, report: RunReport | None = None) -> RunReport:
-    """What the model says, as a report.
+    """The model's prediction as a report.
 
     Args:
-        model: what building found out; None passes the report on.
+        model: the prediction of the build; None passes the report on.
         unchecked: why the numbers were not compared; "" where they were.
         report: of the run in the emulator, where there was one.
     """

@@ -41,8 +41,8 @@ def check_unrolled(inp: MeasureInput, module: IRModule) -> None:
     stores = _stores(module, None)
     if stores <= UNROLLED:
         return
-    by_hand = of_default(inp, _stores)
-    if by_hand is None or stores <= by_hand:
+    default = of_default(inp, _stores)
+    if default is None or stores <= default:
         return
     raise PrunedError(
         f"a kernel of {inp.workload.template} for {inp.target.get('arch', 'a GPU')}",

@@ -13,16 +13,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, TypeVar
 
 from whet.compiler.errors import DeviceLostError, MeasureError, WhetError
-from whet.measure.outcome import result_of, reused
-from whet.measure.pool.busy import Busy
+from whet.measure.pool.base import PoolBase
 from whet.measure.pool.gate import Gate
+from whet.measure.pool.outcome import result_of, reused
 from whet.measure.pool.protocol import Known, Rounds
 from whet.measure.pool.roles import Builder, Measurer
+from whet.measure.pool.stopwatch import Stopwatch
 from whet.measure.stage.builder import Built
+from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.runner import RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions, MeasureResult
 from whet.measure.worker.error_text import error_text
@@ -51,7 +52,7 @@ class _Reference:
         self.ready = threading.Event()
 
 
-class StagedPool:
+class StagedPool(PoolBase):
     """A pool over given stages; see :class:`whet.measure.pool.protocol.Pool` for its methods.
 
     Args:
@@ -59,7 +60,7 @@ class StagedPool:
         measurers: at least one; each has a device of its own. One whose device is lost is left
             out from then on; with the last one :meth:`collect` raises.
         options: how to measure.
-        reference: what to :meth:`compare_with` from the start; None: nothing yet.
+        reference: :meth:`compare_with` it from the start; None: nothing yet.
         known: asked with a program's hash between build and run, from the pool's threads.
     """
 
@@ -72,32 +73,29 @@ class StagedPool:
         known: Known | None = None,
     ) -> None:
         # One at work and one that waits, at each stage: enough while the next ones are proposed.
-        self.capacity = 2 * (len(builders) + len(measurers))
-        self.best_costs: dict[str, float] = {}
+        super().__init__(2 * (len(builders) + len(measurers)))
         self.options = options
         self._builders, self._measurers = list(builders), list(measurers)
         self._working = list(self._measurers)
-        self._busy = Busy()
+        self._stopwatch = Stopwatch()
         self._known = known
         self._references: dict[str, _Reference] = {}
         self._to_build: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._to_run: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
-        self._done: list[tuple[int, MeasureResult]] = []
-        self._tickets = self._in_flight = 0
+        self._in_flight = 0
         self._measured: dict[str, MeasureResult] = {}
         self._twins: dict[str, list[_Job]] = {}  # same program as one that is being measured
         self._failure: BaseException | None = None
-        self._closed = False
         self._gates: dict[str, Gate] = {}
         if reference is not None:
             self.compare_with(reference)
+        loops: list[tuple[Callable[[Any], None], Any]] = [
+            (self._build_loop, one) for one in self._builders
+        ]
+        loops += [(self._run_loop, one) for one in self._measurers]
         self._threads = [
-            threading.Thread(target=self._build_loop, args=(one,), daemon=True)
-            for one in self._builders
-        ] + [
-            threading.Thread(target=self._run_loop, args=(one,), daemon=True)
-            for one in self._measurers
+            threading.Thread(target=loop, args=(stage,), daemon=True) for loop, stage in loops
         ]
         for thread in self._threads:
             thread.start()
@@ -105,7 +103,7 @@ class StagedPool:
     @property
     def busy_s(self) -> float:
         """Seconds of work so far; see :class:`whet.measure.pool.protocol.Pool`."""
-        return self._busy.seconds
+        return self._stopwatch.seconds
 
     def compare_with(self, reference: MeasureInput) -> None:
         """Check a workload's numbers; see :meth:`whet.measure.pool.protocol.Pool.compare_with`."""
@@ -118,8 +116,7 @@ class StagedPool:
     def submit(self, inp: MeasureInput) -> int:
         """Queue a candidate; its ticket, counted from 0."""
         with self._changed:
-            self._check_open("submit")
-            ticket, self._tickets = self._tickets, self._tickets + 1
+            ticket = self._next_ticket("submit")
             self._in_flight += 1
         self._to_build.put(_Job(ticket, inp, time.perf_counter()))
         return ticket
@@ -134,8 +131,7 @@ class StagedPool:
             self._check_open("collect")
             if self._failure is not None and not self._done:
                 raise self._failure
-            done, self._done = self._done, []
-            return done
+            return self._take_finished()
 
     def remeasure(self, inputs: list[MeasureInput], rounds: int | Rounds) -> list[MeasureResult]:
         """Measure candidates in turns; see :meth:`whet.measure.pool.protocol.Pool.remeasure`."""
@@ -149,12 +145,12 @@ class StagedPool:
         while True:
             measurer = self._one_that_works()
             try:
-                found = self._in_turns(measurer, inputs, built, rounds)
+                reports = self._in_turns(measurer, inputs, built, rounds)
             except DeviceLostError as lost:
                 self._leave_out(measurer, lost)
                 continue
             spent = time.perf_counter() - begin
-            return [result_of(one, report, spent) for one, report in zip(built, found)]
+            return [result_of(one, report, spent) for one, report in zip(built, reports)]
 
     def _in_turns(
         self,
@@ -172,7 +168,7 @@ class StagedPool:
             for i in order:
                 report = last[i]
                 if built[i].status == OK and (report is None or report.status == OK):
-                    last[i] = report = self._run(measurer, inputs[i], built[i], options, None)
+                    last[i] = report = self._run(measurer, inputs[i], built[i], options)
                     costs[i] += report.costs
             options = replace(options, check=False)  # the first round has checked the numbers
             turn += 1
@@ -201,17 +197,6 @@ class StagedPool:
         for thread in self._threads:
             thread.join(5)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     # --- the threads ---------------------------------------------------------------------------
 
     def _build_loop(self, stage: Builder) -> None:
@@ -222,9 +207,7 @@ class StagedPool:
 
     def _build_job(self, stage: Builder, job: _Job) -> None:
         self._build_reference(stage, job.inp)
-        job.built = self._guarded(
-            lambda: self._build(stage, job.inp), lambda text: Built("infra_error", error=text)
-        )
+        job.built = self._build_guarded(stage, job.inp)
         self._dispatch(job)
 
     def _build_reference(self, stage: Builder, inp: MeasureInput) -> None:
@@ -234,10 +217,7 @@ class StagedPool:
             if reference is None or reference.claimed:
                 return
             reference.claimed = True
-        reference.built = self._guarded(
-            lambda: self._build(stage, reference.inp),
-            lambda text: Built("infra_error", error=text),
-        )
+        reference.built = self._build_guarded(stage, reference.inp)
         reference.ready.set()
 
     def _run_loop(self, stage: Measurer) -> None:
@@ -254,10 +234,9 @@ class StagedPool:
     def _run_job(self, stage: Measurer, job: _Job) -> None:
         built = job.built
         assert built is not None
+        best = self.best_costs.get(job.inp.workload.key)
         report = self._guarded(
-            lambda: self._run(
-                stage, job.inp, built, self.options, self.best_costs.get(job.inp.workload.key)
-            ),
+            lambda: self._run(stage, job.inp, built, self.options, best),
             lambda text: RunReport("infra_error", error=text),
         )
         self._finish(job, result_of(built, report, time.perf_counter() - job.begin))
@@ -318,10 +297,7 @@ class StagedPool:
                 twins = self._twins.pop(result.program_hash, [])
                 if result.status in REPEATABLE:
                     self._measured[result.program_hash] = result
-            if result.ok:
-                key = job.inp.workload.key
-                self.best_costs[key] = min(result.cost, self.best_costs.get(key, result.cost))
-            self._done.append((job.ticket, result))
+            self._finished(job.ticket, job.inp, result)
             self._in_flight -= 1
             self._changed.notify_all()
         for twin in twins:
@@ -336,8 +312,13 @@ class StagedPool:
     def _build(self, stage: Builder, inp: MeasureInput) -> Built:
         return self._patiently(lambda: self._gated_build(stage, inp))
 
+    def _build_guarded(self, stage: Builder, inp: MeasureInput) -> Built:
+        return self._guarded(
+            lambda: self._build(stage, inp), lambda text: Built("infra_error", error=text)
+        )
+
     def _gated_build(self, stage: Builder, inp: MeasureInput) -> Built:
-        with self._gate(stage.start()).building(), self._busy:
+        with self._gate(stage.start()).building(), self._stopwatch:
             return stage.build(inp)
 
     def _run(
@@ -346,26 +327,20 @@ class StagedPool:
         inp: MeasureInput,
         built: Built,
         options: MeasureOptions,
-        best_cost: float | None,
+        best_cost: float | None = None,
     ) -> RunReport:
-        known = self._references.get(inp.workload.key)
-        if known is not None:
-            known.ready.wait()
-        reference = known.built if known is not None else None
-        return self._patiently(lambda: self._gated_run(stage, built, options, reference, best_cost))
+        reference = self._references.get(inp.workload.key)
+        if reference is not None:
+            reference.ready.wait()
+        right = None if reference is None else reference.built
+        measurement = Measurement(built, options, right, best_cost)
+        return self._patiently(lambda: self._gated_run(stage, measurement))
 
-    def _gated_run(
-        self,
-        stage: Measurer,
-        built: Built,
-        options: MeasureOptions,
-        reference: Built | None,
-        best_cost: float | None,
-    ) -> RunReport:
+    def _gated_run(self, stage: Measurer, measurement: Measurement) -> RunReport:
         gate = self._gate(stage.start())
-        disturbed = built.parallel or stage.overlaps_builds()
-        with gate.alone() if disturbed else contextlib.nullcontext(), self._busy:
-            return stage.run(built, options, reference, best_cost)
+        disturbed = measurement.built.parallel or stage.overlaps_builds()
+        with gate.alone() if disturbed else contextlib.nullcontext(), self._stopwatch:
+            return stage.run(measurement)
 
     def _patiently(self, act: Callable[[], T]) -> T:
         """Try again when a worker or a machine is lost: that is not the candidate's doing."""
@@ -394,7 +369,3 @@ class StagedPool:
         if callable(rounds):
             return rounds(costs)
         return range(len(costs)) if turn < rounds else ()
-
-    def _check_open(self, asked: str) -> None:
-        if self._closed:
-            raise MeasureError(f"{asked}()", "the pool is closed", "open another one")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from whet.compiler.errors import MeasureError
 from whet.compiler.runtime.device import Device
-from whet.measure.gpu.identity import check_alike, measured_devices
-from whet.measure.gpu.names import CPU, CUDA, EMULATOR
+from whet.measure.device.identity import ONE_KIND, check_alike, measured_devices
+from whet.measure.device.names import CPU, CUDA, EMULATOR
 from whet.measure.pool.engine import StagedPool
 from whet.measure.pool.protocol import Known
-from whet.measure.pool.roles import Measurer
 from whet.measure.stage import machine, stages
 from whet.measure.values import MeasureInput, MeasureOptions
 
@@ -28,7 +28,7 @@ class LocalPool(StagedPool):
         reference: a default config, whose numbers are taken for right; see
             :meth:`~whet.measure.pool.protocol.Pool.compare_with`.
         known: asked with a program's hash between build and run, from the pool's threads.
-        device: what candidates are measured on: ``"cpu"``, ``"cuda:0"``, ``"cuda-emulator"``;
+        device: measures the candidates: ``"cpu"``, ``"cuda:0"``, ``"cuda-emulator"``;
             several GPUs of one kind, ``"cuda:0,cuda:1"``, or all, ``"cuda:*"``, each by a worker of
             its own; another word is a processor's, too, with a lock of that name.
         build_function: import path of the function that builds; replaced in tests.
@@ -62,7 +62,7 @@ class LocalPool(StagedPool):
         build = build_function or build_function_of(on[0])
         functions = run_function, prepare_function
         measurers = [
-            measurer_of(one, device, chosen, *functions, place=k) for k, one in enumerate(on)
+            measuring_stage(one, device, chosen, functions, place=k)() for k, one in enumerate(on)
         ]
         if many > 1:
             _check_alike(device, measurers)
@@ -75,15 +75,15 @@ class LocalPool(StagedPool):
         )
 
 
-def _check_alike(asked: str, measurers: Sequence[Any]) -> None:
+def _check_alike(device: str, measurers: Sequence[Any]) -> None:
     """Refuse GPUs of different kinds, and close what was opened for them."""
     try:
         for one in measurers:
             one.start()
         check_alike(
-            f"measurement on {asked!r}",
+            f"measurement on {device!r}",
             [one.describe({}) for one in measurers],
-            "name those of one kind; the others have searches of their own, in the same log",
+            ONE_KIND,
         )
     except BaseException:
         for one in measurers:
@@ -100,30 +100,26 @@ def build_function_of(device: Device) -> str:
     return stage.BUILD_CUDA if device.type == CUDA else stage.BUILD_EMULATED
 
 
-def measurer_of(
+def measuring_stage(
     device: Device,
     lock: str,
     options: MeasureOptions,
-    run_function: str | None = None,
-    prepare_function: str | None = None,
+    functions: tuple[str | None, str | None] = (None, None),
     path: Sequence[str] | None = None,
-    place: int = 0,
-) -> Measurer:
-    """A measuring stage.
+    place: int | None = None,
+) -> partial[Any]:
+    """A measuring stage, to be made here or on another machine.
 
     Args:
-        device: what it measures on.
+        device: measures the candidates.
         lock: names the lock of a processor.
         options: budgets and limits.
-        run_function: replaced in tests, as is the next.
-        prepare_function: import path of the function that runs the reference.
+        functions: import paths of those that run a candidate and the reference; None: the stage's.
         path: the driver's ``sys.path``; None: this process's.
-        place: which of several measurers of this machine it is.
+        place: the number of a measurer of this machine.
     """
     if device.type == CPU:
-        run, prepare = run_function or stages.RUN, prepare_function or stages.PREPARE
-        return stages.RunStage(options, lock, run, prepare, path)
-    from whet.measure.gpu import stage
+        return partial(stages.RunStage, options, lock, *functions, path)
+    from whet.measure.gpu.stage import DeviceStage
 
-    run, prepare = run_function or stage.RUN, prepare_function or stage.PREPARE
-    return stage.DeviceStage(options, device, run, prepare, path, place)
+    return partial(DeviceStage, options, device, *functions, path, place)

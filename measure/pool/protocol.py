@@ -1,18 +1,16 @@
-"""The protocol of all pools, and the one function that opens them."""
+"""The protocol of all pools."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from whet.compiler.errors import MeasureError
-from whet.measure.values import MeasureInput, MeasureOptions, MeasureResult
+from whet.measure.values import MeasureInput, MeasureResult
 
 Known = Callable[[str], MeasureResult | None]
 Rounds = Callable[[list[list[float]]], Iterable[int]]
-"""Who is measured in the next round, by their places: a function of the costs of each one so far.
-Nobody ends the measurement."""
+"""The candidates of the next round, by their places: a function of the costs of each one so far.
+None of them: the measurement ends."""
 
 
 @runtime_checkable
@@ -71,78 +69,4 @@ class Pool(Protocol):
 
     def __enter__(self) -> Pool: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-
-def open_pool(
-    workers: int | str | Pool | None = None,
-    *,
-    options: MeasureOptions | None = None,
-    reference: MeasureInput | None = None,
-    known: Known | None = None,
-    device: str = "cpu",
-) -> Pool:
-    """Open the pool that a user asked for.
-
-    Args:
-        workers: None or ``"local"``: this machine; a number: that many builders on this machine;
-            ``"ray"``: Ray, on the cluster of this process or a new local one; ``"ray://host:port"``
-            or ``"host:port"``: that cluster; a pool: itself.
-        options: how to measure.
-        reference: a default config, whose numbers are taken for right.
-        known: asked with a program's hash before it is measured; an earlier result is used
-            instead. It is called from the pool's threads.
-        device: what is measured on: ``"cpu"``, ``"cuda:0"``, ``"cuda-emulator"``; on this machine
-            ``"cuda:0,cuda:1"`` or ``"cuda:*"`` are several GPUs, on Ray ``"cuda"`` is every GPU
-            that the cluster offers.
-
-    Raises:
-        MeasureError: ``workers`` is none of these.
-    """
-    check_workers(workers)
-    common: dict[str, Any] = {
-        "options": options,
-        "reference": reference,
-        "known": known,
-        "device": device,
-    }
-    if workers is None or workers == "local":
-        from whet.measure.pool.local import LocalPool
-
-        return LocalPool(**common)
-    if isinstance(workers, int):
-        from whet.measure.pool.local import LocalPool
-
-        return LocalPool(workers, **common)
-    if isinstance(workers, str):
-        from whet.measure.pool.ray_pool import RayPool
-
-        return RayPool(None if workers == "ray" else workers, **common)
-    return workers
-
-
-def check_workers(workers: object) -> None:
-    """Refuse what :func:`open_pool` would refuse, before anything is started.
-
-    Raises:
-        MeasureError: ``workers`` is no number, name, address or pool.
-    """
-    if isinstance(workers, bool) or not isinstance(workers, int | str | Pool | None):
-        raise _unknown(workers)
-    if isinstance(workers, int) and workers < 1:
-        raise MeasureError(f"workers={workers}", "at least one builder is needed")
-    if isinstance(workers, str) and workers not in ("local", "ray") and ":" not in workers:
-        raise _unknown(workers)
-
-
-def _unknown(workers: object) -> MeasureError:
-    return MeasureError(
-        f"workers={workers!r}",
-        "no such pool",
-        'None, "local", a number of builders, "ray", "ray://host:port", or a pool',
-    )
+    def __exit__(self, *exception: object) -> None: ...

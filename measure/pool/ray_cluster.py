@@ -61,7 +61,7 @@ def connect(address: str | None) -> Any:
 
 
 def _unreachable(address: str | None, error: Exception) -> MeasureError:
-    """Why there is no connection; Ray raises all kinds of errors, bare ones, too."""
+    """The error of a failed connection; Ray raises all kinds of errors, bare ones, too."""
     way_out = "`ray status` on the head says whether it runs"
     if str(address).startswith("ray://") and not find_spec("grpc"):
         way_out = install_extra("cluster")

@@ -7,18 +7,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from whet.compiler.errors import MeasureError
 from whet.compiler.runtime.device import Device
-from whet.measure.gpu.identity import check_alike, measured_device, named_device
-from whet.measure.gpu.names import CPU, CUDA, EVERY_GPU
+from whet.measure.device.identity import check_alike, measured_device, named_device
+from whet.measure.device.names import CUDA, EVERY_GPU
 from whet.measure.pool import ray_cluster
 from whet.measure.pool.engine import StagedPool
-from whet.measure.pool.local import build_function_of
+from whet.measure.pool.local import build_function_of, measuring_stage
 from whet.measure.pool.protocol import Known
 from whet.measure.stage import stages
 from whet.measure.stage.builder import Built
+from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.runner import RunReport
 from whet.measure.values import MeasureInput, MeasureOptions
 
@@ -37,7 +39,7 @@ class RayPool(StagedPool):
         reference: a default config, whose numbers are taken for right; see
             :meth:`~whet.measure.pool.protocol.Pool.compare_with`.
         known: asked with a program's hash between build and run, from the pool's threads.
-        device: what candidates are measured on: ``"cuda"`` is every GPU that the cluster offers
+        device: measures the candidates: ``"cuda"`` is every GPU that the cluster offers
             and nobody holds, all of one kind; builders need none. ``"cuda-emulator"`` runs on the
             measuring machine; another word is a processor's, and names the lock that keeps
             unrelated runs apart there.
@@ -77,12 +79,12 @@ class RayPool(StagedPool):
             path = list(sys.path)
             functions = run_function, prepare_function
             run = _measurers(ray, on, device, chosen, functions, path, opened)  # refusals first
-            made = chosen, build_function or build_function_of(on), path
+            stage = partial(
+                stages.BuildStage, chosen, build_function or build_function_of(on), path
+            )
+            budget = 2 * chosen.build_timeout
             build = [
-                _RemoteBuilder(
-                    ray, stages.BuildStage, {"num_cpus": 1}, made, 2 * chosen.build_timeout, opened
-                )
-                for _ in range(count)
+                _RemoteBuilder(ray, stage, {"num_cpus": 1}, budget, opened) for _ in range(count)
             ]
             super().__init__(build, run, chosen, reference, known)
             self._opened = opened.pop_all()
@@ -103,31 +105,22 @@ def _measurers(
     opened: contextlib.ExitStack,
 ) -> list[_RemoteMeasurer]:
     """The measuring actors: one, or one for each free GPU; ``opened`` ends them."""
-    from whet.measure.gpu import stage
-
     budget = 4 * options.run_timeout  # the reference may have to run first, and all once more
-    run, prepare = functions
-    if on.type == CPU:
-        ray_cluster.check_measurer(ray)
-        args = options, lock, run or stages.RUN, prepare or stages.PREPARE, path
-        return [_RemoteMeasurer(ray, stages.RunStage, _ALONE, args, budget, opened)]
     # Ray shows each actor its own GPU alone, which is number 0 there.
-    here = options, Device(on.type), run or stage.RUN, prepare or stage.PREPARE, path
+    stage = measuring_stage(on, lock, options, functions, path)
     if on.type != CUDA:
         ray_cluster.check_measurer(ray)
-        return [_RemoteMeasurer(ray, stage.DeviceStage, _ALONE, here, budget, opened)]
+        return [_RemoteMeasurer(ray, stage, _ALONE, budget, opened)]
     count = ray_cluster.free_gpus(ray)
     opened.callback(ray_cluster.wait_for_gpus, ray, count)  # the next search shall find them free
-    found = [
-        _RemoteMeasurer(ray, stage.DeviceStage, _GPU, here, budget, opened) for _ in range(count)
-    ]
+    measurers = [_RemoteMeasurer(ray, stage, _GPU, budget, opened) for _ in range(count)]
     if count > 1:
         check_alike(
             'workers="ray", device="cuda"',
-            [one.describe({}) for one in found],
+            [one.describe({}) for one in measurers],
             "a search measures on GPUs of one kind: join a cluster, or start one, with these only",
         )
-    return found
+    return measurers
 
 
 def check_one(device: str) -> None:
@@ -146,7 +139,7 @@ def check_one(device: str) -> None:
 
 
 def describe_remote_gpu(ray: Any) -> dict[str, Any]:
-    """What a GPU of the cluster is, as a log keeps it.
+    """The description of the cluster's GPUs, as a log keeps it.
 
     Args:
         ray: the connected module.
@@ -154,12 +147,12 @@ def describe_remote_gpu(ray: Any) -> dict[str, Any]:
     Raises:
         MeasureError: no GPU is free, or its machine cannot use it.
     """
-    from whet.measure.gpu import stage
+    from whet.measure.gpu.stage import STARTED
 
-    args = MeasureOptions(), Device(CUDA), stage.RUN, stage.PREPARE, list(sys.path)
+    stage = measuring_stage(Device(CUDA), "", MeasureOptions(), path=list(sys.path))
     with contextlib.ExitStack() as opened:
         opened.callback(ray_cluster.wait_for_gpus, ray, ray_cluster.free_gpus(ray))
-        one = _RemoteMeasurer(ray, stage.DeviceStage, _GPU, args, stage.STARTED, opened)
+        one = _RemoteMeasurer(ray, stage, _GPU, STARTED, opened)
         return one.describe({})
 
 
@@ -172,9 +165,8 @@ class _Remote:
 
     Args:
         ray: the connected module.
-        stage: its class.
-        resources: what the actor takes of its machine.
-        args: the stage's arguments.
+        stage: its class and arguments.
+        resources: the actor's share of its machine.
         budget: seconds that its longest call may take.
         opened: closes it.
     """
@@ -182,17 +174,16 @@ class _Remote:
     def __init__(
         self,
         ray: Any,
-        stage: type,
+        stage: partial[Any],
         resources: dict[str, Any],
-        args: tuple,
         budget: float,
         opened: contextlib.ExitStack,
     ) -> None:
         self._ray = ray
         self._make: Callable[[], Any] = lambda: (
-            ray.remote(_that_leaves(stage))
+            ray.remote(_that_leaves(stage.func))
             .options(**resources, max_restarts=0, max_task_retries=0)
-            .remote(*args)
+            .remote(*stage.args)
         )
         self._budget = budget
         self._machine = ""
@@ -234,7 +225,7 @@ class _Remote:
             self._actor.leave.remote()
 
     def _is_made(self) -> bool:
-        """Whether the actor has come up, or died."""
+        """True if the actor has come up, or died."""
         return bool(self._ray.wait([self._created], timeout=0)[0])
 
     def _ask(self, method: str, *args: Any) -> Any:
@@ -266,7 +257,7 @@ class _Remote:
         raise MeasureError(f"{method} on a Ray actor", why, self._replace())
 
     def _arrives(self, call: Any) -> bool:
-        """Whether an answer comes in time, and before the pool is closed."""
+        """True if an answer comes in time, and before the pool is closed."""
         end = time.monotonic() + self._budget + START_S
         while not self._closed and (left := end - time.monotonic()) > 0:
             if self._ray.wait([call], timeout=min(left, LOOK_S))[0]:
@@ -289,7 +280,7 @@ class _Remote:
             return "the actor is lost; another one takes its place"
 
 
-def _that_leaves(stage: type) -> type:
+def _that_leaves(stage: Any) -> type:
     """A stage's class whose actors can end themselves.
 
     Ray's own methods for that are not there for who comes in by ``ray://``.
@@ -319,11 +310,5 @@ class _RemoteMeasurer(_Remote):
             self._overlaps = bool(self._ask("overlaps_builds"))
         return self._overlaps
 
-    def run(
-        self,
-        built: Built,
-        options: MeasureOptions,
-        reference: Built | None = None,
-        best_cost: float | None = None,
-    ) -> RunReport:
-        return self._ask("run", built, options, reference, best_cost)
+    def run(self, measurement: Measurement) -> RunReport:
+        return self._ask("run", measurement)

@@ -6,17 +6,16 @@ import numbers
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 from whet.compiler.errors import MeasureError
+from whet.measure.pool.base import PoolBase
 from whet.measure.pool.protocol import Rounds
 from whet.measure.values import OK, MeasureInput, MeasureResult
 
 Recorded = MeasureResult | float
 
 
-class ReplayPool:
+class ReplayPool(PoolBase):
     """Answers each candidate with what is recorded for its config; for tests and for old logs.
 
     Args:
@@ -32,13 +31,9 @@ class ReplayPool:
         costs: Mapping[str, Recorded] | Callable[[MeasureInput], Recorded],
         capacity: int = 4,
     ) -> None:
-        self.capacity = capacity
-        self.best_costs: dict[str, float] = {}
+        super().__init__(capacity)
         self.busy_s = 0.0
         self._costs = costs
-        self._tickets = 0
-        self._done: list[tuple[int, MeasureResult]] = []
-        self._closed = False
 
     def compare_with(self, reference: MeasureInput) -> None:
         """Nothing is run, hence nothing to compare."""
@@ -46,48 +41,27 @@ class ReplayPool:
 
     def submit(self, inp: MeasureInput) -> int:
         """Look a candidate up; its ticket, counted from 0."""
-        self._check_open("submit")
-        ticket, self._tickets = self._tickets, self._tickets + 1
-        result = self._look_up(inp)
-        if result.ok:
-            key = inp.workload.key
-            self.best_costs[key] = min(result.cost, self.best_costs.get(key, result.cost))
-        self._done.append((ticket, result))
+        ticket = self._next_ticket("submit")
+        self._finished(ticket, inp, self._look_up(inp))
         return ticket
 
     def collect(self, timeout: float | None = None) -> list[tuple[int, MeasureResult]]:
-        """What was submitted since the last call."""
+        """The results of the candidates since the last call."""
         self._check_open("collect")
-        done, self._done = self._done, []
-        return done
+        return self._take_finished()
 
     def remeasure(self, inputs: list[MeasureInput], rounds: int | Rounds) -> list[MeasureResult]:
         """The recorded results, each cost as many times over as there are rounds for it."""
         self._check_open("remeasure")
-        found = [self._look_up(inp) for inp in inputs]
-        costs: list[list[float]] = [[] for _ in found]
+        results = [self._look_up(inp) for inp in inputs]
+        costs: list[list[float]] = [[] for _ in results]
         if callable(rounds):
             while turn := list(rounds(costs)):
                 for i in turn:
-                    costs[i] += [found[i].cost] if found[i].ok else []
+                    costs[i] += [results[i].cost] if results[i].ok else []
         else:
-            costs = [[r.cost] * rounds if r.ok else [] for r in found]
-        return [replace(r, costs=tuple(c)) if r.ok else r for r, c in zip(found, costs)]
-
-    def close(self) -> None:
-        """Answer no more."""
-        self._closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+            costs = [[r.cost] * rounds if r.ok else [] for r in results]
+        return [replace(r, costs=tuple(c)) if r.ok else r for r, c in zip(results, costs)]
 
     def _look_up(self, inp: MeasureInput) -> MeasureResult:
         if callable(self._costs):
@@ -115,7 +89,3 @@ class ReplayPool:
         if callable(self._costs):
             return "the pool's function returned None; costs are given"
         return f"the pool has {len(self._costs)} costs"
-
-    def _check_open(self, asked: str) -> None:
-        if self._closed:
-            raise MeasureError(f"{asked}()", "the pool is closed", "open another one")

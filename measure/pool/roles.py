@@ -1,12 +1,13 @@
-"""The two roles in a pool, here or on another machine: who builds, and who measures."""
+"""The two roles in a pool, here or on another machine: builder and measurer."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from whet.measure.stage.builder import Built
+from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.runner import RunReport
-from whet.measure.values import MeasureInput, MeasureOptions
+from whet.measure.values import MeasureInput
 
 
 class Builder(Protocol):
@@ -22,11 +23,5 @@ class Measurer(Protocol):
 
     def start(self) -> str: ...
     def overlaps_builds(self) -> bool: ...
-    def run(
-        self,
-        built: Built,
-        options: MeasureOptions,
-        reference: Built | None = None,
-        best_cost: float | None = None,
-    ) -> RunReport: ...
+    def run(self, measurement: Measurement) -> RunReport: ...
     def close(self) -> None: ...

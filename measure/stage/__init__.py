@@ -1,1 +1,1 @@
-"""The two stages of a measurement, build and run: what each worker does."""
+"""The two stages of a measurement, build and run, and the work of their workers."""

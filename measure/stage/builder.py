@@ -1,4 +1,4 @@
-"""What a builder's worker does: one candidate from template to object bytes."""
+"""A builder's worker: one candidate from template to object bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from whet.compiler.tir.function import IRModule
 
 Finish = Callable[["IRModule", "Target", "Artifact"], tuple["Artifact", dict[str, Any]]]
-"""What is done for a device after the generator: the artifact as a worker takes it, and facts for
+"""A device's compile step after the generator: the artifact as a worker takes it, and facts for
 the record; from the lowered module, the target and the generator's artifact."""
 
 PARALLEL_CALL = b"whet_parallel_for"  # the symbol that a kernel with parallel loops imports
@@ -27,7 +27,7 @@ PARALLEL_CALL = b"whet_parallel_for"  # the symbol that a kernel with parallel l
 
 @dataclass(frozen=True)
 class Built:
-    """What came of building one candidate.
+    """The outcome of building one candidate.
 
     Attributes:
         status: ``"ok"``, ``"pruned"``, ``"lower_error"``, ``"build_error"``, ``"build_timeout"``,
@@ -36,7 +36,7 @@ class Built:
         program_hash: hash of the lowered program and the target; empty if it was not lowered.
         error: the whole error text.
         timings: seconds: ``lower_s``, ``build_s``.
-        facts: what building found out, for the record's environment; JSON-able.
+        facts: of the build, for the record's environment; JSON-able.
     """
 
     status: str
@@ -48,7 +48,7 @@ class Built:
 
     @property
     def parallel(self) -> bool:
-        """Whether the kernel uses all cores."""
+        """True if the kernel uses all cores."""
         return self.artifact is not None and PARALLEL_CALL in self.artifact.object
 
 
@@ -58,7 +58,7 @@ def build_candidate(inp: MeasureInput, finish: Finish | None = None) -> Built:
     Args:
         inp: the candidate. Errors of the candidate come back as a status; running out of memory
             is left to the worker to report.
-        finish: what is left to do for a device.
+        finish: the device's own compile step.
     """
     from whet.compiler import driver
     from whet.compiler.target import Target

@@ -1,4 +1,4 @@
-"""Whether others used the machine while it measured, by its load."""
+"""Signs in the machine's load that others used it while it measured."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ROUNDS, SHAKEN = 6, 0.1
 
 
 UPPER = "measured times are upper bounds"
-"""What it means that the machine was busy."""
+"""The meaning of a busy machine for its times."""
 
 
 def is_busy(environment: Mapping[str, Any], rounds: Sequence[float] = ()) -> bool | None:
-    """Whether others used the machine while it measured; None: nothing says so or not.
+    """True if others used the machine while it measured; None: nothing says so or not.
 
     What a search itself runs is a load of about 1 a core, also when it ended just before.
 
@@ -38,7 +38,7 @@ def is_busy(environment: Mapping[str, Any], rounds: Sequence[float] = ()) -> boo
 
 
 def busy_words(environment: Mapping[str, Any], rounds: Sequence[float] = ()) -> str:
-    """That others used the machine, with the load that says so; "" where nothing does.
+    """A sentence that others used the machine, with its load; "" where they did not.
 
     Args:
         environment, rounds: as of :func:`is_busy`.
@@ -50,6 +50,6 @@ def busy_words(environment: Mapping[str, Any], rounds: Sequence[float] = ()) -> 
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Whether a value is a finite number, and no truth value: a log may hold anything."""
+    """True for a finite number that is no truth value: a log may hold anything."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and -sys.float_info.max <= value <= sys.float_info.max

@@ -1,4 +1,4 @@
-"""The machine that measures: which core, how much memory, one user at a time, and a description."""
+"""The machine that measures: its core, its memory, a lock for one user, and a description."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def builder_cores(measurers: int = 1) -> list[int]:
 
 
 def cores_overlap() -> bool:
-    """Whether building disturbs the measuring core, so that the two must take turns."""
+    """True if building disturbs the measuring core, so that the two must take turns."""
     core = measuring_core()
     return not {core, *_siblings(core)}.isdisjoint(builder_cores())
 
@@ -107,7 +107,7 @@ def _locked(path: Path, device: str, give_up: Callable[[], bool]) -> Iterator[No
 
 
 def environment() -> dict[str, Any]:
-    """What a measurement should be read with: CPU, governor, load, cores, versions."""
+    """The conditions of a measurement: CPU, governor, load, cores, versions."""
     return {
         **_fixed_facts(),
         "load": round(os.getloadavg()[0], 2),
@@ -131,10 +131,10 @@ def _fixed_facts() -> dict[str, Any]:
 
 def _siblings(core: int) -> set[int]:
     text = _read(CPU_FOLDER / f"cpu{core}/topology/thread_siblings_list")
-    found: set[int] = set()
+    cores: set[int] = set()
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
-        found.update(range(int(first), int(last or first) + 1))
-    return found
+        cores.update(range(int(first), int(last or first) + 1))
+    return cores
 
 
 def _try_lock(lock: int) -> bool:

@@ -1,19 +1,22 @@
-"""What a measurer's worker does: load one artifact, check its numbers, time it."""
+"""A measurer's worker: load one artifact, check its numbers, time it.
+
+:class:`Runner` does that on any processor, whose memory and clock are parts of a loaded kernel.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whet.measure.stage.answers import Expected, other_arguments
-from whet.measure.stage.buffers import Arguments
-from whet.measure.stage.kept import Kept
-from whet.measure.stage.machine import environment
-from whet.measure.stage.packed import Call
+from whet.measure.stage.arguments import Arguments, Call, Param, fixed_shape
+from whet.measure.stage.host import HOST
+from whet.measure.stage.lru_cache import LRUCache
+from whet.measure.stage.processor import Processor, Run
+from whet.measure.stage.reference import ExpectedOutput, Reference
 from whet.measure.stage.timing import repeat_facts, time_kernel
 from whet.measure.values import OK, MeasureOptions
 
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunReport:
-    """What came of running one candidate.
+    """The outcome of running one candidate.
 
     Attributes:
         status: ``"ok"``, ``"wrong_answer"``, ``"run_error"``, ``"run_timeout"``, ``"run_crash"``
@@ -33,7 +36,7 @@ class RunReport:
         error: the whole error text.
         environment: the machine, and how the measurement went.
         seconds: time that it took, loading included; the stage fills it in.
-        lost: whether the worker's device is of no more use: a new worker has to take it.
+        lost: the worker's device is of no more use: a new worker has to take it.
     """
 
     status: str
@@ -55,43 +58,142 @@ class Kernel:
 
     Attributes:
         signature: its parameters.
-        bind: makes of arrays and numbers a function that runs the kernel on them as often as it
-            is told, at next to no cost per call.
-        packs: the kernel that makes what this one takes in place of weights; None: it takes none.
+        bind: makes of arrays and numbers a function that runs the kernel on them a number of times,
+            at next to no cost per call.
+        packs: the kernel that makes its prepacked weights; None: it takes none.
+        processor: the processor that runs it.
     """
 
     signature: KernelSignature
-    bind: Callable[[tuple], Callable[[int], None]]
+    bind: Callable[[tuple], Run]
     packs: Kernel | None = None
+    processor: Processor = HOST
+
+    @staticmethod
+    def load(artifact: Artifact, processor: Processor = HOST) -> Kernel:
+        """The entry kernel of an artifact, ready in this process."""
+        from whet.compiler.runtime import Module
+
+        entry: Any = Module.from_artifact(artifact).entry_func
+        ahead = entry.ahead
+        packs = None if ahead is None else Kernel(ahead.signature, ahead.repeater)
+        return Kernel(entry.signature, entry.repeater, packs, processor)
 
     @property
-    def places(self) -> dict[int, Any]:
+    def params(self) -> dict[int, Param]:
         """Its parameters, weights instead of packed arrays, by their places."""
         packs = None if self.packs is None else self.packs.signature
         return Arguments.places(self.signature, packs)
 
-    def on(self, arguments: Arguments) -> Call:
-        """What it is called with; its weights are packed now."""
-        if self.packs is None:
-            return Call(self.signature, arguments)
-        return Call(self.signature, arguments, self.packs.signature, self.packs.bind)
+    def call(self, arguments: Arguments) -> Call:
+        """Its call on shared arguments; its weights are packed now."""
+        link = self.signature.ahead
+        if link is None or self.packs is None:
+            return Call(arguments.at(range(len(self.signature.params))), arguments)
+        packed = []
+        for place in link.packed:
+            param: Any = self.signature.params[place]
+            shape = fixed_shape(self.signature.name, param)
+            packed.append(self.processor.buffer(param, shape, None))
+        arrays = [buffer.array for buffer in packed]
+        self.packs.bind((*arguments.at(link.weights), *arrays))(1)
+        self.processor.synchronize()
+        for buffer in packed:
+            buffer.freeze()
+        own = dict(zip(link.packed, arrays, strict=True))
+        places = enumerate(link.places)
+        values = tuple(own[k] if k in own else arguments.at([place])[0] for k, place in places)
+        return Call(values, arguments, packed)
 
-    @staticmethod
-    def load(artifact: Artifact) -> Kernel:
-        """The entry kernel of an artifact, ready in this process."""
-        from whet.compiler.runtime import Module
 
-        entry = Module.from_artifact(artifact).entry_func
-        ahead = entry.ahead
-        packs = None if ahead is None else Kernel(ahead.signature, ahead.repeater)
-        return Kernel(entry.signature, entry.repeater, packs)
+class Runner:
+    """Checks and times kernels, and keeps arguments and references for the next ones.
+
+    Args:
+        cache_bytes: bytes of arguments, and as many of references' outputs, that it keeps.
+    """
+
+    def __init__(self, cache_bytes: int) -> None:
+        self._references: LRUCache[Reference] = LRUCache(cache_bytes)
+        self._arguments: LRUCache[Arguments] = LRUCache(cache_bytes)
+
+    def arguments(self, kernel: Kernel, seed: int) -> Arguments:
+        """The arguments of a kernel, and of all that take the same."""
+        params, processor = kernel.params, kernel.processor
+        key = f"{seed} {processor.name} {params}"
+        if key not in self._arguments:
+            arguments = Arguments(params, seed, kernel.signature.name, processor)
+            self._arguments.put(key, arguments, arguments.nbytes)
+        return self._arguments[key]
+
+    def drop_arguments(self) -> None:
+        """Have the next candidate get new arguments: nobody knows what these hold."""
+        self._arguments.clear()
+
+    def prepare(self, key: str, kernel: Kernel, options: MeasureOptions) -> tuple[str, ...]:
+        """:func:`prepare_reference` for a loaded kernel."""
+        arguments = self.arguments(kernel, options.seed)
+        run = kernel.bind(kernel.call(arguments).values)
+        finite, outputs = False, self._outputs_of(kernel, arguments, run, finite=False)
+        if outputs is None or any(map(_has_nan, outputs.values())):
+            # it reads what it writes (an accumulation): poison would spoil any check
+            finite, outputs = True, self._outputs_of(kernel, arguments, run, finite=True)
+        expected = [ExpectedOutput(k, x, options.rtol) for k, x in (outputs or {}).items()]
+        reference = Reference(expected, finite, kernel.params)
+        self._references.put(key, reference, reference.nbytes)
+        return tuple(self._references)
+
+    def _outputs_of(
+        self, kernel: Kernel, arguments: Arguments, run: Run, finite: bool
+    ) -> dict[str, np.ndarray] | None:
+        """A reference's outputs; None where the processor refuses to read poison."""
+        arguments.poison(finite)
+        with contextlib.suppress(*(() if finite else kernel.processor.refusals)):
+            run(1)
+            kernel.processor.synchronize()
+            return arguments.outputs()
+        return None
+
+    def measure(
+        self,
+        kernel: Kernel,
+        options: MeasureOptions,
+        reference: str | None = None,
+        best_cost: float | None = None,
+    ) -> RunReport:
+        """:func:`run_candidate` for a loaded kernel."""
+        processor = kernel.processor
+        expected = None if reference is None else self._references[reference]
+        if expected and (text := expected.argument_difference(kernel.params)):
+            return RunReport("wrong_answer", (), text, processor.environment())
+        call = kernel.call(self.arguments(kernel, options.seed))
+        call.arguments.poison(expected is not None and expected.finite)
+        clock = processor.clock(kernel.bind(call.values), options)
+        first = clock.first()
+        if text := self._stray_writes(call) or (
+            expected.difference(call.arguments.outputs()) if expected else ""
+        ):
+            return RunReport("wrong_answer", (), text, processor.environment())
+        checked = {"checked": expected is not None}
+        if not clock.times:
+            return RunReport(OK, (), "", processor.environment() | checked)
+        timing = time_kernel(clock, first, options, best_cost)
+        facts = processor.environment() | checked | clock.facts()
+        facts |= {"number": timing.number, **repeat_facts(timing.costs), "stopped": timing.stopped}
+        if text := self._stray_writes(call):
+            return RunReport("wrong_answer", (), text, facts)
+        return RunReport(OK, timing.costs, "", facts)
+
+    def _stray_writes(self, call: Call) -> str:
+        """The memory that a kernel may not write and wrote, in words; "" for none."""
+        stray = call.stray_writes()
+        if not stray:
+            return ""
+        self.drop_arguments()  # the walls are broken: the next candidate gets new ones
+        return f"the kernel wrote {', '.join(stray)}"
 
 
-KEPT = 256 << 20
-"""Bytes of arguments, and as many of references' outputs, that a worker keeps for its next call."""
-
-_expected: Kept[tuple[list[Expected], bool, Mapping[int, Any]]] = Kept(KEPT)
-_arguments: Kept[Arguments] = Kept(KEPT)
+RUNNER = Runner(256 << 20)
 
 
 def prepare_reference(key: str, artifact: Artifact, options: MeasureOptions) -> tuple[str, ...]:
@@ -105,7 +207,7 @@ def prepare_reference(key: str, artifact: Artifact, options: MeasureOptions) -> 
     Returns:
         The keys of all references that the worker has now.
     """
-    return remember(key, Kernel.load(artifact), options)
+    return RUNNER.prepare(key, Kernel.load(artifact), options)
 
 
 def run_candidate(
@@ -118,91 +220,11 @@ def run_candidate(
 
     Args:
         artifact: the candidate's compiled kernel.
-        options: how.
+        options: repeats, time and tolerance.
         reference: key of a prepared reference; None: the numbers are not checked.
         best_cost: seconds per call of the best so far; a far slower candidate is timed once.
     """
-    return measure(Kernel.load(artifact), options, reference, best_cost)
-
-
-def remember(key: str, kernel: Kernel, options: MeasureOptions) -> tuple[str, ...]:
-    """:func:`prepare_reference` for a loaded kernel."""
-    arguments = _arguments_of(kernel, options.seed)
-    run = kernel.bind(kernel.on(arguments).values)
-    finite = False
-    while True:
-        arguments.poison(finite)
-        run(1)
-        outputs = arguments.outputs()
-        if finite or not any(_has_nan(array) for array in outputs.values()):
-            break
-        finite = True  # it reads what it writes (an accumulation): poison would spoil any check
-    expected = [Expected(name, array, options.rtol) for name, array in outputs.items()]
-    _expected.keep(key, (expected, finite, kernel.places), sum(one.nbytes for one in expected))
-    return tuple(_expected)
-
-
-def measure(
-    kernel: Kernel,
-    options: MeasureOptions,
-    reference: str | None = None,
-    best_cost: float | None = None,
-) -> RunReport:
-    """:func:`run_candidate` for a loaded kernel."""
-    expected: list[Expected] = []
-    finite = False
-    if reference is not None:
-        expected, finite, places = _expected[reference]
-        if other := other_arguments(places, kernel.places):
-            return RunReport("wrong_answer", (), other, environment())
-    call = kernel.on(_arguments_of(kernel, options.seed))
-    call.arguments.poison(finite)
-    run = kernel.bind(call.values)
-
-    def timed(number: int) -> float:
-        start = time.perf_counter()
-        run(number)
-        return (time.perf_counter() - start) / number
-
-    first = timed(1)
-    wrong = _what_is_wrong(call, expected)
-    if wrong:
-        return RunReport("wrong_answer", (), wrong, environment())
-    timing = time_kernel(timed, first, options, best_cost)
-    stray = _what_is_wrong(call, [])
-    facts = environment() | {
-        "checked": reference is not None,
-        "number": timing.number,
-        **repeat_facts(timing.costs),
-        "stopped": timing.stopped,
-    }
-    if stray:
-        return RunReport("wrong_answer", (), stray, facts)
-    return RunReport(OK, timing.costs, "", facts)
-
-
-def _what_is_wrong(call: Call, expected: list[Expected]) -> str:
-    stray = call.stray_writes()
-    if stray:
-        _arguments.clear()  # the walls are broken: the next candidate gets new ones
-        return f"the kernel wrote memory outside of {', '.join(stray)}"
-    outputs = call.arguments.outputs()
-    if {one.name for one in expected} - outputs.keys():
-        return (
-            f"the kernel writes {sorted(outputs)}, the reference schedule's "
-            f"{sorted(one.name for one in expected)}"
-        )
-    texts = (one.difference(outputs[one.name]) for one in expected)
-    return "\n".join(text for text in texts if text)
-
-
-def _arguments_of(kernel: Kernel, seed: int) -> Arguments:
-    params = kernel.places
-    key = f"{seed} {params}"
-    if key not in _arguments:
-        made = Arguments(params, seed, kernel.signature.name)
-        _arguments.keep(key, made, made.nbytes)
-    return _arguments[key]
+    return RUNNER.measure(Kernel.load(artifact), options, reference, best_cost)
 
 
 def _has_nan(array: np.ndarray) -> bool:

@@ -1,4 +1,4 @@
-"""The two stages of a measurement, each a supervised worker: one builds, one runs.
+"""The two stages of a measurement, each a supervised worker: build and run.
 
 The same classes serve a thread of the local pool and a Ray actor on another machine.
 """
@@ -14,9 +14,10 @@ from dataclasses import replace
 from typing import Any
 
 from whet.compiler.abi.signature import BufferParam, ScalarParam
-from whet.measure.pool.second_try import SecondTry
 from whet.measure.stage import machine
 from whet.measure.stage.builder import Built
+from whet.measure.stage.measurement import Measurement
+from whet.measure.stage.retry import Retry
 from whet.measure.stage.runner import RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions
 from whet.measure.worker.supervisor import Outcome, Supervisor
@@ -27,8 +28,8 @@ PREPARE = "whet.measure.stage.runner:prepare_reference"
 ALLOWANCE = 1.0  # seconds for loading a kernel, checking its numbers, and a busy machine
 SLOWEST_FILL = 100e6  # bytes of inputs made in a second, at least
 RECYCLE = 400  # builds after which a builder is replaced: LLVM keeps some memory of each
-# What a worker imports before its first candidate, so that no candidate pays for it, and that what
-# one changes there is seen.
+# The imports of a worker before its first candidate: no candidate pays for them, and changes there
+# are seen.
 _BUILDS = [
     "whet.compiler.driver",
     "whet.compiler.runtime",
@@ -69,7 +70,7 @@ class BuildStage:
     ) -> None:
         self._options = options
         self._function = function
-        self._second_try = SecondTry()
+        self._retry = Retry()
         limit = options.memory_limit or machine.memory_bytes() // 2
         self._supervisor = Supervisor(
             memory_limit=limit,
@@ -91,14 +92,9 @@ class BuildStage:
         Raises:
             MeasureError: no worker can be had.
         """
-        outcome, built = self._once(inp)
-        if self._second_try.is_due(outcome, built.status, built.error):
-            self._supervisor.renew()
-            outcome, built = self._once(inp)
-            self._second_try.is_due(outcome, built.status, built.error)
-        return built
+        return self._retry.call(self._supervisor, lambda: self._attempt(inp))
 
-    def _once(self, inp: MeasureInput) -> tuple[Outcome, Built]:
+    def _attempt(self, inp: MeasureInput) -> tuple[Outcome, Built]:
         outcome = self._supervisor.call(self._function, inp, timeout=self._options.build_timeout)
         if outcome.kind == "ok":
             return outcome, outcome.value
@@ -111,24 +107,31 @@ class BuildStage:
 
 
 class Measuring:
-    """What measuring stages have in common: they check numbers by a reference, then time.
+    """A measuring stage: checks numbers by a reference, then times.
 
     Args:
         workers: its supervisors, the first of which is started first.
         lock: names the lock between unrelated runs; "": there is nothing to hold alone.
         function: import path of the function that runs.
         prepare: import path of the function that runs the reference.
+        device_arguments: the last arguments of both: the device.
     """
 
     def __init__(
-        self, workers: Sequence[Supervisor], lock: str, function: str, prepare: str
+        self,
+        workers: Sequence[Supervisor],
+        lock: str,
+        function: str,
+        prepare: str,
+        device_arguments: tuple[Any, ...] = (),
     ) -> None:
+        self._device_arguments = device_arguments
         self._workers = list(workers)
         self._lock = lock
         self._function = function
         self._prepare = prepare
         self._closed = False
-        self._second_try = SecondTry()
+        self._retry = Retry()
         self._one_at_a_time = threading.Lock()
         # The references that each worker has, and the start of the worker that has them.
         self._prepared: dict[Supervisor, tuple[int, tuple[str, ...]]] = {}
@@ -140,54 +143,32 @@ class Measuring:
         return platform.node()
 
     def overlaps_builds(self) -> bool:
-        """Whether builders share this stage's core, so that they must take turns."""
+        """True if builders share this stage's core, so that they must take turns."""
         return machine.cores_overlap()
 
-    def run(
-        self,
-        built: Built,
-        options: MeasureOptions,
-        reference: Built | None = None,
-        best_cost: float | None = None,
-    ) -> RunReport:
+    def run(self, measurement: Measurement) -> RunReport:
         """Check and time one candidate; whatever it does, the answer is a :class:`RunReport`.
-
-        Args:
-            built: a candidate that was built.
-            options: how to measure.
-            reference: the default config's program, to check the numbers; None: unchecked.
-            best_cost: seconds per call of the best so far.
 
         Raises:
             MeasureError: no worker can be had, or the stage is closed.
             DeviceLostError: the stage's device does not answer.
         """
-        supervisor = self._worker_for(built)
+        worker = self._worker_for(measurement.built)
         with self._one_at_a_time, self._alone():
-            outcome, report = self._once(supervisor, built, options, reference, best_cost)
-            if self._second_try.is_due(outcome, report.status, report.error):
-                supervisor.renew()
-                outcome, report = self._once(supervisor, built, options, reference, best_cost)
-                self._second_try.is_due(outcome, report.status, report.error)
-        return report
+            return self._retry.call(worker, lambda: self._attempt(worker, measurement))
 
-    def _once(
-        self,
-        supervisor: Supervisor,
-        built: Built,
-        options: MeasureOptions,
-        reference: Built | None,
-        best_cost: float | None,
+    def _attempt(
+        self, supervisor: Supervisor, measurement: Measurement
     ) -> tuple[Outcome, RunReport]:
+        built, options, best_cost = measurement.built, measurement.options, measurement.best_cost
         self._wake(supervisor)
         key, why_not = None, "switched off"
-        if reference is not None and options.check:
-            key, why_not = self._reference(supervisor, reference, options)
-        budget = self._budget(supervisor, built, options, best_cost)
+        if measurement.reference is not None and options.check:
+            key, why_not = self._reference(supervisor, measurement.reference, options)
+        budget = self._budget(measurement)
         more = 0.0 if key is not None else inputs_s(built)
-        outcome = supervisor.call(
-            self._function, *self._asked(built, options, key, best_cost), timeout=budget + more
-        )
+        arguments = built.artifact, options, key, best_cost, *self._device_arguments
+        outcome = supervisor.call(self._function, *arguments, timeout=budget + more)
         self._look_after(supervisor, outcome)
         if outcome.kind != "ok":
             error = outcome.error
@@ -209,30 +190,14 @@ class Measuring:
     def _worker_for(self, built: Built) -> Supervisor:
         return self._workers[0]
 
-    def _asked(
-        self, built: Built, options: MeasureOptions, key: str | None, best_cost: float | None
-    ) -> tuple[Any, ...]:
-        """The arguments of the function that runs."""
-        return built.artifact, options, key, best_cost
-
-    def _prepares(self, key: str, reference: Built, options: MeasureOptions) -> tuple[Any, ...]:
-        """The arguments of the function that runs the reference."""
-        return key, reference.artifact, options
-
-    def _budget(
-        self,
-        supervisor: Supervisor,
-        built: Built,
-        options: MeasureOptions,
-        best_cost: float | None,
-    ) -> float:
-        return run_budget(built, options, best_cost)
+    def _budget(self, measurement: Measurement) -> float:
+        return run_budget(measurement)
 
     def _wake(self, supervisor: Supervisor) -> None:
-        """Let a fresh worker make ready what no candidate's time shall hold."""
+        """Prepare a fresh worker outside of any candidate's time."""
 
     def _look_after(self, supervisor: Supervisor, outcome: Outcome) -> None:
-        """Replace a worker that answers, and is of no more use."""
+        """Replace a worker that answers but is of no more use."""
 
     def _alone(self) -> contextlib.AbstractContextManager[None]:
         if not self._lock:
@@ -267,7 +232,10 @@ class Measuring:
     ) -> Outcome:
         outcome = supervisor.call(
             self._prepare,
-            *self._prepares(key, reference, options),
+            key,
+            reference.artifact,
+            options,
+            *self._device_arguments,
             timeout=options.run_timeout + inputs_s(reference),
         )
         self._look_after(supervisor, outcome)
@@ -289,10 +257,11 @@ class RunStage(Measuring):
         self,
         options: MeasureOptions,
         device: str = "cpu",
-        function: str = RUN,
-        prepare: str = PREPARE,
+        function: str | None = None,
+        prepare: str | None = None,
         path: Sequence[str] | None = None,
     ) -> None:
+        function = function or RUN
         # Two workers, used in turn: a worker that once ran threads keeps them, and the pinned one
         # must have none. The second is started by the first parallel kernel.
         workers = [
@@ -305,19 +274,20 @@ class RunStage(Measuring):
             )
             for cpus in ([machine.measuring_core()], None)
         ]
-        super().__init__(workers, device, function, prepare)
+        super().__init__(workers, device, function, prepare or PREPARE)
 
     def _worker_for(self, built: Built) -> Supervisor:
         return self._workers[1 if built.parallel else 0]
 
 
-def run_budget(built: Built, options: MeasureOptions, best_cost: float | None) -> float:
+def run_budget(measurement: Measurement) -> float:
     """Seconds a candidate may run before it is killed.
 
     Without this, the worst candidates of a space cost more time than all others together: a plain
     matmul of 1024 has schedules from 0.02 s to 8 s. The allowance for all but the kernel itself is
     generous, so that a busy machine kills nothing good.
     """
+    built, options, best_cost = measurement.built, measurement.options, measurement.best_cost
     if best_cost is None or built.artifact is None:
         return options.run_timeout
     own = options.max_measure_s + options.hopeless_factor * best_cost
@@ -343,5 +313,5 @@ def _status(stage: str, outcome: Outcome) -> str:
 
 
 def preload(function: str) -> list[str]:
-    """What a worker imports before its first call of a function."""
+    """The imports of a worker before its first call of a function."""
     return [function.partition(":")[0], *PRELOAD.get(function, [])]

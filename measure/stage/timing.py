@@ -1,4 +1,4 @@
-"""How often to call a kernel, and when its time is known."""
+"""The number of calls and repeats of a kernel until its time is known."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def time_kernel(
 
 
 def is_behind(timings: list[float], options: MeasureOptions, best_cost: float | None) -> bool:
-    """Whether a kernel is slower than the best beyond what its own timings differ by.
+    """True if a kernel is slower than the best by more than the spread of its own timings.
 
     Args:
         timings: at least two of the same kernel, the warm-up's among them: one alone does not
@@ -99,7 +99,7 @@ def spread(costs: Sequence[float]) -> float | None:
 
 
 def repeat_facts(costs: Sequence[float]) -> dict[str, Any]:
-    """What a log keeps of repeats: how many, and their spread, null where there is one alone."""
+    """The facts of repeats for a log: their number and spread, null where there is only one."""
     known = spread(costs)
     return {"repeats": len(costs), "spread": None if known is None else round(known, 5)}
 

@@ -94,7 +94,7 @@ def find(path: str) -> Callable[..., Any]:
 
 
 class _Worker:
-    """What stays between calls, and how it has to be."""
+    """The state between calls, and its restoration."""
 
     def __init__(self, grows: bool, room: int | None) -> None:
         from whet.measure.worker.code_state import CodeState
@@ -138,14 +138,14 @@ class _Worker:
                 self._process.take()
 
     def _keep(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What a call that sets its worker up has changed is how everything has to be."""
+        """Take the changes of a call that sets its worker up for the state to restore."""
         self._code.take()
         self._process.take()
         self._modules = len(sys.modules)
         return (), ()
 
     def _put_back(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What a call changed: what is as before by now, and what is not."""
+        """Undo the changes of a call: those that are undone, and those that cannot be."""
         try:
             code = self._code.put_back()
             changes = self._process.put_back()

@@ -32,14 +32,14 @@ class Names:
     """Names that are bound to values: they are bound to the same values again.
 
     Args:
-        what: how a change is told.
+        what: its name in reports.
         space: the names, by now.
-        chosen: which of them count; None: all.
+        chosen: the names that count; None: all.
         bind: binds a name again.
         unbind: removes one.
-        intruders: which are removed where they come later: a name of a module shadows a built-in
+        intruders: names that are removed where they come later: one of a module shadows a built-in
             one; None: all.
-        usual: whether a change is told to nobody.
+        usual: a change is not reported.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Names:
         self._known = {*space, *_MATERIALISED}
 
     def same(self) -> bool:
-        """Whether nothing has changed."""
+        """True if nothing has changed."""
         space = self._space
         if _len(space) != self._size:
             return False
@@ -84,9 +84,9 @@ class Container:
     """A list, dict or set that holds the same things again.
 
     Args:
-        what: how a change is told.
+        what: its name in reports.
         value: the container.
-        usual: whether a change is told to nobody.
+        usual: a change is not reported.
     """
 
     def __init__(self, what: str, value: Any, usual: bool = False) -> None:
@@ -94,7 +94,7 @@ class Container:
         self._copy = value.copy()
 
     def same(self) -> bool:
-        """Whether nothing has changed."""
+        """True if nothing has changed."""
         return _same(self._value, self._copy)
 
     def put_back(self) -> Iterator[str]:
@@ -133,7 +133,7 @@ class Insides:
 
 
 class CodeState:
-    """What the modules of this process are made of."""
+    """The names, containers and functions of this process's modules."""
 
     def __init__(self) -> None:
         self._modules: dict[str, Any] = {}
@@ -157,27 +157,27 @@ class CodeState:
                 self._take_module(name, module)
 
     def knows(self, namespace: Mapping[str, Any]) -> bool:
-        """Whether all names of a module are watched."""
+        """True if all names of a module are watched."""
         return id(namespace) in self._seen
 
     def put_back(self) -> list[str]:
         """Undo what was changed; its names."""
-        found = []
+        changes = []
         for name, module in self._modules.items():
             if sys.modules.get(name) is not module:
                 sys.modules[name] = module
-                found.append(f"sys.modules[{name!r}]")
+                changes.append(f"sys.modules[{name!r}]")
         # None, where a module is looked for, is one that nobody can import
         for name in [name for name, module in sys.modules.items() if module is None]:
             if name not in self._modules:
                 del sys.modules[name]
-                found.append(f"sys.modules[{name!r}]")
+                changes.append(f"sys.modules[{name!r}]")
         for watched in [one for one in self._watched if not one.same()]:
             changed = _list(watched.put_back())
             if not watched.usual:
-                found += changed
-        found += self._insides.put_back()
-        return found
+                changes += changed
+        changes += self._insides.put_back()
+        return changes
 
     def _is_new(self, thing: Any) -> bool:
         if id(thing) in self._seen:
@@ -232,13 +232,13 @@ class CodeState:
 
 
 def _counts(key: str, value: Any) -> bool:
-    """Whether a name of a module is code or a constant, and not what the module remembers."""
+    """True for a name of code or of a constant, and not for a module's own state."""
     public = not key.startswith("_")
     return isinstance(value, _CODE) or key.isupper() or (public and isinstance(value, float))
 
 
 def _same(value: Any, copy: Any) -> bool:
-    """Whether two containers hold the very same things in the same order."""
+    """True if two containers hold the very same objects in the same order."""
     if _len(value) != _len(copy):
         return False
     if isinstance(value, set):

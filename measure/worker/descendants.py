@@ -26,7 +26,7 @@ def adopt() -> None:
 
 
 def adopts() -> bool:
-    """Whether this process does so."""
+    """True if this process does so."""
     flag = ctypes.c_int()
     _libc.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(flag), 0, 0, 0)
     return bool(flag.value)
@@ -62,14 +62,14 @@ def children() -> set[int]:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return set()  # the usual case, in a microsecond
-    found: set[int] = set()
+    ids: set[int] = set()
     try:
         for thread in os.listdir("/proc/self/task"):
             with open(f"/proc/self/task/{thread}/children") as listed:
-                found.update(map(int, listed.read().split()))
+                ids.update(map(int, listed.read().split()))
     except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN, or a thread that ended
         return _children_of(os.getpid())
-    return found
+    return ids
 
 
 def end(kept: Iterable[int] = ()) -> int:
@@ -91,10 +91,10 @@ def end(kept: Iterable[int] = ()) -> int:
 
 
 def _children_of(parent: int) -> set[int]:
-    found = set()
+    ids = set()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             after_name = (folder / "stat").read_text().rpartition(")")[2]
             if int(after_name.split()[1]) == parent:
-                found.add(int(folder.name))
-    return found
+                ids.add(int(folder.name))
+    return ids

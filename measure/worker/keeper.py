@@ -46,9 +46,9 @@ def fork_worker(parent: int, fd: int) -> None:
 
 def _watch(worker: int) -> int:
     """Wait for the end of the worker, or for the order to end it; its wait status."""
-    asked = False
-    while not asked:
-        asked = signal.sigwait(_WAITED) == signal.SIGTERM
+    ordered = False
+    while not ordered:
+        ordered = signal.sigwait(_WAITED) == signal.SIGTERM
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""What a candidate can change in its process and interpreter, and how it is set again."""
+"""Settings of a process and its interpreter that a candidate can change, and their restoration."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from whet.measure.worker import descendants
@@ -27,7 +28,7 @@ from whet.measure.worker import descendants
 _libc = ctypes.CDLL(None, use_errno=True)
 _libm = ctypes.CDLL("libm.so.6")
 _FLAGS = {"x86_64": ((0, 2, 0xFFFF), (28, 4, 0xFFC0)), "aarch64": ((0, 4, 0xFFFFFFFF),)}
-"""Where a floating-point environment has its modes: offset, bytes and bits; the rest are events."""
+"""The modes in a floating-point environment: offset, bytes and bits; the rest are events."""
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 _STREAMS = ("stdin", "stdout", "stderr")
@@ -43,10 +44,10 @@ class Setting:
     """Something that a candidate can change, and that can be set again.
 
     Attributes:
-        name: how it is told.
+        name: its name in reports.
         read: its value, by which it is compared.
         write: sets it.
-        usual: whether a template may well change it and mean no harm.
+        usual: a template may well change it and mean no harm.
     """
 
     name: str
@@ -145,11 +146,11 @@ def _refuse(_: Any) -> None:
 def _c_environment() -> dict[bytes, bytes]:
     """The environment as C code and child processes see it."""
     entries: Any = ctypes.POINTER(ctypes.c_char_p).in_dll(_libc, "environ")
-    found = {}
+    environment = {}
     for entry in itertools.takewhile(bool, entries) if entries else ():
         name, _, value = entry.partition(b"=")
-        found[name] = value
-    return found
+        environment[name] = value
+    return environment
 
 
 def _folder() -> str:
@@ -163,10 +164,6 @@ def _umask() -> int:
     mask = os.umask(0o77)
     os.umask(mask)
     return mask
-
-
-def _set_locale(value: str) -> None:
-    locale.setlocale(locale.LC_ALL, value)
 
 
 def _numpy_random() -> Any:
@@ -242,10 +239,6 @@ def _set_handlers(value: list) -> None:
             signal.signal(number, handler)
 
 
-def _block(value: Any) -> None:
-    signal.pthread_sigmask(signal.SIG_SETMASK, value)
-
-
 def _timers() -> list[bool]:
     return [any(signal.getitimer(kind)) for kind in _TIMERS]
 
@@ -285,10 +278,6 @@ def _set_float_mode(value: list[int]) -> None:
     _libm.fesetenv(state)
 
 
-def _set_priority(value: int) -> None:
-    os.setpriority(os.PRIO_PROCESS, 0, value)
-
-
 def _scheduling() -> tuple:
     return os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
 
@@ -307,7 +296,7 @@ def _set_limits(value: list[tuple[int, int]]) -> None:
 
 
 def _huge_pages() -> int:
-    """Whether the system gives the process no huge pages; -1: it does not say."""
+    """1 if the process gets no huge pages, else 0; -1: the system does not say."""
     return _libc.prctl(_GET_THP_DISABLE, 0, 0, 0, 0)
 
 
@@ -324,35 +313,18 @@ def _adopt(_: bool) -> None:
     descendants.adopt()
 
 
-def _mask() -> set:
-    return signal.pthread_sigmask(signal.SIG_BLOCK, [])
-
-
-def _affinity() -> set[int]:
-    return os.sched_getaffinity(0)
-
-
-def _set_affinity(value: set[int]) -> None:
-    os.sched_setaffinity(0, value)
-
-
-def _priority() -> int:
-    return os.getpriority(os.PRIO_PROCESS, 0)
-
-
-def _locale() -> str:
-    return locale.setlocale(locale.LC_ALL)
-
-
 def _filters() -> list:
     return list(warnings.filters)
 
 
-# What a template may well change and mean no harm.
+_locale: Any = partial(locale.setlocale, locale.LC_ALL)
+_mask: Any = signal.pthread_sigmask
+_OURS = os.PRIO_PROCESS, 0
+# A template may well change these and mean no harm.
 _USUAL: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
     ("working directory", _folder, os.chdir),
     ("umask", _umask, os.umask),
-    ("locale", _locale, _set_locale),
+    ("locale", _locale, _locale),
     ("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
     ("switch interval", sys.getswitchinterval, sys.setswitchinterval),
     ("digits of integers", sys.get_int_max_str_digits, sys.set_int_max_str_digits),
@@ -368,11 +340,11 @@ _USUAL: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
 _HARMFUL: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
     ("tracing", _tracing, _set_tracing),
     ("signal handlers", _handlers, _set_handlers),
-    ("blocked signals", _mask, _block),
+    ("blocked signals", partial(_mask, signal.SIG_BLOCK, ()), partial(_mask, signal.SIG_SETMASK)),
     ("interval timers", _timers, _set_timers),
     ("fault handler", faulthandler.is_enabled, _set_faulthandler),
-    ("processor affinity", _affinity, _set_affinity),
-    ("priority", _priority, _set_priority),
+    ("processor affinity", partial(os.sched_getaffinity, 0), partial(os.sched_setaffinity, 0)),
+    ("priority", partial(os.getpriority, *_OURS), partial(os.setpriority, *_OURS)),
     ("scheduling", _scheduling, _set_scheduling),
     ("resource limits", _limits, _set_limits),
     ("huge pages", _huge_pages, _set_huge_pages),

@@ -1,4 +1,4 @@
-"""What surrounds the code of a worker: settings, descriptors, threads, children; put back.
+"""The state around a worker's code: settings, descriptors, threads, children; put back.
 
 What cannot be put back (a thread, an open file, a lowered hard limit) ends the worker: see
 :class:`Changes`. Files and other users of the machine are beyond this: a candidate runs with its
@@ -26,11 +26,11 @@ _ENDING_S = 0.05  # in which a thread that was joined is gone
 
 @dataclass(frozen=True)
 class Changes:
-    """What a call changed in its worker.
+    """The changes of a call in its worker.
 
     Attributes:
-        put_back: what is as before, but was changed in a way that templates have no reason for.
-        left: what could not be put back: the worker has to be replaced.
+        put_back: changes that were undone, but for which templates have no reason.
+        left: changes that could not be undone: the worker has to be replaced.
     """
 
     put_back: tuple[str, ...] = ()
@@ -38,10 +38,10 @@ class Changes:
 
 
 class ProcessState:
-    """What surrounds the code of this process: settings, descriptors, threads and children.
+    """The state around this process's code: settings, descriptors, threads and children.
 
     Args:
-        grows: whether it may keep threads and descriptors that a call leaves, as a device's driver
+        grows: it may keep threads and descriptors that a call leaves, as a device's driver
             and a thread pool do.
         room: bytes of data that calls may leave behind; None: any number.
     """
@@ -126,13 +126,13 @@ class ProcessState:
 
 def _descriptors() -> dict[int, tuple[tuple, int]]:
     """Of each open descriptor: the file, and how it is open."""
-    found = {}
+    descriptors = {}
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # the listed folder's own
             stat = os.fstat(int(name))
             flags = fcntl.fcntl(int(name), fcntl.F_GETFL)
-            found[int(name)] = (stat.st_dev, stat.st_ino, stat.st_rdev), flags
-    return found
+            descriptors[int(name)] = (stat.st_dev, stat.st_ino, stat.st_rdev), flags
+    return descriptors
 
 
 def _threads() -> set[str]:

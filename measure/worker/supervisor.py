@@ -35,16 +35,16 @@ _LAUNCHER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="whet-launcher"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one call ended.
+    """The end of one call.
 
     Attributes:
         kind: ``"ok"``, ``"error"`` (the function raised), ``"timeout"``, ``"crash"`` or
             ``"out_of_memory"``.
-        value: what the function returned, if ok.
-        error: what happened, with the worker's last output; empty if ok.
+        value: the function's result, if ok.
+        error: the cause, with the worker's last output; empty if ok.
         seconds: time the call took.
         earlier: calls that the same worker had answered before.
-        touched: whether one of them had changed what templates have no reason to change; it was
+        touched: one of them had changed what templates have no reason to change; it was
             put back, but what else was changed nobody knows.
     """
 
@@ -66,7 +66,7 @@ class Supervisor:
         max_calls: calls after which it is replaced, so that leaks of a compiler do not add up.
         path: the worker's ``sys.path``; None: this process's.
         start_timeout: seconds it may take to start.
-        grows: whether threads and descriptors that a call leaves are none of the call's, but of a
+        grows: threads and descriptors that a call leaves are none of the call's, but of a
             pool or of a device's driver.
         room: bytes of memory that calls may leave behind before it is replaced; None: any number.
     """
@@ -83,13 +83,17 @@ class Supervisor:
         grows: bool = False,
         room: int | None = None,
     ) -> None:
+        self._spec = {
+            "path": merged_path(path),
+            "cpus": sorted(cpus) if cpus is not None else None,
+            "memory_limit": memory_limit,
+            "preload": list(preload),
+            "grows": grows,
+            "room": room,
+        }
         self._memory_limit = memory_limit
-        self._cpus = sorted(cpus) if cpus is not None else None
-        self._preload = list(preload)
         self._max_calls = max_calls
-        self._path = merged_path(path)
         self._start_timeout = start_timeout
-        self._grows, self._room = grows, room
         self._worker: _Worker | None = None
         self._busy = threading.Lock()
         self._closed = False
@@ -102,7 +106,7 @@ class Supervisor:
         if self._worker is None:
             # PR_SET_PDEATHSIG fires when the *thread* that created the process ends, so every
             # worker is created by one thread that lives as long as this process.
-            self._worker = _LAUNCHER.submit(_Worker, self._spec()).result()
+            self._worker = _LAUNCHER.submit(_Worker, self._spec | {"parent": os.getpid()}).result()
             self.starts += 1
 
     def call(self, function: str, *args: Any, timeout: float) -> Outcome:
@@ -192,17 +196,6 @@ class Supervisor:
         if worker is not None:
             worker.kill()
             worker.reap()
-
-    def _spec(self) -> dict[str, Any]:
-        return {
-            "path": self._path,
-            "cpus": self._cpus,
-            "memory_limit": self._memory_limit,
-            "preload": self._preload,
-            "parent": os.getpid(),
-            "grows": self._grows,
-            "room": self._room,
-        }
 
 
 class _Worker:
@@ -305,7 +298,7 @@ class _Worker:
             self._log = -1
 
     def _ends_within(self, seconds: float) -> bool:
-        """Whether the process ends by then; it is left to be reaped."""
+        """True if the process ends by then; it is left to be reaped."""
         deadline = time.monotonic() + seconds
         flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
         while os.waitid(os.P_PID, self._process.pid, flags) is None:

@@ -1,4 +1,4 @@
-"""What a supervisor and its child speak: pickles over a socket, each with a length and a deadline.
+"""The wire between supervisor and child: pickles over a socket, with a length and a deadline.
 
 Pickle is safe here because both ends are one program: a child is started by its supervisor, over a
 socket pair that nobody else can open. Nothing that comes from a log or a file passes through it.

@@ -9,7 +9,7 @@ from db_records import failed, ok
 from whet.compiler.errors import LogError
 from whet.compiler.target import Target
 from whet.db import TuningLog, UntunedWarning, apply_best, device_key
-from whet.db.values.identity import this_device
+from whet.measure.device.names import this_device
 from whet.search_spaces import Config, get_config, space_of, template
 
 serial = itertools.count()

@@ -4,9 +4,9 @@ from whet import te
 from whet.compiler import driver
 from whet.compiler.passes import run_build_passes
 from whet.compiler.target import Target
+from whet.measure.device.specs import spec_of
 from whet.measure.gpu.cost.counts import work_of
 from whet.measure.gpu.cost.model import predict
-from whet.measure.gpu.cost.specs import spec_of
 
 
 def kernels(make, arch="sm_80"):

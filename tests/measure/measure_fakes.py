@@ -16,7 +16,7 @@ from whet.compiler.abi.artifact import Artifact
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.measure import MeasureInput, MeasureOptions
 from whet.measure.stage.builder import Built
-from whet.measure.stage.runner import Kernel, RunReport, measure, remember
+from whet.measure.stage.runner import RUNNER, Kernel, RunReport
 from whet.search_spaces import Config, TemplateRef, Workload
 
 
@@ -150,13 +150,13 @@ def fake_build(inp: MeasureInput) -> Built:
 
 
 def fake_prepare(key: str, artifact: Artifact, options: MeasureOptions) -> tuple[str, ...]:
-    return remember(key, _kernel(artifact), options)
+    return RUNNER.prepare(key, _kernel(artifact), options)
 
 
 def fake_run(
     artifact: Artifact, options: MeasureOptions, reference: str | None, best_cost: float | None
 ) -> RunReport:
-    return measure(_kernel(artifact), options, reference, best_cost)
+    return RUNNER.measure(_kernel(artifact), options, reference, best_cost)
 
 
 def _kernel(artifact: Artifact) -> Kernel:

@@ -89,7 +89,7 @@ def arrays_of(task: Task, seed: int = 0) -> Arrays:
 
     from whet.compiler.runtime.arrays.aligned import aligned_empty
     from whet.compiler.te import PlaceholderOp
-    from whet.measure.stage.buffers import random_values
+    from whet.measure.stage.arguments import random_values
 
     _, tensors = task.instantiate()
     values, computed = [], []

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whet.bench.turns import Sample
+
+if TYPE_CHECKING:
+    from whet.autotune import Task
+    from whet.bench.arguments import Arrays
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,20 @@ class Comparison:
     left_out: tuple[str, ...]
     place: str = ""
     environment: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of(task: Task, arrays: Arrays, kernels: Iterable[str], **measured: Any) -> Comparison:
+        """A comparison of a task's kernels.
+
+        Args:
+            task: the operator.
+            arrays: of a call.
+            kernels: their names.
+            measured: the other attributes.
+        """
+        read, written = (sum(x.nbytes for x in xs) for xs in (arrays.inputs, arrays.outputs))
+        ours = tuple(kernels)
+        return Comparison(str(task.workload), task.flop, read, written, ours=ours, **measured)
 
     @property
     def bytes(self) -> int:

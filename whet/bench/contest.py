@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from whet.bench.arguments import Arrays, arrays_of, check_work
+from whet.bench.check import check_contestants
 from whet.bench.comparison import Comparison
 from whet.bench.limits import Traffic
-from whet.bench.peers.libraries import Peers, peers_of
+from whet.bench.peers.libraries import peers_of
 from whet.bench.references.operators import expected
 from whet.bench.turns import interleaved, on_cores
-from whet.compiler.errors import MeasureError
 from whet.compiler.target.machine.fma import fma_peak
 from whet.measure.stage.machine import environment
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from whet.autotune import Task
     from whet.compiler.runtime.module import Module
 
-TOLERANCE = {"float16": 2e-2, "bfloat16": 8e-2, "float32": 1e-4, "float64": 1e-11}
-"""How wrong the worst element may be, as a part of the largest one; for other types nothing."""
 MOMENT = 0.02
 """Seconds of one sample."""
 PAUSE = 0.01
@@ -59,7 +58,9 @@ def compare(
         peers = peers_of(task, arrays.inputs, threads, compiled)
         say("reference")
         right = expected(task, arrays.inputs)
-        contestants, errors = _checked(task, kernels, arrays, peers, right)
+        contestants, errors = check_contestants(
+            task, kernels, partial(_run, arrays), peers.calls, partial(_laid_out, task), right
+        )
         say("in turns")
         peaks: list[float] = []
         streams: list[float] = []
@@ -72,14 +73,12 @@ def compare(
             {**contestants, **limits}, rounds, MOMENT, PAUSE if threads > 1 else 0.0
         )
     warmed = 2  # calls before the first round
-    return Comparison(
-        workload=str(task.workload),
-        flop=task.flop,
-        read=sum(x.nbytes for x in arrays.inputs),
-        written=sum(x.nbytes for x in arrays.outputs),
+    return Comparison.of(
+        task,
+        arrays,
+        kernels,
         threads=threads,
         samples={name: samples[name] for name in contestants},
-        ours=tuple(kernels),
         packed=frozenset(peers.packed),
         peaks=tuple(peaks[warmed:]),
         streams=tuple(streams[warmed:]),
@@ -89,58 +88,12 @@ def compare(
     )
 
 
-def _checked(
-    task: Task,
-    kernels: Mapping[str, Module],
-    arrays: Arrays,
-    peers: Peers,
-    right: tuple[np.ndarray, ...] | None,
-) -> tuple[dict[str, Callable[[], Any]], dict[str, float]]:
-    """Calls of all contestants whose numbers are right, and how far from right they are."""
-    calls: dict[str, Callable[[], Any]] = {}
-    errors: dict[str, float] = {}
-    for name, kernel in kernels.items():
-        calls[name] = arrays.call_of(kernel)
-        arrays.spoil()
-        calls[name]()
-        if right is None:  # then the first kernel's numbers are what the others' are held against
-            right = tuple(out.copy() for out in arrays.outputs)
-        else:
-            errors[name] = _check(f"{task.workload}: {name}", arrays.outputs, right)
-    for name, call in peers.calls.items():
-        found = _as_arrays(call())
-        errors[name] = _check(f"{task.workload}: {name}", _laid_out(task, found), right)
-        calls[name] = call
-    return calls, errors
-
-
-def _check(what: str, found: tuple[np.ndarray, ...], right: tuple[np.ndarray, ...] | None) -> float:
-    """The largest error as a part of the largest number.
-
-    Raises:
-        MeasureError: it is too large.
-    """
-    import numpy as np
-
-    assert right is not None
-    worst = 0.0
-    for out, exact in zip(found, right):
-        if out.shape != exact.shape:
-            raise MeasureError(what, f"its result has the shape {out.shape}, not {exact.shape}")
-        if not exact.size:
-            continue
-        largest = float(np.abs(exact).max()) or 1.0
-        error = float(np.abs(out.astype(np.float64) - exact).max()) / largest
-        allowed = TOLERANCE.get(str(out.dtype), 0.0)
-        if not error <= allowed:  # NaN is wrong, too
-            raise MeasureError(
-                what,
-                f"its worst element is wrong by {error:.2g} of the largest one; "
-                f"{allowed:g} is allowed",
-                "a time of wrong numbers means nothing",
-            )
-        worst = max(worst, error)
-    return worst
+def _run(arrays: Arrays, kernel: Module) -> tuple[Callable[[], Any], Sequence[Any]]:
+    """The call of a kernel, and its outputs."""
+    call = arrays.call_of(kernel)
+    arrays.spoil()
+    call()
+    return call, arrays.outputs
 
 
 def _as_arrays(found: Any) -> tuple[np.ndarray, ...]:
@@ -153,13 +106,14 @@ def _as_arrays(found: Any) -> tuple[np.ndarray, ...]:
     return tuple(np.asarray(part.detach() if hasattr(part, "detach") else part) for part in parts)
 
 
-def _laid_out(task: Task, found: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+def _laid_out(task: Task, result: Any) -> tuple[np.ndarray, ...]:
     """A peer's result in the layout of ours: images come with the channels first."""
+    arrays = _as_arrays(result)
     if task.name.endswith("_nhwc"):
-        return tuple(x.transpose(0, 2, 3, 1) for x in found)
+        return tuple(x.transpose(0, 2, 3, 1) for x in arrays)
     if task.name == "conv2d_nchwc":
-        (x,) = found
+        (x,) = arrays
         n, channels, h, w = x.shape
         c = int(task.instantiate()[1][-1].shape[-1])
         return (x.reshape(n, channels // c, c, h, w).transpose(0, 1, 3, 4, 2),)
-    return found
+    return arrays

@@ -10,7 +10,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +31,13 @@ class Sample:
     def median(self) -> float:
         """The median round."""
         return statistics.median(self.seconds)
+
+
+def in_turns(names: Iterable[str], rounds: int) -> Iterator[str]:
+    """Names in turn, round after round; each round begins with the next one."""
+    order = list(names)
+    for k in range(rounds):
+        yield from order[k % len(order) :] + order[: k % len(order)]
 
 
 def interleaved(
@@ -55,17 +62,15 @@ def interleaved(
         run()
         number[name] = max(1, int(seconds / max(time.perf_counter() - start, 1e-9)))
     found: dict[str, list[float]] = {name: [] for name in contestants}
-    order = list(contestants)
-    for k in range(rounds):
-        for name in order[k % len(order) :] + order[: k % len(order)]:
-            run, n = contestants[name], number[name]
-            if pause:
-                time.sleep(pause)
-                run()
-            start = time.perf_counter()
-            for _ in range(n):
-                run()
-            found[name].append((time.perf_counter() - start) / n)
+    for name in in_turns(contestants, rounds):
+        run, n = contestants[name], number[name]
+        if pause:
+            time.sleep(pause)
+            run()
+        start = time.perf_counter()
+        for _ in range(n):
+            run()
+        found[name].append((time.perf_counter() - start) / n)
     return {name: Sample(tuple(values)) for name, values in found.items()}
 
 

@@ -154,7 +154,7 @@ def _kernels(
     from whet.compiler.errors import LogError
     from whet.db import TuningLog
     from whet.measure import MeasureOptions
-    from whet.measure.gpu.identity import text_of
+    from whet.measure.device.identity import text_of
 
     log = DEFAULT_LOG if named is None else named
     if trials is not None:

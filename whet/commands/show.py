@@ -114,7 +114,7 @@ def _program(task: Task, best: Trial, what: str) -> str:
 
 def _choose(log: TuningLog, op: str | None, args: tuple, target: str | None) -> RunRecord:
     """The newest run of the workload that is meant, of the target where there is one."""
-    from whet.db.values.identity import target_json
+    from whet.measure.values import target_json
     from whet.search_spaces.values.shown import in_full, name_of, shown
 
     runs = log.runs()

@@ -1,12 +1,13 @@
-"""What a lowered kernel does: instructions, bytes, passes through shared memory, waits.
+"""The work of a lowered kernel: instructions, bytes, wavefronts of shared memory, waits.
 
-One walk through the kernel's loops, however many steps they have: sampled warps say how many lanes
-are active and which addresses they ask for, loops multiply.
+One walk through the kernel's loops, whatever their trip counts: sampled warps say how many lanes
+are active and which addresses they read, loops multiply.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,24 +18,24 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
+from whet.measure.device.specs import GpuSpec
 from whet.measure.gpu.cost import warps as w
-from whet.measure.gpu.cost.cse import evaluated
+from whet.measure.gpu.cost.cse import eliminate_common
 from whet.measure.gpu.cost.model import ARITHMETIC_CYCLES, WARP, Work, resident_blocks
 from whet.measure.gpu.cost.operations import FMA32, FMA64, OTHER, SPECIAL, operations
-from whet.measure.gpu.cost.partial_unroll import with_groups
-from whet.measure.gpu.cost.specs import GpuSpec
+from whet.measure.gpu.cost.partial_unroll import unroll_partially
 from whet.measure.gpu.cost.traffic import BLOCK_TAGS, Grid, Traffic, memory_bytes
-from whet.measure.gpu.cost.trip_counts import KEPT, Steps
-from whet.measure.gpu.cost.walk_state import Loop, effects, side_by_side
+from whet.measure.gpu.cost.trip_counts import REGISTERS_HELD, TripCounts
+from whet.measure.gpu.cost.walk_state import Loop, Site, effects
 
-WRITTEN_OUT = 16
-"""Steps up to which the compiler writes out a loop by itself."""
+AUTO_UNROLLED = 16
+"""The trip count up to which the compiler unrolls a loop by itself."""
 PIPELINED = 4.0
-"""Steps of a loop without barriers whose loads it asks for together."""
+"""Iterations of a loop without barriers whose loads are issued together."""
 STEP = 2.0
-"""Instructions of a step of a loop, or of a branch."""
+"""Instructions of an iteration of a loop, or of a branch."""
 PROLOGUE = 6.0
-"""Instructions of a thread to find out who it is, and to end."""
+"""Instructions of a thread to compute its index, and to end."""
 ADDRESSES = 8
 """Registers of a thread that wait for no load: addresses, a sum. Of the others each has one under
 way, where there are loads enough: 24 of 32 in SASS of sums along rows, 22 of 31 of columns."""
@@ -49,14 +50,14 @@ def work_of(
     spilt_bytes: int = 0,
     sizes: Mapping[str, int] | None = None,
 ) -> Work:
-    """What one launch of a kernel does.
+    """The work of one launch of a kernel.
 
     Args:
         func: a kernel after the build's passes, its extents numbers.
         spec: the GPU.
         registers: of a thread, as a compiler says; None: estimated.
         spilt_bytes: that the code of a thread stores and loads because its registers do not
-            suffice: in each step of its outermost loop.
+            suffice: in each iteration of its outermost loop.
         sizes: of the kernel's scalar parameters, by name.
 
     Raises:
@@ -65,16 +66,16 @@ def work_of(
     return _Walk(func, spec, sizes or {}).work(registers, spilt_bytes)
 
 
-class _Walk(Steps):
+class _Walk(TripCounts):
     def __init__(self, func: PrimFunc, spec: GpuSpec, sizes: Mapping[str, int]) -> None:
         # All at once: loops and values are known by their id, as long as the function lives.
-        func = func.with_body(with_groups(with_dot_products(func.body, Analyzer())))
+        func = func.with_body(unroll_partially(with_dot_products(func.body, Analyzer())))
         super().__init__(func, sizes)
         self.func, self.spec = func, spec
 
     def work(self, registers: int | None, spilt_bytes: int) -> Work:
         """The kernel's totals."""
-        self._visit(self.func.body, (), self.warps.here, np.ones(w.SAMPLES))
+        self._visit(self.func.body, Site((), self.warps.here, np.ones(w.SAMPLES)))
         t = self.total
         t.instructions += PROLOGUE * self.all_warps
         shared = self.func.attrs.get("shared_bytes", t.shared_bytes)
@@ -113,156 +114,131 @@ class _Walk(Steps):
 
     # --- statements -------------------------------------------------------------------------------
 
-    def _visit(self, n: Any, loops: tuple[Loop, ...], active: Any, times: np.ndarray) -> None:
-        kind = type(n)
-        if kind is s.SeqStmt:
-            for part in n.seq:
-                self._visit(part, loops, active, times)
-        elif kind is s.For:
-            self._loop(n, loops, active, times)
-        elif kind is s.IfThenElse:
-            self._branch(n, loops, active, times)
-        elif kind is s.BufferStore:
-            self._store(n, loops, active, times)
-        elif kind is s.Evaluate:
-            self._evaluate(n.value, active, times)
-        elif kind is s.AttrStmt:
-            if n.key == "thread_extent":
-                self._thread(n)
-            self._visit(n.body, loops, active, times)
-        elif kind is s.LetStmt:
-            self._value(n.value, loops, active, times, ahead=True)
-            self.warps.values[n.var] = self.warps.value(n.value)
-            self.deps[n.var] = self._depends(n.value)
-            self._visit(n.body, loops, active, times)
-        elif kind is s.Allocate:
-            self._allocate(n.buffer)
-            self._visit(n.body, loops, active, times)
+    def _visit(self, n: Any, site: Site) -> None:
+        visit = _VISIT.get(type(n))
+        if visit is not None:
+            visit(self, n, site)
         elif hasattr(n, "body"):
-            self._visit(n.body, loops, active, times)
+            self._visit(n.body, site)
 
-    def _thread(self, n: s.AttrStmt) -> None:
-        var = n.node if isinstance(n.node, e.Var) else n.node.var
-        tag = n.node.thread_tag if hasattr(n.node, "thread_tag") else var.name
-        self.warps.values[var] = self.warps.ids[tag]
-        self.deps[var] = frozenset([tag])
+    def _sequence(self, n: s.SeqStmt, site: Site) -> None:
+        for part in n.seq:
+            self._visit(part, site)
 
-    def _allocate(self, buffer: Any) -> None:
+    def _attribute(self, n: s.AttrStmt, site: Site) -> None:
+        if n.key == "thread_extent":
+            var = n.node if isinstance(n.node, e.Var) else n.node.var
+            tag = n.node.thread_tag if hasattr(n.node, "thread_tag") else var.name
+            self.warps.values[var] = self.warps.ids[tag]
+            self.deps[var] = frozenset([tag])
+        self._visit(n.body, site)
+
+    def _let(self, n: s.LetStmt, site: Site) -> None:
+        self._value(n.value, site, ahead=True)
+        self.warps.values[n.var] = self.warps.value(n.value)
+        self.deps[n.var] = self._depends(n.value)
+        self._visit(n.body, site)
+
+    def _allocate(self, n: s.Allocate, site: Site) -> None:
+        buffer = n.buffer
         size = float(np.prod([int(self.warps.value(d)) for d in buffer.shape]))
         size *= dt.itemsize(buffer.dtype)
         if buffer.storage_scope.startswith("shared"):
             self.total.shared_bytes += size
         else:
             self.total.local_bytes += size
+        self._visit(n.body, site)
 
-    def _loop(self, n: s.For, loops: tuple[Loop, ...], active: Any, times: np.ndarray) -> None:
+    def _loop(self, n: s.For, site: Site) -> None:
         count = self.warps.value(n.extent)
         mean = float(np.mean(count))
         self.warps.values[n.var] = self.warps.step(self.warps.value(n.min), count)
         self.deps[n.var] = frozenset([n.var])
         stored, barrier = effects(n.body)
-        unrolled = n.kind in (s.UNROLLED, s.VECTORIZED) or (mean <= WRITTEN_OUT and not barrier)
-        loop = Loop(n.var, mean, unrolled, stored, barrier, n)
+        unrolled = n.kind in (s.UNROLLED, s.VECTORIZED) or (mean <= AUTO_UNROLLED and not barrier)
         if not unrolled:
-            self.total.instructions += STEP * self._runs(active, times) * mean
-            outermost = all(x.unrolled for x in loops)
+            self.total.instructions += STEP * self._warps(site) * mean
+            outermost = all(x.unrolled for x in site.loops)
             self.total.turns = max(self.total.turns, mean if outermost else 1.0)
-        self._visit(n.body, (*loops, loop), active, times * mean)
+        self._visit(n.body, site.inside(Loop(n.var, mean, unrolled, stored, barrier, n)))
 
-    def _branch(
-        self, n: s.IfThenElse, loops: tuple[Loop, ...], active: Any, times: np.ndarray
-    ) -> None:
+    def _branch(self, n: s.IfThenElse, site: Site) -> None:
         holds = w.full(self.warps.value(n.condition)).astype(bool)
-        self.total.instructions += STEP * self._runs(active, times)
-        self._whole_numbers(n.condition, loops, active, times)
-        self._visit(n.then_case, loops, active & holds, times)
+        self.total.instructions += STEP * self._warps(site)
+        self._count_integers(n.condition, site)
+        self._visit(n.then_case, site.where(holds))
         if n.else_case is not None:
-            self._visit(n.else_case, loops, active & ~holds, times)
+            self._visit(n.else_case, site.where(~holds))
 
-    def _evaluate(self, value: Any, active: Any, times: np.ndarray) -> None:
-        if isinstance(value, e.Call) and str(value.op).endswith("storage_sync"):
-            self.total.barriers += float(times.mean())
-            self.total.instructions += self._runs(active, times)
+    def _evaluate(self, n: s.Evaluate, site: Site) -> None:
+        if isinstance(n.value, e.Call) and str(n.value.op).endswith("storage_sync"):
+            self.total.barriers += float(site.times.mean())
+            self.total.instructions += self._warps(site)
 
-    def _store(
-        self, n: s.BufferStore, loops: tuple[Loop, ...], active: Any, times: np.ndarray
-    ) -> None:
-        self._access(n, loops, active, times, stores=True)
+    def _store(self, n: s.BufferStore, site: Site) -> None:
+        self._access(n, site, stores=True)
         ahead = not n.buffer.storage_scope.startswith(("global", "shared"))
-        done, loads = self._value(n.value, loops, active, times, ahead)
-        reads = any(load.buffer is n.buffer for load in loads)
-        self._dependent(n, loops, times, reads, done)
+        operations, loads = self._value(n.value, site, ahead)
+        self._count_chain(n, site, any(load.buffer is n.buffer for load in loads), operations)
 
-    def _value(
-        self,
-        n: e.PrimExpr,
-        loops: tuple[Loop, ...],
-        active: Any,
-        times: np.ndarray,
-        ahead: bool,
-    ) -> tuple[float, list[e.BufferLoad]]:
-        """Count a value; returns a thread's operations of it, and what it reads."""
-        value = evaluated(n, self._decided(loops))
-        nodes = [(part, share * self._computed(part, loops)) for part, share in value.nodes]
+    def _value(self, n: e.PrimExpr, site: Site, ahead: bool) -> tuple[float, list[e.BufferLoad]]:
+        """Count a value; returns a thread's operations of it, and its loads."""
+        value = eliminate_common(n, self._decider(site.loops))
+        nodes = [(x, share * self._share_computed(x, site.loops)) for x, share in value.nodes]
         done = np.array(operations(nodes))
         # inactive lanes take their slots, too
-        self.total.operations += done * self._runs(active, times) * WARP
-        for part in value.apart:
-            self._whole_numbers(part, loops, active, times)
+        self.total.operations += done * self._warps(site) * WARP
+        for part in value.integers:
+            self._count_integers(part, site)
         for load, share in value.loads:
-            self._access(load, loops, active, times * share, stores=False, ahead=ahead)
+            self._access(load, site.share(share), stores=False, ahead=ahead)
         return float(done[:OTHER].sum()), [load for load, _ in value.loads]
 
-    def _dependent(
-        self,
-        n: s.BufferStore,
-        loops: tuple[Loop, ...],
-        times: np.ndarray,
-        reads: bool,
-        done: float,
-    ) -> None:
-        """The part of a thread's instructions that wait for the one before."""
+    def _count_chain(self, n: s.BufferStore, site: Site, reads: bool, operations: float) -> None:
+        """Count a thread's instructions that depend on the one before.
+
+        Args:
+            n: a store.
+            site: its place.
+            reads: its value reads the same buffer.
+            operations: of its value.
+        """
         moves = self._depends(*n.indices)
-        apart = float(dt.lanes(n.value.dtype))
-        for loop in reversed(loops):
+        independent = float(dt.lanes(n.value.dtype))
+        for loop in reversed(site.loops):
             if not loop.unrolled:
                 break
-            apart *= loop.count if loop.var in moves or not reads else 1.0
-        steps = max(done / max(dt.lanes(n.value.dtype), 1), 1.0)
-        self.total.chain += float(times.mean()) * steps / min(max(apart, 1.0), ARITHMETIC_CYCLES)
+            independent *= loop.count if loop.var in moves or not reads else 1.0
+        steps = max(operations / max(dt.lanes(n.value.dtype), 1), 1.0)
+        independent = min(max(independent, 1.0), ARITHMETIC_CYCLES)
+        self.total.chain += float(site.times.mean()) * steps / independent
 
     # --- accesses ---------------------------------------------------------------------------------
 
-    def _access(
-        self,
-        n: Any,
-        loops: tuple[Loop, ...],
-        active: Any,
-        times: np.ndarray,
-        stores: bool,
-        ahead: bool = False,
-    ) -> None:
+    def _access(self, n: Any, site: Site, stores: bool, ahead: bool = False) -> None:
         scope = n.buffer.storage_scope
         if scope not in ("global", "") and not scope.startswith("shared"):
             return
         lanes = dt.lanes(n.value.dtype if stores else n.dtype)
         size = dt.itemsize(n.buffer.dtype)
+        active: Any = site.active
         if n.mask is not None:
             active = active & w.full(self.warps.value(n.mask), lanes).astype(bool)
         depends = self._depends(*n.indices)
-        often = self._often(n.buffer, depends, loops, times)
+        trips = self._trips(depends, site, n.buffer)
         index = w.full(self.warps.value(n.indices[0]), lanes)
         shared = scope.startswith("shared")
-        together = self._merged(n, index, loops, size) if shared and lanes == 1 else 1
-        if together > 1:  # neighbours that an unrolled loop asks for one after the other
-            index = index // together * together + np.arange(together)
-            often = often / together
-            lanes = together
+        merged = self._merged(n, site.loops, size) if shared and lanes == 1 else 1
+        if merged > 1:  # neighbours that an unrolled loop reads one after the other
+            index = index // merged * merged + np.arange(merged)
+            trips = trips / merged
+            lanes = merged
         active = np.broadcast_to(active, index.shape)
-        per_warp = often * active.any(axis=(1, 2))
-        number = max(lanes * size / 16, 1.0) if side_by_side(n, together) else lanes
+        per_warp = trips * active.any(axis=(1, 2))
+        ramp = isinstance(n.indices[0], e.Ramp) and n.indices[0].stride == 1
+        number = max(lanes * size / 16, 1.0) if merged > 1 or ramp else lanes
         self.total.instructions += number * float(per_warp.mean()) * self.all_warps
-        self._address(n, loops, active.any(axis=2, keepdims=True), times)
+        self._count_address(n, replace(site, active=active.any(axis=2, keepdims=True)))
         address = index * size
         if shared:
             passes = w.wavefronts(address, size, active)
@@ -270,14 +246,15 @@ class _Walk(Steps):
             sectors = w.touched(address, active, w.SECTOR)
             given = w.groups(active.any(axis=2), lanes * size) * w.WORD
             passes = w.cache_passes(w.touched(address, active, w.LINE), sectors, given)
-            self._global(n, often, sectors, depends, stores)
+            self._count_traffic(n, trips, sectors, depends, stores)
             if not stores:
                 nbytes = float(sectors.mean()) * w.SECTOR / w.LANES
-                self._waits(loops, depends, nbytes, max(lanes * size / w.WORD, 1.0), ahead)
-        self.total.wavefronts += float((often * passes).mean()) * self.all_warps
+                registers = max(lanes * size / w.WORD, 1.0)
+                self._count_waits(site.loops, depends, nbytes, registers, ahead)
+        self.total.wavefronts += float((trips * passes).mean()) * self.all_warps
 
-    def _merged(self, n: Any, index: np.ndarray, loops: tuple[Loop, ...], size: int) -> int:
-        """How many neighbours the compiler reads at once: of an unrolled loop, 16 bytes at most."""
+    def _merged(self, n: Any, loops: tuple[Loop, ...], size: int) -> int:
+        """Neighbours of an unrolled loop that the compiler reads at once: 16 bytes at most."""
         for loop in reversed(loops):
             if not loop.unrolled:
                 return 1
@@ -297,15 +274,15 @@ class _Walk(Steps):
             return next((k for k in fits if not (first % k).any()), 1)
         return 1
 
-    def _global(
+    def _count_traffic(
         self,
         n: Any,
-        often: np.ndarray,
-        touched: np.ndarray,
+        trips: np.ndarray,
+        sectors: np.ndarray,
         depends: frozenset[Any],
         stores: bool,
     ) -> None:
-        bytes_ = float((often * touched).mean()) * w.SECTOR * self.all_warps
+        bytes_ = float((trips * sectors).mean()) * w.SECTOR * self.all_warps
         if id(n.buffer.data) not in self.total.traffic:
             extents = [float(np.max(self.warps.value(d))) for d in n.buffer.shape]
             self.total.traffic[id(n.buffer.data)] = Traffic(
@@ -324,7 +301,7 @@ class _Walk(Steps):
         tags = depends.intersection(BLOCK_TAGS)
         x.of_block[tags] = x.of_block.get(tags, 0.0) + bytes_ / self.blocks
 
-    def _waits(
+    def _count_waits(
         self,
         loops: tuple[Loop, ...],
         depends: frozenset[Any],
@@ -332,16 +309,16 @@ class _Walk(Steps):
         registers: float,
         ahead: bool,
     ) -> None:
-        """Loads of one loop's body are under way together; each step of the loop waits for them.
+        """Loads of one loop's body are in flight together; each iteration waits for them.
 
-        What goes into registers in a loop with barriers is asked for ahead of what needs it.
+        Loads into registers in a loop with barriers are issued ahead of their use.
 
         Args:
             loops: around a load.
-            depends: what its place is made of.
+            depends: the sources of its index.
             nbytes: of sectors of the memory, a thread's share.
             registers: that wait for them.
-            ahead: whether it goes into registers.
+            ahead: the load goes into registers.
         """
         around = [x for x in loops if not x.unrolled]
         inner = loops[loops.index(around[-1]) + 1 :] if around else loops
@@ -352,7 +329,19 @@ class _Walk(Steps):
         at_once = PIPELINED if around and not barrier else 1.0
         at_once = min(at_once, max(steps, 1.0))
         waits = steps / (PIPELINED if barrier and ahead else at_once)
-        self.total.waiting[key] = max(waits, self.total.waiting.get(key, 0.0))
-        loads = min(together, KEPT) * at_once
-        self.total.in_flight[key] = self.total.in_flight.get(key, 0.0) + loads * nbytes
-        self.total.held[key] = self.total.held.get(key, 0.0) + loads * registers
+        t, loads = self.total, min(together, REGISTERS_HELD) * at_once
+        t.waiting[key] = max(waits, t.waiting.get(key, 0.0))
+        t.in_flight[key] = t.in_flight.get(key, 0.0) + loads * nbytes
+        t.held[key] = t.held.get(key, 0.0) + loads * registers
+
+
+_VISIT: dict[type, Callable[[_Walk, Any, Site], None]] = {
+    s.SeqStmt: _Walk._sequence,
+    s.For: _Walk._loop,
+    s.IfThenElse: _Walk._branch,
+    s.BufferStore: _Walk._store,
+    s.Evaluate: _Walk._evaluate,
+    s.AttrStmt: _Walk._attribute,
+    s.LetStmt: _Walk._let,
+    s.Allocate: _Walk._allocate,
+}

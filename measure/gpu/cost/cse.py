@@ -1,6 +1,6 @@
-"""The parts of a value that are computed: what is equal once, what loops rule out not at all.
+"""Common subexpressions of a value: equal ones count once, those that loops rule out not at all.
 
-    T[u] = if_then_else(u == 0, a, if_then_else(u == 1, a + b, b))     # u is written out
+    T[u] = if_then_else(u == 0, a, if_then_else(u == 1, a + b, b))     # u is unrolled
 
 Compilers know ``u`` in each copy, so that of three copies one adds.
 """
@@ -19,37 +19,38 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.visit.rewrite import TABLE
 
-Decided = Callable[[e.PrimExpr], "np.ndarray | None"]
-"""Says of a condition in which steps of the loops that are written out it holds, (steps,); None
-where they alone do not decide."""
+Decider = Callable[[e.PrimExpr], "np.ndarray | None"]
+"""The iterations of the unrolled loops in which a condition holds, (iterations,); None where they
+alone do not decide."""
 _SUMS = (e.Add, e.Sub)
 _ALWAYS = np.ones((), bool)
 
 
 @dataclass
-class Evaluated:
-    """The parts of one value; each share is the part of the written-out steps that compute it.
+class Subexpressions:
+    """The distinct parts of one value; a share is the part of unrolled iterations that compute it.
 
     Attributes:
-        nodes: operations and their shares; products that a sum takes in are left out.
-        apart: whole numbers and conditions that loops and threads alone decide: compilers move them
+        nodes: operations and their shares; products that are part of a fused multiply-add are left
+            out.
+        integers: integers and conditions that loops and threads alone decide: compilers hoist them
             out of the loops that do not change them.
-        loads: what is read, and the shares; of indices, too.
+        loads: loads and their shares; of indices, too.
     """
 
     nodes: list[tuple[e.PrimExpr, float]] = field(default_factory=list)
-    apart: list[e.PrimExpr] = field(default_factory=list)
+    integers: list[e.PrimExpr] = field(default_factory=list)
     loads: list[tuple[e.BufferLoad, float]] = field(default_factory=list)
 
 
-def evaluated(root: e.PrimExpr, decided: Decided = lambda condition: None) -> Evaluated:
-    """Take a value apart.
+def eliminate_common(root: e.PrimExpr, decide: Decider = lambda condition: None) -> Subexpressions:
+    """The distinct parts of a value.
 
     Args:
         root: the value of a store.
-        decided: what the steps of loops decide.
+        decide: decides conditions by the iterations of unrolled loops.
     """
-    found, names = Evaluated(), _Names()
+    parts, names = Subexpressions(), _Names()
     seen: dict[tuple[int, bool], np.ndarray] = {}
     stack: list[tuple[Any, np.ndarray, bool]] = [(root, _ALWAYS, False)]
     while stack:
@@ -64,29 +65,29 @@ def evaluated(root: e.PrimExpr, decided: Decided = lambda condition: None) -> Ev
         seen[key] = where if before is None else where | before
         share = 1.0 if new is _ALWAYS else float(new.mean())
         if isinstance(n, e.BufferLoad):
-            found.loads.append((n, share))
+            parts.loads.append((n, share))
             stack += [(x, new, True) for x in TABLE[type(n)][0](n)]
         elif in_index:
             stack += [(x, new, True) for x in TABLE[type(n)][0](n)]
-        elif _is_of_loops(n):
-            found.apart.append(n)
+        elif _is_integer(n):
+            parts.integers.append(n)
         else:
-            stack += _inside(n, share, new, decided, found)
-    return found
+            stack += _inside(n, share, new, decide, parts)
+    return parts
 
 
 def _inside(
-    n: Any, share: float, where: np.ndarray, decided: Decided, found: Evaluated
+    n: Any, share: float, where: np.ndarray, decide: Decider, subexpressions: Subexpressions
 ) -> list[tuple[Any, np.ndarray, bool]]:
     """An operation's own parts, and where each is computed."""
     parts = TABLE[type(n)][0](n)
     if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
-        holds = decided(parts[0])
+        holds = decide(parts[0])
         if holds is not None:
             return [(parts[1], where & holds, False), (parts[2], where & ~holds, False)]
     if isinstance(n, e.Call) and n.op == PACK and word_of(n, Analyzer()) is not None:
         return [(parts[0], where, False)]
-    found.nodes.append((n, share))
+    subexpressions.nodes.append((n, share))
     product = _product(n)
     if product is not None:
         parts = tuple(p for x in (n.a, n.b) for p in ((x.a, x.b) if x is product else (x,)))
@@ -94,14 +95,14 @@ def _inside(
 
 
 def _product(n: Any) -> Any:
-    """A factor of a fused multiply-add; None where there is none."""
+    """The product in a fused multiply-add; None where there is none."""
     if not isinstance(n, _SUMS) or not dt.is_float(n.dtype):
         return None
     return next((x for x in (n.b, n.a) if isinstance(x, e.Mul)), None)
 
 
-def _is_of_loops(n: Any) -> bool:
-    """Whether an expression is of whole numbers or truth values, and reads nothing."""
+def _is_integer(n: Any) -> bool:
+    """True for an expression of integers or truth values that loads nothing."""
     if isinstance(n, (e.IntImm, e.Var, e.StringImm)) or n.dtype == "handle":
         return False
     if dt.is_float(n.dtype):
@@ -140,7 +141,7 @@ class _Names:
 
 
 def _own(n: Any) -> Any:
-    """What tells a node from others of its type with the same parts."""
+    """The own fields of a node, which tell it from others of its type with the same parts."""
     if isinstance(n, (e.IntImm, e.FloatImm, e.StringImm)):
         return repr(n.value)
     if isinstance(n, e.Var):

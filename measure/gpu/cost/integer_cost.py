@@ -1,8 +1,8 @@
-"""Arithmetic of whole numbers as a compiler leaves it: conditions and addresses, each once.
+"""Integer instructions after a compiler's optimisation: conditions and addresses, each once.
 
-What several indices have in common is one value, what a loop does not change is computed before it,
-and a constant, or the step of a loop that is written out, stands in the instruction itself. What is
-left are divisions, comparisons, and one base a buffer wherever its address moves.
+A common part of several indices is one value, a loop-invariant one is hoisted, and a constant, or
+the iteration of an unrolled loop, is an immediate of the instruction. Divisions, comparisons, and
+one base a buffer wherever its address moves are left.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir.visit.rewrite import TABLE
 
 LONG_DIVISION = 20.0
-"""Instructions of a division by what is no constant."""
+"""Instructions of a division by a variable."""
 CONSTANT_DIVISION = 4.0
 """Instructions of a division by a constant: a multiplication, shifts, a correction."""
 SUM = 1.0
@@ -27,13 +27,13 @@ _DIVISIONS = (e.FloorDiv, e.FloorMod, e.Div, e.Mod)
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A value that is computed.
+class IntegerOp:
+    """An integer operation.
 
     Attributes:
         key: equal for equal values.
-        parts: the expressions that it is made of: it is computed where they change.
-        cost: instructions, besides those of other pieces.
+        parts: its operands: it is computed where they change.
+        cost: instructions, besides those of other operations.
     """
 
     key: Hashable
@@ -41,8 +41,8 @@ class Piece:
     cost: float
 
 
-def pieces(n: e.PrimExpr, analyzer: Analyzer) -> Iterator[Piece]:
-    """What computing a condition or a number takes; some pieces occur more than once.
+def integer_ops(n: e.PrimExpr, analyzer: Analyzer) -> Iterator[IntegerOp]:
+    """The operations of a condition or a number; some occur more than once.
 
     Args:
         n: of integers or truth values; loads in it are left out.
@@ -50,34 +50,34 @@ def pieces(n: e.PrimExpr, analyzer: Analyzer) -> Iterator[Piece]:
     """
     if isinstance(n, e.CmpOp):
         a, b = _first(n.a), _first(n.b)
-        if a is None or b is None or not _is_whole(n.a):
-            yield Piece(id(n), (n,), 1.0)
+        if a is None or b is None or not _is_integer(n.a):
+            yield IntegerOp(id(n), (n,), 1.0)
             return
         form = analyzer.affine(a) - analyzer.affine(b)
-        yield Piece((type(n), form.key), (n,), 1.0)
+        yield IntegerOp((type(n), form.key), (n,), 1.0)
         for atom, _ in form.terms.values():
             yield from _atom(atom, analyzer)
     elif isinstance(n, (e.And, e.Or, e.Not)) or n.dtype == "bool":
         for x in TABLE[type(n)][0](n):
-            yield from pieces(x, analyzer)
-    elif _is_whole(n):
+            yield from integer_ops(x, analyzer)
+    elif _is_integer(n):
         first_lane = _first(n)
         for atom, _ in analyzer.affine(n if first_lane is None else first_lane).terms.values():
             yield from _atom(atom, analyzer)
 
 
 def address(
-    index: e.PrimExpr, written_out: frozenset[e.Var], analyzer: Analyzer
+    index: e.PrimExpr, unrolled: frozenset[e.Var], analyzer: Analyzer
 ) -> tuple[Hashable, tuple[e.PrimExpr, ...]]:
-    """The base of an access, which steps of loops that are written out do not move.
+    """The base of an access, which iterations of unrolled loops do not move.
 
     Args:
         index: of the access.
-        written_out: variables of such loops.
+        unrolled: variables of such loops.
         analyzer: finds affine forms.
 
     Returns:
-        A key, equal for equal bases, and what the base is made of.
+        A key, equal for equal bases, and the parts of the base.
     """
     first = _first(index)
     if first is None:
@@ -85,29 +85,29 @@ def address(
     kept = {
         key: (atom, factor)
         for key, (atom, factor) in analyzer.affine(first).terms.items()
-        if atom not in written_out
+        if atom not in unrolled
     }
     key = frozenset((key, factor) for key, (_, factor) in kept.items())
     return key, tuple(atom for atom, _ in kept.values())
 
 
-def _atom(n: e.PrimExpr, analyzer: Analyzer) -> Iterator[Piece]:
-    """What an atom of an affine form takes."""
+def _atom(n: e.PrimExpr, analyzer: Analyzer) -> Iterator[IntegerOp]:
+    """The operations of an atom of an affine form."""
     if isinstance(n, (e.Var, e.BufferLoad)):
         return
     parts = TABLE[type(n)][0](n)
     cost = SUM
     if isinstance(n, _DIVISIONS):
-        cost += division(n.b)
+        cost += division_cost(n.b)
         parts = (_under(parts[0], analyzer),) if isinstance(n, e.FloorDiv) else parts[:1]
-    yield Piece((type(n), analyzer.affine(n).key), (n,), cost)
+    yield IntegerOp((type(n), analyzer.affine(n).key), (n,), cost)
     for x in parts:
         if x.dtype != "handle":
-            yield from pieces(x, analyzer)
+            yield from integer_ops(x, analyzer)
 
 
 def _under(n: e.PrimExpr, analyzer: Analyzer) -> e.PrimExpr:
-    """What is divided: ``x // 3 // 8`` is one division of ``x``."""
+    """The dividend: ``x // 3 // 8`` is one division of ``x``."""
     form = analyzer.affine(n)
     if len(form.terms) != 1 or form.const:
         return n
@@ -117,11 +117,11 @@ def _under(n: e.PrimExpr, analyzer: Analyzer) -> e.PrimExpr:
     return _under(atom.a, analyzer)
 
 
-def division(by: e.PrimExpr) -> float:
+def division_cost(by: e.PrimExpr) -> float:
     """Instructions of a division of integers: by a power of two it is a shift.
 
     Args:
-        by: what divides.
+        by: the divisor.
     """
     value = by.value if isinstance(by, e.Broadcast) else by
     if not isinstance(value, e.IntImm):
@@ -135,5 +135,5 @@ def _first(n: e.PrimExpr) -> e.PrimExpr | None:
     return None if form is None else form[0]
 
 
-def _is_whole(n: e.PrimExpr) -> bool:
+def _is_integer(n: e.PrimExpr) -> bool:
     return n.dtype.startswith(("int", "uint"))

@@ -11,11 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from whet.measure.gpu.cost.specs import GpuSpec
+from whet.measure.device.specs import GpuSpec
 from whet.search_spaces.rules.gpu.hardware.device import balance
-
-VERSION = 5
-"""Costs of different versions are different devices' in a log."""
 
 Number = Any
 """A float, or a float64 array: one entry a candidate."""
@@ -40,13 +37,13 @@ SHARED_UNIT, RESERVED = 1024, 1024
 REGISTER_UNIT = 256
 """Registers are handed out to warps in such pieces."""
 SMOOTH = 6.0
-"""The norm by which the limits are joined: what is slowest decides, others that are near add."""
+"""The norm by which the limits are joined: the slowest decides, others that are near add."""
 LIMITS = ("memory", "l2", "l1", "issue", "arithmetic", "special", "latency")
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one launch of a kernel does; each field is a number or an array over candidates.
+    """The work of one launch of a kernel; each field is a number or an array over candidates.
 
     Attributes:
         blocks: of the grid.
@@ -86,7 +83,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model says of one launch; fields are numbers or arrays, as the work's are.
+    """The model's prediction for one launch; fields are numbers or arrays, as the work's are.
 
     Attributes:
         seconds: the launch included.
@@ -111,7 +108,7 @@ class Prediction:
 def resident_blocks(
     spec: GpuSpec, threads: Number, registers: Number, shared_bytes: Number
 ) -> Number:
-    """How many blocks of a kernel a multiprocessor holds at a time; 0: not even one.
+    """Blocks of a kernel that a multiprocessor holds at a time; 0: not even one.
 
     Args:
         spec: the GPU.
@@ -138,7 +135,7 @@ def predict(spec: GpuSpec, work: Work) -> Prediction:
 
     Args:
         spec: the GPU.
-        work: what the kernel does.
+        work: of the kernel.
     """
     resident = resident_blocks(spec, work.threads, work.registers, work.shared_bytes)
     fits = np.maximum(resident, 1.0)

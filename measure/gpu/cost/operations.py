@@ -9,13 +9,15 @@ from typing import Any
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops.table import operation
-from whet.measure.gpu.cost.integer_cost import division
+from whet.measure.gpu.cost.integer_cost import division_cost
 
 FMA32, FMA64, SPECIAL, OTHER = range(4)
 """Additions, products and fused multiply-adds of floats up to 32 bits; of float64; special
 functions and conversions; everything else that is issued."""
 DIVISION = 6.0
 """Multiply-adds of a division: a reciprocal, its corrections."""
+FUNCTION = 8.0
+"""Multiply-adds of a special function that nobody names, beside the hardware's part of it."""
 _DIVISION_CHECKED = 4.0
 """Its other instructions: they find numbers that need a longer way."""
 _OTHER_FUNCTION = (14.0, 1.0, 10.0)
@@ -26,7 +28,7 @@ def operations(nodes: Iterable[tuple[e.PrimExpr, float]]) -> list[float]:
     """Operations of parts of a value, of all lanes of a vector.
 
     Args:
-        nodes: as :class:`whet.measure.gpu.cost.cse.Evaluated` has them, with their shares.
+        nodes: as :class:`whet.measure.gpu.cost.cse.Subexpressions` has them, with their shares.
 
     Returns:
         A count for each of :data:`FMA32`, :data:`FMA64`, :data:`SPECIAL` and :data:`OTHER`.
@@ -52,7 +54,7 @@ def _one(n: Any, total: list[float]) -> None:
         elif number:
             _add(total, pipe, (DIVISION, 1.0, _DIVISION_CHECKED), lanes)
         else:
-            total[OTHER] += division(n.b) * lanes
+            total[OTHER] += division_cost(n.b) * lanes
     elif isinstance(n, e.Cast):
         if number != dt.is_float(n.value.dtype) or dt.bits(n.dtype) != dt.bits(n.value.dtype):
             _add(total, pipe, (0.0, 0.25, 0.75), lanes)  # four times the rate of others
@@ -64,7 +66,7 @@ def _one(n: Any, total: list[float]) -> None:
 
 
 def _is_power_of_two(n: Any) -> bool:
-    """Whether a division by it is a product with its reciprocal."""
+    """True if a division by it is a product with its reciprocal."""
     n = n.value if isinstance(n, e.Broadcast) else n
     return isinstance(n, e.FloatImm) and abs(math.frexp(n.value)[0]) == 0.5
 

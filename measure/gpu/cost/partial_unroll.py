@@ -1,4 +1,4 @@
-"""A loop that CUDA's compiler writes out some steps at a time, as the two loops that it is then."""
+"""Partial unrolling: a loop that CUDA's compiler unrolls by a factor, as two loops."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import Rewriter, keep, substitute
 
 
-def with_groups(body: s.Stmt) -> s.Stmt:
-    """A statement with all its loops :func:`in_groups`; the same object where none is."""
+def unroll_partially(body: s.Stmt) -> s.Stmt:
+    """A statement with all its loops :func:`unrolled_loop`; the same object where none is."""
 
     def loop(n: s.For) -> s.For:
-        return in_groups(rewrite.children(n))
+        return unrolled_loop(rewrite.children(n))
 
     rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
     out: s.Stmt = rewrite(body)
     return out
 
 
-def in_groups(n: s.For) -> s.For:
-    """The loop over groups of steps around a loop, written out, over the steps of a group.
+def unrolled_loop(n: s.For) -> s.For:
+    """A loop over groups of iterations around an unrolled loop over the iterations of a group.
 
     Args:
-        n: a loop; where it is not annotated, or its steps are no whole groups, it is returned.
+        n: a loop; where it has no factor, or one that does not divide its extent, it is returned.
     """
     size = n.annotations.get(UNROLL_FACTOR, 1)
     if size < 2 or not isinstance(n.extent, e.IntImm) or n.extent.value % size:

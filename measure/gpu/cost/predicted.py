@@ -1,4 +1,4 @@
-"""The static model's opinion of a lowered module: seconds a call, and what they are made of."""
+"""The static model's prediction for a lowered module: seconds a call, and their parts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import PrunedError
 from whet.compiler.passes import run_build_passes
+from whet.measure.device.specs import VERSION, GpuSpec, spec_of
 from whet.measure.gpu.cost.counts import work_of
-from whet.measure.gpu.cost.model import LAUNCH_S, VERSION, WARP, Work, predict, resident_blocks
-from whet.measure.gpu.cost.specs import GpuSpec, spec_of
+from whet.measure.gpu.cost.model import LAUNCH_S, WARP, Prediction, Work, predict, resident_blocks
 
 if TYPE_CHECKING:
     from whet.compiler.abi.artifact import Artifact, Resources
@@ -25,13 +25,13 @@ def predicted(
     artifact: Artifact,
     resources: Mapping[str, Resources],
 ) -> dict[str, Any]:
-    """What the model says of one call of the module's entry function, as JSON-able data.
+    """The model's prediction for one call of the module's entry function, as JSON-able data.
 
     Args:
         module: lowered, before the build's passes.
         target: a canonical CUDA target.
-        artifact: what was made of it; its plans say how often each kernel is launched.
-        resources: what a compiler says of the kernels; empty: registers are estimated.
+        artifact: made of it; its plans say how often each kernel is launched.
+        resources: of the kernels, by a compiler; empty: registers are estimated.
 
     Returns:
         ``seconds``, ``gpu``, ``version``, ``instructions`` (of all threads, those that pack weights
@@ -45,8 +45,6 @@ def predicted(
     """
     spec = spec_of(target)
     kernels = run_build_passes(module, target).functions
-    seconds = instructions = slowest = 0.0
-    said: dict[str, Any] = {}
 
     def work(name: str) -> Work:
         used = resources.get(name)
@@ -54,40 +52,50 @@ def predicted(
         spilt = used.spill_stores + used.spill_loads if used else 0
         return work_of(kernels[name], spec, registers, spilt)
 
+    seconds = instructions = 0.0
+    predictions = []
     for name in launched(artifact):
         needs = work(name)
-        one = predict(spec, needs)
-        if not float(one.resident):
-            raise PrunedError(
-                f"launch of {name} on {spec.name}",
-                f"not one block of {int(needs.threads)} threads, {int(needs.registers)} registers "
-                f"each and {int(needs.shared_bytes)} bytes of shared memory fits a multiprocessor",
-                "fewer threads, smaller tiles",
-                _tightest(spec, needs),
-            )
-        seconds += float(one.seconds)
+        predictions.append(_fitting(spec, name, needs))
+        seconds += float(predictions[-1].seconds)
         instructions += float(needs.instructions) * WARP
-        if float(one.seconds) > slowest:
-            slowest = float(one.seconds)
-            said = {
-                "limited_by": one.limited_by,
-                "occupancy": round(float(one.occupancy), DIGITS),
-                "waves": int(one.waves),
-            }
     if ahead := artifact.signatures[0].ahead:
         packing = launched(artifact, ahead.function)
         instructions += sum(float(work(name).instructions) * WARP for name in packing)
-    return {
+    facts = {
         "seconds": seconds or LAUNCH_S,  # a function that has nothing to do is called, too
         "gpu": spec.name,
         "version": VERSION,
         "instructions": instructions,
-        **said,
     }
+    if predictions:
+        slowest = max(predictions, key=lambda one: float(one.seconds))
+        facts["limited_by"] = slowest.limited_by
+        facts["occupancy"] = round(float(slowest.occupancy), DIGITS)
+        facts["waves"] = int(slowest.waves)
+    return facts
+
+
+def _fitting(spec: GpuSpec, name: str, work: Work) -> Prediction:
+    """The prediction for a kernel.
+
+    Raises:
+        PrunedError: it cannot be launched.
+    """
+    prediction = predict(spec, work)
+    if float(prediction.resident):
+        return prediction
+    raise PrunedError(
+        f"launch of {name} on {spec.name}",
+        f"not one block of {int(work.threads)} threads, {int(work.registers)} registers "
+        f"each and {int(work.shared_bytes)} bytes of shared memory fits a multiprocessor",
+        "fewer threads, smaller tiles",
+        _tightest(spec, work),
+    )
 
 
 def _tightest(spec: GpuSpec, work: Work) -> str:
-    """What keeps a kernel's block off a multiprocessor."""
+    """The resource that keeps a kernel's block off a multiprocessor."""
     if resident_blocks(spec, work.threads, 0, work.shared_bytes):
         return "registers"
     return "shared memory" if resident_blocks(spec, work.threads, 0, 0) else "threads"

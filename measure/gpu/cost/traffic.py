@@ -1,4 +1,4 @@
-"""What warps ask of one array in a GPU's memory, and how much of it the L2 cache finds again."""
+"""Traffic of one array in a GPU's memory, and the reuse of its data in the L2 cache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from whet.measure.gpu.cost.specs import GpuSpec
+from whet.measure.device.specs import GpuSpec
 
 L2_SHARE = 0.6
 """The part of the L2 cache in which data is found again."""
@@ -16,7 +16,7 @@ BLOCK_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 
 @dataclass
 class Traffic:
-    """What all warps ask of one global array.
+    """Traffic of all warps with one global array.
 
     Attributes:
         size: bytes of the array.
@@ -45,22 +45,22 @@ class Grid:
     wave: float
 
     def parts(self, tags: frozenset[str]) -> tuple[float, float]:
-        """How many different parts of an array the blocks of one wave read, and all blocks.
+        """The number of different parts of an array that one wave of blocks reads, and all blocks.
 
         Args:
             tags: the axes of the grid that say which part it is.
         """
-        found, left = 1.0, self.wave
+        parts, left = 1.0, self.wave
         for tag in BLOCK_TAGS:
             extent = float(self.extents.get(tag, 1))
-            found *= min(extent, max(left, 1.0)) if tag in tags else 1.0
+            parts *= min(extent, max(left, 1.0)) if tag in tags else 1.0
             left /= max(extent, 1.0)
         every = float(prod(self.extents.get(tag, 1) for tag in tags))
-        return min(found, every), every
+        return min(parts, every), every
 
 
 def memory_bytes(x: Traffic, grid: Grid, spec: GpuSpec) -> float:
-    """Bytes from and to the memory: what blocks that run together read is fetched once.
+    """Bytes from and to the memory: loads of blocks that run together are fetched once.
 
     Args:
         x: of an array.

@@ -1,8 +1,8 @@
-"""The parts of a walk through a kernel: loops around a statement, sums so far, effects."""
+"""The state of a walk through a kernel: the site of a statement, totals so far, effects."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,10 @@ class Loop:
 
     Attributes:
         var: its variable.
-        count: its steps; the mean where they differ.
-        unrolled: whether its body is written out, by the schedule or by the compiler.
+        count: its trip count; the mean where it differs.
+        unrolled: by the schedule or by the compiler.
         stored: ids of the memory that its body stores to.
-        barrier: whether its body has a barrier.
+        barrier: its body has a barrier.
         node: the loop.
     """
 
@@ -32,6 +32,33 @@ class Loop:
     stored: frozenset[int]
     barrier: bool
     node: s.For
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in a kernel.
+
+    Attributes:
+        loops: around it, the outermost first.
+        active: (samples, lanes, 1) the lanes of sampled warps that get there.
+        times: (samples,) how often a warp gets there.
+    """
+
+    loops: tuple[Loop, ...]
+    active: Any
+    times: np.ndarray
+
+    def inside(self, loop: Loop) -> Site:
+        """The body of a loop here."""
+        return Site((*self.loops, loop), self.active, self.times * loop.count)
+
+    def where(self, holds: Any) -> Site:
+        """The lanes for which a condition holds."""
+        return replace(self, active=self.active & holds)
+
+    def share(self, share: float) -> Site:
+        """A part of the executions."""
+        return replace(self, times=self.times * share)
 
 
 @dataclass
@@ -65,12 +92,6 @@ class Totals:
     turns: float = 1.0
     local_bytes: float = 0.0
     shared_bytes: float = 0.0
-
-
-def side_by_side(n: Any, together: int) -> bool:
-    """Whether an access takes neighbours at once, of its own or ``together`` merged ones."""
-    index = n.indices[0]
-    return together > 1 or (isinstance(index, e.Ramp) and index.stride == 1)
 
 
 def effects(root: Any) -> tuple[frozenset[int], bool]:

@@ -211,13 +211,13 @@ def cache_passes(lines: Any, sectors: Any, nbytes: Any) -> Any:
 
 
 def _in_pairs(address: np.ndarray, asking: np.ndarray, apart: int) -> np.ndarray:
-    """Whether all lanes ``apart`` that ask, ask for the same, (samples,)."""
+    """True where all active lanes ``apart`` read the same address, (samples,)."""
     other = np.arange(LANES) ^ apart
     return ((address == address[:, other]) | ~asking | ~asking[:, other]).all(axis=1)
 
 
 def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How many values from 0 on each row has; the rows sorted; where a value is new."""
+    """The number of different values from 0 on in each row; sorted rows; the first of equals."""
     ordered = np.sort(rows, axis=1)
     new = np.ones(ordered.shape, bool)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]

@@ -10,9 +10,9 @@ from whet.autotune.features.columns import PROGRAM, names_of
 from whet.autotune.features.gpu_columns import GPU_PROGRAM
 from whet.compiler import driver
 from whet.compiler.passes import run_build_passes
+from whet.measure.device.specs import spec_of
 from whet.measure.gpu.cost.counts import work_of
 from whet.measure.gpu.cost.model import predict
-from whet.measure.gpu.cost.specs import spec_of
 
 SM80 = "cuda -arch=sm_80"
 

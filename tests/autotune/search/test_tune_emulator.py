@@ -246,7 +246,7 @@ def test_devices_and_targets_that_do_not_fit(tmp_path, monkeypatch):
 
 
 def test_a_gpu_that_is_not_there(tmp_path):
-    from whet.measure.gpu.identity import first_gpu
+    from whet.measure.device.identity import first_gpu
 
     if first_gpu() is not None:
         pytest.skip("this machine has a GPU")

@@ -16,13 +16,19 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import decl_buffer
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import post_order_visit, variables
+from whet.measure.device.specs import spec_of
 from whet.measure.gpu.cost import counts
 from whet.measure.gpu.cost.counts import work_of
-from whet.measure.gpu.cost.cse import evaluated
-from whet.measure.gpu.cost.integer_cost import CONSTANT_DIVISION, SUM, address, division, pieces
+from whet.measure.gpu.cost.cse import eliminate_common
+from whet.measure.gpu.cost.integer_cost import (
+    CONSTANT_DIVISION,
+    SUM,
+    address,
+    division_cost,
+    integer_ops,
+)
 from whet.measure.gpu.cost.operations import FMA32, OTHER, SPECIAL, operations
-from whet.measure.gpu.cost.partial_unroll import in_groups, with_groups
-from whet.measure.gpu.cost.specs import spec_of
+from whet.measure.gpu.cost.partial_unroll import unroll_partially, unrolled_loop
 
 PADDING = 12
 """Instructions behind a kernel's end, at most."""
@@ -35,7 +41,7 @@ def load(index):
 
 
 def counted(value, decided=lambda condition: None):
-    found = evaluated(value, decided)
+    found = eliminate_common(value, decided)
     return operations(found.nodes), found
 
 
@@ -45,7 +51,7 @@ def test_equal_parts_are_computed_once():
 
     total, found = counted(apart() * apart() + load(k))
     assert total[FMA32] == 2 and sum(total) == 2  # a difference, and a fused multiply-add
-    assert len(found.loads) == 3 and not found.apart
+    assert len(found.loads) == 3 and not found.integers
 
 
 def test_products_that_sums_take_in():
@@ -62,13 +68,13 @@ def test_written_out_loops_decide_choices():
     chain = e.Call("float32", "if_then_else", (u.equal(1), load(t) + load(k), load(k)))
     value = e.Call("float32", "if_then_else", (u.equal(0), load(t), chain))
     total, found = counted(value, decided)
-    assert total == pytest.approx([1 / 3, 0, 0, 0]) and not found.apart
+    assert total == pytest.approx([1 / 3, 0, 0, 0]) and not found.integers
     shares = {"t": 0.0, "k": 0.0}
     for n, share in found.loads:
         shares[str(n.indices[0])] += share
     assert shares == pytest.approx({"t": 2 / 3, "k": 2 / 3})
     total, found = counted(value)  # nothing is decided: both are computed, and one is taken
-    assert (total[FMA32], total[OTHER]) == (1, 2) and len(found.apart) == 2
+    assert (total[FMA32], total[OTHER]) == (1, 2) and len(found.integers) == 2
 
 
 def test_choices_by_data_are_not_decided():
@@ -165,12 +171,12 @@ def test_whole_numbers_are_computed_once_where_they_change():
     analyzer = Analyzer()
     row, column = t // 112, t % 112
     inside = e.And(row * 4 + u - 1 >= 0, column + u < 112, "bool")
-    found = {p.key: p for p in pieces(inside, analyzer)}
-    again = {p.key: p for p in pieces(row * 4 + u >= 1, analyzer)}
+    found = {p.key: p for p in integer_ops(inside, analyzer)}
+    again = {p.key: p for p in integer_ops(row * 4 + u >= 1, analyzer)}
     assert len(found) == 3 and set(again) <= set(found)  # one division and two comparisons
     assert sum(p.cost for p in found.values()) == 2 + CONSTANT_DIVISION + SUM
-    assert [division(ops.const(x)) for x in (8, 7)] == [1.0, CONSTANT_DIVISION]
-    nested = list(pieces(t // 3 // 5 * 7, analyzer))
+    assert [division_cost(ops.const(x)) for x in (8, 7)] == [1.0, CONSTANT_DIVISION]
+    nested = list(integer_ops(t // 3 // 5 * 7, analyzer))
     assert len(nested) == 1
 
 
@@ -187,13 +193,15 @@ def test_loops_that_are_written_out_some_steps_at_a_time():
     plain = s.For(k, ops.const(0), ops.const(8), s.SERIAL, body)
     pairs = s.For(k, ops.const(0), ops.const(8), s.SERIAL, body, {UNROLL_FACTOR: 2})
     odd = s.For(k, ops.const(0), ops.const(9), s.SERIAL, body, {UNROLL_FACTOR: 2})
-    assert in_groups(plain) is plain and in_groups(odd) is odd
-    outer = in_groups(pairs)
+    assert unrolled_loop(plain) is plain and unrolled_loop(odd) is odd
+    outer = unrolled_loop(pairs)
     assert (outer.extent.value, outer.body.extent.value, outer.body.kind) == (4, 2, s.UNROLLED)
     stored = outer.body.body
     assert variables(stored.indices[0]) == {outer.var, t}
     assert variables(stored.value.indices[0]) == {outer.body.var, t}
-    assert with_groups(plain) is plain and with_groups(s.seq(plain, pairs)).seq[1].body.body
+    assert (
+        unroll_partially(plain) is plain and unroll_partially(s.seq(plain, pairs)).seq[1].body.body
+    )
 
 
 def test_what_is_known_by_id_lives_as_long_as_it_is_counted():

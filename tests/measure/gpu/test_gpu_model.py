@@ -8,8 +8,8 @@ import pytest
 
 from whet import te
 from whet.compiler.errors import MeasureError, TargetError
+from whet.measure.device.specs import SPECS, spec_of
 from whet.measure.gpu.cost.model import LAUNCH_S, REACHED, Work, predict, resident_blocks
-from whet.measure.gpu.cost.specs import SPECS, spec_of
 from whet.measure.gpu.cost.traffic import Grid, Traffic, memory_bytes
 from whet.measure.gpu.cost.warps import SAMPLES, groups, wavefronts
 

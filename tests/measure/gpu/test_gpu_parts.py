@@ -12,9 +12,11 @@ from whet.compiler.abi.artifact import Resources
 from whet.compiler.errors import ArgumentError, MeasureError, PrunedError, TargetError
 from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
-from whet.db.values.identity import device_key, device_name, device_of, is_device_key, names_device
-from whet.measure.gpu import identity, nvml
-from whet.measure.gpu.names import is_model
+from whet.db.values.identity import device_key, device_name
+from whet.measure.device import identity
+from whet.measure.device.identity import device_of
+from whet.measure.device.names import is_device_key, is_model, names_device
+from whet.measure.gpu import nvml
 from whet.measure.gpu.pruning import SPILLS, block_threads, check_resources, facts_of
 from whet.measure.gpu.runner import is_lost
 from whet.measure.gpu.stage import _raised, lock_of
@@ -209,21 +211,19 @@ def test_without_nvml_a_record_does_without(monkeypatch):
 
 def test_inputs_are_those_of_a_processor():
     """A candidate for a GPU computes with the numbers that one for the CPU does."""
-    from whet.compiler.runtime.gpu.driver.interface import context_of
-    from whet.measure.gpu.arguments import DeviceArguments
-    from whet.measure.stage.buffers import Arguments
+    from whet.measure.gpu.processor import GpuProcessor
+    from whet.measure.stage.arguments import Arguments, stray_writes
 
     signature = artifact().signatures[0]
-    device = Device("cuda-emulator")
     params = dict(enumerate(signature.params))
-    there = DeviceArguments(device, context_of(device), params, seed=5)
+    there = Arguments(params, 5, processor=GpuProcessor("cuda-emulator"))
     here = Arguments(params, 5).at(range(3))
     for buffer, array in zip(there.buffers[:2], here):
         np.testing.assert_array_equal(buffer.read(), array)
-    assert there.stray_writes() == []
+    assert stray_writes(there.buffers) == []
     there.poison()
     there.buffers[0].poison()
-    assert there.stray_writes() == ["its input A"]
+    assert stray_writes(there.buffers) == ["its input A"]
     np.testing.assert_array_equal(there.buffers[0].read(), here[0])  # as it was
 
 
@@ -232,7 +232,9 @@ def test_weights_are_packed_once_and_are_inputs_then():
     from whet.compiler import driver
     from whet.compiler.target import Target
     from whet.measure import MeasureOptions
-    from whet.measure.gpu.runner import DeviceKernel, measure
+    from whet.measure.gpu.processor import GpuProcessor
+    from whet.measure.gpu.runner import RUNNER
+    from whet.measure.stage.runner import Kernel
 
     X, W = te.placeholder((5, 3), name="X"), te.placeholder((3, 5), name="W")
     P = te.compute((5, 3), lambda i, j: W[j, i] * 2.0, name="P")
@@ -243,12 +245,12 @@ def test_weights_are_packed_once_and_are_inputs_then():
         s[t].bind(s[t].fuse(*s[t].op.axis), te.thread_axis("threadIdx.x"))
     with Target("cuda -arch=sm_80") as target:
         artifact = driver.compile_module(driver.lower(s, [X, W, Y]), target)
-    kernel = DeviceKernel.load(artifact, "cuda-emulator")
-    call = kernel.on(kernel.arguments(seed=5))
+    kernel = Kernel.load(artifact, GpuProcessor("cuda-emulator"))
+    call = kernel.call(RUNNER.arguments(kernel, seed=5))
     (w,), (x, p, _) = call.arguments.at([1]), call.values
     assert (x.shape, w.shape) == ((5, 3), (3, 5))
     np.testing.assert_array_equal(p.numpy(), w.numpy().T * 2)
     assert call.stray_writes() == []
     p.copyfrom(np.zeros((5, 3), "float32"))
     assert call.stray_writes() == ["its input P"]
-    assert measure(kernel, MeasureOptions()).status == "ok"
+    assert RUNNER.measure(kernel, MeasureOptions()).status == "ok"

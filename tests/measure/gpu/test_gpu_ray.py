@@ -10,7 +10,7 @@ from gpu_fakes import candidate
 
 from whet.compiler.errors import MeasureError
 from whet.measure import MeasureOptions, RayPool
-from whet.measure.gpu.identity import check_alike
+from whet.measure.device.identity import check_alike
 from whet.measure.pool.ray_cluster import MEASURER, free_gpus
 from whet.measure.pool.ray_pool import describe_remote_gpu
 

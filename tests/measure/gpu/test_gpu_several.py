@@ -8,24 +8,26 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from importlib.util import find_spec
 
 import pytest
 from gpu_fakes import candidate
 
 import whet
-from whet.autotune.places import place_of
 from whet.cli import main
 from whet.compiler.errors import ArgumentError, DeviceLostError, MeasureError, TargetError
 from whet.compiler.runtime.gpu.driver.interface import use_driver
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
-from whet.db.values.identity import device_of
 from whet.measure import LocalPool, MeasureInput, MeasureOptions, MeasureResult, RayPool
+from whet.measure.device.identity import device_of, measured_devices
+from whet.measure.device.selection import select_device
 from whet.measure.gpu import stage
-from whet.measure.gpu.identity import measured_devices
 from whet.measure.pool.engine import StagedPool
+from whet.measure.pool.open import describe_remote_gpu
 from whet.measure.stage.builder import Built
 from whet.measure.stage.machine import builder_cores, measuring_core
+from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.runner import RunReport
 
 FAKES = {
@@ -109,7 +111,7 @@ class Stage:
     def build(self, inp: MeasureInput) -> Built:
         return Built("ok")
 
-    def run(self, built: Built, *given: object) -> RunReport:
+    def run(self, measurement: Measurement) -> RunReport:
         if self.lost:
             self.other_lost.set()
             raise DeviceLostError("measurement on cuda:0", "it is gone")
@@ -170,7 +172,7 @@ def test_an_actor_with_one_gpu_of_several_has_a_core_of_its_own(monkeypatch):
     for visible in ("0", "2", "0,1,2", "GPU-0123", ""):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
         (worker,) = stage.DeviceStage(PATIENT, whet.cuda(0))._workers
-        cores[visible] = worker._cpus
+        cores[visible] = worker._spec["cpus"]
     assert cores == {"0": [7], "2": [3], "0,1,2": [7], "GPU-0123": [7], "": [7]}
 
 
@@ -205,7 +207,8 @@ def gpus() -> Iterator[type[Driver]]:
 def placed(device: object, workers: object = None, target: str = "cuda -arch=sm_90"):
     task = whet.create_task("matmul", args=(32, 32, 32), target=target)
     with ExitStack() as stack:
-        return place_of(device, [task], workers, stack)
+        remote = partial(describe_remote_gpu, stack=stack)
+        return select_device(device, str(task.workload), [task.target], workers, remote)
 
 
 @pytest.mark.parametrize(

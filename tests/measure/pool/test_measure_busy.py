@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from whet.measure.pool.busy import Busy
+from whet.measure.pool.stopwatch import Stopwatch
 
 
 def test_overlapping_work_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("whet.measure.pool.busy.time.perf_counter", lambda: now[0])
-    busy = Busy()
+    monkeypatch.setattr("whet.measure.pool.stopwatch.time.perf_counter", lambda: now[0])
+    busy = Stopwatch()
     with busy:
         now[0] = 2.0
         with busy:
@@ -27,7 +27,7 @@ def test_overlapping_work_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_work_that_raises_ends() -> None:
-    busy = Busy()
+    busy = Stopwatch()
     with pytest.raises(ZeroDivisionError), busy:
         raise ZeroDivisionError
     before = busy.seconds
@@ -36,8 +36,8 @@ def test_work_that_raises_ends() -> None:
 
 def test_threads_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [3.0]
-    monkeypatch.setattr("whet.measure.pool.busy.time.perf_counter", lambda: now[0])
-    busy, inside, over = Busy(), threading.Barrier(5), threading.Barrier(5)
+    monkeypatch.setattr("whet.measure.pool.stopwatch.time.perf_counter", lambda: now[0])
+    busy, inside, over = Stopwatch(), threading.Barrier(5), threading.Barrier(5)
 
     def work() -> None:
         with busy:

@@ -10,7 +10,7 @@ import pytest
 from measure_fakes import candidate
 
 from whet.measure import LocalPool, MeasureInput, MeasureOptions, ReplayPool
-from whet.measure.stage.kept import Kept
+from whet.measure.stage.lru_cache import LRUCache
 from whet.search_spaces import Workload
 
 QUICK = MeasureOptions(
@@ -95,14 +95,14 @@ def test_rounds_may_be_chosen_as_they_go(kind: str) -> None:
 
 
 def test_what_is_kept_is_bounded_by_bytes() -> None:
-    kept: Kept[np.ndarray] = Kept(1000)
+    cache: LRUCache[np.ndarray] = LRUCache(1000)
     for name in "abc":
-        kept.keep(name, np.zeros(40), 320)
-    assert list(kept) == ["a", "b", "c"]
-    assert len(kept["a"]) == 40  # used: b is the oldest now
-    kept.keep("d", np.zeros(40), 320)
-    assert set(kept) == {"a", "c", "d"}
-    kept.keep("large", np.zeros(1000), 8000)
-    assert list(kept) == ["large"] and "a" not in kept
-    kept.clear()
-    assert list(kept) == []
+        cache.put(name, np.zeros(40), 320)
+    assert list(cache) == ["a", "b", "c"]
+    assert len(cache["a"]) == 40  # used: b is the oldest now
+    cache.put("d", np.zeros(40), 320)
+    assert set(cache) == {"a", "c", "d"}
+    cache.put("large", np.zeros(1000), 8000)
+    assert list(cache) == ["large"] and "a" not in cache
+    cache.clear()
+    assert list(cache) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,7 +33,7 @@ def test_a_pool_that_outlives_its_connection_starts_no_other(monkeypatch):
         setattr(gone, name, asked.append)
     monkeypatch.setattr(_Remote, "_begin", lambda self: None)
     with contextlib.ExitStack() as opened:
-        one = _Remote(gone, BuildStage, {}, (), 1.0, opened)
+        one = _Remote(gone, partial(BuildStage), {}, 1.0, opened)
         with pytest.raises(MeasureError, match=r"(?s)no longer connected.*after the search"):
             one.start()
     assert one._closed and not asked

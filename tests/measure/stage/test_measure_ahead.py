@@ -10,9 +10,10 @@ import pytest
 
 from whet.compiler import driver, te
 from whet.compiler.abi.signature import Ahead, BufferParam, KernelSignature
-from whet.measure.stage.buffers import Arguments
+from whet.measure.stage.arguments import Arguments
 from whet.measure.stage.builder import Built
-from whet.measure.stage.runner import Kernel, measure, prepare_reference, remember, run_candidate
+from whet.measure.stage.measurement import Measurement
+from whet.measure.stage.runner import RUNNER, Kernel, prepare_reference, run_candidate
 from whet.measure.stage.stages import run_budget
 from whet.measure.values import MeasureOptions
 
@@ -101,7 +102,7 @@ def test_weights_are_packed_once_before_the_kernel_runs() -> None:
         c[:] = p * 2
         done.append("run")
 
-    report = measure(fake(pack, run), OPTIONS)
+    report = RUNNER.measure(fake(pack, run), OPTIONS)
     assert report.status == "ok"
     assert done.count("pack") == 1 and done[0] == "pack" and done.count("run") > 1
 
@@ -111,7 +112,7 @@ def test_a_write_beside_a_packed_array_is_seen() -> None:
         p[:] = w
         ctypes.memset(p.ctypes.data - 4, 0, 4)
 
-    report = measure(fake(pack, lambda p, c: np.copyto(c, p)), OPTIONS)
+    report = RUNNER.measure(fake(pack, lambda p, c: np.copyto(c, p)), OPTIONS)
     assert report.status == "wrong_answer" and "outside of P" in report.error
 
 
@@ -122,13 +123,15 @@ def test_an_element_that_is_not_packed_shows() -> None:
     def all_of_it(w: np.ndarray, p: np.ndarray) -> None:
         p[:] = w
 
-    remember("all of it", fake(all_of_it, lambda p, c: np.copyto(c, p)), OPTIONS)
-    report = measure(fake(pack, lambda p, c: np.copyto(c, p)), OPTIONS, "all of it")
+    RUNNER.prepare("all of it", fake(all_of_it, lambda p, c: np.copyto(c, p)), OPTIONS)
+    report = RUNNER.measure(fake(pack, lambda p, c: np.copyto(c, p)), OPTIONS, "all of it")
     assert report.status == "wrong_answer" and "1 of 8 numbers differ" in report.error
 
 
 def test_the_budget_has_room_for_the_weights() -> None:
     small = Built("ok", artifact(0))
     large = Built("ok", artifact(4))
-    first, second = (run_budget(built, OPTIONS, 1e-6) for built in (small, large))
+    first, second = (
+        run_budget(Measurement(built, OPTIONS, None, 1e-6)) for built in (small, large)
+    )
     assert first < second

@@ -8,6 +8,7 @@ from typing import Any
 from whet.compiler.abi.artifact import Artifact
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.measure.stage.builder import Built
+from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.runner import RunReport
 from whet.measure.stage.stages import Measuring, inputs_s
 from whet.measure.values import MeasureOptions
@@ -42,8 +43,8 @@ def test_the_first_to_need_large_arrays_has_time_to_make_them() -> None:
     large = built(1 << 27)  # half a gigabyte each
     worker = Recording()
     stage = Measuring([worker], "", "run", "prepare")  # type: ignore[list-item]
-    stage.run(large, OPTIONS, reference=large)
-    stage.run(large, replace(OPTIONS, check=False))
+    stage.run(Measurement(large, OPTIONS, reference=large))
+    stage.run(Measurement(large, replace(OPTIONS, check=False)))
     reference, after, alone = worker.seconds
     assert after == OPTIONS.run_timeout
     assert reference == alone == OPTIONS.run_timeout + inputs_s(large) > after + 10

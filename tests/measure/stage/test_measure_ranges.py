@@ -8,7 +8,7 @@ import pytest
 import whet
 from whet.compiler import te
 from whet.compiler.abi.signature import KernelSignature
-from whet.measure.stage.buffers import Arguments, random_values
+from whet.measure.stage.arguments import Arguments, random_values
 
 
 def signature_of(name, *args):

@@ -18,7 +18,8 @@ import pytest
 from whet.autotune import create_task
 from whet.compiler.target import Target
 from whet.measure import MeasureInput, MeasureOptions
-from whet.measure.pool.second_try import SecondTry
+from whet.measure.stage.measurement import Measurement
+from whet.measure.stage.retry import Retry
 from whet.measure.stage.stages import BuildStage, RunStage
 from whet.measure.worker.supervisor import Outcome, Supervisor
 from whet.search_spaces import Config, TemplateRef, Workload
@@ -136,7 +137,7 @@ def test_ordinary_candidates_change_nothing(parallel: bool) -> None:
                 )
                 built = build.build(inp)
                 assert built.status == "ok", built.error
-                assert run.run(built, options, built).status == "ok"
+                assert run.run(Measurement(built, options, built)).status == "ok"
         assert [one.starts for one in workers] == [1, 1] or (parallel and not built.parallel)
         assert not any(one._worker is not None and one._worker.touched for one in workers)
     finally:
@@ -248,7 +249,7 @@ def outcome(earlier: int = 3, kind: str = "ok", touched: bool = False) -> Outcom
 
 
 def test_a_failure_counts_when_a_fresh_worker_has_it_too() -> None:
-    second = SecondTry()
+    second = Retry()
     text = "Traceback\nValueError: 3 is no tile of 0x7f\n--- the worker's output ---\nhm"
     assert not second.is_due(outcome(), "ok", "")
     assert not second.is_due(outcome(), "pruned", "too many threads")
@@ -263,7 +264,7 @@ def test_a_failure_counts_when_a_fresh_worker_has_it_too() -> None:
 
 
 def test_kinds_of_failures_that_are_tried_again_have_an_end() -> None:
-    second = SecondTry()
+    second = Retry()
     tried = 0
     for kind in "abcdefghijklmnopqrstuvwxyz":
         tried += second.is_due(outcome(), "lower_error", kind)

@@ -13,11 +13,12 @@ import pytest
 
 import whet
 from whet.bench.arguments import arrays_of
+from whet.bench.check import error_of
 from whet.bench.gpu import contest
 from whet.bench.gpu.clock import Clock
 from whet.bench.gpu.contest import compare_on
 from whet.bench.gpu.limits import CHAINS, PEAK, THREADS, CopyProbe, PeakProbe
-from whet.bench.gpu.right import error_of, exact_of, laid_out
+from whet.bench.gpu.right import exact_of, laid_out
 from whet.bench.references.operators import expected
 from whet.bench.table import bound_of, table_of
 from whet.cli import main
@@ -264,7 +265,8 @@ def test_a_layout_of_pytorchs_own_is_compared_as_plain_numbers():
 INTERPRETED = """
     import whet
     from whet.bench.arguments import arrays_of
-    from whet.bench.gpu.right import error_of, exact_of
+    from whet.bench.check import error_of
+    from whet.bench.gpu.right import exact_of
     from whet.bench.gpu.triton_peers import PEERS, add_triton
     from whet.bench.peers.libraries import Peers
 

@@ -10,7 +10,8 @@ import pytest
 
 import whet
 from whet.bench.arguments import arrays_of, by_name
-from whet.bench.contest import _as_arrays, _check, _laid_out, compare
+from whet.bench.check import error_of
+from whet.bench.contest import _as_arrays, _laid_out, compare
 from whet.bench.peers import libraries as peers_module
 from whet.bench.peers.libraries import Peers, peers_of
 from whet.bench.references.operators import REFERENCES, expected
@@ -93,7 +94,7 @@ def test_a_reference_is_what_the_kernel_computes(name, args):
     right = expected(task, arrays.inputs)
     assert right is not None and len(right) == len(arrays.outputs)
     arrays.call_of(whet.build(task))()
-    assert _check(name, arrays.outputs, right) < 1e-5
+    assert error_of(name, arrays.outputs, right) < 1e-5
 
 
 @pytest.mark.parametrize(("name", "args"), CASES)
@@ -105,7 +106,7 @@ def test_peers_compute_the_same(name, args, monkeypatch):
     found = peers_of(task, arrays.inputs, compiled=False)
     for peer, call in found.calls.items():
         made = _laid_out(task, _as_arrays(call()))
-        assert _check(f"{name}, {peer}", made, right) < 1e-4
+        assert error_of(f"{name}, {peer}", made, right) < 1e-4
     if find_spec("torch") is not None and name not in LEFT_OUT:
         assert any(peer.startswith("torch") for peer in found.calls), found.left_out
 
@@ -153,17 +154,17 @@ def test_without_pytorch_it_is_said_how_to_get_it(monkeypatch):
 
 def test_wrong_numbers_are_refused():
     right = (np.array([1.0, 2.0]),)
-    assert _check("k", (np.array([1.0, 2.0001], np.float32),), right) == pytest.approx(
+    assert error_of("k", (np.array([1.0, 2.0001], np.float32),), right) == pytest.approx(
         5e-5, rel=0.1
     )
     with pytest.raises(whet.MeasureError, match=r"k: its worst element is wrong by 0\.5 of the"):
-        _check("k", (np.array([1.0, 1.0], np.float32),), right)
+        error_of("k", (np.array([1.0, 1.0], np.float32),), right)
     with pytest.raises(whet.MeasureError, match="wrong by nan"):
-        _check("k", (np.array([1.0, np.nan], np.float32),), right)
+        error_of("k", (np.array([1.0, np.nan], np.float32),), right)
     with pytest.raises(whet.MeasureError, match=r"the shape \(3,\), not \(2,\)"):
-        _check("k", (np.zeros(3, np.float32),), right)
+        error_of("k", (np.zeros(3, np.float32),), right)
     with pytest.raises(whet.MeasureError, match="0 is allowed"):
-        _check("k", (np.array([1, 3], np.int32),), (np.array([1, 2]),))
+        error_of("k", (np.array([1, 3], np.int32),), (np.array([1, 2]),))
 
 
 def test_every_named_template_has_a_reference():

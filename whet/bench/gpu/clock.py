@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from whet.bench.turns import Sample
+from whet.bench.turns import Sample, in_turns
 from whet.measure.gpu.events import DeviceClock, Timed
 
 if TYPE_CHECKING:
@@ -63,15 +63,13 @@ class Clock:
         number = {name: self._number(run, seconds) for name, run in contestants.items()}
         found: dict[str, list[float]] = {name: [] for name in contestants}
         late: dict[str, int] = dict.fromkeys(contestants, 0)
-        order = list(contestants)
-        for k in range(rounds):
-            for name in order[k % len(order) :] + order[: k % len(order)]:
-                timed = self._timed(contestants[name], number[name])
-                found[name].append(statistics.median(timed.seconds))
-                late[name] += not timed.ahead
+        for name in in_turns(contestants, rounds):
+            timed = self._timed(contestants[name], number[name])
+            found[name].append(statistics.median(timed.seconds))
+            late[name] += not timed.ahead
         return Turns(
             {name: Sample(tuple(costs)) for name, costs in found.items()},
-            tuple(name for name in order if 2 * late[name] > rounds),
+            tuple(name for name in contestants if 2 * late[name] > rounds),
         )
 
     def _number(self, run: Callable[[], Any], seconds: float) -> int:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from whet.bench.arguments import Arrays, arrays_of, check_work, taken_by
+from whet.bench.check import check_contestants
 from whet.bench.comparison import Comparison
-from whet.bench.gpu.clock import Clock
+from whet.bench.gpu.clock import Clock, Turns
 from whet.bench.gpu.limits import CopyProbe, PeakProbe
-from whet.bench.gpu.right import Exact, error_of, exact_of, laid_out
+from whet.bench.gpu.right import exact_of, laid_out
 from whet.bench.peers.libraries import Peers
-from whet.bench.turns import Sample
 from whet.compiler.installed import install_extra
 
 if TYPE_CHECKING:
@@ -54,44 +55,52 @@ def compare_on(
         MeasureError: a kernel's numbers are wrong, or a peer's; there is no work to time.
         TargetError: there is no such device, or what drives it is missing.
     """
-    from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
+    from whet.compiler.runtime.gpu.driver.interface import context_of
 
     check_work(task)
-    context, driver = context_of(device), driver_of(device.type)
+    context_of(device)  # a device that is not there is refused before its peers are made
     arrays = arrays_of(task)
-    with ExitStack() as held:
-        say("peers")
-        peers = _peers(device, task, arrays, compiled)
-        say("reference")
-        exact = exact_of(device, task, arrays.inputs)
-        calls, errors = _checked(device, task, kernels, arrays, peers, exact)
-        say("in turns")
-        moved = sum(x.nbytes for x in arrays.values)
-        peak = held.enter_context(closing(PeakProbe(driver, context)))
-        copy = held.enter_context(closing(CopyProbe(context, moved)))
-        clock = held.enter_context(closing(Clock(context, flush)))
-        turns = clock.interleaved({**calls, PEAK: peak, COPY: copy}, rounds)
-    samples = dict(turns.samples)
-    peaks, copies = samples.pop(PEAK), samples.pop(COPY)
-    return Comparison(
-        workload=str(task.workload),
-        flop=task.flop,
-        read=sum(x.nbytes for x in arrays.inputs),
-        written=sum(x.nbytes for x in arrays.outputs),
+    say("peers")
+    peers = _peers(device, task, arrays, compiled)
+    say("reference")
+    exact = exact_of(device, task, arrays.inputs)
+    run = partial(_run, device, arrays, on_device(device, arrays))
+    calls, errors = check_contestants(
+        task, kernels, run, peers.calls, partial(laid_out, task), exact
+    )
+    say("in turns")
+    moved = sum(x.nbytes for x in arrays.values)
+    turns, peaks, streams = _timed(device, calls, moved, rounds, flush)
+    return Comparison.of(
+        task,
+        arrays,
+        kernels,
         threads=1,
-        samples=samples,
-        ours=tuple(kernels),
+        samples={name: turns.samples[name] for name in calls},
         packed=frozenset(),
-        peaks=tuple(peak.flop / s for s in peaks.seconds),
-        streams=_scaled(copies, moved / copy.bytes),
+        peaks=peaks,
+        streams=streams,
         errors=errors,
         left_out=(*peers.left_out, *map(_came_late, turns.late)),
-        place=context.properties.name,
+        place=context_of(device).properties.name,
     )
 
 
-def _scaled(sample: Sample, factor: float) -> tuple[float, ...]:
-    return tuple(s * factor for s in sample.seconds)
+def _timed(
+    device: Device, calls: Mapping[str, Callable[[], Any]], moved: int, rounds: int, flush: bool
+) -> tuple[Turns, tuple[float, ...], tuple[float, ...]]:
+    """All contestants and the limits in turns; the FMA peak, FLOP/s; seconds to copy the bytes."""
+    from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
+
+    context = context_of(device)
+    with ExitStack() as held:
+        peak = held.enter_context(closing(PeakProbe(driver_of(device.type), context)))
+        copy = held.enter_context(closing(CopyProbe(context, moved)))
+        clock = held.enter_context(closing(Clock(context, flush)))
+        turns = clock.interleaved({**calls, PEAK: peak, COPY: copy}, rounds)
+    peaks = tuple(peak.flop / s for s in turns.samples[PEAK].seconds)
+    scale = moved / copy.bytes
+    return turns, peaks, tuple(s * scale for s in turns.samples[COPY].seconds)
 
 
 def _came_late(name: str) -> str:
@@ -125,33 +134,15 @@ def on_device(device: Device, arrays: Arrays) -> tuple[NDArray, ...]:
     return tuple(nd.array(x, device) for x in arrays.values)
 
 
-def _checked(
-    device: Device,
-    task: Task,
-    kernels: Mapping[str, Module],
-    arrays: Arrays,
-    peers: Peers,
-    exact: Exact,
-) -> tuple[dict[str, Callable[[], Any]], dict[str, float]]:
-    """Calls of all contestants whose numbers are right, and how far from right they are."""
-    there = on_device(device, arrays)
-    calls: dict[str, Callable[[], Any]] = {}
-    errors: dict[str, float] = {}
-    for name, kernel in kernels.items():
-        for value, array, computed in zip(arrays.values, there, arrays.computed):
-            if computed:
-                array.copyfrom(value)  # what no kernel would write
-        calls[name] = _call(kernel, taken_by(kernel, there))
-        calls[name]()
-        device.sync()
-        outputs = [a.numpy() for a, computed in zip(there, arrays.computed) if computed]
-        errors[name] = error_of(f"{task.workload}: {name}", outputs, exact)
-    for name, call in peers.calls.items():
-        found = laid_out(task, call())
-        errors[name] = error_of(f"{task.workload}: {name}", found, exact)
-        calls[name] = call
-    return calls, errors
-
-
-def _call(kernel: Module, taken: tuple[Any, ...]) -> Callable[[], Any]:
-    return lambda: kernel(*taken)
+def _run(
+    device: Device, arrays: Arrays, there: tuple[NDArray, ...], kernel: Module
+) -> tuple[Callable[[], Any], Sequence[Any]]:
+    """The call of a kernel with arrays of the device, and its outputs."""
+    for value, array, computed in zip(arrays.values, there, arrays.computed):
+        if computed:
+            array.copyfrom(value)  # no kernel would write these numbers
+    values = taken_by(kernel, there)
+    kernel(*values)
+    device.sync()
+    outputs = [a.numpy() for a, computed in zip(there, arrays.computed) if computed]
+    return lambda: kernel(*values), outputs

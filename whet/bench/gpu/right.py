@@ -1,4 +1,4 @@
-"""What is right on a device: PyTorch in float64 where it sees the device, else numpy in float64."""
+"""The right outputs on a device: by PyTorch in float64 where it sees it, else by numpy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from whet.bench.contest import TOLERANCE
 from whet.bench.references.operators import expected
 from whet.compiler.errors import MeasureError
 
@@ -55,51 +54,3 @@ def laid_out(task: Task, found: Any) -> Exact:
     if task.name.endswith("_nhwc"):
         return tuple(x.permute(0, 2, 3, 1) for x in parts)
     return tuple(parts)
-
-
-def error_of(what: str, found: Sequence[Any], exact: Exact) -> float:
-    """The largest error as a part of the largest number.
-
-    Args:
-        what: whose numbers they are.
-        found: outputs, as numpy's arrays or PyTorch's tensors.
-        exact: the right ones.
-
-    Raises:
-        MeasureError: an output has another shape, or its worst element is too wrong.
-    """
-    worst = 0.0
-    for out, right in zip(found, exact, strict=True):
-        if tuple(out.shape) != tuple(right.shape):
-            raise MeasureError(
-                what, f"its result has the shape {tuple(out.shape)}, not {tuple(right.shape)}"
-            )
-        dtype = str(out.dtype).removeprefix("torch.")
-        out, right = _alike(out, right)
-        largest = float(abs(right).max()) or 1.0
-        error = float(abs(out - right).max()) / largest
-        allowed = TOLERANCE.get(dtype, 0.0)
-        if not error <= allowed:  # NaN is wrong, too
-            raise MeasureError(
-                what,
-                f"its worst element is wrong by {error:.2g} of the largest one; "
-                f"{allowed:g} is allowed",
-                "a time of wrong numbers means nothing",
-            )
-        worst = max(worst, error)
-    return worst
-
-
-def _alike(out: Any, right: Any) -> tuple[Any, Any]:
-    """Both as float64 in one place: on PyTorch's device if what is right is there."""
-    import numpy as np
-
-    if getattr(out, "is_mkldnn", False):
-        out = out.to_dense()  # a layout of PyTorch's on CPUs, which nothing else reads
-    if not hasattr(right, "detach"):
-        return np.asarray(out.detach().cpu() if hasattr(out, "detach") else out, np.float64), right
-    import torch
-
-    if not hasattr(out, "detach"):
-        out = torch.from_numpy(out)
-    return out.to(right.device, torch.float64), right

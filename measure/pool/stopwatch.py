@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from types import TracebackType
 
 
-class Busy:
+class Stopwatch:
     """Enter it for each piece of work, from any thread."""
 
     def __init__(self) -> None:
@@ -28,12 +27,7 @@ class Busy:
                 self._since = time.perf_counter()
             self._working += 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         with self._lock:
             self._working -= 1
             if not self._working:

@@ -1,4 +1,4 @@
-"""What named GPUs can do: the constants of the static cost model, from their data sheets."""
+"""Constants of named GPUs for the static cost model, from their data sheets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from whet.compiler.target.gpu_limits import GpuLimits, limits_of
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
+
+VERSION = 5
+"""Version of the static cost model: costs of different versions are different devices' in a log."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class GpuSpec:
 
     @property
     def multiprocessors(self) -> int:
-        """How many it has."""
+        """Their number."""
         return self.limits.multiprocessors
 
     @property

@@ -1,4 +1,4 @@
-"""A few large values by their keys: the latest used ones, within a number of bytes."""
+"""An LRU cache that is bounded by bytes."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Kept(Generic[T]):
-    """Values that cost time to make again; the one used longest ago leaves first.
+class LRUCache(Generic[T]):
+    """Values by their keys; the least recently used one leaves first.
 
     Args:
-        room: bytes of all of them; the newest stays even where it alone is larger.
+        limit: bytes of all values; the newest stays even where it alone is larger.
     """
 
-    def __init__(self, room: int) -> None:
-        self._room = room
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._values: OrderedDict[str, tuple[T, int]] = OrderedDict()
 
-    def keep(self, key: str, value: T, size: int) -> None:
-        """Add a value of ``size`` bytes; others leave where there is no room."""
+    def put(self, key: str, value: T, size: int) -> None:
+        """Add a value of ``size`` bytes; others leave where there is no space."""
         self._values[key] = value, size
         self._values.move_to_end(key)
-        while len(self._values) > 1 and sum(n for _, n in self._values.values()) > self._room:
+        while len(self._values) > 1 and sum(n for _, n in self._values.values()) > self._limit:
             self._values.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all values."""
         self._values.clear()
 
     def __getitem__(self, key: str) -> T:

@@ -1,4 +1,4 @@
-"""Failures that an earlier candidate may explain are tried once more, in a fresh worker.
+"""Retries: failures that an earlier candidate may explain are tried again in a fresh worker.
 
 A worker puts back what candidates change in it, as far as it sees that; it does not see all (an
 object of a library, memory that native code spoilt). So the first failure of each kind in a used
@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
+from whet.measure.stage.builder import Built
+from whet.measure.stage.runner import RunReport
 from whet.measure.values import OK, PRUNED
-from whet.measure.worker.supervisor import Outcome
+from whet.measure.worker.supervisor import Outcome, Supervisor
+
+T = TypeVar("T", Built, RunReport)
 
 KINDS = 16
 """Kinds of failures that are tried again; then all of a space fail in ways of their own."""
 _OUTPUT = "--- the worker's output ---"
 
 
-class SecondTry:
-    """Remembers which kinds of failures fresh workers have had, too.
+class Retry:
+    """Decides on retries; remembers the kinds of failures that fresh workers have had, too.
 
     Args:
         kinds: how many are tried again though nothing was put back; 0: none.
@@ -30,12 +36,26 @@ class SecondTry:
         self._confirmed: set[str] = set()
         self._lock = threading.Lock()
 
-    def is_due(self, outcome: Outcome, status: str, error: str) -> bool:
-        """Whether a candidate is tried again; without a doubt, a fresh worker's failure counts.
+    def call(self, supervisor: Supervisor, attempt: Callable[[], tuple[Outcome, T]]) -> T:
+        """The outcome of a candidate, of its second attempt where one is due.
 
         Args:
-            outcome: how its call ended.
-            status: what came of it.
+            supervisor: of the worker.
+            attempt: calls it.
+        """
+        outcome, value = attempt()
+        if self.is_due(outcome, value.status, value.error):
+            supervisor.renew()
+            outcome, value = attempt()
+            self.is_due(outcome, value.status, value.error)
+        return value
+
+    def is_due(self, outcome: Outcome, status: str, error: str) -> bool:
+        """True if a candidate is tried again; a fresh worker's failure counts at once.
+
+        Args:
+            outcome: of its call.
+            status: of the candidate.
             error: its whole text.
         """
         if status in (OK, PRUNED):

@@ -1,4 +1,4 @@
-"""What became of a candidate, from what its build and its run say."""
+"""The result of a candidate, from the outcomes of its build and its run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def result_of(built: Built, report: RunReport | None, total: float) -> MeasureRe
     """The result of a candidate.
 
     Args:
-        built: what came of building it.
-        report: what came of running it; None: it was not run.
+        built: the outcome of building it.
+        report: the outcome of running it; None: it was not run.
         total: seconds since it was submitted.
     """
     timings = dict(built.timings) | {"total_s": total}
@@ -43,7 +43,7 @@ def reused(earlier: MeasureResult, built: Built, begin: float) -> MeasureResult:
 
     Args:
         earlier: that program's result.
-        built: what came of building this candidate.
+        built: the outcome of building this candidate.
         begin: ``time.perf_counter()`` when it was submitted.
     """
     return replace(

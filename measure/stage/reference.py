@@ -1,8 +1,9 @@
-"""Are a candidate's numbers those of the reference schedule, up to rounding?"""
+"""The check of a candidate's numbers: those of the reference schedule, up to rounding."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 RTOL = {"float64": 1e-10, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 
 
-class Expected:
+class ExpectedOutput:
     """One output of the reference, ready to be compared with many candidates'.
 
     Args:
@@ -42,7 +43,7 @@ class Expected:
         return self.want.nbytes + (0 if self._exact else self._bound.nbytes)
 
     def difference(self, got: np.ndarray) -> str:
-        """What is wrong with ``got``, an array of the same shape, in words; "" when nothing is."""
+        """The difference of ``got``, an array of the same shape, in words; "" for none."""
         bad = self._bad(got)
         if bad is None:
             return ""
@@ -80,24 +81,54 @@ class Expected:
         return values if values.dtype.itemsize >= 4 else values.astype(np.float32)
 
 
-def other_arguments(want: Mapping[int, Any], got: Mapping[int, Any]) -> str:
-    """How a candidate's arguments differ from the default config's, in words; "" where they do not.
+@dataclass(frozen=True)
+class Reference:
+    """The outputs of a workload's default config.
 
-    Numpy would compare arrays of some different shapes, and take them for equal.
-
-    Args:
-        want: the reference's parameters by their places.
-        got: the candidate's.
+    Attributes:
+        outputs: the written arrays.
+        finite: the kernel reads its outputs first, so that candidates are given finite ones, too.
+        params: its parameters, by their places.
     """
-    texts = []
-    for place in sorted(want.keys() | got.keys()):
-        one, other = (_described(params.get(place)) for params in (want, got))
-        if one != other:
-            name = (got.get(place) or want[place]).name
-            texts.append(f"argument {place} ({name}) is {other} with this config, {one} by default")
-    if texts:
-        texts.append("a template computes the same with every config: only its schedule may differ")
-    return "\n".join(texts)
+
+    outputs: Sequence[ExpectedOutput]
+    finite: bool
+    params: Mapping[int, Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds."""
+        return sum(output.nbytes for output in self.outputs)
+
+    def difference(self, got: Mapping[str, np.ndarray]) -> str:
+        """The difference of a candidate's outputs, in words; "" for none."""
+        names = sorted(output.name for output in self.outputs)
+        if set(names) - got.keys():
+            return f"the kernel writes {sorted(got)}, the reference schedule's {names}"
+        texts = (output.difference(got[output.name]) for output in self.outputs)
+        return "\n".join(text for text in texts if text)
+
+    def argument_difference(self, got: Mapping[int, Any]) -> str:
+        """The difference of a candidate's arguments, in words; "" for none.
+
+        Numpy would compare arrays of some different shapes, and take them for equal.
+
+        Args:
+            got: the candidate's parameters, by their places.
+        """
+        texts = []
+        for place in sorted(self.params.keys() | got.keys()):
+            one, other = (_described(params.get(place)) for params in (self.params, got))
+            if one != other:
+                name = (got.get(place) or self.params[place]).name
+                texts.append(
+                    f"argument {place} ({name}) is {other} with this config, {one} by default"
+                )
+        if texts:
+            texts.append(
+                "a template computes the same with every config: only its schedule may differ"
+            )
+        return "\n".join(texts)
 
 
 def _described(param: Any) -> str:

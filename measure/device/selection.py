@@ -1,0 +1,207 @@
+"""The choice of devices for a search: the meaning of ``tune(device=...)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whet.compiler.errors import ArgumentError, TargetError
+from whet.compiler.runtime.device import Device as RuntimeDevice
+from whet.compiler.target import Target
+from whet.measure.device import identity
+from whet.measure.device.names import (
+    CPU,
+    CUDA,
+    EMULATOR,
+    EVERY_GPU,
+    Device,
+    fingerprint_of,
+    is_device_key,
+    is_misspelt,
+    is_model,
+    nearest_name,
+)
+
+_WAYS = (
+    "None is this machine's device for the target; whet.cuda(1) or 'cuda:1' another GPU of it, "
+    "['cuda:0', 'cuda:1'] several, 'cuda:*' all; 'cuda-emulator' a model of one; another machine "
+    "is named by what host.fingerprint() says there, e.g. 'cpu-0123456789ab'"
+)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The devices on which a search measures.
+
+    Attributes:
+        identity: the device of the log's records; None: this machine's processor.
+        device: the device of the pool: ``"cpu"``, ``"cuda:0"``, ``"cuda:0,cuda:1"``,
+            ``"cuda-emulator"``.
+    """
+
+    identity: Device | None = None
+    device: str = CPU
+
+
+def select_device(
+    device: Any,
+    workload: str,
+    targets: Sequence[Target],
+    workers: Any,
+    remote_gpu: Callable[[str], Device],
+) -> Selection:
+    """The devices on which a search measures.
+
+    Args:
+        device: ``device=`` of :func:`whet.tune`.
+        workload: the first task's, for errors.
+        targets: of all tasks, which one device measures.
+        workers: ``workers=`` of :func:`whet.tune`.
+        remote_gpu: the description of the GPUs of a Ray cluster, by ``workers``.
+
+    Raises:
+        ArgumentError: there is no such device, or it does not run code of the tasks' targets.
+        TargetError: this machine has no such GPU, or none of the architecture is modelled, or the
+            emulator has no C++ compiler.
+        MeasureError: Ray has no GPU, or several GPUs are of different kinds.
+    """
+    if isinstance(device, list | tuple) and len(device) == 1:
+        (device,) = device
+    named = _named_devices(device)
+    on_gpu = _run_on_gpu(targets)
+    kind = named[0].type if named else _kind_of_key(device)
+    if kind and (kind != CPU) != on_gpu:
+        raise ArgumentError(
+            f"tune({workload}, device={_name_of(named) if named else device!r})",
+            f"it does not run code for target {str(targets[0].kind)!r}",
+            "create_task(..., target='cuda') is for GPUs and their emulator, 'llvm' for the CPU",
+        )
+    if not on_gpu:
+        return Selection(None if named else device)
+    if not named and device is not None:
+        modelled = is_model(fingerprint_of(device) or "")
+        return Selection(device, EMULATOR if modelled else f"{CUDA}:0")
+    local = workers is None or isinstance(workers, int) or workers == "local"
+    if named and named[0].type == EMULATOR:
+        if local:
+            from whet.compiler.emulator.compile import compiler_command
+
+            compiler_command()  # without one, each candidate would end in the same error
+        return Selection(_modelled_gpu(named[0], targets), EMULATOR)
+    if isinstance(workers, str) and not local:
+        _check_remote(named, workers)
+        return Selection(remote_gpu(workers), CUDA)
+    if device == EVERY_GPU or (local and not named):
+        gpus = _local_gpus(workload, targets[0])
+        named = gpus if device == EVERY_GPU else gpus[:1]
+    return Selection(_description(named, targets[0]), _name_of(named or (RuntimeDevice(CUDA),)))
+
+
+def _named_devices(device: Any) -> tuple[RuntimeDevice, ...]:
+    """The devices that a user named; none for a fingerprint, or for None."""
+    if device is None:
+        return ()
+    if device == EVERY_GPU:
+        return (RuntimeDevice(CUDA),)  # they are counted once it is known on which machine
+    if isinstance(device, list | tuple) or (isinstance(device, str) and "," in device):
+        return _several(device)
+    if isinstance(device, str) and (named := identity.named_device(device)) is not None:
+        return (named,)
+    if isinstance(device, RuntimeDevice):
+        known = device.type in (CUDA, EMULATOR) or device == RuntimeDevice(CPU)
+        if known:
+            return (device,)
+    elif not isinstance(device, str | dict):
+        kind = type(device).__name__
+        raise ArgumentError(f"tune(device={device!r})", f"a {kind} does not name a machine", _WAYS)
+    elif isinstance(device, dict) or not is_misspelt(device):
+        key = fingerprint_of(device)
+        if key is None or is_device_key(key):
+            return ()
+    nearest = nearest_name(device) if isinstance(device, str) else ""
+    raise ArgumentError(f"tune(device={device!r})", "there is no such device", nearest + _WAYS)
+
+
+def _several(devices: Any) -> tuple[RuntimeDevice, ...]:
+    """Several GPUs: their names, one after the other or in one text, or devices."""
+    each = [devices] if isinstance(devices, str) else devices
+    if not each:
+        raise ArgumentError(f"tune(device={devices!r})", "it names no device", _WAYS)
+    names = [identity.text_of(x) if isinstance(x, RuntimeDevice) else str(x) for x in each]
+    return identity.measured_devices(",".join(names))
+
+
+def _name_of(devices: Sequence[RuntimeDevice]) -> str:
+    return ",".join(map(identity.text_of, devices))
+
+
+def _kind_of_key(device: Device | None) -> str:
+    """The kind at the start of a device's key; "" where it does not say."""
+    kind = ("" if device is None else fingerprint_of(device) or "").partition("-")[0]
+    return kind if kind in (CPU, CUDA) else ""
+
+
+def _run_on_gpu(targets: Sequence[Target]) -> bool:
+    """True for targets of GPUs; all have to be for the same kind of device."""
+    kinds = {str(target.kind): target.kind.row.device for target in targets}
+    if len(set(kinds.values())) > 1:
+        raise ArgumentError(
+            f"tune([{len(targets)} tasks])",
+            f"their targets run on different devices: {', '.join(sorted(kinds))}",
+            "tune those for the CPU and those for GPUs in a call each; they may share a log",
+        )
+    return set(kinds.values()) == {CUDA}
+
+
+def _local_gpus(workload: str, target: Target) -> tuple[RuntimeDevice, ...]:
+    """This machine's GPUs.
+
+    Raises:
+        TargetError: it has none; the text says what is missing, and what can be done without.
+    """
+    try:
+        if gpus := identity.every_gpu():
+            return gpus
+        why = "this machine has no GPU"
+    except TargetError as error:
+        why = f"no GPU can be used here: {error}"
+    raise TargetError(
+        f"tune({workload}) for target {str(target.kind)!r}",
+        why,
+        "device='cuda-emulator' checks the numbers on the CPU and predicts costs by a model; "
+        "workers='ray://host:port' measures on a cluster's GPUs",
+    )
+
+
+def _modelled_gpu(emulator: RuntimeDevice, targets: Sequence[Target]) -> Device:
+    """The GPU that the emulator models for all targets: there is one in a call."""
+    models = {
+        description["fingerprint"]: description
+        for description in (identity.describe(emulator, target.to_json()) for target in targets)
+    }
+    if len(models) > 1:
+        raise ArgumentError(
+            f"tune([{len(targets)} tasks], device={EMULATOR!r})",
+            f"their targets are modelled by different GPUs: {', '.join(sorted(models))}",
+            "tune those of one architecture in a call; they may share a log",
+        )
+    return next(iter(models.values()))
+
+
+def _check_remote(named: Sequence[RuntimeDevice], workers: str) -> None:
+    if len(named) > 1 or any(one.index for one in named):
+        raise ArgumentError(
+            f"tune(device={_name_of(named)!r}, workers={workers!r})",
+            "the GPUs of a cluster have no numbers here",
+            "leave device out: every GPU that the cluster offers and nobody holds measures",
+        )
+
+
+def _description(named: Sequence[RuntimeDevice], target: Target) -> Device:
+    """The description of a search's devices: those of one kind are one device for the log."""
+    if len(named) < 2:
+        return identity.device_of(target, named[0] if named else None)
+    each = [identity.describe(one, target.to_json()) for one in named]
+    identity.check_alike(f"tune(device={_name_of(named)!r})", each, identity.ONE_KIND)
+    return each[0]

@@ -1,0 +1,53 @@
+"""The common part of all pools: tickets, the best costs, an end."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from whet.compiler.errors import MeasureError
+from whet.measure.values import MeasureInput, MeasureResult
+
+
+class PoolBase:
+    """Counts tickets and keeps the best costs; subclasses measure.
+
+    Args:
+        capacity: the number of candidates to keep in flight.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.best_costs: dict[str, float] = {}
+        self._tickets = 0
+        self._done: list[tuple[int, MeasureResult]] = []
+        self._closed = False
+
+    def close(self) -> None:
+        """Take no more candidates."""
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _next_ticket(self, method: str) -> int:
+        self._check_open(method)
+        self._tickets += 1
+        return self._tickets - 1
+
+    def _finished(self, ticket: int, inp: MeasureInput, result: MeasureResult) -> None:
+        """Hand a result to the next :meth:`collect`."""
+        if result.ok:
+            key = inp.workload.key
+            self.best_costs[key] = min(result.cost, self.best_costs.get(key, result.cost))
+        self._done.append((ticket, result))
+
+    def _take_finished(self) -> list[tuple[int, MeasureResult]]:
+        finished, self._done = self._done, []
+        return finished
+
+    def _check_open(self, method: str) -> None:
+        if self._closed:
+            raise MeasureError(f"{method}()", "the pool is closed", "open another one")

@@ -1,0 +1,86 @@
+"""Opening a pool: on this machine, or on a Ray cluster."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+from whet.compiler.errors import MeasureError
+from whet.measure.pool.protocol import Known, Pool
+from whet.measure.values import MeasureInput, MeasureOptions
+
+
+def open_pool(
+    workers: int | str | Pool | None = None,
+    *,
+    options: MeasureOptions | None = None,
+    reference: MeasureInput | None = None,
+    known: Known | None = None,
+    device: str = "cpu",
+) -> Pool:
+    """Open a pool.
+
+    Args:
+        workers: None or ``"local"``: this machine; a number: that many builders on this machine;
+            ``"ray"``: Ray, on the cluster of this process or a new local one; ``"ray://host:port"``
+            or ``"host:port"``: that cluster; a pool: itself.
+        options: how to measure.
+        reference: a default config, whose numbers are taken for right.
+        known: asked with a program's hash before it is measured; an earlier result is used
+            instead. It is called from the pool's threads.
+        device: measures the candidates: ``"cpu"``, ``"cuda:0"``, ``"cuda-emulator"``; here
+            ``"cuda:0,cuda:1"`` or ``"cuda:*"`` are several GPUs, on Ray ``"cuda"`` is every GPU
+            that the cluster offers.
+
+    Raises:
+        MeasureError: ``workers`` is none of these.
+    """
+    check_workers(workers)
+    common: Any = {"options": options, "reference": reference, "known": known, "device": device}
+    if workers is None or workers == "local" or isinstance(workers, int):
+        from whet.measure.pool.local import LocalPool
+
+        return LocalPool(workers if isinstance(workers, int) else None, **common)
+    if isinstance(workers, str):
+        from whet.measure.pool.ray_pool import RayPool
+
+        return RayPool(None if workers == "ray" else workers, **common)
+    return workers
+
+
+def check_workers(workers: object) -> None:
+    """Refuse ``workers`` as :func:`open_pool` would, before anything is started.
+
+    Raises:
+        MeasureError: ``workers`` is no number, name, address or pool.
+    """
+    if isinstance(workers, bool) or not isinstance(workers, int | str | Pool | None):
+        raise _unknown(workers)
+    if isinstance(workers, int) and workers < 1:
+        raise MeasureError(f"workers={workers}", "at least one builder is needed")
+    if isinstance(workers, str) and workers not in ("local", "ray") and ":" not in workers:
+        raise _unknown(workers)
+
+
+def _unknown(workers: object) -> MeasureError:
+    return MeasureError(
+        f"workers={workers!r}",
+        "no such pool",
+        'None, "local", a number of builders, "ray", "ray://host:port", or a pool',
+    )
+
+
+def describe_remote_gpu(workers: str, stack: ExitStack) -> dict[str, Any]:
+    """The description of the GPUs of a Ray cluster, as a log keeps it.
+
+    Args:
+        workers: as of :func:`open_pool`: ``"ray"``, or an address.
+        stack: holds the connection to the cluster.
+
+    Raises:
+        MeasureError: no GPU is free, or its machine cannot use it.
+    """
+    from whet.measure.pool import ray_cluster, ray_pool
+
+    address = None if workers == "ray" else workers
+    return ray_pool.describe_remote_gpu(stack.enter_context(ray_cluster.connected(address)))
