@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not find_spec("pycuda"), reason="pycuda is not installed")
 
-HERE = Path(__file__).parents[1]
+HERE = Path(__file__).parent
 CHECKS = sorted(HERE.glob("pycuda*_checks.py"))
 NAMES = [
     n.name
@@ -31,7 +31,7 @@ def outcomes():
     command = [sys.executable, "-m", "pytest", *options, *CHECKS]
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder())}
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, cwd=HERE.parents[1]
+        command, env=environment, capture_output=True, text=True, cwd=HERE.parents[2]
     )
     text = done.stdout + done.stderr
     found: dict[str, set[str]] = {}

@@ -80,7 +80,10 @@ f(guarded(np.zeros(37, "float32"), at_end), guarded(np.zeros(37, "float32"), at_
 
 
 def run(code, side):
-    paths = [str(HERE), str(HERE / "schedule"), os.environ.get("PYTHONPATH", "")]
+    paths = [
+        *(str(HERE / room) for room in ("", "fuzz", "lang", "schedule")),
+        os.environ.get("PYTHONPATH", ""),
+    ]
     environment = {**os.environ, "WHET_NUM_THREADS": "2", "PYTHONPATH": os.pathsep.join(paths)}
     return subprocess.run(
         [sys.executable, "-c", CASES + code, side],
