@@ -106,7 +106,7 @@ def test_an_allowed_import_is_allowed(path, source, monkeypatch):
         ("measure/pool/local.py", "def f():\n  import ray", "ray lives in"),
         ("autotune/x.py", "import xgboost", "heavy"),
         ("whet/x.py", "from tests import conftest", "only `whet.tests`"),
-        ("compiler/codegen/llvm/x.py", "try:\n  import llvmlite.binding\nfinally: pass", "heavy"),
+        ("compiler/jit/x.py", "try:\n  import llvmlite.binding\nfinally: pass", "heavy"),
     ],
 )
 def test_a_bad_form_of_import_is_found(path, source, text):
