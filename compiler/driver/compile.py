@@ -11,8 +11,8 @@ from whet.compiler.abi.arguments import with_signature
 from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.driver.launch_plan import is_kernel, plans_of
 from whet.compiler.driver.lowering import Argument, Lowerable, check_name, lower
+from whet.compiler.driver.nesting import nesting_explained
 from whet.compiler.errors import ArgumentError, CodegenError, WhetError
-from whet.compiler.nesting import nesting_explained
 from whet.compiler.passes import run_build_passes
 from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Tensor

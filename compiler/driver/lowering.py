@@ -9,10 +9,10 @@ from dataclasses import replace
 from whet.compiler.abi.arguments import with_signature
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.arith import Analyzer
+from whet.compiler.driver.nesting import nesting_explained
 from whet.compiler.driver.prepack import Part, split
 from whet.compiler.driver.verify_input import verified
 from whet.compiler.errors import ArgumentError
-from whet.compiler.nesting import nesting_explained
 from whet.compiler.passes import run_passes
 from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import ExternOp, PlaceholderOp, Tensor

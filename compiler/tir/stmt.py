@@ -21,6 +21,8 @@ GRAIN = "grain"
 NONTEMPORAL = "store_nontemporal"
 # the key of an attribute around a tree's steps along threadIdx.x: so many threads reduce
 ALLREDUCE = "thread_allreduce"
+# the key of an attribute around a shared buffer's allocation: its first byte in the arena
+SHARED_OFFSET = "shared_offset"
 
 
 class ForKind:

@@ -38,9 +38,6 @@ from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import Rewriter, keep, parts_of, statements_of
 
-OFFSET = "shared_offset"
-"""Key of the attribute around a shared buffer's allocation: its first byte in the arena."""
-
 _ALIGNMENT = 16  # bytes of the widest access
 # Sharing saves memory and may cost a barrier: less than this is not worth one.
 _WORTH = 512
@@ -89,7 +86,7 @@ def plan_shared_memory(func: PrimFunc) -> PrimFunc:
         found = held.get(n.buffer.data)
         if found is None:
             return new
-        return s.AttrStmt(found.buffer, OFFSET, found.offset, new)
+        return s.AttrStmt(found.buffer, s.SHARED_OFFSET, found.offset, new)
 
     rewrite = Rewriter({s.Allocate: allocate, s.BufferStore: keep})
     return func.with_body(rewrite(func.body)).with_attr("shared_bytes", total)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.radix import is_mixed_radix
-from whet.compiler.passes.gpu.plan_shared_memory import OFFSET
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -113,7 +112,9 @@ class Accesses:
             if "threadIdx" in n.node.name and count != 1:
                 self.block[n.node] = count
             self.analyzer.bind_loop(n.node, e.IntImm("int32", 0), n.value)
-        elif isinstance(n, s.AttrStmt) and n.key == OFFSET and isinstance(n.value, e.IntImm):
+        elif (
+            isinstance(n, s.AttrStmt) and n.key == s.SHARED_OFFSET and isinstance(n.value, e.IntImm)
+        ):
             if _size(n.node) is not None:  # others stand behind all buffers of constant size
                 self.offsets[n.node.data] = n.value.value
         elif isinstance(n, s.AttrStmt) and n.key == SECOND_HALF:

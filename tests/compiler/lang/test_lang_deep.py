@@ -7,8 +7,8 @@ import pytest
 
 import whet
 from whet import te, tir
+from whet.compiler.driver.nesting import depth
 from whet.compiler.errors import LowerError
-from whet.compiler.nesting import depth
 
 
 def terms(count):
