@@ -5,9 +5,10 @@ Everything here is about integers without overflow, as indices are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from whet.compiler.arith.affine import Affine
@@ -24,6 +25,33 @@ class ConstIntBound:
 
     min_value: int | None
     max_value: int | None
+
+
+class _Block:
+    """A block within which an analyzer knows more; lowering enters one for every loop.
+
+    Args:
+        known: the analyzer's facts.
+        learn: adds to them when the block begins.
+        var: the loop's variable, whose range is forgotten when the block ends.
+    """
+
+    __slots__ = ("_before", "_known", "_learn", "_var")
+
+    def __init__(
+        self, known: Knowledge, learn: Callable[[], None], var: e.Var | None = None
+    ) -> None:
+        self._known, self._learn, self._var = known, learn, var
+        self._before = 0
+
+    def __enter__(self) -> None:
+        self._before = len(self._known.constraints)
+        self._learn()
+
+    def __exit__(self, *error: object) -> None:
+        del self._known.constraints[self._before :]
+        if self._var is not None:
+            self._known.ranges.pop(self._var, None)
 
 
 class Analyzer:
@@ -63,35 +91,25 @@ class Analyzer:
         low = self.affine(begin)
         self._known.bind(var, low, (low + self.affine(extent)).shifted(-1))
 
-    @contextmanager
     def inside(
         self, var: e.Var, begin: e.PrimExpr, extent: e.PrimExpr, steps: bool = False
-    ) -> Iterator[None]:
+    ) -> AbstractContextManager[None]:
         """Within the block, a loop's variable is in its range; with ``steps`` it has at least one.
 
         Args:
             var, begin, extent: of the loop.
             steps: the block is inside the loop, which has a step then.
         """
+        return _Block(self._known, partial(self._enter, var, begin, extent, steps), var)
+
+    def _enter(self, var: e.Var, begin: e.PrimExpr, extent: e.PrimExpr, steps: bool) -> None:
         self.bind_loop(var, begin, extent)
-        before = len(self.constraints)
         if steps:
             self.constraints.append(self.affine(extent).scaled(-1).shifted(1))
-        try:
-            yield
-        finally:
-            del self.constraints[before:]
-            self.ranges.pop(var, None)
 
-    @contextmanager
-    def assuming(self, condition: e.PrimExpr) -> Iterator[None]:
+    def assuming(self, condition: e.PrimExpr) -> AbstractContextManager[None]:
         """Within the block, ``condition`` holds."""
-        before = len(self.constraints)
-        self._learn(condition)
-        try:
-            yield
-        finally:
-            del self.constraints[before:]
+        return _Block(self._known, partial(self._learn, condition))
 
     def _learn(self, c: e.PrimExpr) -> None:
         kind = type(c)
