@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields as dataclass_fields
+from functools import cache
 from operator import is_
 from typing import Any
 
@@ -189,15 +190,24 @@ class Rewriter:
         return make(node, tuple(new)) if changed else node
 
 
-def changed(node: Node, **fields: Any) -> Node:
+def changed(node: Node, /, **fields: Any) -> Node:
     """The node with other fields; the same object where each field is what it was."""
     for name, new in fields.items():
         old = getattr(node, name)
         if new is not old and not (
             type(new) is tuple and len(new) == len(old) and all(map(is_, new, old))
         ):
-            return replace(node, **fields)
+            kind = type(node)  # dataclasses.replace takes thrice the time
+            return kind(
+                *[fields[f] if f in fields else getattr(node, f) for f in _field_names(kind)]
+            )
     return node
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    """The fields of a class of nodes, in the order in which its constructor takes them."""
+    return tuple(f.name for f in dataclass_fields(kind))
 
 
 def parts_of(node: Node) -> tuple[Node, ...]:
@@ -207,14 +217,37 @@ def parts_of(node: Node) -> tuple[Node, ...]:
 
 def statements_of(node: Node) -> list[s.Stmt]:
     """The children of a node that are statements."""
-    return [p for p in TABLE[type(node)][0](node) if isinstance(p, s.Stmt)]
+    kind = type(node)
+    if kind is s.BufferStore or kind is s.Evaluate:
+        return []
+    return [p for p in TABLE[kind][0](node) if isinstance(p, s.Stmt)]
 
 
 def nodes_of(node: Node, *kinds: type) -> list[Any]:
     """The nodes of some classes in a tree, children first; what occurs twice is listed once."""
+    wanted = _rows_of(kinds)
     out: list[Any] = []
-    post_order_visit(node, lambda n: out.append(n) if isinstance(n, kinds) else None)
+    seen: set[int] = set()
+
+    def walk(n: Node) -> None:
+        for p in TABLE[type(n)][0](n):
+            if type(p) in LEAVES:
+                if type(p) in wanted:
+                    out.append(p)
+            elif id(p) not in seen:
+                seen.add(id(p))
+                walk(p)
+        if type(n) in wanted:
+            out.append(n)
+
+    walk(node)
     return out
+
+
+@cache
+def _rows_of(kinds: tuple[type, ...]) -> frozenset[type]:
+    """The classes of nodes that are among ``kinds`` or derived from one of them."""
+    return frozenset(kind for kind in TABLE if issubclass(kind, kinds))
 
 
 def conjuncts(condition: e.PrimExpr) -> list[e.PrimExpr]:
