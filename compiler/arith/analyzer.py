@@ -5,10 +5,8 @@ Everything here is about integers without overflow, as indices are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from whet.compiler.arith.affine import Affine
@@ -28,30 +26,54 @@ class ConstIntBound:
 
 
 class _Block:
-    """A block within which an analyzer knows more; lowering enters one for every loop.
+    """A block within which an analyzer knows a condition.
 
     Args:
-        known: the analyzer's facts.
-        learn: adds to them when the block begins.
-        var: the loop's variable, whose range is forgotten when the block ends.
+        analyzer: it learns the condition when the block begins.
+        condition: what holds.
     """
 
-    __slots__ = ("_before", "_known", "_learn", "_var")
+    __slots__ = ("_analyzer", "_before", "_condition")
 
-    def __init__(
-        self, known: Knowledge, learn: Callable[[], None], var: e.Var | None = None
-    ) -> None:
-        self._known, self._learn, self._var = known, learn, var
+    def __init__(self, analyzer: Analyzer, condition: e.PrimExpr) -> None:
+        self._analyzer, self._condition = analyzer, condition
         self._before = 0
 
     def __enter__(self) -> None:
-        self._before = len(self._known.constraints)
-        self._learn()
+        self._before = len(self._analyzer.constraints)
+        self._analyzer._learn(self._condition)
 
     def __exit__(self, *error: object) -> None:
-        del self._known.constraints[self._before :]
-        if self._var is not None:
-            self._known.ranges.pop(self._var, None)
+        del self._analyzer.constraints[self._before :]
+
+
+class _Loop(_Block):
+    """The block of a loop, whose variable is in its range; lowering enters one for every loop.
+
+    Args:
+        analyzer: it learns the range when the block begins, and forgets it at the end.
+        var, begin, extent: of the loop.
+        steps: whether the loop is known to have a step.
+    """
+
+    __slots__ = ("_begin", "_extent", "_steps", "_var")
+
+    def __init__(
+        self, analyzer: Analyzer, var: e.Var, begin: e.PrimExpr, extent: e.PrimExpr, steps: bool
+    ) -> None:
+        self._analyzer, self._var, self._begin = analyzer, var, begin
+        self._extent, self._steps = extent, steps
+
+    def __enter__(self) -> None:
+        analyzer = self._analyzer
+        analyzer.bind_loop(self._var, self._begin, self._extent)
+        self._before = len(analyzer.constraints)
+        if self._steps:
+            analyzer.constraints.append(analyzer.affine(self._extent).scaled(-1).shifted(1))
+
+    def __exit__(self, *error: object) -> None:
+        del self._analyzer.constraints[self._before :]
+        self._analyzer.ranges.pop(self._var, None)
 
 
 class Analyzer:
@@ -100,16 +122,11 @@ class Analyzer:
             var, begin, extent: of the loop.
             steps: the block is inside the loop, which has a step then.
         """
-        return _Block(self._known, partial(self._enter, var, begin, extent, steps), var)
-
-    def _enter(self, var: e.Var, begin: e.PrimExpr, extent: e.PrimExpr, steps: bool) -> None:
-        self.bind_loop(var, begin, extent)
-        if steps:
-            self.constraints.append(self.affine(extent).scaled(-1).shifted(1))
+        return _Loop(self, var, begin, extent, steps)
 
     def assuming(self, condition: e.PrimExpr) -> AbstractContextManager[None]:
         """Within the block, ``condition`` holds."""
-        return _Block(self._known, partial(self._learn, condition))
+        return _Block(self, condition)
 
     def _learn(self, c: e.PrimExpr) -> None:
         kind = type(c)
