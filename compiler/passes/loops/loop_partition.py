@@ -339,9 +339,11 @@ def _is_shared(n: s.Stmt) -> bool:
 
 def _inside(body: s.Stmt) -> Iterator[s.Stmt]:
     """A statement and all statements in it, outer ones first."""
-    yield body
-    for p in statements_of(body):
-        yield from _inside(p)
+    stack = [body]
+    while stack:
+        n = stack.pop()
+        yield n
+        stack += reversed(statements_of(n))
 
 
 def _unguarded(body: s.Stmt, holds: object) -> s.Stmt:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import fields as dataclass_fields
 from functools import cache
 from operator import is_
 from typing import Any
@@ -198,16 +197,9 @@ def changed(node: Node, /, **fields: Any) -> Node:
             type(new) is tuple and len(new) == len(old) and all(map(is_, new, old))
         ):
             kind = type(node)  # dataclasses.replace takes thrice the time
-            return kind(
-                *[fields[f] if f in fields else getattr(node, f) for f in _field_names(kind)]
-            )
+            names = kind.__match_args__
+            return kind(*[fields[f] if f in fields else getattr(node, f) for f in names])
     return node
-
-
-@cache
-def _field_names(kind: type) -> tuple[str, ...]:
-    """The fields of a class of nodes, in the order in which its constructor takes them."""
-    return tuple(f.name for f in dataclass_fields(kind))
 
 
 def parts_of(node: Node) -> tuple[Node, ...]:
@@ -226,6 +218,8 @@ def statements_of(node: Node) -> list[s.Stmt]:
 def nodes_of(node: Node, *kinds: type) -> list[Any]:
     """The nodes of some classes in a tree, children first; what occurs twice is listed once."""
     wanted = _rows_of(kinds)
+    if type(node) in LEAVES:
+        return [node] if type(node) in wanted else []
     out: list[Any] = []
     seen: set[int] = set()
 
