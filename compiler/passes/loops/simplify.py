@@ -155,7 +155,9 @@ class _Statements(Simplifier):
             other = None
         if s.is_nothing(then) and other is None:
             return s.nothing()
-        return changed(n, condition=condition, then_case=then, else_case=other)
+        if condition is n.condition and then is n.then_case and other is n.else_case:
+            return n
+        return s.IfThenElse(condition, then, other, n.likely)
 
     def _store(self, n: s.BufferStore) -> s.Stmt:
         self._within_value = True
