@@ -7,7 +7,7 @@ a min, a product of variables, a load. Atoms are told apart by a structural key,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from whet.compiler.tir import expr as e
@@ -15,13 +15,15 @@ from whet.compiler.tir import expr as e
 Terms = dict[Hashable, tuple[Any, int]]
 """Atom's key -> (atom, coefficient). Generators have forms of values that are computed already:
 their atoms are names, which are their own keys."""
+_NONE: Mapping[Any, Any] = {}
 
 
 def _add(terms: Terms, more: Terms, scale: int) -> None:
     """Add ``scale`` times other terms to ``terms``, of which none stays 0."""
     for k, (atom, c) in more.items():
-        total = terms[k][1] + scale * c if k in terms else scale * c
-        if total:
+        if k not in terms:
+            terms[k] = (atom, scale * c)
+        elif total := terms[k][1] + scale * c:
             terms[k] = (atom, total)
         else:
             del terms[k]
@@ -108,14 +110,19 @@ class Affine:
         _add(terms, by.terms, scale)
         return Affine(terms, self.const + scale * by.const)
 
-    def mapped(self, form_of: Callable[[Any], Affine]) -> Affine:
-        """The form with a form in place of each atom."""
+    def mapped(
+        self, form_of: Callable[[Any], Affine], known: Mapping[Any, Affine] = _NONE
+    ) -> Affine:
+        """The form with a form in place of each atom: the one in ``known``, else ``form_of`` it."""
         terms: Terms = {}
         const = self.const
         for atom, c in self.terms.values():
-            form = form_of(atom)
+            form = known.get(atom)
+            if form is None:
+                form = form_of(atom)
             const += c * form.const
-            _add(terms, form.terms, c)
+            if form.terms:
+                _add(terms, form.terms, c)
         return Affine(terms, const)
 
     def scaled(self, factor: int) -> Affine:

@@ -5,8 +5,7 @@ Everything here is about integers without overflow, as indices are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +23,57 @@ class ConstIntBound:
 
     min_value: int | None
     max_value: int | None
+
+
+class _Block:
+    """A block within which an analyzer knows a condition.
+
+    Args:
+        analyzer: it learns the condition when the block begins.
+        condition: what holds.
+    """
+
+    __slots__ = ("_analyzer", "_before", "_condition")
+
+    def __init__(self, analyzer: Analyzer, condition: e.PrimExpr) -> None:
+        self._analyzer, self._condition = analyzer, condition
+        self._before = 0
+
+    def __enter__(self) -> None:
+        self._before = len(self._analyzer.constraints)
+        self._analyzer._learn(self._condition)
+
+    def __exit__(self, *error: object) -> None:
+        del self._analyzer.constraints[self._before :]
+
+
+class _Loop(_Block):
+    """The block of a loop, whose variable is in its range; lowering enters one for every loop.
+
+    Args:
+        analyzer: it learns the range when the block begins, and forgets it at the end.
+        var, begin, extent: of the loop.
+        steps: whether the loop is known to have a step.
+    """
+
+    __slots__ = ("_begin", "_extent", "_steps", "_var")
+
+    def __init__(
+        self, analyzer: Analyzer, var: e.Var, begin: e.PrimExpr, extent: e.PrimExpr, steps: bool
+    ) -> None:
+        self._analyzer, self._var, self._begin = analyzer, var, begin
+        self._extent, self._steps = extent, steps
+
+    def __enter__(self) -> None:
+        analyzer = self._analyzer
+        analyzer.bind_loop(self._var, self._begin, self._extent)
+        self._before = len(analyzer.constraints)
+        if self._steps:
+            analyzer.constraints.append(analyzer.affine(self._extent).scaled(-1).shifted(1))
+
+    def __exit__(self, *error: object) -> None:
+        del self._analyzer.constraints[self._before :]
+        self._analyzer.ranges.pop(self._var, None)
 
 
 class Analyzer:
@@ -63,35 +113,20 @@ class Analyzer:
         low = self.affine(begin)
         self._known.bind(var, low, (low + self.affine(extent)).shifted(-1))
 
-    @contextmanager
     def inside(
         self, var: e.Var, begin: e.PrimExpr, extent: e.PrimExpr, steps: bool = False
-    ) -> Iterator[None]:
+    ) -> AbstractContextManager[None]:
         """Within the block, a loop's variable is in its range; with ``steps`` it has at least one.
 
         Args:
             var, begin, extent: of the loop.
             steps: the block is inside the loop, which has a step then.
         """
-        self.bind_loop(var, begin, extent)
-        before = len(self.constraints)
-        if steps:
-            self.constraints.append(self.affine(extent).scaled(-1).shifted(1))
-        try:
-            yield
-        finally:
-            del self.constraints[before:]
-            self.ranges.pop(var, None)
+        return _Loop(self, var, begin, extent, steps)
 
-    @contextmanager
-    def assuming(self, condition: e.PrimExpr) -> Iterator[None]:
+    def assuming(self, condition: e.PrimExpr) -> AbstractContextManager[None]:
         """Within the block, ``condition`` holds."""
-        before = len(self.constraints)
-        self._learn(condition)
-        try:
-            yield
-        finally:
-            del self.constraints[before:]
+        return _Block(self, condition)
 
     def _learn(self, c: e.PrimExpr) -> None:
         kind = type(c)

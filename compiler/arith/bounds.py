@@ -39,8 +39,9 @@ class Bounds:
 
     def bound(self, a: Affine, sign: int) -> int | None:
         """The greatest (``sign`` 1) or least (-1) value of a form; None where there is no bound."""
-        if self.known.query is not None:
-            return self.known.query.bound(a, sign, self._bound_anew)
+        query = self.known.query
+        if query is not None:
+            return query.bound(a, sign, self._bound_anew)
         for atom, _ in a.terms.values():
             if type(atom) in NESTED:
                 return self.known.ask(self.bound, a, sign)

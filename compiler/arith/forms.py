@@ -71,6 +71,7 @@ class Forms:
         const = 0
         waiting = [(n, 1)]
         steps = 0
+        fixed = self.known.fixed
         while waiting:
             x, scale = waiting.pop()
             steps += 1
@@ -85,7 +86,7 @@ class Forms:
                 const += scale * x.value  # type: ignore[attr-defined]
             elif kind is e.Mul and type(x.b) is e.IntImm:  # type: ignore[attr-defined]
                 waiting.append((x.a, scale * x.b.value))  # type: ignore[attr-defined]
-            elif (kind is e.Var or kind is e.SizeVar) and x not in self.known.fixed:
+            elif (kind is e.Var or kind is e.SizeVar) and x not in fixed:
                 if x in terms:
                     scale += terms[x][1]
                 if scale:

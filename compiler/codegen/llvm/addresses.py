@@ -73,12 +73,10 @@ class Addresses(ABC):
         if cached is None:
             cached = (n, self._analyzer.affine(n))
             self._forms[id(n)] = cached
-        return cached[1].mapped(self._atom)
+        return cached[1].mapped(self._atom, self.env)
 
     def _atom(self, atom: e.PrimExpr) -> Affine:
-        known = self.env.get(atom)  # type: ignore[call-overload]
-        if known is not None:
-            return known
+        """The form of an atom that is computed here: all but a variable."""
         kind = type(atom)
         if kind in _LINEAR_ATOMS:
             return self._linear_op(atom)  # type: ignore[arg-type]
@@ -118,7 +116,11 @@ class Addresses(ABC):
 
     def _by_depth(self, form: Affine) -> list[tuple[str, int]]:
         """The values and coefficients of a form, those of outer loops first."""
-        return sorted(form.terms.values(), key=lambda t: self.out.depth(t[0]))
+        terms = form.terms.values()
+        if len(terms) < 2:
+            return list(terms)
+        depth = self.out.depth
+        return sorted(terms, key=lambda t: depth(t[0]))
 
     def i64(self, form: Affine) -> str:
         """A form as one i64 value."""

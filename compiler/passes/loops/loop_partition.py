@@ -25,7 +25,6 @@ even: where there are any, one more loop is split, so that its main part reads w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.passes.options import PassConfig
@@ -37,6 +36,7 @@ from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import (
     Rewriter,
+    changed,
     conjuncts,
     keep,
     nodes_of,
@@ -62,7 +62,7 @@ def _nests(body: s.Stmt, options: PassConfig, hints: set[e.Var]) -> s.Stmt:
     if isinstance(body, _AROUND):
         _note_hint(body, hints)
         inner = _nests(body.body, options, hints)
-        return body if inner is body.body else replace(body, body=inner)
+        return body if inner is body.body else changed(body, body=inner)
     if not isinstance(body, s.For):
         return body
     guarded = False
@@ -141,7 +141,7 @@ class _Partition:
             return s.seq(*[p for p, _ in parts]), any(done for _, done in parts)
         if isinstance(n, _AROUND):
             body, done = self.visit(n.body)
-            return (replace(n, body=body), True) if done else (n, False)
+            return (changed(n, body=body), True) if done else (n, False)
         if isinstance(n, s.IfThenElse) and n.else_case is None:
             body, done = self.visit(n.then_case)
             return (s.IfThenElse(n.condition, body, None, n.likely), True) if done else (n, False)
@@ -153,7 +153,7 @@ class _Partition:
         try:
             body, done = self.visit(n.body)
             if done:
-                return replace(n, body=body), True
+                return changed(n, body=body), True
             return self._split(n) if self._may_split(n) else (n, False)
         finally:
             del self.analyzer.ranges[n.var]
@@ -199,7 +199,7 @@ class _Partition:
                 (last if edge[1] else first).append(edge[0])
         if not first and not last:
             if self.unroll_hinted and loop.var in self.hints and loop.kind == s.SERIAL:
-                return replace(loop, kind=s.UNROLLED), True
+                return changed(loop, kind=s.UNROLLED), True
             return loop, False
         # [lo, main_lo) and [main_hi, hi) are guarded, between them nothing is; beyond is no effect
         ends = [end]
@@ -250,7 +250,7 @@ class _Partition:
         if self.analyzer.at_most_zero(extent):
             return s.nothing()
         body = body or loop.body
-        out = replace(loop, min=lo.to_expr(), extent=extent.to_expr(), kind=kind, body=body)
+        out = changed(loop, min=lo.to_expr(), extent=extent.to_expr(), kind=kind, body=body)
         if not renew:
             return out
         out = renewed(out)
@@ -339,9 +339,11 @@ def _is_shared(n: s.Stmt) -> bool:
 
 def _inside(body: s.Stmt) -> Iterator[s.Stmt]:
     """A statement and all statements in it, outer ones first."""
-    yield body
-    for p in statements_of(body):
-        yield from _inside(p)
+    stack = [body]
+    while stack:
+        n = stack.pop()
+        yield n
+        stack += reversed(statements_of(n))
 
 
 def _unguarded(body: s.Stmt, holds: object) -> s.Stmt:

@@ -16,7 +16,6 @@ local, and the generator's constant offsets let LLVM keep it in registers.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import pairwise, product
 
 from whet.compiler.arith import Affine, Analyzer
@@ -30,7 +29,7 @@ from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, nodes_of, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, changed, keep, nodes_of, variables
 
 # More accumulators than this many bytes are no registers on any processor.
 MAX_BYTES = 32 * 64
@@ -121,7 +120,7 @@ def _with_accumulators(
 
     def nest(body: s.Stmt, loops: list[s.For]) -> s.Stmt:
         for n in reversed(loops):
-            body = replace(n, body=body)
+            body = changed(n, body=body)
         return body
 
     def load(n: e.BufferLoad) -> e.BufferLoad:
@@ -134,5 +133,5 @@ def _with_accumulators(
     begin = renewed(nest(s.BufferStore(acc, e.BufferLoad(buffer, (index,), kind), (at,)), tile))
     step = nest(s.BufferStore(acc, rewrite(store.value), (at,)), unrolled)
     end = renewed(nest(s.BufferStore(buffer, e.BufferLoad(acc, (at,), kind), (index,)), tile))
-    inner = replace(loop, body=step)
+    inner = changed(loop, body=step)
     return s.Allocate(acc, s.seq(begin, inner, end))

@@ -109,7 +109,9 @@ class _Statements(Simplifier):
         if _hoistable(n, body):
             assert isinstance(body, s.IfThenElse)
             return moved_out(replace(n, min=begin, extent=extent), body)
-        return changed(n, min=begin, extent=extent, body=body)
+        if begin is n.min and extent is n.extent and body is n.body:
+            return n
+        return s.For(n.var, begin, extent, n.kind, body, n.annotations, n.thread)
 
     def _dissolves(self, n: s.For) -> bool:
         """True for a loop of one step that goes: one over GPU threads stands for a kernel."""
@@ -153,7 +155,9 @@ class _Statements(Simplifier):
             other = None
         if s.is_nothing(then) and other is None:
             return s.nothing()
-        return changed(n, condition=condition, then_case=then, else_case=other)
+        if condition is n.condition and then is n.then_case and other is n.else_case:
+            return n
+        return s.IfThenElse(condition, then, other, n.likely)
 
     def _store(self, n: s.BufferStore) -> s.Stmt:
         self._within_value = True

@@ -12,8 +12,6 @@ serial.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from whet.compiler.arith import Analyzer
 from whet.compiler.passes.loops.vector_lanes import Lanes, NotVectorizable
 from whet.compiler.passes.options import PassConfig
@@ -26,6 +24,7 @@ from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import (
     Rewriter,
+    changed,
     conjuncts,
     keep,
     nodes_of,
@@ -46,7 +45,7 @@ def vectorize_loop(func: PrimFunc, target: Target, config: PassConfig) -> PrimFu
                 return rewrite.children(n)
         n = rewrite.children(n)
         if scalar_only:
-            return replace(n, kind=s.SERIAL)
+            return changed(n, kind=s.SERIAL)
         return _vectorize(n, target, analyzer)
 
     rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
@@ -74,7 +73,7 @@ def _vectorize(loop: s.For, target: Target, analyzer: Analyzer) -> s.Stmt:
             return s.IfThenElse(ops.all_of(*outside), out, None, True) if outside else out
         return _chunks(loop, body, target, analyzer)
     except NotVectorizable:
-        return replace(loop, kind=s.SERIAL)
+        return changed(loop, kind=s.SERIAL)
 
 
 def _holds_for_all(loop: s.For, body: s.Stmt, analyzer: Analyzer) -> e.PrimExpr | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from whet.compiler.tir import expr as e
@@ -70,14 +69,14 @@ class BufferRewriter(Rewriter):
     def _holder(self, n: Any) -> s.Stmt:
         n = self.children(n)
         new = self.buffer(n.buffer)
-        return n if new is n.buffer else replace(n, buffer=new)
+        return changed(n, buffer=new)
 
     def _attribute(self, n: s.AttrStmt) -> s.AttrStmt:
         n = self.children(n)
         if not isinstance(n.node, Buffer):
             return n
         new = self.buffer(n.node)
-        return n if new is n.node else replace(n, node=new)
+        return changed(n, node=new)
 
 
 def _same(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
@@ -86,7 +85,7 @@ def _same(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, 
 
 def at_base(index: e.PrimExpr, change: Callable[[e.PrimExpr], e.PrimExpr]) -> e.PrimExpr:
     """An index changed: of the lanes of a ramp its base."""
-    return replace(index, base=change(index.base)) if isinstance(index, e.Ramp) else change(index)
+    return changed(index, base=change(index.base)) if isinstance(index, e.Ramp) else change(index)
 
 
 def with_sizes(b: Buffer, values: Mapping[e.Var, e.PrimExpr]) -> Buffer:

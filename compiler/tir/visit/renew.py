@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +10,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.visit.buffers import BufferRewriter
-from whet.compiler.tir.visit.rewrite import LEAVES, TABLE, Node, parts_of
+from whet.compiler.tir.visit.rewrite import LEAVES, TABLE, Node, changed, parts_of
 
 
 def renewed(body: Node) -> Node:
@@ -21,6 +19,27 @@ def renewed(body: Node) -> Node:
     Two copies of a statement in one function need this: each variable has one definition.
     """
     return _Renewer()(body)
+
+
+class _New:
+    """A block with a new variable in place of one; behind it, the one before."""
+
+    __slots__ = ("_fresh", "_old", "_outer")
+
+    def __init__(self, fresh: dict[e.Var, e.Var], old: e.Var) -> None:
+        self._fresh, self._old = fresh, old
+        self._outer = fresh.get(old)
+
+    def __enter__(self) -> e.Var:
+        old = self._old
+        var = self._fresh[old] = type(old)(old.name, old.dtype)
+        return var
+
+    def __exit__(self, *error: object) -> None:
+        if self._outer is None:
+            self._fresh.pop(self._old, None)
+        else:
+            self._fresh[self._old] = self._outer
 
 
 class _Renewer(BufferRewriter):
@@ -45,18 +64,8 @@ class _Renewer(BufferRewriter):
     def _var(self, v: e.Var) -> e.Var:
         return self.fresh.get(v, v)
 
-    @contextmanager
-    def _new(self, v: e.Var) -> Iterator[e.Var]:
-        """Within the block, a new variable in place of ``v``; behind it, the one before."""
-        outer = self.fresh.get(v)
-        self.fresh[v] = type(v)(v.name, v.dtype)
-        try:
-            yield self.fresh[v]
-        finally:
-            if outer is None:
-                self.fresh.pop(v, None)
-            else:
-                self.fresh[v] = outer
+    def _new(self, v: e.Var) -> _New:
+        return _New(self.fresh, v)
 
     def _copy(self, b: Buffer, data: e.Var) -> Buffer:
         shape, strides = tuple(map(self, b.shape)), tuple(map(self, b.strides))
@@ -68,7 +77,9 @@ class _Renewer(BufferRewriter):
         *before, body = parts_of(n)
         outside = [self(p) for p in before]
         with self._new(n.var) as var:
-            return replace(TABLE[type(n)][1](n, (*outside, self(body))), var=var)
+            out = TABLE[type(n)][1](n, (*outside, self(body)))
+        out.var = var  # of a node that nobody else has yet
+        return out
 
     def _allocate(self, n: s.Allocate) -> s.Allocate:
         held = self.buffers.get(n.buffer)
@@ -89,7 +100,7 @@ class _Renewer(BufferRewriter):
         if not isinstance(n.node, e.Var):
             return self._attribute(n)
         if n.key != "thread_extent":
-            return replace(self.children(n), node=self._var(n.node))
+            return changed(self.children(n), node=self._var(n.node))
         value = self(n.value)
         with self._new(n.node) as var:
             return s.AttrStmt(var, n.key, value, self(n.body))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from functools import cache
 from operator import is_
 from typing import Any
 
@@ -189,14 +189,16 @@ class Rewriter:
         return make(node, tuple(new)) if changed else node
 
 
-def changed(node: Node, **fields: Any) -> Node:
+def changed(node: Node, /, **fields: Any) -> Node:
     """The node with other fields; the same object where each field is what it was."""
     for name, new in fields.items():
         old = getattr(node, name)
         if new is not old and not (
             type(new) is tuple and len(new) == len(old) and all(map(is_, new, old))
         ):
-            return replace(node, **fields)
+            kind = type(node)
+            names = kind.__match_args__
+            return kind(*[fields[f] if f in fields else getattr(node, f) for f in names])
     return node
 
 
@@ -207,14 +209,39 @@ def parts_of(node: Node) -> tuple[Node, ...]:
 
 def statements_of(node: Node) -> list[s.Stmt]:
     """The children of a node that are statements."""
-    return [p for p in TABLE[type(node)][0](node) if isinstance(p, s.Stmt)]
+    kind = type(node)
+    if kind is s.BufferStore or kind is s.Evaluate:
+        return []
+    return [p for p in TABLE[kind][0](node) if isinstance(p, s.Stmt)]
 
 
 def nodes_of(node: Node, *kinds: type) -> list[Any]:
     """The nodes of some classes in a tree, children first; what occurs twice is listed once."""
+    wanted = _rows_of(kinds)
+    if type(node) in LEAVES:
+        return [node] if type(node) in wanted else []
     out: list[Any] = []
-    post_order_visit(node, lambda n: out.append(n) if isinstance(n, kinds) else None)
+    seen: set[int] = set()
+
+    def walk(n: Node) -> None:
+        for p in TABLE[type(n)][0](n):
+            if type(p) in LEAVES:
+                if type(p) in wanted:
+                    out.append(p)
+            elif id(p) not in seen:
+                seen.add(id(p))
+                walk(p)
+        if type(n) in wanted:
+            out.append(n)
+
+    walk(node)
     return out
+
+
+@cache
+def _rows_of(kinds: tuple[type, ...]) -> frozenset[type]:
+    """The classes of nodes that are among ``kinds`` or derived from one of them."""
+    return frozenset(kind for kind in TABLE if issubclass(kind, kinds))
 
 
 def conjuncts(condition: e.PrimExpr) -> list[e.PrimExpr]:
