@@ -49,7 +49,7 @@ extern "C" __global__ void check(
     C[threadIdx.x] = whet_dp4a(a, b, c);
 }
 """
-TURN = """
+TRANSPOSE = """
 extern "C" __global__ void check(WHET_GLOBAL(const signed char) A, WHET_GLOBAL(int) B) {
     const int at = threadIdx.x * 16;
     const int8x4 a = whet_load<int8x4>(A, at), b = whet_load<int8x4>(A, at + 4);
@@ -158,7 +158,7 @@ def _check_bytes(device: Device) -> None:
 def _check_transpose4x4(device: Device) -> None:
     a = np.random.default_rng(3).integers(-128, 128, (THREADS, 4, 4)).astype("int8")
     arrays = _there(device, a, np.zeros((THREADS, 4), "int32"))
-    launched(device, TURN, THREADS, *arrays)
+    launched(device, TRANSPOSE, THREADS, *arrays)
     transposed = np.ascontiguousarray(a.swapaxes(1, 2)).view("int32")[..., 0]
     np.testing.assert_array_equal(arrays[1].numpy(), transposed)
 

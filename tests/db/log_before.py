@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -97,8 +98,9 @@ def tasks() -> dict[str, Any]:
 
 
 def digest(text: str) -> str:
-    """SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    """SHA-256 of a text's kernels: their entries may change alone. CUDA C is all kernels."""
+    kernels = re.findall(r"^define i32 @\S*__raw\(.*?^\}\n", text, re.MULTILINE | re.DOTALL)
+    return hashlib.sha256("".join(kernels or [text]).encode()).hexdigest()
 
 
 def devices_of(log: Any) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def test_the_wheel_holds_every_room_and_works(wheel, checkout, tmp_path):
         missing = {f"whet/{f}" for f in files} - names
         assert not missing, f"in {room}/, but not in the wheel: {sorted(missing)}"
     assert {"whet/__init__.py", "whet/cli.py", "whet/commands/tune.py", "whet/py.typed"} <= names
-    assert any(n.startswith("whet/db/migrations/versions/v0001") for n in names)
+    assert any(n.startswith("whet/db/store/migrations/versions/v0001") for n in names)
     include = "whet/compiler/runtime/include/whet"
     assert {f"{include}/runtime.h", f"{include}/library.c"} <= names
     tops = {n.split("/")[0] for n in names}

@@ -277,14 +277,14 @@ def test_the_stand_in(tmp_path):
     print(f"on the stand-in: {items['runtime launches']['said']}; on a GPU at most 10")
 
 
-@pytest.mark.parametrize("part", ["16-bit floats", "dp4a", "turned bytes", "shuffles", "trap"])
+@pytest.mark.parametrize("part", ["16-bit floats", "dp4a", "transposed bytes", "shuffles", "trap"])
 def test_a_prelude_that_is_wrong_is_found(monkeypatch, part):
     import check_prelude as p
 
     mistakes = {
         "16-bit floats": ("ROUNDING", "bfloat16(x)", "bfloat16(float(x))"),  # rounded twice
         "dp4a": ("BYTES", "whet_dp4a(a, b, c)", "whet_dp4a(a, b, 0)"),
-        "turned bytes": ("TURN", "(a, b, c, d)", "(a, c, b, d)"),
+        "transposed bytes": ("TRANSPOSE", "(a, b, c, d)", "(a, c, b, d)"),
         "shuffles": ("LANES", "whet_warp_shuffle_up(x, 7, 8)", "whet_warp_shuffle_up(x, 7)"),
         "trap": ("TRAP", "if (n < 0) whet_trap", "if (n < -1) whet_trap"),
     }
