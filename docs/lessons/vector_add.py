@@ -185,7 +185,7 @@ np.testing.assert_allclose(c.numpy(), a.numpy() + b.numpy())
 # trace                     ``compiler/te/schedule_trace/steps.py``
 # extents of loops          ``compiler/te/lower/infer_bound.py``
 # loop nests                ``compiler/te/lower/schedule_ops.py``
-# lower, build              ``compiler/driver/lowering.py``, ``build_module.py``
+# lower, build              ``compiler/driver/lowering.py``, ``compile.py``
 # loop IR                   ``compiler/tir``
 # passes                    ``compiler/passes``, in the order of ``pipeline.py``
 # targets                   ``compiler/target``
