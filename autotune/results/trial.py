@@ -41,7 +41,7 @@ class Trial:
 
     @property
     def is_default(self) -> bool:
-        """Whether this is the default config's trial: always number 0."""
+        """True for the default config's trial, which is number 0."""
         return self.number == 0
 
     @staticmethod
