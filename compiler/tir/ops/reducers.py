@@ -88,15 +88,26 @@ class Reducer:
         return out
 
     def _call(self, lhs: Any, rhs: Any) -> Any:
+        return self._of_user(
+            self._combine,
+            (lhs, rhs),
+            "combination",
+            "fcombine takes two values, or for a tuple reducer two tuples",
+        )
+
+    def _of_user(
+        self, function: Callable[..., Any], args: tuple[Any, ...], what: str, way_out: str
+    ) -> Any:
+        """``function(*args)`` of a user; its mistakes as errors that name the reducer."""
         try:
-            return self._combine(lhs, rhs)
+            return function(*args)
         except (TypeError, IndexError, ValueError, AttributeError, KeyError) as error:
             if isinstance(error, ArgumentError):
                 raise
             raise ArgumentError(
                 f"{self.__name__}(...)",
-                f"its combination failed: {type(error).__name__}: {error}",
-                "fcombine takes two values, or for a tuple reducer two tuples",
+                f"its {what} failed: {type(error).__name__}: {error}",
+                way_out,
             ) from error
 
     def _axes(self, axis: Any) -> tuple[e.IterVar, ...]:
@@ -146,7 +157,12 @@ class Reducer:
 
         lhs, rhs = fresh(names[0]), fresh(names[1])
         result = self._call(lhs, rhs) if many else self._call(lhs[0], rhs[0])
-        identity = self._identity(*kinds)
+        identity = self._of_user(
+            self._identity,
+            tuple(kinds),
+            "identity",
+            f"fidentity takes one data type for each value, here {', '.join(kinds)}",
+        )
         return e.CommReducer(
             lhs,
             rhs,

@@ -344,6 +344,10 @@ def test_misuse_of_reducers_says_what_is_wrong():
         te.comm_reducer(lambda x, y: x, 3)
     with pytest.raises(ArgumentError, match="its combination failed: IndexError"):
         te.comm_reducer(lambda x, y: x[5], lambda t0, t1: (0, 0))((k.var, a[0, k]), axis=k)
+    with pytest.raises(
+        ArgumentError, match=r"(?s)its identity failed: TypeError.*one data type for each"
+    ):
+        te.comm_reducer(lambda x, y: x, lambda t: 0)((k.var, a[0, k]), axis=k)
     with pytest.raises(ArgumentError, match="1 values to begin with were given for 2"):
         best((k.var, a[0, k]), axis=k, init=3)
     with pytest.raises(ArgumentError, match="k stands there twice"):
