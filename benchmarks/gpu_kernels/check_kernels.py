@@ -34,8 +34,8 @@ from whet.bench.gpu.contest import on_device
 from whet.bench.check import error_of
 from whet.bench.references.operators import expected
 from whet.compiler.errors import PrunedError
-from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.gpu.driver.interface import context_of
+from whet.compiler.runtime.arrays.device import Device
+from whet.compiler.runtime.arrays.device import context_of
 from whet.measure.gpu.runner import is_lost
 
 DRAWS = 50

@@ -21,7 +21,7 @@ from check_device import device_of, launched, name_of
 
 import whet
 from whet.compiler.errors import TargetError
-from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.arrays.device import Device
 
 HUNG = 3.0
 """Seconds after which a kernel that does not end is stopped."""

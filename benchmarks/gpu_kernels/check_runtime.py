@@ -27,7 +27,7 @@ from check_programs import adding, call_us, numbers, on, skip
 
 import whet
 from whet import te
-from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.arrays.device import Device
 
 LAUNCH = 10.0
 """Microseconds that a launch from Python may take."""
@@ -39,7 +39,8 @@ PATIENT = whet.MeasureOptions(build_timeout=60.0)
 def told(device: Device) -> str:
     """What the device is, with its driver and the compiler."""
     from whet.compiler.codegen.cuda import library, nvrtc
-    from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
+    from whet.compiler.runtime.gpu.driver.interface import driver_of
+    from whet.compiler.runtime.arrays.device import context_of
 
     p = context_of(device).properties
     compiler = "no NVRTC"

@@ -1,1 +1,3 @@
-"""Arrays in host memory, and their exchange by DLPack."""
+"""Devices, and arrays on them."""
+
+import whet.compiler.runtime.arrays.gpu_import  # noqa: F401 (GPUs add their ways to make and share)

@@ -10,12 +10,12 @@ from whet.compiler.abi.extent import symbols_of
 from whet.compiler.abi.launch import LaunchPlan
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import ArgumentError, KernelError
+from whet.compiler.runtime.arrays.device_array import DeviceArray
+from whet.compiler.runtime.arrays.foreign import NOT_TOLD, known, remember
 from whet.compiler.runtime.function import Function
 from whet.compiler.runtime.gpu.arguments import as_slot, bind, context_for
-from whet.compiler.runtime.gpu.array import DeviceArray
-from whet.compiler.runtime.gpu.foreign import NOT_TOLD, known, remember, run_in_order
-from whet.compiler.runtime.gpu.launching import ReadyPlan, numbers_that_matter
-from whet.compiler.runtime.gpu.streams import current_stream
+from whet.compiler.runtime.gpu.driver.streams import current_stream
+from whet.compiler.runtime.gpu.launching import ReadyPlan, numbers_that_matter, run_in_order
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.gpu.module import CudaModule

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 Extents = tuple[int, int, int]
+ALIGNMENT = 16  # bytes that vector loads of kernels may take at once
 
 
 @dataclass(frozen=True, slots=True)
