@@ -160,7 +160,7 @@ class DeviceArray(NDArray):
         return super().copyto(target, mem_scope)
 
     def _fits(self, other: np.ndarray) -> bool:
-        """Whether bytes can be copied as they are."""
+        """True where bytes can be copied as they are."""
         mine = self._described
         return (
             mine.shape == other.shape
@@ -170,7 +170,7 @@ class DeviceArray(NDArray):
         )
 
     def _takes(self, source: DeviceArray) -> bool:
-        """Whether another array's bytes can be copied without the host."""
+        """True where another array's bytes can be copied without the host."""
         drivers = source.context.driver, self._context.driver
         return (
             drivers[0] is drivers[1]
@@ -239,7 +239,7 @@ CREATE.update({kind: _empty for kind in DRIVERS} | {"cuda_host": _pinned})
 
 
 def _placed(values: np.ndarray, device: Device) -> NDArray:
-    """What was pickled, on its device again."""
+    """An unpickled array, on its device again."""
     where = checked_device(device, None)
     return new_array(where, values.shape, values.dtype).copyfrom(values)
 

@@ -25,7 +25,7 @@ current stream is asked for once a call."""
 
 Told = tuple[tuple, int, Where]  # what stands for the layout, the address, where its owner works
 NOT_TOLD = (AttributeError, KeyError, RuntimeError, TypeError, ValueError)
-"""What :func:`known` raises: arrays that have no address raise what their makers like."""
+"""The errors of :func:`known`: arrays that have no address raise what their makers like."""
 
 _readers: dict[type, Callable[[Any], Told]] = {}
 _layouts: dict[tuple, int] = {}
@@ -93,7 +93,7 @@ def _reader_of(source: Any) -> Callable[[Any], Told] | None:
 
 
 def _of_torch(tensor: Any) -> Told:
-    """What a tensor of PyTorch tells: its interfaces take ten times as long."""
+    """Layout and address of a PyTorch tensor, by its methods: its interfaces are 10 times slower."""
     address, device = tensor.data_ptr(), tensor.device
     told = (
         tensor.dtype,

@@ -29,7 +29,7 @@ from whet.compiler.runtime.gpu.driver.streams import current_handle
 
 
 def is_shared(source: object) -> bool:
-    """Whether an object offers memory of an NVIDIA GPU."""
+    """True where an object offers memory of an NVIDIA GPU."""
     if isinstance(source, DeviceArray):
         return True
     where = getattr(source, "__dlpack_device__", None)

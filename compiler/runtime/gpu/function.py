@@ -215,7 +215,7 @@ def _in_shapes(signature: KernelSignature) -> set[str]:
 
 
 def _overlap(a: DeviceArray, b: DeviceArray) -> bool:
-    """Whether two arrays' spans of memory have bytes in common."""
+    """True where two arrays' spans of memory have bytes in common."""
     if a.context is not b.context or not a.described.size or not b.described.size:
         return False
     return a.address < b.address + b.span_bytes and b.address < a.address + a.span_bytes

@@ -78,7 +78,7 @@ class Event(Protocol):
         ...
 
     def reached(self) -> bool:
-        """Whether the point is reached now, without waiting."""
+        """True where the point is reached now, without waiting."""
         ...
 
     def seconds_since(self, earlier: Event) -> float:
@@ -216,7 +216,7 @@ class Context(Protocol):
         ...
 
     def has(self, address: int) -> bool:
-        """Whether somebody's memory can be used here: others' contexts have their own."""
+        """True where somebody's memory can be used here: others' contexts have their own."""
         ...
 
     def synchronize(self) -> None:
@@ -258,7 +258,7 @@ class Driver(Protocol):
         ...
 
     def properties(self, index: int) -> DeviceProperties:
-        """What a device is. No context is made for the answer.
+        """A device's properties. No context is made for the answer.
 
         Raises:
             TargetError: there is no such device.
@@ -302,7 +302,7 @@ _lock = threading.Lock()
 
 
 def has_driver(device_type: str) -> bool:
-    """Whether devices of a type are driven through this interface, on some machine."""
+    """True where devices of a type are driven through this interface, on some machine."""
     return device_type in DRIVERS
 
 
