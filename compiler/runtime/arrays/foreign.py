@@ -93,7 +93,7 @@ def _reader_of(source: Any) -> Callable[[Any], Told] | None:
 
 
 def _of_torch(tensor: Any) -> Told:
-    """Layout and address of a PyTorch tensor, by its methods: its interfaces are 10 times slower."""
+    """Layout and address of a PyTorch tensor, by methods: interfaces take ten times as long."""
     address, device = tensor.data_ptr(), tensor.device
     told = (
         tensor.dtype,

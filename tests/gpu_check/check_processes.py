@@ -1,6 +1,6 @@
 """Checks that need other processes: an end in order, a kernel that hangs, a forked child.
 
-    python benchmarks/gpu_kernels/check_processes.py cuda:0
+    python tests/gpu_check/check_processes.py cuda:0
 
 is the process whose kernel hangs: it says so, and waits for its end, which a signal brings.
 """
