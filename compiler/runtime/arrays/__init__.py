@@ -1,3 +1,3 @@
 """Devices, and arrays on them."""
 
-import whet.compiler.runtime.arrays.gpu_import  # noqa: F401 (GPUs add their ways to make and share)
+from whet.compiler.runtime.arrays import gpu_import  # noqa: F401 (adds how GPUs make and share)
