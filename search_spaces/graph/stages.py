@@ -8,6 +8,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, TypeVar
 
+from whet.compiler.target import Target
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, nodes
 from whet.compiler.tir import expr as e
@@ -15,6 +16,7 @@ from whet.search_spaces.graph.access import Access, accesses
 from whet.search_spaces.graph.cost import cost_of
 
 T = TypeVar("T")
+_LLVM = Target("llvm")
 
 INLINE = "inline"  # cheap and injective: computed in its readers
 TILED = "tiled"  # a reduction with reuse: matmul, convolution, depthwise convolution
@@ -119,6 +121,8 @@ class Group:
             is, or None; for members, the anchor and ``last``.
         prefix: of the knobs' names; empty where the graph has one group.
         notes: by its class, what ``rewrite`` tells ``schedule``; fresh for each config.
+        cfg: where knobs are defined and read, under a config.
+        target: what is compiled for, under a config.
         memo: what :meth:`once` has worked out; kept as long as the graph.
     """
 
@@ -130,6 +134,8 @@ class Group:
     maps: Mapping[int, tuple[int | None, ...]] = field(default_factory=dict)
     prefix: str = ""
     notes: dict[Any, Any] = field(default_factory=dict)
+    cfg: Any = None
+    target: Target = _LLVM
     memo: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
@@ -145,6 +151,14 @@ class Group:
     def knob(self, name: str) -> str:
         """The full name of a knob of this group."""
         return self.prefix + name
+
+    def choose(
+        self, name: str, choices: Sequence[Any], default: Any, quick: Sequence[Any] | None = None
+    ) -> Any:
+        """Define a knob of this group; the choice in force."""
+        full = self.knob(name)
+        self.cfg.define_knob(full, choices, default=default, quick=quick)
+        return self.cfg[full].val
 
     def note(self, note: object) -> None:
         """Leave a note, an object of the rule's own class, for ``schedule``."""
@@ -165,29 +179,20 @@ class Group:
             self.memo[key] = make()
         return self.memo[key]
 
-    def with_ops(self, ops: Mapping[int, Operation], notes: dict) -> Group:
+    def with_ops(self, ops: Mapping[int, Operation]) -> Group:
         """The group with the operations as they are now.
 
         Args:
             ops: node's index -> its operation, for those that were rewritten.
-            notes: what ``rewrite`` and ``schedule`` share for one config.
         """
 
-        def now(node: Node) -> Node:
-            op = ops.get(node.index, node.op)
-            return node if op is node.op else replace(node, op=op)
+        def now(*many: Node) -> tuple[Node, ...]:
+            given = ((node, ops.get(node.index, node.op)) for node in many)
+            return tuple(n if op is n.op else replace(n, op=op) for n, op in given)
 
-        def all_now(many: tuple[Node, ...]) -> tuple[Node, ...]:
-            return tuple(map(now, many))
-
-        return replace(
-            self,
-            anchor=now(self.anchor),
-            consumers=all_now(self.consumers),
-            staged=all_now(self.staged),
-            members=all_now(self.members),
-            notes=notes,
-        )
+        parts = now(*self.consumers), now(*self.staged), now(*self.members)
+        (anchor,), (consumers, staged, members) = now(self.anchor), parts
+        return replace(self, anchor=anchor, consumers=consumers, staged=staged, members=members)
 
 
 def plain_nodes(outputs: Sequence[Tensor]) -> tuple[Node, ...]:

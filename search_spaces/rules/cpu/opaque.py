@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from whet.compiler.target import Target
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import Group
-from whet.search_spaces.space.define import DefineKnobs
 
 
 class DefaultLoops(Rule):
@@ -18,5 +16,5 @@ class DefaultLoops(Rule):
         """Any group."""
         return True
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Nothing."""

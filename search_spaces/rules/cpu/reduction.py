@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import REDUCTION, TILED, Group, extent_of
 from whet.search_spaces.rules.cpu.loops import (
     around,
-    choose,
     fused,
     pin,
     vector_sizes,
@@ -36,7 +34,6 @@ from whet.search_spaces.rules.cpu.sums import (
     way_of,
 )
 from whet.search_spaces.rules.vectors import lanes_of
-from whet.search_spaces.space.define import DefineKnobs
 
 # Fewer elements than this for each thread: the reduction is cut into chunks.
 _FEW = 4
@@ -52,12 +49,12 @@ class Reduction(Rule):
         """A reduction that is not a part of a chain of rows, nor of a form that is tiled."""
         return group.role in (REDUCTION, TILED) and not group.members
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Choose the lanes, the steps that are unrolled, chunks and threads."""
         node = group.anchor
-        lanes = lanes_of(target, node.dtype)
+        lanes = lanes_of(group.target, node.dtype)
         way = way_of(node, lanes)
-        plan = _knobs(group, way, lanes, cfg, target)
+        plan = _knobs(group, way, lanes)
         tensor, chunked = node.tensor, plan.chunks > 1
         if chunked:
             tensor = _chunks(s, tensor, plan.chunks)
@@ -88,7 +85,7 @@ class _Plan:
     parallel: bool = False
 
 
-def _knobs(group: Group, way: Way, lanes: int, cfg: DefineKnobs, target: Target) -> _Plan:
+def _knobs(group: Group, way: Way, lanes: int) -> _Plan:
     """Define the group's knobs; the choices in force."""
     node = group.anchor
     plan: dict[str, Any] = {}
@@ -97,7 +94,7 @@ def _knobs(group: Group, way: Way, lanes: int, cfg: DefineKnobs, target: Target)
     few = node.points // (way.extent if way.kind == ACROSS else 1)
 
     def define(name: str, choices: list, default: Any, quick: list | None = None) -> None:
-        plan[name] = choose(cfg, group, name, choices, default, quick)
+        plan[name] = group.choose(name, choices, default, quick)
 
     if way.kind != "plain":
         sizes = vector_sizes(way.extent, lanes, 8)
@@ -112,12 +109,12 @@ def _knobs(group: Group, way: Way, lanes: int, cfg: DefineKnobs, target: Target)
         written = written if way.kind == ACROSS else 1
         define("unroll", unrolls(last), written, [1, written])
         if way.kind == ALONG:  # without lanes there is nothing but the plain loop
-            pin(cfg, group, ("size", 1), {"unroll": 1})
+            pin(group, ("size", 1), {"unroll": 1})
         if way.kind == ACROSS and window >= _LONG:
             define("rows", [False, True], rows)
-    if target.num_threads < 2:
+    threads = group.target.num_threads
+    if threads < 2:
         return _Plan(**plan)
-    threads = target.num_threads
     cut = few < _FEW * threads and window >= _LONG
     if cut:
         define("chunks", [1, threads, 4 * threads], threads if worth else 1)
@@ -125,7 +122,7 @@ def _knobs(group: Group, way: Way, lanes: int, cfg: DefineKnobs, target: Target)
         define("parallel", [False, True], worth and not cut)
         if cut:  # chunks run on all threads already
             for chunks in (threads, 4 * threads):
-                pin(cfg, group, ("chunks", chunks), {"parallel": False})
+                pin(group, ("chunks", chunks), {"parallel": False})
     return _Plan(**plan)
 
 

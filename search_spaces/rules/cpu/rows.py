@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir.expr import IterVar
@@ -25,7 +24,6 @@ from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.rules.cpu.loops import (
     around,
-    choose,
     define_parallel,
     define_stream,
     fused,
@@ -43,7 +41,6 @@ from whet.search_spaces.rules.cpu.sums import (
     way_of,
 )
 from whet.search_spaces.rules.vectors import lanes_of
-from whet.search_spaces.space.define import DefineKnobs
 
 _STORED_KNOBS = 4  # stages of a chain that may be computed again instead
 
@@ -57,11 +54,11 @@ class Rows(Rule):
         """A group with members; its anchor is a reduction or injective."""
         return bool(group.members) and group.role in (REDUCTION, INJECTIVE)
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Place the stages, choose the lanes, share the rows between threads."""
-        lanes = lanes_of(target, group.last.dtype)
+        lanes = lanes_of(group.target, group.last.dtype)
         column = column_of(group, lanes)
-        plan = _knobs(group, column, lanes, cfg, target)
+        plan = _knobs(group, column, lanes)
         nodes = [n for n in (*group.members, group.anchor) if n is not group.last]
         for node in nodes:
             if node.name in plan.inlined:
@@ -112,32 +109,27 @@ class _Plan:
     partial: int = 1
 
 
-def _knobs(group: Group, column: int | None, lanes: int, cfg: DefineKnobs, target: Target) -> _Plan:
-    chosen: dict[str, Any] = {}
-
-    def define(name: str, choices: list, default: Any, quick: list | None = None) -> None:
-        chosen[name] = choose(cfg, group, name, choices, default, quick)
-
-    def lanes_of_axis(name: str, extent: int, most: int, level: int) -> None:
+def _knobs(group: Group, column: int | None, lanes: int) -> _Plan:
+    def lanes_of_axis(name: str, extent: int, most: int, level: int) -> Any:
         sizes = vector_sizes(extent, lanes, most)
         first = sizes[min(level, len(sizes) - 1)]
         sizes = list(dict.fromkeys((1, *sizes)))
-        define(name, sizes, first, around(sizes, first))
+        return group.choose(name, sizes, first, around(sizes, first))
 
-    define("place", ["row", "root"], "row", ["row"])
+    place, partial = group.choose("place", ["row", "root"], "row", ["row"]), 1
     reductions = [n for n in (*group.members, group.anchor) if n.role == REDUCTION]
     rest = [e for k, e in enumerate(group.last.extents) if k not in group.rows]
     if column is not None:
-        lanes_of_axis("vector", group.last.extents[column], 8, 1)
+        vector = lanes_of_axis("vector", group.last.extents[column], 8, 1)
     else:
         longest = max([*rest, *(x for n in reductions for x in n.reduce_extents), 1])
         if reductions:
-            lanes_of_axis("partial", longest, 8, 3)
-        lanes_of_axis("vector", longest, 4, 2)
+            partial = lanes_of_axis("partial", longest, 8, 3)
+        vector = lanes_of_axis("vector", longest, 4, 2)
     steps = [x for n in reductions for x in n.reduce_extents[-1:]]
     written = unrolls(8 if column is None else min(steps, default=1))
     default = 1 if column is not None else written[-1]
-    define("unroll", written, default, [1, written[-1]])
+    unroll = group.choose("unroll", written, default, [1, written[-1]])
     inlined: list[str] = []
     count = 0
     for node in group.members:
@@ -145,12 +137,11 @@ def _knobs(group: Group, column: int | None, lanes: int, cfg: DefineKnobs, targe
         # One number a row is not worth computing again for each of its elements.
         again = again and len(_row_dimensions(group, node)) < sum(n > 1 for n in node.extents)
         if again and count < _STORED_KNOBS:
-            if not choose(cfg, group, f"store_{node.name}", [True, False], True):
+            if not group.choose(f"store_{node.name}", [True, False], True):
                 inlined.append(node.name)
             count += 1
-    stream = define_stream(cfg, group)
-    parallel = define_parallel(cfg, group, target)
-    return _Plan(inlined=frozenset(inlined), stream=stream, parallel=parallel, **chosen)
+    stream, parallel = define_stream(group), define_parallel(group)
+    return _Plan(place, vector, unroll, frozenset(inlined), stream, parallel, partial)
 
 
 def _last(s: Schedule, group: Group, column: int | None, plan: _Plan, lanes: int) -> IterVar | None:

@@ -17,13 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from whet.compiler.target import Target
 from whet.compiler.te import Stage
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import REDUCTION, Group, Node
-from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.sums import ACROSS, way_of
 from whet.search_spaces.rules.gpu.hardware.threads import attach, bind
 from whet.search_spaces.rules.gpu.row_group import (
@@ -38,7 +36,6 @@ from whet.search_spaces.rules.gpu.row_group import (
     width,
 )
 from whet.search_spaces.rules.gpu.row_reads import kept_inputs
-from whet.search_spaces.space.define import DefineKnobs
 
 _COLUMNS = (8, 16, 32, 64)
 _SHARES = (1, 2, 4, 8, 16, 32)
@@ -59,11 +56,11 @@ class GpuColumns(Rule):
         many = is_chain(group) and row_count(group) >= _WIDTH * _FEW
         return many and column_length(group) is not None
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Bind the columns and what is in them."""
         length = column_length(group)
         assert length is not None
-        shares = _define(cfg, group, length)
+        shares = _define(group, length)
         stage, axes = s[group.last.tensor], list(s[group.last.tensor].op.axis)
         rows = [axes[k] for k in group.rows]
         inner = [a for a in axes if a not in rows]
@@ -143,16 +140,15 @@ def _goes_along(group: Group, node: Node, column: int, length: int) -> bool:
     return wide == 1 and way.kind == ACROSS and way.axes[0] == len(node.extents) - 1
 
 
-def _define(cfg: DefineKnobs, group: Group, length: int) -> _Shares:
+def _define(group: Group, length: int) -> _Shares:
     widths = [c for c in _COLUMNS if c < 2 * group.last.extents[-1]]
     most = [r for r in _SHARES if r == 1 or r < 2 * length]
     best = next((r for r in most if r * _OWN >= length), most[-1])
-    knobs = Prefixed(cfg, group.prefix)
-    columns = knobs.choose("columns", widths, max(c for c in widths if c <= _WIDTH))
-    rows = knobs.choose("rows", most, best)
-    keep = knobs.choose("keep", (True, False), length <= best * _MOST_OWN)
-    cfg.multi_filter(_AtMost(group.knob("columns"), group.knob("rows")))
-    cfg.multi_filter(_Kept(group.knob("keep"), group.knob("rows"), length))
+    columns = group.choose("columns", widths, max(c for c in widths if c <= _WIDTH))
+    rows = group.choose("rows", most, best)
+    keep = group.choose("keep", (True, False), length <= best * _MOST_OWN)
+    group.cfg.multi_filter(_AtMost(group.knob("columns"), group.knob("rows")))
+    group.cfg.multi_filter(_Kept(group.knob("keep"), group.knob("rows"), length))
     return _Shares(columns, rows, keep, length <= 2 * rows * _MOST_OWN)
 
 

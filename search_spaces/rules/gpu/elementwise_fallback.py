@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.rules.gpu.hardware.threads import bind_fused
-from whet.search_spaces.space.define import DefineKnobs
 
 
 class GpuElementwiseFallback(Rule):
@@ -20,7 +18,7 @@ class GpuElementwiseFallback(Rule):
         """Any group."""
         return True
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Bind each stage; an extern statement says itself what its threads do."""
         for node in (*group.staged, group.anchor, *group.consumers[-1:]):
             if isinstance(node.op, ComputeOp):

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from whet.compiler.target import Target
 from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
@@ -39,7 +38,6 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
     vectorize_last,
 )
 from whet.search_spaces.rules.gpu.reduction_plan import SHARES, WIDTH, Plan, is_shared, plan_of
-from whet.search_spaces.space.define import DefineKnobs
 
 
 class GpuReduction(Rule):
@@ -51,18 +49,18 @@ class GpuReduction(Rule):
         """A reduction that is not a part of a chain of rows."""
         return group.role in (REDUCTION, TILED) and not group.members
 
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
+    def rewrite(self, group: Group) -> Tensor | None:
         """Accumulate float16 in float32, and store the result in float16."""
         return widened(group)
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Bind the reduction, its epilogue and the producers that it alone reads."""
         as_read = computed_as_read(group)
         group = of_widened(s, group)
         node = group.anchor
         way = way_of(node, 4)
         shared = is_shared(node, way)
-        plan = plan_of(group, way, cfg, target)
+        plan = plan_of(group, way)
         # a vector of what has edges would be read lane by lane
         schedule_staged(s, group, as_read if plan.vector == 1 else ())
         if way.kind == ALONG and shared:

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.graph.stages import Group, Node
-from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way
 from whet.search_spaces.rules.gpu.hardware.device import processors
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
-from whet.search_spaces.space.define import DefineKnobs
 
 SHARES = (2, 4, 8, 16, 32)
 """Rows of threads that share reductions of columns."""
@@ -55,20 +52,17 @@ class Plan:
     unroll: int = 1
 
 
-def plan_of(group: Group, way: Way, cfg: DefineKnobs, target: Target) -> Plan:
+def plan_of(group: Group, way: Way) -> Plan:
     """Define the knobs of a reduction, and read what the config says.
 
     Args:
         group: with the reduction as its anchor.
         way: how its memory is read in order.
-        cfg: where the knobs are.
-        target: whose multiprocessors are to be kept busy.
     """
-    node, knobs = group.anchor, Prefixed(cfg, group.prefix)
-    if not is_shared(node, way):
-        return Plan(knobs.choose("threads", (64, 128, 256), 128))
-    plan = (_along if way.kind == ALONG else _across)(node, way, knobs, processors(target))
-    cfg.multi_filter(_AtMost(group.knob("rows"), group.knob("threads")))
+    if not is_shared(group.anchor, way):
+        return Plan(group.choose("threads", (64, 128, 256), 128))
+    plan = (_along if way.kind == ALONG else _across)(group, way, processors(group.target))
+    group.cfg.multi_filter(_AtMost(group.knob("rows"), group.knob("threads")))
     return plan
 
 
@@ -90,7 +84,8 @@ def _is_narrow(node: Node) -> bool:
     return node.points % _ROWS[-1] == 0
 
 
-def _along(node: Node, way: Way, knobs: Prefixed, multiprocessors: int) -> Plan:
+def _along(group: Group, way: Way, multiprocessors: int) -> Plan:
+    node = group.anchor
     dtype = next((a.tensor.dtype for a in node.reads), node.dtype)
     most = min(_VECTORS[-1], lanes_of(dtype, node.reduce_extents[way.axes[-1]]))
     parts = _parts(node, node.reduce_extents[0])
@@ -103,24 +98,25 @@ def _along(node: Node, way: Way, knobs: Prefixed, multiprocessors: int) -> Plan:
     best = next((t for t in threads if t >= least and t * _OWN >= own), threads[-1])
     each = [r for r in _ROWS if node.points % r == 0]
     return Plan(
-        parts=knobs.choose("parts", parts, part),
-        threads=knobs.choose("threads", threads, best),
-        rows=knobs.choose("rows", each, max(r for r in each if r == 1 or r * best <= 128)),
-        vector=knobs.choose("vector", [v for v in _VECTORS if v <= most], most),
-        unroll=knobs.choose("unroll", _UNROLLED, 4),
+        parts=group.choose("parts", parts, part),
+        threads=group.choose("threads", threads, best),
+        rows=group.choose("rows", each, max(r for r in each if r == 1 or r * best <= 128)),
+        vector=group.choose("vector", [v for v in _VECTORS if v <= most], most),
+        unroll=group.choose("unroll", _UNROLLED, 4),
     )
 
 
-def _across(node: Node, way: Way, knobs: Prefixed, multiprocessors: int) -> Plan:
+def _across(group: Group, way: Way, multiprocessors: int) -> Plan:
+    node = group.anchor
     vectors = _neighbours(node, way)
     parts = _parts(node, prod(node.reduce_extents))
     part, vector, rows = _wanted(node, way, parts, vectors, multiprocessors)
     return Plan(
-        parts=knobs.choose("parts", parts, part),
-        vector=knobs.choose("vector", vectors, vector),
-        threads=knobs.choose("threads", (WIDTH, 64, 128), WIDTH),
-        rows=knobs.choose("rows", SHARES, rows),
-        unroll=knobs.choose("unroll", _UNROLLED, 8 if vector == 1 else 4),
+        parts=group.choose("parts", parts, part),
+        vector=group.choose("vector", vectors, vector),
+        threads=group.choose("threads", (WIDTH, 64, 128), WIDTH),
+        rows=group.choose("rows", SHARES, rows),
+        unroll=group.choose("unroll", _UNROLLED, 8 if vector == 1 else 4),
     )
 
 

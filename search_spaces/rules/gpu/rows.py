@@ -18,14 +18,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from whet.compiler.target import Target
 from whet.compiler.te import Stage
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import REDUCTION, Group, Node
-from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.sums import ALONG, way_of
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 from whet.search_spaces.rules.gpu.hardware.threads import (
@@ -46,7 +44,6 @@ from whet.search_spaces.rules.gpu.row_group import (
     width,
 )
 from whet.search_spaces.rules.gpu.row_reads import kept_inputs, read_straight, whole_rows
-from whet.search_spaces.space.define import DefineKnobs
 
 _WARP = 32
 _NARROW, _THREADS = (4, 8, 16), (_WARP, 64, 128, 256, 512, 1024)
@@ -74,13 +71,13 @@ class GpuRows(Rule):
             return _fits_threads(group)
         return length <= _LONG or row_count(group) > _FEW
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Place the stages, bind the rows and what is in them."""
         length = row_length(group)
         if length is None:
-            _by_threads(s, group, cfg)
+            _by_threads(s, group)
         else:
-            _by_blocks(s, group, length, cfg)
+            _by_blocks(s, group, length)
 
 
 def row_length(group: Group) -> int | None:
@@ -112,9 +109,9 @@ def _trailing(group: Group, node: Node) -> bool:
     return wide == list(range(rank - len(wide), rank)) and rows_in_order(group, node)
 
 
-def _by_threads(s: Schedule, group: Group, cfg: DefineKnobs) -> None:
+def _by_threads(s: Schedule, group: Group) -> None:
     """A row for each thread; neighbours have neighbouring rows."""
-    threads = Prefixed(cfg, group.prefix).choose("threads", (32, 64, 128, 256), 64)
+    threads = group.choose("threads", (32, 64, 128, 256), 64)
     stage = s[group.last.tensor]
     axes = list(stage.op.axis)
     rows = [axes[k] for k in group.rows]
@@ -160,9 +157,9 @@ class _Shares:
         return thread
 
 
-def _by_blocks(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> None:
+def _by_blocks(s: Schedule, group: Group, length: int) -> None:
     """A row for each block, or for some of its threads."""
-    rows, shares, keep = _knobs(s, group, length, cfg)
+    rows, shares, keep = _knobs(s, group, length)
     last, stage = group.last, s[group.last.tensor]
     if last.role == REDUCTION:
         axes, inner = list(stage.op.axis), list(stage.op.reduce_axis)
@@ -216,7 +213,7 @@ def _read_vectors(s: Schedule, stage: Stage, thread: IterVar) -> None:
         vectorize_last(s[read])
 
 
-def _knobs(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> tuple[int, _Shares, bool]:
+def _knobs(s: Schedule, group: Group, length: int) -> tuple[int, _Shares, bool]:
     last = group.last
     count = last.extents[group.rows[-1]]
     # what is computed in float32 is converted four at a time
@@ -237,13 +234,12 @@ def _knobs(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> tuple[in
     wanted = next((t for t in threads if t >= least and t * _OWN >= length), threads[-1])
     each = each if threads[0] <= _WARP else [1]
     several = max(r for r in each if r == 1 or (wanted <= _WARP and r * wanted <= _BLOCK))
-    knobs = Prefixed(cfg, group.prefix)
-    vector = knobs.choose("vector", vectors, vectors[-1])
-    own = knobs.choose("threads", threads, wanted)
-    rows = knobs.choose("rows", each, several)
-    keep = knobs.choose("keep", (True, False), length <= wanted * _OWN)
-    cfg.multi_filter(_Holds(group.knob("rows"), group.knob("threads")))
-    cfg.multi_filter(_Kept(group.knob("keep"), group.knob("threads"), length))
+    vector = group.choose("vector", vectors, vectors[-1])
+    own = group.choose("threads", threads, wanted)
+    rows = group.choose("rows", each, several)
+    keep = group.choose("keep", (True, False), length <= wanted * _OWN)
+    group.cfg.multi_filter(_Holds(group.knob("rows"), group.knob("threads")))
+    group.cfg.multi_filter(_Kept(group.knob("keep"), group.knob("threads"), length))
     scope = "warp" if rows > 1 else "shared"
     unrolled, kept = length <= 2 * own * _MOST_OWN, keep or length <= own * _MOST_OWN
     return rows, _Shares(own, vector, unrolled, kept, scope), keep

@@ -22,7 +22,6 @@ from math import prod
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import ExternOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import Buffer, Stmt, ir_builder
@@ -30,9 +29,7 @@ from whet.compiler.tir.ops import ops
 from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import Group
-from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.gpu.hardware.device import processors
-from whet.search_spaces.space.define import DefineKnobs
 
 _OWN = (1, 2, 4, 8)
 _THREADS = (128, 64, 256, 512)
@@ -57,12 +54,12 @@ class GpuScan(Rule):
         op = group.anchor.op
         return isinstance(op, ExternOp) and op.tag == "scan" and 0 not in op.attrs["sizes"]
 
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
+    def rewrite(self, group: Group) -> Tensor | None:
         """The same elements by statements for threads."""
         op = group.anchor.op
         assert isinstance(op, ExternOp)
         rows, length, width = (int(n) for n in op.attrs["sizes"])
-        threads, own, segments = _knobs(group, cfg, target, rows, length, width)
+        threads, own, segments = _knobs(group, rows, length, width)
         along = width == 1
         unit = threads * own if along else 1
         each = -(-length // segments)
@@ -76,23 +73,20 @@ class GpuScan(Rule):
             shape, list(op.inputs), scan.body, name=op.name, dtype=scan.stored, tag=op.tag
         )
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Nothing: the statements say themselves what their threads do."""
 
 
-def _knobs(
-    group: Group, cfg: DefineKnobs, target: Target, rows: int, length: int, width: int
-) -> tuple[int, int, int]:
+def _knobs(group: Group, rows: int, length: int, width: int) -> tuple[int, int, int]:
     """Threads of a block, elements of a thread at a time, segments of a row."""
     along = width == 1
     many = [n for n in _SEGMENTS if n == 1 or length // n >= (_LONG * 8 if along else _LONG)]
     ready = rows * (_THREADS[0] if along else width)
-    wanted = next((n for n in many if n * ready >= processors(target) * _BUSY), many[-1])
-    knobs = Prefixed(cfg, group.prefix)
+    wanted = next((n for n in many if n * ready >= processors(group.target) * _BUSY), many[-1])
     return (
-        knobs.choose("threads", _THREADS, _THREADS[0]),
-        knobs.choose("own", _OWN if along else (1,), 4 if along and length >= _TILE else 1),
-        knobs.choose("segments", many, wanted),
+        group.choose("threads", _THREADS, _THREADS[0]),
+        group.choose("own", _OWN if along else (1,), 4 if along and length >= _TILE else 1),
+        group.choose("segments", many, wanted),
     )
 
 
