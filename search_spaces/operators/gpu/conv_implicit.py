@@ -31,7 +31,7 @@ from whet.search_spaces.operators.gpu.layout import (
     weight_index,
 )
 from whet.search_spaces.operators.gpu.results import Scheduled, with_epilogue
-from whet.search_spaces.rules.gpu.contraction.gemm import Operand, gemm_stages, whole_sums
+from whet.search_spaces.rules.gpu.contraction.gemm import Operand, gemm_stages
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
     Result,
     store_result,
@@ -136,10 +136,9 @@ def implicit_gemm(
     if shape.channels_last:
         left, right = right, left
     sums = gemm_stages(left, right, lead, steps.outer, steps.count, plan, summed)
-    total = whole_sums(sums, plan)
-    plain = _result(shape, total)
+    plain = _result(shape, sums.total)
     s, out, arguments = with_epilogue(plain, epilogue, shape.channel_axis, [data, weight])
-    store_result(s, sums, plan, total, _loops(shape, s[out], plan))
+    store_result(s, sums, _loops(shape, s[out], plan))
     return s, arguments
 
 

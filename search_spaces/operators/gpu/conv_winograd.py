@@ -34,9 +34,8 @@ from whet.search_spaces.operators.gpu.results import Scheduled, with_epilogue
 from whet.search_spaces.rules.gpu.contraction.gemm import (
     gemm_stages,
     matrix_operand,
-    whole_sums,
 )
-from whet.search_spaces.rules.gpu.contraction.gemm_loops import store_matrix
+from whet.search_spaces.rules.gpu.contraction.gemm_loops import matrix_loops, store_result
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import (
     KERNEL,
     GemmShape,
@@ -153,16 +152,15 @@ def winograd_convolution(
     # with the channels last, tiles are M
     left, right = reversed(operands) if last else operands
     sums = gemm_stages(left, right, (w.across, w.across), (), shape.ci, plan, kind)
-    total = whole_sums(sums, plan)
     dims = (w.across, w.across, left.extent, right.extent)
-    products = te.compute(dims, lambda *i: total(*i), name="products")
+    products = te.compute(dims, lambda *i: sums.total(*i), name="products")
     half, results, conv = _inverse(w, products)
     s, out, arguments = with_epilogue(conv, epilogue, shape.channel_axis, [data, weight])
     _schedule_filters(s, w, weight, half_filters, filters)
     if packed:
         s[filters].compute_ahead()
     _in_registers(s, (patch, columns), s[pixels], _transform(s[pixels]))
-    store_matrix(s, sums, plan, total, products)
+    store_result(s, sums, matrix_loops(s[products], plan))
     _in_registers(s, (half, results), s[out], _store(s[out], w))
     return s, arguments
 

@@ -18,9 +18,8 @@ from whet.search_spaces.operators.gpu.results import Scheduled, refuse_packed, w
 from whet.search_spaces.rules.gpu.contraction.gemm import (
     gemm_stages,
     matrix_operand,
-    whole_sums,
 )
-from whet.search_spaces.rules.gpu.contraction.gemm_loops import store_matrix
+from whet.search_spaces.rules.gpu.contraction.gemm_loops import matrix_loops, store_result
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import GemmShape, plan_of
 from whet.search_spaces.template.config_scope import get_config
 
@@ -89,8 +88,7 @@ def gemm(g: Gemm) -> Scheduled:
     left = matrix_operand(a, g.N, g.K, not g.transpose_a)
     right = matrix_operand(b, g.M, g.K, g.transpose_b)
     sums = gemm_stages(left, right, g.lead, (), g.K, plan, summed)
-    total = whole_sums(sums, plan)
-    plain = te.compute(shape, lambda *i: total(*i), name=g.names[2])
+    plain = te.compute(shape, lambda *i: sums.total(*i), name=g.names[2])
     s, out, arguments = with_epilogue(plain, g.epilogue, channel_axis, [a, b])
-    store_matrix(s, sums, plan, total, out)
+    store_result(s, sums, matrix_loops(s[out], plan))
     return s, arguments

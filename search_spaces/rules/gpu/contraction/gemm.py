@@ -76,6 +76,7 @@ class GemmStages:
     """The stages of a GEMM before its result is stored.
 
     Attributes:
+        plan: what the stages are made for.
         operands: the left one and the right one.
         shared: the stage of each in shared memory.
         registers: of each the stage that a thread reads before it transposes it into shared memory;
@@ -84,7 +85,11 @@ class GemmStages:
         slices: P, where there is intra-block split-K.
         whole: the stage of a block's whole sums: T, or the one that adds the slices.
         partial: partial sums in global memory, where there is inter-block split-K.
+        total: the stage of the whole sums, ``[*lead, i, j]``: ``whole``, or the sum of split-K's
+            parts.
     """
+
+    plan: Plan
 
     operands: tuple[Operand, Operand]
     shared: tuple[Tensor, Tensor]
@@ -93,6 +98,7 @@ class GemmStages:
     slices: Tensor | None
     whole: Tensor
     partial: Tensor | None
+    total: Tensor
 
 
 def gemm_stages(
@@ -122,16 +128,17 @@ def gemm_stages(
     a, a_read = _shared(left, plan.rows, front, outer, counts, dtype)
     b, b_read = _shared(right, plan.columns, front, outer, counts, dtype)
     sums = _tile(left, right, a, b, front, outer, whole, plan, multiplied)
-    slices, total = None, sums
+    slices, block_sums = None, sums
     if plan.slices > 1:
         slices = te.compute(sums.shape, lambda *index: sums(*index), name="slices")
-        total = _over(slices, -3, plan.slices, "tile.sum")
-    partial = None
+        block_sums = _over(slices, plan.slices, "tile.sum")
+    partial, total = None, block_sums
     if many > 1:
         dims = (*front, left.extent, right.extent)
-        partial = te.compute(dims, lambda *index: total(*index), name="partial")
+        partial = te.compute(dims, lambda *index: block_sums(*index), name="partial")
+        total = _over(partial, many, "total")
     operands, shared, read = (left, right), (a, b), (a_read, b_read)
-    return GemmStages(operands, shared, read, sums, slices, total, partial)
+    return GemmStages(plan, operands, shared, read, sums, slices, block_sums, partial, total)
 
 
 def _tile(
@@ -164,28 +171,20 @@ def _tile(
     return te.compute((*front, *slices, *sides), element, name="tile")
 
 
-def _over(parts: Tensor, axis: int, count: int, name: str) -> Tensor:
-    """The sums over one of the axes of a tensor, counted from its end."""
+def _over(parts: Tensor, count: int, name: str) -> Tensor:
+    """The sums over the axis before a tensor's rows and columns."""
     z = te.reduce_axis((0, count), name="z")
-    shape = sizes_of(parts)
-    del shape[axis]
-
-    def element(*index: Any) -> Any:
-        return te.sum(parts(*index[: axis + 1], z, *index[axis + 1 :]), axis=z)
-
-    return te.compute(tuple(shape), element, name=name)
+    *lead, _, rows, columns = sizes_of(parts)
+    return te.compute(
+        (*lead, rows, columns),
+        lambda *index: te.sum(parts(*index[:-2], z, *index[-2:]), axis=z),
+        name=name,
+    )
 
 
 def sizes_of(tensor: Tensor) -> list[int]:
     """The extents of a tensor of a plan, unconverted: int() would guard a traced one."""
     return [d.value for d in tensor.shape if isinstance(d, e.IntImm)]
-
-
-def whole_sums(sums: GemmStages, plan: Plan) -> Tensor:
-    """The stage of the whole sums, ``[*lead, i, j]``: tiles, or the sum of split-K's parts."""
-    if sums.partial is None:
-        return sums.whole
-    return _over(sums.partial, -3, plan.split_k, "total")
 
 
 def _shared(

@@ -30,7 +30,6 @@ from whet.search_spaces.rules.gpu.contraction.gemm import (
     GemmStages,
     Operand,
     gemm_stages,
-    whole_sums,
 )
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
     Result,
@@ -63,16 +62,13 @@ class _Gemm:
 
     Attributes:
         contraction: as a GEMM, of packed int8x4 where it is one of int8.
-        plan: the choices of the config.
-        sums: the tiles; total: the stage of the whole sums.
+        sums: the tiles.
         inlined: producers that are computed where they are read.
         words: prepacked operands, each made by a kernel before the GEMM.
     """
 
     contraction: Contraction
-    plan: Plan
     sums: GemmStages
-    total: Tensor
     inlined: Sequence[Operation]
     words: Sequence[Tensor]
 
@@ -106,20 +102,19 @@ class GpuTiled(Rule):
         left, right = (_operand(op.name, c, k, outer, steps, inlined, most) for k in (0, 1))
         loops = tuple((axis.var.name, axis.extent) for axis in outer)
         sums = gemm_stages(left, right, lead, loops, extent_of(steps), plan, kind, c.term)
-        total = whole_sums(sums, plan)
-        group.notes["gemm"] = _Gemm(c, plan, sums, total, inlined, before)
-        return _result(op, c, total)
+        group.note(_Gemm(c, sums, inlined, before))
+        return _result(op, c, sums.total)
 
     def schedule(self, s: Schedule, group: Group) -> None:
         """Bind the tiles, and the kernels before them."""
-        gemm: _Gemm = group.notes["gemm"]
+        gemm = group.noted(_Gemm)
         schedule_staged(s, group, gemm.inlined)
         for words in gemm.words:
             bind_fused(s[words])
         if group.consumers:
             s[group.anchor.op].compute_inline()
-        loops = _loops(s[group.last.tensor], gemm.contraction, gemm.plan)
-        store_result(s, gemm.sums, gemm.plan, gemm.total, loops)
+        loops = _loops(s[group.last.tensor], gemm.contraction, gemm.sums.plan)
+        store_result(s, gemm.sums, loops)
 
 
 def _operand(
