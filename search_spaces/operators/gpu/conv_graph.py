@@ -8,6 +8,7 @@ are few channels.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from whet.compiler import te
@@ -15,11 +16,11 @@ from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape, checked_blocks
 from whet.search_spaces.operators.cpu.conv.transposed_phases import Phases
-from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
 from whet.search_spaces.operators.gpu.layout import channel_of, channels_first, in_layout
 from whet.search_spaces.operators.gpu.results import (
     Scheduled,
     accumulated,
+    empty_contraction,
     refuse_packed,
     scheduled_as_graph,
 )
@@ -28,14 +29,13 @@ from whet.search_spaces.template.config_scope import get_config
 Weight = Callable[..., Any]
 
 
-def conv1d_ncw(*args: Any) -> Scheduled:
-    """Signals, channels first; arguments as the CPU's template of this name takes them."""
-    return convolution_graph(*ConvShape.of_arguments("conv1d_ncw", "NCW", args))
+def _convolution(name: str, layout: str, *args: Any) -> Scheduled:
+    """Channels first; arguments as the CPU's template of this name takes them."""
+    return convolution_graph(*ConvShape.of_arguments(name, layout, args))
 
 
-def conv3d_ncdhw(*args: Any) -> Scheduled:
-    """Volumes, channels first; arguments as the CPU's template of this name takes them."""
-    return convolution_graph(*ConvShape.of_arguments("conv3d_ncdhw", "NCDHW", args))
+conv1d_ncw = partial(_convolution, "conv1d_ncw", "NCW")
+conv3d_ncdhw = partial(_convolution, "conv3d_ncdhw", "NCDHW")
 
 
 def conv2d_nchwc(*args: Any) -> Scheduled:

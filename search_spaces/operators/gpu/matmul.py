@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.halves import summed_in
-from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.operators.arguments import BYTES
 from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, operands
-from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
 from whet.search_spaces.operators.gpu.matvec import contraction
-from whet.search_spaces.operators.gpu.results import Scheduled, refuse_packed, with_epilogue
+from whet.search_spaces.operators.gpu.results import (
+    Scheduled,
+    empty_contraction,
+    refuse_packed,
+    with_epilogue,
+)
 from whet.search_spaces.rules.gpu.contraction.gemm import (
     gemm_stages,
     matrix_operand,
@@ -24,56 +28,27 @@ from whet.search_spaces.rules.gpu.contraction.gemm_plan import GemmShape, plan_o
 from whet.search_spaces.template.config_scope import get_config
 
 
-def matmul(
-    N: int,
-    K: int,
-    M: int,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    dtype: str = "float32",
-    epilogue: Any = (),
-    packed: bool = False,
-) -> Scheduled:
-    """``C = A @ B``; arguments as the CPU's template of this name takes them."""
-    return gemm(Gemm(N, K, M, None, transpose_a, transpose_b, dtype, Epilogue.of(epilogue), packed))
+def _gemm(fields: str, *args: Any, **fixed: Any) -> Scheduled:
+    """The schedule under the config in force; arguments as the CPU's template takes them.
 
+    Args:
+        fields: those of :class:`Gemm` that ``args`` are, in order.
+        fixed: other fields.
 
-def dense(
-    N: int, K: int, M: int, dtype: str = "float32", epilogue: Any = (), packed: bool = False
-) -> Scheduled:
-    """Data times the transpose of weights; arguments as the CPU's template takes them."""
-    names = ("data", "weight", "dense")
-    return gemm(Gemm(N, K, M, None, False, True, dtype, Epilogue.of(epilogue), packed, names))
-
-
-def batch_matmul(
-    B: int,
-    N: int,
-    K: int,
-    M: int,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    dtype: str = "float32",
-    epilogue: Any = (),
-) -> Scheduled:
-    """``C[x] = A[x] @ B[x]``; arguments as the CPU's template takes them."""
-    return gemm(Gemm(N, K, M, B, transpose_a, transpose_b, dtype, Epilogue.of(epilogue)))
-
-
-def gemm(g: Gemm) -> Scheduled:
-    """The schedule of a GEMM under the config in force; of int8 and of vectors by graphs' rules.
+    Of int8 and of vectors the schedule is by the rules of graphs.
 
     Raises:
         ArgumentError: ``packed``: a GPU's kernel reads its operands as they are.
     """
+    g = Gemm.of(**dict(zip(fields.split(), args, strict=True)), **fixed)
     refuse_packed(g.names[1], g.packed)
     cfg = get_config()
     cfg.add_flop(g.flop)
     a, b = operands(g)
     summed = summed_in(g.dtype)
-    if not g.flop:
-        return empty_contraction(a, b, (*g.lead, g.N, g.M), g.epilogue, len(g.lead) + 1, g.names[2])
     shape, channel_axis = (*g.lead, g.N, g.M), len(g.lead) + 1
+    if not g.flop:
+        return empty_contraction(a, b, shape, g.epilogue, channel_axis, g.names[2])
     if g.dtype in BYTES or (g.batch is None and min(g.N, g.M) == 1):
 
         def elements(index: tuple, k: Any) -> tuple[Any, Any]:
@@ -92,3 +67,10 @@ def gemm(g: Gemm) -> Scheduled:
     s, out, arguments = with_epilogue(plain, g.epilogue, channel_axis, [a, b])
     store_result(s, sums, matrix_loops(s[out], plan))
     return s, arguments
+
+
+matmul = partial(_gemm, "N K M transpose_a transpose_b dtype epilogue packed")
+dense = partial(
+    _gemm, "N K M dtype epilogue packed", transpose_b=True, names=("data", "weight", "dense")
+)
+batch_matmul = partial(_gemm, "batch N K M transpose_a transpose_b dtype epilogue")

@@ -8,8 +8,12 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
-from whet.search_spaces.operators.gpu.results import Scheduled, accumulated, scheduled_as_graph
+from whet.search_spaces.operators.gpu.results import (
+    Scheduled,
+    accumulated,
+    empty_contraction,
+    scheduled_as_graph,
+)
 from whet.search_spaces.template.config_scope import get_config
 
 

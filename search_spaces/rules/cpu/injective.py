@@ -35,7 +35,7 @@ from whet.search_spaces.rules.cpu.loops import (
     vector_sizes,
     vectorized,
 )
-from whet.search_spaces.rules.vectors import lanes_of
+from whet.search_spaces.rules.vectors import lanes_of, register_tile
 
 # Rows of this many loops keep all threads busy without cutting rows themselves.
 _ROWS_A_THREAD = 4
@@ -85,7 +85,7 @@ def crossing_axis(node: Node) -> int | None:
 
 
 def _flat(s: Schedule, group: Group, lanes: int) -> None:
-    node, tensor = group.anchor, group.anchor.tensor
+    node, stage = group.anchor, s[group.anchor.tensor]
     sizes = vector_sizes(node.points, lanes)
     first = sizes[min(1, len(sizes) - 1)]
     size = group.choose("vector", sizes, first, around(sizes, first))
@@ -94,20 +94,23 @@ def _flat(s: Schedule, group: Group, lanes: int) -> None:
     parallel = define_parallel(group)
     if _inlined(s, group, {"vector": sizes[0], "unroll": 1, "parallel": False}):
         return
-    axis = fused(s, tensor, list(s[tensor].op.axis))
+    axis = fused(stage, stage.op.axis)
     assert axis is not None
-    loops = vectorized(s, tensor, axis, size, unroll)
+    loops = vectorized(stage, axis, size, unroll)
     if stream:
-        s[tensor].store_nontemporal()
+        stage.store_nontemporal()
     if parallel and len(loops) > 1:
-        s[tensor].parallel(loops[0])
+        stage.parallel(loops[0])
 
 
 def _rows(s: Schedule, group: Group, lanes: int) -> None:
-    node, tensor = group.anchor, group.anchor.tensor
+    node, stage = group.anchor, s[group.anchor.tensor]
     extent = node.extents[-1]
     sizes = vector_sizes(extent, lanes)
-    first = 1 if _scattered(node) else sizes[min(1, len(sizes) - 1)]
+    last = node.op.axis[-1].var
+    # neighbours along the last axis may read what nobody can say where it is
+    scattered = any(access.stride(last) is None for access in node.reads)
+    first = 1 if scattered else sizes[min(1, len(sizes) - 1)]
     sizes = list(dict.fromkeys((1, *sizes)))
     size = group.choose("vector", sizes, first, around(sizes, first))
     unroll = _define_unroll(group, extent, sizes[-1])
@@ -115,25 +118,25 @@ def _rows(s: Schedule, group: Group, lanes: int) -> None:
     parallel = define_parallel(group)
     if _inlined(s, group, {"vector": 1, "unroll": 1, "parallel": False}):
         return
-    *outer, last = s[tensor].op.axis
-    row = fused(s, tensor, outer)
-    loops = vectorized(s, tensor, last, size, unroll)
+    *outer, column = stage.op.axis
+    row = fused(stage, outer)
+    loops = vectorized(stage, column, size, unroll)
     if stream:
-        s[tensor].store_nontemporal()
+        stage.store_nontemporal()
     if not parallel:
         return
     few = node.points // extent < _ROWS_A_THREAD * group.target.num_threads
     if row is None or (few and len(loops) > 1):
-        row = fused(s, tensor, [loops[0]] if row is None else [row, loops[0]])
-        if row is last and len(loops) == 1 and size > 1:
+        row = fused(stage, [loops[0]] if row is None else [row, loops[0]])
+        if row is column and len(loops) == 1 and size > 1:
             return
     assert row is not None
-    s[tensor].parallel(row)
+    stage.parallel(row)
 
 
 def _blocks(s: Schedule, group: Group, crossing: int, lanes: int) -> None:
-    tensor = group.anchor.tensor
-    axes = list(s[tensor].op.axis)
+    stage = s[group.anchor.tensor]
+    axes = stage.op.axis
     across, along = axes[crossing], axes[-1]
     square = _square(group.anchor, lanes, extent_of(across), extent_of(along))
     plan = _define_blocks(group, extent_of(across), extent_of(along), lanes, square)
@@ -144,7 +147,6 @@ def _blocks(s: Schedule, group: Group, crossing: int, lanes: int) -> None:
     parallel = define_parallel(group)
     if _inlined(s, group, plan.first):
         return
-    stage = s[tensor]
     ao, ai = stage.split(across, factor=a)
     bo, bi = stage.split(along, factor=b)
     others = [x for x in axes if x is not across and x is not along]
@@ -152,9 +154,7 @@ def _blocks(s: Schedule, group: Group, crossing: int, lanes: int) -> None:
     if way == "turn":
         am, ai = stage.split(ai, factor=square)
         bm, bi = stage.split(bi, factor=square)
-        stage.reorder(*others, *outer, am, bm, ai, bi)
-        stage.unroll(ai)
-        stage.vectorize(bi)
+        register_tile(stage, [*others, *outer, am, bm], [ai, bi])
         unrolled, steps = bm, b // square
     else:
         inner = (bi, ai) if way == "load" else (ai, bi)
@@ -166,7 +166,7 @@ def _blocks(s: Schedule, group: Group, crossing: int, lanes: int) -> None:
         stage.unroll(unrolled)
     if stream:
         stage.store_nontemporal(align=_LINE)
-    loop = fused(s, tensor, [*others, *outer])
+    loop = fused(stage, [*others, *outer])
     if parallel and loop is not None:
         stage.parallel(loop)
 
@@ -245,12 +245,6 @@ def _fitting(extent: int) -> list[int]:
 def _define_unroll(group: Group, extent: int, lanes: int) -> Any:
     choices = [u for u in (1, 2, 4) if u == 1 or u * lanes <= extent]
     return group.choose("unroll", choices, min(2, choices[-1]), choices[-1:])
-
-
-def _scattered(node: Node) -> bool:
-    """True if neighbours along the last axis read what nobody can say where it is."""
-    last = node.op.axis[-1].var
-    return any(access.stride(last) is None for access in node.reads)
 
 
 def _inlined(s: Schedule, group: Group, first: dict[str, Any]) -> bool:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from whet.compiler.te.lang.tensor import Tensor
-from whet.compiler.te.schedule import Schedule
+from whet.compiler.te import Stage
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import IterVar
 from whet.search_spaces.graph.stages import Group, Node, extent_of
@@ -37,14 +36,11 @@ def around(sizes: Sequence[int], middle: int) -> list[int]:
     return list(sizes[max(at - 1, 0) : at + 2])
 
 
-def vectorized(
-    s: Schedule, tensor: Tensor, axis: IterVar, size: int, unroll: int = 1
-) -> list[IterVar]:
+def vectorized(stage: Stage, axis: IterVar, size: int, unroll: int = 1) -> list[IterVar]:
     """Split an axis so that ``unroll`` vectors of ``size`` lanes are computed at once.
 
     Args:
-        s: the schedule.
-        tensor: whose stage it is.
+        stage: the stage.
         axis: a loop of it, which keeps its place.
         size: lanes; 1: no vectors.
         unroll: vectors that are unrolled.
@@ -52,7 +48,6 @@ def vectorized(
     Returns:
         The loops, outermost first; the last ones are unrolled and vectorised.
     """
-    stage = s[tensor]
     extent = extent_of(axis) if axis.dom is not None else None
     loops = [axis]
     if unroll > 1 and (extent is None or size * unroll < extent):
@@ -66,11 +61,11 @@ def vectorized(
     return loops
 
 
-def fused(s: Schedule, tensor: Tensor, axes: Sequence[IterVar]) -> IterVar | None:
+def fused(stage: Stage, axes: Sequence[IterVar]) -> IterVar | None:
     """Adjacent loops as one; None if there are none."""
     if not axes:
         return None
-    return axes[0] if len(axes) == 1 else s[tensor].fuse(*axes)
+    return axes[0] if len(axes) == 1 else stage.fuse(*axes)
 
 
 def define_parallel(group: Group) -> bool:

@@ -28,6 +28,7 @@ from whet.search_spaces.rules.cpu.sums import (
     ALONG,
     Way,
     attach,
+    first_of,
     sum_across,
     sum_along,
     unrolls,
@@ -57,7 +58,9 @@ class Reduction(Rule):
         plan = _knobs(group, way, lanes)
         tensor, chunked = node.tensor, plan.chunks > 1
         if chunked:
-            tensor = _chunks(s, tensor, plan.chunks)
+            # pieces of the outermost axis, a thread each at a time
+            outer, _ = s[tensor].split(s[tensor].op.reduce_axis[0], nparts=plan.chunks)
+            tensor = first_of(s.rfactor(tensor, outer, factor_axis=0))
         if way.kind == ACROSS:
             _across(s, group, tensor, way, plan, chunked)
         else:
@@ -126,13 +129,6 @@ def _knobs(group: Group, way: Way, lanes: int) -> _Plan:
     return _Plan(**plan)
 
 
-def _chunks(s: Schedule, tensor: Tensor, chunks: int) -> Tensor:
-    """The partial reductions of so many pieces of the outermost axis, a thread each at a time."""
-    outer, _ = s[tensor].split(s[tensor].op.reduce_axis[0], nparts=chunks)
-    made = s.rfactor(tensor, outer, factor_axis=0)
-    return made[0] if isinstance(made, list) else made
-
-
 def _along(s: Schedule, tensor: Tensor, way: Way, plan: _Plan, lanes: int, chunked: bool) -> None:
     """Lanes along the rows of the reduction, or of its chunks."""
     run = way.axes
@@ -145,49 +141,36 @@ def _along(s: Schedule, tensor: Tensor, way: Way, plan: _Plan, lanes: int, chunk
 
 def _rows(s: Schedule, group: Group, plan: _Plan) -> None:
     """The loops over what is kept, shared between threads."""
-    last = group.last.tensor
-    axes = list(s[last].op.axis)
+    last = s[group.last.tensor]
+    axes = last.op.axis
     if not axes:
         return
     if group.consumers:
-        row = fused(s, last, axes)
+        row = fused(last, axes)
         assert row is not None
-        s[group.anchor.tensor].compute_at(s[last], row)
+        s[group.anchor.tensor].compute_at(last, row)
         if plan.parallel:
-            s[last].parallel(row)
+            last.parallel(row)
     elif plan.parallel:
-        s[last].parallel(max(axes, key=extent_of))
+        last.parallel(max(axes, key=extent_of))
 
 
 def _across(
     s: Schedule, group: Group, tensor: Tensor, way: Way, plan: _Plan, chunked: bool
 ) -> None:
-    axis = way.axes[0]
-    others, over = sum_across(s, tensor, axis + chunked, plan.size, plan.rows, plan.unroll)
+    axis, last = way.axes[0], s[tensor]
+    others, over = sum_across(last, axis + chunked, plan.size, plan.rows, plan.unroll)
     if chunked:
-        s[tensor].parallel(others[0])
-        _final(s, group, axis, plan)
-        return
-    if not group.consumers:
-        outer = others if plan.rows else [*others, *over]
-        loop = fused(s, tensor, outer)
-        if plan.parallel and loop is not None:
-            s[tensor].parallel(loop)
-        return
-    _final(s, group, axis, plan)
-
-
-def _final(s: Schedule, group: Group, axis: int, plan: _Plan) -> None:
-    """The stage that stores the result: the sum of the chunks, or what is computed of the sums."""
-    last = group.last.tensor
-    axes = list(s[last].op.axis)
-    others = [a for k, a in enumerate(axes) if k != axis]
-    steps = list(s[last].op.reduce_axis)
-    *over, lane = vectorized(s, last, axes[axis], plan.size)
-    s[last].reorder(*others, *over, *steps, lane)
-    inside = others if plan.rows else [*others, *over]
-    loop = fused(s, last, inside)
+        last.parallel(others[0])
+    if chunked or group.consumers:
+        # the stage that stores the sum of the chunks, or what is computed of the sums
+        last = s[group.last.tensor]
+        axes = last.op.axis
+        others = [a for k, a in enumerate(axes) if k != axis]
+        *over, lane = vectorized(last, axes[axis], plan.size)
+        last.reorder(*others, *over, *last.op.reduce_axis, lane)
+    loop = fused(last, others if plan.rows else [*others, *over])
     if group.consumers and loop is not None:
-        s[group.anchor.tensor].compute_at(s[last], loop)
+        s[group.anchor.tensor].compute_at(last, loop)
     if plan.parallel and loop is not None:
-        s[last].parallel(loop)
+        last.parallel(loop)

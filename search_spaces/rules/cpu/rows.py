@@ -16,12 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from whet.compiler.te import Stage
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir.expr import IterVar
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.rule import Rule
-from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
+from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node, extent_of
 from whet.search_spaces.rules.cpu.loops import (
     around,
     define_parallel,
@@ -149,22 +150,22 @@ def _last(s: Schedule, group: Group, column: int | None, plan: _Plan, lanes: int
     node = group.last
     if node is group.anchor and node.role == REDUCTION:
         return _last_reduction(s, group, column, plan, lanes)
-    tensor, axes = node.tensor, list(s[node.tensor].op.axis)
+    stage, axes = s[node.tensor], s[node.tensor].op.axis
     rows = [axes[k] for k in group.rows if k != column]
     rest = [a for k, a in enumerate(axes) if k not in group.rows]
     if column is not None:
-        *over, lane = vectorized(s, tensor, axes[column], plan.vector)
-        s[tensor].reorder(*rows, *over, *rest, lane)
+        *over, lane = vectorized(stage, axes[column], plan.vector)
+        stage.reorder(*rows, *over, *rest, lane)
         rows += over
     else:
-        s[tensor].reorder(*rows, *rest)
+        stage.reorder(*rows, *rest)
         if rest:
-            vectorized(s, tensor, rest[-1], _fit(rest[-1], plan.vector), plan.unroll)
+            _vectors_of(stage, rest[-1], plan)
     if plan.stream:
-        s[tensor].store_nontemporal()
-    row = fused(s, tensor, rows)
+        stage.store_nontemporal()
+    row = fused(stage, rows)
     if row is not None and plan.parallel:
-        s[tensor].parallel(row)
+        stage.parallel(row)
     return row
 
 
@@ -172,23 +173,22 @@ def _last_reduction(
     s: Schedule, group: Group, column: int | None, plan: _Plan, lanes: int
 ) -> IterVar | None:
     """A chain that ends with a reduction itself: its rows are loops around the reduction."""
-    tensor = group.last.tensor
+    tensor, stage = group.last.tensor, s[group.last.tensor]
     if column is not None:
-        others, over = sum_across(s, tensor, column, plan.vector, False, plan.unroll)
-        rows = [a for a in others if a in [s[tensor].op.axis[k] for k in group.rows]]
-        if len(rows) != len(others):
+        others, over = sum_across(stage, column, plan.vector, False, plan.unroll)
+        if any(a not in [stage.op.axis[k] for k in group.rows] for a in others):
             return None
-        row = fused(s, tensor, [*others, *over])
+        row = fused(stage, [*others, *over])
     else:
         way = way_of(group.last, lanes)
         parts = _along(s, group.last, way, plan, lanes) if way.kind == ALONG else []
-        axes = list(s[tensor].op.axis)
+        axes = stage.op.axis
         rows = [axes[k] for k in group.rows]
-        s[tensor].reorder(*rows, *[a for a in axes if a not in rows])
-        row = fused(s, tensor, rows)
+        stage.reorder(*rows, *[a for a in axes if a not in rows])
+        row = fused(stage, rows)
         attach(s, tensor, parts)
     if row is not None and plan.parallel:
-        s[tensor].parallel(row)
+        stage.parallel(row)
     return row
 
 
@@ -196,33 +196,24 @@ def _member(
     s: Schedule, group: Group, node: Node, column: int | None, plan: _Plan, lanes: int
 ) -> None:
     """The loops of a stage of the chain."""
-    tensor = node.tensor
+    stage, own = s[node.tensor], group.maps[node.index]
+    axes = stage.op.axis
     if node.role == REDUCTION:
-        _reduce(s, group, node, column, plan, lanes)
-        return
-    axes = list(s[tensor].op.axis)
-    if column is not None:
-        own = group.maps[node.index]
+        way = way_of(node, lanes)
+        if way.kind == ALONG and column is None:
+            attach(s, node.tensor, _along(s, node, way, plan, lanes))
+        elif way.kind == ACROSS:
+            place = way.axes[0]
+            row = place in _row_dimensions(group, node) and column is None
+            size = 1 if row else min(plan.vector, _below(node.extents[place]))
+            sum_across(stage, place, size, False, 1 if column is None else plan.unroll)
+    elif column is not None:
         if column in own:
             place = own.index(column)
-            *over, lane = vectorized(s, tensor, axes[place], plan.vector)
-            s[tensor].reorder(*[a for k, a in enumerate(axes) if k != place], *over, lane)
-        return
-    if axes and len(axes) - 1 not in _row_dimensions(group, node):
-        vectorized(s, tensor, axes[-1], _fit(axes[-1], plan.vector), plan.unroll)
-
-
-def _reduce(
-    s: Schedule, group: Group, node: Node, column: int | None, plan: _Plan, lanes: int
-) -> None:
-    way = way_of(node, lanes)
-    if way.kind == ALONG and column is None:
-        attach(s, node.tensor, _along(s, node, way, plan, lanes))
-    elif way.kind == ACROSS:
-        extent = node.extents[way.axes[0]]
-        row = way.axes[0] in _row_dimensions(group, node) and column is None
-        size = 1 if row else min(plan.vector, _below(extent))
-        sum_across(s, node.tensor, way.axes[0], size, False, 1 if column is None else plan.unroll)
+            *over, lane = vectorized(stage, axes[place], plan.vector)
+            stage.reorder(*[a for k, a in enumerate(axes) if k != place], *over, lane)
+    elif axes and len(axes) - 1 not in _row_dimensions(group, node):
+        _vectors_of(stage, axes[-1], plan)
 
 
 def _along(s: Schedule, node: Node, way: Way, plan: _Plan, lanes: int) -> list[Tensor]:
@@ -243,10 +234,9 @@ def _parallel_root(s: Schedule, group: Group, node: Node, column: int | None) ->
         stage.parallel(outer)
 
 
-def _fit(axis: IterVar, size: int) -> int:
-    """As many lanes as an axis has."""
-    assert axis.dom is not None
-    return min(size, _below(int(axis.dom.extent)))
+def _vectors_of(stage: Stage, axis: IterVar, plan: _Plan) -> None:
+    """As many lanes of an axis as it has."""
+    vectorized(stage, axis, min(plan.vector, _below(extent_of(axis))), plan.unroll)
 
 
 def _below(extent: int) -> int:

@@ -25,7 +25,7 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import REDUCTION, TILED, Group
-from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way, way_of
+from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way, first_of, way_of
 from whet.search_spaces.rules.cpu.tiling.tiled import computed_as_read
 from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
 from whet.search_spaces.rules.gpu.hardware.threads import (
@@ -77,8 +77,7 @@ def _split(s: Schedule, tensor: Tensor, axes: Sequence[IterVar], parts: int) -> 
     if parts == 1:
         return None
     outer, _ = s[tensor].split(s[tensor].fuse(*axes), nparts=parts)
-    made = s.rfactor(tensor, outer, factor_axis=0)
-    return made[0] if isinstance(made, list) else made
+    return first_of(s.rfactor(tensor, outer, factor_axis=0))
 
 
 def _along(s: Schedule, group: Group, way: Way, plan: Plan) -> None:

@@ -9,6 +9,7 @@ from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, GemmStages
 from whet.search_spaces.operators.cpu.gemm.plan import Plan
+from whet.search_spaces.rules.vectors import register_tile
 
 #: steps of k that an operand is read in where it cannot be transposed in squares
 _RUN = 8
@@ -26,7 +27,9 @@ def schedule_gemm(g: Gemm, plan: Plan, p: GemmStages, target: Target) -> Schedul
     else:
         s[p.tiles].set_scope("local")
         s[p.tiles].compute_at(s[p.result], innermost)
-        _summed_in_registers(s[p.tiles], plan)
+        *lead, ir, jr = s[p.tiles].op.axis
+        (k,) = s[p.tiles].op.reduce_axis
+        register_tile(s[p.tiles], [*lead, *_steps(s[p.tiles], k, plan.unroll)], [ir, jr])
         at = s[p.result], outer
     for panels, of_block, transposed, extent, width in (
         (p.P, plan.pack_b == "block", g.transpose_b, g.M, plan.nr),
@@ -56,25 +59,10 @@ def _stored(stage: Stage, plan: Plan) -> tuple[IterVar | None, IterVar, IterVar]
     *lead, i, j = stage.op.axis
     it, ii = stage.split(i, factor=plan.mr)
     jt, ji = stage.split(j, factor=plan.nr)
-    if plan.order == "rows":
-        outer, inner = stage.split(it, factor=plan.block)
-        middle = jt
-    else:
-        outer, inner = stage.split(jt, factor=plan.block)
-        middle = it
-    stage.reorder(*lead, outer, middle, inner, ii, ji)
-    stage.unroll(ii)
-    stage.vectorize(ji)
+    first, middle = (it, jt) if plan.order == "rows" else (jt, it)
+    outer, inner = stage.split(first, factor=plan.block)
+    register_tile(stage, [*lead, outer, middle, inner], [ii, ji])
     return (lead[0] if lead else None), outer, inner
-
-
-def _summed_in_registers(stage: Stage, plan: Plan) -> None:
-    """One tile, over all of k."""
-    *lead, ir, jr = stage.op.axis
-    (k,) = stage.op.reduce_axis
-    stage.reorder(*lead, *_steps(stage, k, plan.unroll), ir, jr)
-    stage.unroll(ir)
-    stage.vectorize(jr)
 
 
 def _summed_in_memory(stage: Stage, plan: Plan) -> IterVar:
@@ -83,9 +71,8 @@ def _summed_in_memory(stage: Stage, plan: Plan) -> IterVar:
     (k,) = stage.op.reduce_axis
     block, ki = stage.split(k, factor=plan.k_block)
     order = (jt, it) if plan.order == "rows" else (it, jt)
-    stage.reorder(*lead, block, *order, *_steps(stage, ki, plan.unroll), ir, jr)
-    stage.unroll(ir)
-    stage.vectorize(jr)
+    outer = [*lead, block, *order, *_steps(stage, ki, plan.unroll)]
+    register_tile(stage, outer, [ir, jr])
     return block
 
 
@@ -109,15 +96,12 @@ def _packed(stage: Stage, transposed: bool, square: int, whole: bool) -> IterVar
     """
     *lead, panel, k, inside = stage.op.axis
     if not transposed:
-        stage.reorder(*lead, k, panel, inside)
-        stage.vectorize(inside)
+        register_tile(stage, [*lead, k, panel], [inside])
         return k
     ko, ki = stage.split(k, factor=square or _RUN)
     if square:
         io, ii = stage.split(inside, factor=square)
-        stage.reorder(*lead, panel, ko, io, ki, ii)
-        stage.unroll(ki)
-        stage.vectorize(ii)
+        register_tile(stage, [*lead, panel, ko, io], [ki, ii])
         return panel
     stage.reorder(*lead, panel, ko, inside, ki)
     if whole:
