@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -83,6 +84,12 @@ class Node:
         return accesses(self.op) if isinstance(self.op, ComputeOp) else ()
 
     @cached_property
+    def loads(self) -> Counter[Operation]:
+        """How many different elements of each producer one evaluation reads."""
+        tensors = (a.tensor for a in self.reads)
+        return Counter(t.op for t in (tensors if self.reads else self.op.input_tensors))
+
+    @cached_property
     def cost(self) -> int:
         """Arithmetic of one evaluation in simple operations; a call of ``exp`` counts as 10."""
         return cost_of(self.op)
@@ -142,6 +149,11 @@ class Group:
     def role(self) -> str:
         """The anchor's role."""
         return self.anchor.role
+
+    @property
+    def is_chain(self) -> bool:
+        """True for a chain of stages over rows."""
+        return bool(self.members) and self.role in (REDUCTION, INJECTIVE)
 
     @property
     def last(self) -> Node:

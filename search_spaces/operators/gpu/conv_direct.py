@@ -81,8 +81,16 @@ def direct_convolution(
     block = Block(r.groups, r.x) if shape.channels_last else Block(r.x, r.groups)
     for stage in (patch, own):
         attach(s[stage], s[sums], outer, "shared")
-    _share(s[patch], shape, r, block)
-    _share_weights(s[own], shape, r, block)
+    # each in the order in which it lies in memory: channels first, weights along the window
+    *_, c, y, apart, x = s[patch].op.axis
+    strided, columns = r.columns_read(shape)
+    extents = in_layout(shape, r.channels, r.rows_read(shape), columns, strided)
+    _share(s[patch], in_layout(shape, c, y, x, apart), extents, block)
+    _, c, ry, rx, o = s[own].op.axis
+    extents = weight_index(shape, r.groups * r.own_channels, r.channels, *shape.window)
+    _share(s[own], weight_index(shape, o, c, ry, rx), extents, block)
+    if not shape.channels_last:
+        s[own].storage_align(rx, 32, 4)
     return s, arguments
 
 
@@ -177,23 +185,7 @@ def _store(stage: Stage, shape: ConvShape, r: Rectangle) -> IterVar:
     return threads[-1]
 
 
-def _share(stage: Stage, shape: ConvShape, r: Rectangle, block: Block) -> None:
-    """Copy a patch in the order in which it lies in memory."""
-    _, _, c, y, apart, x = stage.op.axis
-    extents = {c: r.channels, y: r.rows_read(shape)}
-    extents |= dict(zip((apart, x), r.columns_read(shape), strict=True))
-    order = in_layout(shape, c, y, x, apart)
-    stage.reorder(*stage.op.axis[:2], *order)
-    cooperative_load(stage, order, [extents[a] for a in order], block)
-
-
-def _share_weights(stage: Stage, shape: ConvShape, r: Rectangle, block: Block) -> None:
-    """Copy weights: channels first, they lie side by side along the window."""
-    _, c, ry, rx, o = stage.op.axis
-    extents = {c: r.channels, o: r.groups * r.own_channels}
-    extents |= dict(zip((ry, rx), shape.window, strict=True))
-    order = weight_index(shape, o, c, ry, rx)
-    stage.reorder(stage.op.axis[0], *order)
-    cooperative_load(stage, order, [extents[a] for a in order], block)
-    if not shape.channels_last:
-        stage.storage_align(rx, 32, 4)
+def _share(stage: Stage, order: tuple, extents: tuple, block: Block) -> None:
+    """Copy what a block needs of a stage, its loops of these extents in this order."""
+    stage.reorder(*(a for a in stage.op.axis if a not in order), *order)
+    cooperative_load(stage, order, extents, block)

@@ -53,7 +53,7 @@ class Rows(Rule):
 
     def applies(self, group: Group) -> bool:
         """A group with members; its anchor is a reduction or injective."""
-        return bool(group.members) and group.role in (REDUCTION, INJECTIVE)
+        return group.is_chain
 
     def schedule(self, s: Schedule, group: Group) -> None:
         """Place the stages, choose the lanes, share the rows between threads."""

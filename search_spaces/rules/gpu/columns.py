@@ -28,7 +28,6 @@ from whet.search_spaces.rules.gpu.row_group import (
     axes_in_last,
     common_length,
     inner_stages,
-    is_chain,
     row_count,
     rows_in_order,
     stages_of,
@@ -53,7 +52,7 @@ class GpuColumns(Rule):
 
     def applies(self, group: Group) -> bool:
         """A group with members, of many columns that all its stages go through alike."""
-        many = is_chain(group) and row_count(group) >= _WIDTH * _FEW
+        many = group.is_chain and row_count(group) >= _WIDTH * _FEW
         return many and column_length(group) is not None
 
     def schedule(self, s: Schedule, group: Group) -> None:

@@ -38,7 +38,7 @@ class GpuMultiKernel(Rule):
 
     def applies(self, group: Group) -> bool:
         """A group with members that the rule for rows has left."""
-        return bool(group.members) and group.role in (REDUCTION, INJECTIVE)
+        return group.is_chain
 
     def schedule(self, s: Schedule, group: Group) -> None:
         """Inline what is cheap, and schedule the other stages one by one."""
@@ -68,16 +68,11 @@ def _inlined(group: Group) -> set[Operation]:
         reading = [readers[k] for k in node.readers if k in readers]
         if node.role != INJECTIVE or not node.inlinable or len(reading) != len(node.readers):
             continue
-        again = sum(_times(node, reader) * evaluated[reader.index] for reader in reading)
+        again = sum(reader.loads[node.op] * evaluated[reader.index] for reader in reading)
         if again * (node.cost + _LOAD * len(node.reads)) <= _AGAIN * node.points:
             found.add(node.op)
             evaluated[node.index] = again
     return found
-
-
-def _times(node: Node, reader: Node) -> int:
-    """Elements of a stage that one evaluation of a reader reads."""
-    return sum(access.tensor.op is node.op for access in reader.reads)
 
 
 def _behind(kept: Sequence[Node], group: Group) -> dict[Node, Node]:

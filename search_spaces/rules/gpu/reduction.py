@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from whet.compiler.te import Stage
 from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
@@ -166,13 +167,14 @@ def _columns(s: Schedule, reduced: Tensor, last: Tensor, axis: int, plan: Plan) 
         axis: the place of the axis along which neighbours lie side by side.
         plan: what the config says.
     """
-    _, y = s[reduced].split(s[reduced].fuse(*s[reduced].op.reduce_axis), factor=plan.rows)
-    partial = s.rfactor(reduced, y, factor_axis=0)
-    shared = partial if isinstance(partial, list) else [partial]
-    # in units of vectors, so that at an edge whole ones are read again, which stay vectors
-    s[shared[0]].split(s[shared[0]].op.axis[axis + 1], factor=plan.vector)
-    sums = s.cache_write(shared, "local")
     stage, inner = s[last], s[reduced]
+    _, y = inner.split(inner.fuse(*inner.op.reduce_axis), factor=plan.rows)
+    partial = s.rfactor(reduced, y, factor_axis=0)
+    tensors = partial if isinstance(partial, list) else [partial]
+    shared = s[tensors[0]]
+    # in units of vectors, so that at an edge whole ones are read again, which stay vectors
+    shared.split(shared.op.axis[axis + 1], factor=plan.vector)
+    sums = s.cache_write(tensors, "local")
     if inner is stage:
         outputs = [inner.op.output(k) for k in range(inner.op.num_outputs)]
         inner = s[s.cache_write(outputs, "local")[0]]
@@ -186,13 +188,12 @@ def _columns(s: Schedule, reduced: Tensor, last: Tensor, axis: int, plan: Plan) 
     bind(stage, block=block, y=row, x=x)
     attach(inner, stage, x)
     inner.unroll(inner.op.reduce_axis[0])
-    attach(s[shared[0]], stage, block, "shared")
-    _partial_sums(s, shared[0], sums[0], axis + 1, plan)
+    attach(shared, stage, block, "shared")
+    _partial_sums(shared, s[sums[0]], axis + 1, plan)
 
 
-def _partial_sums(s: Schedule, shared: Tensor, sums: Tensor, axis: int, plan: Plan) -> None:
+def _partial_sums(stage: Stage, inner: Stage, axis: int, plan: Plan) -> None:
     """A thread's part of some neighbours' reductions, in registers and then in shared memory."""
-    stage, inner = s[shared], s[sums]
     x, lanes = stage.split(stage.op.axis[axis], factor=plan.vector)
     bind(stage, y=stage.op.axis[0], x=x)
     inner.compute_at(stage, x)

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
-
-
-def is_chain(group: Group) -> bool:
-    """True if a group is a chain of stages over rows."""
-    return bool(group.members) and group.role in (REDUCTION, INJECTIVE)
+from whet.search_spaces.graph.stages import REDUCTION, Group, Node
 
 
 def stages_of(group: Group) -> tuple[Node, ...]:

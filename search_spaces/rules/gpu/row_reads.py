@@ -38,7 +38,9 @@ def read_straight(s: Schedule, group: Group, tensor: Tensor) -> bool:
         found = list(_accesses(s, node.op, tensor, {}))
         readers += bool(found)
         for access in found:
-            inner = [v for v in _wide(access) if v not in row]
+            # the variables that index the dimensions of more than one element
+            pairs = zip(_variables(access), access.tensor.shape)
+            inner = [v for v, extent in pairs if int(extent) > 1 and v not in row]
             places = [turns.index(v) for v in inner if v in turns]
             straight &= None not in inner and places == sorted(places)
     return straight or (readers < 2 and tensor.op not in members)
@@ -57,12 +59,6 @@ def _variables(access: Access) -> list[Var | None]:
     return [None if i is None else i.variable for i in access.indices]
 
 
-def _wide(access: Access) -> list[Var | None]:
-    """The variables that index the dimensions of more than one element."""
-    pairs = zip(_variables(access), access.tensor.shape)
-    return [v for v, extent in pairs if int(extent) > 1]
-
-
 def _accesses(
     s: Schedule, op: Operation, tensor: Tensor, at: Mapping[Var, Affine | None]
 ) -> Iterator[Access]:
@@ -79,13 +75,10 @@ def _accesses(
 
 def whole_rows(s: Schedule, group: Group) -> list[Tensor]:
     """The tensors of whole rows that the stages of a group read from memory."""
-    shape = group.last.extents if group.last.role != REDUCTION else None
-    found: dict[Tensor, None] = {}
-    for _, tensor, _ in _reads(s, group):
-        extents = tuple(int(d) for d in tensor.shape)
-        if shape is None or extents == shape:
-            found[tensor] = None
-    return list(found)
+    every = list(dict.fromkeys(tensor for _, tensor, _ in _reads(s, group)))
+    if group.last.role == REDUCTION:
+        return every
+    return [t for t in every if tuple(map(int, t.shape)) == group.last.extents]
 
 
 def _reads(s: Schedule, group: Group) -> Iterator[tuple[Node, Tensor, ComputeOp]]:

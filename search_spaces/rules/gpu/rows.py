@@ -36,7 +36,6 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
 from whet.search_spaces.rules.gpu.row_group import (
     common_length,
     inner_stages,
-    is_chain,
     row_count,
     rows_in_order,
     stages_of,
@@ -64,7 +63,7 @@ class GpuRows(Rule):
 
     def applies(self, group: Group) -> bool:
         """A group with members whose rows blocks can hold, or the registers of a thread."""
-        if not is_chain(group):
+        if not group.is_chain:
             return False
         length = row_length(group)
         if length is None:

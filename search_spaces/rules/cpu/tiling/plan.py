@@ -27,16 +27,36 @@ Choices = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """A condition on choices.
+    """A condition on choices, as ``multi_filter`` takes it.
 
     Attributes:
         text: what it says, for people.
         admits: from choices to whether they meet it; reads few knobs, so that it is cheap to
             tabulate.
+        prefix: of the knobs' names in the view.
     """
 
     text: str
     admits: Callable[[Choices], bool]
+    prefix: str = ""
+
+    def __call__(self, view: Any) -> bool:
+        return self.admits(_Values(view, self.prefix))
+
+    def __repr__(self) -> str:
+        return self.prefix + self.text
+
+
+class _Values(dict):
+    """The values behind a view of entities, by the names of a group's knobs."""
+
+    def __init__(self, view: Any, prefix: str) -> None:
+        super().__init__()
+        self.view = view
+        self.prefix = prefix
+
+    def __missing__(self, name: str) -> Any:
+        return self.view[self.prefix + name].val
 
 
 #: axes that have a knob for their blocks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
@@ -15,7 +15,6 @@ from whet.search_spaces.rules.cpu.tiling.loops import TiledStages, schedule_tile
 from whet.search_spaces.rules.cpu.tiling.packing import packed_operands, reading_packed
 from whet.search_spaces.rules.cpu.tiling.plan import (
     Choices,
-    Constraint,
     constraints,
     knobs,
     plan_of,
@@ -102,7 +101,7 @@ class TiledKnobs:
             (name, values, default[name], values[:_QUICK_TILES] if name == "tile" else None)
             for name, values in knobs(spec)
         ]
-        self._filters = [_OfEntities(constraint, prefix) for constraint in constraints(spec)]
+        self._filters = [replace(constraint, prefix=prefix) for constraint in constraints(spec)]
 
     def define(self, group: Group) -> Choices:
         """Define the knobs and their constraints; the values in force."""
@@ -110,33 +109,6 @@ class TiledKnobs:
         for one in self._filters:
             group.cfg.multi_filter(one)
         return chosen
-
-
-class _Values(dict):
-    """The values behind a view of entities, by the names of a group's knobs."""
-
-    def __init__(self, view: Any, prefix: str) -> None:
-        super().__init__()
-        self.view = view
-        self.prefix = prefix
-
-    def __missing__(self, name: str) -> Any:
-        return self.view[self.prefix + name].val
-
-
-class _OfEntities:
-    """A constraint as ``multi_filter`` takes it."""
-
-    def __init__(self, constraint: Constraint, prefix: str) -> None:
-        self.text = constraint.text
-        self.admits = constraint.admits
-        self.prefix = prefix
-
-    def __call__(self, view: Any) -> bool:
-        return self.admits(_Values(view, self.prefix))
-
-    def __repr__(self) -> str:
-        return self.prefix + self.text
 
 
 def _reduction(op: ComputeOp, body: tuple[e.PrimExpr, ...], lane: int | None) -> Tensor:

@@ -17,7 +17,7 @@ their own in each S; a slice is the part of one group::
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,9 +125,10 @@ def gemm_stages(
     whole = covered(-(-steps // many), plan.step)
     front = (*lead, many) if many > 1 else lead
     counts = (steps, whole, many)
-    a, a_read = _shared(left, plan.rows, front, outer, counts, dtype)
-    b, b_read = _shared(right, plan.columns, front, outer, counts, dtype)
-    sums = _tile(left, right, a, b, front, outer, whole, plan, multiplied)
+    sides = (left, plan.rows), (right, plan.columns)
+    (a, a_read), (b, b_read) = (_shared(f, n, front, outer, counts, dtype) for f, n in sides)
+    places = [covered(f.extent, n) for f, n in sides]
+    sums = _tile(a, b, front, places, outer, whole, plan, multiplied)
     slices, block_sums = None, sums
     if plan.slices > 1:
         slices = te.compute(sums.shape, lambda *index: sums(*index), name="slices")
@@ -142,11 +143,10 @@ def gemm_stages(
 
 
 def _tile(
-    left: Operand,
-    right: Operand,
     a: Tensor,
     b: Tensor,
     front: tuple[int, ...],
+    places: Sequence[int],
     outer: tuple[tuple[str, int], ...],
     steps: int,
     plan: Plan,
@@ -167,8 +167,7 @@ def _tile(
         return te.sum(product, axis=[block, k, *others])
 
     slices = (plan.slices,) if plan.slices > 1 else ()
-    sides = (covered(left.extent, plan.rows), covered(right.extent, plan.columns))
-    return te.compute((*front, *slices, *sides), element, name="tile")
+    return te.compute((*front, *slices, *places), element, name="tile")
 
 
 def _over(parts: Tensor, count: int, name: str) -> Tensor:
@@ -211,26 +210,23 @@ def _shared(
             return value
         return te.if_then_else(step < k_all // unit, value, te.const(0, dtype))
 
+    read = None
     if f.along_steps and lanes > 1:
         read = te.compute(
             (*front, places, whole // lanes, lanes),
             lambda *i: element(i[:many], i[many:-3], i[-3], i[-2], i[-1]),
             name=f"{f.name}.read",
         )
-        shared = te.compute(
-            (*front, whole, places),
-            lambda *i: read(*i[:-2], i[-1], i[-2] // lanes, i[-2] % lanes),
-            name=f"{f.name}.shared",
-        )
-        return shared, read
 
     def placed(*i: Any) -> Any:
-        place, step = i[-1], i[-2]
+        *_, step, place = i
+        if read is not None:
+            return read(*i[:-2], place, step // lanes, step % lanes)
         if f.along_steps:
             return element(i[:many], i[many:-2], place, step, 0)
         return element(i[:many], i[many:-2], place // lanes, step, place % lanes)
 
-    return te.compute((*front, whole, places), placed, name=f"{f.name}.shared"), None
+    return te.compute((*front, whole, places), placed, name=f"{f.name}.shared"), read
 
 
 def covered(extent: int, tile: int) -> int:

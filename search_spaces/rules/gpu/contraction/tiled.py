@@ -28,7 +28,6 @@ from whet.search_spaces.rules.gpu.contraction.axes import (
 )
 from whet.search_spaces.rules.gpu.contraction.gemm import (
     GemmStages,
-    Operand,
     gemm_stages,
 )
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
@@ -99,7 +98,7 @@ class GpuTiled(Rule):
         if words:
             c, before = words.prepacked(_prepacked(group, words, inlined))
         most = WORDS if words else MOST_BYTES
-        left, right = (_operand(op.name, c, k, outer, steps, inlined, most) for k in (0, 1))
+        left, right = (operand(op.name, c, k, outer, steps, inlined, most) for k in (0, 1))
         loops = tuple((axis.var.name, axis.extent) for axis in outer)
         sums = gemm_stages(left, right, lead, loops, extent_of(steps), plan, kind, c.term)
         group.note(_Gemm(c, sums, inlined, before))
@@ -117,20 +116,6 @@ class GpuTiled(Rule):
         store_result(s, gemm.sums, loops)
 
 
-def _operand(
-    name: str,
-    c: Contraction,
-    side: int,
-    outer: Sequence[Axis],
-    steps: Sequence[Axis],
-    inlined: Sequence[Operation],
-    most: int,
-) -> Operand:
-    """The left operand of a GEMM, side 0, or the right one, side 1."""
-    word, value, places = (("left", c.left, c.rows), ("right", c.right, c.columns))[side]
-    return operand(f"{name}.{word}", value, c.lead, places, outer, steps, inlined, most)
-
-
 def _prepacked(group: Group, words: PackedInt8, inlined: Sequence[Operation]) -> tuple[int, ...]:
     """The operands that a kernel before the GEMM packs; the knob where there is a choice.
 
@@ -144,7 +129,7 @@ def _prepacked(group: Group, words: PackedInt8, inlined: Sequence[Operation]) ->
         k: x
         for k, x in enumerate(words.scattered)
         if x is not None
-        and any(_operand(name, c, k, *order, inlined, WORDS).lanes == 1 for order in orders)
+        and any(operand(name, c, k, *order, inlined, WORDS).lanes == 1 for order in orders)
     }
     if not scattered:
         return ()
