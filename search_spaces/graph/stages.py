@@ -61,7 +61,7 @@ class Node:
     @cached_property
     def reduce_extents(self) -> tuple[int, ...]:
         """Extents of the axes that it reduces over."""
-        return tuple(_extent(a) for a in self.op.reduce_axis)
+        return tuple(int_extent(a) for a in self.op.reduce_axis)
 
     @property
     def points(self) -> int:
@@ -160,6 +160,11 @@ class Group:
         """The stage that stores the group's result: the last consumer, else the anchor."""
         return self.consumers[-1] if self.consumers else self.anchor
 
+    @property
+    def inner(self) -> list[Node]:
+        """The stages before the last one."""
+        return [n for n in (*self.members, self.anchor) if n is not self.last]
+
     def knob(self, name: str) -> str:
         """The full name of a knob of this group."""
         return self.prefix + name
@@ -236,7 +241,8 @@ def _unique(names: list[str]) -> list[str]:
     return out
 
 
-def _extent(axis: e.IterVar) -> int:
+def int_extent(axis: e.IterVar) -> int:
+    """The extent of an axis as an int, which pins a traced one."""
     assert axis.dom is not None
     return int(axis.dom.extent)
 

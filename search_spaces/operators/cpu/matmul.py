@@ -78,8 +78,7 @@ def _empty(g: Gemm) -> tuple[Schedule, list]:
 
     def term(right: Tensor, index: tuple, k: Any) -> Any:
         *x, i, j = index
-        left = a(*x, k, i) if g.transpose_a else a(*x, i, k)
-        return left * (right(*x, j, k) if g.transpose_b else right(*x, k, j))
+        return g.of_a(a, x, i, k) * g.of_b(right, x, j, k)
 
     shape = (*g.lead, g.N, g.M)
     return empty_gemm(a, b, shape, term, g.K, g.epilogue, len(shape) - 1, g.names[2], g.packed)

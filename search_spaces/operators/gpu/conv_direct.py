@@ -133,7 +133,7 @@ def _sums(shape: ConvShape, r: Rectangle, patch: Tensor, own: Tensor) -> Tensor:
     """The sums of whole tiles, ``[n, group, y, x, o]`` or the channels before the pixels."""
     (sh, sw), (dh, dw), (oh, ow) = shape.strides, shape.dilation, shape.out
     c = te.reduce_axis((0, int(own.shape[1])), name="c")
-    ry, rx = (te.reduce_axis((0, k), name=n) for k, n in zip(shape.window, ("ry", "rx")))
+    ry, rx = shape.window_axes()
 
     def element(n: Any, g: Any, *index: Any) -> Any:
         _, o, y, x = channels_first(shape, (n, *index))

@@ -110,10 +110,7 @@ def sums(shape: ConvShape, data: Tensor, weight: Weight, block: int = 0) -> Tens
     many = block or shape.ci_group
     outer = te.reduce_axis((0, shape.ci_group // many), name="co") if block else 0
     inner = te.reduce_axis((0, many), name="c")
-    window = [
-        te.reduce_axis((0, k), name=f"r{name}")
-        for k, name in zip(shape.window, "zyx"[3 - len(shape.window) :])
-    ]
+    window = shape.window_axes()
 
     def element(n: Any, *rest: Any) -> Any:
         _, o, *place = channels_first(shape, (n, *rest))

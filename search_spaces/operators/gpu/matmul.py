@@ -53,8 +53,7 @@ def _gemm(fields: str, *args: Any, **fixed: Any) -> Scheduled:
 
         def elements(index: tuple, k: Any) -> tuple[Any, Any]:
             *x, i, j = index
-            left = a(*x, k, i) if g.transpose_a else a(*x, i, k)
-            return left, b(*x, j, k) if g.transpose_b else b(*x, k, j)
+            return g.of_a(a, x, i, k), g.of_b(b, x, j, k)
 
         return contraction(a, b, shape, elements, g.K, g.epilogue, channel_axis, g.names[2])
     target = Target.current() or Target("cuda")

@@ -60,12 +60,11 @@ class Rows(Rule):
         lanes = lanes_of(group.target, group.last.dtype)
         column = column_of(group, lanes)
         plan = _knobs(group, column, lanes)
-        nodes = [n for n in (*group.members, group.anchor) if n is not group.last]
-        for node in nodes:
+        for node in group.inner:
             if node.name in plan.inlined:
                 s[node.tensor].compute_inline()
         row = _last(s, group, column, plan, lanes)
-        for node in nodes:
+        for node in group.inner:
             if node.name in plan.inlined:
                 continue
             _member(s, group, node, column, plan, lanes)

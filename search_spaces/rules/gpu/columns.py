@@ -27,7 +27,6 @@ from whet.search_spaces.rules.gpu.hardware.threads import attach, bind
 from whet.search_spaces.rules.gpu.row_group import (
     axes_in_last,
     common_length,
-    inner_stages,
     row_count,
     rows_in_order,
     stages_of,
@@ -69,7 +68,7 @@ class GpuColumns(Rule):
         stage.reorder(*rows[:-1], outer, x, *inner)
         bind(stage, block=stage.fuse(*rows[:-1], outer), x=x)
         kept = kept_inputs(s, group) if shares.kept else []
-        for node in inner_stages(group):
+        for node in group.inner:
             if width(group, node) > 1 and not shares.kept:
                 s[node.tensor].compute_inline()
             else:

@@ -12,11 +12,6 @@ def stages_of(group: Group) -> tuple[Node, ...]:
     return tuple({n.index: n for n in (*group.members, group.anchor, group.last)}.values())
 
 
-def inner_stages(group: Group) -> list[Node]:
-    """The stages before the last one."""
-    return [n for n in (*group.members, group.anchor) if n is not group.last]
-
-
 def row_count(group: Group) -> int:
     """The number of rows."""
     return prod(group.last.extents[k] for k in group.rows)

@@ -35,7 +35,6 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
 )
 from whet.search_spaces.rules.gpu.row_group import (
     common_length,
-    inner_stages,
     row_count,
     rows_in_order,
     stages_of,
@@ -96,7 +95,7 @@ def row_length(group: Group) -> int | None:
 def _fits_threads(group: Group) -> bool:
     """True if a thread can have a row: its registers hold it, and it is soon done or one of many
     neighbours."""
-    held = (width(group, n) for n in inner_stages(group))
+    held = (width(group, n) for n in group.inner)
     many, steps = row_count(group), max(n.steps for n in stages_of(group))
     neighbours = len(group.last.extents) - 1 in group.rows and many >= _MANY
     return sum(held) <= _MOST_OWN and (neighbours or steps <= many * _MOST_OWN)
@@ -116,7 +115,7 @@ def _by_threads(s: Schedule, group: Group) -> None:
     rows = [axes[k] for k in group.rows]
     stage.reorder(*rows, *[a for a in axes if a not in rows])
     thread = bind_fused(stage, rows, threads)
-    for node in inner_stages(group):
+    for node in group.inner:
         s[node.tensor].compute_at(stage, thread)
 
 
@@ -169,7 +168,7 @@ def _by_blocks(s: Schedule, group: Group, length: int) -> None:
     stage.reorder(*axes[:-1], outer, row, *inner)
     bind(stage, block=stage.fuse(*axes[:-1], outer), y=row)
     kept = kept_inputs(s, group) if keep else []
-    for node in inner_stages(group):
+    for node in group.inner:
         _member(s, group, node, stage, row, shares)
     for tensor in kept:
         attach(s[tensor], stage, row, shares.scope)

@@ -99,7 +99,7 @@ def _padded(shape: ConvShape, data: Tensor, yr: int, xr: int) -> Tensor:
 
 def _sums(shape: ConvShape, padded: Tensor, own: Tensor, each: int) -> Tensor:
     (sh, sw), (dh, dw) = shape.strides, shape.dilation
-    ry, rx = (te.reduce_axis((0, k), name=n) for k, n in zip(shape.window, ("ry", "rx")))
+    ry, rx = shape.window_axes()
 
     def element(b: Any, o: Any, y: Any, x: Any) -> Any:
         across = rx * dw

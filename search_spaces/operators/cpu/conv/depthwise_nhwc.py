@@ -49,7 +49,7 @@ def depthwise_conv2d_nhwc(cfg: Any, shape: ConvShape, data: Tensor, own: Tensor,
 def _sums(shape: ConvShape, data: Tensor, own: Tensor, each: int) -> Tensor:
     """Sums over the part of a window that is inside the image."""
     (sh, sw), (dh, dw), (top, left) = shape.strides, shape.dilation, shape.before
-    ry, rx = (te.reduce_axis((0, k), name=n) for k, n in zip(shape.window, ("ry", "rx")))
+    ry, rx = shape.window_axes()
 
     def element(b: Any, y: Any, x: Any, o: Any) -> Any:
         row, pixel = y * sh + ry * dh - top, x * sw + rx * dw - left

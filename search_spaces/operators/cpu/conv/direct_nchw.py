@@ -69,12 +69,13 @@ def schedule(
     padded, read = padded_planes(shape, data, tuple(sizes), way == "width")
     extents = (shape.ci_group, *shape.window)
     weights = panels(at or weight, shape.co, extents, cr)
-    names = ("rc", *("rz", "ry", "rx")[3 - len(shape.window) :])
-    steps = [te.reduce_axis((0, n), name=name) for n, name in zip(extents, names)]
+    window = shape.window_axes()
+    steps = [te.reduce_axis((0, shape.ci_group), name="rc"), *window]
 
     def product(b: Any, o: Any, *place: Any) -> Any:
-        rc, *window = steps
-        channel = rc if shape.groups == 1 else shape.group_of(o) * shape.ci_group + rc
+        channel: Any = steps[0]
+        if shape.groups > 1:
+            channel = shape.group_of(o) * shape.ci_group + channel
         one = read(b, channel, place, window)
         return te.sum(one * weights(o // cr, *steps, o % cr), axis=steps)
 

@@ -18,6 +18,7 @@ from whet.compiler.te.lang.tensor import ComputeOp, nodes
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.visit.rewrite import Rewriter, variables
 from whet.compiler.topi.halves import summed_in
+from whet.search_spaces.graph.stages import int_extent
 from whet.search_spaces.rules.cpu.tiling.spec import constant_extents
 from whet.search_spaces.rules.gpu.contraction.terms import Term, Terms, terms_of
 from whet.search_spaces.rules.gpu.contraction.widened_sum import operation_of
@@ -103,7 +104,7 @@ def contraction_of(op: object) -> Contraction | None:
     body = _summed(op)
     if body is None or not isinstance(op, ComputeOp):
         return None
-    data = {axis.var for axis in op.axis if _extent(axis) > 1}
+    data = {axis.var for axis in op.axis if int_extent(axis) > 1}
     for terms in terms_of(body.source[0], data):
         found = _contraction(op, body, terms)
         if found is not None:
@@ -118,7 +119,7 @@ def _contraction(op: ComputeOp, body: e.Reduce, terms: Terms) -> Contraction | N
         return None
     parts: list[Part] = []
     for axis in op.axis:
-        part, a, b = _part(Axis(axis.var, _extent(axis)), a, b)
+        part, a, b = _part(Axis(axis.var, int_extent(axis)), a, b)
         parts.append(part)
     of_a, of_b = set(variables(a)), set(variables(b))
     every = [axis for part in parts for axis in part.axes]
@@ -133,7 +134,7 @@ def _contraction(op: ComputeOp, body: e.Reduce, terms: Terms) -> Contraction | N
     columns = tuple(x for x in every if x not in lead and x.var in of_b)
     if min(extent_of(rows), extent_of(columns)) < _FEWEST:
         return None
-    steps = tuple(Axis(x.var, _extent(x)) for x in op.reduce_axis)
+    steps = tuple(Axis(x.var, int_extent(x)) for x in op.reduce_axis)
     slid = _sliding((a, b), {x.var for x in (*rows, *columns)}, {x.var for x in steps})
     windows = tuple(x for x in steps if x.var in slid)
     term = (lambda x, y: terms.of(y, x)) if swapped else terms.of
@@ -152,11 +153,6 @@ def _summed(op: object) -> e.Reduce | None:
         return None
     always = isinstance(body.condition, e.IntImm) and body.condition.value == 1
     return body if always and operation_of(body) is e.Add else None
-
-
-def _extent(axis: e.IterVar) -> int:
-    assert axis.dom is not None
-    return int(axis.dom.extent)
 
 
 def _part(axis: Axis, a: e.PrimExpr, b: e.PrimExpr) -> tuple[Part, e.PrimExpr, e.PrimExpr]:
