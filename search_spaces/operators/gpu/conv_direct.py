@@ -58,7 +58,13 @@ def direct_convolution(
     patch = _patch(shape, r, data, channels)
     own = _weights(shape, r, weight, channels)
     sums = _sums(shape, r, patch, own)
-    plain = _result(shape, sums)
+
+    def element(*index: Any) -> Any:
+        n, o, y, x = channels_first(shape, index)
+        g, c = split_channel(shape, o)
+        return sums(n, g, *in_layout(shape, c, y, x))
+
+    plain = te.compute(shape.result_shape, element, name="conv")
     s, out, arguments = with_epilogue(plain, epilogue, shape.channel_axis, [data, weight])
     s[sums].set_scope("local")
     thread = _store(s[out], shape, r)
@@ -143,17 +149,6 @@ def _sums(shape: ConvShape, r: Rectangle, patch: Tensor, own: Tensor) -> Tensor:
 
     inner = in_layout(shape, int(own.shape[-1]), covered(oh, r.own_rows), covered(ow, r.x))
     return te.compute((shape.batch, shape.groups, *inner), element, name="tile")
-
-
-def _result(shape: ConvShape, sums: Tensor) -> Tensor:
-    """The sums in the layout of the result."""
-
-    def element(*index: Any) -> Any:
-        n, o, y, x = channels_first(shape, index)
-        g, own = split_channel(shape, o)
-        return sums(n, g, *in_layout(shape, own, y, x))
-
-    return te.compute(shape.result_shape, element, name="conv")
 
 
 def _store(stage: Stage, shape: ConvShape, r: Rectangle) -> IterVar:

@@ -136,7 +136,16 @@ def implicit_gemm(
     if shape.channels_last:
         left, right = right, left
     sums = gemm_stages(left, right, lead, steps.outer, steps.count, plan, summed)
-    plain = _result(shape, sums.total)
+    oh, ow = shape.out
+
+    def element(*index: Any) -> Any:
+        n, o, y, x = channels_first(shape, index)
+        group, own = split_channel(shape, o)
+        return sums.total(
+            *((group,) if lead else ()), *in_layout(shape, own, (n * oh + y) * ow + x)
+        )
+
+    plain = te.compute(shape.result_shape, element, name="conv")
     s, out, arguments = with_epilogue(plain, epilogue, shape.channel_axis, [data, weight])
     store_result(s, sums, _loops(shape, s[out], plan))
     return s, arguments
@@ -189,20 +198,6 @@ def _windows(steps: Steps, data: Tensor, pixels: int) -> Operand:
         return pixel(shape, data, (image, channel, row, column), data.dtype, padded=padded)
 
     return Operand("data", pixels, lanes, shape.channels_last, read)
-
-
-def _result(shape: ConvShape, total: Tensor) -> Tensor:
-    """The sums in the layout of the result."""
-    oh, ow = shape.out
-
-    def element(*index: Any) -> Any:
-        n, o, y, x = channels_first(shape, index)
-        at = (n * oh + y) * ow + x
-        group, own = split_channel(shape, o)
-        lead = (group,) if shape.groups > 1 else ()
-        return total(*lead, *in_layout(shape, own, at))
-
-    return te.compute(shape.result_shape, element, name="conv")
 
 
 def _loops(shape: ConvShape, stage: Stage, plan: Plan) -> Result:

@@ -6,9 +6,7 @@ from functools import partial
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Tensor
 from whet.search_spaces.operators.cpu.conv.depthwise_shape import depthwise_arguments, taps
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.layout import channels_first, in_layout, pixel
 from whet.search_spaces.operators.gpu.results import (
     Scheduled,
@@ -29,30 +27,16 @@ def _depthwise(name: str, layout: str, *args: Any) -> Scheduled:
         return empty_contraction(
             data, weight, shape.result_shape, steps, shape.channel_axis, "conv"
         )
-    conv = _sums(shape, _padded(shape, data), taps(shape, weight), each)
-    return scheduled_as_graph(conv, steps, shape.channel_axis, [data, weight])
+    (top, left), (sh, sw), (dh, dw) = shape.before, shape.strides, shape.dilation
+    own, (ry, rx), (kind, _) = taps(shape, weight), shape.window_axes(), accumulated(shape.dtype)
 
-
-depthwise_conv2d_nchw = partial(_depthwise, "depthwise_conv2d_nchw", "NCHW")
-depthwise_conv2d_nhwc = partial(_depthwise, "depthwise_conv2d_nhwc", "NHWC")
-
-
-def _padded(shape: ConvShape, data: Tensor) -> Tensor:
-    """The image with zeros around it, in the type of the sums."""
-    (top, left), (kind, _) = shape.before, accumulated(shape.dtype)
-
-    def element(*index: Any) -> Any:
+    def pixels(*index: Any) -> Any:
+        """The image with zeros around it, in the type of the sums."""
         n, c, y, x = channels_first(shape, index)
         return pixel(shape, data, (n, c, y - top, x - left), kind, padded=shape.is_padded)
 
     dims = (shape.batch, *in_layout(shape, shape.ci, *shape.padded))
-    return te.compute(dims, element, name="padded")
-
-
-def _sums(shape: ConvShape, padded: Tensor, own: Tensor, each: int) -> Tensor:
-    (sh, sw), (dh, dw) = shape.strides, shape.dilation
-    ry, rx = shape.window_axes()
-    kind, _ = accumulated(shape.dtype)
+    padded = te.compute(dims, pixels, name="padded")
 
     def element(*index: Any) -> Any:
         n, o, y, x = channels_first(shape, index)
@@ -60,4 +44,9 @@ def _sums(shape: ConvShape, padded: Tensor, own: Tensor, each: int) -> Tensor:
         value = padded(n, *in_layout(shape, channel, y * sh + ry * dh, x * sw + rx * dw))
         return te.sum(value * own(*in_layout(shape, o, ry, rx)).astype(kind), [ry, rx])
 
-    return te.compute(shape.result_shape, element, name="conv")
+    conv = te.compute(shape.result_shape, element, name="conv")
+    return scheduled_as_graph(conv, steps, shape.channel_axis, [data, weight])
+
+
+depthwise_conv2d_nchw = partial(_depthwise, "depthwise_conv2d_nchw", "NCHW")
+depthwise_conv2d_nhwc = partial(_depthwise, "depthwise_conv2d_nhwc", "NHWC")

@@ -138,7 +138,9 @@ def _blocks(s: Schedule, group: Group, crossing: int, lanes: int) -> None:
     stage = s[group.anchor.tensor]
     axes = stage.op.axis
     across, along = axes[crossing], axes[-1]
-    square = _square(group.anchor, lanes, extent_of(across), extent_of(along))
+    # the steps and lanes of a square that is transposed in registers; 0: there is none
+    fits = dt.itemsize(group.anchor.dtype) in (4, 8) and not group.anchor.is_guarded
+    square = lanes if fits and min(extent_of(across), extent_of(along)) >= lanes >= 2 else 0
     plan = _define_blocks(group, extent_of(across), extent_of(along), lanes, square)
     (a, b), way = plan.tile, plan.way
     # rows begin where lines of memory do, if the first one does
@@ -169,12 +171,6 @@ def _blocks(s: Schedule, group: Group, crossing: int, lanes: int) -> None:
     loop = fused(stage, [*others, *outer])
     if parallel and loop is not None:
         stage.parallel(loop)
-
-
-def _square(node: Node, lanes: int, across: int, along: int) -> int:
-    """The steps and lanes of a square that is transposed in registers; 0: there is none."""
-    fits = dt.itemsize(node.dtype) in (4, 8) and min(across, along) >= lanes >= 2
-    return lanes if fits and not node.is_guarded else 0
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,11 @@ class Reduction(Rule):
             _across(s, group, tensor, way, plan, chunked)
         else:
             if way.kind == ALONG:
-                _along(s, tensor, way, plan, lanes, chunked)
+                run = way.axes
+                if chunked:  # the axis that was cut comes last among those that are left
+                    count = len(s[tensor].op.reduce_axis)
+                    run = tuple(count - 1 if k == 0 else k - 1 for k in run)
+                attach(s, tensor, sum_along(s, tensor, run, plan.size, lanes, plan.unroll))
             if chunked:
                 s[tensor].parallel(s[tensor].op.axis[0])
             _rows(s, group, plan)
@@ -127,16 +131,6 @@ def _knobs(group: Group, way: Way, lanes: int) -> _Plan:
             for chunks in (threads, 4 * threads):
                 pin(group, ("chunks", chunks), {"parallel": False})
     return _Plan(**plan)
-
-
-def _along(s: Schedule, tensor: Tensor, way: Way, plan: _Plan, lanes: int, chunked: bool) -> None:
-    """Lanes along the rows of the reduction, or of its chunks."""
-    run = way.axes
-    if chunked:  # the axis that was cut comes last among those that are left
-        count = len(s[tensor].op.reduce_axis)
-        run = tuple(count - 1 if k == 0 else k - 1 for k in run)
-    parts = sum_along(s, tensor, run, plan.size, lanes, plan.unroll)
-    attach(s, tensor, parts)
 
 
 def _rows(s: Schedule, group: Group, plan: _Plan) -> None:

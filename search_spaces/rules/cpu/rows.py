@@ -71,7 +71,11 @@ class Rows(Rule):
             if row is not None and plan.place == "row":
                 s[node.tensor].compute_at(s[group.last.tensor], row)
             elif plan.place == "root" and plan.parallel:
-                _parallel_root(s, group, node, column)
+                # on its own: threads share its outermost rows
+                stage = s[node.tensor]
+                outer = stage.leaf_iter_vars[0]
+                if outer in stage.op.axis and 0 in _row_dimensions(group, node):
+                    stage.parallel(outer)
 
 
 def column_of(group: Group, lanes: int) -> int | None:
@@ -223,14 +227,6 @@ def _along(s: Schedule, node: Node, way: Way, plan: _Plan, lanes: int) -> list[T
 def _row_dimensions(group: Group, node: Node) -> set[int]:
     """The dimensions of a member of which there is one step in a row."""
     return {d for d, q in enumerate(group.maps[node.index]) if q in group.rows}
-
-
-def _parallel_root(s: Schedule, group: Group, node: Node, column: int | None) -> None:
-    """Share a stage that is computed on its own between threads, along its outermost rows."""
-    stage = s[node.tensor]
-    outer = stage.leaf_iter_vars[0]
-    if outer in stage.op.axis and 0 in _row_dimensions(group, node):
-        stage.parallel(outer)
 
 
 def _vectors_of(stage: Stage, axis: IterVar, plan: _Plan) -> None:

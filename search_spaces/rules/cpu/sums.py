@@ -67,7 +67,7 @@ def _largest(node: Node) -> Access | None:
     """The read of the largest tensor that is reduced over."""
     reduced = {a.var for a in node.op.reduce_axis}
     reads = [a for a in node.reads if a.variables & reduced]
-    return max(reads, key=lambda a: prod(int(d) for d in a.tensor.shape), default=None)
+    return max(reads, key=lambda a: a.size, default=None)
 
 
 def _run(node: Node, operand: Access) -> tuple[int, ...]:

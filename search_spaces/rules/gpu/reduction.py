@@ -68,8 +68,11 @@ class GpuReduction(Rule):
             _along(s, group, way, plan)
         elif way.kind == ACROSS and shared:
             _across(s, group, way, plan)
-        else:
-            _alone(s, group, plan)
+        else:  # each element by a thread of its own
+            stage = s[group.last.tensor]
+            thread = bind_fused(stage, threads=plan.threads)
+            if node is not group.last:
+                attach(s[node.tensor], stage, thread)
 
 
 def _split(s: Schedule, tensor: Tensor, axes: Sequence[IterVar], parts: int) -> Tensor | None:
@@ -204,11 +207,3 @@ def _partial_sums(stage: Stage, inner: Stage, axis: int, plan: Plan) -> None:
     if plan.vector > 1:
         stage.vectorize(lanes)
         inner.vectorize(own)
-
-
-def _alone(s: Schedule, group: Group, plan: Plan) -> None:
-    """Each element by a thread of its own."""
-    stage = s[group.last.tensor]
-    thread = bind_fused(stage, threads=plan.threads)
-    if group.anchor is not group.last:
-        attach(s[group.anchor.tensor], stage, thread)

@@ -84,6 +84,16 @@ def _is_narrow(node: Node) -> bool:
     return node.points % _ROWS[-1] == 0
 
 
+def threads_for(threads: Sequence[int], length: int, vector: int, own: int) -> int:
+    """Threads of a row of a length: so many that none has more than ``own`` elements of it.
+
+    Two loads a thread of short rows: neighbours read neighbours, and exchange few sums.
+    """
+    some = min(WIDTH, length // (2 * vector))
+    least = max(t for t in threads if t == threads[0] or t <= some)
+    return next((t for t in threads if t >= least and t * own >= length), threads[-1])
+
+
 def _along(group: Group, way: Way, multiprocessors: int) -> Plan:
     node = group.anchor
     dtype = next((a.tensor.dtype for a in node.reads), node.dtype)
@@ -93,9 +103,7 @@ def _along(group: Group, way: Way, multiprocessors: int) -> Plan:
     own = -(-prod(node.reduce_extents) // part)
     every = (*_NARROW, *_THREADS) if _is_narrow(node) else _THREADS
     threads = [t for t in every if t == every[0] or t < 2 * own // most]
-    # two loads a thread of short rows: neighbours read neighbours, and exchange few sums
-    least = max(t for t in threads if t == threads[0] or t <= min(WIDTH, own // (2 * most)))
-    best = next((t for t in threads if t >= least and t * _OWN >= own), threads[-1])
+    best = threads_for(threads, own, most, _OWN)
     each = [r for r in _ROWS if node.points % r == 0]
     return Plan(
         parts=group.choose("parts", parts, part),
@@ -123,10 +131,10 @@ def _across(group: Group, way: Way, multiprocessors: int) -> Plan:
 def _neighbours(node: Node, way: Way) -> list[int]:
     """The vector lengths of a thread: one load at most, and work for all threads of a warp."""
     axis = way.axes[0]
-    reads = [a.tensor for a in node.reads if a.stride(node.op.axis[axis].var) == 1]
+    reads = [a for a in node.reads if a.stride(node.op.axis[axis].var) == 1]
     if not reads:
         return [1]
-    read = max(reads, key=lambda t: prod(int(d) for d in t.shape))
+    read = max(reads, key=lambda a: a.size).tensor
     extent = node.extents[axis]
     most = min(lanes_of(kind, extent, int(read.shape[-1])) for kind in (read.dtype, node.dtype))
     return [v for v in _VECTORS if v == 1 or (v <= most and v * WIDTH < 2 * extent)]

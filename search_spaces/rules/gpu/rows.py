@@ -33,6 +33,7 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
     split_lanes,
     vectorize_last,
 )
+from whet.search_spaces.rules.gpu.reduction_plan import threads_for
 from whet.search_spaces.rules.gpu.row_group import (
     common_length,
     row_count,
@@ -87,7 +88,10 @@ def row_length(group: Group) -> int | None:
         wide = width(group, node)
         if node.role == REDUCTION and (wide > 1 or way_of(node, 1).kind != ALONG):
             return None
-        if wide not in (1, length) or not _trailing(group, node):
+        # its axes are those of the rows, in order, and then the others
+        own, rank = wide_axes(group, node), len(node.extents)
+        trailing = own == list(range(rank - len(own), rank)) and rows_in_order(group, node)
+        if wide not in (1, length) or not trailing:
             return None
     return length if length > 1 else None
 
@@ -99,12 +103,6 @@ def _fits_threads(group: Group) -> bool:
     many, steps = row_count(group), max(n.steps for n in stages_of(group))
     neighbours = len(group.last.extents) - 1 in group.rows and many >= _MANY
     return sum(held) <= _MOST_OWN and (neighbours or steps <= many * _MOST_OWN)
-
-
-def _trailing(group: Group, node: Node) -> bool:
-    """True if the axes of a stage are those of the rows, in order, and then the others."""
-    wide, rank = wide_axes(group, node), len(node.extents)
-    return wide == list(range(rank - len(wide), rank)) and rows_in_order(group, node)
 
 
 def _by_threads(s: Schedule, group: Group) -> None:
@@ -226,10 +224,7 @@ def _knobs(s: Schedule, group: Group, length: int) -> tuple[int, _Shares, bool]:
     threads = [t for t in every if t == every[0] or t < 2 * length // vectors[-1]]
     # the loop over a part of more elements is not unrolled, and the part has no registers
     threads = [t for t in threads if length <= 2 * t * _MOST_OWN] or threads[-1:]
-    # two loads a thread of short rows: neighbours read neighbours, and exchange little
-    some = min(_WARP, length // (2 * vectors[-1]))
-    least = max(t for t in threads if t == threads[0] or t <= some)
-    wanted = next((t for t in threads if t >= least and t * _OWN >= length), threads[-1])
+    wanted = threads_for(threads, length, vectors[-1], _OWN)
     each = each if threads[0] <= _WARP else [1]
     several = max(r for r in each if r == 1 or (wanted <= _WARP and r * wanted <= _BLOCK))
     vector = group.choose("vector", vectors, vectors[-1])

@@ -43,21 +43,18 @@ def depthwise_conv2d_nhwc(cfg: Any, shape: ConvShape, data: Tensor, own: Tensor,
 
     The result is (N, OH, OW, C * multiplier): channel ``c * multiplier + m`` is channel ``c`` with
     window ``m``."""
-    return _sums(shape, data, own, each), partial(_schedule, cfg, shape)
-
-
-def _sums(shape: ConvShape, data: Tensor, own: Tensor, each: int) -> Tensor:
-    """Sums over the part of a window that is inside the image."""
     (sh, sw), (dh, dw), (top, left) = shape.strides, shape.dilation, shape.before
     ry, rx = shape.window_axes()
 
     def element(b: Any, y: Any, x: Any, o: Any) -> Any:
         row, pixel = y * sh + ry * dh - top, x * sw + rx * dw - left
         tests = within((row, pixel), shape)
+        # the part of a window that is inside the image
         inside = te.all(*tests) if tests else None
         return te.sum(data[b, row, pixel, o // each] * own[ry, rx, o], [ry, rx], where=inside)
 
-    return te.compute(shape.result_shape, element, name="conv")
+    conv = te.compute(shape.result_shape, element, name="conv")
+    return conv, partial(_schedule, cfg, shape)
 
 
 def _schedule(cfg: Any, shape: ConvShape, s: Schedule, conv: Tensor, out: Tensor) -> None:

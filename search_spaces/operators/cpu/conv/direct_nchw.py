@@ -22,7 +22,7 @@ from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.cpu.conv.direct_nchw_tiles import plane_tiles
-from whet.search_spaces.operators.cpu.conv.padded_image import copy_lines, padded_planes
+from whet.search_spaces.operators.cpu.conv.padded_image import Read, copy_lines, padded_planes
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.conv.weights import At, pack, panels
 from whet.search_spaces.operators.cpu.gemm.stages import accumulators, on_threads
@@ -69,28 +69,7 @@ def schedule(
     padded, read = padded_planes(shape, data, tuple(sizes), way == "width")
     extents = (shape.ci_group, *shape.window)
     weights = panels(at or weight, shape.co, extents, cr)
-    window = shape.window_axes()
-    steps = [te.reduce_axis((0, shape.ci_group), name="rc"), *window]
-
-    def product(b: Any, o: Any, *place: Any) -> Any:
-        channel: Any = steps[0]
-        if shape.groups > 1:
-            channel = shape.group_of(o) * shape.ci_group + channel
-        one = read(b, channel, place, window)
-        return te.sum(one * weights(o // cr, *steps, o % cr), axis=steps)
-
-    tiled = None
-    if way == "channels":  # the sums with the channels of a tile last
-        tiled = te.compute(
-            (shape.batch, -(-shape.co // cr), *shape.out, cr),
-            lambda b, p, *place: product(b, p * cr + place[-1], *place[:-1]),
-            name="tiled",
-        )
-    conv = te.compute(
-        shape.result_shape,
-        product if tiled is None else lambda b, o, *place: tiled(b, o // cr, *place, o % cr),
-        name="conv",
-    )
+    conv, tiled = _sums(shape, read, weights, cr, way)
     result = conv if finish is None else finish(conv)
     out, extras = Epilogue.of(epilogue).apply(result, channel_axis=1)
     s = te.create_schedule(out.op)
@@ -117,6 +96,35 @@ def schedule(
             s[result].compute_inline()
         copy_lines(s, out, parallel)
     return s, [data, weight, *extras, out]
+
+
+def _sums(
+    shape: ConvShape, read: Read, weights: Tensor, cr: int, way: str
+) -> tuple[Tensor, Tensor | None]:
+    """The sums, and those with the channels of a tile last, which the way ``channels`` stores."""
+    window = shape.window_axes()
+    steps = [te.reduce_axis((0, shape.ci_group), name="rc"), *window]
+
+    def product(b: Any, o: Any, *place: Any) -> Any:
+        channel: Any = steps[0]
+        if shape.groups > 1:
+            channel = shape.group_of(o) * shape.ci_group + channel
+        one = read(b, channel, place, window)
+        return te.sum(one * weights(o // cr, *steps, o % cr), axis=steps)
+
+    tiled = None
+    if way == "channels":
+        tiled = te.compute(
+            (shape.batch, -(-shape.co // cr), *shape.out, cr),
+            lambda b, p, *place: product(b, p * cr + place[-1], *place[:-1]),
+            name="tiled",
+        )
+    conv = te.compute(
+        shape.result_shape,
+        product if tiled is None else lambda b, o, *place: tiled(b, o // cr, *place, o % cr),
+        name="conv",
+    )
+    return conv, tiled
 
 
 def _stored(stored: Stage, cfg: Any, cr: int, sizes: list[int]) -> tuple[IterVar, IterVar]:

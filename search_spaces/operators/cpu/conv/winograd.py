@@ -111,7 +111,14 @@ def schedule(
     w = conv2d_winograd(data, weight, m, (top, left, bottom, right), shape.layout, block, nr)
     s, out, extras = with_epilogue(w.conv, epilogue, shape.channel_axis)
     blocks, channels = _tiles_in_place(s[out], shape, m, block, lanes)
-    _inverse(s, w, s[out], channels)
+    for tensor in (w.results, w.half):  # A^T over the columns, then over the rows of one tile
+        stage = s[tensor]
+        stage.compute_at(s[out], channels)
+        stage.set_scope("local")
+        b, t, i, j, o = stage.op.axis
+        if tensor is w.half:
+            stage.reorder(b, t, j, i, o)
+        _unrolled(stage, i, j, o)
     _products(s, w.products, s[out], blocks, cfg)
     _pixels(s, w, s[out], blocks, min(lanes, shape.ci))
     _filters(s[w.filters], s[w.half_filters])
@@ -134,18 +141,6 @@ def _tiles_in_place(
     blocks, _ = out.split(tiles, factor=block)
     _unrolled(out, yi, xi, oi)
     return blocks, oo
-
-
-def _inverse(s: Schedule, w: WinogradStages, out: Stage, channels: Any) -> None:
-    """A^T over the columns, then over the rows of one tile, in registers."""
-    for tensor in (w.results, w.half):
-        stage = s[tensor]
-        stage.compute_at(out, channels)
-        stage.set_scope("local")
-        b, t, i, j, o = stage.op.axis
-        if tensor is w.half:
-            stage.reorder(b, t, j, i, o)
-        _unrolled(stage, i, j, o)
 
 
 def _products(s: Schedule, products: Tensor, out: Stage, blocks: Any, cfg: Any) -> None:

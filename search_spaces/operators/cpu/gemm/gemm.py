@@ -135,9 +135,10 @@ def stages_of(g: Gemm, plan: Plan) -> GemmStages:
 
     plain = te.compute(
         (*lead, g.N, g.M),
-        lambda *i: tiles(*i[:-2], i[-2] // mr, i[-1] // nr, i[-2] % mr, i[-1] % nr),
+        lambda *index: tiles(
+            *index[:-2], index[-2] // mr, index[-1] // nr, index[-2] % mr, index[-1] % nr
+        ),
         name=g.names[2],
-        varargs_names=[f"index{k}" for k in range(len(lead) + 2)],
     )
     result, extras = g.epilogue.apply(plain, len(lead) + 1)
     return GemmStages(a, b, Q, P, tiles, plain, result, extras)

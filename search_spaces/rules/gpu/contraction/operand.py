@@ -6,7 +6,6 @@ places (n, y, x), steps (c)  ->  place // (H * W), place // W % H, place % W, st
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import prod
 from typing import Any
 
 from whet.compiler.arith import Affine
@@ -119,7 +118,7 @@ def _distance(reads: Sequence[Access], axes: Sequence[Axis]) -> int:
     wide = [axis for axis in axes if axis.extent > 1]
     if not wide or not reads:
         return _FAR
-    largest = max(reads, key=lambda a: prod(int(d) for d in a.tensor.shape))
+    largest = max(reads, key=lambda a: a.size)
     return largest.stride(wide[-1].var) or _FAR
 
 
