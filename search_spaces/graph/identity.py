@@ -132,9 +132,8 @@ class _Writer:
         return name
 
     def _combiner(self, c: e.CommReducer, done: dict[int, str]) -> str:
-        found = done.get(id(c))
-        if found is not None:
-            return found
+        if id(c) in done:
+            return done[id(c)]
         inside = {v: f"v{k}" for k, v in enumerate((*c.lhs, *c.rhs))}
         own: dict[int, str] = {}
         parts = [self._expression(x, inside, own) for x in (*c.result, *c.identity)]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, count
 from math import prod
 from typing import Any, TypeVar
 
@@ -222,23 +223,23 @@ def plain_nodes(outputs: Sequence[Tensor]) -> tuple[Node, ...]:
             if t.op in place and k not in readers[place[t.op]]:
                 readers[place[t.op]].append(k)
     wanted = {t.op for t in outputs}
-    names = _unique([op.name for op in ops])
+    names = unique([op.name for op in ops], "{}_{}", 1)
     return tuple(
         Node(op, k, names[k], OPAQUE, op in wanted, tuple(readers[k])) for k, op in enumerate(ops)
     )
 
 
-def _unique(names: list[str]) -> list[str]:
-    """The names with numbers behind those that were there before."""
-    taken: set[str] = set()
-    out = []
+def unique(names: Sequence[str], form: str, first: int) -> tuple[str, ...]:
+    """The names with numbers, from ``first`` on, behind those that were there before.
+
+    >>> unique(["a", "b", "a", "a"], "{}_{}", 1)
+    ('a', 'b', 'a_1', 'a_2')
+    """
+    out: dict[str, None] = {}
     for name in names:
-        new, k = name, 1
-        while new in taken:
-            new, k = f"{name}_{k}", k + 1
-        taken.add(new)
-        out.append(new)
-    return out
+        numbered = (form.format(name, k) for k in count(first))
+        out[next(n for n in chain([name], numbered) if n not in out)] = None
+    return tuple(out)
 
 
 def int_extent(axis: e.IterVar) -> int:

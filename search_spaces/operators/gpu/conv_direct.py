@@ -66,27 +66,28 @@ def direct_convolution(
 
     plain = te.compute(shape.result_shape, element, name="conv")
     s, out, arguments = with_epilogue(plain, epilogue, shape.channel_axis, [data, weight])
-    s[sums].set_scope("local")
+    tile = s[sums]
+    tile.set_scope("local")
     thread = _store(s[out], shape, r)
-    s[sums].compute_at(s[out], thread)
-    c, ry, rx = s[sums].op.reduce_axis
-    outer, inner = s[sums].split(c, factor=r.channels)
-    s[sums].reorder(outer, inner, rx, ry, *s[sums].op.axis)
-    unroll(s[sums], s[sums].op.axis)
+    tile.compute_at(s[out], thread)
+    c, ry, rx = tile.op.reduce_axis
+    outer, inner = tile.split(c, factor=r.channels)
+    tile.reorder(outer, inner, rx, ry, *tile.op.axis)
+    unroll(tile, tile.op.axis)
     if prod(shape.window) <= _UNROLLED:
-        unroll(s[sums], (rx, ry))
+        unroll(tile, (rx, ry))
     if r.own_channels > 1:
         read = s.cache_read(own, "local", [sums])
-        s[read].compute_at(s[sums], ry)
+        s[read].compute_at(tile, ry)
         vectorize_last(s[read])
     if r.keeps_columns(shape):
-        s[sums].unroll(ry)
+        tile.unroll(ry)
         column = s.cache_read(patch, "local", [sums])
-        s[column].compute_at(s[sums], rx)
+        s[column].compute_at(tile, rx)
         unroll(s[column], s[column].op.axis)
     block = Block(r.groups, r.x) if shape.channels_last else Block(r.x, r.groups)
     for stage in (patch, own):
-        attach(s[stage], s[sums], outer, "shared")
+        attach(s[stage], tile, outer, "shared")
     # each in the order in which it lies in memory: channels first, weights along the window
     *_, c, y, apart, x = s[patch].op.axis
     strided, columns = r.columns_read(shape)

@@ -287,9 +287,8 @@ def _schedule_filters(
     blocks = stage.fuse(bc, bo)
     bind(stage, block=blocks, y=tc, x=to)
     _in_registers(s, (half,), stage, to)
-    read = s.cache_read(weight, "shared", [half])
-    s[read].compute_at(stage, blocks)
-    first = s[read].op.axis[0]
+    read = s[s.cache_read(weight, "shared", [half])]
+    read.compute_at(stage, blocks)
     extents = (_FILTERS, _CHANNELS, WINDOW, WINDOW)
-    cooperative_load(s[read], list(s[read].op.axis), extents, Block(_FILTERS, _CHANNELS))
-    s[read].storage_align(first, _BANKS, _SHIFT)
+    cooperative_load(read, read.op.axis, extents, Block(_FILTERS, _CHANNELS))
+    read.storage_align(read.op.axis[0], _BANKS, _SHIFT)

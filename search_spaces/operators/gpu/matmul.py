@@ -1,22 +1,26 @@
-"""GEMM on a GPU: ``matmul``, ``dense`` and ``batch_matmul``."""
+"""GEMM on a GPU: ``matmul``, ``dense`` and ``batch_matmul``; GEMV, ``matvec``, is memory-bound."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from whet.compiler import te
 from whet.compiler.target import Target
+from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.halves import summed_in
+from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.operators.arguments import BYTES
 from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, operands
-from whet.search_spaces.operators.gpu.matvec import contraction
 from whet.search_spaces.operators.gpu.results import (
     Scheduled,
+    accumulated,
     empty_contraction,
     refuse_packed,
+    scheduled_as_graph,
     with_epilogue,
 )
 from whet.search_spaces.rules.gpu.contraction.gemm import (
@@ -55,7 +59,7 @@ def _gemm(fields: str, *args: Any, **fixed: Any) -> Scheduled:
             *x, i, j = index
             return g.of_a(a, x, i, k), g.of_b(b, x, j, k)
 
-        return contraction(a, b, shape, elements, g.K, g.epilogue, channel_axis, g.names[2])
+        return _contraction(a, b, shape, elements, g.K, g.epilogue, channel_axis, g.names[2])
     target = Target.current() or Target("cuda")
     gemm_shape = GemmShape(g.batch or 1, g.N, g.M, g.K, itemsize=dt.itemsize(summed))
     plan = plan_of(Prefixed(cfg), target, gemm_shape)
@@ -73,3 +77,45 @@ dense = partial(
     _gemm, "N K M dtype epilogue packed", transpose_b=True, names=("data", "weight", "dense")
 )
 batch_matmul = partial(_gemm, "batch N K M transpose_a transpose_b dtype epilogue")
+
+
+def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> Scheduled:
+    """``y = A @ x``; arguments as the CPU's template of this name takes them."""
+    get_config().add_flop(2 * N * K)
+    A = te.placeholder((N, K), dtype, name="A")
+    x = te.placeholder((K,), dtype, name="x")
+    steps = Epilogue.of(epilogue)
+    if not N * K:
+        return empty_contraction(A, x, (N,), steps, 0, "y")
+    return _contraction(A, x, (N,), lambda index, k: (A(*index, k), x(k)), K, steps, 0, "y")
+
+
+def _contraction(
+    a: Tensor,
+    b: Tensor,
+    shape: tuple[int, ...],
+    elements: Callable[[tuple, Any], tuple[Any, Any]],
+    K: int,
+    epilogue: Epilogue,
+    channel_axis: int,
+    name: str,
+) -> Scheduled:
+    """The schedule, by the rules of graphs, of a contraction, and the kernel's arguments.
+
+    Args:
+        a, b: the operands.
+        shape: of the result.
+        elements: the two elements of an index of the result and of k.
+        K: extent of the reduction.
+        epilogue, channel_axis: as for ``Epilogue.apply``.
+        name: of the result.
+    """
+    k = te.reduce_axis((0, K), name="k")
+    kind, _ = accumulated(a.dtype)
+
+    def element(*index: Any) -> Any:
+        left, right = elements(index, k)
+        return te.sum(left.astype(kind) * right.astype(kind), axis=k)
+
+    plain = te.compute(shape, element, name=name)
+    return scheduled_as_graph(plain, epilogue, channel_axis, [a, b])

@@ -15,6 +15,7 @@ from whet.compiler.tir.expr import DATA_PAR, Add, IterVar, Reduce
 from whet.search_spaces.graph.access import Access
 from whet.search_spaces.graph.stages import Node, extent_of
 from whet.search_spaces.rules.cpu.loops import fused, vectorized
+from whet.search_spaces.rules.vectors import register_tile
 
 ALONG = "along"  # the lanes sum up parts of one row, which are added in the end
 ACROSS = "across"  # the lanes sum up different elements
@@ -185,16 +186,15 @@ def attach(s: Schedule, tensor: Tensor, parts: Sequence[Tensor]) -> None:
 def _lanes_innermost(stage: Stage, unroll: int) -> None:
     """The loops of partial sums: data, steps, lanes; ``unroll`` 0 writes all steps out."""
     *_, lane = stage.op.axis
-    steps = list(stage.op.reduce_axis)
-    if unroll > 1 and extent_of(steps[-1]) >= unroll:
-        steps[-1:] = stage.split(steps[-1], factor=unroll)
-        stage.reorder(*steps, lane)
-        stage.unroll(steps[-1])
+    *steps, last = stage.op.reduce_axis
+    written = unroll == 0 and extent_of(last) <= _UNROLLED_WINDOW
+    if unroll > 1 and extent_of(last) >= unroll:
+        outer, last = stage.split(last, factor=unroll)
+        steps, written = [*steps, outer], True
+    if written:
+        register_tile(stage, steps, [last, lane])
     else:
-        stage.reorder(*steps, lane)
-        if unroll == 0 and extent_of(steps[-1]) <= _UNROLLED_WINDOW:
-            stage.unroll(steps[-1])
-    stage.vectorize(lane)
+        register_tile(stage, [*steps, last], [lane])
 
 
 def sum_across(
@@ -222,12 +222,10 @@ def sum_across(
     *over, lane = vectorized(stage, stage.op.axis[axis], size)
     written: list[IterVar] = []
     if unroll > 1:
-        if extent_of(steps[-1]) <= unroll:
-            written = [steps.pop()]
-        else:
-            outer, inner = stage.split(steps.pop(), factor=unroll)
+        written = [steps.pop()]
+        if extent_of(written[0]) > unroll:
+            outer, written[0] = stage.split(written[0], factor=unroll)
             steps.append(outer)
-            written = [inner]
         stage.unroll(written[0])
     middle = [*steps, *over] if rows else [*over, *steps]
     stage.reorder(*others, *middle, *written, lane)

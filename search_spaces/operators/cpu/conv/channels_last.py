@@ -99,14 +99,15 @@ def schedule(
     s, out, extras = with_epilogue(conv, epilogue, (1, 4) if block else 3)
     is_pixels = cfg["order"].val == "pixels"
     outer, tile = _loops(s[out], cfg, block, is_pixels)
-    s[product].set_scope("local")
-    s[product].compute_at(s[out], tile)
+    stage, unroll = s[product], cfg["unroll"].val
+    stage.set_scope("local")
+    stage.compute_at(s[out], tile)
     *outer_steps, last = axes
-    tile_loops = list(s[product].op.axis)
-    if cfg["unroll"].val > 1:
-        last, inner = s[product].split(last, factor=cfg["unroll"].val)
-        tile_loops.insert(0, inner)
-    register_tile(s[product], [*outer_steps, last], tile_loops)
+    own = list(stage.op.axis)
+    if unroll > 1:
+        last, inner = stage.split(last, factor=unroll)
+        own.insert(0, inner)
+    register_tile(stage, [*outer_steps, last], own)
     parallel = on_threads(s[out], outer, cfg)
     pack(s, panels, packed, parallel)
     if padded is not None:

@@ -39,7 +39,26 @@ def depthwise_conv2d_nchw(cfg: Any, shape: ConvShape, data: Tensor, own: Tensor,
     lanes = lanes_of(target, shape.dtype)
     parallel, grain = _define(cfg, shape, target, lanes)
     yr, xr = (1, 1) if shape.is_empty else cfg["tile"].val
-    padded = _padded(shape, data, yr, xr)
+    # Tiles at the edge read on beyond the image: there are zeros, too, and they need no guards.
+    (sh, sw), (top, left), (h, w) = shape.strides, shape.before, shape.image
+    oh, ow = shape.out
+    rows = (-(-oh // yr) * yr - 1) * sh + shape.reach[0]
+    columns = -(-ow // xr) * xr + (shape.reach[1] - 1) // sw
+
+    def pixels(b: Any, c: Any, y: Any, p: Any, j: Any) -> Any:
+        row, pixel = y - top, j * sw + p - left
+        return or_zero(data[b, c, row, pixel], [row >= 0, row < h, pixel >= 0, pixel < w])
+
+    dims = (shape.batch, shape.ci, rows, sw, columns)
+    padded = te.compute(dims, pixels, name="padded")
+    (dh, dw), (ry, rx) = shape.dilation, shape.window_axes()
+
+    def element(b: Any, o: Any, y: Any, x: Any) -> Any:
+        across = rx * dw
+        pixel = padded[b, o // each, y * sh + ry * dh, across % sw, x + across // sw]
+        return te.sum(pixel * own[o, ry, rx], [ry, rx])
+
+    conv = te.compute(shape.result_shape, element, name="conv")
 
     def schedule(s: Schedule, conv: Tensor, out: Tensor) -> None:
         acc, stage = s[accumulators(s, conv, out)], s[out]
@@ -53,7 +72,7 @@ def depthwise_conv2d_nchw(cfg: Any, shape: ConvShape, data: Tensor, own: Tensor,
         if parallel:
             stage.parallel(n if shape.co == 1 else o, grain or None)
 
-    return _sums(shape, padded, own, each), schedule
+    return conv, schedule
 
 
 def _define(cfg: Any, shape: ConvShape, target: Target, lanes: int) -> tuple[bool, int]:
@@ -78,32 +97,3 @@ def _define(cfg: Any, shape: ConvShape, target: Target, lanes: int) -> tuple[boo
     plane = h * w * dt.itemsize(shape.dtype)
     cfg.define_knob("copy", ["plane", "rows"], default="plane" if plane <= _PLANE_BYTES else "rows")
     return define_threads(cfg, target, shape.flop // 2)
-
-
-def _padded(shape: ConvShape, data: Tensor, yr: int, xr: int) -> Tensor:
-    """The image with zeros around it, (N, C, rows, phases of the stride, pixels).
-
-    Tiles at the edge read on beyond the image: there are zeros, too, and they need no guards.
-    """
-    (sh, sw), (top, left), (h, w) = shape.strides, shape.before, shape.image
-    oh, ow = shape.out
-    rows = (-(-oh // yr) * yr - 1) * sh + shape.reach[0]
-    pixels = -(-ow // xr) * xr + (shape.reach[1] - 1) // sw
-
-    def element(b: Any, c: Any, y: Any, p: Any, j: Any) -> Any:
-        row, pixel = y - top, j * sw + p - left
-        return or_zero(data[b, c, row, pixel], [row >= 0, row < h, pixel >= 0, pixel < w])
-
-    return te.compute((shape.batch, shape.ci, rows, sw, pixels), element, name="padded")
-
-
-def _sums(shape: ConvShape, padded: Tensor, own: Tensor, each: int) -> Tensor:
-    (sh, sw), (dh, dw) = shape.strides, shape.dilation
-    ry, rx = shape.window_axes()
-
-    def element(b: Any, o: Any, y: Any, x: Any) -> Any:
-        across = rx * dw
-        pixel = padded[b, o // each, y * sh + ry * dh, across % sw, x + across // sw]
-        return te.sum(pixel * own[o, ry, rx], [ry, rx])
-
-    return te.compute(shape.result_shape, element, name="conv")

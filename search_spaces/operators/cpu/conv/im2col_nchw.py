@@ -82,12 +82,13 @@ def schedule(
     s, out, extras = with_epilogue(conv, epilogue, channel_axis=1)
     is_pixels = cfg["columns.order"].val == "pixels"
     outer, tile = _loops(s[out], cfg, is_pixels)
-    s[flat].set_scope("local")
-    s[flat].compute_at(s[out], tile)
+    stage = s[flat]
+    stage.set_scope("local")
+    stage.compute_at(s[out], tile)
     *window, channel = steps
-    channel, inner = s[flat].split(channel, factor=cfg["columns.unroll"].val)
-    b, *register = s[flat].op.axis
-    register_tile(s[flat], [b, *window, channel], [inner, *register])
+    channel, inner = stage.split(channel, factor=cfg["columns.unroll"].val)
+    b, *own = stage.op.axis
+    register_tile(stage, [b, *window, channel], [inner, *own])
     parallel = on_threads(s[out], outer, cfg)
     pack(s, weights, packed, parallel)
     if columns is not None:

@@ -20,17 +20,21 @@ def schedule_gemm(g: Gemm, plan: Plan, p: GemmStages, target: Target) -> Schedul
     s = te.create_schedule(p.result.op)
     if p.result.op is not p.plain.op:
         s[p.plain].compute_inline()
-    batch, outer, innermost = _stored(s[p.result], plan)
-    if plan.k_block:
-        s[p.tiles].compute_at(s[p.result], outer)
-        at = s[p.tiles], _summed_in_memory(s[p.tiles], plan)
-    else:
-        s[p.tiles].set_scope("local")
-        s[p.tiles].compute_at(s[p.result], innermost)
-        *lead, ir, jr = s[p.tiles].op.axis
-        (k,) = s[p.tiles].op.reduce_axis
-        register_tile(s[p.tiles], [*lead, *_steps(s[p.tiles], k, plan.unroll)], [ir, jr])
-        at = s[p.result], outer
+    result, tiles = s[p.result], s[p.tiles]
+    batch, outer, innermost = _stored(result, plan)
+    *around, ir, jr = tiles.op.axis
+    (k,) = tiles.op.reduce_axis
+    if plan.k_block:  # all tiles of a block, one block of k after the other
+        tiles.compute_at(result, outer)
+        *around, it, jt = around
+        block, k = tiles.split(k, factor=plan.k_block)
+        around += [block, *((jt, it) if plan.order == "rows" else (it, jt))]
+        at = tiles, block
+    else:  # one tile, over all of k
+        tiles.set_scope("local")
+        tiles.compute_at(result, innermost)
+        at = result, outer
+    register_tile(tiles, [*around, *_steps(tiles, k, plan.unroll)], [ir, jr])
     for panels, of_block, transposed, extent, width in (
         (p.P, plan.pack_b == "block", g.transpose_b, g.M, plan.nr),
         (p.Q, plan.order == "rows", not g.transpose_a, g.N, plan.mr),
@@ -45,12 +49,12 @@ def schedule_gemm(g: Gemm, plan: Plan, p: GemmStages, target: Target) -> Schedul
         elif of_block:
             stage.compute_at(*at)
         elif batch is not None:
-            stage.compute_at(s[p.result], batch)
+            stage.compute_at(result, batch)
         elif plan.parallel:
             stage.parallel(first)
     if plan.parallel:
         shared = outer if batch is None or g.batch == 1 else batch
-        s[p.result].parallel(shared, plan.grain or None)
+        result.parallel(shared, plan.grain or None)
     return s
 
 
@@ -63,17 +67,6 @@ def _stored(stage: Stage, plan: Plan) -> tuple[IterVar | None, IterVar, IterVar]
     outer, inner = stage.split(first, factor=plan.block)
     register_tile(stage, [*lead, outer, middle, inner], [ii, ji])
     return (lead[0] if lead else None), outer, inner
-
-
-def _summed_in_memory(stage: Stage, plan: Plan) -> IterVar:
-    """All tiles of a block, one block of k after the other; returns the loop over those."""
-    *lead, it, jt, ir, jr = stage.op.axis
-    (k,) = stage.op.reduce_axis
-    block, ki = stage.split(k, factor=plan.k_block)
-    order = (jt, it) if plan.order == "rows" else (it, jt)
-    outer = [*lead, block, *order, *_steps(stage, ki, plan.unroll)]
-    register_tile(stage, outer, [ir, jr])
-    return block
 
 
 def _steps(stage: Stage, k: IterVar, factor: int) -> list[IterVar]:

@@ -58,7 +58,7 @@ def store_result(s: Schedule, sums: GemmStages, result: Result) -> None:
         _schedule_tiles(s, sums, result)
     else:
         _schedule_tiles(s, sums, matrix_loops(s[sums.partial], sums.plan))
-        _schedule_split_k(s, sums.total, result)
+        _schedule_split_k(s[sums.total], result)
 
 
 def matrix_loops(stage: Stage, plan: Plan) -> Result:
@@ -207,7 +207,7 @@ def _copy(
         vectorize_last(s[read])
 
 
-def _schedule_split_k(s: Schedule, total: Tensor, result: Result) -> None:
+def _schedule_split_k(total: Stage, result: Result) -> None:
     """A kernel that adds the partial sums of split-K and stores the result, element by element.
 
     Args:
@@ -218,10 +218,10 @@ def _schedule_split_k(s: Schedule, total: Tensor, result: Result) -> None:
     loops = [*(axis for axis, _ in result.lead), result.rows, result.columns]
     stage.reorder(*loops, *result.lanes)
     thread = bind_fused(stage, loops)
-    attach(s[total], stage, thread)
-    (z,) = s[total].op.reduce_axis
-    s[total].reorder(z, *s[total].op.axis)
-    s[total].unroll(z)
+    attach(total, stage, thread)
+    (z,) = total.op.reduce_axis
+    total.reorder(z, *total.op.axis)
+    total.unroll(z)
     for lane in result.lanes:
         stage.vectorize(lane)
-        vectorize_last(s[total])
+        vectorize_last(total)
