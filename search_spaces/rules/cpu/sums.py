@@ -52,7 +52,9 @@ def way_of(node: Node, lanes: int) -> Way:
         node: a reduction.
         lanes: elements of its type in a vector register.
     """
-    operand = _largest(node)
+    reduced = {a.var for a in node.op.reduce_axis}
+    reads = [a for a in node.reads if a.variables & reduced]
+    operand = max(reads, key=lambda a: a.size, default=None)
     if operand is None:
         return _across_last(node, lanes)
     steps = [operand.stride(a.var) for a in node.op.axis]
@@ -62,13 +64,6 @@ def way_of(node: Node, lanes: int) -> Way:
     run = _run(node, operand)
     extent = prod(node.reduce_extents[k] for k in run)
     return Way(ALONG, run, extent) if extent >= lanes else _across_last(node, lanes)
-
-
-def _largest(node: Node) -> Access | None:
-    """The read of the largest tensor that is reduced over."""
-    reduced = {a.var for a in node.op.reduce_axis}
-    reads = [a for a in node.reads if a.variables & reduced]
-    return max(reads, key=lambda a: a.size, default=None)
 
 
 def _run(node: Node, operand: Access) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
 from whet.search_spaces.graph.rule import Rule
-from whet.search_spaces.graph.stages import REDUCTION, Group, Node
+from whet.search_spaces.graph.stages import REDUCTION, Group, int_extent
 from whet.search_spaces.rules.cpu.sums import ALONG, way_of
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 from whet.search_spaces.rules.gpu.hardware.threads import (
@@ -167,30 +167,22 @@ def _by_blocks(s: Schedule, group: Group, length: int) -> None:
     bind(stage, block=stage.fuse(*axes[:-1], outer), y=row)
     kept = kept_inputs(s, group) if keep else []
     for node in group.inner:
-        _member(s, group, node, stage, row, shares)
+        member, whole = s[node.tensor], width(group, node) > 1
+        if whole and node.role != REDUCTION and not shares.kept:
+            member.compute_inline()
+            continue
+        attach(member, stage, row, shares.scope if whole else "local")
+        if node.role == REDUCTION:
+            thread = shares.bound(member, list(member.op.reduce_axis), False)
+            if shares.vector > 1:
+                _read_vectors(s, member, thread)
+        elif whole:
+            shares.bound(member, [member.op.axis[k] for k in wide_axes(group, node)], True)
     for tensor in kept:
         attach(s[tensor], stage, row, shares.scope)
         shares.bound(s[tensor], list(s[tensor].op.axis)[len(group.rows) :], True)
     if inner:
         shares.bound(stage, inner, last.role != REDUCTION)
-
-
-def _member(
-    s: Schedule, group: Group, node: Node, parent: Stage, row: IterVar, shares: _Shares
-) -> None:
-    stage = s[node.tensor]
-    wide = [stage.op.axis[k] for k in wide_axes(group, node)]
-    whole = width(group, node) > 1
-    if whole and node.role != REDUCTION and not shares.kept:
-        stage.compute_inline()
-        return
-    attach(stage, parent, row, shares.scope if whole else "local")
-    if node.role == REDUCTION:
-        thread = shares.bound(stage, list(stage.op.reduce_axis), False)
-        if shares.vector > 1:
-            _read_vectors(s, stage, thread)
-    elif whole:
-        shares.bound(stage, wide, True)
 
 
 def _read_vectors(s: Schedule, stage: Stage, thread: IterVar) -> None:
@@ -200,7 +192,7 @@ def _read_vectors(s: Schedule, stage: Stage, thread: IterVar) -> None:
         s, stage: the reduction, its loops shared.
         thread: its loop over threads.
     """
-    length = [int(a.dom.extent) for a in stage.op.reduce_axis if a.dom is not None]
+    length = [int_extent(a) for a in stage.op.reduce_axis]
     for t in stage.op.input_tensors:
         if isinstance(t.op, ComputeOp) or not t.ndim or [int(t.shape[-1])] != length:
             continue
