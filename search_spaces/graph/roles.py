@@ -33,10 +33,13 @@ def roles_of(plain: Sequence[Node]) -> tuple[Node, ...]:
         if _can_inline(node, inlined, [roles[k] for k in node.readers]):
             roles[node.index], evaluated[node.index] = INLINE, inlined
     _keep_small(plain, roles)
-    return tuple(
-        replace(node, role=role, inlinable=_inlinable([roles[k] for k in node.readers]))
-        for node, role in zip(plain, roles)
-    )
+    out = []
+    for node, role in zip(plain, roles):
+        # computed in its readers, without a product of their lengths
+        kinds = {roles[k] for k in node.readers}
+        inlinable = 0 < len(node.readers) <= 4 and kinds.isdisjoint((OPAQUE, TILED, INLINE))
+        out.append(replace(node, role=role, inlinable=inlinable))
+    return tuple(out)
 
 
 def has_reuse(node: Node) -> bool:
@@ -67,11 +70,6 @@ def _own_role(node: Node) -> str:
     if not op.reduce_axis:
         return INJECTIVE
     return TILED if len(op.body) == 1 and has_reuse(node) else REDUCTION
-
-
-def _inlinable(readers: list[str]) -> bool:
-    """True if a stage can be computed in readers of these roles without a product of lengths."""
-    return 0 < len(readers) <= 4 and not {OPAQUE, TILED, INLINE} & set(readers)
 
 
 def _can_inline(node: Node, evaluated: int, readers: list[str]) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.search_spaces.operators.arguments import operator, summed_dtype
-from whet.search_spaces.operators.cpu.gemm.empty import empty_gemm
 from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, operands, stages_of
 from whet.search_spaces.operators.cpu.gemm.loops import schedule_gemm
 from whet.search_spaces.operators.cpu.gemm.plan import plan_of
+from whet.search_spaces.operators.cpu.gemm.stages import empty_gemm
 from whet.search_spaces.operators.cpu.matvec import dot_products
 from whet.search_spaces.template.config_scope import get_config
 

@@ -27,13 +27,13 @@ from whet.search_spaces.rules.gpu.hardware.threads import attach, bind
 from whet.search_spaces.rules.gpu.row_group import (
     axes_in_last,
     common_length,
+    kept_inputs,
     row_count,
     rows_in_order,
     stages_of,
     wide_axes,
     width,
 )
-from whet.search_spaces.rules.gpu.row_reads import kept_inputs
 
 _COLUMNS = (8, 16, 32, 64)
 _SHARES = (1, 2, 4, 8, 16, 32)

@@ -36,13 +36,15 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
 from whet.search_spaces.rules.gpu.reduction_plan import threads_for
 from whet.search_spaces.rules.gpu.row_group import (
     common_length,
+    kept_inputs,
+    read_straight,
     row_count,
     rows_in_order,
     stages_of,
+    whole_rows,
     wide_axes,
     width,
 )
-from whet.search_spaces.rules.gpu.row_reads import kept_inputs, read_straight, whole_rows
 
 _WARP = 32
 _NARROW, _THREADS = (4, 8, 16), (_WARP, 64, 128, 256, 512, 1024)

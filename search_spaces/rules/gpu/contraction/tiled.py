@@ -143,8 +143,7 @@ def _prepacked(group: Group, words: PackedInt8, inlined: Sequence[Operation]) ->
 def _tiles(c: Contraction) -> list[tuple[int, int, int, int]]:
     """Tiles that do not hang over into the next group of an axis that is two."""
     rows, columns = c.counts
-    over = [axis in c.divided for axis in (*c.rows, *c.columns)]
-    by_rows, by_columns = any(over[: len(c.rows)]), any(over[len(c.rows) :])
+    by_rows, by_columns = (any(x in c.divided for x in axes) for axes in (c.rows, c.columns))
     return [
         t for t in TILES if not (by_rows and rows % t[0]) and not (by_columns and columns % t[1])
     ]
