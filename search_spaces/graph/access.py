@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from whet.compiler.arith import Affine
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor, nodes
@@ -27,6 +28,11 @@ class Access:
     def variables(self) -> frozenset[e.Var]:
         """The variables that the affine indices depend on."""
         return frozenset(v for i in self.indices if i is not None for v in i.atoms)
+
+    @property
+    def size(self) -> int:
+        """Elements of the tensor."""
+        return prod(int(d) for d in self.tensor.shape)
 
     @property
     def is_affine(self) -> bool:

@@ -1,13 +1,14 @@
 """Canonical arguments of templates: kinds that check an argument and give it one form.
 
-A kind is a function ``(value, before, asked, name) -> value``: the value as a workload has it,
-given the canonical arguments before it; errors say ``asked`` and the parameter's name.
+A kind is a function ``(value, argument) -> value``: the value as a workload has it, given the
+:class:`Argument` that it is, which makes the errors.
 ``softmax((4, 8), -1)`` and ``softmax([4, 8], 1)`` are one workload.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
@@ -15,7 +16,32 @@ from whet.compiler.te.lang.compute import element_type
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.template.canonical import Canonical
 
-Kind = Callable[[Any, tuple, str, str], Any]
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a template, for its kind.
+
+    Attributes:
+        before: the canonical arguments before it.
+        asked: the call, for messages. name: of the parameter.
+    """
+
+    before: tuple
+    asked: str
+    name: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The first shape of the arguments before."""
+        first = self.before[0]
+        return first[0] if first and isinstance(first[0], tuple) else first
+
+    def error(self, problem: str, way_out: str) -> ArgumentError:
+        """An error whose reason begins with the parameter's name."""
+        return ArgumentError(self.asked, f"{self.name} {problem}", way_out)
+
+
+Kind = Callable[[Any, Argument], Any]
 
 
 def canonical_arguments(name: str, parameters: Sequence[str], kinds: Sequence[Kind]) -> Canonical:
@@ -31,193 +57,174 @@ def canonical_arguments(name: str, parameters: Sequence[str], kinds: Sequence[Ki
         asked = f"{name}({', '.join(map(repr, args))})"
         done: tuple = ()
         for value, parameter, kind in zip(args, parameters, kinds, strict=True):
-            done = (*done, kind(value, done, asked, parameter))
+            done = (*done, kind(value, Argument(done, asked, parameter)))
         return done
 
     return canonical
 
 
-def SHAPE(value: Any, before: tuple, asked: str, name: str) -> tuple[int, ...]:
+def SHAPE(value: Any, a: Argument) -> tuple[int, ...]:
     """Extents, none of them negative; an int is one extent."""
     extents = (value,) if isinstance(value, int) else value
-    if not isinstance(extents, tuple | list) or not all(_is_int(d) for d in extents):
-        raise ArgumentError(asked, f"{name} {value!r} is no shape", "a tuple of ints: (1024, 1024)")
+    if not _are_ints(extents):
+        raise a.error(f"{value!r} is no shape", "a tuple of ints: (1024, 1024)")
     if min(extents, default=0) < 0:
-        raise ArgumentError(asked, f"{name} {value!r} has a negative extent", "0 or more")
+        raise a.error(f"{value!r} has a negative extent", "0 or more")
     return tuple(extents)
 
 
-def IMAGES(value: Any, before: tuple, asked: str, name: str) -> tuple[int, ...]:
+def IMAGES(value: Any, a: Argument) -> tuple[int, ...]:
     """A shape of four extents: (N, C, H, W)."""
-    shape = SHAPE(value, before, asked, name)
+    shape = SHAPE(value, a)
     if len(shape) != 4:
-        raise ArgumentError(
-            asked, f"{name} {shape} has {_dimensions(shape)}", "images are (N, C, H, W)"
-        )
+        raise a.error(f"{shape} has {_dimensions(shape)}", "images are (N, C, H, W)")
     return shape
 
 
-def SHAPES(value: Any, before: tuple, asked: str, name: str) -> tuple[tuple[int, ...], ...]:
+def SHAPES(value: Any, a: Argument) -> tuple[tuple[int, ...], ...]:
     """Several shapes."""
     if not isinstance(value, tuple | list) or not value or _is_int(value[0]):
-        raise ArgumentError(
-            asked, f"{name} {value!r} is no list of shapes", "a tuple of tuples: ((4, 8), (4, 3))"
-        )
-    return tuple(SHAPE(shape, before, asked, name) for shape in value)
+        raise a.error(f"{value!r} is no list of shapes", "a tuple of tuples: ((4, 8), (4, 3))")
+    return tuple(SHAPE(shape, a) for shape in value)
 
 
-def AXIS(value: Any, before: tuple, asked: str, name: str) -> int:
+def AXIS(value: Any, a: Argument) -> int:
     """An axis of the first argument (of the first shape of it), from 0."""
-    shape = _shape(before)
-    rank = len(shape)
+    rank = len(a.shape)
     if not _is_int(value) or not -rank <= value < rank:
-        why = f"there is no axis {value!r} in {_dimensions(shape)}"
-        raise ArgumentError(asked, why, _axes_of(shape, value, name))
+        why = f"there is no axis {value!r} in {_dimensions(a.shape)}"
+        raise ArgumentError(a.asked, why, _axes_of(value, a))
     return value % rank
 
 
-def AXES(value: Any, before: tuple, asked: str, name: str) -> tuple[int, ...]:
+def AXES(value: Any, a: Argument) -> tuple[int, ...]:
     """Axes of the first argument, from 0 and in order; None: all of them."""
-    return tuple(sorted(_axes(value, before, asked, name)))
+    return tuple(sorted(_axes(value, a)))
 
 
-def AXES_IN_ORDER(value: Any, before: tuple, asked: str, name: str) -> tuple[int, ...]:
+def AXES_IN_ORDER(value: Any, a: Argument) -> tuple[int, ...]:
     """Axes of the first argument that another input has, too, in the order of both; None: all."""
-    found = _axes(value, before, asked, name)
-    if not found:
-        raise ArgumentError(asked, f"{name} {value!r} names no axis", "one or more, e.g. (-1,)")
-    if list(found) != sorted(found):
-        own = tuple(_shape(before)[k] for k in sorted(found))
-        raise ArgumentError(
-            asked,
-            f"{name} {value!r} are not in ascending order, which gamma's dimensions are in",
-            f"write {tuple(sorted(found))}, with gamma (and beta) of shape {own}",
+    axes = _axes(value, a)
+    if not axes:
+        raise a.error(f"{value!r} names no axis", "one or more, e.g. (-1,)")
+    if list(axes) != sorted(axes):
+        own = tuple(a.shape[k] for k in sorted(axes))
+        raise a.error(
+            f"{value!r} are not in ascending order, which gamma's dimensions are in",
+            f"write {tuple(sorted(axes))}, with gamma (and beta) of shape {own}",
         )
-    return found
+    return axes
 
 
-def ORDER(value: Any, before: tuple, asked: str, name: str) -> tuple[int, ...]:
+def ORDER(value: Any, a: Argument) -> tuple[int, ...]:
     """All axes of the first argument in a new order; None: reversed."""
-    shape = _shape(before)
+    every = list(range(len(a.shape)))
     if value is None:
-        return tuple(reversed(range(len(shape))))
+        return tuple(reversed(every))
     given = value if isinstance(value, tuple | list) else ()
-    order = tuple(AXIS(axis, before, asked, name) for axis in given)
-    if sorted(order) != list(range(len(shape))):
-        why = f"{name} {value!r} are no order of {_dimensions(shape)}"
-        raise ArgumentError(asked, why, f"each axis once; {_axes_of(shape, value, name)}")
+    order = tuple(AXIS(axis, a) for axis in given)
+    if sorted(order) != every:
+        why = f"{value!r} are no order of {_dimensions(a.shape)}"
+        raise a.error(why, f"each axis once; {_axes_of(value, a)}")
     return order
 
 
-def PAIR(value: Any, before: tuple, asked: str, name: str) -> tuple[int, int]:
+def PAIR(value: Any, a: Argument) -> tuple[int, int]:
     """(vertical, horizontal), none negative; an int is both."""
     two = (value, value) if _is_int(value) else value
-    if not isinstance(two, tuple | list) or len(two) != 2 or not all(_is_int(v) for v in two):
-        raise ArgumentError(
-            asked, f"{name} {value!r} is neither an int nor a pair of ints", "e.g. 2, or (2, 3)"
-        )
+    if not _are_ints(two) or len(two) != 2:
+        raise a.error(f"{value!r} is neither an int nor a pair of ints", "e.g. 2, or (2, 3)")
     if min(two) < 0:
-        raise ArgumentError(asked, f"{name} {value!r} is negative", "0 or more")
+        raise a.error(f"{value!r} is negative", "0 or more")
     return tuple(two)
 
 
-def SIZES(value: Any, before: tuple, asked: str, name: str) -> tuple[int, int]:
+def SIZES(value: Any, a: Argument) -> tuple[int, int]:
     """(vertical, horizontal), each at least 1; an int is both."""
-    two = PAIR(value, before, asked, name)
+    two = PAIR(value, a)
     if min(two) < 1:
-        raise ArgumentError(asked, f"{name} {value!r} has a 0", "1 or more")
+        raise a.error(f"{value!r} has a 0", "1 or more")
     return two
 
 
-def COUNTS(value: Any, before: tuple, asked: str, name: str) -> tuple[int, ...]:
+def COUNTS(value: Any, a: Argument) -> tuple[int, ...]:
     """A number >= 0 for each dimension of the first argument; None: those of the one before."""
     if value is None:
-        return before[-1]
-    shape = _shape(before)
+        return a.before[-1]
+    rank = len(a.shape)
     given = (value,) if _is_int(value) else value
-    if not isinstance(given, tuple | list) or not all(_is_int(n) for n in given):
-        raise ArgumentError(
-            asked, f"{name} {value!r} is no tuple of ints", f"{(1,) * len(shape)}, for example"
-        )
-    if len(given) != len(shape):
+    if not _are_ints(given):
+        raise a.error(f"{value!r} is no tuple of ints", f"{(1,) * rank}, for example")
+    if len(given) != rank:
         many = f"{len(given)} number{'' if len(given) == 1 else 's'}"
-        raise ArgumentError(
-            asked,
-            f"{name} {tuple(given)} has {many} for {_dimensions(shape)}",
-            f"one for each: {(*given, *(0,) * len(shape))[: len(shape)]}, for example",
+        raise a.error(
+            f"{tuple(given)} has {many} for {_dimensions(a.shape)}",
+            f"one for each: {(*given, *(0,) * rank)[:rank]}, for example",
         )
     if min(given, default=0) < 0:
-        raise ArgumentError(asked, f"{name} {value!r} has a negative number", "0 or more")
+        raise a.error(f"{value!r} has a negative number", "0 or more")
     return tuple(given)
 
 
-def REAL(value: Any, before: tuple, asked: str, name: str) -> float:
+def REAL(value: Any, a: Argument) -> float:
     """A number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ArgumentError(asked, f"{name} {value!r} is no number", "an int or a float")
+        raise a.error(f"{value!r} is no number", "an int or a float")
     return float(value)
 
 
-def FLAG(value: Any, before: tuple, asked: str, name: str) -> bool:
+def FLAG(value: Any, a: Argument) -> bool:
     """True or False."""
     if not isinstance(value, bool):
-        raise ArgumentError(asked, f"{name} {value!r} is neither True nor False", "one of them")
+        raise a.error(f"{value!r} is neither True nor False", "one of them")
     return value
 
 
-def WORD(value: Any, before: tuple, asked: str, name: str) -> str:
+def WORD(value: Any, a: Argument) -> str:
     """A word that the operator knows: a mode, a layout."""
     if not isinstance(value, str):
-        raise ArgumentError(asked, f"{name} {value!r} is no word", "a str")
+        raise a.error(f"{value!r} is no word", "a str")
     return value
 
 
-def DTYPE(value: Any, before: tuple, asked: str, name: str) -> str:
+def DTYPE(value: Any, a: Argument) -> str:
     """A scalar element type, by its usual name."""
-    return element_type(value, asked)
+    return element_type(value, a.asked)
 
 
-def FLOAT(value: Any, before: tuple, asked: str, name: str) -> str:
+def FLOAT(value: Any, a: Argument) -> str:
     """The element type of what is computed with fractions."""
-    dtype = element_type(value, asked)
+    dtype = element_type(value, a.asked)
     if not dt.is_float(dtype):
-        raise ArgumentError(
-            asked,
-            f"{name} {dtype!r} holds whole numbers, and the result is made of fractions",
-            f'{name} "float32", or another float; convert the data before',
+        raise a.error(
+            f"{dtype!r} holds whole numbers, and the result is made of fractions",
+            f'{a.name} "float32", or another float; convert the data before',
         )
     return dtype
 
 
-def _axes(value: Any, before: tuple, asked: str, name: str) -> tuple[int, ...]:
+def _axes(value: Any, a: Argument) -> tuple[int, ...]:
     """Axes from 0, as they were given."""
     if value is None:
-        return tuple(range(len(_shape(before))))
+        return tuple(range(len(a.shape)))
     given = [value] if isinstance(value, int) else value
     if not isinstance(given, tuple | list):
-        raise ArgumentError(
-            asked, f"{name} {value!r} are no axes", "a tuple of ints, or None for all"
-        )
-    found = tuple(AXIS(axis, before, asked, name) for axis in given)
-    if len(set(found)) != len(found):
-        raise ArgumentError(asked, f"{name} {tuple(given)} names an axis twice", "once is enough")
-    return found
+        raise a.error(f"{value!r} are no axes", "a tuple of ints, or None for all")
+    axes = tuple(AXIS(axis, a) for axis in given)
+    if len(set(axes)) != len(axes):
+        raise a.error(f"{tuple(given)} names an axis twice", "once is enough")
+    return axes
 
 
-def _axes_of(shape: tuple[int, ...], value: Any, name: str) -> str:
+def _axes_of(value: Any, a: Argument) -> str:
     """The axes that exist; an int after a shape of one extent was probably meant for another."""
-    if not shape:
+    rank = len(a.shape)
+    if not rank:
         return "a shape of at least one dimension, e.g. (1024,)"
-    known = f"{name} from {-len(shape)} to {len(shape) - 1}"
-    if len(shape) > 1 or not _is_int(value) or value < 2:
+    known = f"{a.name} from {-rank} to {rank - 1}"
+    if rank > 1 or not _is_int(value) or value < 2:
         return known
-    return f'{known}; a shape is one argument: "({shape[0]}, {value})" on a command line'
-
-
-def _shape(before: tuple) -> tuple[int, ...]:
-    """The first shape of the arguments."""
-    first = before[0]
-    return first[0] if first and isinstance(first[0], tuple) else first
+    return f'{known}; a shape is one argument: "({a.shape[0]}, {value})" on a command line'
 
 
 def _dimensions(shape: tuple[int, ...]) -> str:
@@ -226,3 +233,7 @@ def _dimensions(shape: tuple[int, ...]) -> str:
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _are_ints(value: Any) -> bool:
+    return isinstance(value, tuple | list) and all(map(_is_int, value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from whet.compiler.errors import SpaceError
@@ -21,22 +22,22 @@ PREFIX = "graph/"
 _families: dict[str, Template] = {}
 
 
+@dataclass(eq=False)
 class Family:
     """The function of a derived template: from extents to a schedule, for the graphs it was told.
 
     A graph cannot be made again from its extents alone: what computes them is code. So a family
     knows those graphs that ``create_task`` was given in this process, or that the driver sent.
 
-    Args:
-        name: the template's name.
-
     Attributes:
+        name: the template's name.
         graphs: the numbers that a graph's identity leaves out -> the graph.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.graphs: dict[tuple[int, ...], ComputeGraph] = {}
+    name: str
+    graphs: dict[tuple[int, ...], ComputeGraph] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
         self.__qualname__ = type(self).__qualname__
 
     def __call__(self, *extents: int) -> tuple[Schedule, list[Tensor]]:
@@ -60,15 +61,8 @@ class Family:
             + (", ".join(map(str, self.graphs)) or "(none)"),
         )
 
-    def __repr__(self) -> str:
-        return f"Family({self.name!r})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"name": self.name, "graphs": dict(self.graphs)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["name"])  # type: ignore[misc]
-        self.graphs.update(state["graphs"])
+    def __reduce__(self) -> tuple:
+        return Family, (self.name, dict(self.graphs))
 
 
 def derived(outputs: list[Tensor], args: list[Tensor], label: str) -> tuple[Template, Workload]:

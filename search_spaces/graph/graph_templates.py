@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -46,28 +45,19 @@ class NamedGraph:
     def __init__(self, make: Make) -> None:
         functools.update_wrapper(self, make)
         self._make = make
-        self._graphs: OrderedDict[tuple, ComputeGraph] = OrderedDict()
+        self.graph = functools.lru_cache(maxsize=_GRAPHS_KEPT)(self._graph)
 
     def __call__(self, *args: Any) -> tuple[Schedule, list[Tensor]]:
         """The schedule of the graph of these arguments under the config in force."""
         return schedule_graph(self.graph(*args))
 
-    def graph(self, *args: Any) -> ComputeGraph:
+    def _graph(self, *args: Any) -> ComputeGraph:
         """The compute graph of these arguments.
 
         Raises:
             SpaceError: the function does not return ``(inputs, outputs)``.
             ArgumentError: what it returns cannot be computed, or what it raises itself.
         """
-        found = self._graphs.get(args)
-        if found is None:
-            found = self._made(args)
-            self._graphs[args] = found
-            while len(self._graphs) > _GRAPHS_KEPT:
-                self._graphs.popitem(last=False)
-        return found
-
-    def _made(self, args: tuple) -> ComputeGraph:
         result = self._make(*args)
         if not isinstance(result, tuple) or len(result) != 2:
             raise SpaceError(
@@ -78,8 +68,8 @@ class NamedGraph:
         inputs, outputs = (list(part) for part in result)
         return ComputeGraph(*validate(outputs, [*inputs, *outputs]))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_graphs": OrderedDict()}
+    def __reduce__(self) -> tuple:
+        return NamedGraph, (self._make,)
 
 
 def graph_template(name: str, *kinds: Kind, version: int = 1) -> Callable[[Make], Template]:

@@ -169,22 +169,21 @@ def _joined(
 ) -> _Draft | None:
     """The group whose rows or staged producers a stage becomes a part of, if there is one."""
     readers = _stored_readers(node, nodes)
-    homes = {id(home[k]): home[k] for k in readers if k in home}
-    if node.is_output or len(homes) != 1 or node.role == OPAQUE:
+    homes = {id(home.get(k)): home.get(k) for k in readers}
+    draft = homes.popitem()[1] if len(homes) == 1 else None
+    if draft is None or node.is_output or node.role == OPAQUE:
         return None
-    if any(k not in home for k in readers):
-        return None
-    (draft,) = homes.values()
-    if nodes[draft.anchor].role == TILED:
+    role = nodes[draft.anchor].role
+    if role == TILED:
         if node.role != INJECTIVE or not prepares[node.index]:
             return None
         draft.staged.append(node.index)
         return draft
-    if nodes[draft.anchor].role not in (INJECTIVE, REDUCTION) or node.role == TILED:
+    if role not in (INJECTIVE, REDUCTION) or node.role == TILED:
         return None
     own = _map(node, readers, reads, draft, nodes)
     rows = draft.rows & {q for q in own if q is not None}
-    if not rows or (draft.members and not _all_mapped(rows, draft)):
+    if not rows or (draft.members and not all(rows <= set(m) for m in draft.maps.values())):
         return None
     draft.rows = rows
     draft.maps[node.index] = own
@@ -211,10 +210,6 @@ def _preparing(
     return found
 
 
-def _all_mapped(rows: set[int], draft: _Draft) -> bool:
-    return all(rows <= set(m) for m in draft.maps.values())
-
-
 def _map(
     node: Node,
     readers: Sequence[int],
@@ -223,21 +218,16 @@ def _map(
     nodes: Sequence[Node],
 ) -> tuple[int | None, ...]:
     """For each axis of a stage the axis of the group's last stage that all its readers see."""
-    found: list[set[int | None]] = [set() for _ in node.extents]
+    places: list[set[int | None]] = [set() for _ in node.extents]
     last = nodes[draft.last]
     for k in readers:
-        reader, known = nodes[k], draft.maps.get(k)
+        axis_of = dict(zip((a.var for a in nodes[k].op.axis), draft.maps.get(k, ())))
         for access in reads[k]:
             if access.tensor.op is not node.op:
                 continue
-            for d, index in enumerate(access.indices):
-                place = None if index is None else _row(index.variable, reader, known)
-                same = place is not None and last.extents[place] == node.extents[d]
-                found[d].add(place if same else None)
-    return tuple(s.pop() if len(s) == 1 else None for s in found)
-
-
-def _row(variable: e.Var | None, reader: Node, known: tuple[int | None, ...] | None) -> int | None:
-    """The axis of the last stage that a reader's index is."""
-    place = None if variable is None else reader.axis_of(variable)
-    return None if place is None or known is None else known[place]
+            for own, extent, index in zip(places, node.extents, access.indices):
+                variable = None if index is None else index.variable
+                place = None if variable is None else axis_of.get(variable)
+                same = place is not None and last.extents[place] == extent
+                own.add(place if same else None)
+    return tuple(s.pop() if len(s) == 1 else None for s in places)

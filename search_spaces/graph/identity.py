@@ -23,6 +23,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir.printer import Printer
 from whet.compiler.tir.visit.rewrite import TABLE
 from whet.search_spaces.graph.access import accesses
+from whet.search_spaces.graph.stages import int_extent
 
 # Offsets of stencils and small windows belong to the structure, larger constants are numbers.
 _SMALL = 4
@@ -73,7 +74,7 @@ class _Writer:
         for k, n in enumerate(self.numbers):
             self._number_of.setdefault(n, k)
         self._products = {
-            prod(_extent(a) for a in op.reduce_axis): f"#window{self.place[op]}"
+            prod(int_extent(a) for a in op.reduce_axis): f"#window{self.place[op]}"
             for op in ops
             if isinstance(op, ComputeOp) and len(op.reduce_axis) > 1
         }
@@ -131,9 +132,8 @@ class _Writer:
         return name
 
     def _combiner(self, c: e.CommReducer, done: dict[int, str]) -> str:
-        found = done.get(id(c))
-        if found is not None:
-            return found
+        if id(c) in done:
+            return done[id(c)]
         inside = {v: f"v{k}" for k, v in enumerate((*c.lhs, *c.rhs))}
         own: dict[int, str] = {}
         parts = [self._expression(x, inside, own) for x in (*c.result, *c.identity)]
@@ -200,7 +200,7 @@ def _dimensions(ops: Sequence[Operation]) -> tuple[dict[Dimension, int], dict[Di
     """Each dimension's class, and its extent: an axis is of the class of what it indexes whole."""
     extents: dict[Dimension, int] = {}
     for op in ops:
-        sizes = [int(d) for d in op.output_shape(0)] + [_extent(a) for a in op.reduce_axis]
+        sizes = [int(d) for d in op.output_shape(0)] + [int_extent(a) for a in op.reduce_axis]
         extents.update(zip(_own_dimensions(op), sizes))
     parent = {d: d for d in extents}
 
@@ -224,8 +224,3 @@ def _dimensions(ops: Sequence[Operation]) -> tuple[dict[Dimension, int], dict[Di
                     parent[root(axis)] = root(read)
     number = {d: k for k, d in enumerate(extents)}
     return {d: number[root(d)] for d in extents}, extents
-
-
-def _extent(axis: e.IterVar) -> int:
-    assert axis.dom is not None
-    return int(axis.dom.extent)

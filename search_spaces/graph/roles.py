@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from whet.compiler.te.lang.tensor import ComputeOp, Tensor, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, nodes
 from whet.compiler.tir import expr as e
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.stages import INJECTIVE, INLINE, OPAQUE, REDUCTION, TILED, Node
@@ -25,21 +24,22 @@ def roles_of(plain: Sequence[Node]) -> tuple[Node, ...]:
         plain: the nodes of a graph, producers first.
     """
     roles = [_own_role(node) for node in plain]
-    loads = [_loads(node) for node in plain]
-    place = {node.op: node.index for node in plain}
     # How often each stage's expression is evaluated; readers are decided before what they read.
     evaluated = [node.steps for node in plain]
     for node in reversed(plain):
         if roles[node.index] != INJECTIVE:
             continue
-        inlined = sum(_times(node, loads[k]) * evaluated[k] for k in node.readers)
+        inlined = sum(plain[k].loads[node.op] * evaluated[k] for k in node.readers)
         if _can_inline(node, inlined, [roles[k] for k in node.readers]):
             roles[node.index], evaluated[node.index] = INLINE, inlined
-    _keep_small(plain, roles, loads, place)
-    return tuple(
-        replace(node, role=role, inlinable=_inlinable(node, plain, roles))
-        for node, role in zip(plain, roles)
-    )
+    _keep_small(plain, roles)
+    out = []
+    for node, role in zip(plain, roles):
+        # computed in its readers, without a product of their lengths
+        kinds = {roles[k] for k in node.readers}
+        inlinable = 0 < len(node.readers) <= 4 and kinds.isdisjoint((OPAQUE, TILED, INLINE))
+        out.append(replace(node, role=role, inlinable=inlinable))
+    return tuple(out)
 
 
 def has_reuse(node: Node) -> bool:
@@ -72,19 +72,6 @@ def _own_role(node: Node) -> str:
     return TILED if len(op.body) == 1 and has_reuse(node) else REDUCTION
 
 
-def _loads(node: Node) -> Counter[Tensor]:
-    """How many different reads of each tensor a stage has."""
-    if not isinstance(node.op, ComputeOp):
-        return Counter(node.op.input_tensors)
-    return Counter(access.tensor for access in node.reads)
-
-
-def _inlinable(node: Node, plain: Sequence[Node], roles: list[str]) -> bool:
-    """True if a stage can be computed in its readers without a product of their lengths."""
-    readers = [roles[k] for k in node.readers]
-    return bool(readers) and not {OPAQUE, TILED, INLINE} & set(readers) and len(readers) <= 4
-
-
 def _can_inline(node: Node, evaluated: int, readers: list[str]) -> bool:
     """True if a stage is better computed in its readers, where it is evaluated so often."""
     if node.is_output or node.op.num_outputs > 1 or not readers or OPAQUE in readers:
@@ -99,33 +86,20 @@ def _can_inline(node: Node, evaluated: int, readers: list[str]) -> bool:
     return again * node.cost <= _AGAIN
 
 
-def _times(node: Node, loads: Counter[Tensor]) -> int:
-    """How many different elements of a stage one evaluation of a reader reads."""
-    return sum(count for t, count in loads.items() if t.op is node.op)
-
-
-def _keep_small(
-    plain: Sequence[Node],
-    roles: list[str],
-    loads: list[Counter[Tensor]],
-    place: dict,
-) -> None:
+def _keep_small(plain: Sequence[Node], roles: list[str]) -> None:
     """Materialise inlined stages where an expression would grow beyond all bounds."""
+    inlined_at = {n.op: n.index for n in plain if roles[n.index] == INLINE}
     size = [0] * len(plain)
     for node in plain:
         if not isinstance(node.op, ComputeOp):
             continue
         own = nodes(node.op.body)
-        inlined = Counter(
-            place[n.producer.op]
-            for n in own
-            if type(n) is e.ProducerLoad
-            and n.producer.op in place
-            and roles[place[n.producer.op]] == INLINE
-        )
-        total = len(own) + sum(count * size[k] for k, count in inlined.items())
+        reads = (n.producer.op for n in own if type(n) is e.ProducerLoad)
+        inlined = [inlined_at[op] for op in reads if op in inlined_at]
+        total = len(own) + sum(size[k] for k in inlined)
         if total > _LARGEST:
             for k in inlined:
                 roles[k] = INJECTIVE
+                inlined_at.pop(plain[k].op, None)
             total = len(own)
         size[node.index] = total

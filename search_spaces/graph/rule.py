@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.stages import Group
-from whet.search_spaces.space.define import DefineKnobs
 
 
 class Rule(Protocol):
@@ -24,9 +22,9 @@ class Rule(Protocol):
        inlined;
     3. ``schedule``, producers before consumers.
 
-    In both steps a rule defines its knobs, ``cfg.define_knob(group.knob("tile"), ...)``, and
-    reads them, ``cfg[group.knob("tile")].val``. A knob must be defined whatever the config is: only
-    what is done with it depends on the config. What a rule does not touch has default loops.
+    In both steps a rule defines its knobs and reads them: ``group.choose("tile", sizes, first)``. A
+    knob must be defined whatever the config is: only what is done with it depends on the config.
+    What a rule does not touch has default loops.
     """
 
     name: str
@@ -35,15 +33,13 @@ class Rule(Protocol):
         """True if the rule can schedule the group; structure only, no config is known."""
         ...
 
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
+    def rewrite(self, group: Group) -> Tensor | None:
         """Compute the anchor in another way, e.g. from a packed operand.
 
         Args:
             group: its anchor's op reads the tensors as they are by now (producers may have been
                 rewritten). ``group.note`` leaves what ``schedule`` must know, e.g. the packed
                 tensor.
-            cfg: where knobs are defined and read.
-            target: what is compiled for.
 
         Returns:
             The tensor that takes the anchor's place: same shape, same dtype. ``schedule`` finds its
@@ -51,6 +47,6 @@ class Rule(Protocol):
         """
         return None
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Schedule all stages of the group but those that are inlined."""
         ...

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, count
 from math import prod
 from typing import Any, TypeVar
 
+from whet.compiler.target import Target
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, nodes
 from whet.compiler.tir import expr as e
@@ -15,6 +18,7 @@ from whet.search_spaces.graph.access import Access, accesses
 from whet.search_spaces.graph.cost import cost_of
 
 T = TypeVar("T")
+_LLVM = Target("llvm")
 
 INLINE = "inline"  # cheap and injective: computed in its readers
 TILED = "tiled"  # a reduction with reuse: matmul, convolution, depthwise convolution
@@ -58,7 +62,7 @@ class Node:
     @cached_property
     def reduce_extents(self) -> tuple[int, ...]:
         """Extents of the axes that it reduces over."""
-        return tuple(_extent(a) for a in self.op.reduce_axis)
+        return tuple(int_extent(a) for a in self.op.reduce_axis)
 
     @property
     def points(self) -> int:
@@ -79,6 +83,12 @@ class Node:
     def reads(self) -> tuple[Access, ...]:
         """Every different read with its affine indices, of inlined producers, too."""
         return accesses(self.op) if isinstance(self.op, ComputeOp) else ()
+
+    @cached_property
+    def loads(self) -> Counter[Operation]:
+        """How many different elements of each producer one evaluation reads."""
+        tensors = (a.tensor for a in self.reads)
+        return Counter(t.op for t in (tensors if self.reads else self.op.input_tensors))
 
     @cached_property
     def cost(self) -> int:
@@ -119,6 +129,8 @@ class Group:
             is, or None; for members, the anchor and ``last``.
         prefix: of the knobs' names; empty where the graph has one group.
         notes: by its class, what ``rewrite`` tells ``schedule``; fresh for each config.
+        cfg: where knobs are defined and read, under a config.
+        target: what is compiled for, under a config.
         memo: what :meth:`once` has worked out; kept as long as the graph.
     """
 
@@ -130,6 +142,8 @@ class Group:
     maps: Mapping[int, tuple[int | None, ...]] = field(default_factory=dict)
     prefix: str = ""
     notes: dict[Any, Any] = field(default_factory=dict)
+    cfg: Any = None
+    target: Target = _LLVM
     memo: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
@@ -138,13 +152,31 @@ class Group:
         return self.anchor.role
 
     @property
+    def is_chain(self) -> bool:
+        """True for a chain of stages over rows."""
+        return bool(self.members) and self.role in (REDUCTION, INJECTIVE)
+
+    @property
     def last(self) -> Node:
         """The stage that stores the group's result: the last consumer, else the anchor."""
         return self.consumers[-1] if self.consumers else self.anchor
 
+    @property
+    def inner(self) -> list[Node]:
+        """The stages before the last one."""
+        return [n for n in (*self.members, self.anchor) if n is not self.last]
+
     def knob(self, name: str) -> str:
         """The full name of a knob of this group."""
         return self.prefix + name
+
+    def choose(
+        self, name: str, choices: Sequence[Any], default: Any, quick: Sequence[Any] | None = None
+    ) -> Any:
+        """Define a knob of this group; the choice in force."""
+        full = self.knob(name)
+        self.cfg.define_knob(full, choices, default=default, quick=quick)
+        return self.cfg[full].val
 
     def note(self, note: object) -> None:
         """Leave a note, an object of the rule's own class, for ``schedule``."""
@@ -165,29 +197,20 @@ class Group:
             self.memo[key] = make()
         return self.memo[key]
 
-    def with_ops(self, ops: Mapping[int, Operation], notes: dict) -> Group:
+    def with_ops(self, ops: Mapping[int, Operation]) -> Group:
         """The group with the operations as they are now.
 
         Args:
             ops: node's index -> its operation, for those that were rewritten.
-            notes: what ``rewrite`` and ``schedule`` share for one config.
         """
 
-        def now(node: Node) -> Node:
-            op = ops.get(node.index, node.op)
-            return node if op is node.op else replace(node, op=op)
+        def now(*many: Node) -> tuple[Node, ...]:
+            given = ((node, ops.get(node.index, node.op)) for node in many)
+            return tuple(n if op is n.op else replace(n, op=op) for n, op in given)
 
-        def all_now(many: tuple[Node, ...]) -> tuple[Node, ...]:
-            return tuple(map(now, many))
-
-        return replace(
-            self,
-            anchor=now(self.anchor),
-            consumers=all_now(self.consumers),
-            staged=all_now(self.staged),
-            members=all_now(self.members),
-            notes=notes,
-        )
+        parts = now(*self.consumers), now(*self.staged), now(*self.members)
+        (anchor,), (consumers, staged, members) = now(self.anchor), parts
+        return replace(self, anchor=anchor, consumers=consumers, staged=staged, members=members)
 
 
 def plain_nodes(outputs: Sequence[Tensor]) -> tuple[Node, ...]:
@@ -200,26 +223,27 @@ def plain_nodes(outputs: Sequence[Tensor]) -> tuple[Node, ...]:
             if t.op in place and k not in readers[place[t.op]]:
                 readers[place[t.op]].append(k)
     wanted = {t.op for t in outputs}
-    names = _unique([op.name for op in ops])
+    names = unique([op.name for op in ops], "{}_{}", 1)
     return tuple(
         Node(op, k, names[k], OPAQUE, op in wanted, tuple(readers[k])) for k, op in enumerate(ops)
     )
 
 
-def _unique(names: list[str]) -> list[str]:
-    """The names with numbers behind those that were there before."""
-    taken: set[str] = set()
-    out = []
+def unique(names: Sequence[str], form: str, first: int) -> tuple[str, ...]:
+    """The names with numbers, from ``first`` on, behind those that were there before.
+
+    >>> unique(["a", "b", "a", "a"], "{}_{}", 1)
+    ('a', 'b', 'a_1', 'a_2')
+    """
+    out: dict[str, None] = {}
     for name in names:
-        new, k = name, 1
-        while new in taken:
-            new, k = f"{name}_{k}", k + 1
-        taken.add(new)
-        out.append(new)
-    return out
+        numbered = (form.format(name, k) for k in count(first))
+        out[next(n for n in chain([name], numbered) if n not in out)] = None
+    return tuple(out)
 
 
-def _extent(axis: e.IterVar) -> int:
+def int_extent(axis: e.IterVar) -> int:
+    """The extent of an axis as an int, which pins a traced one."""
     assert axis.dom is not None
     return int(axis.dom.extent)
 

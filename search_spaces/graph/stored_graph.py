@@ -8,6 +8,7 @@ checked: a record is data, and its graph must have the identity that the record 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.errors import SpaceError, WhetError
@@ -30,11 +31,6 @@ _CALLS = frozenset(
         *("q_multiply_shift",),
     )
 )
-_PLAIN = (
-    *(e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max),
-    *(e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE, e.And, e.Or, e.Not, e.Select),
-)
-_KINDS = {kind.__name__: kind for kind in _PLAIN}
 _MOST = 200_000  # nodes of a graph that is kept or read
 
 
@@ -142,50 +138,18 @@ class _Writer:
         self.nodes.append(row)
         return self.at[id(n)]
 
-    def _places(self, many: Sequence[Any]) -> list[int]:
+    def places(self, many: Sequence[Any]) -> list[int]:
         return [self.at[id(n)] for n in many]
 
-    def _row(self, n: e.PrimExpr) -> list[Any]:
-        kind = type(n)
-        if kind in _ROWS:
-            word, write = _ROWS[kind]
-            return [word, n.dtype, *write(self, n)]
-        if kind in _PLAIN:
-            return [kind.__name__, n.dtype, *self._places(TABLE[kind][0](n))]
-        raise Unstorable
+    def reducer(self, c: e.CommReducer) -> int:
+        return self.at[id(c)] if id(c) in self.at else self._add(c, self._row(c))
 
-    def _read(self, n: e.ProducerLoad) -> list[Any]:
-        return [[self.place[n.producer.op], n.producer.value_index], self._places(n.indices)]
-
-    def _call(self, n: e.Call) -> list[Any]:
-        if n.op not in _CALLS:
+    def _row(self, n: Any) -> list[Any]:
+        word = _WORDS.get(type(n))
+        if word is None or (word == "Call" and n.op not in _CALLS):
             raise Unstorable
-        return [str(n.op), self._places(n.args)]
-
-    def _reduce(self, n: e.Reduce) -> list[Any]:
-        c = n.combiner
-        combine = self.at.get(id(c))
-        if combine is None:
-            parts = [self._places(p) for p in (c.lhs, c.rhs, c.result, c.identity)]
-            combine = self._add(c, ["Combine", c.name, *parts])
-        axes = self._places([a.var for a in n.axis])
-        more = [self._places(n.source), axes, self.at[id(n.condition)], n.value_index]
-        return [combine, *more, self._places(n.init)]
-
-
-_Write = Callable[[_Writer, Any], list[Any]]
-# Type -> the word that a row begins with, and what it holds behind the dtype. _MAKERS reads rows.
-_ROWS: dict[type, tuple[str, _Write]] = {
-    e.Var: ("Var", lambda w, n: [n.name]),
-    e.SizeVar: ("Var", lambda w, n: [n.name]),
-    e.IntImm: ("IntImm", lambda w, n: [int(n.value)]),
-    e.FloatImm: ("FloatImm", lambda w, n: [float(n.value).hex()]),  # infinities and NaN, too
-    e.Cast: ("Cast", lambda w, n: w._places([n.value])),
-    e.ProducerLoad: ("Read", _Writer._read),
-    e.Call: ("Call", _Writer._call),
-    e.Let: ("Let", lambda w, n: w._places((n.var, n.value, n.body))),
-    e.Reduce: ("Reduce", _Writer._reduce),
-}
+        fields = _KINDS[word][1].items()
+        return [word, *(field.write(self, getattr(n, name)) for name, field in fields)]
 
 
 class _Reader:
@@ -212,88 +176,114 @@ class _Reader:
             if k in wanted:
                 self.axes[k] = self._axis(*wanted[k])
         axis, reduce_axis = (tuple(self.axes[row[0]] for row in data[name]) for name in own)
-        body = tuple(self._expr(k) for k in data["body"])
+        body = tuple(self.expr(k) for k in data["body"])
         if not body:
             raise ValueError("a computation without a body")
         return ComputeOp(_str(data["compute"]), axis, reduce_axis, body, _str(data["tag"]))
 
     def _axis(self, row: list[Any], kind: int) -> e.IterVar:
-        var = self._var(row[0])
+        var = self.var(row[0])
         least, extent = _int(row[1]), _int(row[2], least=0)
         bounds = (e.IntImm(var.dtype, least), e.IntImm(var.dtype, extent))
         return e.IterVar(e.Range.from_min_extent(*bounds), var, kind)
 
-    def _expr(self, k: Any) -> e.PrimExpr:
-        found = self.made[_int(k, least=0)]
-        if not isinstance(found, e.PrimExpr):
+    def expr(self, k: Any) -> e.PrimExpr:
+        node = self.made[_int(k, least=0)]
+        if not isinstance(node, e.PrimExpr):
             raise TypeError(f"node {k} is no expression")
-        return found
+        return node
 
-    def _exprs(self, many: Any) -> tuple[e.PrimExpr, ...]:
-        return tuple(self._expr(k) for k in many)
-
-    def _var(self, k: Any) -> e.Var:
-        found = self._expr(k)
-        if not isinstance(found, e.Var):
+    def var(self, k: Any) -> e.Var:
+        node = self.expr(k)
+        if not isinstance(node, e.Var):
             raise TypeError(f"node {k} is no variable")
-        return found
+        return node
+
+    def reducer(self, k: Any) -> e.CommReducer:
+        node = self.made[_int(k, least=0)]
+        if not isinstance(node, e.CommReducer):
+            raise TypeError("a reduction without a reducer")
+        return node
 
     def _node(self, row: list[Any]) -> Any:
-        kind, rest = row[0], row[1:]
-        if kind == "Combine":
-            name, *parts = rest
-            lhs, rhs, result, identity = (self._exprs(p) for p in parts)
-            both = (*lhs, *rhs)
-            if not all(isinstance(v, e.Var) for v in both) or len(lhs) != len(result):
-                raise TypeError("a reducer's arguments are no variables")
-            return e.CommReducer(lhs, rhs, result, identity, _str(name))  # type: ignore[arg-type]
-        dtype, *rest = rest
-        return _MAKERS.get(kind, _Reader._plain)(self, kind, dt.check(dtype), rest)
-
-    def _plain(self, kind: str, dtype: str, rest: list[Any]) -> e.PrimExpr:
-        node = _KINDS[kind]
-        parts = self._exprs(rest)
-        arity = 1 if node is e.Not else 3 if node is e.Select else 2
-        if len(parts) != arity:
-            raise ValueError(f"{kind} of {len(parts)}")
-        make: Any = node
-        return make(*parts, dtype)
-
-    def _read(self, kind: str, dtype: str, rest: list[Any]) -> e.PrimExpr:
-        (op, value), indices = rest
-        tensor = self.ops[_int(op, least=0)].output(_int(value, least=0))
-        if len(indices) != len(tensor.shape) or tensor.dtype != dtype:
-            raise ValueError("a read does not fit its tensor")
-        return e.ProducerLoad(tensor, self._exprs(indices), dtype)
-
-    def _call(self, kind: str, dtype: str, rest: list[Any]) -> e.PrimExpr:
-        name, args = rest
-        if name not in _CALLS:
-            raise ValueError(f"a call of {name!r}")
-        return e.Call(dtype, name, self._exprs(args))
-
-    def _reduce(self, kind: str, dtype: str, rest: list[Any]) -> e.PrimExpr:
-        combiner, source, axes, condition, value_index, init = rest
-        reducer = self.made[_int(combiner, least=0)]
-        if not isinstance(reducer, e.CommReducer):
-            raise TypeError("a reduction without a reducer")
-        over = tuple(self.axes[_int(k)] for k in axes)
-        parts = self._exprs(source), over, self._expr(condition), _int(value_index, least=0)
-        return e.Reduce(reducer, *parts, dtype, self._exprs(init))
+        word, *rest = row
+        kind, fields = _KINDS[word]
+        given = zip(fields.items(), rest, strict=True)
+        node = kind(**{name: field.read(self, value) for (name, field), value in given})
+        if word == "Call" and node.op not in _CALLS:
+            raise ValueError(f"a call of {node.op!r}")
+        if word == "Combine" and len(node.lhs) != len(node.result):
+            raise TypeError("a reducer of another number of values")
+        if word == "Read":
+            tensor = node.producer
+            if len(node.indices) != len(tensor.shape) or tensor.dtype != node.dtype:
+                raise ValueError("a read does not fit its tensor")
+        return node
 
 
-_MAKERS: dict[str, Callable[[_Reader, str, str, list[Any]], e.PrimExpr]] = {
-    "Var": lambda r, kind, dtype, rest: e.Var(_str(rest[0]), dtype),
-    "IntImm": lambda r, kind, dtype, rest: e.IntImm(dtype, _int(rest[0])),
-    "FloatImm": lambda r, kind, dtype, rest: e.FloatImm(dtype, float.fromhex(rest[0])),
-    "Cast": lambda r, kind, dtype, rest: e.Cast(dtype, r._expr(rest[0])),
-    "Let": lambda r, kind, dtype, rest: e.Let(
-        r._var(rest[0]), r._expr(rest[1]), r._expr(rest[2]), dtype
+@dataclass(frozen=True)
+class _Field:
+    """How a field of a node is written, and read."""
+
+    write: Callable[[_Writer, Any], Any]
+    read: Callable[[_Reader, Any], Any]
+
+
+_DTYPE = _Field(lambda w, dtype: dtype, lambda r, dtype: dt.check(dtype))
+_TEXT = _Field(lambda w, text: str(text), lambda r, text: _str(text))
+_INT = _Field(lambda w, n: int(n), lambda r, n: _int(n))
+_INDEX = _Field(lambda w, n: n, lambda r, n: _int(n, least=0))
+# infinities and NaN, too
+_FLOAT = _Field(lambda w, x: float(x).hex(), lambda r, text: float.fromhex(text))
+_EXPR = _Field(lambda w, n: w.at[id(n)], _Reader.expr)
+_EXPRS = _Field(_Writer.places, lambda r, many: tuple(map(r.expr, many)))
+_VAR = _Field(lambda w, n: w.at[id(n)], _Reader.var)
+_VARS = _Field(_Writer.places, lambda r, many: tuple(map(r.var, many)))
+_AXES = _Field(
+    lambda w, axes: w.places([a.var for a in axes]),
+    lambda r, many: tuple(r.axes[_int(k)] for k in many),
+)
+_REDUCER = _Field(_Writer.reducer, _Reader.reducer)
+_TENSOR = _Field(
+    lambda w, t: [w.place[t.op], t.value_index],
+    lambda r, at: r.ops[_int(at[0], least=0)].output(_int(at[1], least=0)),
+)
+
+_BINARY = (
+    *(e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max),
+    *(e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE, e.And, e.Or),
+)
+# The word that a row begins with -> the node, and its fields in the order of the row.
+_KINDS: dict[str, tuple[Callable[..., Any], dict[str, _Field]]] = {
+    "Combine": (
+        e.CommReducer,
+        {"name": _TEXT, "lhs": _VARS, "rhs": _VARS, "result": _EXPRS, "identity": _EXPRS},
     ),
-    "Read": _Reader._read,
-    "Call": _Reader._call,
-    "Reduce": _Reader._reduce,
-}
+    **{
+        word: (kind, {"dtype": _DTYPE, **fields})
+        for word, kind, fields in (
+            ("Var", e.Var, {"name": _TEXT}),
+            ("IntImm", e.IntImm, {"value": _INT}),
+            ("FloatImm", e.FloatImm, {"value": _FLOAT}),
+            ("Cast", e.Cast, {"value": _EXPR}),
+            ("Not", e.Not, {"a": _EXPR}),
+            ("Select", e.Select, dict.fromkeys(("condition", "true_value", "false_value"), _EXPR)),
+            ("Let", e.Let, {"var": _VAR, "value": _EXPR, "body": _EXPR}),
+            ("Read", e.ProducerLoad, {"producer": _TENSOR, "indices": _EXPRS}),
+            ("Call", e.Call, {"op": _TEXT, "args": _EXPRS}),
+            (
+                "Reduce",
+                e.Reduce,
+                {
+                    "combiner": _REDUCER, "source": _EXPRS, "axis": _AXES, "condition": _EXPR,
+                    "value_index": _INDEX, "init": _EXPRS,
+                },
+            ),
+            *((kind.__name__, kind, {"a": _EXPR, "b": _EXPR}) for kind in _BINARY),
+        )
+    },
+}  # fmt: skip
+_WORDS: dict[Any, str] = {e.SizeVar: "Var", **{kind: word for word, (kind, _) in _KINDS.items()}}
 
 
 def _int(value: Any, least: int = -(2**63)) -> int:

@@ -13,7 +13,6 @@ from whet.compiler.tir.visit.rewrite import Rewriter
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INLINE, Group
-from whet.search_spaces.space.define import DefineKnobs
 from whet.search_spaces.template.config_scope import get_config
 from whet.search_spaces.values.builtin import RULES, RULES_OF_KIND, imported
 
@@ -23,10 +22,10 @@ VERSION = 5
 
 def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
     """The schedule of a graph under the config in force, and the tensors that the kernel takes."""
-    cfg = get_config()
     target = Target.current(allow_none=True) or Target("llvm")
-    chosen = [(group, rule_of(group, target)) for group in graph.groups]
-    groups, ops = _rewritten(graph, chosen, cfg, target)
+    given = [replace(g, notes={}, cfg=get_config(), target=target) for g in graph.groups]
+    chosen = [(group, rule_of(group, target)) for group in given]
+    groups, ops = _rewritten(graph, chosen)
     outputs = [_now(t, ops) for t in graph.outputs]
     s = create_schedule(list(dict.fromkeys(t.op for t in outputs)))
     inner = {node.index for group in groups for node in group.consumers[:-1]}
@@ -34,7 +33,7 @@ def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
         if node.role == INLINE or node.index in inner:
             s[ops[node.op]].compute_inline()
     for group, (_, rule) in zip(groups, chosen):
-        rule.schedule(s, group, cfg, target)
+        rule.schedule(s, group)
     return s, [_now(t, ops) for t in graph.args]
 
 
@@ -45,25 +44,20 @@ def rule_of(group: Group, target: Target) -> Rule:
 
 
 def _rewritten(
-    graph: ComputeGraph,
-    chosen: list[tuple[Group, Rule]],
-    cfg: DefineKnobs,
-    target: Target,
+    graph: ComputeGraph, chosen: list[tuple[Group, Rule]]
 ) -> tuple[list[Group], dict[Operation, Operation]]:
     """The groups as their rules rewrite them; and each operation as it is computed then."""
-    at = {group.anchor.index: k for k, (group, _) in enumerate(chosen)}
+    at = {group.anchor.index: (group, rule) for group, rule in chosen}
     ops: dict[Operation, Operation] = {}
     by_index: dict[int, Operation] = {}
-    notes: list[dict] = [{} for _ in chosen]
     for node in graph.nodes:
         op = by_index[node.index] = _reading_now(node.op, ops)
         if node.index in at:
-            k = at[node.index]
-            group, rule = chosen[k]
-            new = rule.rewrite(group.with_ops(by_index, notes[k]), cfg, target)
+            group, rule = at[node.index]
+            new = rule.rewrite(group.with_ops(by_index))
             op = by_index[node.index] = op if new is None else new.op
         ops[node.op] = op
-    return [group.with_ops(by_index, notes[k]) for k, (group, _) in enumerate(chosen)], ops
+    return [group.with_ops(by_index) for group, _ in chosen], ops
 
 
 def _now(t: Tensor, ops: dict[Operation, Operation]) -> Tensor:

@@ -110,10 +110,11 @@ def _arguments(args: Any, outputs: list[Tensor], ops: list[Operation]) -> list[T
         outputs += [t for t in needed if t not in outputs and t not in inputs]
         return [*inputs, *outputs]
     taken = _tensors(args, "args")
+    asked = f"create_task(outputs=..., args=[{', '.join(t.name for t in taken)}])"
     missing = [t for t in needed if t not in taken]
     if missing:
         raise ArgumentError(
-            f"create_task(outputs=..., args=[{', '.join(t.name for t in taken)}])",
+            asked,
             f"args leaves out {', '.join(t.name for t in missing)}",
             "name every input and every output; without args= the inputs come in the order in "
             "which they are met, then the outputs",
@@ -121,7 +122,7 @@ def _arguments(args: Any, outputs: list[Tensor], ops: list[Operation]) -> list[T
     unknown = [t for t in taken if t not in needed and not isinstance(t.op, PlaceholderOp)]
     if unknown:
         raise ArgumentError(
-            f"create_task(outputs=..., args=[{', '.join(t.name for t in taken)}])",
+            asked,
             f"{', '.join(t.name for t in unknown)}: neither an input nor an output; how (and "
             "whether) it is stored is up to the space",
             "add it to outputs, or leave it out of args",

@@ -63,7 +63,7 @@ def operator(
             [Parameter(n, kind, default=_DEFAULTS.get(n, Parameter.empty)) for n in names]
         )
         name = function.__name__
-        canonical = canonical_arguments(name, names, [known.get(n, _extent) for n in names])
+        canonical = canonical_arguments(name, names, [known.get(n, _whole(0)) for n in names])
         return template(name, version=version, canonical=canonical)(run)
 
     return decorate
@@ -132,7 +132,7 @@ def sides(asked: str, value: Any, rank: int) -> tuple[tuple[int, ...], tuple[int
 
 def padding_each(rank: int) -> Kind:
     """Kind: numbers from 0 on, one a spatial dimension, the same on both sides of it."""
-    return lambda value, before, asked, name: each(asked, name, value, rank, 0)
+    return lambda value, argument: each(argument.asked, argument.name, value, rank, 0)
 
 
 def _padding(asked: str, value: Any, rank: int) -> tuple[int, ...]:
@@ -140,8 +140,8 @@ def _padding(asked: str, value: Any, rank: int) -> tuple[int, ...]:
     return before if before == after else (*before, *after)
 
 
-def _extent(value: Any, before: tuple, asked: str, name: str) -> int:
-    return whole(asked, name, value, 0)
+def _whole(least: int) -> Kind:
+    return lambda value, argument: whole(argument.asked, argument.name, value, least)
 
 
 def summed_dtype(asked: str, dtype: str) -> str:
@@ -178,21 +178,15 @@ def _meant(value: Any, least: int) -> str:
 
 def _kinds(rank: int) -> dict[str, Kind]:
     """The kinds of arguments by their names."""
-
-    def strides(value: Any, before: tuple, asked: str, name: str) -> tuple[int, ...]:
-        return each(asked, name, value, rank, 1)
-
-    def count(value: Any, before: tuple, asked: str, name: str) -> int:
-        return whole(asked, name, value, 1)
-
-    def is_set(value: Any, before: tuple, asked: str, name: str) -> bool:
-        return flag(asked, name, value)
-
     return {
-        **dict.fromkeys(("KD", "KH", "KW", "groups", "multiplier", "block"), count),
-        **dict.fromkeys(("transpose_a", "transpose_b", "packed"), is_set),
-        **dict.fromkeys(("strides", "dilation"), strides),
-        "padding": lambda value, before, asked, name: _padding(asked, value, rank),
-        "dtype": lambda value, before, asked, name: _one_of(STORED, asked, value),
-        "epilogue": lambda value, before, asked, name: Epilogue.of(value).steps,
+        **dict.fromkeys(("KD", "KH", "KW", "groups", "multiplier", "block"), _whole(1)),
+        **dict.fromkeys(
+            ("transpose_a", "transpose_b", "packed"), lambda value, a: flag(a.asked, a.name, value)
+        ),
+        **dict.fromkeys(
+            ("strides", "dilation"), lambda value, a: each(a.asked, a.name, value, rank, 1)
+        ),
+        "padding": lambda value, a: _padding(a.asked, value, rank),
+        "dtype": lambda value, a: _one_of(STORED, a.asked, value),
+        "epilogue": lambda value, a: Epilogue.of(value).steps,
     }

@@ -56,7 +56,7 @@ _OF_KIND = {
     "cuda": {
         "matmul": "gpu.matmul:matmul",
         "dense": "gpu.matmul:dense",
-        "matvec": "gpu.matvec:matvec",
+        "matvec": "gpu.matmul:matvec",
         "batch_matmul": "gpu.matmul:batch_matmul",
         "conv2d_nchw": "gpu.conv2d:conv2d_nchw",
         "conv2d_nhwc": "gpu.conv2d:conv2d_nhwc",

@@ -7,10 +7,10 @@ from typing import Any
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.search_spaces.operators.arguments import operator, summed_dtype
-from whet.search_spaces.operators.cpu.gemm.empty import empty_gemm
 from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, operands, stages_of
 from whet.search_spaces.operators.cpu.gemm.loops import schedule_gemm
 from whet.search_spaces.operators.cpu.gemm.plan import plan_of
+from whet.search_spaces.operators.cpu.gemm.stages import empty_gemm
 from whet.search_spaces.operators.cpu.matvec import dot_products
 from whet.search_spaces.template.config_scope import get_config
 
@@ -78,8 +78,7 @@ def _empty(g: Gemm) -> tuple[Schedule, list]:
 
     def term(right: Tensor, index: tuple, k: Any) -> Any:
         *x, i, j = index
-        left = a(*x, k, i) if g.transpose_a else a(*x, i, k)
-        return left * (right(*x, j, k) if g.transpose_b else right(*x, k, j))
+        return g.of_a(a, x, i, k) * g.of_b(right, x, j, k)
 
     shape = (*g.lead, g.N, g.M)
     return empty_gemm(a, b, shape, term, g.K, g.epilogue, len(shape) - 1, g.names[2], g.packed)

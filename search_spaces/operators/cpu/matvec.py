@@ -18,9 +18,8 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.arguments import operator, summed_dtype
-from whet.search_spaces.operators.cpu.gemm.empty import empty_gemm
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
-from whet.search_spaces.operators.cpu.gemm.stages import with_epilogue
+from whet.search_spaces.operators.cpu.gemm.stages import empty_gemm, with_epilogue
 from whet.search_spaces.rules.vectors import lanes_of, vector_registers
 from whet.search_spaces.space.define import DefineKnobs
 from whet.search_spaces.template.config_scope import get_config

@@ -3,6 +3,7 @@ rules of graphs, as GEMM of packed int8x4."""
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -27,9 +28,11 @@ from whet.search_spaces.operators.gpu.conv_rectangle import (
     define_direct,
 )
 from whet.search_spaces.operators.gpu.conv_winograd import Winograd, winograd_convolution, winograds
-from whet.search_spaces.operators.gpu.copied_weights import with_copied_weights
-from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
-from whet.search_spaces.operators.gpu.results import Scheduled
+from whet.search_spaces.operators.gpu.results import (
+    Scheduled,
+    empty_contraction,
+    with_copied_weights,
+)
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import GemmShape, cheapest, plan_of
 from whet.search_spaces.template.config_scope import get_config
 
@@ -37,25 +40,16 @@ from whet.search_spaces.template.config_scope import get_config
 _FEW = 16
 
 
-def conv2d_nchw(*args: Any) -> Scheduled:
-    """A convolution, channels first; arguments as the CPU's template of this name takes them."""
-    return convolution(*ConvShape.of_arguments("conv2d_nchw", "NCHW", args))
-
-
-def conv2d_nhwc(*args: Any) -> Scheduled:
-    """A convolution, channels last; arguments as the CPU's template of this name takes them."""
-    return convolution(*ConvShape.of_arguments("conv2d_nhwc", "NHWC", args))
-
-
-def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> Scheduled:
+def _convolution(name: str, layout: str, *args: Any) -> Scheduled:
     """The schedule of a convolution under the config in force.
 
     Args:
-        shape: of images, in either layout.
-        epilogue: what is done to each element before it is stored.
-        packed: the kernel takes the weights as ``pack_weights`` returns them: transformed for
-            Winograd's algorithm, a copy for the others. Of int8 there is none.
+        name, layout: as for :meth:`ConvShape.of_arguments`; of images, in either layout.
+        args: as the CPU's template of this name takes them. ``packed``: the kernel takes the
+            weights as ``pack_weights`` returns them: transformed for Winograd's algorithm, a copy
+            for the others. Of int8 there is none.
     """
+    shape, epilogue, packed = ConvShape.of_arguments(name, layout, args)
     if shape.dtype in BYTES:
         return convolution_graph(shape, epilogue, packed)
     cfg = get_config()
@@ -101,6 +95,10 @@ def convolution(shape: ConvShape, epilogue: Any, packed: bool) -> Scheduled:
         )
     plan = plan.of(gemms[chosen], target)
     return winograd_convolution(transformed[chosen], plan, data, weight, steps, packed)
+
+
+conv2d_nchw = partial(_convolution, "conv2d_nchw", "NCHW")
+conv2d_nhwc = partial(_convolution, "conv2d_nhwc", "NHWC")
 
 
 def _default(

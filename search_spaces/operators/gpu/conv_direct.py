@@ -58,31 +58,46 @@ def direct_convolution(
     patch = _patch(shape, r, data, channels)
     own = _weights(shape, r, weight, channels)
     sums = _sums(shape, r, patch, own)
-    plain = _result(shape, sums)
+
+    def element(*index: Any) -> Any:
+        n, o, y, x = channels_first(shape, index)
+        g, c = split_channel(shape, o)
+        return sums(n, g, *in_layout(shape, c, y, x))
+
+    plain = te.compute(shape.result_shape, element, name="conv")
     s, out, arguments = with_epilogue(plain, epilogue, shape.channel_axis, [data, weight])
-    s[sums].set_scope("local")
+    tile = s[sums]
+    tile.set_scope("local")
     thread = _store(s[out], shape, r)
-    s[sums].compute_at(s[out], thread)
-    c, ry, rx = s[sums].op.reduce_axis
-    outer, inner = s[sums].split(c, factor=r.channels)
-    s[sums].reorder(outer, inner, rx, ry, *s[sums].op.axis)
-    unroll(s[sums], s[sums].op.axis)
+    tile.compute_at(s[out], thread)
+    c, ry, rx = tile.op.reduce_axis
+    outer, inner = tile.split(c, factor=r.channels)
+    tile.reorder(outer, inner, rx, ry, *tile.op.axis)
+    unroll(tile, tile.op.axis)
     if prod(shape.window) <= _UNROLLED:
-        unroll(s[sums], (rx, ry))
+        unroll(tile, (rx, ry))
     if r.own_channels > 1:
         read = s.cache_read(own, "local", [sums])
-        s[read].compute_at(s[sums], ry)
+        s[read].compute_at(tile, ry)
         vectorize_last(s[read])
     if r.keeps_columns(shape):
-        s[sums].unroll(ry)
+        tile.unroll(ry)
         column = s.cache_read(patch, "local", [sums])
-        s[column].compute_at(s[sums], rx)
+        s[column].compute_at(tile, rx)
         unroll(s[column], s[column].op.axis)
     block = Block(r.groups, r.x) if shape.channels_last else Block(r.x, r.groups)
     for stage in (patch, own):
-        attach(s[stage], s[sums], outer, "shared")
-    _share(s[patch], shape, r, block)
-    _share_weights(s[own], shape, r, block)
+        attach(s[stage], tile, outer, "shared")
+    # each in the order in which it lies in memory: channels first, weights along the window
+    *_, c, y, apart, x = s[patch].op.axis
+    strided, columns = r.columns_read(shape)
+    extents = in_layout(shape, r.channels, r.rows_read(shape), columns, strided)
+    _share(s[patch], in_layout(shape, c, y, x, apart), extents, block)
+    _, c, ry, rx, o = s[own].op.axis
+    extents = weight_index(shape, r.groups * r.own_channels, r.channels, *shape.window)
+    _share(s[own], weight_index(shape, o, c, ry, rx), extents, block)
+    if not shape.channels_last:
+        s[own].storage_align(rx, 32, 4)
     return s, arguments
 
 
@@ -125,7 +140,7 @@ def _sums(shape: ConvShape, r: Rectangle, patch: Tensor, own: Tensor) -> Tensor:
     """The sums of whole tiles, ``[n, group, y, x, o]`` or the channels before the pixels."""
     (sh, sw), (dh, dw), (oh, ow) = shape.strides, shape.dilation, shape.out
     c = te.reduce_axis((0, int(own.shape[1])), name="c")
-    ry, rx = (te.reduce_axis((0, k), name=n) for k, n in zip(shape.window, ("ry", "rx")))
+    ry, rx = shape.window_axes()
 
     def element(n: Any, g: Any, *index: Any) -> Any:
         _, o, y, x = channels_first(shape, (n, *index))
@@ -135,17 +150,6 @@ def _sums(shape: ConvShape, r: Rectangle, patch: Tensor, own: Tensor) -> Tensor:
 
     inner = in_layout(shape, int(own.shape[-1]), covered(oh, r.own_rows), covered(ow, r.x))
     return te.compute((shape.batch, shape.groups, *inner), element, name="tile")
-
-
-def _result(shape: ConvShape, sums: Tensor) -> Tensor:
-    """The sums in the layout of the result."""
-
-    def element(*index: Any) -> Any:
-        n, o, y, x = channels_first(shape, index)
-        g, own = split_channel(shape, o)
-        return sums(n, g, *in_layout(shape, own, y, x))
-
-    return te.compute(shape.result_shape, element, name="conv")
 
 
 def _store(stage: Stage, shape: ConvShape, r: Rectangle) -> IterVar:
@@ -177,23 +181,7 @@ def _store(stage: Stage, shape: ConvShape, r: Rectangle) -> IterVar:
     return threads[-1]
 
 
-def _share(stage: Stage, shape: ConvShape, r: Rectangle, block: Block) -> None:
-    """Copy a patch in the order in which it lies in memory."""
-    _, _, c, y, apart, x = stage.op.axis
-    extents = {c: r.channels, y: r.rows_read(shape)}
-    extents |= dict(zip((apart, x), r.columns_read(shape), strict=True))
-    order = in_layout(shape, c, y, x, apart)
-    stage.reorder(*stage.op.axis[:2], *order)
-    cooperative_load(stage, order, [extents[a] for a in order], block)
-
-
-def _share_weights(stage: Stage, shape: ConvShape, r: Rectangle, block: Block) -> None:
-    """Copy weights: channels first, they lie side by side along the window."""
-    _, c, ry, rx, o = stage.op.axis
-    extents = {c: r.channels, o: r.groups * r.own_channels}
-    extents |= dict(zip((ry, rx), shape.window, strict=True))
-    order = weight_index(shape, o, c, ry, rx)
-    stage.reorder(stage.op.axis[0], *order)
-    cooperative_load(stage, order, [extents[a] for a in order], block)
-    if not shape.channels_last:
-        stage.storage_align(rx, 32, 4)
+def _share(stage: Stage, order: tuple, extents: tuple, block: Block) -> None:
+    """Copy what a block needs of a stage, its loops of these extents in this order."""
+    stage.reorder(*(a for a in stage.op.axis if a not in order), *order)
+    cooperative_load(stage, order, extents, block)

@@ -8,6 +8,7 @@ are few channels.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from whet.compiler import te
@@ -15,11 +16,11 @@ from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape, checked_blocks
 from whet.search_spaces.operators.cpu.conv.transposed_phases import Phases
-from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
 from whet.search_spaces.operators.gpu.layout import channel_of, channels_first, in_layout
 from whet.search_spaces.operators.gpu.results import (
     Scheduled,
     accumulated,
+    empty_contraction,
     refuse_packed,
     scheduled_as_graph,
 )
@@ -28,14 +29,13 @@ from whet.search_spaces.template.config_scope import get_config
 Weight = Callable[..., Any]
 
 
-def conv1d_ncw(*args: Any) -> Scheduled:
-    """Signals, channels first; arguments as the CPU's template of this name takes them."""
-    return convolution_graph(*ConvShape.of_arguments("conv1d_ncw", "NCW", args))
+def _convolution(name: str, layout: str, *args: Any) -> Scheduled:
+    """Channels first; arguments as the CPU's template of this name takes them."""
+    return convolution_graph(*ConvShape.of_arguments(name, layout, args))
 
 
-def conv3d_ncdhw(*args: Any) -> Scheduled:
-    """Volumes, channels first; arguments as the CPU's template of this name takes them."""
-    return convolution_graph(*ConvShape.of_arguments("conv3d_ncdhw", "NCDHW", args))
+conv1d_ncw = partial(_convolution, "conv1d_ncw", "NCW")
+conv3d_ncdhw = partial(_convolution, "conv3d_ncdhw", "NCDHW")
 
 
 def conv2d_nchwc(*args: Any) -> Scheduled:
@@ -110,10 +110,7 @@ def sums(shape: ConvShape, data: Tensor, weight: Weight, block: int = 0) -> Tens
     many = block or shape.ci_group
     outer = te.reduce_axis((0, shape.ci_group // many), name="co") if block else 0
     inner = te.reduce_axis((0, many), name="c")
-    window = [
-        te.reduce_axis((0, k), name=f"r{name}")
-        for k, name in zip(shape.window, "zyx"[3 - len(shape.window) :])
-    ]
+    window = shape.window_axes()
 
     def element(n: Any, *rest: Any) -> Any:
         _, o, *place = channels_first(shape, (n, *rest))

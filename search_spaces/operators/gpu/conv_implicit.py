@@ -31,7 +31,7 @@ from whet.search_spaces.operators.gpu.layout import (
     weight_index,
 )
 from whet.search_spaces.operators.gpu.results import Scheduled, with_epilogue
-from whet.search_spaces.rules.gpu.contraction.gemm import Operand, gemm_stages, whole_sums
+from whet.search_spaces.rules.gpu.contraction.gemm import Operand, gemm_stages
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
     Result,
     store_result,
@@ -136,10 +136,18 @@ def implicit_gemm(
     if shape.channels_last:
         left, right = right, left
     sums = gemm_stages(left, right, lead, steps.outer, steps.count, plan, summed)
-    total = whole_sums(sums, plan)
-    plain = _result(shape, total)
+    oh, ow = shape.out
+
+    def element(*index: Any) -> Any:
+        n, o, y, x = channels_first(shape, index)
+        group, own = split_channel(shape, o)
+        return sums.total(
+            *((group,) if lead else ()), *in_layout(shape, own, (n * oh + y) * ow + x)
+        )
+
+    plain = te.compute(shape.result_shape, element, name="conv")
     s, out, arguments = with_epilogue(plain, epilogue, shape.channel_axis, [data, weight])
-    store_result(s, sums, plan, total, _loops(shape, s[out], plan))
+    store_result(s, sums, _loops(shape, s[out], plan))
     return s, arguments
 
 
@@ -190,20 +198,6 @@ def _windows(steps: Steps, data: Tensor, pixels: int) -> Operand:
         return pixel(shape, data, (image, channel, row, column), data.dtype, padded=padded)
 
     return Operand("data", pixels, lanes, shape.channels_last, read)
-
-
-def _result(shape: ConvShape, total: Tensor) -> Tensor:
-    """The sums in the layout of the result."""
-    oh, ow = shape.out
-
-    def element(*index: Any) -> Any:
-        n, o, y, x = channels_first(shape, index)
-        at = (n * oh + y) * ow + x
-        group, own = split_channel(shape, o)
-        lead = (group,) if shape.groups > 1 else ()
-        return total(*lead, *in_layout(shape, own, at))
-
-    return te.compute(shape.result_shape, element, name="conv")
 
 
 def _loops(shape: ConvShape, stage: Stage, plan: Plan) -> Result:

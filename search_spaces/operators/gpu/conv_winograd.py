@@ -13,7 +13,7 @@ transforms lose digits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -26,7 +26,7 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.halves import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.compiler.topi.nn.winograd import WINDOW, matrix_row
-from whet.compiler.topi.nn.winograd_matrices import winograd_matrices
+from whet.compiler.topi.nn.winograd_matrices import Matrix, winograd_matrices
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.conv.winograd import variants
 from whet.search_spaces.operators.gpu.layout import channels_first, in_layout, pixel, weight_index
@@ -34,9 +34,8 @@ from whet.search_spaces.operators.gpu.results import Scheduled, with_epilogue
 from whet.search_spaces.rules.gpu.contraction.gemm import (
     gemm_stages,
     matrix_operand,
-    whole_sums,
 )
-from whet.search_spaces.rules.gpu.contraction.gemm_loops import store_matrix
+from whet.search_spaces.rules.gpu.contraction.gemm_loops import matrix_loops, store_result
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import (
     KERNEL,
     GemmShape,
@@ -153,43 +152,66 @@ def winograd_convolution(
     # with the channels last, tiles are M
     left, right = reversed(operands) if last else operands
     sums = gemm_stages(left, right, (w.across, w.across), (), shape.ci, plan, kind)
-    total = whole_sums(sums, plan)
     dims = (w.across, w.across, left.extent, right.extent)
-    products = te.compute(dims, lambda *i: total(*i), name="products")
+    products = te.compute(dims, lambda *i: sums.total(*i), name="products")
     half, results, conv = _inverse(w, products)
     s, out, arguments = with_epilogue(conv, epilogue, shape.channel_axis, [data, weight])
     _schedule_filters(s, w, weight, half_filters, filters)
     if packed:
         s[filters].compute_ahead()
     _in_registers(s, (patch, columns), s[pixels], _transform(s[pixels]))
-    store_matrix(s, sums, plan, total, products)
+    store_result(s, sums, matrix_loops(s[products], plan))
     _in_registers(s, (half, results), s[out], _store(s[out], w))
     return s, arguments
 
 
 def _filters(w: Winograd, weight: Tensor) -> tuple[Tensor, Tensor]:
     """The weights after G over their rows, and after that over their columns."""
-    shape, g, kind = w.shape, winograd_matrices(w.m).g, summed_in(w.shape.dtype)
-
-    def tap(y: int, x: Any, c: Any, o: Any) -> Any:
-        return weight(*weight_index(shape, o, c, y, x)).astype(kind)
-
-    half = te.compute(
-        (w.across, WINDOW, shape.ci, shape.co),
-        lambda u, x, c, o: matrix_row(g, u, [tap(y, x, c, o) for y in range(WINDOW)]),
-        name="half_filters",
+    shape, kind = w.shape, summed_in(w.shape.dtype)
+    return _transformed(
+        winograd_matrices(w.m).g,
+        lambda y, x, c, o: weight(*weight_index(shape, o, c, y, x)).astype(kind),
+        (shape.ci, shape.co),
+        ("half_filters", "filters"),
+        "u x v c o",
     )
-    whole = te.compute(
-        (w.across, w.across, shape.ci, shape.co),
-        lambda u, v, c, o: matrix_row(g, v, [half[u, x, c, o] for x in range(WINDOW)]),
-        name="filters",
+
+
+def _transformed(
+    matrix: Matrix,
+    source: Callable[..., Any],
+    places: Sequence[Any],
+    names: tuple[str, str],
+    axes: str,
+) -> tuple[Tensor, Tensor]:
+    """The matrices in the first two axes of a source, transformed: their rows, then their columns.
+
+    Args:
+        matrix: of the transform.
+        source: (row, column, *place) -> an element.
+        places: extents of the places.
+        names: of the two stages.
+        axes: names: the row after the transform, the column before and after, the places.
+    """
+    row, before, after, *rest = axes.split()
+    count, steps = len(matrix), range(len(matrix[0]))
+    rows = te.compute(
+        (count, len(steps), *places),
+        lambda *at: matrix_row(matrix, at[0], [source(k, *at[1:]) for k in steps]),
+        name=names[0],
+        varargs_names=(row, before, *rest),
     )
-    return half, whole
+    return rows, te.compute(
+        (count, count, *places),
+        lambda *at: matrix_row(matrix, at[1], [rows(at[0], k, *at[2:]) for k in steps]),
+        name=names[1],
+        varargs_names=(row, after, *rest),
+    )
 
 
 def _pixels(w: Winograd, data: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The patches of tiles, zeros around the image; after B^T over rows, then over columns."""
-    shape, bt, kind = w.shape, winograd_matrices(w.m).bt, summed_in(w.shape.dtype)
+    shape, kind = w.shape, summed_in(w.shape.dtype)
     (top, left), (down, across) = shape.before, w.plane
     places = in_layout(shape, shape.ci, w.tiles)
 
@@ -198,35 +220,16 @@ def _pixels(w: Winograd, data: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         y, x = t // across % down * w.m + r - top, t % across * w.m + s - left
         return pixel(shape, data, (t // (down * across), c, y, x), kind)
 
-    reads = range(w.across)
     patch = te.compute((w.across, w.across, *places), element, name="patch")
-    columns = te.compute(
-        (w.across, w.across, *places),
-        lambda u, s, *place: matrix_row(bt, u, [patch(r, s, *place) for r in reads]),
-        name="columns",
-    )
-    pixels = te.compute(
-        (w.across, w.across, *places),
-        lambda u, v, *place: matrix_row(bt, v, [columns(u, s, *place) for s in reads]),
-        name="pixels",
-    )
-    return patch, columns, pixels
+    bt, names = winograd_matrices(w.m).bt, ("columns", "pixels")
+    return patch, *_transformed(bt, patch, places, names, "u s v place0 place1")
 
 
 def _inverse(w: Winograd, products: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The products after A^T over rows, then over columns; and these at their places."""
-    shape, at = w.shape, winograd_matrices(w.m).at
-    (down, across), reads, sides = w.plane, range(w.across), products.shape[2:]
-    half = te.compute(
-        (w.m, w.across, *sides),
-        lambda i, v, *place: matrix_row(at, i, [products(u, v, *place) for u in reads]),
-        name="half",
-    )
-    results = te.compute(
-        (w.m, w.m, *sides),
-        lambda i, j, *place: matrix_row(at, j, [half(i, v, *place) for v in reads]),
-        name="results",
-    )
+    shape, at, (down, across) = w.shape, winograd_matrices(w.m).at, w.plane
+    names, sides = ("half", "results"), products.shape[2:]
+    half, results = _transformed(at, products, sides, names, "i v j place0 place1")
 
     def element(*index: Any) -> Any:
         image, o, y, x = channels_first(shape, index)
@@ -284,9 +287,8 @@ def _schedule_filters(
     blocks = stage.fuse(bc, bo)
     bind(stage, block=blocks, y=tc, x=to)
     _in_registers(s, (half,), stage, to)
-    read = s.cache_read(weight, "shared", [half])
-    s[read].compute_at(stage, blocks)
-    first = s[read].op.axis[0]
+    read = s[s.cache_read(weight, "shared", [half])]
+    read.compute_at(stage, blocks)
     extents = (_FILTERS, _CHANNELS, WINDOW, WINDOW)
-    cooperative_load(s[read], list(s[read].op.axis), extents, Block(_FILTERS, _CHANNELS))
-    s[read].storage_align(first, _BANKS, _SHIFT)
+    cooperative_load(read, read.op.axis, extents, Block(_FILTERS, _CHANNELS))
+    read.storage_align(read.op.axis[0], _BANKS, _SHIFT)

@@ -2,70 +2,41 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Tensor
-from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.cpu.conv.depthwise_shape import depthwise_arguments, taps
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape
-from whet.search_spaces.operators.gpu.empty_contraction import empty_contraction
 from whet.search_spaces.operators.gpu.layout import channels_first, in_layout, pixel
 from whet.search_spaces.operators.gpu.results import (
     Scheduled,
     accumulated,
+    empty_contraction,
     refuse_packed,
     scheduled_as_graph,
 )
 from whet.search_spaces.template.config_scope import get_config
 
 
-def depthwise_conv2d_nchw(*args: Any) -> Scheduled:
-    """Channels first; arguments as the CPU's template of this name takes them."""
-    shape, multiplier, epilogue, packed = depthwise_arguments("depthwise_conv2d_nchw", "NCHW", args)
-    weight = te.placeholder((shape.ci, multiplier, *shape.window), shape.dtype, name="weight")
-    return _depthwise(shape, weight, multiplier, epilogue, packed)
-
-
-def depthwise_conv2d_nhwc(*args: Any) -> Scheduled:
-    """Channels last; arguments as the CPU's template of this name takes them."""
-    shape, multiplier, epilogue, packed = depthwise_arguments("depthwise_conv2d_nhwc", "NHWC", args)
-    weight = te.placeholder((*shape.window, shape.ci, multiplier), shape.dtype, name="weight")
-    return _depthwise(shape, weight, multiplier, epilogue, packed)
-
-
-def _depthwise(
-    shape: ConvShape, weight: Tensor, each: int, epilogue: Any, packed: bool
-) -> Scheduled:
-    """The schedule under the config in force."""
+def _depthwise(name: str, layout: str, *args: Any) -> Scheduled:
+    """The schedule under the config in force; arguments as the CPU's template takes them."""
+    shape, each, data, weight, steps, packed = depthwise_arguments(name, layout, args)
     refuse_packed("weight", packed)
     get_config().add_flop(shape.flop)
-    steps = Epilogue.of(epilogue)
-    data = te.placeholder(shape.data_shape, shape.dtype, name="data")
     if shape.is_empty:
         return empty_contraction(
             data, weight, shape.result_shape, steps, shape.channel_axis, "conv"
         )
-    conv = _sums(shape, _padded(shape, data), taps(shape, weight), each)
-    return scheduled_as_graph(conv, steps, shape.channel_axis, [data, weight])
+    (top, left), (sh, sw), (dh, dw) = shape.before, shape.strides, shape.dilation
+    own, (ry, rx), (kind, _) = taps(shape, weight), shape.window_axes(), accumulated(shape.dtype)
 
-
-def _padded(shape: ConvShape, data: Tensor) -> Tensor:
-    """The image with zeros around it, in the type of the sums."""
-    (top, left), (kind, _) = shape.before, accumulated(shape.dtype)
-
-    def element(*index: Any) -> Any:
+    def pixels(*index: Any) -> Any:
+        """The image with zeros around it, in the type of the sums."""
         n, c, y, x = channels_first(shape, index)
         return pixel(shape, data, (n, c, y - top, x - left), kind, padded=shape.is_padded)
 
     dims = (shape.batch, *in_layout(shape, shape.ci, *shape.padded))
-    return te.compute(dims, element, name="padded")
-
-
-def _sums(shape: ConvShape, padded: Tensor, own: Tensor, each: int) -> Tensor:
-    (sh, sw), (dh, dw) = shape.strides, shape.dilation
-    ry, rx = (te.reduce_axis((0, k), name=n) for k, n in zip(shape.window, ("ry", "rx")))
-    kind, _ = accumulated(shape.dtype)
+    padded = te.compute(dims, pixels, name="padded")
 
     def element(*index: Any) -> Any:
         n, o, y, x = channels_first(shape, index)
@@ -73,4 +44,9 @@ def _sums(shape: ConvShape, padded: Tensor, own: Tensor, each: int) -> Tensor:
         value = padded(n, *in_layout(shape, channel, y * sh + ry * dh, x * sw + rx * dw))
         return te.sum(value * own(*in_layout(shape, o, ry, rx)).astype(kind), [ry, rx])
 
-    return te.compute(shape.result_shape, element, name="conv")
+    conv = te.compute(shape.result_shape, element, name="conv")
+    return scheduled_as_graph(conv, steps, shape.channel_axis, [data, weight])
+
+
+depthwise_conv2d_nchw = partial(_depthwise, "depthwise_conv2d_nchw", "NCHW")
+depthwise_conv2d_nhwc = partial(_depthwise, "depthwise_conv2d_nhwc", "NHWC")

@@ -20,7 +20,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from whet.compiler.target import Target
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.graph.cost import EXPENSIVE
@@ -28,7 +27,6 @@ from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INJECTIVE, Group, Node, extent_of
 from whet.search_spaces.rules.cpu.loops import (
     around,
-    choose,
     contiguous,
     define_parallel,
     define_stream,
@@ -37,8 +35,7 @@ from whet.search_spaces.rules.cpu.loops import (
     vector_sizes,
     vectorized,
 )
-from whet.search_spaces.rules.vectors import lanes_of
-from whet.search_spaces.space.define import DefineKnobs
+from whet.search_spaces.rules.vectors import lanes_of, register_tile
 
 # Rows of this many loops keep all threads busy without cutting rows themselves.
 _ROWS_A_THREAD = 4
@@ -58,17 +55,15 @@ class Injective(Rule):
         """Stages without a reduction that have a loop at all."""
         return group.role == INJECTIVE and not group.members and group.anchor.points > 1
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Split, vectorise, share between threads; or put it into its readers."""
         node = group.anchor
-        lanes = lanes_of(target, node.dtype)
+        lanes = lanes_of(group.target, node.dtype)
         crossing = crossing_axis(node)
         if crossing is not None:
-            _blocks(s, group, crossing, lanes, cfg, target)
-        elif contiguous(node):
-            _flat(s, group, lanes, cfg, target)
+            _blocks(s, group, crossing, lanes)
         else:
-            _rows(s, group, lanes, cfg, target)
+            (_flat if contiguous(node) else _rows)(s, group, lanes)
 
 
 def crossing_axis(node: Node) -> int | None:
@@ -89,77 +84,79 @@ def crossing_axis(node: Node) -> int | None:
     return None
 
 
-def _flat(s: Schedule, group: Group, lanes: int, cfg: DefineKnobs, target: Target) -> None:
-    node, tensor = group.anchor, group.anchor.tensor
+def _flat(s: Schedule, group: Group, lanes: int) -> None:
+    node, stage = group.anchor, s[group.anchor.tensor]
     sizes = vector_sizes(node.points, lanes)
     first = sizes[min(1, len(sizes) - 1)]
-    size = choose(cfg, group, "vector", sizes, first, around(sizes, first))
-    unroll = _define_unroll(group, node.points, sizes[-1], cfg)
-    stream = define_stream(cfg, group)
-    parallel = define_parallel(cfg, group, target)
-    if _inlined(s, group, cfg, {"vector": sizes[0], "unroll": 1, "parallel": False}, target):
+    size = group.choose("vector", sizes, first, around(sizes, first))
+    unroll = _define_unroll(group, node.points, sizes[-1])
+    stream = define_stream(group)
+    parallel = define_parallel(group)
+    if _inlined(s, group, {"vector": sizes[0], "unroll": 1, "parallel": False}):
         return
-    axis = fused(s, tensor, list(s[tensor].op.axis))
+    axis = fused(stage, stage.op.axis)
     assert axis is not None
-    loops = vectorized(s, tensor, axis, size, unroll)
+    loops = vectorized(stage, axis, size, unroll)
     if stream:
-        s[tensor].store_nontemporal()
+        stage.store_nontemporal()
     if parallel and len(loops) > 1:
-        s[tensor].parallel(loops[0])
+        stage.parallel(loops[0])
 
 
-def _rows(s: Schedule, group: Group, lanes: int, cfg: DefineKnobs, target: Target) -> None:
-    node, tensor = group.anchor, group.anchor.tensor
+def _rows(s: Schedule, group: Group, lanes: int) -> None:
+    node, stage = group.anchor, s[group.anchor.tensor]
     extent = node.extents[-1]
     sizes = vector_sizes(extent, lanes)
-    first = 1 if _scattered(node) else sizes[min(1, len(sizes) - 1)]
+    last = node.op.axis[-1].var
+    # neighbours along the last axis may read what nobody can say where it is
+    scattered = any(access.stride(last) is None for access in node.reads)
+    first = 1 if scattered else sizes[min(1, len(sizes) - 1)]
     sizes = list(dict.fromkeys((1, *sizes)))
-    size = choose(cfg, group, "vector", sizes, first, around(sizes, first))
-    unroll = _define_unroll(group, extent, sizes[-1], cfg)
-    stream = define_stream(cfg, group)
-    parallel = define_parallel(cfg, group, target)
-    if _inlined(s, group, cfg, {"vector": 1, "unroll": 1, "parallel": False}, target):
+    size = group.choose("vector", sizes, first, around(sizes, first))
+    unroll = _define_unroll(group, extent, sizes[-1])
+    stream = define_stream(group)
+    parallel = define_parallel(group)
+    if _inlined(s, group, {"vector": 1, "unroll": 1, "parallel": False}):
         return
-    *outer, last = s[tensor].op.axis
-    row = fused(s, tensor, outer)
-    loops = vectorized(s, tensor, last, size, unroll)
+    *outer, column = stage.op.axis
+    row = fused(stage, outer)
+    loops = vectorized(stage, column, size, unroll)
     if stream:
-        s[tensor].store_nontemporal()
+        stage.store_nontemporal()
     if not parallel:
         return
-    few = node.points // extent < _ROWS_A_THREAD * target.num_threads
+    few = node.points // extent < _ROWS_A_THREAD * group.target.num_threads
     if row is None or (few and len(loops) > 1):
-        row = fused(s, tensor, [loops[0]] if row is None else [row, loops[0]])
-        if row is last and len(loops) == 1 and size > 1:
+        row = fused(stage, [loops[0]] if row is None else [row, loops[0]])
+        if row is column and len(loops) == 1 and size > 1:
             return
     assert row is not None
-    s[tensor].parallel(row)
+    stage.parallel(row)
 
 
-def _blocks(
-    s: Schedule, group: Group, crossing: int, lanes: int, cfg: DefineKnobs, target: Target
-) -> None:
-    tensor = group.anchor.tensor
-    axes = list(s[tensor].op.axis)
+def _blocks(s: Schedule, group: Group, crossing: int, lanes: int) -> None:
+    stage = s[group.anchor.tensor]
+    axes = stage.op.axis
     across, along = axes[crossing], axes[-1]
-    square = _square(group.anchor, lanes, extent_of(across), extent_of(along))
-    first = _define_blocks(group, extent_of(across), extent_of(along), lanes, square, cfg)
-    stream = square > 0 and _whole_lines(group.last) and define_stream(cfg, group)
-    parallel = define_parallel(cfg, group, target)
-    if _inlined(s, group, cfg, first, target):
+    # the steps and lanes of a square that is transposed in registers; 0: there is none
+    fits = dt.itemsize(group.anchor.dtype) in (4, 8) and not group.anchor.is_guarded
+    square = lanes if fits and min(extent_of(across), extent_of(along)) >= lanes >= 2 else 0
+    plan = _define_blocks(group, extent_of(across), extent_of(along), lanes, square)
+    (a, b), way = plan.tile, plan.way
+    # rows begin where lines of memory do, if the first one does
+    whole_lines = group.last.extents[-1] * dt.itemsize(group.last.dtype) % _LINE == 0
+    stream = square > 0 and whole_lines and define_stream(group)
+    parallel = define_parallel(group)
+    if _inlined(s, group, plan.first):
         return
-    (a, b), way = (cfg[group.knob(name)].val for name in ("tile", "vector"))
-    stage = s[tensor]
     ao, ai = stage.split(across, factor=a)
     bo, bi = stage.split(along, factor=b)
     others = [x for x in axes if x is not across and x is not along]
-    outer = [ao, bo] if cfg[group.knob("order")].val == "rows" else [bo, ao]
+    outer = [ao, bo] if plan.order == "rows" else [bo, ao]
     if way == "turn":
         am, ai = stage.split(ai, factor=square)
         bm, bi = stage.split(bi, factor=square)
-        stage.reorder(*others, *outer, am, bm, ai, bi)
-        stage.unroll(ai)
-        stage.vectorize(bi)
+        register_tile(stage, [*others, *outer, am, bm], [ai, bi])
         unrolled, steps = bm, b // square
     else:
         inner = (bi, ai) if way == "load" else (ai, bi)
@@ -167,30 +164,34 @@ def _blocks(
         if way != "none" and (a if way == "load" else b) > 1:
             stage.vectorize(inner[1])
         unrolled, steps = inner[0], b if way == "load" else a
-    if cfg[group.knob("unroll")].val and steps <= _MOST_UNROLLED[way == "turn"]:
+    if plan.unroll and steps <= _MOST_UNROLLED[way == "turn"]:
         stage.unroll(unrolled)
     if stream:
         stage.store_nontemporal(align=_LINE)
-    loop = fused(s, tensor, [*others, *outer])
+    loop = fused(stage, [*others, *outer])
     if parallel and loop is not None:
         stage.parallel(loop)
 
 
-def _square(node: Node, lanes: int, across: int, along: int) -> int:
-    """The steps and lanes of a square that is transposed in registers; 0: there is none."""
-    fits = dt.itemsize(node.dtype) in (4, 8) and min(across, along) >= lanes >= 2
-    return lanes if fits and not node.is_guarded else 0
+@dataclass(frozen=True)
+class _Blocks:
+    """The choices of a config for blocks.
+
+    Attributes:
+        tile: steps across and along. way: of the vectors. order: of the blocks.
+        unroll: whether steps are unrolled.
+        first: the first choice of each knob.
+    """
+
+    tile: tuple[int, int]
+    way: str
+    order: str
+    unroll: bool
+    first: dict[str, Any]
 
 
-def _whole_lines(node: Node) -> bool:
-    """True if rows begin where lines of memory do, if the first one does."""
-    return node.extents[-1] * dt.itemsize(node.dtype) % _LINE == 0
-
-
-def _define_blocks(
-    group: Group, across: int, along: int, lanes: int, square: int, cfg: DefineKnobs
-) -> dict[str, Any]:
-    """The knobs of blocks; each one's first choice."""
+def _define_blocks(group: Group, across: int, along: int, lanes: int, square: int) -> _Blocks:
+    """The knobs of blocks."""
     tiles = [(a, b) for a in _fitting(across) for b in _fitting(along) if a * b <= _LARGEST_TILE]
     if square:
         # Two squares write whole lines of each row, four are as fast as they come.
@@ -200,19 +201,21 @@ def _define_blocks(
         wanted = (tiles[-1][0], min(lanes, tiles[-1][1]))
     default = wanted if wanted in tiles else tiles[-1]
     quick = [t for t in tiles if t[1] in (default[1], default[1] // 2)]
-    cfg.define_knob(group.knob("tile"), tiles, default=default, quick=quick)
     ways = ["turn", "store", "load", "none"] if square else ["store", "load", "none"]
-    cfg.define_knob(group.knob("vector"), ways, default=ways[0], quick=ways[:1])
-    # One order reads in order and writes across, the other the other way round.
-    cfg.define_knob(
-        group.knob("order"), ["columns", "rows"], default="columns" if square else "rows"
-    )
-    cfg.define_knob(group.knob("unroll"), [False, True], default=bool(square))
-    if square:
-        cfg.multi_filter(_Holds(group.knob("tile"), group.knob("vector"), square))
-    return {
+    first = {
         "tile": tiles[-1], "vector": ways[0], "order": "columns", "unroll": False, "parallel": False
     }  # fmt: skip
+    plan = _Blocks(
+        group.choose("tile", tiles, default, quick),
+        group.choose("vector", ways, ways[0], ways[:1]),
+        # One order reads in order and writes across, the other the other way round.
+        group.choose("order", ["columns", "rows"], "columns" if square else "rows"),
+        group.choose("unroll", [False, True], bool(square)),
+        first,
+    )
+    if square:
+        group.cfg.multi_filter(_Holds(group.knob("tile"), group.knob("vector"), square))
+    return plan
 
 
 @dataclass(frozen=True)
@@ -235,21 +238,12 @@ def _fitting(extent: int) -> list[int]:
     return [t for t in _TILES if t <= extent] or [1 << (extent.bit_length() - 1)]
 
 
-def _define_unroll(group: Group, extent: int, lanes: int, cfg: DefineKnobs) -> int:
+def _define_unroll(group: Group, extent: int, lanes: int) -> Any:
     choices = [u for u in (1, 2, 4) if u == 1 or u * lanes <= extent]
-    first = min(2, choices[-1])
-    return choose(cfg, group, "unroll", choices, first, choices[-1:])
+    return group.choose("unroll", choices, min(2, choices[-1]), choices[-1:])
 
 
-def _scattered(node: Node) -> bool:
-    """True if neighbours along the last axis read what nobody can say where it is."""
-    last = node.op.axis[-1].var
-    return any(access.stride(last) is None for access in node.reads)
-
-
-def _inlined(
-    s: Schedule, group: Group, cfg: DefineKnobs, first: dict[str, Any], target: Target
-) -> bool:
+def _inlined(s: Schedule, group: Group, first: dict[str, Any]) -> bool:
     """Put the stage into its readers, where that is a choice and was chosen.
 
     ``first`` has the first choice of the other knobs, which have no effect then.
@@ -257,10 +251,10 @@ def _inlined(
     node = group.anchor
     if node.is_output or node.op.num_outputs > 1 or node.cost < EXPENSIVE or not node.inlinable:
         return False
-    place = choose(cfg, group, "place", ["root", "inline"], "root")
-    if target.num_threads < 2:
+    place = group.choose("place", ["root", "inline"], "root")
+    if group.target.num_threads < 2:
         del first["parallel"]
-    pin(cfg, group, ("place", "inline"), first)
+    pin(group, ("place", "inline"), first)
     if place == "root":
         return False
     s[node.tensor].compute_inline()

@@ -6,13 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from whet.compiler.target import Target
-from whet.compiler.te.lang.tensor import Tensor
-from whet.compiler.te.schedule import Schedule
+from whet.compiler.te import Stage
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import IterVar
 from whet.search_spaces.graph.stages import Group, Node, extent_of
-from whet.search_spaces.space.define import DefineKnobs
 
 # Handing a loop to other threads costs microseconds; smaller computations stay on one.
 _WORTH_THREADS = 1 << 15
@@ -39,14 +36,11 @@ def around(sizes: Sequence[int], middle: int) -> list[int]:
     return list(sizes[max(at - 1, 0) : at + 2])
 
 
-def vectorized(
-    s: Schedule, tensor: Tensor, axis: IterVar, size: int, unroll: int = 1
-) -> list[IterVar]:
+def vectorized(stage: Stage, axis: IterVar, size: int, unroll: int = 1) -> list[IterVar]:
     """Split an axis so that ``unroll`` vectors of ``size`` lanes are computed at once.
 
     Args:
-        s: the schedule.
-        tensor: whose stage it is.
+        stage: the stage.
         axis: a loop of it, which keeps its place.
         size: lanes; 1: no vectors.
         unroll: vectors that are unrolled.
@@ -54,7 +48,6 @@ def vectorized(
     Returns:
         The loops, outermost first; the last ones are unrolled and vectorised.
     """
-    stage = s[tensor]
     extent = extent_of(axis) if axis.dom is not None else None
     loops = [axis]
     if unroll > 1 and (extent is None or size * unroll < extent):
@@ -68,54 +61,38 @@ def vectorized(
     return loops
 
 
-def fused(s: Schedule, tensor: Tensor, axes: Sequence[IterVar]) -> IterVar | None:
+def fused(stage: Stage, axes: Sequence[IterVar]) -> IterVar | None:
     """Adjacent loops as one; None if there are none."""
     if not axes:
         return None
-    return axes[0] if len(axes) == 1 else s[tensor].fuse(*axes)
+    return axes[0] if len(axes) == 1 else stage.fuse(*axes)
 
 
-def choose(
-    cfg: DefineKnobs,
-    group: Group,
-    name: str,
-    choices: Sequence[Any],
-    default: Any,
-    quick: Sequence[Any] | None = None,
-) -> Any:
-    """Define a knob of a group; the value in force."""
-    full = group.knob(name)
-    cfg.define_knob(full, choices, default=default, quick=quick)
-    return cfg[full].val
-
-
-def define_parallel(cfg: DefineKnobs, group: Group, target: Target) -> bool:
+def define_parallel(group: Group) -> bool:
     """Define the knob ``parallel`` where there are threads, and say what was chosen."""
-    if target.num_threads < 2:
-        return False
-    return bool(choose(cfg, group, "parallel", [False, True], worth_threads(group)))
+    several = group.target.num_threads > 1
+    return several and bool(group.choose("parallel", [False, True], worth_threads(group)))
 
 
-def define_stream(cfg: DefineKnobs, group: Group) -> bool:
+def define_stream(group: Group) -> bool:
     """Define the knob ``stream`` for a large result; whether to store it past the caches."""
     node = group.last
     size = node.points * dt.itemsize(node.dtype)
     if not node.is_output or node.op.reduce_axis or size < _STREAMABLE:
         return False
-    return bool(choose(cfg, group, "stream", [False, True], size >= _STREAMED))
+    return bool(group.choose("stream", [False, True], size >= _STREAMED))
 
 
-def pin(cfg: DefineKnobs, group: Group, when: tuple[str, Any], first: Mapping[str, Any]) -> None:
+def pin(group: Group, when: tuple[str, Any], first: Mapping[str, Any]) -> None:
     """Leave one choice to knobs that have no effect under another knob's choice.
 
     Args:
-        cfg: where the knobs are defined.
         group: whose knobs they are.
         when: a knob, and its choice under which the others have none.
         first: each other knob's choice then.
     """
     for other, only in first.items():
-        cfg.multi_filter(_Pinned(group.knob(when[0]), when[1], group.knob(other), only))
+        group.cfg.multi_filter(_Pinned(group.knob(when[0]), when[1], group.knob(other), only))
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import REDUCTION, TILED, Group, extent_of
 from whet.search_spaces.rules.cpu.loops import (
     around,
-    choose,
     fused,
     pin,
     vector_sizes,
@@ -30,13 +28,13 @@ from whet.search_spaces.rules.cpu.sums import (
     ALONG,
     Way,
     attach,
+    first_of,
     sum_across,
     sum_along,
     unrolls,
     way_of,
 )
 from whet.search_spaces.rules.vectors import lanes_of
-from whet.search_spaces.space.define import DefineKnobs
 
 # Fewer elements than this for each thread: the reduction is cut into chunks.
 _FEW = 4
@@ -52,20 +50,26 @@ class Reduction(Rule):
         """A reduction that is not a part of a chain of rows, nor of a form that is tiled."""
         return group.role in (REDUCTION, TILED) and not group.members
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Choose the lanes, the steps that are unrolled, chunks and threads."""
         node = group.anchor
-        lanes = lanes_of(target, node.dtype)
+        lanes = lanes_of(group.target, node.dtype)
         way = way_of(node, lanes)
-        plan = _knobs(group, way, lanes, cfg, target)
+        plan = _knobs(group, way, lanes)
         tensor, chunked = node.tensor, plan.chunks > 1
         if chunked:
-            tensor = _chunks(s, tensor, plan.chunks)
+            # pieces of the outermost axis, a thread each at a time
+            outer, _ = s[tensor].split(s[tensor].op.reduce_axis[0], nparts=plan.chunks)
+            tensor = first_of(s.rfactor(tensor, outer, factor_axis=0))
         if way.kind == ACROSS:
             _across(s, group, tensor, way, plan, chunked)
         else:
             if way.kind == ALONG:
-                _along(s, tensor, way, plan, lanes, chunked)
+                run = way.axes
+                if chunked:  # the axis that was cut comes last among those that are left
+                    count = len(s[tensor].op.reduce_axis)
+                    run = tuple(count - 1 if k == 0 else k - 1 for k in run)
+                attach(s, tensor, sum_along(s, tensor, run, plan.size, lanes, plan.unroll))
             if chunked:
                 s[tensor].parallel(s[tensor].op.axis[0])
             _rows(s, group, plan)
@@ -88,7 +92,7 @@ class _Plan:
     parallel: bool = False
 
 
-def _knobs(group: Group, way: Way, lanes: int, cfg: DefineKnobs, target: Target) -> _Plan:
+def _knobs(group: Group, way: Way, lanes: int) -> _Plan:
     """Define the group's knobs; the choices in force."""
     node = group.anchor
     plan: dict[str, Any] = {}
@@ -97,7 +101,7 @@ def _knobs(group: Group, way: Way, lanes: int, cfg: DefineKnobs, target: Target)
     few = node.points // (way.extent if way.kind == ACROSS else 1)
 
     def define(name: str, choices: list, default: Any, quick: list | None = None) -> None:
-        plan[name] = choose(cfg, group, name, choices, default, quick)
+        plan[name] = group.choose(name, choices, default, quick)
 
     if way.kind != "plain":
         sizes = vector_sizes(way.extent, lanes, 8)
@@ -112,12 +116,12 @@ def _knobs(group: Group, way: Way, lanes: int, cfg: DefineKnobs, target: Target)
         written = written if way.kind == ACROSS else 1
         define("unroll", unrolls(last), written, [1, written])
         if way.kind == ALONG:  # without lanes there is nothing but the plain loop
-            pin(cfg, group, ("size", 1), {"unroll": 1})
+            pin(group, ("size", 1), {"unroll": 1})
         if way.kind == ACROSS and window >= _LONG:
             define("rows", [False, True], rows)
-    if target.num_threads < 2:
+    threads = group.target.num_threads
+    if threads < 2:
         return _Plan(**plan)
-    threads = target.num_threads
     cut = few < _FEW * threads and window >= _LONG
     if cut:
         define("chunks", [1, threads, 4 * threads], threads if worth else 1)
@@ -125,72 +129,42 @@ def _knobs(group: Group, way: Way, lanes: int, cfg: DefineKnobs, target: Target)
         define("parallel", [False, True], worth and not cut)
         if cut:  # chunks run on all threads already
             for chunks in (threads, 4 * threads):
-                pin(cfg, group, ("chunks", chunks), {"parallel": False})
+                pin(group, ("chunks", chunks), {"parallel": False})
     return _Plan(**plan)
-
-
-def _chunks(s: Schedule, tensor: Tensor, chunks: int) -> Tensor:
-    """The partial reductions of so many pieces of the outermost axis, a thread each at a time."""
-    outer, _ = s[tensor].split(s[tensor].op.reduce_axis[0], nparts=chunks)
-    made = s.rfactor(tensor, outer, factor_axis=0)
-    return made[0] if isinstance(made, list) else made
-
-
-def _along(s: Schedule, tensor: Tensor, way: Way, plan: _Plan, lanes: int, chunked: bool) -> None:
-    """Lanes along the rows of the reduction, or of its chunks."""
-    run = way.axes
-    if chunked:  # the axis that was cut comes last among those that are left
-        count = len(s[tensor].op.reduce_axis)
-        run = tuple(count - 1 if k == 0 else k - 1 for k in run)
-    parts = sum_along(s, tensor, run, plan.size, lanes, plan.unroll)
-    attach(s, tensor, parts)
 
 
 def _rows(s: Schedule, group: Group, plan: _Plan) -> None:
     """The loops over what is kept, shared between threads."""
-    last = group.last.tensor
-    axes = list(s[last].op.axis)
+    last = s[group.last.tensor]
+    axes = last.op.axis
     if not axes:
         return
     if group.consumers:
-        row = fused(s, last, axes)
+        row = fused(last, axes)
         assert row is not None
-        s[group.anchor.tensor].compute_at(s[last], row)
+        s[group.anchor.tensor].compute_at(last, row)
         if plan.parallel:
-            s[last].parallel(row)
+            last.parallel(row)
     elif plan.parallel:
-        s[last].parallel(max(axes, key=extent_of))
+        last.parallel(max(axes, key=extent_of))
 
 
 def _across(
     s: Schedule, group: Group, tensor: Tensor, way: Way, plan: _Plan, chunked: bool
 ) -> None:
-    axis = way.axes[0]
-    others, over = sum_across(s, tensor, axis + chunked, plan.size, plan.rows, plan.unroll)
+    axis, last = way.axes[0], s[tensor]
+    others, over = sum_across(last, axis + chunked, plan.size, plan.rows, plan.unroll)
     if chunked:
-        s[tensor].parallel(others[0])
-        _final(s, group, axis, plan)
-        return
-    if not group.consumers:
-        outer = others if plan.rows else [*others, *over]
-        loop = fused(s, tensor, outer)
-        if plan.parallel and loop is not None:
-            s[tensor].parallel(loop)
-        return
-    _final(s, group, axis, plan)
-
-
-def _final(s: Schedule, group: Group, axis: int, plan: _Plan) -> None:
-    """The stage that stores the result: the sum of the chunks, or what is computed of the sums."""
-    last = group.last.tensor
-    axes = list(s[last].op.axis)
-    others = [a for k, a in enumerate(axes) if k != axis]
-    steps = list(s[last].op.reduce_axis)
-    *over, lane = vectorized(s, last, axes[axis], plan.size)
-    s[last].reorder(*others, *over, *steps, lane)
-    inside = others if plan.rows else [*others, *over]
-    loop = fused(s, last, inside)
+        last.parallel(others[0])
+    if chunked or group.consumers:
+        # the stage that stores the sum of the chunks, or what is computed of the sums
+        last = s[group.last.tensor]
+        axes = last.op.axis
+        others = [a for k, a in enumerate(axes) if k != axis]
+        *over, lane = vectorized(last, axes[axis], plan.size)
+        last.reorder(*others, *over, *last.op.reduce_axis, lane)
+    loop = fused(last, others if plan.rows else [*others, *over])
     if group.consumers and loop is not None:
-        s[group.anchor.tensor].compute_at(s[last], loop)
+        s[group.anchor.tensor].compute_at(last, loop)
     if plan.parallel and loop is not None:
-        s[last].parallel(loop)
+        last.parallel(loop)

@@ -16,16 +16,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from whet.compiler.target import Target
+from whet.compiler.te import Stage
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir.expr import IterVar
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.rule import Rule
-from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
+from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node, extent_of
 from whet.search_spaces.rules.cpu.loops import (
     around,
-    choose,
     define_parallel,
     define_stream,
     fused,
@@ -43,7 +42,6 @@ from whet.search_spaces.rules.cpu.sums import (
     way_of,
 )
 from whet.search_spaces.rules.vectors import lanes_of
-from whet.search_spaces.space.define import DefineKnobs
 
 _STORED_KNOBS = 4  # stages of a chain that may be computed again instead
 
@@ -55,26 +53,29 @@ class Rows(Rule):
 
     def applies(self, group: Group) -> bool:
         """A group with members; its anchor is a reduction or injective."""
-        return bool(group.members) and group.role in (REDUCTION, INJECTIVE)
+        return group.is_chain
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Place the stages, choose the lanes, share the rows between threads."""
-        lanes = lanes_of(target, group.last.dtype)
+        lanes = lanes_of(group.target, group.last.dtype)
         column = column_of(group, lanes)
-        plan = _knobs(group, column, lanes, cfg, target)
-        nodes = [n for n in (*group.members, group.anchor) if n is not group.last]
-        for node in nodes:
+        plan = _knobs(group, column, lanes)
+        for node in group.inner:
             if node.name in plan.inlined:
                 s[node.tensor].compute_inline()
         row = _last(s, group, column, plan, lanes)
-        for node in nodes:
+        for node in group.inner:
             if node.name in plan.inlined:
                 continue
             _member(s, group, node, column, plan, lanes)
             if row is not None and plan.place == "row":
                 s[node.tensor].compute_at(s[group.last.tensor], row)
             elif plan.place == "root" and plan.parallel:
-                _parallel_root(s, group, node, column)
+                # on its own: threads share its outermost rows
+                stage = s[node.tensor]
+                outer = stage.leaf_iter_vars[0]
+                if outer in stage.op.axis and 0 in _row_dimensions(group, node):
+                    stage.parallel(outer)
 
 
 def column_of(group: Group, lanes: int) -> int | None:
@@ -112,32 +113,27 @@ class _Plan:
     partial: int = 1
 
 
-def _knobs(group: Group, column: int | None, lanes: int, cfg: DefineKnobs, target: Target) -> _Plan:
-    chosen: dict[str, Any] = {}
-
-    def define(name: str, choices: list, default: Any, quick: list | None = None) -> None:
-        chosen[name] = choose(cfg, group, name, choices, default, quick)
-
-    def lanes_of_axis(name: str, extent: int, most: int, level: int) -> None:
+def _knobs(group: Group, column: int | None, lanes: int) -> _Plan:
+    def lanes_of_axis(name: str, extent: int, most: int, level: int) -> Any:
         sizes = vector_sizes(extent, lanes, most)
         first = sizes[min(level, len(sizes) - 1)]
         sizes = list(dict.fromkeys((1, *sizes)))
-        define(name, sizes, first, around(sizes, first))
+        return group.choose(name, sizes, first, around(sizes, first))
 
-    define("place", ["row", "root"], "row", ["row"])
+    place, partial = group.choose("place", ["row", "root"], "row", ["row"]), 1
     reductions = [n for n in (*group.members, group.anchor) if n.role == REDUCTION]
     rest = [e for k, e in enumerate(group.last.extents) if k not in group.rows]
     if column is not None:
-        lanes_of_axis("vector", group.last.extents[column], 8, 1)
+        vector = lanes_of_axis("vector", group.last.extents[column], 8, 1)
     else:
         longest = max([*rest, *(x for n in reductions for x in n.reduce_extents), 1])
         if reductions:
-            lanes_of_axis("partial", longest, 8, 3)
-        lanes_of_axis("vector", longest, 4, 2)
+            partial = lanes_of_axis("partial", longest, 8, 3)
+        vector = lanes_of_axis("vector", longest, 4, 2)
     steps = [x for n in reductions for x in n.reduce_extents[-1:]]
     written = unrolls(8 if column is None else min(steps, default=1))
     default = 1 if column is not None else written[-1]
-    define("unroll", written, default, [1, written[-1]])
+    unroll = group.choose("unroll", written, default, [1, written[-1]])
     inlined: list[str] = []
     count = 0
     for node in group.members:
@@ -145,12 +141,11 @@ def _knobs(group: Group, column: int | None, lanes: int, cfg: DefineKnobs, targe
         # One number a row is not worth computing again for each of its elements.
         again = again and len(_row_dimensions(group, node)) < sum(n > 1 for n in node.extents)
         if again and count < _STORED_KNOBS:
-            if not choose(cfg, group, f"store_{node.name}", [True, False], True):
+            if not group.choose(f"store_{node.name}", [True, False], True):
                 inlined.append(node.name)
             count += 1
-    stream = define_stream(cfg, group)
-    parallel = define_parallel(cfg, group, target)
-    return _Plan(inlined=frozenset(inlined), stream=stream, parallel=parallel, **chosen)
+    stream, parallel = define_stream(group), define_parallel(group)
+    return _Plan(place, vector, unroll, frozenset(inlined), stream, parallel, partial)
 
 
 def _last(s: Schedule, group: Group, column: int | None, plan: _Plan, lanes: int) -> IterVar | None:
@@ -158,22 +153,22 @@ def _last(s: Schedule, group: Group, column: int | None, plan: _Plan, lanes: int
     node = group.last
     if node is group.anchor and node.role == REDUCTION:
         return _last_reduction(s, group, column, plan, lanes)
-    tensor, axes = node.tensor, list(s[node.tensor].op.axis)
+    stage, axes = s[node.tensor], s[node.tensor].op.axis
     rows = [axes[k] for k in group.rows if k != column]
     rest = [a for k, a in enumerate(axes) if k not in group.rows]
     if column is not None:
-        *over, lane = vectorized(s, tensor, axes[column], plan.vector)
-        s[tensor].reorder(*rows, *over, *rest, lane)
+        *over, lane = vectorized(stage, axes[column], plan.vector)
+        stage.reorder(*rows, *over, *rest, lane)
         rows += over
     else:
-        s[tensor].reorder(*rows, *rest)
+        stage.reorder(*rows, *rest)
         if rest:
-            vectorized(s, tensor, rest[-1], _fit(rest[-1], plan.vector), plan.unroll)
+            _vectors_of(stage, rest[-1], plan)
     if plan.stream:
-        s[tensor].store_nontemporal()
-    row = fused(s, tensor, rows)
+        stage.store_nontemporal()
+    row = fused(stage, rows)
     if row is not None and plan.parallel:
-        s[tensor].parallel(row)
+        stage.parallel(row)
     return row
 
 
@@ -181,23 +176,22 @@ def _last_reduction(
     s: Schedule, group: Group, column: int | None, plan: _Plan, lanes: int
 ) -> IterVar | None:
     """A chain that ends with a reduction itself: its rows are loops around the reduction."""
-    tensor = group.last.tensor
+    tensor, stage = group.last.tensor, s[group.last.tensor]
     if column is not None:
-        others, over = sum_across(s, tensor, column, plan.vector, False, plan.unroll)
-        rows = [a for a in others if a in [s[tensor].op.axis[k] for k in group.rows]]
-        if len(rows) != len(others):
+        others, over = sum_across(stage, column, plan.vector, False, plan.unroll)
+        if any(a not in [stage.op.axis[k] for k in group.rows] for a in others):
             return None
-        row = fused(s, tensor, [*others, *over])
+        row = fused(stage, [*others, *over])
     else:
         way = way_of(group.last, lanes)
         parts = _along(s, group.last, way, plan, lanes) if way.kind == ALONG else []
-        axes = list(s[tensor].op.axis)
+        axes = stage.op.axis
         rows = [axes[k] for k in group.rows]
-        s[tensor].reorder(*rows, *[a for a in axes if a not in rows])
-        row = fused(s, tensor, rows)
+        stage.reorder(*rows, *[a for a in axes if a not in rows])
+        row = fused(stage, rows)
         attach(s, tensor, parts)
     if row is not None and plan.parallel:
-        s[tensor].parallel(row)
+        stage.parallel(row)
     return row
 
 
@@ -205,33 +199,24 @@ def _member(
     s: Schedule, group: Group, node: Node, column: int | None, plan: _Plan, lanes: int
 ) -> None:
     """The loops of a stage of the chain."""
-    tensor = node.tensor
+    stage, own = s[node.tensor], group.maps[node.index]
+    axes = stage.op.axis
     if node.role == REDUCTION:
-        _reduce(s, group, node, column, plan, lanes)
-        return
-    axes = list(s[tensor].op.axis)
-    if column is not None:
-        own = group.maps[node.index]
+        way = way_of(node, lanes)
+        if way.kind == ALONG and column is None:
+            attach(s, node.tensor, _along(s, node, way, plan, lanes))
+        elif way.kind == ACROSS:
+            place = way.axes[0]
+            row = place in _row_dimensions(group, node) and column is None
+            size = 1 if row else min(plan.vector, _below(node.extents[place]))
+            sum_across(stage, place, size, False, 1 if column is None else plan.unroll)
+    elif column is not None:
         if column in own:
             place = own.index(column)
-            *over, lane = vectorized(s, tensor, axes[place], plan.vector)
-            s[tensor].reorder(*[a for k, a in enumerate(axes) if k != place], *over, lane)
-        return
-    if axes and len(axes) - 1 not in _row_dimensions(group, node):
-        vectorized(s, tensor, axes[-1], _fit(axes[-1], plan.vector), plan.unroll)
-
-
-def _reduce(
-    s: Schedule, group: Group, node: Node, column: int | None, plan: _Plan, lanes: int
-) -> None:
-    way = way_of(node, lanes)
-    if way.kind == ALONG and column is None:
-        attach(s, node.tensor, _along(s, node, way, plan, lanes))
-    elif way.kind == ACROSS:
-        extent = node.extents[way.axes[0]]
-        row = way.axes[0] in _row_dimensions(group, node) and column is None
-        size = 1 if row else min(plan.vector, _below(extent))
-        sum_across(s, node.tensor, way.axes[0], size, False, 1 if column is None else plan.unroll)
+            *over, lane = vectorized(stage, axes[place], plan.vector)
+            stage.reorder(*[a for k, a in enumerate(axes) if k != place], *over, lane)
+    elif axes and len(axes) - 1 not in _row_dimensions(group, node):
+        _vectors_of(stage, axes[-1], plan)
 
 
 def _along(s: Schedule, node: Node, way: Way, plan: _Plan, lanes: int) -> list[Tensor]:
@@ -244,18 +229,9 @@ def _row_dimensions(group: Group, node: Node) -> set[int]:
     return {d for d, q in enumerate(group.maps[node.index]) if q in group.rows}
 
 
-def _parallel_root(s: Schedule, group: Group, node: Node, column: int | None) -> None:
-    """Share a stage that is computed on its own between threads, along its outermost rows."""
-    stage = s[node.tensor]
-    outer = stage.leaf_iter_vars[0]
-    if outer in stage.op.axis and 0 in _row_dimensions(group, node):
-        stage.parallel(outer)
-
-
-def _fit(axis: IterVar, size: int) -> int:
-    """As many lanes as an axis has."""
-    assert axis.dom is not None
-    return min(size, _below(int(axis.dom.extent)))
+def _vectors_of(stage: Stage, axis: IterVar, plan: _Plan) -> None:
+    """As many lanes of an axis as it has."""
+    vectorized(stage, axis, min(plan.vector, _below(extent_of(axis))), plan.unroll)
 
 
 def _below(extent: int) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
+from whet.compiler.te import Stage
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
@@ -13,6 +15,7 @@ from whet.compiler.tir.expr import DATA_PAR, Add, IterVar, Reduce
 from whet.search_spaces.graph.access import Access
 from whet.search_spaces.graph.stages import Node, extent_of
 from whet.search_spaces.rules.cpu.loops import fused, vectorized
+from whet.search_spaces.rules.vectors import register_tile
 
 ALONG = "along"  # the lanes sum up parts of one row, which are added in the end
 ACROSS = "across"  # the lanes sum up different elements
@@ -49,7 +52,9 @@ def way_of(node: Node, lanes: int) -> Way:
         node: a reduction.
         lanes: elements of its type in a vector register.
     """
-    operand = _largest(node)
+    reduced = {a.var for a in node.op.reduce_axis}
+    reads = [a for a in node.reads if a.variables & reduced]
+    operand = max(reads, key=lambda a: a.size, default=None)
     if operand is None:
         return _across_last(node, lanes)
     steps = [operand.stride(a.var) for a in node.op.axis]
@@ -59,13 +64,6 @@ def way_of(node: Node, lanes: int) -> Way:
     run = _run(node, operand)
     extent = prod(node.reduce_extents[k] for k in run)
     return Way(ALONG, run, extent) if extent >= lanes else _across_last(node, lanes)
-
-
-def _largest(node: Node) -> Access | None:
-    """The read of the largest tensor that is reduced over."""
-    reduced = {a.var for a in node.op.reduce_axis}
-    reads = [a for a in node.reads if a.variables & reduced]
-    return max(reads, key=lambda a: prod(int(d) for d in a.tensor.shape), default=None)
 
 
 def _run(node: Node, operand: Access) -> tuple[int, ...]:
@@ -112,21 +110,21 @@ def sum_along(
     axes = list(stage.op.reduce_axis)
     inner = [axes[k] for k in run]
     stage.reorder(*[a for a in axes if a not in inner], *inner)
-    block = _block(s, tensor, inner, partial)
-    k = fused(s, tensor, inner)
+    block = _block(stage, inner, partial)
+    k = fused(stage, inner)
     assert k is not None
     if partial == 1:
         return []
     if block:  # before the lanes: all but the last block are then whole, and test nothing
         _, k = stage.split(k, factor=block * partial)
     _, lane = stage.split(k, factor=partial)
-    first = _one(s.rfactor(tensor, lane, factor_axis=-1))
+    first = first_of(s.rfactor(tensor, lane, factor_axis=-1))
     made = _in_blocks(s, first, unroll) if block else [(first, unroll)]
     if partial > lanes:
         _, lane = s[tensor].split(s[tensor].op.reduce_axis[0], factor=lanes)
-        made.append((_one(s.rfactor(tensor, lane, factor_axis=-1)), 0))
+        made.append((first_of(s.rfactor(tensor, lane, factor_axis=-1)), 0))
     for part, steps in made:
-        _lanes_innermost(s, part, steps)
+        _lanes_innermost(s[part], steps)
     (last,) = s[tensor].op.reduce_axis
     if extent_of(last) <= _UNROLLED_LANES:
         s[tensor].unroll(last)
@@ -141,20 +139,20 @@ def _in_blocks(s: Schedule, first: Tensor, unroll: int) -> list[tuple[Tensor, in
         for k: block[ramp(16)] += A[i, (b*256 + k)*16 + ramp(16)]
         rf[ramp(16)] += block[ramp(16)]
     """
-    outer = fused(s, first, s[first].op.reduce_axis[:-1])
+    outer = fused(s[first], s[first].op.reduce_axis[:-1])
     assert outer is not None
-    return [(first, 1), (_one(s.rfactor(first, outer, factor_axis=0)), unroll)]
+    return [(first, 1), (first_of(s.rfactor(first, outer, factor_axis=0)), unroll)]
 
 
-def _block(s: Schedule, tensor: Tensor, inner: Sequence[IterVar], partial: int) -> int:
+def _block(stage: Stage, inner: Sequence[IterVar], partial: int) -> int:
     """How many steps of a float sum are a block; 0 where the sum is short or no float's.
 
     A running sum loses what is less than half its last bit: its error grows with the number of
     steps, in two levels with the square root of it.
     """
     row = prod(map(extent_of, inner))
-    steps = prod(map(extent_of, s[tensor].op.reduce_axis)) // partial
-    if not _is_float_sum(tensor) or steps < 2 * _BLOCK or row < _LEAST_BLOCK * partial:
+    steps = prod(map(extent_of, stage.op.reduce_axis)) // partial
+    if not _is_float_sum(stage.op) or steps < 2 * _BLOCK or row < _LEAST_BLOCK * partial:
         return 0
     if row < 2 * _BLOCK * partial:
         return -(-row // partial)
@@ -163,11 +161,10 @@ def _block(s: Schedule, tensor: Tensor, inner: Sequence[IterVar], partial: int) 
     return min(near, key=lambda n: row % (n * partial))
 
 
-def _is_float_sum(tensor: Tensor) -> bool:
-    (body,) = tensor.op.body if len(tensor.op.body) == 1 else (None,)  # type: ignore[attr-defined]
-    if not isinstance(body, Reduce) or not dt.is_float(body.dtype):
-        return False
-    return isinstance(body.combiner.result[0], Add)
+def _is_float_sum(op: Any) -> bool:
+    body, *others = op.body
+    whole = isinstance(body, Reduce) and not others and dt.is_float(body.dtype)
+    return whole and isinstance(body.combiner.result[0], Add)
 
 
 def attach(s: Schedule, tensor: Tensor, parts: Sequence[Tensor]) -> None:
@@ -181,24 +178,22 @@ def attach(s: Schedule, tensor: Tensor, parts: Sequence[Tensor]) -> None:
             s[part].compute_at(s[tensor], kept[-1])
 
 
-def _lanes_innermost(s: Schedule, part: Tensor, unroll: int) -> None:
+def _lanes_innermost(stage: Stage, unroll: int) -> None:
     """The loops of partial sums: data, steps, lanes; ``unroll`` 0 writes all steps out."""
-    stage = s[part]
     *_, lane = stage.op.axis
-    steps = list(stage.op.reduce_axis)
-    if unroll > 1 and extent_of(steps[-1]) >= unroll:
-        steps[-1:] = stage.split(steps[-1], factor=unroll)
-        stage.reorder(*steps, lane)
-        stage.unroll(steps[-1])
+    *steps, last = stage.op.reduce_axis
+    written = unroll == 0 and extent_of(last) <= _UNROLLED_WINDOW
+    if unroll > 1 and extent_of(last) >= unroll:
+        outer, last = stage.split(last, factor=unroll)
+        steps, written = [*steps, outer], True
+    if written:
+        register_tile(stage, steps, [last, lane])
     else:
-        stage.reorder(*steps, lane)
-        if unroll == 0 and extent_of(steps[-1]) <= _UNROLLED_WINDOW:
-            stage.unroll(steps[-1])
-    stage.vectorize(lane)
+        register_tile(stage, [*steps, last], [lane])
 
 
 def sum_across(
-    s: Schedule, tensor: Tensor, axis: int, size: int, rows: bool, unroll: int
+    stage: Stage, axis: int, size: int, rows: bool, unroll: int
 ) -> tuple[list[IterVar], list[IterVar]]:
     """Reduce ``size`` neighbours at once; a column of vectors after the other, or row by row.
 
@@ -207,8 +202,7 @@ def sum_across(
                 B[j*8 + ramp(8)] += ...                     B[j*8 + ramp(8)] += ...
 
     Args:
-        s: the schedule.
-        tensor: the reduction's (first) tensor; its stage has plain loops.
+        stage: the reduction's, with plain loops.
         axis: the place of the data axis whose neighbours are computed at once.
         size: lanes.
         rows: whether a row is done before the next step of the reduction.
@@ -218,18 +212,15 @@ def sum_across(
         The data loops outside of the vectors' loops; and the loops over vectors (none if one vector
         is all).
     """
-    stage = s[tensor]
     others = [a for k, a in enumerate(stage.op.axis) if k != axis]
     steps = list(stage.op.reduce_axis)
-    *over, lane = vectorized(s, tensor, stage.op.axis[axis], size)
+    *over, lane = vectorized(stage, stage.op.axis[axis], size)
     written: list[IterVar] = []
     if unroll > 1:
-        if extent_of(steps[-1]) <= unroll:
-            written = [steps.pop()]
-        else:
-            outer, inner = stage.split(steps.pop(), factor=unroll)
+        written = [steps.pop()]
+        if extent_of(written[0]) > unroll:
+            outer, written[0] = stage.split(written[0], factor=unroll)
             steps.append(outer)
-            written = [inner]
         stage.unroll(written[0])
     middle = [*steps, *over] if rows else [*over, *steps]
     stage.reorder(*others, *middle, *written, lane)
@@ -241,5 +232,6 @@ def unrolls(extent: int) -> list[int]:
     return [u for u in (1, 2, 4, 8) if u <= max(extent, 1)]
 
 
-def _one(made: Tensor | list[Tensor]) -> Tensor:
-    return made[0] if isinstance(made, list) else made
+def first_of(parts: Tensor | list[Tensor]) -> Tensor:
+    """The first tensor of the partial results of ``rfactor``, by which schedules find the stage."""
+    return parts[0] if isinstance(parts, list) else parts

@@ -17,28 +17,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from whet.compiler.target import Target
 from whet.compiler.te import Stage
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import REDUCTION, Group, Node
-from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.sums import ACROSS, way_of
 from whet.search_spaces.rules.gpu.hardware.threads import attach, bind
 from whet.search_spaces.rules.gpu.row_group import (
     axes_in_last,
     common_length,
-    inner_stages,
-    is_chain,
+    kept_inputs,
     row_count,
     rows_in_order,
     stages_of,
     wide_axes,
     width,
 )
-from whet.search_spaces.rules.gpu.row_reads import kept_inputs
-from whet.search_spaces.space.define import DefineKnobs
 
 _COLUMNS = (8, 16, 32, 64)
 _SHARES = (1, 2, 4, 8, 16, 32)
@@ -56,14 +51,14 @@ class GpuColumns(Rule):
 
     def applies(self, group: Group) -> bool:
         """A group with members, of many columns that all its stages go through alike."""
-        many = is_chain(group) and row_count(group) >= _WIDTH * _FEW
+        many = group.is_chain and row_count(group) >= _WIDTH * _FEW
         return many and column_length(group) is not None
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Bind the columns and what is in them."""
         length = column_length(group)
         assert length is not None
-        shares = _define(cfg, group, length)
+        shares = _define(group, length)
         stage, axes = s[group.last.tensor], list(s[group.last.tensor].op.axis)
         rows = [axes[k] for k in group.rows]
         inner = [a for a in axes if a not in rows]
@@ -73,7 +68,7 @@ class GpuColumns(Rule):
         stage.reorder(*rows[:-1], outer, x, *inner)
         bind(stage, block=stage.fuse(*rows[:-1], outer), x=x)
         kept = kept_inputs(s, group) if shares.kept else []
-        for node in inner_stages(group):
+        for node in group.inner:
             if width(group, node) > 1 and not shares.kept:
                 s[node.tensor].compute_inline()
             else:
@@ -143,16 +138,15 @@ def _goes_along(group: Group, node: Node, column: int, length: int) -> bool:
     return wide == 1 and way.kind == ACROSS and way.axes[0] == len(node.extents) - 1
 
 
-def _define(cfg: DefineKnobs, group: Group, length: int) -> _Shares:
+def _define(group: Group, length: int) -> _Shares:
     widths = [c for c in _COLUMNS if c < 2 * group.last.extents[-1]]
     most = [r for r in _SHARES if r == 1 or r < 2 * length]
     best = next((r for r in most if r * _OWN >= length), most[-1])
-    knobs = Prefixed(cfg, group.prefix)
-    columns = knobs.choose("columns", widths, max(c for c in widths if c <= _WIDTH))
-    rows = knobs.choose("rows", most, best)
-    keep = knobs.choose("keep", (True, False), length <= best * _MOST_OWN)
-    cfg.multi_filter(_AtMost(group.knob("columns"), group.knob("rows")))
-    cfg.multi_filter(_Kept(group.knob("keep"), group.knob("rows"), length))
+    columns = group.choose("columns", widths, max(c for c in widths if c <= _WIDTH))
+    rows = group.choose("rows", most, best)
+    keep = group.choose("keep", (True, False), length <= best * _MOST_OWN)
+    group.cfg.multi_filter(_AtMost(group.knob("columns"), group.knob("rows")))
+    group.cfg.multi_filter(_Kept(group.knob("keep"), group.knob("rows"), length))
     return _Shares(columns, rows, keep, length <= 2 * rows * _MOST_OWN)
 
 

@@ -15,7 +15,6 @@ Across: a tile is read in the order in which it lies in memory, and written in t
 
 from __future__ import annotations
 
-from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor, nodes
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
@@ -23,7 +22,6 @@ from whet.compiler.tir import expr as e
 from whet.search_spaces.graph.access import Access
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INJECTIVE, Group, Node
-from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.injective import crossing_axis
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 from whet.search_spaces.rules.gpu.hardware.threads import (
@@ -34,7 +32,6 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
     cooperative_load,
     split_lanes,
 )
-from whet.search_spaces.space.define import DefineKnobs
 
 _THREADS = (64, 128, 256, 512, 1024)
 _VECTORS = (1, 2, 4, 8)
@@ -50,26 +47,25 @@ class GpuInjective(Rule):
         """Stages without a reduction that have a loop at all."""
         return group.role == INJECTIVE and not group.members
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Bind all loops."""
         crossing = crossing_axis(group.anchor)
         read = None if crossing is None else _crossing_read(group.anchor, crossing)
         if crossing is None or read is None:
-            _in_order(s, group, cfg)
+            _in_order(s, group)
         else:
-            _tiled(s, group, crossing, read, cfg)
+            _tiled(s, group, crossing, read)
 
 
-def _in_order(s: Schedule, group: Group, cfg: DefineKnobs) -> None:
+def _in_order(s: Schedule, group: Group) -> None:
     node, stage = group.anchor, s[group.anchor.tensor]
     extent = node.extents[-1] if node.extents else 1
     # what is computed in float32 is converted four at a time
     most = lanes_of("float32" if _converts(node) else node.dtype, extent)
     vectors = [v for v in _VECTORS if v <= most]
-    knobs = Prefixed(cfg, group.prefix)
-    vector = knobs.choose("vector", vectors, vectors[-1])
-    threads = knobs.choose("threads", _THREADS, 256)
-    steps = knobs.choose("unroll", (1, 2, 4), 2 if node.points >= 1 << 22 else 1)
+    vector = group.choose("vector", vectors, vectors[-1])
+    threads = group.choose("threads", _THREADS, 256)
+    steps = group.choose("unroll", (1, 2, 4), 2 if node.points >= 1 << 22 else 1)
     if not stage.op.axis:
         bind_fused(stage)
         return
@@ -109,7 +105,7 @@ def _crossing_read(node: Node, crossing: int) -> Access | None:
     return found[0] if plain and len(reads) == 1 and found[0].stride(along) else None
 
 
-def _tiled(s: Schedule, group: Group, crossing: int, read: Access, cfg: DefineKnobs) -> None:
+def _tiled(s: Schedule, group: Group, crossing: int, read: Access) -> None:
     """A tile is read as it lies in memory, and written as the result does."""
     node, tensor = group.anchor, group.anchor.tensor
     sizes = [
@@ -119,9 +115,8 @@ def _tiled(s: Schedule, group: Group, crossing: int, read: Access, cfg: DefineKn
         if (a < 2 * node.extents[crossing] or a == _TILES[0])
         and (b < 2 * node.extents[-1] or b == _TILES[0])
     ]
-    knobs = Prefixed(cfg, group.prefix)
-    a, b = knobs.choose("tile", sizes, sizes[-1])
-    threads = knobs.choose("threads", (128, 256, 512), 256)
+    a, b = group.choose("tile", sizes, sizes[-1])
+    threads = group.choose("threads", (128, 256, 512), 256)
     shared = s.cache_read(read.tensor, "shared", [tensor])
     stage = s[tensor]
     across, along = stage.op.axis[crossing], stage.op.axis[-1]

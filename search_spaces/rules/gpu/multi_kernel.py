@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Operation
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.groups import elementwise_behind
@@ -23,7 +22,6 @@ from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.rules.gpu.injective import GpuInjective
 from whet.search_spaces.rules.gpu.reduction import GpuReduction
 from whet.search_spaces.rules.gpu.window import GpuWindow
-from whet.search_spaces.space.define import DefineKnobs
 
 # Operations and loads of computing an element anew in all its readers, at most: to store it and
 # read it again moves 8 bytes, in whose time a multiprocessor does about a hundred.
@@ -40,9 +38,9 @@ class GpuMultiKernel(Rule):
 
     def applies(self, group: Group) -> bool:
         """A group with members that the rule for rows has left."""
-        return bool(group.members) and group.role in (REDUCTION, INJECTIVE)
+        return group.is_chain
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Inline what is cheap, and schedule the other stages one by one."""
         inlined = _inlined(group)
         for op in inlined:
@@ -55,8 +53,9 @@ class GpuMultiKernel(Rule):
             after = group.consumers if node is group.anchor else ()
             if node in behind:
                 after = (behind[node],)
-            alone = Group(node, after, prefix=f"{node.name}.")
-            next(rule for rule in _RULES if rule.applies(alone)).schedule(s, alone, cfg, target)
+            prefix = f"{node.name}."
+            alone = Group(node, after, prefix=prefix, cfg=group.cfg, target=group.target)
+            next(rule for rule in _RULES if rule.applies(alone)).schedule(s, alone)
 
 
 def _inlined(group: Group) -> set[Operation]:
@@ -69,16 +68,11 @@ def _inlined(group: Group) -> set[Operation]:
         reading = [readers[k] for k in node.readers if k in readers]
         if node.role != INJECTIVE or not node.inlinable or len(reading) != len(node.readers):
             continue
-        again = sum(_times(node, reader) * evaluated[reader.index] for reader in reading)
+        again = sum(reader.loads[node.op] * evaluated[reader.index] for reader in reading)
         if again * (node.cost + _LOAD * len(node.reads)) <= _AGAIN * node.points:
             found.add(node.op)
             evaluated[node.index] = again
     return found
-
-
-def _times(node: Node, reader: Node) -> int:
-    """Elements of a stage that one evaluation of a reader reads."""
-    return sum(access.tensor.op is node.op for access in reader.reads)
 
 
 def _behind(kept: Sequence[Node], group: Group) -> dict[Node, Node]:

@@ -19,14 +19,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from whet.compiler.target import Target
+from whet.compiler.te import Stage
 from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import REDUCTION, TILED, Group
-from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way, way_of
+from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way, first_of, way_of
 from whet.search_spaces.rules.cpu.tiling.tiled import computed_as_read
 from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
 from whet.search_spaces.rules.gpu.hardware.threads import (
@@ -39,7 +39,6 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
     vectorize_last,
 )
 from whet.search_spaces.rules.gpu.reduction_plan import SHARES, WIDTH, Plan, is_shared, plan_of
-from whet.search_spaces.space.define import DefineKnobs
 
 
 class GpuReduction(Rule):
@@ -51,26 +50,29 @@ class GpuReduction(Rule):
         """A reduction that is not a part of a chain of rows."""
         return group.role in (REDUCTION, TILED) and not group.members
 
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
+    def rewrite(self, group: Group) -> Tensor | None:
         """Accumulate float16 in float32, and store the result in float16."""
         return widened(group)
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Bind the reduction, its epilogue and the producers that it alone reads."""
         as_read = computed_as_read(group)
         group = of_widened(s, group)
         node = group.anchor
         way = way_of(node, 4)
         shared = is_shared(node, way)
-        plan = plan_of(group, way, cfg, target)
+        plan = plan_of(group, way)
         # a vector of what has edges would be read lane by lane
         schedule_staged(s, group, as_read if plan.vector == 1 else ())
         if way.kind == ALONG and shared:
             _along(s, group, way, plan)
         elif way.kind == ACROSS and shared:
             _across(s, group, way, plan)
-        else:
-            _alone(s, group, plan)
+        else:  # each element by a thread of its own
+            stage = s[group.last.tensor]
+            thread = bind_fused(stage, threads=plan.threads)
+            if node is not group.last:
+                attach(s[node.tensor], stage, thread)
 
 
 def _split(s: Schedule, tensor: Tensor, axes: Sequence[IterVar], parts: int) -> Tensor | None:
@@ -79,8 +81,7 @@ def _split(s: Schedule, tensor: Tensor, axes: Sequence[IterVar], parts: int) -> 
     if parts == 1:
         return None
     outer, _ = s[tensor].split(s[tensor].fuse(*axes), nparts=parts)
-    made = s.rfactor(tensor, outer, factor_axis=0)
-    return made[0] if isinstance(made, list) else made
+    return first_of(s.rfactor(tensor, outer, factor_axis=0))
 
 
 def _along(s: Schedule, group: Group, way: Way, plan: Plan) -> None:
@@ -169,13 +170,14 @@ def _columns(s: Schedule, reduced: Tensor, last: Tensor, axis: int, plan: Plan) 
         axis: the place of the axis along which neighbours lie side by side.
         plan: what the config says.
     """
-    _, y = s[reduced].split(s[reduced].fuse(*s[reduced].op.reduce_axis), factor=plan.rows)
-    partial = s.rfactor(reduced, y, factor_axis=0)
-    shared = partial if isinstance(partial, list) else [partial]
-    # in units of vectors, so that at an edge whole ones are read again, which stay vectors
-    s[shared[0]].split(s[shared[0]].op.axis[axis + 1], factor=plan.vector)
-    sums = s.cache_write(shared, "local")
     stage, inner = s[last], s[reduced]
+    _, y = inner.split(inner.fuse(*inner.op.reduce_axis), factor=plan.rows)
+    partial = s.rfactor(reduced, y, factor_axis=0)
+    tensors = partial if isinstance(partial, list) else [partial]
+    shared = s[tensors[0]]
+    # in units of vectors, so that at an edge whole ones are read again, which stay vectors
+    shared.split(shared.op.axis[axis + 1], factor=plan.vector)
+    sums = s.cache_write(tensors, "local")
     if inner is stage:
         outputs = [inner.op.output(k) for k in range(inner.op.num_outputs)]
         inner = s[s.cache_write(outputs, "local")[0]]
@@ -189,13 +191,12 @@ def _columns(s: Schedule, reduced: Tensor, last: Tensor, axis: int, plan: Plan) 
     bind(stage, block=block, y=row, x=x)
     attach(inner, stage, x)
     inner.unroll(inner.op.reduce_axis[0])
-    attach(s[shared[0]], stage, block, "shared")
-    _partial_sums(s, shared[0], sums[0], axis + 1, plan)
+    attach(shared, stage, block, "shared")
+    _partial_sums(shared, s[sums[0]], axis + 1, plan)
 
 
-def _partial_sums(s: Schedule, shared: Tensor, sums: Tensor, axis: int, plan: Plan) -> None:
+def _partial_sums(stage: Stage, inner: Stage, axis: int, plan: Plan) -> None:
     """A thread's part of some neighbours' reductions, in registers and then in shared memory."""
-    stage, inner = s[shared], s[sums]
     x, lanes = stage.split(stage.op.axis[axis], factor=plan.vector)
     bind(stage, y=stage.op.axis[0], x=x)
     inner.compute_at(stage, x)
@@ -206,11 +207,3 @@ def _partial_sums(s: Schedule, shared: Tensor, sums: Tensor, axis: int, plan: Pl
     if plan.vector > 1:
         stage.vectorize(lanes)
         inner.vectorize(own)
-
-
-def _alone(s: Schedule, group: Group, plan: Plan) -> None:
-    """Each element by a thread of its own."""
-    stage = s[group.last.tensor]
-    thread = bind_fused(stage, threads=plan.threads)
-    if group.anchor is not group.last:
-        attach(s[group.anchor.tensor], stage, thread)

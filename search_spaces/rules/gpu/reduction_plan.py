@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.graph.stages import Group, Node
-from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way
 from whet.search_spaces.rules.gpu.hardware.device import processors
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
-from whet.search_spaces.space.define import DefineKnobs
 
 SHARES = (2, 4, 8, 16, 32)
 """Rows of threads that share reductions of columns."""
@@ -55,20 +52,17 @@ class Plan:
     unroll: int = 1
 
 
-def plan_of(group: Group, way: Way, cfg: DefineKnobs, target: Target) -> Plan:
+def plan_of(group: Group, way: Way) -> Plan:
     """Define the knobs of a reduction, and read what the config says.
 
     Args:
         group: with the reduction as its anchor.
         way: how its memory is read in order.
-        cfg: where the knobs are.
-        target: whose multiprocessors are to be kept busy.
     """
-    node, knobs = group.anchor, Prefixed(cfg, group.prefix)
-    if not is_shared(node, way):
-        return Plan(knobs.choose("threads", (64, 128, 256), 128))
-    plan = (_along if way.kind == ALONG else _across)(node, way, knobs, processors(target))
-    cfg.multi_filter(_AtMost(group.knob("rows"), group.knob("threads")))
+    if not is_shared(group.anchor, way):
+        return Plan(group.choose("threads", (64, 128, 256), 128))
+    plan = (_along if way.kind == ALONG else _across)(group, way, processors(group.target))
+    group.cfg.multi_filter(_AtMost(group.knob("rows"), group.knob("threads")))
     return plan
 
 
@@ -90,7 +84,18 @@ def _is_narrow(node: Node) -> bool:
     return node.points % _ROWS[-1] == 0
 
 
-def _along(node: Node, way: Way, knobs: Prefixed, multiprocessors: int) -> Plan:
+def threads_for(threads: Sequence[int], length: int, vector: int, own: int) -> int:
+    """Threads of a row of a length: so many that none has more than ``own`` elements of it.
+
+    Two loads a thread of short rows: neighbours read neighbours, and exchange few sums.
+    """
+    some = min(WIDTH, length // (2 * vector))
+    least = max(t for t in threads if t == threads[0] or t <= some)
+    return next((t for t in threads if t >= least and t * own >= length), threads[-1])
+
+
+def _along(group: Group, way: Way, multiprocessors: int) -> Plan:
+    node = group.anchor
     dtype = next((a.tensor.dtype for a in node.reads), node.dtype)
     most = min(_VECTORS[-1], lanes_of(dtype, node.reduce_extents[way.axes[-1]]))
     parts = _parts(node, node.reduce_extents[0])
@@ -98,39 +103,38 @@ def _along(node: Node, way: Way, knobs: Prefixed, multiprocessors: int) -> Plan:
     own = -(-prod(node.reduce_extents) // part)
     every = (*_NARROW, *_THREADS) if _is_narrow(node) else _THREADS
     threads = [t for t in every if t == every[0] or t < 2 * own // most]
-    # two loads a thread of short rows: neighbours read neighbours, and exchange few sums
-    least = max(t for t in threads if t == threads[0] or t <= min(WIDTH, own // (2 * most)))
-    best = next((t for t in threads if t >= least and t * _OWN >= own), threads[-1])
+    best = threads_for(threads, own, most, _OWN)
     each = [r for r in _ROWS if node.points % r == 0]
     return Plan(
-        parts=knobs.choose("parts", parts, part),
-        threads=knobs.choose("threads", threads, best),
-        rows=knobs.choose("rows", each, max(r for r in each if r == 1 or r * best <= 128)),
-        vector=knobs.choose("vector", [v for v in _VECTORS if v <= most], most),
-        unroll=knobs.choose("unroll", _UNROLLED, 4),
+        parts=group.choose("parts", parts, part),
+        threads=group.choose("threads", threads, best),
+        rows=group.choose("rows", each, max(r for r in each if r == 1 or r * best <= 128)),
+        vector=group.choose("vector", [v for v in _VECTORS if v <= most], most),
+        unroll=group.choose("unroll", _UNROLLED, 4),
     )
 
 
-def _across(node: Node, way: Way, knobs: Prefixed, multiprocessors: int) -> Plan:
+def _across(group: Group, way: Way, multiprocessors: int) -> Plan:
+    node = group.anchor
     vectors = _neighbours(node, way)
     parts = _parts(node, prod(node.reduce_extents))
     part, vector, rows = _wanted(node, way, parts, vectors, multiprocessors)
     return Plan(
-        parts=knobs.choose("parts", parts, part),
-        vector=knobs.choose("vector", vectors, vector),
-        threads=knobs.choose("threads", (WIDTH, 64, 128), WIDTH),
-        rows=knobs.choose("rows", SHARES, rows),
-        unroll=knobs.choose("unroll", _UNROLLED, 8 if vector == 1 else 4),
+        parts=group.choose("parts", parts, part),
+        vector=group.choose("vector", vectors, vector),
+        threads=group.choose("threads", (WIDTH, 64, 128), WIDTH),
+        rows=group.choose("rows", SHARES, rows),
+        unroll=group.choose("unroll", _UNROLLED, 8 if vector == 1 else 4),
     )
 
 
 def _neighbours(node: Node, way: Way) -> list[int]:
     """The vector lengths of a thread: one load at most, and work for all threads of a warp."""
     axis = way.axes[0]
-    reads = [a.tensor for a in node.reads if a.stride(node.op.axis[axis].var) == 1]
+    reads = [a for a in node.reads if a.stride(node.op.axis[axis].var) == 1]
     if not reads:
         return [1]
-    read = max(reads, key=lambda t: prod(int(d) for d in t.shape))
+    read = max(reads, key=lambda a: a.size).tensor
     extent = node.extents[axis]
     most = min(lanes_of(kind, extent, int(read.shape[-1])) for kind in (read.dtype, node.dtype))
     return [v for v in _VECTORS if v == 1 or (v <= most and v * WIDTH < 2 * extent)]

@@ -18,14 +18,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from whet.compiler.target import Target
 from whet.compiler.te import Stage
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
 from whet.search_spaces.graph.rule import Rule
-from whet.search_spaces.graph.stages import REDUCTION, Group, Node
-from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.graph.stages import REDUCTION, Group, int_extent
 from whet.search_spaces.rules.cpu.sums import ALONG, way_of
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 from whet.search_spaces.rules.gpu.hardware.threads import (
@@ -35,18 +33,18 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
     split_lanes,
     vectorize_last,
 )
+from whet.search_spaces.rules.gpu.reduction_plan import threads_for
 from whet.search_spaces.rules.gpu.row_group import (
     common_length,
-    inner_stages,
-    is_chain,
+    kept_inputs,
+    read_straight,
     row_count,
     rows_in_order,
     stages_of,
+    whole_rows,
     wide_axes,
     width,
 )
-from whet.search_spaces.rules.gpu.row_reads import kept_inputs, read_straight, whole_rows
-from whet.search_spaces.space.define import DefineKnobs
 
 _WARP = 32
 _NARROW, _THREADS = (4, 8, 16), (_WARP, 64, 128, 256, 512, 1024)
@@ -67,20 +65,20 @@ class GpuRows(Rule):
 
     def applies(self, group: Group) -> bool:
         """A group with members whose rows blocks can hold, or the registers of a thread."""
-        if not is_chain(group):
+        if not group.is_chain:
             return False
         length = row_length(group)
         if length is None:
             return _fits_threads(group)
         return length <= _LONG or row_count(group) > _FEW
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Place the stages, bind the rows and what is in them."""
         length = row_length(group)
         if length is None:
-            _by_threads(s, group, cfg)
+            _by_threads(s, group)
         else:
-            _by_blocks(s, group, length, cfg)
+            _by_blocks(s, group, length)
 
 
 def row_length(group: Group) -> int | None:
@@ -92,7 +90,10 @@ def row_length(group: Group) -> int | None:
         wide = width(group, node)
         if node.role == REDUCTION and (wide > 1 or way_of(node, 1).kind != ALONG):
             return None
-        if wide not in (1, length) or not _trailing(group, node):
+        # its axes are those of the rows, in order, and then the others
+        own, rank = wide_axes(group, node), len(node.extents)
+        trailing = own == list(range(rank - len(own), rank)) and rows_in_order(group, node)
+        if wide not in (1, length) or not trailing:
             return None
     return length if length > 1 else None
 
@@ -100,27 +101,21 @@ def row_length(group: Group) -> int | None:
 def _fits_threads(group: Group) -> bool:
     """True if a thread can have a row: its registers hold it, and it is soon done or one of many
     neighbours."""
-    held = (width(group, n) for n in inner_stages(group))
+    held = (width(group, n) for n in group.inner)
     many, steps = row_count(group), max(n.steps for n in stages_of(group))
     neighbours = len(group.last.extents) - 1 in group.rows and many >= _MANY
     return sum(held) <= _MOST_OWN and (neighbours or steps <= many * _MOST_OWN)
 
 
-def _trailing(group: Group, node: Node) -> bool:
-    """True if the axes of a stage are those of the rows, in order, and then the others."""
-    wide, rank = wide_axes(group, node), len(node.extents)
-    return wide == list(range(rank - len(wide), rank)) and rows_in_order(group, node)
-
-
-def _by_threads(s: Schedule, group: Group, cfg: DefineKnobs) -> None:
+def _by_threads(s: Schedule, group: Group) -> None:
     """A row for each thread; neighbours have neighbouring rows."""
-    threads = Prefixed(cfg, group.prefix).choose("threads", (32, 64, 128, 256), 64)
+    threads = group.choose("threads", (32, 64, 128, 256), 64)
     stage = s[group.last.tensor]
     axes = list(stage.op.axis)
     rows = [axes[k] for k in group.rows]
     stage.reorder(*rows, *[a for a in axes if a not in rows])
     thread = bind_fused(stage, rows, threads)
-    for node in inner_stages(group):
+    for node in group.inner:
         s[node.tensor].compute_at(stage, thread)
 
 
@@ -160,9 +155,9 @@ class _Shares:
         return thread
 
 
-def _by_blocks(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> None:
+def _by_blocks(s: Schedule, group: Group, length: int) -> None:
     """A row for each block, or for some of its threads."""
-    rows, shares, keep = _knobs(s, group, length, cfg)
+    rows, shares, keep = _knobs(s, group, length)
     last, stage = group.last, s[group.last.tensor]
     if last.role == REDUCTION:
         axes, inner = list(stage.op.axis), list(stage.op.reduce_axis)
@@ -173,31 +168,23 @@ def _by_blocks(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> None
     stage.reorder(*axes[:-1], outer, row, *inner)
     bind(stage, block=stage.fuse(*axes[:-1], outer), y=row)
     kept = kept_inputs(s, group) if keep else []
-    for node in inner_stages(group):
-        _member(s, group, node, stage, row, shares)
+    for node in group.inner:
+        member, whole = s[node.tensor], width(group, node) > 1
+        if whole and node.role != REDUCTION and not shares.kept:
+            member.compute_inline()
+            continue
+        attach(member, stage, row, shares.scope if whole else "local")
+        if node.role == REDUCTION:
+            thread = shares.bound(member, list(member.op.reduce_axis), False)
+            if shares.vector > 1:
+                _read_vectors(s, member, thread)
+        elif whole:
+            shares.bound(member, [member.op.axis[k] for k in wide_axes(group, node)], True)
     for tensor in kept:
         attach(s[tensor], stage, row, shares.scope)
         shares.bound(s[tensor], list(s[tensor].op.axis)[len(group.rows) :], True)
     if inner:
         shares.bound(stage, inner, last.role != REDUCTION)
-
-
-def _member(
-    s: Schedule, group: Group, node: Node, parent: Stage, row: IterVar, shares: _Shares
-) -> None:
-    stage = s[node.tensor]
-    wide = [stage.op.axis[k] for k in wide_axes(group, node)]
-    whole = width(group, node) > 1
-    if whole and node.role != REDUCTION and not shares.kept:
-        stage.compute_inline()
-        return
-    attach(stage, parent, row, shares.scope if whole else "local")
-    if node.role == REDUCTION:
-        thread = shares.bound(stage, list(stage.op.reduce_axis), False)
-        if shares.vector > 1:
-            _read_vectors(s, stage, thread)
-    elif whole:
-        shares.bound(stage, wide, True)
 
 
 def _read_vectors(s: Schedule, stage: Stage, thread: IterVar) -> None:
@@ -207,7 +194,7 @@ def _read_vectors(s: Schedule, stage: Stage, thread: IterVar) -> None:
         s, stage: the reduction, its loops shared.
         thread: its loop over threads.
     """
-    length = [int(a.dom.extent) for a in stage.op.reduce_axis if a.dom is not None]
+    length = [int_extent(a) for a in stage.op.reduce_axis]
     for t in stage.op.input_tensors:
         if isinstance(t.op, ComputeOp) or not t.ndim or [int(t.shape[-1])] != length:
             continue
@@ -216,7 +203,7 @@ def _read_vectors(s: Schedule, stage: Stage, thread: IterVar) -> None:
         vectorize_last(s[read])
 
 
-def _knobs(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> tuple[int, _Shares, bool]:
+def _knobs(s: Schedule, group: Group, length: int) -> tuple[int, _Shares, bool]:
     last = group.last
     count = last.extents[group.rows[-1]]
     # what is computed in float32 is converted four at a time
@@ -231,19 +218,15 @@ def _knobs(s: Schedule, group: Group, length: int, cfg: DefineKnobs) -> tuple[in
     threads = [t for t in every if t == every[0] or t < 2 * length // vectors[-1]]
     # the loop over a part of more elements is not unrolled, and the part has no registers
     threads = [t for t in threads if length <= 2 * t * _MOST_OWN] or threads[-1:]
-    # two loads a thread of short rows: neighbours read neighbours, and exchange little
-    some = min(_WARP, length // (2 * vectors[-1]))
-    least = max(t for t in threads if t == threads[0] or t <= some)
-    wanted = next((t for t in threads if t >= least and t * _OWN >= length), threads[-1])
+    wanted = threads_for(threads, length, vectors[-1], _OWN)
     each = each if threads[0] <= _WARP else [1]
     several = max(r for r in each if r == 1 or (wanted <= _WARP and r * wanted <= _BLOCK))
-    knobs = Prefixed(cfg, group.prefix)
-    vector = knobs.choose("vector", vectors, vectors[-1])
-    own = knobs.choose("threads", threads, wanted)
-    rows = knobs.choose("rows", each, several)
-    keep = knobs.choose("keep", (True, False), length <= wanted * _OWN)
-    cfg.multi_filter(_Holds(group.knob("rows"), group.knob("threads")))
-    cfg.multi_filter(_Kept(group.knob("keep"), group.knob("threads"), length))
+    vector = group.choose("vector", vectors, vectors[-1])
+    own = group.choose("threads", threads, wanted)
+    rows = group.choose("rows", each, several)
+    keep = group.choose("keep", (True, False), length <= wanted * _OWN)
+    group.cfg.multi_filter(_Holds(group.knob("rows"), group.knob("threads")))
+    group.cfg.multi_filter(_Kept(group.knob("keep"), group.knob("threads"), length))
     scope = "warp" if rows > 1 else "shared"
     unrolled, kept = length <= 2 * own * _MOST_OWN, keep or length <= own * _MOST_OWN
     return rows, _Shares(own, vector, unrolled, kept, scope), keep

@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import prod
+from operator import setitem
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import ExternOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import Buffer, Stmt, ir_builder
@@ -30,9 +31,7 @@ from whet.compiler.tir.ops import ops
 from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import Group
-from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.gpu.hardware.device import processors
-from whet.search_spaces.space.define import DefineKnobs
 
 _OWN = (1, 2, 4, 8)
 _THREADS = (128, 64, 256, 512)
@@ -42,9 +41,13 @@ _BUSY, _LONG = 1024, 64
 # Rows from this length on are worth several elements of a thread.
 _TILE = 512
 
+Cut = tuple[int, int, int]
+"""The segments of a row, the steps of each, and all steps."""
 Combine = Callable[[Any, Any], Any]
-Read = Callable[[Any, Any, Any], Any]
-Write = Callable[[Any, Any, Any, Any], None]
+Read = Callable[[Any], Any]
+"""From (row, step or segment, column) to a number."""
+Write = Callable[[Any, Any], None]
+"""Of such a place and a number."""
 
 
 class GpuScan(Rule):
@@ -57,12 +60,12 @@ class GpuScan(Rule):
         op = group.anchor.op
         return isinstance(op, ExternOp) and op.tag == "scan" and 0 not in op.attrs["sizes"]
 
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
+    def rewrite(self, group: Group) -> Tensor | None:
         """The same elements by statements for threads."""
         op = group.anchor.op
         assert isinstance(op, ExternOp)
         rows, length, width = (int(n) for n in op.attrs["sizes"])
-        threads, own, segments = _knobs(group, cfg, target, rows, length, width)
+        threads, own, segments = _knobs(group, rows, length, width)
         along = width == 1
         unit = threads * own if along else 1
         each = -(-length // segments)
@@ -76,44 +79,24 @@ class GpuScan(Rule):
             shape, list(op.inputs), scan.body, name=op.name, dtype=scan.stored, tag=op.tag
         )
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Nothing: the statements say themselves what their threads do."""
 
 
-def _knobs(
-    group: Group, cfg: DefineKnobs, target: Target, rows: int, length: int, width: int
-) -> tuple[int, int, int]:
+def _knobs(group: Group, rows: int, length: int, width: int) -> tuple[int, int, int]:
     """Threads of a block, elements of a thread at a time, segments of a row."""
     along = width == 1
     many = [n for n in _SEGMENTS if n == 1 or length // n >= (_LONG * 8 if along else _LONG)]
     ready = rows * (_THREADS[0] if along else width)
-    wanted = next((n for n in many if n * ready >= processors(target) * _BUSY), many[-1])
-    knobs = Prefixed(cfg, group.prefix)
+    wanted = next((n for n in many if n * ready >= processors(group.target) * _BUSY), many[-1])
     return (
-        knobs.choose("threads", _THREADS, _THREADS[0]),
-        knobs.choose("own", _OWN if along else (1,), 4 if along and length >= _TILE else 1),
-        knobs.choose("segments", many, wanted),
+        group.choose("threads", _THREADS, _THREADS[0]),
+        group.choose("own", _OWN if along else (1,), 4 if along and length >= _TILE else 1),
+        group.choose("segments", many, wanted),
     )
 
 
 _OPERATIONS: dict[str, tuple[Combine, int]] = {"add": (ops.add, 0), "multiply": (ops.multiply, 1)}
-
-
-@dataclass(frozen=True)
-class _Ways:
-    """A kernel's reads of elements and of the sums before a segment, and its stores.
-
-    Attributes:
-        element, start: (row, step or segment, column) -> a number. store: with a sum behind.
-    """
-
-    element: Read
-    start: Read
-    store: Write
-
-
-def _put(array: Any, place: Any, value: Any) -> None:
-    array[place] = value
 
 
 @dataclass(frozen=True)
@@ -146,31 +129,28 @@ class _Scan:
         sizes = (self.rows, self.length, self.width)
         given, made = ib.buffer_ptr(ins[0], shape=sizes), ib.buffer_ptr(outs[0], shape=sizes)
 
-        def element(i: Any, k: Any, j: Any) -> Any:
-            return given[i, k, j].astype(self.kind)
+        def element(place: Any) -> Any:
+            return given[place].astype(self.kind)
 
-        def store(i: Any, k: Any, j: Any, value: Any) -> None:
-            made[i, k, j] = value.astype(self.stored)
+        def store(place: Any, value: Any) -> None:
+            made[place] = value.astype(self.stored)
 
+        # one kernel: every segment from the sum of those before it on
+        scan = self._rows if self.width == 1 else self._columns
         if self.segments == 1:
-            ways = _Ways(element, lambda i, s, j: self.first, store)
-            self._scan(ib, (1, self.length, self.length), ways, self.exclusive)
+            whole = (1, self.length, self.length)
+            scan(ib, whole, element, lambda place: self.first, store, self.exclusive)
             return ib.get()
         parts = (self.rows, self.segments, self.width)
         memory = ib.allocate(self.kind, (prod(parts),), name="parts", scope="global")
         sums = ib.buffer_ptr(memory.buffer, shape=parts)
 
-        def total(*place: Any) -> Any:
-            return sums[place]
-
-        def keep(i: Any, s: Any, j: Any, value: Any) -> None:
-            sums[i, s, j] = value
-
+        total, keep = sums.__getitem__, partial(setitem, sums)
         cut = (self.segments, self.size, self.length)
         self._totals(ib, cut, element, keep)
-        before = _Ways(total, lambda i, s, j: self.first, keep)
-        self._scan(ib, (1, self.segments, self.segments), before, True)
-        self._scan(ib, cut, _Ways(element, total, store), self.exclusive)
+        whole = (1, self.segments, self.segments)
+        scan(ib, whole, total, lambda place: self.first, keep, True)
+        scan(ib, cut, element, total, store, self.exclusive)
         return ib.get()
 
     @property
@@ -183,18 +163,16 @@ class _Scan:
         """The neutral element, in the type of the sums."""
         return ops.const(self.begin, self.kind)
 
-    def _scan(self, ib: Any, cut: tuple[int, int, int], ways: _Ways, exclusive: bool) -> None:
-        """One kernel: every segment from what stands before it on."""
-        (self._rows if self.width == 1 else self._columns)(ib, cut, ways, exclusive)
-
-    def _rows(self, ib: Any, cut: tuple[int, int, int], ways: _Ways, exclusive: bool) -> None:
+    def _rows(
+        self, ib: Any, cut: Cut, element: Read, start: Read, store: Write, exclusive: bool
+    ) -> None:
         segments, size, limit = cut
         with ib.new_scope():
             i, s, t = self._threads_of_rows(ib, segments)
             own = ib.allocate(self.kind, self.own, name="own", scope="local")
             carry = ib.allocate(self.kind, 1, name="carry", scope="local")
             part = ib.allocate(self.kind, self.threads, name="part", scope="shared")
-            carry[0] = ways.start(i, s, 0)
+            carry[0] = start((i, s, 0))
             tile = self.threads * self.own
             with ib.for_range(0, -(-size // tile), name="tile") as n:
                 first = s * size + n * tile + t * self.own
@@ -203,8 +181,8 @@ class _Scan:
                     ib,
                     first,
                     limit,
-                    lambda at, v: _put(own, v, ways.element(i, at, 0)),
-                    lambda v: _put(own, v, self.first),
+                    lambda at, v: setitem(own, v, element((i, at, 0))),
+                    lambda v: setitem(own, v, self.first),
                 )
                 for v in places[1:]:
                     own[v] = self.combine(own[v - 1], own[v])
@@ -215,7 +193,7 @@ class _Scan:
                 for v in reversed(places):
                     inside = own[v - 1] if exclusive and v else own[v]
                     own[v] = before if exclusive and not v else self.combine(before, inside)
-                self._by_vectors(ib, first, limit, lambda at, v: ways.store(i, at, 0, own[v]))
+                self._by_vectors(ib, first, limit, lambda at, v: store((i, at, 0), own[v]))
                 carry[0] = self.combine(carry[0], part[self.threads - 1])
 
     def _by_vectors(
@@ -239,21 +217,23 @@ class _Scan:
             with ib.else_scope(), ib.for_range(0, together, name="v", kind="vectorize") as v:
                 outside(begin + v)
 
-    def _columns(self, ib: Any, cut: tuple[int, int, int], ways: _Ways, exclusive: bool) -> None:
+    def _columns(
+        self, ib: Any, cut: Cut, element: Read, start: Read, store: Write, exclusive: bool
+    ) -> None:
         segments, size, limit = cut
         with ib.new_scope(), self._thread_of_column(ib, segments) as (i, s, j):
             carry = ib.allocate(self.kind, 1, name="carry", scope="local")
-            carry[0] = ways.start(i, s, j)
+            carry[0] = start((i, s, j))
             with ib.for_range(0, size, name="k") as k, ib.if_scope(s * size + k < limit):
-                at = s * size + k
-                x = ib.let("x", ways.element(i, at, j))
+                place = (i, s * size + k, j)
+                x = ib.let("x", element(place))
                 if exclusive:
-                    ways.store(i, at, j, carry[0])
+                    store(place, carry[0])
                 carry[0] = self.combine(carry[0], x)
                 if not exclusive:
-                    ways.store(i, at, j, carry[0])
+                    store(place, carry[0])
 
-    def _totals(self, ib: Any, cut: tuple[int, int, int], element: Read, keep: Write) -> None:
+    def _totals(self, ib: Any, cut: Cut, element: Read, keep: Write) -> None:
         """One kernel: the sum of every segment."""
         segments, size, limit = cut
         if self.width > 1:
@@ -261,8 +241,8 @@ class _Scan:
                 total = ib.allocate(self.kind, 1, name="total", scope="local")
                 total[0] = self.first
                 with ib.for_range(0, size, name="k") as k, ib.if_scope(s * size + k < limit):
-                    total[0] = self.combine(total[0], element(i, s * size + k, j))
-                keep(i, s, j, total[0])
+                    total[0] = self.combine(total[0], element((i, s * size + k, j)))
+                keep((i, s, j), total[0])
             return
         with ib.new_scope():
             i, s, t = self._threads_of_rows(ib, segments)
@@ -271,12 +251,12 @@ class _Scan:
             total[0] = self.first
             with ib.for_range(0, -(-size // self.threads), name="turn") as n:
                 at = s * size + n * self.threads + t
-                x = te.if_then_else(at < limit, element(i, at, 0), self.first)
+                x = te.if_then_else(at < limit, element((i, at, 0)), self.first)
                 total[0] = self.combine(total[0], x)
             part[t] = total[0]
             self._exchange(ib, part, t)
             with ib.if_scope(t == self.threads - 1):
-                keep(i, s, 0, part[t])
+                keep((i, s, 0), part[t])
 
     def _launch(self, ib: Any, blocks: int) -> tuple[Any, Any]:
         """The numbers of the block and of the thread in it, of a kernel of so many blocks."""

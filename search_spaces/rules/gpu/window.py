@@ -12,7 +12,6 @@ is what one row of it reads, or one place.
 
 from __future__ import annotations
 
-from whet.compiler.target import Target
 from whet.compiler.te import Stage
 from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
@@ -21,7 +20,6 @@ from whet.compiler.tir import IterVar
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import REDUCTION, TILED, Group
-from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.tiling.tiled import staged_for_operands
 from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
 from whet.search_spaces.rules.gpu.hardware.threads import (
@@ -32,7 +30,6 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
     unroll_elements,
 )
 from whet.search_spaces.rules.gpu.window_spec import Tile, Window, window_of
-from whet.search_spaces.space.define import DefineKnobs
 
 _TILES = ((1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (2, 2), (4, 2), (1, 4), (2, 4), (4, 4))
 _THREADS = (64, 128, 256)
@@ -50,11 +47,11 @@ class GpuWindow(Rule):
         found = window_of(group.anchor) if group.role in (REDUCTION, TILED) else None
         return found is not None and all(n.op is found.read.tensor.op for n in group.members)
 
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
+    def rewrite(self, group: Group) -> Tensor | None:
         """Accumulate float16 in float32."""
         return widened(group)
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Bind the pixels; what prepares an operand is computed in them, unless it is dear."""
         within = staged_for_operands(group)
         group = of_widened(s, group)
@@ -68,7 +65,7 @@ class GpuWindow(Rule):
         schedule_staged(s, group, cheap & set(within))
         for node in group.members:
             s[node.op].compute_inline()
-        tile, threads = _define(cfg, group, window)
+        tile, threads = _define(group, window)
         out, sums = group.last.tensor, group.anchor.tensor
         if group.last is group.anchor:
             sums = s.cache_write(out, "local")
@@ -84,7 +81,7 @@ class GpuWindow(Rule):
         unroll_elements(s[patch], list(s[patch].op.axis), window.lanes)
 
 
-def _define(cfg: DefineKnobs, group: Group, window: Window) -> tuple[Tile, int]:
+def _define(group: Group, window: Window) -> tuple[Tile, int]:
     """The knobs: pixels of a thread, threads of a block."""
     extents = [group.anchor.extents[x.data] for x in window.slides[-2:]]
     rows, columns = extents if len(extents) == 2 else (1, *extents)
@@ -95,8 +92,7 @@ def _define(cfg: DefineKnobs, group: Group, window: Window) -> tuple[Tile, int]:
     wanted = (1, 4) if flat else (1, 2) if window.lanes > 1 else (tall, 1)
     fits = [t for t in tiles if t[0] <= wanted[0] and t[1] <= wanted[1]]
     default = max(fits, key=lambda t: t[0] * t[1])
-    knobs = Prefixed(cfg, group.prefix)
-    return knobs.choose("tile", tiles, default), knobs.choose("threads", _THREADS, 128)
+    return group.choose("tile", tiles, default), group.choose("threads", _THREADS, 128)
 
 
 def _patch(s: Schedule, sums: Tensor, read: Tensor) -> Tensor:

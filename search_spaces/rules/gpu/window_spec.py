@@ -100,7 +100,7 @@ def window_of(node: Node) -> Window | None:
     found = [(a, slides) for a in node.reads if (slides := _slides(node, a, steps)) is not None]
     if not found:
         return None
-    read, slides = max(found, key=lambda x: prod(int(d) for d in x[0].tensor.shape))
+    read, slides = max(found, key=lambda x: x[0].size)
     last, inner = len(node.extents) - 1, read.indices[-1]
     is_channel = inner is not None and inner.variable is op.axis[last].var
     lanes = min(4, lanes_of(read.tensor.dtype, node.extents[last])) if is_channel else 1

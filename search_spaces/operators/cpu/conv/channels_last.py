@@ -20,7 +20,7 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.target import Target
-from whet.compiler.te import Schedule, Tensor
+from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.operators.cpu.conv.layouts import Steps
@@ -33,7 +33,7 @@ from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.conv.tiles import channel_tiles
 from whet.search_spaces.operators.cpu.conv.weights import pack
 from whet.search_spaces.operators.cpu.gemm.stages import on_threads, with_epilogue
-from whet.search_spaces.rules.vectors import lanes_of
+from whet.search_spaces.rules.vectors import lanes_of, register_tile
 
 _PIXELS = [(m,) for m in (*range(1, 15), 16, 20, 24, 28)]
 _BLOCKS = (1, 2, 4, 8, 16, 32, 64)
@@ -53,7 +53,9 @@ def define(cfg: Any, shape: ConvShape, target: Target, block: int = 0) -> None:
     pixels, depth = shape.batch * oh * ow, shape.ci_group * shape.window[0] * shape.window[1]
     tiles = _tiles(shape, target, lanes, pixels, block)
     cfg.define_knob("tile", tiles, default=tiles[0])
-    cfg.define_knob("order", ["panels", "pixels"], default=_order(pixels * depth * size))
+    # panels outermost, where a cache holds the pixels that each one meets
+    order = "panels" if pixels * depth * size <= 2 * _BLOCK_BYTES else "pixels"
+    cfg.define_knob("order", ["panels", "pixels"], default=order)
     blocks = [b for b in _BLOCKS if b == 1 or b < pixels]
     wanted = _BLOCK_BYTES // max(1, tiles[0][0] * depth * size)
     default = max(b for b in blocks if b <= max(1, wanted))
@@ -95,10 +97,17 @@ def schedule(
     product = te.compute((shape.batch * oh * ow, shape.co), element, name="product")
     conv = steps.result(product)
     s, out, extras = with_epilogue(conv, epilogue, (1, 4) if block else 3)
-    outer, tile, is_pixels = _loops(s, out, cfg, block)
-    s[product].set_scope("local")
-    s[product].compute_at(s[out], tile)
-    _sum_up(s, product, axes, cfg["unroll"].val)
+    is_pixels = cfg["order"].val == "pixels"
+    outer, tile = _loops(s[out], cfg, block, is_pixels)
+    stage, unroll = s[product], cfg["unroll"].val
+    stage.set_scope("local")
+    stage.compute_at(s[out], tile)
+    *outer_steps, last = axes
+    own = list(stage.op.axis)
+    if unroll > 1:
+        last, inner = stage.split(last, factor=unroll)
+        own.insert(0, inner)
+    register_tile(stage, [*outer_steps, last], own)
     parallel = on_threads(s[out], outer, cfg)
     pack(s, panels, packed, parallel)
     if padded is not None:
@@ -111,44 +120,26 @@ def schedule(
     return s, [data, weight, *extras, out]
 
 
-def _loops(s: Schedule, out: Tensor, cfg: Any, block: int) -> tuple[IterVar, IterVar, bool]:
-    """The result's loops: the outermost, that over tiles, and whether the former is pixels."""
+def _loops(out: Stage, cfg: Any, block: int, is_pixels: bool) -> tuple[IterVar, IterVar]:
+    """The result's loops, pixels or channels outermost: the outermost one, and that over tiles."""
     mr, nr = cfg["tile"].val
     if block:
-        b, f, y, x, lane = s[out].op.axis
-        s[out].reorder(b, y, x, f, lane)
-        oo, fi = s[out].split(f, factor=nr // block)
+        b, f, y, x, lane = out.op.axis
+        out.reorder(b, y, x, f, lane)
+        oo, fi = out.split(f, factor=nr // block)
         inside = [fi, lane]
-        s[out].unroll(fi)
+        out.unroll(fi)
     else:
-        b, y, x, o = s[out].op.axis
-        oo, lane = s[out].split(o, factor=nr)
+        b, y, x, o = out.op.axis
+        oo, lane = out.split(o, factor=nr)
         inside = [lane]
-    po, pi = s[out].split(s[out].fuse(b, y, x), factor=mr)
-    is_pixels = cfg["order"].val == "pixels"
-    if is_pixels:
-        outer, tile = s[out].split(po, factor=cfg["block"].val)
-        s[out].reorder(outer, oo, tile, pi, *inside)
-    else:
-        outer, tile = s[out].split(oo, factor=cfg["block"].val)
-        s[out].reorder(outer, po, tile, pi, *inside)
-    s[out].unroll(pi)
-    s[out].vectorize(lane)
-    return outer, tile, is_pixels
-
-
-def _sum_up(s: Schedule, product: Tensor, axes: list[IterVar], unroll: int) -> None:
-    """Sum a tile up in registers."""
-    p, o = s[product].op.axis
-    *steps, last = axes
-    if unroll > 1:
-        last, inner = s[product].split(last, factor=unroll)
-        s[product].reorder(*steps, last, inner, p, o)
-        s[product].unroll(inner)
-    else:
-        s[product].reorder(*steps, last, p, o)
-    s[product].unroll(p)
-    s[product].vectorize(o)
+    po, pi = out.split(out.fuse(b, y, x), factor=mr)
+    first, second = (po, oo) if is_pixels else (oo, po)
+    outer, tile = out.split(first, factor=cfg["block"].val)
+    out.reorder(outer, second, tile, pi, *inside)
+    out.unroll(pi)
+    out.vectorize(lane)
+    return outer, tile
 
 
 def _tiles(
@@ -165,11 +156,6 @@ def _tiles(
         if whole:
             return whole
     return [(1, unit)]
-
-
-def _order(columns: int) -> str:
-    """The outermost blocks: panels, where a cache holds the pixels that each one meets."""
-    return "panels" if columns <= 2 * _BLOCK_BYTES else "pixels"
 
 
 def _blocks_fit(c: Any, pixels: int, channels: int) -> bool:

@@ -18,56 +18,61 @@ from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.tir import dtype as dt
-from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.operators.arguments import summed_dtype
-from whet.search_spaces.operators.cpu.conv.depthwise_shape import depthwise, place_taps, taps
+from whet.search_spaces.operators.cpu.conv.depthwise_shape import Sums, depthwise
 from whet.search_spaces.operators.cpu.conv.padded_image import vectorize_line
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
 from whet.search_spaces.operators.cpu.gemm.stages import accumulators, or_zero
-from whet.search_spaces.rules.vectors import lanes_of, vector_registers
-from whet.search_spaces.template.config_scope import get_config
+from whet.search_spaces.rules.vectors import lanes_of, register_tile, vector_registers
 
 _ROWS = (1, 2, 3, 4, 6, 7, 8, 14)
 _PLANE_BYTES = 24 * 1024  # of the L1 cache, for a padded plane
 
 
 @depthwise("NCHW")
-def depthwise_conv2d_nchw(
-    shape: ConvShape, multiplier: int, epilogue: Any, packed: bool
-) -> tuple[Schedule, list[Tensor]]:
+def depthwise_conv2d_nchw(cfg: Any, shape: ConvShape, data: Tensor, own: Tensor, each: int) -> Sums:
     """Each channel of data (N, C, H, W) with its own windows, weights (C, multiplier, KH, KW).
 
     The result is (N, C * multiplier, OH, OW): channel ``c * multiplier + m`` is channel ``c`` with
     window ``m``."""
-    summed_dtype(shape.asked, shape.dtype)
-    cfg = get_config()
-    cfg.add_flop(shape.flop)
     target = Target.current() or Target("llvm")
     lanes = lanes_of(target, shape.dtype)
     parallel, grain = _define(cfg, shape, target, lanes)
     yr, xr = (1, 1) if shape.is_empty else cfg["tile"].val
-    data = te.placeholder(shape.data_shape, shape.dtype, name="data")
-    weight = te.placeholder((shape.ci, multiplier, *shape.window), shape.dtype, name="weight")
-    own = taps(shape, weight)
-    padded = _padded(shape, data, yr, xr)
-    conv = _sums(shape, padded, own, multiplier)
-    out, extras = Epilogue.of(epilogue).apply(conv, channel_axis=1)
-    s = te.create_schedule(out.op)
-    place_taps(s, own, packed)
-    if not shape.is_empty:
-        acc = accumulators(s, conv, out)
-        n, o, y, x = s[out].op.axis
-        (yo, yi), (xo, xi) = s[out].split(y, factor=yr), s[out].split(x, factor=xr)
-        s[out].reorder(n, o, yo, xo, yi, xi)
-        s[out].unroll(yi)
-        s[out].vectorize(xi)
-        _tile(s, acc, s[out], xo)
-        s[padded].compute_at(s[out], yo if cfg["copy"].val == "rows" else o)
+    # Tiles at the edge read on beyond the image: there are zeros, too, and they need no guards.
+    (sh, sw), (top, left), (h, w) = shape.strides, shape.before, shape.image
+    oh, ow = shape.out
+    rows = (-(-oh // yr) * yr - 1) * sh + shape.reach[0]
+    columns = -(-ow // xr) * xr + (shape.reach[1] - 1) // sw
+
+    def pixels(b: Any, c: Any, y: Any, p: Any, j: Any) -> Any:
+        row, pixel = y - top, j * sw + p - left
+        return or_zero(data[b, c, row, pixel], [row >= 0, row < h, pixel >= 0, pixel < w])
+
+    dims = (shape.batch, shape.ci, rows, sw, columns)
+    padded = te.compute(dims, pixels, name="padded")
+    (dh, dw), (ry, rx) = shape.dilation, shape.window_axes()
+
+    def element(b: Any, o: Any, y: Any, x: Any) -> Any:
+        across = rx * dw
+        pixel = padded[b, o // each, y * sh + ry * dh, across % sw, x + across // sw]
+        return te.sum(pixel * own[o, ry, rx], [ry, rx])
+
+    conv = te.compute(shape.result_shape, element, name="conv")
+
+    def schedule(s: Schedule, conv: Tensor, out: Tensor) -> None:
+        acc, stage = s[accumulators(s, conv, out)], s[out]
+        n, o, y, x = stage.op.axis
+        (yo, yi), (xo, xi) = stage.split(y, factor=yr), stage.split(x, factor=xr)
+        register_tile(stage, [n, o, yo, xo], [yi, xi])
+        acc.compute_at(stage, xo)
+        register_tile(acc, acc.op.axis[:2], [*acc.op.reduce_axis, *acc.op.axis[2:]])
+        s[padded].compute_at(stage, yo if cfg["copy"].val == "rows" else o)
         vectorize_line(s[padded], s[padded].op.axis[-1])
         if parallel:
-            s[out].parallel(n if shape.co == 1 else o, grain or None)
-    return s, [data, weight, *extras, out]
+            stage.parallel(n if shape.co == 1 else o, grain or None)
+
+    return conv, schedule
 
 
 def _define(cfg: Any, shape: ConvShape, target: Target, lanes: int) -> tuple[bool, int]:
@@ -92,43 +97,3 @@ def _define(cfg: Any, shape: ConvShape, target: Target, lanes: int) -> tuple[boo
     plane = h * w * dt.itemsize(shape.dtype)
     cfg.define_knob("copy", ["plane", "rows"], default="plane" if plane <= _PLANE_BYTES else "rows")
     return define_threads(cfg, target, shape.flop // 2)
-
-
-def _padded(shape: ConvShape, data: Tensor, yr: int, xr: int) -> Tensor:
-    """The image with zeros around it, (N, C, rows, phases of the stride, pixels).
-
-    Tiles at the edge read on beyond the image: there are zeros, too, and they need no guards.
-    """
-    (sh, sw), (top, left), (h, w) = shape.strides, shape.before, shape.image
-    oh, ow = shape.out
-    rows = (-(-oh // yr) * yr - 1) * sh + shape.reach[0]
-    pixels = -(-ow // xr) * xr + (shape.reach[1] - 1) // sw
-
-    def element(b: Any, c: Any, y: Any, p: Any, j: Any) -> Any:
-        row, pixel = y - top, j * sw + p - left
-        return or_zero(data[b, c, row, pixel], [row >= 0, row < h, pixel >= 0, pixel < w])
-
-    return te.compute((shape.batch, shape.ci, rows, sw, pixels), element, name="padded")
-
-
-def _sums(shape: ConvShape, padded: Tensor, own: Tensor, each: int) -> Tensor:
-    (sh, sw), (dh, dw) = shape.strides, shape.dilation
-    ry, rx = (te.reduce_axis((0, k), name=n) for k, n in zip(shape.window, ("ry", "rx")))
-
-    def element(b: Any, o: Any, y: Any, x: Any) -> Any:
-        across = rx * dw
-        pixel = padded[b, o // each, y * sh + ry * dh, across % sw, x + across // sw]
-        return te.sum(pixel * own[o, ry, rx], [ry, rx])
-
-    return te.compute(shape.result_shape, element, name="conv")
-
-
-def _tile(s: Schedule, acc: Tensor, out: Any, at: Any) -> None:
-    """A tile's sums in registers, its rows and its window unrolled."""
-    s[acc].compute_at(out, at)
-    n, o, y, x = s[acc].op.axis
-    ry, rx = s[acc].op.reduce_axis
-    s[acc].reorder(n, o, ry, rx, y, x)
-    for axis in (ry, rx, y):
-        s[acc].unroll(axis)
-    s[acc].vectorize(x)

@@ -21,14 +21,11 @@ from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.tir import dtype as dt
-from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.operators.arguments import summed_dtype
-from whet.search_spaces.operators.cpu.conv.depthwise_shape import depthwise, place_taps, taps
+from whet.search_spaces.operators.cpu.conv.depthwise_shape import Sums, depthwise
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.gemm.plan import define_threads
 from whet.search_spaces.operators.cpu.gemm.stages import accumulators, within
-from whet.search_spaces.rules.vectors import lanes_of, vector_registers
-from whet.search_spaces.template.config_scope import get_config
+from whet.search_spaces.rules.vectors import lanes_of, register_tile, vector_registers
 
 _PIXELS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14)
 _STRIPS = (1, 2, 4, 8, 16)
@@ -41,69 +38,47 @@ _STRIP_PIXELS = 28
 
 
 @depthwise("NHWC")
-def depthwise_conv2d_nhwc(
-    shape: ConvShape, multiplier: int, epilogue: Any, packed: bool
-) -> tuple[Schedule, list[Tensor]]:
+def depthwise_conv2d_nhwc(cfg: Any, shape: ConvShape, data: Tensor, own: Tensor, each: int) -> Sums:
     """Each channel of data (N, H, W, C) with its own windows, weights (KH, KW, C, multiplier).
 
     The result is (N, OH, OW, C * multiplier): channel ``c * multiplier + m`` is channel ``c`` with
     window ``m``."""
-    summed_dtype(shape.asked, shape.dtype)
-    cfg = get_config()
-    cfg.add_flop(shape.flop)
-    data = te.placeholder(shape.data_shape, shape.dtype, name="data")
-    weight = te.placeholder((*shape.window, shape.ci, multiplier), shape.dtype, name="weight")
-    own = taps(shape, weight)
-    conv = _sums(shape, data, own, multiplier)
-    out, extras = Epilogue.of(epilogue).apply(conv, channel_axis=3)
-    s = te.create_schedule(out.op)
-    place_taps(s, own, packed)
-    if not shape.is_empty:
-        _schedule(cfg, s, shape, conv, out)
-    return s, [data, weight, *extras, out]
-
-
-def _sums(shape: ConvShape, data: Tensor, own: Tensor, each: int) -> Tensor:
-    """Sums over the part of a window that is inside the image."""
     (sh, sw), (dh, dw), (top, left) = shape.strides, shape.dilation, shape.before
-    ry, rx = (te.reduce_axis((0, k), name=n) for k, n in zip(shape.window, ("ry", "rx")))
+    ry, rx = shape.window_axes()
 
     def element(b: Any, y: Any, x: Any, o: Any) -> Any:
         row, pixel = y * sh + ry * dh - top, x * sw + rx * dw - left
         tests = within((row, pixel), shape)
+        # the part of a window that is inside the image
         inside = te.all(*tests) if tests else None
         return te.sum(data[b, row, pixel, o // each] * own[ry, rx, o], [ry, rx], where=inside)
 
-    return te.compute(shape.result_shape, element, name="conv")
+    conv = te.compute(shape.result_shape, element, name="conv")
+    return conv, partial(_schedule, cfg, shape)
 
 
-def _schedule(cfg: Any, s: Schedule, shape: ConvShape, conv: Tensor, out: Tensor) -> None:
+def _schedule(cfg: Any, shape: ConvShape, s: Schedule, conv: Tensor, out: Tensor) -> None:
     """Strips of pixels and blocks of channels; a tile's pixels and window are unrolled."""
     target = Target.current() or Target("llvm")
     lanes = min(lanes_of(target, shape.dtype), shape.co)
     parallel, grain = _define(cfg, shape, target, lanes)
     xr, v = cfg["tile"].val
-    acc = accumulators(s, conv, out)
-    n, y, x, o = s[out].op.axis
-    xo, xi = s[out].split(x, factor=xr)
-    oo, oi = s[out].split(o, factor=v * lanes)
-    xb, xo = s[out].split(xo, factor=cfg["strip"].val or -(-shape.out[1] // xr))
-    ob, oo = s[out].split(oo, factor=cfg["block"].val or -(-shape.co // (v * lanes)))
-    s[out].reorder(n, ob, xb, y, oo, xo, xi, oi)
-    s[out].unroll(xi)
-    s[out].vectorize(oi)
-    s[acc].compute_at(s[out], xo)
-    an, ay, ax, ao = s[acc].op.axis
-    ry, rx = s[acc].op.reduce_axis
-    s[acc].reorder(an, ay, ry, ax, rx, ao)
-    for axis in (ry, ax, rx):
-        s[acc].unroll(axis)
-    s[acc].vectorize(ao)
+    acc, stage = s[accumulators(s, conv, out)], s[out]
+    n, y, x, o = stage.op.axis
+    xo, xi = stage.split(x, factor=xr)
+    oo, oi = stage.split(o, factor=v * lanes)
+    xb, xo = stage.split(xo, factor=cfg["strip"].val or -(-shape.out[1] // xr))
+    ob, oo = stage.split(oo, factor=cfg["block"].val or -(-shape.co // (v * lanes)))
+    register_tile(stage, [n, ob, xb, y, oo, xo], [xi, oi])
+    acc.compute_at(stage, xo)
+    an, ay, ax, ao = acc.op.axis
+    ry, rx = acc.op.reduce_axis
+    register_tile(acc, [an, ay], [ry, ax, rx, ao])
     # unrolled before conditions are simplified, so that most pixels are known to be inside
-    s[acc].pragma(ax, "unroll_explicit", True)
+    acc.pragma(ax, "unroll_explicit", True)
     if parallel:
-        outer = s[out].fuse(s[out].fuse(s[out].fuse(n, ob), xb), y)
-        s[out].parallel(outer, grain or None)
+        outer = stage.fuse(stage.fuse(stage.fuse(n, ob), xb), y)
+        stage.parallel(outer, grain or None)
 
 
 def _define(cfg: Any, shape: ConvShape, target: Target, lanes: int) -> tuple[bool, int]:

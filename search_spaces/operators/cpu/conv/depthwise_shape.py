@@ -1,4 +1,4 @@
-"""The templates of depthwise convolutions: their arguments, and the weights as both read them."""
+"""The templates of depthwise convolutions: their arguments, operands, and what they share."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.te import Schedule, Tensor
-from whet.search_spaces.operators.arguments import operator
+from whet.compiler.topi.nn.epilogue import Epilogue
+from whet.search_spaces.operators.arguments import operator, summed_dtype
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.template import Template
+from whet.search_spaces.template.config_scope import get_config
+
+Sums = tuple[Tensor, Callable[[Schedule, Tensor, Tensor], None]]
+"""The sums, and what schedules them, given the schedule, the sums and the result."""
 
 _ARGUMENTS = "N C H W KH KW strides padding dilation multiplier dtype epilogue packed"
 
@@ -27,18 +32,33 @@ _HOW = """
     """
 
 
-def depthwise(layout: str) -> Callable[[Callable[..., Any]], Template]:
+def depthwise(layout: str) -> Callable[[Callable[..., Sums]], Template]:
     """Decorator: a depthwise convolution's template from a function of its shape.
 
-    The function takes the shape, the multiplier, the epilogue and ``packed``.
+    The function takes the config, the shape, the data, its :func:`taps` and the multiplier.
     """
 
-    def decorate(schedule: Callable[..., Any]) -> Template:
-        @wraps(schedule)
+    def decorate(sums_of: Callable[..., Sums]) -> Template:
+        @wraps(sums_of)
         def run(**given: Any) -> Any:
-            return schedule(*depthwise_arguments(schedule.__name__, layout, [*given.values()]))
+            args = depthwise_arguments(sums_of.__name__, layout, [*given.values()])
+            shape, multiplier, data, weight, epilogue, packed = args
+            summed_dtype(shape.asked, shape.dtype)
+            cfg = get_config()
+            cfg.add_flop(shape.flop)
+            own = taps(shape, weight)
+            conv, schedule = sums_of(cfg, shape, data, own, multiplier)
+            out, extras = epilogue.apply(conv, shape.channel_axis)
+            s = te.create_schedule(out.op)
+            if packed:
+                s[own].compute_ahead()
+            else:  # as they come, which is in order already
+                s[own].compute_inline()
+            if not shape.is_empty:
+                schedule(s, conv, out)
+            return s, [data, weight, *extras, out]
 
-        run.__doc__ = (schedule.__doc__ or "") + _HOW
+        run.__doc__ = (sums_of.__doc__ or "") + _HOW
         return operator(_ARGUMENTS, rank=2)(run)
 
     return decorate
@@ -46,8 +66,8 @@ def depthwise(layout: str) -> Callable[[Callable[..., Any]], Template]:
 
 def depthwise_arguments(
     name: str, layout: str, args: Sequence[Any]
-) -> tuple[ConvShape, int, Any, bool]:
-    """The convolution, the multiplier, the epilogue and ``packed`` of a template's arguments.
+) -> tuple[ConvShape, int, Tensor, Tensor, Epilogue, bool]:
+    """The convolution, multiplier, operands, epilogue and ``packed`` of a template's arguments.
 
     Every channel is a group with ``multiplier`` results.
 
@@ -68,8 +88,13 @@ def depthwise_arguments(
         name, layout, batch, channels, image, channels * multiplier, window,
         strides, padding, dilation, max(channels, 1), dtype, asked,
     )  # fmt: skip
+    sizes = (*shape.window, channels, multiplier)
+    if not shape.channels_last:
+        sizes = (channels, multiplier, *shape.window)
+    data = te.placeholder(shape.data_shape, dtype, name="data")
+    weight = te.placeholder(sizes, dtype, name="weight")
     epilogue, packed = last
-    return shape, multiplier, epilogue, packed
+    return shape, multiplier, data, weight, Epilogue.of(epilogue), packed
 
 
 def taps(shape: ConvShape, weight: Tensor) -> Tensor:
@@ -90,11 +115,3 @@ def taps(shape: ConvShape, weight: Tensor) -> Tensor:
         lambda o, ry, rx: weight[o // each, o % each, ry, rx],
         name="taps",
     )
-
-
-def place_taps(s: Schedule, stage: Tensor, packed: bool) -> None:
-    """Read weights as they come, which is in order already, or as they are packed ahead."""
-    if packed:
-        s[stage].compute_ahead()
-    else:
-        s[stage].compute_inline()

@@ -18,15 +18,15 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.target import Target
-from whet.compiler.te import Schedule, Tensor
+from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.cpu.conv.direct_nchw_tiles import plane_tiles
-from whet.search_spaces.operators.cpu.conv.padded_image import copy_lines, padded_planes
+from whet.search_spaces.operators.cpu.conv.padded_image import Read, copy_lines, padded_planes
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.conv.weights import At, pack, panels
 from whet.search_spaces.operators.cpu.gemm.stages import accumulators, on_threads
-from whet.search_spaces.rules.vectors import lanes_of, vector_registers
+from whet.search_spaces.rules.vectors import lanes_of, register_tile, vector_registers
 
 Finish = Callable[[Tensor], Tensor]
 """From the sums, (N, O, spatial ...), to the result."""
@@ -69,21 +69,7 @@ def schedule(
     padded, read = padded_planes(shape, data, tuple(sizes), way == "width")
     extents = (shape.ci_group, *shape.window)
     weights = panels(at or weight, shape.co, extents, cr)
-    names = ("rc", *("rz", "ry", "rx")[3 - len(shape.window) :])
-    steps = [te.reduce_axis((0, n), name=name) for n, name in zip(extents, names)]
-
-    def product(b: Any, o: Any, *place: Any) -> Any:
-        rc, *window = steps
-        channel = rc if shape.groups == 1 else shape.group_of(o) * shape.ci_group + rc
-        one = read(b, channel, place, window)
-        return te.sum(one * weights(o // cr, *steps, o % cr), axis=steps)
-
-    tiled = _channels_innermost(shape, product, cr) if way == "channels" else None
-    conv = te.compute(
-        shape.result_shape,
-        product if tiled is None else lambda b, o, *place: tiled(b, o // cr, *place, o % cr),
-        name="conv",
-    )
+    conv, tiled = _sums(shape, read, weights, cr, way)
     result = conv if finish is None else finish(conv)
     out, extras = Epilogue.of(epilogue).apply(result, channel_axis=1)
     s = te.create_schedule(out.op)
@@ -91,88 +77,88 @@ def schedule(
     acc = accumulators(s, conv, stored) if tiled is None else s.cache_write(tiled, "local")
     if tiled is not None and stored.op is not conv.op:
         s[conv].compute_inline()
-    outer, inner = _stored(s, stored, cfg, cr, sizes)
+    outer, inner = _stored(s[stored], cfg, cr, sizes)
     if tiled is None:
         s[acc].compute_at(s[stored], inner)
     else:
-        _transpose(s, tiled, acc, stored, inner, len(sizes))
-    _sum_up(s, acc, len(sizes), tiled is not None, cfg["unroll"].val)
+        _transpose(s[tiled], s[acc], s[stored], inner, len(sizes))
+    _sum_up(s[acc], len(sizes), tiled is not None, cfg["unroll"].val)
     parallel = on_threads(s[stored], outer, cfg)
     pack(s, weights, packed, parallel)
     if padded is not None:
-        _pad(s, padded, stored, outer, cfg, parallel)
-    if finish is not None:
-        _finished(s, result, out, parallel)
+        # as a whole, or the rows of it that each step of ``outer`` reads
+        at_rows = cfg["pad_at"].val == "rows" and cfg["outer"].val == "rows"
+        copy_lines(s, padded, parallel and not at_rows)
+        if at_rows:
+            s[padded].compute_at(s[stored], outer)
+    if finish is not None:  # a pass of its own
+        if out.op is not result.op:
+            s[result].compute_inline()
+        copy_lines(s, out, parallel)
     return s, [data, weight, *extras, out]
 
 
-def _channels_innermost(shape: ConvShape, product: Callable[..., Any], cr: int) -> Tensor:
-    """The sums with the channels of a tile last."""
-    return te.compute(
-        (shape.batch, -(-shape.co // cr), *shape.out, cr),
-        lambda b, p, *place: product(b, p * cr + place[-1], *place[:-1]),
-        name="tiled",
+def _sums(
+    shape: ConvShape, read: Read, weights: Tensor, cr: int, way: str
+) -> tuple[Tensor, Tensor | None]:
+    """The sums, and those with the channels of a tile last, which the way ``channels`` stores."""
+    window = shape.window_axes()
+    steps = [te.reduce_axis((0, shape.ci_group), name="rc"), *window]
+
+    def product(b: Any, o: Any, *place: Any) -> Any:
+        channel: Any = steps[0]
+        if shape.groups > 1:
+            channel = shape.group_of(o) * shape.ci_group + channel
+        one = read(b, channel, place, window)
+        return te.sum(one * weights(o // cr, *steps, o % cr), axis=steps)
+
+    tiled = None
+    if way == "channels":
+        tiled = te.compute(
+            (shape.batch, -(-shape.co // cr), *shape.out, cr),
+            lambda b, p, *place: product(b, p * cr + place[-1], *place[:-1]),
+            name="tiled",
+        )
+    conv = te.compute(
+        shape.result_shape,
+        product if tiled is None else lambda b, o, *place: tiled(b, o // cr, *place, o % cr),
+        name="conv",
     )
+    return conv, tiled
 
 
-def _stored(
-    s: Schedule, stored: Tensor, cfg: Any, cr: int, sizes: list[int]
-) -> tuple[IterVar, IterVar]:
+def _stored(stored: Stage, cfg: Any, cr: int, sizes: list[int]) -> tuple[IterVar, IterVar]:
     """The loops that store tiles: returns the outermost of rows or channels, and the innermost."""
-    b, o, *place = s[stored].op.axis
-    oo, oi = s[stored].split(o, factor=cr)
+    b, o, *place = stored.op.axis
+    oo, oi = stored.split(o, factor=cr)
     whole = len(place) - len(sizes)
-    split = [s[stored].split(a, factor=t) for a, t in zip(place[whole:], sizes)]
+    split = [stored.split(a, factor=t) for a, t in zip(place[whole:], sizes)]
     outer = [*place[:whole], *(a for a, _ in split)]
-    inner = [a for _, a in split]
+    *inner, lane = (a for _, a in split)
     rows = [*outer, oo] if cfg["outer"].val == "rows" else [oo, *outer]
-    s[stored].reorder(b, *rows, *inner[:-1], oi, inner[-1])
-    for a in (*inner[:-1], oi):
-        if cfg["tile"].val[0] == "width":
-            s[stored].unroll(a)
-    s[stored].vectorize(inner[-1])
+    if cfg["tile"].val[0] == "width":
+        register_tile(stored, [b, *rows], [*inner, oi, lane])
+    else:
+        register_tile(stored, [b, *rows, *inner, oi], [lane])
     return rows[0], rows[-1]
 
 
-def _transpose(
-    s: Schedule, tiled: Tensor, acc: Tensor, stored: Tensor, inner: IterVar, count: int
-) -> None:
+def _transpose(tiled: Stage, acc: Stage, stored: Stage, inner: IterVar, count: int) -> None:
     """Keep a tile's sums in memory, so that they can be read along the pixels."""
-    s[tiled].compute_at(s[stored], inner)
-    b, *_, lane = s[tiled].op.axis
-    for a in s[tiled].op.axis[-1 - count : -1]:
-        s[tiled].unroll(a)
-    s[tiled].vectorize(lane)
-    s[acc].compute_at(s[tiled], b)
+    tiled.compute_at(stored, inner)
+    b, *_, lane = tiled.op.axis
+    for a in tiled.op.axis[-1 - count : -1]:
+        tiled.unroll(a)
+    tiled.vectorize(lane)
+    acc.compute_at(tiled, b)
 
 
-def _sum_up(s: Schedule, acc: Tensor, count: int, is_transposed: bool, unroll: str) -> None:
+def _sum_up(acc: Stage, count: int, is_transposed: bool, unroll: str) -> None:
     """Sum a tile up in registers; ``unroll`` names the steps that are unrolled."""
-    *axes, lane = s[acc].op.axis
+    axes, steps = acc.op.axis, list(acc.op.reduce_axis)
     # Lanes along the width: the channels of the tile are unrolled as well.
-    first = len(axes) - count if is_transposed else 1
-    steps = list(s[acc].op.reduce_axis)
-    s[acc].reorder(*axes[:first], *steps, *axes[first:], lane)
-    for a in axes[first:]:
-        s[acc].unroll(a)
-    s[acc].vectorize(lane)
+    first = len(axes) - 1 - count if is_transposed else 1
+    register_tile(acc, [*axes[:first], *steps], axes[first:])
     for a in steps[1:]:
         if a.var.name in unroll.split():
-            s[acc].unroll(a)
-
-
-def _pad(
-    s: Schedule, padded: Tensor, stored: Tensor, outer: IterVar, cfg: Any, parallel: bool
-) -> None:
-    """Copy the padded image as a whole, or the rows of it that each step of ``outer`` reads."""
-    at_rows = cfg["pad_at"].val == "rows" and cfg["outer"].val == "rows"
-    copy_lines(s, padded, parallel and not at_rows)
-    if at_rows:
-        s[padded].compute_at(s[stored], outer)
-
-
-def _finished(s: Schedule, result: Tensor, out: Tensor, parallel: bool) -> None:
-    """The pass that makes the result of the sums."""
-    if out.op is not result.op:
-        s[result].compute_inline()
-    copy_lines(s, out, parallel)
+            acc.unroll(a)

@@ -41,7 +41,11 @@ def plane_tiles(shape: ConvShape, lanes: int, registers: int) -> list[Tile]:
             found.append((cost, ("width", cr, *sizes)))
     for rows, x, v in product(before, (1, 2, 3, 4, 5, 6, 7, 8, 12, 14, 28), (1, 2, 3, 4)):
         sizes, pixels = (*rows, x), prod(rows) * x
-        channels = v * lanes if shape.groups == 1 else _divisor(per, lanes)
+        channels = (
+            v * lanes
+            if shape.groups == 1
+            else next(n for n in range(max(1, min(per, lanes)), 0, -1) if per % n == 0)
+        )
         if x > out[-1] or (v > 1 and (v - 1) * lanes >= per) or (v > 1 and shape.groups > 1):
             continue
         if v * pixels + v + 1 > registers:
@@ -62,7 +66,3 @@ def _loads(vectors: int, broadcast: int) -> float:
 def _waste(extents: tuple[int, ...], tile: tuple[int, ...]) -> float:
     """The work of tiles, those at the edges whole, as a multiple of the result."""
     return prod(-(-n // t) * t for n, t in zip(extents, tile)) / max(1, prod(extents))
-
-
-def _divisor(extent: int, most: int) -> int:
-    return next(n for n in range(max(1, min(extent, most)), 0, -1) if extent % n == 0)

@@ -13,19 +13,19 @@ each panel of channels; a 1x1 window at stride 1 may read the image itself.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 from math import prod
 from typing import Any
 
 from whet.compiler import te
 from whet.compiler.target import Target
-from whet.compiler.te import Schedule, Tensor
+from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.conv.tiles import channel_tiles
 from whet.search_spaces.operators.cpu.conv.weights import pack, panels
 from whet.search_spaces.operators.cpu.gemm.stages import on_threads, or_zero, with_epilogue, within
-from whet.search_spaces.rules.vectors import lanes_of
+from whet.search_spaces.rules.vectors import lanes_of, register_tile
 
 _CHANNELS = [(m,) for m in (*range(1, 15), 16, 20, 24, 28)]
 _BLOCKS = (1, 2, 4, 8, 16, 32)
@@ -73,13 +73,22 @@ def schedule(
 
     flat = te.compute((shape.batch, shape.co, pixels), product, name="product")
     conv = te.compute(
-        shape.result_shape, lambda b, o, *place: flat(b, o, _number(shape, place)), name="conv"
+        shape.result_shape,
+        lambda b, o, first, *place: flat(
+            b, o, reduce(lambda p, at: p * at[0] + at[1], zip(shape.out[1:], place), first)
+        ),
+        name="conv",
     )
     s, out, extras = with_epilogue(conv, epilogue, channel_axis=1)
-    outer, tile, is_pixels = _loops(s, out, cfg)
-    s[flat].set_scope("local")
-    s[flat].compute_at(s[out], tile)
-    _sum_up(s, flat, cfg["columns.unroll"].val)
+    is_pixels = cfg["columns.order"].val == "pixels"
+    outer, tile = _loops(s[out], cfg, is_pixels)
+    stage = s[flat]
+    stage.set_scope("local")
+    stage.compute_at(s[out], tile)
+    *window, channel = steps
+    channel, inner = stage.split(channel, factor=cfg["columns.unroll"].val)
+    b, *own = stage.op.axis
+    register_tile(stage, [b, *window, channel], [inner, *own])
     parallel = on_threads(s[out], outer, cfg)
     pack(s, weights, packed, parallel)
     if columns is not None:
@@ -98,14 +107,6 @@ def _place(shape: ConvShape, p: Any) -> list[Any]:
         place.insert(0, p % n)
         p = p // n
     return place
-
-
-def _number(shape: ConvShape, place: Any) -> Any:
-    """The number of a pixel."""
-    p = place[0]
-    for i, n in zip(place[1:], shape.out[1:]):
-        p = p * n + i
-    return p
 
 
 def _columns(shape: ConvShape, data: Tensor, nr: int) -> Tensor:
@@ -128,30 +129,16 @@ def _columns(shape: ConvShape, data: Tensor, nr: int) -> Tensor:
     return te.compute(extents, element, name="columns")
 
 
-def _loops(s: Schedule, out: Tensor, cfg: Any) -> tuple[IterVar, IterVar, bool]:
-    """The result's loops: the outermost, that over tiles, and whether the former is pixels."""
+def _loops(out: Stage, cfg: Any, is_pixels: bool) -> tuple[IterVar, IterVar]:
+    """The result's loops, pixels or channels outermost: the outermost one, and that over tiles."""
     mr, nr = cfg["columns.tile"].val
-    b, o, *place = s[out].op.axis
-    oo, oi = s[out].split(o, factor=mr)
-    po, pi = s[out].split(s[out].fuse(*place) if len(place) > 1 else place[0], factor=nr)
-    is_pixels = cfg["columns.order"].val == "pixels"
+    b, o, *place = out.op.axis
+    oo, oi = out.split(o, factor=mr)
+    po, pi = out.split(out.fuse(*place) if len(place) > 1 else place[0], factor=nr)
     first, second = (po, oo) if is_pixels else (oo, po)
-    outer, tile = s[out].split(first, factor=cfg["columns.block"].val)
-    s[out].reorder(b, outer, second, tile, oi, pi)
-    s[out].unroll(oi)
-    s[out].vectorize(pi)
-    return outer, tile, is_pixels
-
-
-def _sum_up(s: Schedule, flat: Tensor, unroll: int) -> None:
-    """Sum a tile up in registers."""
-    b, o, p = s[flat].op.axis
-    *steps, channel = s[flat].op.reduce_axis
-    outer, inner = s[flat].split(channel, factor=unroll)
-    s[flat].reorder(b, *steps, outer, inner, o, p)
-    s[flat].unroll(inner)
-    s[flat].unroll(o)
-    s[flat].vectorize(p)
+    outer, tile = out.split(first, factor=cfg["columns.block"].val)
+    register_tile(out, [b, outer, second, tile], [oi, pi])
+    return outer, tile
 
 
 def _whole_tiles(c: Any, pixels: int) -> bool:

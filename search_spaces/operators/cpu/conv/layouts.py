@@ -87,22 +87,17 @@ class Steps:
             name="columns",
         )
 
-    def weight(self, weight: Tensor, steps: Any, o: Any) -> Any:
-        """The element of the weights (HWIO, or OIHW for NCHWc) at a step for channel ``o``."""
-        *before, ry, rx, r = steps
-        width = max(1, self.block if self.is_blocked else self.shape.ci_group)
-        c = before[0] * self.block + r % width if before else r % width
-        column = rx + r // width
-        return weight(o, c, ry, column) if self.is_blocked else weight(ry, column, c, o)
-
     def panels(self, weight: Tensor, width: int) -> Tensor:
-        """The weights in panels of ``width`` channels, step by step."""
-        s = self.shape
+        """The weights (HWIO, or OIHW for NCHWc) in panels of ``width`` channels, step by step."""
+        many = max(1, self.block if self.is_blocked else self.shape.ci_group)
 
         def at(o: Any, *steps: Any) -> Any:
-            return self.weight(weight, steps, o)
+            *before, ry, rx, r = steps
+            c = before[0] * self.block + r % many if before else r % many
+            column = rx + r // many
+            return weight(o, c, ry, column) if self.is_blocked else weight(ry, column, c, o)
 
-        return panels(at, s.co, self.extents, width)
+        return panels(at, self.shape.co, self.extents, width)
 
     def result(self, product: Tensor) -> Tensor:
         """The result in its layout, of sums by pixel and channel."""

@@ -87,8 +87,8 @@ def padded_planes(
     is_sorted = is_sorted and stride > 1
     sizes = list(shape.padded)
     for k, t in enumerate(tile, start=len(sizes) - len(tile)):
-        covered = (-(-shape.out[k] // t) * t - 1) * strides[k] + shape.reach[k]
-        sizes[k] = max(sizes[k], covered)
+        reach = (-(-shape.out[k] // t) * t - 1) * strides[k] + shape.reach[k]
+        sizes[k] = max(sizes[k], reach)
 
     def direct(source: Tensor) -> Read:
         def read(b: Any, c: Any, place: Any, window: Any) -> Any:
@@ -102,7 +102,9 @@ def padded_planes(
 
     if not is_sorted and sizes == list(shape.image):
         return None, direct(data)
+    covered = list(sizes)
     if is_sorted:
+        covered[-1] = -(-sizes[-1] // stride) * stride
         sizes[-1:] = [stride, -(-sizes[-1] // stride)]
 
     def element(b: Any, c: Any, *at: Any) -> Any:
@@ -111,16 +113,10 @@ def padded_planes(
             where[-2:] = [at[-1] * stride + at[-2]]
         where = [i - n for i, n in zip(where, shape.before)]
         tests = []
-        for i, n, extent, first in zip(
-            where, shape.image, _unsorted(sizes, is_sorted), shape.before
-        ):
+        for i, n, extent, first in zip(where, shape.image, covered, shape.before):
             tests += [i >= 0] if first else []
             tests += [i < n] if extent > n + first else []
         return or_zero(data(b, c, *where), tests)
 
     padded = te.compute((shape.batch, shape.ci, *sizes), element, name="padded")
     return padded, direct(padded)
-
-
-def _unsorted(sizes: list[int], is_sorted: bool) -> list[int]:
-    return [*sizes[:-2], sizes[-2] * sizes[-1]] if is_sorted else sizes

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from whet.compiler import te
 from whet.compiler.errors import ArgumentError
+from whet.compiler.tir import IterVar
 from whet.search_spaces.operators.arguments import each, sides
 
 
@@ -185,6 +187,11 @@ class ConvShape:
     def result_shape(self) -> tuple[int, ...]:
         """The shape of the result, channels first or last."""
         return self._laid_out(self.co, self.out)
+
+    def window_axes(self) -> list[IterVar]:
+        """New reduction axes over a window: ``rz``, ``ry``, ``rx``."""
+        names = ("rz", "ry", "rx")[3 - len(self.window) :]
+        return [te.reduce_axis((0, n), name=name) for n, name in zip(self.window, names)]
 
     @property
     def weight_shape(self) -> tuple[int, ...]:

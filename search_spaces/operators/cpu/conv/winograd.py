@@ -36,7 +36,7 @@ from whet.compiler.topi.nn.winograd import WINDOW, WinogradStages, conv2d_winogr
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.cpu.conv.tiles import channel_tiles
 from whet.search_spaces.operators.cpu.gemm.stages import on_threads, with_epilogue
-from whet.search_spaces.rules.vectors import lanes_of
+from whet.search_spaces.rules.vectors import lanes_of, register_tile
 
 VARIANTS = (2, 4)
 """The m of F(m x m, 3 x 3) whose errors a measurement admits."""
@@ -110,11 +110,18 @@ def schedule(
     (top, left), (bottom, right) = shape.before, shape.after
     w = conv2d_winograd(data, weight, m, (top, left, bottom, right), shape.layout, block, nr)
     s, out, extras = with_epilogue(w.conv, epilogue, shape.channel_axis)
-    blocks, channels = _tiles_in_place(s, out, shape, m, block, lanes)
-    _inverse(s, w, s[out], channels)
-    _products(s, w, s[out], blocks, mr, nr, cfg)
+    blocks, channels = _tiles_in_place(s[out], shape, m, block, lanes)
+    for tensor in (w.results, w.half):  # A^T over the columns, then over the rows of one tile
+        stage = s[tensor]
+        stage.compute_at(s[out], channels)
+        stage.set_scope("local")
+        b, t, i, j, o = stage.op.axis
+        if tensor is w.half:
+            stage.reorder(b, t, j, i, o)
+        _unrolled(stage, i, j, o)
+    _products(s, w.products, s[out], blocks, cfg)
     _pixels(s, w, s[out], blocks, min(lanes, shape.ci))
-    _filters(s, w)
+    _filters(s[w.filters], s[w.half_filters])
     if packed:
         s[w.filters].compute_ahead()
     on_threads(s[out], blocks, cfg)
@@ -122,86 +129,63 @@ def schedule(
 
 
 def _tiles_in_place(
-    s: Schedule, out: Tensor, shape: ConvShape, m: int, block: int, lanes: int
+    out: Stage, shape: ConvShape, m: int, block: int, lanes: int
 ) -> tuple[Any, Any]:
     """The result's loops: blocks of tiles, channels, and a tile; returns those over the former."""
-    if shape.channels_last:
-        n, y, x, o = s[out].op.axis
-    else:
-        n, o, y, x = s[out].op.axis
-    (yo, yi), (xo, xi) = s[out].split(y, factor=m), s[out].split(x, factor=m)
-    oo, oi = s[out].split(o, factor=min(lanes, shape.co))
-    s[out].reorder(n, yo, xo, oo, yi, xi, oi)
-    tiles = s[out].fuse(s[out].fuse(n, yo), xo)
-    blocks, _ = s[out].split(tiles, factor=block)
-    s[out].unroll(yi)
-    s[out].unroll(xi)
-    s[out].vectorize(oi)
+    n, *place = out.op.axis
+    o = place.pop(shape.channel_axis - 1)
+    (yo, yi), (xo, xi) = (out.split(axis, factor=m) for axis in place)
+    oo, oi = out.split(o, factor=min(lanes, shape.co))
+    out.reorder(n, yo, xo, oo, yi, xi, oi)
+    tiles = out.fuse(out.fuse(n, yo), xo)
+    blocks, _ = out.split(tiles, factor=block)
+    _unrolled(out, yi, xi, oi)
     return blocks, oo
 
 
-def _inverse(s: Schedule, w: WinogradStages, out: Stage, channels: Any) -> None:
-    """A^T over the columns, then over the rows of one tile, in registers."""
-    for stage in (w.results, w.half):
-        s[stage].compute_at(out, channels)
-        s[stage].set_scope("local")
-        b, t, i, j, o = s[stage].op.axis
-        if stage is w.half:
-            s[stage].reorder(b, t, j, i, o)
-        _unrolled(s[stage], i, j, o)
-
-
-def _products(
-    s: Schedule, w: WinogradStages, out: Stage, blocks: Any, mr: int, nr: int, cfg: Any
-) -> None:
+def _products(s: Schedule, products: Tensor, out: Stage, blocks: Any, cfg: Any) -> None:
     """Register tiles of the matrix products."""
-    stage = w.products
-    s[stage].compute_at(out, blocks)
-    acc = s.cache_write(stage, "local")
-    b, u, v, t, o = s[stage].op.axis
-    (po, pi), (to, ti) = s[stage].split(o, factor=nr), s[stage].split(t, factor=mr)
+    mr, nr = cfg["winograd.tile"].val
+    stage = s[products]
+    stage.compute_at(out, blocks)
+    acc = s[s.cache_write(products, "local")]
+    *lead, t, o = stage.op.axis
+    (po, pi), (to, ti) = stage.split(o, factor=nr), stage.split(t, factor=mr)
     outer = [po, to] if cfg["winograd.order"].val == "panels" else [to, po]
-    s[stage].reorder(b, u, v, *outer, ti, pi)
-    s[stage].unroll(ti)
-    s[stage].vectorize(pi)
-    s[acc].compute_at(s[stage], outer[-1])
-    b, u, v, t, o = s[acc].op.axis
-    (k,) = s[acc].op.reduce_axis
-    ko, ki = s[acc].split(k, factor=cfg["winograd.unroll_k"].val)
-    s[acc].reorder(b, u, v, ko, ki, t, o)
-    s[acc].unroll(ki)
-    s[acc].unroll(t)
-    s[acc].vectorize(o)
+    register_tile(stage, [*lead, *outer], [ti, pi])
+    acc.compute_at(stage, outer[-1])
+    *lead, t, o = acc.op.axis
+    (k,) = acc.op.reduce_axis
+    ko, ki = acc.split(k, factor=cfg["winograd.unroll_k"].val)
+    register_tile(acc, [*lead, ko], [ki, t, o])
 
 
 def _pixels(s: Schedule, w: WinogradStages, out: Stage, blocks: Any, lanes: int) -> None:
     """B^T over the columns of a patch, each as soon as it is read, then over its rows."""
-    s[w.pixels].compute_at(out, blocks)
-    b, u, v, t, c = s[w.pixels].op.axis
-    co, ci = s[w.pixels].split(c, factor=lanes)
-    s[w.pixels].reorder(b, t, co, u, v, ci)
-    _unrolled(s[w.pixels], u, v, ci)
-    s[w.columns].compute_at(s[w.pixels], co)
-    s[w.columns].set_scope("local")
-    b, t, u, x, c = s[w.columns].op.axis
-    s[w.columns].reorder(b, t, x, u, c)
-    _unrolled(s[w.columns], u, x, c)
-    s[w.patch].compute_at(s[w.columns], x)
-    s[w.patch].set_scope("local")
-    _, _, r, x, c = s[w.patch].op.axis
-    _unrolled(s[w.patch], r, x, c)
+    pixels, columns, patch = s[w.pixels], s[w.columns], s[w.patch]
+    pixels.compute_at(out, blocks)
+    b, u, v, t, c = pixels.op.axis
+    co, ci = pixels.split(c, factor=lanes)
+    register_tile(pixels, [b, t, co], [u, v, ci])
+    columns.compute_at(pixels, co)
+    columns.set_scope("local")
+    b, t, u, x, c = columns.op.axis
+    columns.reorder(b, t, x, u, c)
+    _unrolled(columns, u, x, c)
+    patch.compute_at(columns, x)
+    patch.set_scope("local")
+    _unrolled(patch, *patch.op.axis[2:])
 
 
-def _filters(s: Schedule, w: WinogradStages) -> None:
+def _filters(filters: Stage, half: Stage) -> None:
     """The weights' transform, lanes along a panel."""
-    u, v, p, c, i = s[w.filters].op.axis
-    s[w.filters].reorder(p, c, u, v, i)
-    _unrolled(s[w.filters], u, v, i)
-    s[w.half_filters].compute_at(s[w.filters], c)
-    s[w.half_filters].set_scope("local")
-    u, x, p, c, i = s[w.half_filters].op.axis
-    s[w.half_filters].reorder(p, c, x, u, i)
-    _unrolled(s[w.half_filters], u, x, i)
+    u, v, p, c, i = filters.op.axis
+    register_tile(filters, [p, c], [u, v, i])
+    half.compute_at(filters, c)
+    half.set_scope("local")
+    u, x, p, c, i = half.op.axis
+    half.reorder(p, c, x, u, i)
+    _unrolled(half, u, x, i)
 
 
 def _unrolled(stage: Stage, first: Any, second: Any, lane: Any) -> None:

@@ -12,7 +12,7 @@ operand may be packed into panels of the tile's height or width:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,14 @@ class Gemm:
         """Multiplications and additions of the GEMM, the epilogue left out."""
         return 2 * math.prod((*self.lead, self.N, self.K, self.M))
 
+    def of_a(self, a: Tensor, x: Sequence[Any], i: Any, k: Any) -> Any:
+        """The element of the first operand, or of a tensor like it, of a row and k."""
+        return a(*x, k, i) if self.transpose_a else a(*x, i, k)
+
+    def of_b(self, b: Tensor, x: Sequence[Any], j: Any, k: Any) -> Any:
+        """The element of the second operand, or of a tensor like it, of a column and k."""
+        return b(*x, j, k) if self.transpose_b else b(*x, k, j)
+
     @property
     def lead(self) -> tuple[int, ...]:
         """The dimension of the batch, if there is one."""
@@ -106,26 +114,18 @@ def stages_of(g: Gemm, plan: Plan) -> GemmStages:
     a, b = operands(g)
     lead, mr, nr = g.lead, plan.mr, plan.nr
 
-    def from_a(x: tuple, i: Any, k: Any) -> Any:
-        return a(*x, k, i) if g.transpose_a else a(*x, i, k)
-
-    def from_b(x: tuple, j: Any, k: Any) -> Any:
-        return b(*x, j, k) if g.transpose_b else b(*x, k, j)
-
-    Q = _panels(from_a, lead, g.N, g.K, mr, f"{a.name}.packed") if plan.pack_a else None
-    P = None
-    if plan.pack_b != "none":
-        P = _panels(from_b, lead, g.M, g.K, nr, f"{b.name}.packed")
+    Q = _panels(g, g.of_a, a, g.N, mr) if plan.pack_a else None
+    P = _panels(g, g.of_b, b, g.M, nr) if plan.pack_b != "none" else None
     k = te.reduce_axis((0, g.K), name="k")
 
     def tile(*index: Any) -> Any:
         *x, it, jt, ir, jr = index
         if Q is None:
-            left = from_a(tuple(x), _within(it * mr + ir, g.N, mr), k)
+            left = g.of_a(a, x, _within(it * mr + ir, g.N, mr), k)
         else:
             left = Q(*x, it, k, ir)
         if P is None:
-            right = from_b(tuple(x), _within(jt * nr + jr, g.M, nr), k)
+            right = g.of_b(b, x, _within(jt * nr + jr, g.M, nr), k)
         else:
             right = P(*x, jt, k, jr)
         return te.sum(left * right, axis=k)
@@ -133,11 +133,13 @@ def stages_of(g: Gemm, plan: Plan) -> GemmStages:
     shape = (*lead, -(-g.N // mr), -(-g.M // nr), mr, nr)
     tiles = te.compute(shape, tile, name=f"{g.names[2]}.tiles")
 
-    def element(*index: Any) -> Any:
-        *x, i, j = index
-        return tiles(*x, i // mr, j // nr, i % mr, j % nr)
-
-    plain = te.compute((*lead, g.N, g.M), element, name=g.names[2])
+    plain = te.compute(
+        (*lead, g.N, g.M),
+        lambda *index: tiles(
+            *index[:-2], index[-2] // mr, index[-1] // nr, index[-2] % mr, index[-1] % nr
+        ),
+        name=g.names[2],
+    )
     result, extras = g.epilogue.apply(plain, len(lead) + 1)
     return GemmStages(a, b, Q, P, tiles, plain, result, extras)
 
@@ -147,15 +149,14 @@ def _within(place: Any, extent: int, tile: int) -> Any:
     return place if extent % tile == 0 else te.min(place, extent - 1)
 
 
-def _panels(
-    read: Callable[[tuple, Any, Any], Any], lead: tuple, extent: int, K: int, width: int, name: str
-) -> Tensor:
+def _panels(g: Gemm, read: Callable[..., Any], t: Tensor, extent: int, width: int) -> Tensor:
     """An operand in panels of ``width``; what is beyond its end is zero."""
 
     def element(*index: Any) -> Any:
         *x, panel, k, inside = index
         place = panel * width + inside
-        value = read(tuple(x), place, k)
+        value = read(t, x, place, k)
         return or_zero(value, [place < extent] if extent % width else [])
 
-    return te.compute((*lead, -(-extent // width), K, width), element, name=name)
+    shape = (*g.lead, -(-extent // width), g.K, width)
+    return te.compute(shape, element, name=f"{t.name}.packed")

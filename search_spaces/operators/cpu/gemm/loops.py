@@ -9,6 +9,7 @@ from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, GemmStages
 from whet.search_spaces.operators.cpu.gemm.plan import Plan
+from whet.search_spaces.rules.vectors import register_tile
 
 #: steps of k that an operand is read in where it cannot be transposed in squares
 _RUN = 8
@@ -19,15 +20,21 @@ def schedule_gemm(g: Gemm, plan: Plan, p: GemmStages, target: Target) -> Schedul
     s = te.create_schedule(p.result.op)
     if p.result.op is not p.plain.op:
         s[p.plain].compute_inline()
-    batch, outer, innermost = _stored(s[p.result], plan)
-    if plan.k_block:
-        s[p.tiles].compute_at(s[p.result], outer)
-        at = s[p.tiles], _summed_in_memory(s[p.tiles], plan)
-    else:
-        s[p.tiles].set_scope("local")
-        s[p.tiles].compute_at(s[p.result], innermost)
-        _summed_in_registers(s[p.tiles], plan)
-        at = s[p.result], outer
+    result, tiles = s[p.result], s[p.tiles]
+    batch, outer, innermost = _stored(result, plan)
+    *around, ir, jr = tiles.op.axis
+    (k,) = tiles.op.reduce_axis
+    if plan.k_block:  # all tiles of a block, one block of k after the other
+        tiles.compute_at(result, outer)
+        *around, it, jt = around
+        block, k = tiles.split(k, factor=plan.k_block)
+        around += [block, *((jt, it) if plan.order == "rows" else (it, jt))]
+        at = tiles, block
+    else:  # one tile, over all of k
+        tiles.set_scope("local")
+        tiles.compute_at(result, innermost)
+        at = result, outer
+    register_tile(tiles, [*around, *_steps(tiles, k, plan.unroll)], [ir, jr])
     for panels, of_block, transposed, extent, width in (
         (p.P, plan.pack_b == "block", g.transpose_b, g.M, plan.nr),
         (p.Q, plan.order == "rows", not g.transpose_a, g.N, plan.mr),
@@ -42,12 +49,12 @@ def schedule_gemm(g: Gemm, plan: Plan, p: GemmStages, target: Target) -> Schedul
         elif of_block:
             stage.compute_at(*at)
         elif batch is not None:
-            stage.compute_at(s[p.result], batch)
+            stage.compute_at(result, batch)
         elif plan.parallel:
             stage.parallel(first)
     if plan.parallel:
         shared = outer if batch is None or g.batch == 1 else batch
-        s[p.result].parallel(shared, plan.grain or None)
+        result.parallel(shared, plan.grain or None)
     return s
 
 
@@ -56,37 +63,10 @@ def _stored(stage: Stage, plan: Plan) -> tuple[IterVar | None, IterVar, IterVar]
     *lead, i, j = stage.op.axis
     it, ii = stage.split(i, factor=plan.mr)
     jt, ji = stage.split(j, factor=plan.nr)
-    if plan.order == "rows":
-        outer, inner = stage.split(it, factor=plan.block)
-        middle = jt
-    else:
-        outer, inner = stage.split(jt, factor=plan.block)
-        middle = it
-    stage.reorder(*lead, outer, middle, inner, ii, ji)
-    stage.unroll(ii)
-    stage.vectorize(ji)
+    first, middle = (it, jt) if plan.order == "rows" else (jt, it)
+    outer, inner = stage.split(first, factor=plan.block)
+    register_tile(stage, [*lead, outer, middle, inner], [ii, ji])
     return (lead[0] if lead else None), outer, inner
-
-
-def _summed_in_registers(stage: Stage, plan: Plan) -> None:
-    """One tile, over all of k."""
-    *lead, ir, jr = stage.op.axis
-    (k,) = stage.op.reduce_axis
-    stage.reorder(*lead, *_steps(stage, k, plan.unroll), ir, jr)
-    stage.unroll(ir)
-    stage.vectorize(jr)
-
-
-def _summed_in_memory(stage: Stage, plan: Plan) -> IterVar:
-    """All tiles of a block, one block of k after the other; returns the loop over those."""
-    *lead, it, jt, ir, jr = stage.op.axis
-    (k,) = stage.op.reduce_axis
-    block, ki = stage.split(k, factor=plan.k_block)
-    order = (jt, it) if plan.order == "rows" else (it, jt)
-    stage.reorder(*lead, block, *order, *_steps(stage, ki, plan.unroll), ir, jr)
-    stage.unroll(ir)
-    stage.vectorize(jr)
-    return block
 
 
 def _steps(stage: Stage, k: IterVar, factor: int) -> list[IterVar]:
@@ -109,15 +89,12 @@ def _packed(stage: Stage, transposed: bool, square: int, whole: bool) -> IterVar
     """
     *lead, panel, k, inside = stage.op.axis
     if not transposed:
-        stage.reorder(*lead, k, panel, inside)
-        stage.vectorize(inside)
+        register_tile(stage, [*lead, k, panel], [inside])
         return k
     ko, ki = stage.split(k, factor=square or _RUN)
     if square:
         io, ii = stage.split(inside, factor=square)
-        stage.reorder(*lead, panel, ko, io, ki, ii)
-        stage.unroll(ki)
-        stage.vectorize(ii)
+        register_tile(stage, [*lead, panel, ko, io], [ki, ii])
         return panel
     stage.reorder(*lead, panel, ko, inside, ki)
     if whole:

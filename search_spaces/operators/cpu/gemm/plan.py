@@ -78,9 +78,10 @@ def plan_of(cfg: DefineKnobs, g: Gemm, target: Target) -> Plan:
     depths = k_blocks(g)
     cfg.define_knob("k_block", depths, default=default.k_block)
     unrolls = [u for u in range(1, 9) if all((kc or g.K) % u == 0 for kc in depths)]
-    cfg.define_knob("unroll_k", unrolls, default=_nearest(unrolls, default.unroll))
+    nearest = min(unrolls, key=lambda u: (abs(u - default.unroll), u))
+    cfg.define_knob("unroll_k", unrolls, default=nearest)
     cfg.define_knob("pack_a", [False, True], default=default.pack_a)
-    packs = _packs(g)
+    packs = ["ahead"] if g.packed else ["block", "whole", "none"][: 2 if g.transpose_b else 3]
     cfg.define_knob("pack_b", packs, default=default.pack_b)
     cfg.multi_filter(partial(_fits, n=g.N, m=g.M))
     cfg.multi_filter(_blocks_are_panels)
@@ -119,12 +120,6 @@ def k_blocks(g: Gemm) -> list[int]:
     return sorted(set(found))
 
 
-def _packs(g: Gemm) -> list[str]:
-    if g.packed:
-        return ["ahead"]
-    return ["block", "whole"] if g.transpose_b else ["block", "whole", "none"]
-
-
 def _fits(c: Any, n: int, m: int) -> bool:
     """No block is much larger than its matrix."""
     rows, columns = c["tile"].val
@@ -158,10 +153,6 @@ def _grain_of_threads(c: Any) -> bool:
     return c["parallel"].val or c["grain"].val == 0
 
 
-def _nearest(values: list[int], wanted: float) -> int:
-    return min(values, key=lambda v: (abs(v - wanted), v))
-
-
 class _Default:
     """The choices before anything was measured: by sizes and caches."""
 
@@ -180,10 +171,11 @@ class _Default:
             self.pack_b, self.block = "none", _FIRST // (panel * g.N)
             self._shared(g, threads)
             return
+        rows, columns = self.tile
         small = (g.N * g.K + g.K * g.M) * size <= _FIRST + _FIRST // 4
         if g.packed:
             self.pack_b = "ahead"
-        elif not g.transpose_b and (small or few) and _divides(g, self.tile):
+        elif not g.transpose_b and (small or few) and (not g.N % rows or not g.M % columns):
             self.pack_b = "none"
         else:
             self.pack_b = "block"
@@ -204,8 +196,3 @@ class _Default:
 def _is_few(g: Gemm) -> bool:
     """So few rows that B is not worth a copy."""
     return g.N <= 16
-
-
-def _divides(g: Gemm, tile: tuple[int, int]) -> bool:
-    """True if B can be read in place."""
-    return g.N % tile[0] == 0 or g.M % tile[1] == 0

@@ -27,6 +27,9 @@ _FORK_CYCLES = 30_000.0  # until the threads of a target have begun and ended
 _EXPOSED = 0.15  # the share of the caches' work that the core waits for
 _MOST_WRITTEN_OUT = 1024  # vector operations in a loop's body
 
+Loop = tuple[int, int, int]
+"""An axis, the trips of its loop, and how far the axis moves in one."""
+
 
 @lru_cache(maxsize=256)
 def default_choices(spec: TiledSpec) -> dict[str, Any]:
@@ -73,34 +76,40 @@ def _start(spec: TiledSpec) -> dict[str, Any]:
 def cycles(spec: TiledSpec, plan: Plan) -> float:
     """A guess at the cycles that a plan takes on one core."""
     covered = plan.covered(spec)
+    parts_of_k = -(-spec.extents[plan.long] // plan.steps) if plan.long >= 0 else 1
+    loops = _loops(spec, plan, covered, parts_of_k)
+    outer = loops[: len(plan.outer_loops(spec)) + (plan.long >= 0)]
     vectors = -(-plan.tile[plan.lane] // spec.lanes)
     accumulators = vectors * prod(t for a, t in enumerate(plan.tile) if a != plan.lane)
     operations = prod(covered) / prod(plan.tile) * accumulators
     written = prod(u for _, u in plan.unroll)
     steps = operations / accumulators
-    total = operations * tile_cost_of(spec, plan) / 2 + steps / written * _STEP_CYCLES
+    cost = _tile_cost(spec, plan, vectors, accumulators)
+    total = operations * cost / 2 + steps / written * _STEP_CYCLES
     if accumulators * written > _MOST_WRITTEN_OUT:
         total *= 1.5
     if plan.long >= 0 and any(n % t for n, t in zip(spec.data, plan.tile, strict=True)):
         total *= 1.5  # guards stand inside the loops
-    tiles = prod(covered[: len(spec.data)]) / prod(plan.tile) * _parts_of_k(spec, plan)
+    tiles = prod(covered[: len(spec.data)]) / prod(plan.tile) * parts_of_k
     total += tiles * (_TILE_CYCLES + 2 * accumulators)
-    moved = _moved(spec, plan, covered)
+    moved = _moved(spec, plan, covered, loops, parts_of_k)
     # the caches work ahead while the core computes, if never for nothing
     total = max(total, *moved) + _EXPOSED * (sum(moved) + min(total, max(moved)))
-    blocks, whole = _copies(spec, plan, covered)
+    blocks, whole = _copies(spec, plan, covered, outer)
     total += blocks
     if plan.parallel:
-        trips = prod(n for _, n, _ in _loops(spec, plan, covered)[: len(plan.outer_loops(spec))])
+        trips = prod(n for a, n, _ in outer if a != plan.long)
         total = total * -(-trips // spec.threads) / trips + _FORK_CYCLES
     return total + whole
 
 
-def tile_cost_of(spec: TiledSpec, plan: Plan) -> float:
-    """Cycles of a vector operation, counted for two a cycle; what is not copied may cost more."""
+def _tile_cost(spec: TiledSpec, plan: Plan, vectors: int, accumulators: int) -> float:
+    """Cycles of a vector operation, counted for two a cycle; what is not copied may cost more.
+
+    Args:
+        vectors: along the lanes of the tile. accumulators: of the tile.
+    """
     cost = _base_cost(spec, plan.lane, plan.tile)
-    vectors = -(-plan.tile[plan.lane] // spec.lanes)
-    tall = prod(t for a, t in enumerate(plan.tile) if a != plan.lane)
     for o, how in zip(spec.operands, plan.packs, strict=True):
         if how != "none":
             continue
@@ -113,7 +122,7 @@ def tile_cost_of(spec: TiledSpec, plan: Plan) -> float:
             # the lanes of a ragged tile are clamped one by one, in the whole loop
             ragged = spec.data[plan.lane] % plan.tile[plan.lane] != 0
             if ragged or o.stride(plan.lane) not in (0, 1):
-                cost += spec.lanes * loads / (vectors * tall)
+                cost += spec.lanes * loads / accumulators
     return cost
 
 
@@ -125,27 +134,24 @@ def _base_cost(spec: TiledSpec, lane: int, tile: tuple[int, ...]) -> float:
     return tile_cost(spec, (lane, tile)) / waste
 
 
-def _parts_of_k(spec: TiledSpec, plan: Plan) -> int:
-    return -(-spec.extents[plan.long] // plan.steps) if plan.long >= 0 else 1
-
-
-def _loops(spec: TiledSpec, plan: Plan, covered: tuple[int, ...]) -> list[tuple[int, int, int]]:
-    """The loops outside a tile, outermost first: axis, trips, and how far the axis moves in one."""
-    out: list[tuple[int, int, int]] = []
+def _loops(spec: TiledSpec, plan: Plan, covered: tuple[int, ...], parts_of_k: int) -> list[Loop]:
+    """The loops outside a tile, outermost first."""
+    out: list[Loop] = []
     for a in plan.outer:
         size = plan.blocks[a] * plan.tile[a]
         out.append((a, covered[a] // size, size))
     if plan.long >= 0:
-        out.append((plan.long, _parts_of_k(spec, plan), plan.steps))
+        out.append((plan.long, parts_of_k, plan.steps))
     out += [(a, plan.blocks[a], plan.tile[a]) for a in plan.inner]
     for r in plan.reduce:
         out.append((r, plan.steps if r == plan.long else spec.extents[r], 1))
     return [loop for loop in out if loop[1] > 1]
 
 
-def _moved(spec: TiledSpec, plan: Plan, covered: tuple[int, ...]) -> list[float]:
+def _moved(
+    spec: TiledSpec, plan: Plan, covered: tuple[int, ...], loops: list[Loop], parts_of_k: int
+) -> list[float]:
     """Cycles that the operands take from behind each cache."""
-    loops = _loops(spec, plan, covered)
     boxes = [covered]
     for a, _, size in loops:
         inside = list(boxes[-1])
@@ -165,7 +171,7 @@ def _moved(spec: TiledSpec, plan: Plan, covered: tuple[int, ...]) -> list[float]
             (k for k in range(len(boxes)) if sum(sizes[k]) + result[k] <= capacity),
             len(boxes) - 1,
         )
-        total = result[0] * _parts_of_k(spec, plan) / rate if level else 0.0
+        total = result[0] * parts_of_k / rate if level else 0.0
         for k, o in enumerate(spec.operands):
             far = _far(spec, plan, k) if level else 1.0
             total += far * sizes[level][k] * _times(o, loops[:level]) / rate
@@ -173,7 +179,7 @@ def _moved(spec: TiledSpec, plan: Plan, covered: tuple[int, ...]) -> list[float]
     return out
 
 
-def _times(o: Operand, loops: list[tuple[int, int, int]]) -> int:
+def _times(o: Operand, loops: list[Loop]) -> int:
     """How often loops bring an operand in: one that it stays in place for does not, if inside."""
     trips, stays = 1, True
     for a, count, _ in reversed(loops):
@@ -210,8 +216,14 @@ def _far(spec: TiledSpec, plan: Plan, k: int) -> float:
     return 2.0 if step >= _PERIOD // 4 else 1.0
 
 
-def _copies(spec: TiledSpec, plan: Plan, covered: tuple[int, ...]) -> tuple[float, float]:
-    """Cycles that copies take to be made: those of blocks, and whole ones."""
+def _copies(
+    spec: TiledSpec, plan: Plan, covered: tuple[int, ...], outer: list[Loop]
+) -> tuple[float, float]:
+    """Cycles that copies take to be made: those of blocks, and whole ones.
+
+    Args:
+        outer: the loops over blocks.
+    """
     total = {"block": 0.0, "whole": 0.0}
     for k, (o, how) in enumerate(zip(spec.operands, plan.packs, strict=True)):
         if how == "none":
@@ -222,8 +234,6 @@ def _copies(spec: TiledSpec, plan: Plan, covered: tuple[int, ...]) -> tuple[floa
         each = 1.5 / spec.lanes if in_order else 1.2
         again = 1
         if how == "block":
-            loops = _loops(spec, plan, covered)
-            outer = loops[: len(plan.outer_loops(spec)) + (plan.long >= 0)]
             inside = [n for n, (a, _, _) in enumerate(outer) if o.depends(a)]
             again = prod(
                 c for a, c, _ in outer[: inside[-1] + 1 if inside else 0] if not o.depends(a)

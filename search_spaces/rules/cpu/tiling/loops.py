@@ -62,53 +62,30 @@ def schedule_tiled(s: Schedule, group: Group) -> None:
         s[group.anchor.op].compute_inline()
     writer = s[group.last.op]
     direct = writer is s[core]
-    lane = spec.last if not direct else plan.lane
+    accumulators = core
+    if plan.long < 0 and (direct or stages.transposed):
+        accumulators = s.cache_write(core, "local")
+    lane = plan.lane if direct else spec.last
+    reduces = direct and plan.long >= 0
+    nest = _tiles(writer, spec, plan, lane, unrolled=not stages.transposed, reduces=reduces)
     if plan.long < 0:
-        accumulators = s.cache_write(core, "local") if direct or stages.transposed else core
-        nest = _tiles(writer, spec, plan, lane, unrolled=not stages.transposed)
         _in_registers(s, spec, plan, core, accumulators, writer, nest)
-    elif direct:
-        nest = _tiles(writer, spec, plan, lane, unrolled=True, reduces=True)
-    else:
-        nest = _tiles(writer, spec, plan, lane, unrolled=not stages.transposed)
-        nest.long = _in_memory(s, spec, plan, core, writer, nest)
+    elif not direct:
+        nest.long = _in_memory(s[core], spec, plan, writer, nest)
     if plan.parallel and nest.outer:
         fused = writer.fuse(*nest.outer.values())
         writer.parallel(fused)
         nest.outer = dict.fromkeys(nest.outer, fused)
-        _attach_again(s, spec, plan, core, writer, nest, direct)
-    owner = writer if direct else s[core]
+        if plan.long >= 0 and not direct:  # it was attached to a loop that was fused
+            s[core].compute_at(writer, fused)
     for k, copy in stages.packed.items():
-        if plan.packs[k] == "block":
-            _at_block(s[copy], spec, plan, k, writer, owner, nest)
-        schedule_copy(s, spec, plan, k, copy)
-
-
-def _attach_again(
-    s: Schedule, spec: TiledSpec, plan: Plan, core: Tensor, writer: Stage, nest: _Nest, direct: bool
-) -> None:
-    """A stage attached to a loop that was fused is attached to what it became."""
-    if plan.long >= 0 and not direct:
-        s[core].compute_at(writer, list(nest.outer.values())[-1])
-
-
-def _at_block(
-    copy: Stage,
-    spec: TiledSpec,
-    plan: Plan,
-    operand: int,
-    writer: Stage,
-    owner: Stage,
-    nest: _Nest,
-) -> None:
-    """Compute a copy inside the innermost loop over blocks that moves it."""
-    o = spec.operands[operand]
-    if nest.long is not None and o.depends(plan.long):
-        copy.compute_at(owner, nest.long)
-        return
-    moving = [axis for a, axis in nest.outer.items() if o.depends(a)]
-    if moving:
-        copy.compute_at(writer, moving[-1])
+        if plan.packs[k] == "block":  # inside the innermost loop over blocks that moves it
+            moving = [axis for a, axis in nest.outer.items() if spec.operands[k].depends(a)]
+            if nest.long is not None and spec.operands[k].depends(plan.long):
+                s[copy].compute_at(writer if direct else s[core], nest.long)
+            elif moving:
+                s[copy].compute_at(writer, moving[-1])
+        schedule_copy(s[copy], spec, plan, k)
 
 
 def _tiles(
@@ -117,15 +94,13 @@ def _tiles(
     plan: Plan,
     lane: int,
     unrolled: bool,
-    reduces: bool = False,
+    reduces: bool,
 ) -> _Nest:
     """Loops over blocks, over the tiles of a block, and over a tile."""
-    axes = list(stage.op.axis)
     outer: dict[int, IterVar] = {}
     middle: dict[int, IterVar] = {}
     inner: dict[int, IterVar] = {}
-    for a in range(len(axes)):
-        rest = axes[a]
+    for a, rest in enumerate(stage.op.axis):
         size = plan.blocks[a] * plan.tile[a]
         if size < spec.data[a]:
             outer[a], rest = stage.split(rest, factor=size)
@@ -158,30 +133,26 @@ def _in_registers(
 ) -> None:
     """Compute one register tile at a time, over the whole reduction."""
     numbers = _core_axes(spec, plan, s[core] is not writer)
-    stage = s[accumulators]
+    stage, parent, at = s[accumulators], writer, nest.middle
     if accumulators is core:
         stage.set_scope("local")
-        stage.compute_at(writer, nest.middle)
-    elif s[core] is writer:
-        stage.compute_at(writer, nest.middle)
-    else:
-        transposed = s[core]
-        transposed.compute_at(writer, nest.middle)
-        axes = dict(zip(numbers, transposed.op.axis, strict=True))
-        first, at = numbers[0], transposed.op.axis[0]
+    elif s[core] is not writer:  # the transposed reduction
+        parent = s[core]
+        parent.compute_at(writer, nest.middle)
+        axes = dict(zip(numbers, parent.op.axis, strict=True))
+        first, at = numbers[0], parent.op.axis[0]
         if plan.tile[first] > 1:
-            at, axes[first] = transposed.split(at, factor=plan.tile[first])
-        _tile_axes(transposed, plan, axes, [], at)
-        stage.compute_at(transposed, at)
+            at, axes[first] = parent.split(at, factor=plan.tile[first])
+        _tile_axes(parent, plan, axes, [], at)
+    stage.compute_at(parent, at)
     _, steps = _steps(stage, spec, plan)
     _tile_axes(stage, plan, dict(zip(numbers, stage.op.axis, strict=True)), steps, None)
 
 
 def _in_memory(
-    s: Schedule, spec: TiledSpec, plan: Plan, core: Tensor, writer: Stage, nest: _Nest
+    stage: Stage, spec: TiledSpec, plan: Plan, writer: Stage, nest: _Nest
 ) -> IterVar | None:
     """Compute a block at a time, in blocks of the long axis."""
-    stage = s[core]
     if nest.outer:
         stage.compute_at(writer, list(nest.outer.values())[-1])
     numbers = _core_axes(spec, plan, True)

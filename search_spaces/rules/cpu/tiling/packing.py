@@ -6,10 +6,12 @@ C[i, j] = sum(A[i, k] * P[j // nr, k, j % nr])
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Schedule, Stage, Tensor
+from whet.compiler.te import Stage, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.expr import IterVar
@@ -18,7 +20,7 @@ from whet.compiler.tir.visit.rewrite import Rewriter
 from whet.search_spaces.graph.stages import extent_of
 from whet.search_spaces.rules.cpu.tiling.pack_layout import PackLayout, Part, pack_layout
 from whet.search_spaces.rules.cpu.tiling.plan import Plan
-from whet.search_spaces.rules.cpu.tiling.spec import Loads, TiledSpec
+from whet.search_spaces.rules.cpu.tiling.spec import Dim, Loads, TiledSpec
 
 #: a row up to so many elements is copied as one vector
 _WIDEST_ROW = 64
@@ -54,10 +56,10 @@ def reading_packed(
     return tuple(rewrite(b) for b in anchor.body)
 
 
-def schedule_copy(s: Schedule, spec: TiledSpec, plan: Plan, operand: int, copy: Tensor) -> None:
+def schedule_copy(stage: Stage, spec: TiledSpec, plan: Plan, operand: int) -> None:
     """Let a copy read its original in order, in vectors where that is contiguous."""
-    layout, stage = _layout(spec, plan, operand), s[copy]
-    axes, parts = list(stage.op.axis), layout.parts
+    layout = _layout(spec, plan, operand)
+    axes, parts = stage.op.axis, layout.parts
     source = len(spec.operands[operand].dims) - 1
     order = sorted(range(len(axes)), key=lambda k: (parts[k].dim, parts[k].inside))
     last = len(axes) - 1
@@ -68,7 +70,7 @@ def schedule_copy(s: Schedule, spec: TiledSpec, plan: Plan, operand: int, copy: 
     _turn(stage, layout, axes, source)
 
 
-def _turn(stage: Stage, layout: PackLayout, axes: list[IterVar], source: int) -> None:
+def _turn(stage: Stage, layout: PackLayout, axes: Sequence[IterVar], source: int) -> None:
     """Move a few neighbours of each lane's row at a time, so that the lines of both stay."""
     last, size = len(axes) - 1, 1
     row: list[int] = []
@@ -118,7 +120,7 @@ def _packed(spec: TiledSpec, plan: Plan, operand: int, load: e.ProducerLoad) -> 
     tensor, layout = load.producer, _layout(spec, plan, operand)
     dims = spec.operands[operand].dims
     covered = plan.covered(spec)
-    shape = [_extent(spec, plan, part, covered, operand) for part in layout.parts]
+    shape = [_extent(part, dims[part.dim], plan.tile, covered) for part in layout.parts]
 
     def element(*p: Any) -> Any:
         indices: list[Any] = [None] * len(dims)
@@ -132,7 +134,7 @@ def _packed(spec: TiledSpec, plan: Plan, operand: int, load: e.ProducerLoad) -> 
         beyond = [
             index < dim.extent
             for d, (index, dim) in enumerate(zip(indices, dims, strict=True))
-            if _reach(layout, shape, d) > dim.extent
+            if prod(n for part, n in zip(layout.parts, shape) if part.dim == d) > dim.extent
         ]
         inside = tensor(*indices)
         if not beyond:
@@ -142,20 +144,10 @@ def _packed(spec: TiledSpec, plan: Plan, operand: int, load: e.ProducerLoad) -> 
     return te.compute(tuple(shape), element, name=f"{tensor.name}.packed")
 
 
-def _reach(layout: PackLayout, shape: list[int], dim: int) -> int:
-    """How many places of a dimension a copy has."""
-    reach = 1
-    for part, extent in zip(layout.parts, shape, strict=True):
-        if part.dim == dim:
-            reach *= extent
-    return reach
-
-
-def _extent(spec: TiledSpec, plan: Plan, part: Part, covered: tuple[int, ...], operand: int) -> int:
+def _extent(part: Part, dim: Dim, tile: tuple[int, ...], covered: tuple[int, ...]) -> int:
     if part.axis >= 0:
-        size = plan.tile[part.axis]
+        size = tile[part.axis]
         return size if part.inside else covered[part.axis] // size
-    dim = spec.operands[operand].dims[part.dim]
     low = dim.const + sum(c * (covered[a] - 1) for a, c in dim.terms if c < 0)
     if not dim.affine or low < 0:
         return dim.extent

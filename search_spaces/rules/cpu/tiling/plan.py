@@ -27,16 +27,36 @@ Choices = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """A condition on choices.
+    """A condition on choices, as ``multi_filter`` takes it.
 
     Attributes:
         text: what it says, for people.
         admits: from choices to whether they meet it; reads few knobs, so that it is cheap to
             tabulate.
+        prefix: of the knobs' names in the view.
     """
 
     text: str
     admits: Callable[[Choices], bool]
+    prefix: str = ""
+
+    def __call__(self, view: Any) -> bool:
+        return self.admits(_Values(view, self.prefix))
+
+    def __repr__(self) -> str:
+        return self.prefix + self.text
+
+
+class _Values(dict):
+    """The values behind a view of entities, by the names of a group's knobs."""
+
+    def __init__(self, view: Any, prefix: str) -> None:
+        super().__init__()
+        self.view = view
+        self.prefix = prefix
+
+    def __missing__(self, name: str) -> Any:
+        return self.view[self.prefix + name].val
 
 
 #: axes that have a knob for their blocks
@@ -109,29 +129,28 @@ def knobs(spec: TiledSpec) -> tuple[tuple[str, tuple[Any, ...]], ...]:
     names = spec.names
     tiles = register_tiles(spec)
     shown = _tile_axes(spec)
-    out: list[tuple[str, tuple[Any, ...]]] = [
-        ("tile", tuple((names[lane], *(sizes[a] for a in shown)) for lane, sizes in tiles))
-    ]
+    out: dict[str, tuple[Any, ...]] = {
+        "tile": tuple((names[lane], *(sizes[a] for a in shown)) for lane, sizes in tiles)
+    }
     blocked = blocked_axes(spec)
     for a in blocked:
         smallest = min(sizes[a] for _, sizes in tiles)
-        out.append((f"blocks_{names[a]}", _parts(-(-spec.data[a] // smallest))))
+        out[f"blocks_{names[a]}"] = _parts(-(-spec.data[a] // smallest))
     if len(blocked) > 1:
-        orders = tuple(permutations(names[a] for a in blocked))
-        out += [("outer", orders), ("inner", orders)]
+        out["outer"] = out["inner"] = tuple(permutations(names[a] for a in blocked))
     k = long_axis(spec)
     if k >= 0:
         parts = tuple(p for p in (1, 2, 4, 8, 16, 32) if spec.extents[k] // p >= _SHORTEST_BLOCK)
-        out.append((f"blocks_{names[k]}", parts))
+        out[f"blocks_{names[k]}"] = parts
     steps = _reduce_orders(spec)
     if len(steps) > 1:
-        out.append(("reduce", tuple(tuple(names[r] for r in order) for order in steps)))
-    out.append(("unroll", _unrolls(spec)))
+        out["reduce"] = tuple(tuple(names[r] for r in order) for order in steps)
+    out["unroll"] = _unrolls(spec)
     for _, name in pack_names(spec):
-        out.append((name, ("none", "block", "whole")))
+        out[name] = ("none", "block", "whole")
     if spec.threads > 1:
-        out.append(("parallel", (False, True)))
-    return tuple(out)
+        out["parallel"] = (False, True)
+    return tuple(out.items())
 
 
 @lru_cache(maxsize=256)
@@ -150,20 +169,20 @@ def pack_names(spec: TiledSpec) -> tuple[tuple[int, str], ...]:
 
 def plan_of(spec: TiledSpec, choices: Choices) -> Plan:
     """The plan that choices make."""
-    data, names = len(spec.data), spec.names
+    names = spec.names
     lane, tile = _tile(spec, choices["tile"])
     blocked = blocked_axes(spec)
     counts = [-(-n // t) for n, t in zip(spec.data, tile, strict=True)]
     blocks = [
-        -(-counts[a] // choices[f"blocks_{names[a]}"]) if a in blocked else 1 for a in range(data)
+        -(-n // choices[f"blocks_{names[a]}"]) if a in blocked else 1 for a, n in enumerate(counts)
     ]
-    plain = [a for a in range(data) if a not in blocked]
-    by_name = {names[a]: a for a in range(len(names))}
-    given = tuple(names[a] for a in blocked)
-    outer = [by_name[n] for n in (choices["outer"] if len(blocked) > 1 else given)]
-    inner = [by_name[n] for n in (choices["inner"] if len(blocked) > 1 else given)]
-    orders = _reduce_orders(spec)
-    order = tuple(by_name[n] for n in choices["reduce"]) if len(orders) > 1 else orders[0]
+    plain = [a for a in range(len(counts)) if a not in blocked]
+    by_name = {n: a for a, n in enumerate(names)}
+    given = [names[a] for a in blocked]
+    outer, inner = ([by_name[n] for n in choices.get(k, given)] for k in ("outer", "inner"))
+    order = _reduce_orders(spec)[0]
+    if "reduce" in choices:
+        order = tuple(by_name[n] for n in choices["reduce"])
     k = long_axis(spec)
     parts = choices[f"blocks_{names[k]}"] if k >= 0 else 1
     steps = _steps(spec, k, parts)
@@ -181,7 +200,7 @@ def plan_of(spec: TiledSpec, choices: Choices) -> Plan:
         steps=steps if parts > 1 else 0,
         unroll=_unrolled(spec, order, k if parts > 1 else -1, steps, choices["unroll"]),
         packs=tuple(packs),
-        parallel=bool(choices["parallel"]) if spec.threads > 1 else False,
+        parallel=bool(choices.get("parallel", False)),
     )
 
 

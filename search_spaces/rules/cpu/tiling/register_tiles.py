@@ -59,7 +59,8 @@ def lane_axes(spec: TiledSpec) -> tuple[int, ...]:
 def _tiles(spec: TiledSpec, lane: int) -> list[Tile]:
     free = [a for a in spec.reuse if a != lane]
     # the last axes are nearest in memory; those before a third are seldom worth a part of a tile
-    free = sorted(free, key=lambda a: (not _is_wanted(spec, a, lane), -a))[:3]
+    moved = [o for o in spec.operands if o.depends(lane)]  # which may stay where they are
+    free = sorted(free, key=lambda a: (all(o.depends(a) for o in moved), -a))[:3]
     found: set[Tile] = set()
     for chosen in (*combinations(free, 2), *((a,) for a in free), ()):
         for v in _VECTORS:
@@ -78,11 +79,6 @@ def _tiles(spec: TiledSpec, lane: int) -> list[Tile]:
                 if v * prod(sizes) + kept + 1 <= spec.registers:
                     found.add((lane, tuple(tile)))
     return sorted(found)
-
-
-def _is_wanted(spec: TiledSpec, axis: int, lane: int) -> bool:
-    """True if an operand that moves with the lanes stays where it is along an axis."""
-    return any(o.depends(lane) and not o.depends(axis) for o in spec.operands)
 
 
 def tile_cost(spec: TiledSpec, tile: Tile) -> float:

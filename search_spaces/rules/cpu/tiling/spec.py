@@ -15,6 +15,7 @@ from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor, nodes
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.visit.rewrite import variables
+from whet.search_spaces.graph.stages import int_extent, unique
 
 Terms = tuple[tuple[int, int], ...]  # (axis, coefficient), by axis
 
@@ -217,9 +218,9 @@ def spec_of(
     operands = tuple(_operand(n, numbers, analyzer, inlinable) for n in loads.of_operand)
     size = dt.itemsize(anchor.body[0].dtype)
     return TiledSpec(
-        names=_distinct([a.var.name for a in axes]),
-        data=tuple(int(a.dom.extent) for a in anchor.axis if a.dom is not None),
-        reduce=tuple(int(a.dom.extent) for a in anchor.reduce_axis if a.dom is not None),
+        names=unique([a.var.name for a in axes], "{}{}", 2),
+        data=tuple(map(int_extent, anchor.axis)),
+        reduce=tuple(map(int_extent, anchor.reduce_axis)),
         operands=operands,
         itemsize=size,
         epilogue=epilogue,
@@ -262,20 +263,5 @@ def _dim(form: Affine, extent: int, numbers: dict[e.Var, int]) -> Dim:
 def _is_costly(op: Operation) -> bool:
     """True if a producer does more than move elements."""
     assert isinstance(op, ComputeOp)
-    return any(
-        not isinstance(n, (e.ProducerLoad, e.Var, e.IntImm, e.Add, e.Sub, e.Mul, e.FloorDiv))
-        and not isinstance(n, e.FloorMod)
-        for n in nodes(op.body)
-    )
-
-
-def _distinct(names: list[str]) -> tuple[str, ...]:
-    """The names, with numbers where one occurs twice."""
-    out: list[str] = []
-    for name in names:
-        new, k = name, 1
-        while new in out:
-            k += 1
-            new = f"{name}{k}"
-        out.append(new)
-    return tuple(out)
+    moves = (e.ProducerLoad, e.Var, e.IntImm, e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod)
+    return not all(isinstance(n, moves) for n in nodes(op.body))

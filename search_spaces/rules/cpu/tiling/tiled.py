@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
-from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import expr as e
@@ -16,14 +15,12 @@ from whet.search_spaces.rules.cpu.tiling.loops import TiledStages, schedule_tile
 from whet.search_spaces.rules.cpu.tiling.packing import packed_operands, reading_packed
 from whet.search_spaces.rules.cpu.tiling.plan import (
     Choices,
-    Constraint,
     constraints,
     knobs,
     plan_of,
 )
 from whet.search_spaces.rules.cpu.tiling.spec import Loads, TiledSpec, constant_extents, spec_of
 from whet.search_spaces.rules.vectors import vector_registers
-from whet.search_spaces.space.define import DefineKnobs
 
 _QUICK_TILES = 12  # tiles of a quick space: the best guesses
 
@@ -45,15 +42,22 @@ class Tiled(Rule):
             and constant_extents(op)
         )
 
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
+    def rewrite(self, group: Group) -> Tensor | None:
         """Read copies of operands; with lanes along another axis, compute its transpose."""
         op = group.anchor.op
         assert isinstance(op, ComputeOp)
         inlined = staged_for_operands(group)
-        loads = _loads(group, op)
-        knobs_of = _knobs_of(group, loads, inlined, target)
+        loads = group.once(Loads, lambda: Loads(op))
+        if loads.anchor is not op:  # a producer was rewritten
+            loads = Loads(op)
+        target = group.target
+        key = target.vector_bytes, vector_registers(target), target.num_threads
+        knobs_of = group.once(
+            key,
+            lambda: TiledKnobs(spec_of(loads, inlined, bool(group.consumers), *key), group.prefix),
+        )
         spec = knobs_of.spec
-        plan = plan_of(spec, knobs_of.define(cfg))
+        plan = plan_of(spec, knobs_of.define(group))
         packed = packed_operands(spec, plan, loads)
         body = reading_packed(spec, plan, op, loads, packed)
         transposed = plan.lane != spec.last
@@ -61,7 +65,7 @@ class Tiled(Rule):
         group.note(TiledStages(spec, plan, packed, core, transposed, inlined))
         return _transposed_back(op, core, plan.lane) if transposed else core
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Apply the plan."""
         schedule_tiled(s, group)
 
@@ -94,64 +98,17 @@ class TiledKnobs:
         self.spec = spec
         default = default_choices(spec)
         self._knobs = [
-            (name, prefix + name, values, default[name], _quick(name, values))
+            (name, values, default[name], values[:_QUICK_TILES] if name == "tile" else None)
             for name, values in knobs(spec)
         ]
-        self._filters = [_OfEntities(constraint, prefix) for constraint in constraints(spec)]
+        self._filters = [replace(constraint, prefix=prefix) for constraint in constraints(spec)]
 
-    def define(self, cfg: DefineKnobs) -> Choices:
+    def define(self, group: Group) -> Choices:
         """Define the knobs and their constraints; the values in force."""
-        for _, name, values, default, quick in self._knobs:
-            cfg.define_knob(name, values, default=default, quick=quick)
+        chosen = {name: group.choose(name, *more) for name, *more in self._knobs}
         for one in self._filters:
-            cfg.multi_filter(one)
-        return {short: cfg[name].val for short, name, *_ in self._knobs}
-
-
-def _loads(group: Group, op: ComputeOp) -> Loads:
-    """The loads of the anchor, which change only where a producer was rewritten."""
-    known = group.once(Loads, lambda: Loads(op))
-    return known if known.anchor is op else Loads(op)
-
-
-def _knobs_of(
-    group: Group, loads: Loads, inlined: tuple[Operation, ...], target: Target
-) -> TiledKnobs:
-    key = target.vector_bytes, vector_registers(target), target.num_threads
-    return group.once(
-        key, lambda: TiledKnobs(spec_of(loads, inlined, bool(group.consumers), *key), group.prefix)
-    )
-
-
-def _quick(name: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    return values[:_QUICK_TILES] if name == "tile" else None
-
-
-class _Values(dict):
-    """The values behind a view of entities, by the names of a group's knobs."""
-
-    def __init__(self, view: Any, prefix: str) -> None:
-        super().__init__()
-        self.view = view
-        self.prefix = prefix
-
-    def __missing__(self, name: str) -> Any:
-        return self.view[self.prefix + name].val
-
-
-class _OfEntities:
-    """A constraint as ``multi_filter`` takes it."""
-
-    def __init__(self, constraint: Constraint, prefix: str) -> None:
-        self.text = constraint.text
-        self.admits = constraint.admits
-        self.prefix = prefix
-
-    def __call__(self, view: Any) -> bool:
-        return self.admits(_Values(view, self.prefix))
-
-    def __repr__(self) -> str:
-        return self.prefix + self.text
+            group.cfg.multi_filter(one)
+        return chosen
 
 
 def _reduction(op: ComputeOp, body: tuple[e.PrimExpr, ...], lane: int | None) -> Tensor:

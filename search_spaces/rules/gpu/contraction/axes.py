@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from whet.compiler.te.lang.tensor import ComputeOp, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, Operation, nodes
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.visit.rewrite import Rewriter, variables
 from whet.compiler.topi.halves import summed_in
+from whet.search_spaces.graph.stages import int_extent
 from whet.search_spaces.rules.cpu.tiling.spec import constant_extents
 from whet.search_spaces.rules.gpu.contraction.terms import Term, Terms, terms_of
-from whet.search_spaces.rules.gpu.contraction.widened_sum import operation_of
+from whet.search_spaces.rules.gpu.contraction.widened_sum import operation_of, plain_reduction
 
 # A result with fewer rows or columns is not worth tiles.
 _FEWEST = 4
@@ -98,12 +99,12 @@ def extent_of(axes: Iterable[Axis]) -> int:
     return prod(axis.extent for axis in axes)
 
 
-def contraction_of(op: object) -> Contraction | None:
+def contraction_of(op: Operation) -> Contraction | None:
     """The contraction that a stage is; None: it is none, or M or N is too small for tiles."""
-    body = _summed(op)
-    if body is None or not isinstance(op, ComputeOp):
+    body = plain_reduction(op) if isinstance(op, ComputeOp) and constant_extents(op) else None
+    if body is None or operation_of(body) is not e.Add:
         return None
-    data = {axis.var for axis in op.axis if _extent(axis) > 1}
+    data = {axis.var for axis in op.axis if int_extent(axis) > 1}
     for terms in terms_of(body.source[0], data):
         found = _contraction(op, body, terms)
         if found is not None:
@@ -111,14 +112,14 @@ def contraction_of(op: object) -> Contraction | None:
     return None
 
 
-def _contraction(op: ComputeOp, body: e.Reduce, terms: Terms) -> Contraction | None:
+def _contraction(op: Operation, body: e.Reduce, terms: Terms) -> Contraction | None:
     """M, N and K of a sum of terms."""
     a, b = terms.operands
     if not terms.is_product and (a.dtype, b.dtype) != (summed_in(body.dtype),) * 2:
         return None
     parts: list[Part] = []
     for axis in op.axis:
-        part, a, b = _part(Axis(axis.var, _extent(axis)), a, b)
+        part, a, b = _part(Axis(axis.var, int_extent(axis)), a, b)
         parts.append(part)
     of_a, of_b = set(variables(a)), set(variables(b))
     every = [axis for part in parts for axis in part.axes]
@@ -133,7 +134,7 @@ def _contraction(op: ComputeOp, body: e.Reduce, terms: Terms) -> Contraction | N
     columns = tuple(x for x in every if x not in lead and x.var in of_b)
     if min(extent_of(rows), extent_of(columns)) < _FEWEST:
         return None
-    steps = tuple(Axis(x.var, _extent(x)) for x in op.reduce_axis)
+    steps = tuple(Axis(x.var, int_extent(x)) for x in op.reduce_axis)
     slid = _sliding((a, b), {x.var for x in (*rows, *columns)}, {x.var for x in steps})
     windows = tuple(x for x in steps if x.var in slid)
     term = (lambda x, y: terms.of(y, x)) if swapped else terms.of
@@ -141,22 +142,6 @@ def _contraction(op: ComputeOp, body: e.Reduce, terms: Terms) -> Contraction | N
         a, b, tuple(parts), tuple(lead), rows, columns, steps, windows, body.dtype,
         term, terms.is_product,
     )  # fmt: skip
-
-
-def _summed(op: object) -> e.Reduce | None:
-    """The sum of a stage."""
-    if not isinstance(op, ComputeOp) or len(op.body) != 1 or not constant_extents(op):
-        return None
-    (body,) = op.body
-    if not isinstance(body, e.Reduce) or len(body.source) != 1 or body.init:
-        return None
-    always = isinstance(body.condition, e.IntImm) and body.condition.value == 1
-    return body if always and operation_of(body) is e.Add else None
-
-
-def _extent(axis: e.IterVar) -> int:
-    assert axis.dom is not None
-    return int(axis.dom.extent)
 
 
 def _part(axis: Axis, a: e.PrimExpr, b: e.PrimExpr) -> tuple[Part, e.PrimExpr, e.PrimExpr]:

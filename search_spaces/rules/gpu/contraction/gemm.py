@@ -17,7 +17,7 @@ their own in each S; a slice is the part of one group::
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,7 @@ class GemmStages:
     """The stages of a GEMM before its result is stored.
 
     Attributes:
+        plan: what the stages are made for.
         operands: the left one and the right one.
         shared: the stage of each in shared memory.
         registers: of each the stage that a thread reads before it transposes it into shared memory;
@@ -84,7 +85,11 @@ class GemmStages:
         slices: P, where there is intra-block split-K.
         whole: the stage of a block's whole sums: T, or the one that adds the slices.
         partial: partial sums in global memory, where there is inter-block split-K.
+        total: the stage of the whole sums, ``[*lead, i, j]``: ``whole``, or the sum of split-K's
+            parts.
     """
+
+    plan: Plan
 
     operands: tuple[Operand, Operand]
     shared: tuple[Tensor, Tensor]
@@ -93,6 +98,7 @@ class GemmStages:
     slices: Tensor | None
     whole: Tensor
     partial: Tensor | None
+    total: Tensor
 
 
 def gemm_stages(
@@ -119,27 +125,28 @@ def gemm_stages(
     whole = covered(-(-steps // many), plan.step)
     front = (*lead, many) if many > 1 else lead
     counts = (steps, whole, many)
-    a, a_read = _shared(left, plan.rows, front, outer, counts, dtype)
-    b, b_read = _shared(right, plan.columns, front, outer, counts, dtype)
-    sums = _tile(left, right, a, b, front, outer, whole, plan, multiplied)
-    slices, total = None, sums
+    sides = (left, plan.rows), (right, plan.columns)
+    (a, a_read), (b, b_read) = (_shared(f, n, front, outer, counts, dtype) for f, n in sides)
+    places = [covered(f.extent, n) for f, n in sides]
+    sums = _tile(a, b, front, places, outer, whole, plan, multiplied)
+    slices, block_sums = None, sums
     if plan.slices > 1:
         slices = te.compute(sums.shape, lambda *index: sums(*index), name="slices")
-        total = _over(slices, -3, plan.slices, "tile.sum")
-    partial = None
+        block_sums = _over(slices, plan.slices, "tile.sum")
+    partial, total = None, block_sums
     if many > 1:
         dims = (*front, left.extent, right.extent)
-        partial = te.compute(dims, lambda *index: total(*index), name="partial")
+        partial = te.compute(dims, lambda *index: block_sums(*index), name="partial")
+        total = _over(partial, many, "total")
     operands, shared, read = (left, right), (a, b), (a_read, b_read)
-    return GemmStages(operands, shared, read, sums, slices, total, partial)
+    return GemmStages(plan, operands, shared, read, sums, slices, block_sums, partial, total)
 
 
 def _tile(
-    left: Operand,
-    right: Operand,
     a: Tensor,
     b: Tensor,
     front: tuple[int, ...],
+    places: Sequence[int],
     outer: tuple[tuple[str, int], ...],
     steps: int,
     plan: Plan,
@@ -160,32 +167,23 @@ def _tile(
         return te.sum(product, axis=[block, k, *others])
 
     slices = (plan.slices,) if plan.slices > 1 else ()
-    sides = (covered(left.extent, plan.rows), covered(right.extent, plan.columns))
-    return te.compute((*front, *slices, *sides), element, name="tile")
+    return te.compute((*front, *slices, *places), element, name="tile")
 
 
-def _over(parts: Tensor, axis: int, count: int, name: str) -> Tensor:
-    """The sums over one of the axes of a tensor, counted from its end."""
+def _over(parts: Tensor, count: int, name: str) -> Tensor:
+    """The sums over the axis before a tensor's rows and columns."""
     z = te.reduce_axis((0, count), name="z")
-    shape = sizes_of(parts)
-    del shape[axis]
-
-    def element(*index: Any) -> Any:
-        return te.sum(parts(*index[: axis + 1], z, *index[axis + 1 :]), axis=z)
-
-    return te.compute(tuple(shape), element, name=name)
+    *lead, _, rows, columns = sizes_of(parts)
+    return te.compute(
+        (*lead, rows, columns),
+        lambda *index: te.sum(parts(*index[:-2], z, *index[-2:]), axis=z),
+        name=name,
+    )
 
 
 def sizes_of(tensor: Tensor) -> list[int]:
     """The extents of a tensor of a plan, unconverted: int() would guard a traced one."""
     return [d.value for d in tensor.shape if isinstance(d, e.IntImm)]
-
-
-def whole_sums(sums: GemmStages, plan: Plan) -> Tensor:
-    """The stage of the whole sums, ``[*lead, i, j]``: tiles, or the sum of split-K's parts."""
-    if sums.partial is None:
-        return sums.whole
-    return _over(sums.partial, -3, plan.split_k, "total")
 
 
 def _shared(
@@ -212,26 +210,23 @@ def _shared(
             return value
         return te.if_then_else(step < k_all // unit, value, te.const(0, dtype))
 
+    read = None
     if f.along_steps and lanes > 1:
         read = te.compute(
             (*front, places, whole // lanes, lanes),
             lambda *i: element(i[:many], i[many:-3], i[-3], i[-2], i[-1]),
             name=f"{f.name}.read",
         )
-        shared = te.compute(
-            (*front, whole, places),
-            lambda *i: read(*i[:-2], i[-1], i[-2] // lanes, i[-2] % lanes),
-            name=f"{f.name}.shared",
-        )
-        return shared, read
 
     def placed(*i: Any) -> Any:
-        place, step = i[-1], i[-2]
+        *_, step, place = i
+        if read is not None:
+            return read(*i[:-2], place, step // lanes, step % lanes)
         if f.along_steps:
             return element(i[:many], i[many:-2], place, step, 0)
         return element(i[:many], i[many:-2], place // lanes, step, place % lanes)
 
-    return te.compute((*front, whole, places), placed, name=f"{f.name}.shared"), None
+    return te.compute((*front, whole, places), placed, name=f"{f.name}.shared"), read
 
 
 def covered(extent: int, tile: int) -> int:

@@ -52,29 +52,16 @@ class Result:
     counts: tuple[int, int]
 
 
-def store_result(s: Schedule, sums: GemmStages, plan: Plan, total: Tensor, result: Result) -> None:
-    """Store a GEMM where ``result`` says; with split-K, partial sums in a kernel before.
-
-    Args:
-        total: the stage of the whole sums, see :func:`gemm.whole_sums`.
-    """
+def store_result(s: Schedule, sums: GemmStages, result: Result) -> None:
+    """Store a GEMM where ``result`` says; with split-K, partial sums in a kernel before."""
     if sums.partial is None:
-        schedule_tiles(s, sums, plan, result)
+        _schedule_tiles(s, sums, result)
     else:
-        schedule_tiles(s, sums, plan, _matrix(s[sums.partial], plan))
-        schedule_split_k(s, total, result)
+        _schedule_tiles(s, sums, matrix_loops(s[sums.partial], sums.plan))
+        _schedule_split_k(s[sums.total], result)
 
 
-def store_matrix(s: Schedule, sums: GemmStages, plan: Plan, total: Tensor, out: Tensor) -> None:
-    """Store a GEMM in ``out``, ``[*lead, rows, columns]``."""
-    if sums.partial is None:
-        schedule_tiles(s, sums, plan, _matrix(s[out], plan))
-    else:
-        schedule_tiles(s, sums, plan, _matrix(s[sums.partial], plan))
-        schedule_split_k(s, total, _matrix(s[out], plan))
-
-
-def _matrix(stage: Stage, plan: Plan) -> Result:
+def matrix_loops(stage: Stage, plan: Plan) -> Result:
     """The loops of a stage ``[*lead, rows, columns]``."""
     *lead, i, j = stage.op.axis
     *counts, rows, columns = sizes_of(stage.op.output(0))
@@ -90,13 +77,31 @@ def vectors(stage: Stage, axis: IterVar, extent: int, plan: Plan) -> tuple[IterV
     return split_lanes(stage, axis, plan.column_run if extent % plan.column_run == 0 else 1)
 
 
-def schedule_tiles(s: Schedule, sums: GemmStages, plan: Plan, result: Result) -> None:
+def _schedule_tiles(s: Schedule, sums: GemmStages, result: Result) -> None:
     """Compute the tiles where ``result`` stores them."""
+    plan, stage = sums.plan, result.stage
+    # columns of an iteration of the result's loop over them
+    unit = plan.column_run if result.lanes else 1
+    block, rows, columns = _tiles(result, unit, plan)
     if sums.slices is None:
-        stage, at = result.stage, _store(result, plan)
+        at = _bind_threads(stage, (), rows, columns, result.lanes, unit, plan)
     else:
-        stage = s[sums.slices]
-        at = _store_slices(s, sums, plan, result)
+        counts = (plan.rows, plan.columns // unit)
+        outer, thread = cooperative_load(stage, (rows, columns), counts, plan.block)
+        stage.unroll(outer)
+        total = s[sums.whole]
+        attach(total, stage, thread)
+        total.unroll(total.op.reduce_axis[0])
+        total.reorder(*total.op.reduce_axis, *total.op.axis)
+        if result.lanes and plan.column_run > 1:
+            stage.vectorize(result.lanes[0])
+            vectorize_last(total)
+        stage, parent = s[sums.slices], stage
+        attach(stage, parent, block, "shared")
+        *front, group, i, j = stage.op.axis
+        j, lane = stage.split(j, factor=plan.column_run)
+        stage.reorder(*front, group, i, j, lane)
+        at = _bind_threads(stage, (group,), i, j, [lane], plan.column_run, plan)
     tile = s[sums.tile]
     attach(tile, stage, at)
     own = []
@@ -123,66 +128,21 @@ def schedule_tiles(s: Schedule, sums: GemmStages, plan: Plan, result: Result) ->
             s[shared].double_buffer()
 
 
-def _store(result: Result, plan: Plan) -> IterVar:
-    """Blocks and threads of the result; returns the loop of a thread."""
-    unit = _unit(result, plan)
-    _, rows, columns, lanes = _tiles(result, plan)
-    return _bind_threads(result.stage, (), rows, columns, lanes, unit, plan)
-
-
-def _store_slices(s: Schedule, sums: GemmStages, plan: Plan, result: Result) -> IterVar:
-    """Blocks of the result, whose threads add slices that they store in turn; returns the loop of a
-    thread of the latter."""
-    stage, unit = result.stage, _unit(result, plan)
-    block, rows, columns, lanes = _tiles(result, plan)
-    counts = (plan.rows, plan.columns // unit)
-    outer, thread = cooperative_load(stage, (rows, columns), counts, plan.block)
-    stage.unroll(outer)
-    total = s[sums.whole]
-    attach(total, stage, thread)
-    total.unroll(total.op.reduce_axis[0])
-    total.reorder(*total.op.reduce_axis, *total.op.axis)
-    if lanes and plan.column_run > 1:
-        stage.vectorize(lanes[0])
-        vectorize_last(total)
-    assert sums.slices is not None
-    slices = s[sums.slices]
-    attach(slices, stage, block, "shared")
-    *front, group, i, j = slices.op.axis
-    j, own = slices.split(j, factor=plan.column_run)
-    slices.reorder(*front, group, i, j, own)
-    return _bind_threads(slices, (group,), i, j, [own], plan.column_run, plan)
-
-
-def _tiles(result: Result, plan: Plan) -> tuple[IterVar, IterVar, IterVar, list[IterVar]]:
-    """Give each tile a block: its loop, and within it those over rows, columns and lanes."""
-    stage, unit = result.stage, _unit(result, plan)
+def _tiles(result: Result, unit: int, plan: Plan) -> tuple[IterVar, IterVar, IterVar]:
+    """Give each tile a block: its loop, and within it those over rows and columns."""
+    stage = result.stage
     by, rows = stage.split(result.rows, factor=plan.rows)
     bx, columns = stage.split(result.columns, factor=plan.columns // unit)
     lead = [axis for axis, _ in result.lead]
     stage.reorder(*lead, by, bx, rows, columns, *result.lanes)
-    return _bind_result(result, by, bx, plan), rows, columns, list(result.lanes)
-
-
-def _unit(result: Result, plan: Plan) -> int:
-    """Columns of an iteration of the result's loop over them."""
-    return plan.column_run if result.lanes else 1
-
-
-def _bind_result(result: Result, by: IterVar, bx: IterVar, plan: Plan) -> IterVar:
-    """Bind the loops over tiles to blocks; returns the innermost one."""
-    stage = result.stage
-    lead = [axis for axis, _ in result.lead]
-    rows, columns = (
-        -(-count // size) for count, size in zip(result.counts, (plan.rows, plan.columns))
-    )
-    blocks = [(by, rows), (bx, columns)]
+    down, across = result.counts
+    blocks = [(by, -(-down // plan.rows)), (bx, -(-across // plan.columns))]
     if lead:
         front = stage.fuse(*lead) if len(lead) > 1 else lead[0]
         blocks.insert(0, (front, prod(count for _, count in result.lead)))
     block = bind_blocks(stage, blocks)
     stage.pragma(block, "min_blocks_per_sm", plan.resident)
-    return block
+    return block, rows, columns
 
 
 def _bind_threads(
@@ -247,7 +207,7 @@ def _copy(
         vectorize_last(s[read])
 
 
-def schedule_split_k(s: Schedule, total: Tensor, result: Result) -> None:
+def _schedule_split_k(total: Stage, result: Result) -> None:
     """A kernel that adds the partial sums of split-K and stores the result, element by element.
 
     Args:
@@ -258,10 +218,10 @@ def schedule_split_k(s: Schedule, total: Tensor, result: Result) -> None:
     loops = [*(axis for axis, _ in result.lead), result.rows, result.columns]
     stage.reorder(*loops, *result.lanes)
     thread = bind_fused(stage, loops)
-    attach(s[total], stage, thread)
-    (z,) = s[total].op.reduce_axis
-    s[total].reorder(z, *s[total].op.axis)
-    s[total].unroll(z)
+    attach(total, stage, thread)
+    (z,) = total.op.reduce_axis
+    total.reorder(z, *total.op.axis)
+    total.unroll(z)
     for lane in result.lanes:
         stage.vectorize(lane)
-        vectorize_last(s[total])
+        vectorize_last(total)

@@ -240,8 +240,9 @@ class GemmShape:
     copying: float = _COPYING
 
     def tiles(self, tiles: Sequence[Tile]) -> list[Tile]:
-        """The tiles that waste less than half at the edge, at least one."""
-        return [t for t in tiles if _worth(t, self.rows, self.columns)] or [tiles[-1]]
+        """The tiles that waste less than half at the edge in each direction, at least one."""
+        high, wide = max(16, 2 * self.rows - 1), max(32, 2 * self.columns - 1)
+        return [t for t in tiles if t[0] <= high and t[1] <= wide] or [tiles[-1]]
 
     @property
     def parts(self) -> list[int]:
@@ -325,11 +326,6 @@ def _step(tile: Tile, slices: int, sizes: list[int]) -> int:
 def _block(tile: Tile, slices: int) -> int:
     """The threads of a block."""
     return tile[0] // tile[2] * (tile[1] // tile[3]) * slices
-
-
-def _worth(tile: Tile, rows: int, columns: int) -> bool:
-    """True if a tile wastes less than half at the edge, in each direction."""
-    return (tile[0] < 2 * rows or tile[0] <= 16) and (tile[1] < 2 * columns or tile[1] <= 32)
 
 
 def _registers(own_rows: int, own_columns: int, others: int) -> int:

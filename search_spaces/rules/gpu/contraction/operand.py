@@ -6,7 +6,6 @@ places (n, y, x), steps (c)  ->  place // (H * W), place // W % H, place % W, st
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import prod
 from typing import Any
 
 from whet.compiler.arith import Affine
@@ -15,7 +14,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute
 from whet.search_spaces.graph.access import Access, affine, composed
-from whet.search_spaces.rules.gpu.contraction.axes import Axis, extent_of
+from whet.search_spaces.rules.gpu.contraction.axes import Axis, Contraction, extent_of
 from whet.search_spaces.rules.gpu.contraction.gemm import Operand
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS
 from whet.search_spaces.rules.gpu.hardware.lanes import MOST_BYTES, lanes_of
@@ -25,23 +24,23 @@ _FAR = 1 << 40
 
 def operand(
     name: str,
-    value: e.PrimExpr,
-    lead: Sequence[Axis],
-    places: Sequence[Axis],
+    c: Contraction,
+    side: int,
     outer: Sequence[Axis],
     steps: Sequence[Axis],
     through: Collection[Operation],
     most: int = MOST_BYTES,
 ) -> Operand:
-    """An operand of a GEMM.
+    """The left operand of a GEMM, side 0, or the right one, side 1.
 
     Args:
-        name: of its stages.
-        value: an element of it, in terms of the axes.
-        lead: of the batch. places: M or N. outer, steps: of the reduction, around K and of K.
+        name: of the contraction's stage.
+        outer, steps: the axes of the reduction, around K and of K.
         through: the stages that are computed where they are read.
         most: elements that a thread copies at once.
     """
+    word, value, places = (("left", c.left, c.rows), ("right", c.right, c.columns))[side]
+    lead = c.lead
     reads = list(_reads(value, through, {}))
     every = (*lead, *places, *outer, *steps)
     along = _distance(reads, steps) < _distance(reads, places)
@@ -55,13 +54,10 @@ def operand(
         held = {a.var: i for a, i in zip((*lead, *outer), (*x, *o), strict=True)}
         held |= _split(places, place, 1 if along else lanes, lane, chain)
         held |= _split(steps, step, lanes if along else 1, lane, chain)
-        return substitute(value, {v: _index(i, v) for v, i in held.items()})
+        known = {v: ops.const(i, v.dtype) if isinstance(i, int) else i for v, i in held.items()}
+        return substitute(value, known)
 
-    return Operand(name, extent_of(places), lanes, along, read)
-
-
-def _index(i: Any, like: e.Var) -> e.PrimExpr:
-    return ops.const(i, like.dtype) if isinstance(i, int) else i
+    return Operand(f"{name}.{word}", extent_of(places), lanes, along, read)
 
 
 def _split(
@@ -71,21 +67,20 @@ def _split(
     if lanes == 1:
         return _apart(axes, number)
     inner, outer = axes[len(axes) - chain :], axes[: len(axes) - chain]
-    if extent_of(outer) == 1:
-        return {**_apart(outer, 0), **_apart(inner, number * lanes + lane)}
-    vectors = extent_of(inner) // lanes
-    within = number % vectors * lanes + lane
-    return {**_apart(outer, number // vectors), **_apart(inner, within)}
+    rows = 0
+    if extent_of(outer) > 1:
+        vectors = extent_of(inner) // lanes
+        rows, number = number // vectors, number % vectors
+    return {**_apart(outer, rows), **_apart(inner, number * lanes + lane)}
 
 
 def _apart(axes: Sequence[Axis], number: Any) -> dict[e.Var, Any]:
     """Each axis at a place that is counted through all of them."""
     found: dict[e.Var, Any] = {}
     wide = [axis for axis in axes if axis.extent > 1]
-    rest = number
     for k, axis in reversed(list(enumerate(wide))):
-        found[axis.var] = rest % axis.extent if k else rest
-        rest = rest // axis.extent
+        found[axis.var] = number % axis.extent if k else number
+        number = number // axis.extent
     return {axis.var: found.get(axis.var, 0) for axis in axes}
 
 
@@ -123,7 +118,7 @@ def _distance(reads: Sequence[Access], axes: Sequence[Axis]) -> int:
     wide = [axis for axis in axes if axis.extent > 1]
     if not wide or not reads:
         return _FAR
-    largest = max(reads, key=lambda a: prod(int(d) for d in a.tensor.shape))
+    largest = max(reads, key=lambda a: a.size)
     return largest.stride(wide[-1].var) or _FAR
 
 

@@ -119,7 +119,6 @@ def _packed(operand: e.PrimExpr, axis: Axis, word: Axis, kind: str) -> e.PrimExp
     if axis.var not in variables(operand):
         return e.Call(kind, PACK, (operand,) * _BYTES)
 
-    def byte(k: e.PrimExpr) -> e.PrimExpr:
-        return substitute(operand, {axis.var: k})
-
-    return packed_word(word.var, axis.extent, byte, operand.dtype, kind)
+    return packed_word(
+        word.var, axis.extent, lambda k: substitute(operand, {axis.var: k}), operand.dtype, kind
+    )

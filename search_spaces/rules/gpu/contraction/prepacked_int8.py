@@ -127,10 +127,8 @@ def _words(tensor: Tensor, dimension: int, kind: str) -> Tensor:
     shape[dimension] = ops.const(-(-extent // _BYTES))
 
     def element(*index: e.Var) -> e.PrimExpr:
-        def byte(k: e.PrimExpr) -> e.PrimExpr:
-            return tensor(*index[:dimension], k, *index[dimension + 1 :])
-
-        return packed_word(index[dimension], extent, byte, tensor.dtype, kind)
+        front, word, behind = index[:dimension], index[dimension], index[dimension + 1 :]
+        return packed_word(word, extent, lambda k: tensor(*front, k, *behind), tensor.dtype, kind)
 
     return te.compute(tuple(shape), element, name=f"{tensor.op.name}.words")
 

@@ -104,7 +104,8 @@ def _of_loads(source: e.PrimExpr, data: set[e.Var]) -> Terms | None:
     stand_in = [e.Var(name, source.dtype) for name in ("left", "right")]
 
     def put(n: Any) -> Any:
-        found = data & set(variables(n)) if _reads(n) else set()
+        reads = any(type(x) is e.ProducerLoad for x in nodes((n,)))
+        found = data & set(variables(n)) if reads else set()
         side = next((k for k in (0, 1) if found and found <= own[k]), None)
         if side is None or n.dtype != source.dtype:
             return rewrite.children(n)
@@ -121,10 +122,6 @@ def _of_loads(source: e.PrimExpr, data: set[e.Var]) -> Terms | None:
         return None
     a, b = (next(iter(x.values())) for x in parts)
     return Terms((a, b), lambda x, y: substitute(term, {stand_in[0]: x, stand_in[1]: y}), False)
-
-
-def _reads(n: Any) -> bool:
-    return any(type(x) is e.ProducerLoad for x in nodes((n,)))
 
 
 def _value(n: e.PrimExpr) -> Any:

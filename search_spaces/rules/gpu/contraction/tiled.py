@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import IterVar
@@ -29,9 +28,7 @@ from whet.search_spaces.rules.gpu.contraction.axes import (
 )
 from whet.search_spaces.rules.gpu.contraction.gemm import (
     GemmStages,
-    Operand,
     gemm_stages,
-    whole_sums,
 )
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
     Result,
@@ -45,7 +42,6 @@ from whet.search_spaces.rules.gpu.contraction.prepacked_int8 import gain
 from whet.search_spaces.rules.gpu.hardware.device import processors
 from whet.search_spaces.rules.gpu.hardware.lanes import MOST_BYTES
 from whet.search_spaces.rules.gpu.hardware.threads import bind_fused, schedule_staged
-from whet.search_spaces.space.define import DefineKnobs
 
 # With fewer K iterations beside a window's, blocks of them would be mostly zeros.
 _FEW = 6
@@ -65,16 +61,13 @@ class _Gemm:
 
     Attributes:
         contraction: as a GEMM, of packed int8x4 where it is one of int8.
-        plan: the choices of the config.
-        sums: the tiles; total: the stage of the whole sums.
+        sums: the tiles.
         inlined: producers that are computed where they are read.
         words: prepacked operands, each made by a kernel before the GEMM.
     """
 
     contraction: Contraction
-    plan: Plan
     sums: GemmStages
-    total: Tensor
     inlined: Sequence[Operation]
     words: Sequence[Tensor]
 
@@ -89,7 +82,7 @@ class GpuTiled(Rule):
         found = contraction_of(group.anchor.op) if group.role == TILED else None
         return found is not None and bool(_tiles(found))
 
-    def rewrite(self, group: Group, cfg: DefineKnobs, target: Target) -> Tensor | None:
+    def rewrite(self, group: Group) -> Tensor | None:
         """Compute tiles, and read the result from them."""
         op = group.anchor.op
         assert isinstance(op, ComputeOp)
@@ -99,53 +92,36 @@ class GpuTiled(Rule):
         kind = words.kind if words else summed_in(c.dtype)
         c = words.contraction if words else c
         inlined = computed_as_read(group)
-        plan, outer, steps = _plan(group, c, words is not None, cfg, target)
+        plan, outer, steps = _plan(group, c, words is not None)
         lead = tuple(axis.extent for axis in c.lead)
         before: list[Tensor] = []
         if words:
-            c, before = words.prepacked(_prepacked(group, words, inlined, cfg, target))
+            c, before = words.prepacked(_prepacked(group, words, inlined))
         most = WORDS if words else MOST_BYTES
-        left, right = (_operand(op.name, c, k, outer, steps, inlined, most) for k in (0, 1))
+        left, right = (operand(op.name, c, k, outer, steps, inlined, most) for k in (0, 1))
         loops = tuple((axis.var.name, axis.extent) for axis in outer)
         sums = gemm_stages(left, right, lead, loops, extent_of(steps), plan, kind, c.term)
-        total = whole_sums(sums, plan)
-        group.notes["gemm"] = _Gemm(c, plan, sums, total, inlined, before)
-        return _result(op, c, total)
+        group.note(_Gemm(c, sums, inlined, before))
+        return _result(op, c, sums.total)
 
-    def schedule(self, s: Schedule, group: Group, cfg: DefineKnobs, target: Target) -> None:
+    def schedule(self, s: Schedule, group: Group) -> None:
         """Bind the tiles, and the kernels before them."""
-        gemm: _Gemm = group.notes["gemm"]
+        gemm = group.noted(_Gemm)
         schedule_staged(s, group, gemm.inlined)
         for words in gemm.words:
             bind_fused(s[words])
         if group.consumers:
             s[group.anchor.op].compute_inline()
-        loops = _loops(s[group.last.tensor], gemm.contraction, gemm.plan)
-        store_result(s, gemm.sums, gemm.plan, gemm.total, loops)
+        loops = _loops(s[group.last.tensor], gemm.contraction, gemm.sums.plan)
+        store_result(s, gemm.sums, loops)
 
 
-def _operand(
-    name: str,
-    c: Contraction,
-    side: int,
-    outer: Sequence[Axis],
-    steps: Sequence[Axis],
-    inlined: Sequence[Operation],
-    most: int,
-) -> Operand:
-    """The left operand of a GEMM, side 0, or the right one, side 1."""
-    word, value, places = (("left", c.left, c.rows), ("right", c.right, c.columns))[side]
-    return operand(f"{name}.{word}", value, c.lead, places, outer, steps, inlined, most)
-
-
-def _prepacked(
-    group: Group, words: PackedInt8, inlined: Sequence[Operation], cfg: DefineKnobs, target: Target
-) -> tuple[int, ...]:
+def _prepacked(group: Group, words: PackedInt8, inlined: Sequence[Operation]) -> tuple[int, ...]:
     """The operands that a kernel before the GEMM packs; the knob where there is a choice.
 
     Words that a transpose4x4 makes in registers, however K is counted, are not worth a kernel.
     """
-    c, many = words.contraction, processors(target)
+    c, many = words.contraction, processors(group.target)
     channels = tuple(axis for axis in c.steps if axis not in c.windows)
     orders = ((c.windows, channels), ((), c.steps))
     name = group.anchor.name
@@ -153,32 +129,30 @@ def _prepacked(
         k: x
         for k, x in enumerate(words.scattered)
         if x is not None
-        and any(_operand(name, c, k, *order, inlined, WORDS).lanes == 1 for order in orders)
+        and any(operand(name, c, k, *order, inlined, WORDS).lanes == 1 for order in orders)
     }
     if not scattered:
         return ()
     places = (c.rows, c.columns)
     gains = (gain(c, places[k], places[1 - k], x, many) for k, x in scattered.items())
     default = "stored" if sum(gains) > 0 else "copied"
-    choice = Prefixed(cfg, group.prefix).choose("words", ("copied", "stored"), default)
+    choice = group.choose("words", ("copied", "stored"), default)
     return tuple(scattered) if choice == "stored" else ()
 
 
 def _tiles(c: Contraction) -> list[tuple[int, int, int, int]]:
     """Tiles that do not hang over into the next group of an axis that is two."""
     rows, columns = c.counts
-    over = [axis in c.divided for axis in (*c.rows, *c.columns)]
-    by_rows, by_columns = any(over[: len(c.rows)]), any(over[len(c.rows) :])
+    by_rows, by_columns = (any(x in c.divided for x in axes) for axes in (c.rows, c.columns))
     return [
         t for t in TILES if not (by_rows and rows % t[0]) and not (by_columns and columns % t[1])
     ]
 
 
 def _plan(
-    group: Group, c: Contraction, words: bool, cfg: DefineKnobs, target: Target
+    group: Group, c: Contraction, words: bool
 ) -> tuple[Plan, tuple[Axis, ...], tuple[Axis, ...]]:
     """The plan of a config, and the axes of the reduction: those of loops around K, and of K."""
-    knobs = Prefixed(cfg, group.prefix)
     channels = tuple(axis for axis in c.steps if axis not in c.windows)
     in_turn = extent_of(channels) >= _FEW and extent_of(c.windows) > 1
     rows, columns = c.counts
@@ -190,10 +164,10 @@ def _plan(
     gemm_shape = GemmShape(
         extent_of(c.lead), rows, columns, cut, every // cut, size, others, _COPYING
     )
-    plan = plan_of(knobs, target, gemm_shape, _tiles(c))
+    plan = plan_of(Prefixed(group.cfg, group.prefix), group.target, gemm_shape, _tiles(c))
     if in_turn:
         default = "loops" if extent_of(c.windows) <= _LARGE else "steps"
-        if knobs.choose("window", ("loops", "steps"), default) == "loops":
+        if group.choose("window", ("loops", "steps"), default) == "loops":
             return plan, c.windows, channels
     return plan, (), c.steps
 

@@ -53,12 +53,11 @@ def widened_sum(op: Operation) -> Tensor | None:
 
     A float16 holds 11 bits: a sum of ones stops growing at 2048.
     """
-    body = op.body[0] if isinstance(op, ComputeOp) and len(op.body) == 1 else None
-    if not isinstance(body, e.Reduce) or summed_in(body.dtype) == body.dtype or body.init:
+    body = plain_reduction(op)
+    if body is None or summed_in(body.dtype) == body.dtype:
         return None
     combine = _COMBINED.get(operation_of(body))
-    always = isinstance(body.condition, e.IntImm) and body.condition.value == 1
-    if combine is None or not always:
+    if combine is None:
         return None
     (source,) = body.source
     axes = [te.reduce_axis(a.dom, name=a.var.name) for a in op.reduce_axis]
@@ -77,6 +76,15 @@ def _widened(source: e.PrimExpr, dtype: str) -> e.PrimExpr:
     if isinstance(source, e.Mul):
         return source.a.astype(kind) * source.b.astype(kind)
     return source.astype(kind)
+
+
+def plain_reduction(op: Operation) -> e.Reduce | None:
+    """The reduction that a stage is: of one value, from the identity on, under no condition."""
+    body = op.body[0] if isinstance(op, ComputeOp) and len(op.body) == 1 else None
+    if not isinstance(body, e.Reduce) or len(body.source) != 1 or body.init:
+        return None
+    always = isinstance(body.condition, e.IntImm) and body.condition.value == 1
+    return body if always else None
 
 
 def operation_of(body: e.Reduce) -> type | None:

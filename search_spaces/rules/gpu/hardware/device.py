@@ -33,7 +33,7 @@ class Gpu:
 
     @staticmethod
     def of(target: Target) -> Gpu:
-        """Those of a target."""
+        """The properties of a target."""
         return Gpu(shared_bytes(target), processors(target), limits(target).fma32)
 
 
