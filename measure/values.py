@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from whet.compiler.errors import ArgumentError
 
@@ -167,10 +168,15 @@ def target_json(target: Target | dict[str, Any] | str) -> dict[str, Any]:
     return target.canonical().to_json()
 
 
+def is_number(value: Any) -> TypeGuard[float]:
+    """True for a finite number that is no truth value: a log may hold anything."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and -sys.float_info.max <= value <= sys.float_info.max
+
+
 def is_time(value: Any) -> bool:
     """True for a value that can be seconds per call: a finite number above 0."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value > 0
+    return is_number(value) and value > 0
 
 
 @dataclass(frozen=True)

@@ -26,18 +26,20 @@ BUSY_SECONDS = 30.0
 SQLITE_MAGIC = b"SQLite format 3\x00"
 
 
-class NotText:
-    """A text of the database that is no UTF-8: whoever reads its row passes over that row.
+@dataclass(frozen=True)
+class Unreadable:
+    """A value of the database that is broken: it ends no query, and readers pass over its row.
 
-    Args:
-        data: its bytes.
+    Attributes:
+        value: the bytes or the text.
+        kind: of what it should be.
     """
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    value: Any
+    kind: str
 
     def __repr__(self) -> str:
-        return f"{self.data!r}, which is no text"
+        return f"{self.value!r}, which is no {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -135,12 +137,12 @@ def open_engine(place: Place, *, write: bool, foreign_keys: bool = True) -> tupl
     return engine, read_only
 
 
-def _text(data: bytes) -> str | NotText:
+def _text(data: bytes) -> str | Unreadable:
     # The driver's own decoder would end the whole query for one stray byte in one row.
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return NotText(data)
+        return Unreadable(data, "text")
 
 
 def _begin(connection: sa.Connection) -> None:

@@ -241,9 +241,9 @@ def test_the_best_trial_is_found_in_an_index_alone(path):
     def plans(ask) -> list[list[str]]:
         """How SQLite goes about each statement on trials that ``ask`` sends it."""
         ran.clear()
-        sa.event.listen(log._engine, "before_cursor_execute", note)
+        sa.event.listen(log.engine, "before_cursor_execute", note)
         ask()
-        sa.event.remove(log._engine, "before_cursor_execute", note)
+        sa.event.remove(log.engine, "before_cursor_execute", note)
         raw = sqlite3.connect(path)
         explained = [raw.execute(f"EXPLAIN QUERY PLAN {sql}", values) for sql, values in ran]
         found = [[row[3] for row in rows] for rows in explained]
@@ -264,7 +264,7 @@ def test_the_best_trial_is_found_in_an_index_alone(path):
         assert "USING INDEX ix_trial_program" in find[0]
         (find,) = plans(lambda: log.trials(MATMUL, AVX2, HERE, SPACE))
         assert "USING INDEX ix_trial_task" in find[0]
-        indexes = sa.inspect(log._engine).get_indexes("trial")
+        indexes = sa.inspect(log.engine).get_indexes("trial")
     partial = {index["name"]: index["dialect_options"].get("sqlite_where") for index in indexes}
     assert str(partial["ix_trial_best"]) == "status = 'ok'"
 
