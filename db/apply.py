@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LogError
 from whet.db.log import TuningLog
-from whet.db.values.identity import device_key, device_name, target_difference
+from whet.db.values.identity import device_key, device_name, distance, target_difference
 from whet.db.values.records import TaskSummary
 from whet.measure.device.identity import device_of
 from whet.measure.device.names import Device, names_device
@@ -20,6 +19,10 @@ from whet.search_spaces.values.counted import counted
 if TYPE_CHECKING:
     from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.compiler.target import Target
+
+
+DIFFERENT = 8.0
+"""The doublings of a size that count like one word that differs, for the nearest record."""
 
 
 class UntunedWarning(UserWarning):
@@ -178,15 +181,6 @@ def _nearest(tasks: list[TaskSummary], workload: Workload) -> str:
     same = [t for t in tasks if t.best and t.workload.template == workload.template]
     if not same:
         return ""
-    nearest = min(same, key=lambda task: _distance(task.workload.args, workload.args))
+    nearest = min(same, key=lambda t: distance(t.workload.args, workload.args, DIFFERENT))
     speed = f" ({nearest.best.gflops:.1f} GFLOP/s)" if nearest.best and nearest.best.gflops else ""
     return f"; the nearest record is of {nearest.workload}{speed}"
-
-
-def _distance(a: Any, b: Any) -> float:
-    """How far apart arguments are: doublings of sizes; a different word counts like eight."""
-    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-        return sum(map(_distance, a, b))
-    if isinstance(a, int | float) and isinstance(b, int | float) and min(a, b) >= 0:
-        return abs(math.log2((a + 1) / (b + 1)))
-    return 0.0 if a == b else 8.0

@@ -7,20 +7,20 @@ overlap, adds nothing twice, and exported files may be joined with ``cat``.
 from __future__ import annotations
 
 import json
-import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from whet.compiler.errors import LogError, WhetError
+from whet.compiler.errors import LogError
 from whet.db.store import queries, vectors
 from whet.db.store.ignored import warn_of_ignored
-from whet.db.store.models import TrialRow
+from whet.db.store.queries import count_trials
+from whet.db.store.reading import BROKEN
 from whet.db.values.identity import plain_json
 from whet.db.values.records import RunRecord
-from whet.measure.values import MeasureResult
+from whet.measure.values import MeasureResult, is_number
 from whet.search_spaces.values import Config, Workload
 from whet.search_spaces.values.counted import counted
 
@@ -73,7 +73,7 @@ def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
     Raises:
         LogError: the file cannot be written, or the log not be read.
     """
-    asked = f"export log {log.location} to {os.fspath(path)}"
+    request = f"export log {log.location} to {os.fspath(path)}"
     draft = Path(f"{os.fspath(path)}.part")
     trials = astray = 0
     try:
@@ -98,7 +98,7 @@ def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
         os.replace(draft, path)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise LogError(asked, str(error), "give a path that can be written") from error
+        raise LogError(request, str(error), "give a path that can be written") from error
     if astray:
         said = f"{counted(astray, 'trial')} of another space than the run that holds it"
         warn_of_ignored(f"log {log.location}: {said}: passed over")
@@ -121,32 +121,25 @@ def import_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
         LogError: the file cannot be read; a line is not a record (the line is named, and nothing is
             imported); the log cannot be written.
     """
-    asked = f"import {os.fspath(path)} into log {log.location}"
-    try:
-        file = open(path, encoding="utf-8")  # noqa: SIM115 (closed below)
-    except OSError as error:
-        raise LogError(asked, str(error), "give a file that export_json() wrote") from error
-    with file, log.writing("import records") as connection:
-        before = _count(connection)
-        _import_lines(connection, file, asked)
-        return _count(connection) - before
+    request = f"import {os.fspath(path)} into log {log.location}"
+    with log.writing("import records") as connection:
+        before = count_trials(connection)
+        _import_lines(connection, path, request)
+        return count_trials(connection) - before
 
 
-def _import_lines(connection: sa.Connection, file: TextIO, asked: str) -> None:
+def _import_lines(connection: sa.Connection, path: str | os.PathLike[str], request: str) -> None:
     run_ids: dict[str, int] = {}
     number = 0
     try:
-        for number, line in enumerate(file, 1):  # noqa: B007 (named in the error)
-            if line.strip():
-                _import_line(connection, json.loads(line, parse_constant=_refuse), run_ids)
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):  # noqa: B007 (named in the error)
+                if line.strip():
+                    _import_line(connection, json.loads(line, parse_constant=_refuse), run_ids)
     except OSError as error:
-        raise LogError(asked, str(error), "give a file that export_json() wrote") from error
-    except (ValueError, TypeError, KeyError, RecursionError, OverflowError, WhetError) as error:
-        raise LogError(asked, f"line {number}: {error}", "nothing was imported") from error
-
-
-def _count(connection: sa.Connection) -> int:
-    return connection.execute(sa.select(sa.func.count(TrialRow.id))).scalar_one()
+        raise LogError(request, str(error), "give a file that export_json() wrote") from error
+    except BROKEN as error:
+        raise LogError(request, f"line {number}: {error}", "nothing was imported") from error
 
 
 def _refuse(constant: str) -> None:
@@ -185,7 +178,7 @@ def _import_line(connection: sa.Connection, data: Any, run_ids: dict[str, int]) 
     features = data.get("features", "")  # logs of earlier versions have none
     if features and not (isinstance(features, str) and vectors.is_packed(features)):
         raise ValueError(f"'features' of a trial cannot be {json.dumps(features)[:60]}")
-    if not all(type(n) in (int, float) and math.isfinite(n) and n >= 0 for n in numbers):
+    if not all(is_number(n) and n >= 0 for n in numbers):
         raise ValueError("costs, timings and flop are finite numbers, at least 0")
     run_id = run_ids[fields["run"]]
     keys = queries.run_keys(connection, run_id)

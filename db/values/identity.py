@@ -79,3 +79,18 @@ def device_name(device: Device) -> str:
     """A device's name for people: its CPU's or its own name where it is known, and its key."""
     model = "" if isinstance(device, str) else str(device.get("name") or device.get("cpu") or "")
     return f"{model} ({device_key(device)})" if model else device_key(device)
+
+
+def distance(a: Any, b: Any, different: float = math.inf) -> float:
+    """The distance of two workloads' arguments: doublings of sizes.
+
+    Args:
+        a, b: the arguments.
+        different: the distance of two words, truth values or structures that are not the same.
+    """
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        return float(sum(distance(x, y, different) for x, y in zip(a, b)))
+    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (a, b))
+    if numbers and min(a, b) >= 0:
+        return abs(math.log2((a + 1) / (b + 1)))
+    return 0.0 if type(a) is type(b) and a == b else different
