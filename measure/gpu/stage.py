@@ -18,7 +18,7 @@ from whet.measure.stage.builder import Built
 from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.retry import Retry
 from whet.measure.stage.runner import RunReport
-from whet.measure.stage.stages import Measuring, preload, run_budget
+from whet.measure.stage.stages import Measuring, preload
 from whet.measure.values import OK, MeasureOptions
 from whet.measure.worker.supervisor import Outcome, Supervisor
 
@@ -28,8 +28,6 @@ RUN = "whet.measure.gpu.runner:run_candidate"
 PREPARE = "whet.measure.gpu.runner:prepare_reference"
 DESCRIBE = "whet.measure.gpu.runner:describe_device"
 WAKE = "whet.measure.gpu.runner:wake"
-LOADING = 3.0
-"""Seconds in which code is loaded, and compiled once more where it is for another GPU."""
 STARTED = 60.0
 """Seconds in which a worker makes its context."""
 
@@ -50,6 +48,9 @@ class DeviceStage(Measuring):
         place: its number among the measurers of this machine; each has a core of its own. None:
             the number of the one GPU that this process was given, as Ray gives its actors.
     """
+
+    loading_s = 3.0
+    """Seconds in which code is loaded, and compiled once more where it is for another GPU."""
 
     def __init__(
         self,
@@ -115,9 +116,6 @@ class DeviceStage(Measuring):
         if self._emulated and (why := _too_large(reference)):
             return None, f"the default config is {why}"
         return super()._reference(supervisor, reference, options)
-
-    def _budget(self, measurement: Measurement) -> float:
-        return min(measurement.options.run_timeout, LOADING + run_budget(measurement))
 
     def _wake(self, supervisor: Supervisor) -> None:
         supervisor.start()

@@ -83,9 +83,7 @@ class RayPool(StagedPool):
                 stages.BuildStage, chosen, build_function or build_function_of(on), path
             )
             budget = 2 * chosen.build_timeout
-            build = [
-                _RemoteBuilder(ray, stage, {"num_cpus": 1}, budget, opened) for _ in range(count)
-            ]
+            build = [_Remote(ray, stage, {"num_cpus": 1}, budget, opened) for _ in range(count)]
             super().__init__(build, run, chosen, reference, known)
             self._opened = opened.pop_all()
 
@@ -103,17 +101,17 @@ def _measurers(
     functions: tuple[str | None, str | None],
     path: list[str],
     opened: contextlib.ExitStack,
-) -> list[_RemoteMeasurer]:
+) -> list[_Remote]:
     """The measuring actors: one, or one for each free GPU; ``opened`` ends them."""
     budget = 4 * options.run_timeout  # the reference may have to run first, and all once more
     # Ray shows each actor its own GPU alone, which is number 0 there.
     stage = measuring_stage(on, lock, options, functions, path)
     if on.type != CUDA:
         ray_cluster.check_measurer(ray)
-        return [_RemoteMeasurer(ray, stage, _ALONE, budget, opened)]
+        return [_Remote(ray, stage, _ALONE, budget, opened)]
     count = ray_cluster.free_gpus(ray)
     opened.callback(ray_cluster.wait_for_gpus, ray, count)  # the next search shall find them free
-    measurers = [_RemoteMeasurer(ray, stage, _GPU, budget, opened) for _ in range(count)]
+    measurers = [_Remote(ray, stage, _GPU, budget, opened) for _ in range(count)]
     if count > 1:
         check_alike(
             'workers="ray", device="cuda"',
@@ -152,7 +150,7 @@ def describe_remote_gpu(ray: Any) -> dict[str, Any]:
     stage = measuring_stage(Device(CUDA), "", MeasureOptions(), path=list(sys.path))
     with contextlib.ExitStack() as opened:
         opened.callback(ray_cluster.wait_for_gpus, ray, ray_cluster.free_gpus(ray))
-        one = _RemoteMeasurer(ray, stage, _GPU, STARTED, opened)
+        one = _Remote(ray, stage, _GPU, STARTED, opened)
         return one.describe({})
 
 
@@ -187,6 +185,7 @@ class _Remote:
         )
         self._budget = budget
         self._machine = ""
+        self._overlaps: bool | None = None
         self._closed = False
         self._ending = threading.Lock()  # no actor is made while the last one is ended
         opened.callback(self.close)
@@ -197,6 +196,20 @@ class _Remote:
         if not self._machine:
             self._machine = self._ask("start")
         return self._machine
+
+    def build(self, inp: MeasureInput) -> Built:
+        return self._ask("build", inp)
+
+    def run(self, measurement: Measurement) -> RunReport:
+        return self._ask("run", measurement)
+
+    def describe(self, target: dict[str, Any]) -> dict[str, Any]:
+        return self._ask("describe", target)
+
+    def overlaps_builds(self) -> bool:
+        if self._overlaps is None:
+            self._overlaps = bool(self._ask("overlaps_builds"))
+        return self._overlaps
 
     def close(self) -> None:
         """End the actor; its worker dies with it."""
@@ -292,23 +305,3 @@ def _that_leaves(stage: Any) -> type:
         ray.actor.exit_actor()
 
     return type(stage.__name__, (stage,), {"leave": leave})
-
-
-class _RemoteBuilder(_Remote):
-    def build(self, inp: MeasureInput) -> Built:
-        return self._ask("build", inp)
-
-
-class _RemoteMeasurer(_Remote):
-    _overlaps: bool | None = None
-
-    def describe(self, target: dict[str, Any]) -> dict[str, Any]:
-        return self._ask("describe", target)
-
-    def overlaps_builds(self) -> bool:
-        if self._overlaps is None:
-            self._overlaps = bool(self._ask("overlaps_builds"))
-        return self._overlaps
-
-    def run(self, measurement: Measurement) -> RunReport:
-        return self._ask("run", measurement)

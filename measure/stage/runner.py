@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whet.measure.stage.arguments import Arguments, Call, Param, fixed_shape
-from whet.measure.stage.host import HOST
+from whet.measure.stage.host import HOST, Processor, Run
 from whet.measure.stage.lru_cache import LRUCache
-from whet.measure.stage.processor import Processor, Run
 from whet.measure.stage.reference import ExpectedOutput, Reference
 from whet.measure.stage.timing import repeat_facts, time_kernel
 from whet.measure.values import OK, MeasureOptions

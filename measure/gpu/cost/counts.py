@@ -14,10 +14,12 @@ import numpy as np
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda.dot_product import with_dot_products
+from whet.compiler.passes.gpu.thread_sync import is_barrier
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.visit.rewrite import statements_of
 from whet.measure.device.specs import GpuSpec
 from whet.measure.gpu.cost import warps as w
 from whet.measure.gpu.cost.cse import eliminate_common
@@ -87,8 +89,10 @@ class _Walk(TripCounts):
         grid = Grid(self.extents, self.blocks, wave)
         memory = sum(memory_bytes(x, grid, self.spec) for x in t.traffic.values())
         issued = t.instructions + float(t.operations.sum()) / WARP + spilt / WARP / 4
-        flight = sum(t.in_flight.values()) / max(len(t.in_flight), 1)
-        held = sum(t.held.values()) / max(len(t.held), 1)
+        flight, held = (
+            sum(getattr(one, name) for one in t.waits.values()) / max(len(t.waits), 1)
+            for name in ("in_flight", "held")
+        )
         return Work(
             blocks=self.blocks,
             threads=self.threads,
@@ -101,7 +105,7 @@ class _Walk(TripCounts):
             wavefronts=t.wavefronts + spilt / WARP / 4,
             l2_bytes=float(l2) + spilt * 0.25,
             memory_bytes=float(memory),
-            phases=float(sum(t.waiting.values())),
+            phases=float(sum(one.steps for one in t.waits.values())),
             barriers=t.barriers,
             chain=t.chain,
             in_flight=flight * min(max(registers - ADDRESSES, 1.0) / max(held, 1.0), 1.0),
@@ -118,17 +122,14 @@ class _Walk(TripCounts):
         visit = _VISIT.get(type(n))
         if visit is not None:
             visit(self, n, site)
-        elif hasattr(n, "body"):
-            self._visit(n.body, site)
-
-    def _sequence(self, n: s.SeqStmt, site: Site) -> None:
-        for part in n.seq:
+            return
+        for part in statements_of(n):
             self._visit(part, site)
 
     def _attribute(self, n: s.AttrStmt, site: Site) -> None:
         if n.key == "thread_extent":
-            var = n.node if isinstance(n.node, e.Var) else n.node.var
-            tag = n.node.thread_tag if hasattr(n.node, "thread_tag") else var.name
+            var = getattr(n.node, "var", n.node)
+            tag = getattr(n.node, "thread_tag", var.name)
             self.warps.values[var] = self.warps.ids[tag]
             self.deps[var] = frozenset([tag])
         self._visit(n.body, site)
@@ -171,7 +172,7 @@ class _Walk(TripCounts):
             self._visit(n.else_case, site.where(~holds))
 
     def _evaluate(self, n: s.Evaluate, site: Site) -> None:
-        if isinstance(n.value, e.Call) and str(n.value.op).endswith("storage_sync"):
+        if is_barrier(n):
             self.total.barriers += float(site.times.mean())
             self.total.instructions += self._warps(site)
 
@@ -191,7 +192,8 @@ class _Walk(TripCounts):
         for part in value.integers:
             self._count_integers(part, site)
         for load, share in value.loads:
-            self._access(load, site.share(share), stores=False, ahead=ahead)
+            part_of_site = replace(site, times=site.times * share)
+            self._access(load, part_of_site, stores=False, ahead=ahead)
         return float(done[:OTHER].sum()), [load for load, _ in value.loads]
 
     def _count_chain(self, n: s.BufferStore, site: Site, reads: bool, operations: float) -> None:
@@ -225,7 +227,7 @@ class _Walk(TripCounts):
         if n.mask is not None:
             active = active & w.full(self.warps.value(n.mask), lanes).astype(bool)
         depends = self._depends(*n.indices)
-        trips = self._trips(depends, site, n.buffer)
+        trips = site.times / self._hoisted(depends, site.loops, n.buffer)
         index = w.full(self.warps.value(n.indices[0]), lanes)
         shared = scope.startswith("shared")
         merged = self._merged(n, site.loops, size) if shared and lanes == 1 else 1
@@ -260,14 +262,9 @@ class _Walk(TripCounts):
                 return 1
             if loop.var not in self._depends(*n.indices):
                 continue
-            before = self.warps.values[loop.var]
-            try:
-                self.warps.values[loop.var] = np.zeros_like(before)
-                first = w.full(self.warps.value(n.indices[0]))
-                self.warps.values[loop.var] = np.ones_like(before)
-                second = w.full(self.warps.value(n.indices[0]))
-            finally:
-                self.warps.values[loop.var] = before
+            first, second = (
+                w.full(self.warps.value_at(n.indices[0], {loop.var: step})) for step in (0, 1)
+            )
             if not (second - first == 1).all():
                 continue
             fits = (k for k in (4, 2) if k * size <= 16 and loop.count % k == 0)
@@ -329,14 +326,13 @@ class _Walk(TripCounts):
         at_once = PIPELINED if around and not barrier else 1.0
         at_once = min(at_once, max(steps, 1.0))
         waits = steps / (PIPELINED if barrier and ahead else at_once)
-        t, loads = self.total, min(together, REGISTERS_HELD) * at_once
-        t.waiting[key] = max(waits, t.waiting.get(key, 0.0))
-        t.in_flight[key] = t.in_flight.get(key, 0.0) + loads * nbytes
-        t.held[key] = t.held.get(key, 0.0) + loads * registers
+        one, loads = self.total.waits[key], min(together, REGISTERS_HELD) * at_once
+        one.steps = max(waits, one.steps)
+        one.in_flight += loads * nbytes
+        one.held += loads * registers
 
 
 _VISIT: dict[type, Callable[[_Walk, Any, Site], None]] = {
-    s.SeqStmt: _Walk._sequence,
     s.For: _Walk._loop,
     s.IfThenElse: _Walk._branch,
     s.BufferStore: _Walk._store,

@@ -12,7 +12,7 @@ import numpy as np
 from whet.compiler.arith import Analyzer
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import parts_of
 from whet.measure.gpu.cost import warps as w
 from whet.measure.gpu.cost.cse import Decider
 from whet.measure.gpu.cost.integer_cost import BASES, IntegerOp, address, integer_ops
@@ -58,16 +58,6 @@ class TripCounts:
         self.threads = np.prod([self.extents.get(t, 1) for t in w.TAGS[3:]], dtype=float)
         self.all_warps = self.blocks * self.warps.warps
 
-    def _trips(self, depends: frozenset[Any], site: Site, buffer: Any = None) -> np.ndarray:
-        """The executions of an instruction: none where its value is still in a register.
-
-        Args:
-            depends: the loops that change it, and the memory that they store to.
-            site: its place.
-            buffer: its memory, for an access.
-        """
-        return site.times / self._hoisted(depends, site.loops, buffer)
-
     def _hoisted(
         self, depends: frozenset[Any], loops: tuple[Loop, ...], buffer: Any = None
     ) -> float:
@@ -97,7 +87,7 @@ class TripCounts:
                 continue
             if isinstance(n, e.BufferLoad):
                 sources.add(id(n.buffer.data))
-            stack += TABLE[type(n)][0](n)
+            stack += parts_of(n)
         return frozenset(sources), known
 
     def _share_computed(self, n: e.PrimExpr, loops: tuple[Loop, ...]) -> float:
@@ -125,11 +115,8 @@ class TripCounts:
             depends = self._depends(condition)
             if not depends or not depends <= {x.var for x in unrolled}:
                 return None
-            before = {x.var: self.warps.values[x.var] for x in unrolled}
-            for x, steps in zip(unrolled, grid):
-                self.warps.values[x.var] = self.warps.value(x.node.min) + steps
-            holds = np.asarray(self.warps.value(condition), bool)
-            self.warps.values.update(before)
+            values = {x.var: self.warps.value(x.node.min) + k for x, k in zip(unrolled, grid)}
+            holds = np.asarray(self.warps.value_at(condition, values), bool)
             return np.broadcast_to(holds, grid.shape[1:]) if holds.ndim < 2 else None  # of data
 
         return decide
@@ -150,8 +137,7 @@ class TripCounts:
 
     def _count_value(self, op: IntegerOp, site: Site) -> None:
         """Count a value as often as it changes; not again for an equal one."""
-        runs = op.cost * self._warps(
-            replace(site, times=self._trips(self._depends(*op.parts), site))
-        )
+        times = site.times / self._hoisted(self._depends(*op.parts), site.loops)
+        runs = op.cost * self._warps(replace(site, times=times))
         self.total.instructions += max(runs - self.computed.get(op.key, 0.0), 0.0)
         self.computed[op.key] = max(runs, self.computed.get(op.key, 0.0))

@@ -6,12 +6,13 @@ random: how many lanes are active, which addresses they ask for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from whet.compiler.errors import MeasureError
+from whet.compiler.passes.threads.overlap import OPERATIONS
 from whet.compiler.tir import expr as e
 
 SAMPLES, LANES = 16, 32
@@ -19,13 +20,7 @@ SECTOR, LINE, WORD, BANKS = 32, 128, 4, 32
 """Bytes of a sector and a line of memory, and of a bank's word; banks of shared memory."""
 TAGS = tuple(f"{what}.{axis}" for what in ("blockIdx", "threadIdx") for axis in "xyz")
 
-_BINARY: dict[type, Callable[[Any, Any], Any]] = {
-    e.Add: np.add, e.Sub: np.subtract, e.Mul: np.multiply, e.FloorDiv: np.floor_divide,
-    e.FloorMod: np.remainder, e.Div: np.floor_divide, e.Mod: np.remainder,
-    e.Min: np.minimum, e.Max: np.maximum, e.EQ: np.equal, e.NE: np.not_equal, e.LT: np.less,
-    e.LE: np.less_equal, e.GT: np.greater, e.GE: np.greater_equal, e.And: np.logical_and,
-    e.Or: np.logical_or,
-}  # fmt: skip
+_BINARY = OPERATIONS | {e.Div: np.floor_divide, e.Mod: np.remainder}
 _CALLS: dict[str, Callable[..., Any]] = {
     "shift_left": np.left_shift, "shift_right": np.right_shift, "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "if_then_else": np.where,
@@ -94,6 +89,15 @@ class Warps:
             with np.errstate(divide="ignore", invalid="ignore"):
                 return _BINARY[kind](a, b)
         return self._other(n)
+
+    def value_at(self, n: e.PrimExpr, values: Mapping[e.Var, Any]) -> Any:
+        """As :meth:`value`, with other values of some variables."""
+        before = {var: self.values[var] for var in values}
+        self.values.update(values)
+        try:
+            return self.value(n)
+        finally:
+            self.values.update(before)
 
     def _variable(self, n: e.Var) -> Any:
         if n not in self.values:
