@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LogError
 from whet.db.log import TuningLog
-from whet.db.values.identity import device_key, device_name, distance, target_difference
+from whet.db.values.identity import Location, device_key, device_name, distance, target_difference
 from whet.db.values.records import TaskSummary
 from whet.measure.device.identity import device_of
-from whet.measure.device.names import Device, names_device
+from whet.measure.device.names import AnyDevice, Device, names_device
 from whet.search_spaces import Config, Workload, space_of, using_resolver
 from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
-    from whet.compiler.runtime.device import Device as RuntimeDevice
     from whet.compiler.target import Target
 
 
@@ -29,9 +27,7 @@ class UntunedWarning(UserWarning):
     """Workloads were built with their default configs, for want of a record that applies."""
 
 
-def apply_best(
-    log: TuningLog | str | os.PathLike[str], *, device: Device | RuntimeDevice | None = None
-) -> AppliedLog:
+def apply_best(log: TuningLog | Location, *, device: AnyDevice | None = None) -> AppliedLog:
     """A context in which templates take their best config from a log.
 
     ``with whet.apply_best("whet.db"), whet.Target("llvm"): s, args = matmul(1024, 1024, 1024)``. A
@@ -54,9 +50,7 @@ def apply_best(
 class AppliedLog:
     """What :func:`apply_best` returns: the context manager, and the resolver it puts in force."""
 
-    def __init__(
-        self, log: TuningLog | str | os.PathLike[str], device: Device | RuntimeDevice | None = None
-    ) -> None:
+    def __init__(self, log: TuningLog | Location, device: AnyDevice | None = None) -> None:
         self._given = log
         self._device = device
         self._log: TuningLog | None = None
@@ -124,7 +118,7 @@ def _why_none(
     workload: Workload,
     target: Target,
     fingerprint: str,
-    device: Device | RuntimeDevice | None,
+    device: AnyDevice | None,
 ) -> str:
     """One line: the workload, why the nearest record was not taken, the way out."""
     wanted_device = device_key(device_of(target, device))

@@ -18,9 +18,9 @@ from whet.db.store import queries, vectors
 from whet.db.store.ignored import warn_of_ignored
 from whet.db.store.queries import count_trials
 from whet.db.store.reading import BROKEN
-from whet.db.values.identity import plain_json
+from whet.db.values.identity import Location, plain_json
 from whet.db.values.records import RunRecord
-from whet.measure.values import MeasureResult, is_number
+from whet.measure.values import Json, MeasureResult, is_number
 from whet.search_spaces.values import Config, Workload
 from whet.search_spaces.values.counted import counted
 
@@ -63,7 +63,7 @@ RESULT_TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
+def export_json(log: TuningLog, path: Location) -> int:
     """Write every run and trial of a log to a file; return how many trials.
 
     Args:
@@ -105,12 +105,12 @@ def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
     return trials
 
 
-def _run_line(run: RunRecord) -> dict[str, Any]:
+def _run_line(run: RunRecord) -> Json:
     line = {name: getattr(run, name) for name in RUN_TYPES}
     return {"format": FORMAT, **line, "workload": run.workload.to_json()}
 
 
-def import_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
+def import_json(log: TuningLog, path: Location) -> int:
     """Add the runs and trials of a file to a log, all or none; return how many trials were new.
 
     Args:
@@ -128,7 +128,7 @@ def import_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
         return count_trials(connection) - before
 
 
-def _import_lines(connection: sa.Connection, path: str | os.PathLike[str], request: str) -> None:
+def _import_lines(connection: sa.Connection, path: Location, request: str) -> None:
     run_ids: dict[str, int] = {}
     number = 0
     try:

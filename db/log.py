@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -11,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError, SpaceError
 from whet.db.store.database import Database
-from whet.db.values.identity import clean_text, device_key
+from whet.db.values.identity import Location, clean_text, device_key
 from whet.db.values.records import RunRecord, TaskSummary, TrialRecord
 from whet.measure.device.identity import device_of
-from whet.measure.device.names import Device, this_device
-from whet.measure.values import MeasureResult, target_json
+from whet.measure.device.names import AnyDevice, Device, this_device
+from whet.measure.values import AnyTarget, Json, MeasureResult, target_json
 from whet.search_spaces.values import Config, Workload
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from whet.compiler.runtime.device import Device as RuntimeDevice
-    from whet.compiler.target import Target
     from whet.search_spaces.space.config_space import ConfigSpace
 
 
@@ -50,7 +47,7 @@ class TuningLog(Database):
     :class:`~whet.db.IgnoredRecordsWarning` says how many, once for each row and open log.
     """
 
-    def __init__(self, location: str | os.PathLike[str] = "whet.db", *, write: bool = True) -> None:
+    def __init__(self, location: Location = "whet.db", *, write: bool = True) -> None:
         from whet.db.store import queries  # SQLAlchemy is loaded with the first log, not before
 
         super().__init__(location, write)
@@ -92,13 +89,13 @@ class TuningLog(Database):
     def start_run(
         self,
         workload: Workload,
-        target: Target | dict[str, Any] | str,
+        target: AnyTarget,
         device: Device | None,
         space_fingerprint: str,
         sampler: str = "",
         seed: int | None = None,
-        options: dict[str, Any] | None = None,
-        versions: dict[str, Any] | None = None,
+        options: Json | None = None,
+        versions: Json | None = None,
     ) -> int:
         """Begin a search, and return its number in this log.
 
@@ -195,7 +192,7 @@ class TuningLog(Database):
                     connection, keys, run_id, number, config, result, flop, features
                 )
 
-    def _keys(self, connection: sa.Connection, run_id: int, request: str) -> dict[str, Any]:
+    def _keys(self, connection: sa.Connection, run_id: int, request: str) -> Json:
         """A run's keys; refuses a run of that number which is not the one it was.
 
         Where another log was copied over this one's file, the number may be a stranger's.
@@ -212,7 +209,7 @@ class TuningLog(Database):
     def trials(
         self,
         workload: Workload | None = None,
-        target: Target | dict[str, Any] | str | None = None,
+        target: AnyTarget | None = None,
         device: Device | None = None,
         fingerprint: str | None = None,
         status: str | None = None,
@@ -232,8 +229,8 @@ class TuningLog(Database):
     def best(
         self,
         workload: Workload,
-        target: Target | dict[str, Any] | str,
-        device: Device | RuntimeDevice | None = None,
+        target: AnyTarget,
+        device: AnyDevice | None = None,
         fingerprint: str | None = None,
     ) -> TrialRecord | None:
         """The best trial of a workload, or None where nothing worked.
@@ -258,9 +255,9 @@ class TuningLog(Database):
     def best_config(
         self,
         workload: Workload,
-        target: Target | dict[str, Any] | str,
+        target: AnyTarget,
         space: ConfigSpace,
-        device: Device | RuntimeDevice | None = None,
+        device: AnyDevice | None = None,
     ) -> Config | None:
         """The config of :meth:`best_in`, or None."""
         record = self.best_in(space, workload, target, device)
@@ -270,8 +267,8 @@ class TuningLog(Database):
         self,
         space: ConfigSpace,
         workload: Workload,
-        target: Target | dict[str, Any] | str,
-        device: Device | RuntimeDevice | None = None,
+        target: AnyTarget,
+        device: AnyDevice | None = None,
     ) -> TrialRecord | None:
         """The best trial, its config as ``space`` makes it, or None.
 
@@ -336,13 +333,13 @@ class TuningLog(Database):
         with self._records("summarise trials") as reader:
             return self._queries.summarise(reader)
 
-    def export_json(self, path: str | os.PathLike[str]) -> int:
+    def export_json(self, path: Location) -> int:
         """Write every run and trial to a file, one JSON object a line; return how many trials."""
         from whet.db import exchange
 
         return exchange.export_json(self, path)
 
-    def import_json(self, path: str | os.PathLike[str]) -> int:
+    def import_json(self, path: Location) -> int:
         """Add the runs and trials of an exported file: all or none; return how many were new."""
         from whet.db import exchange
 

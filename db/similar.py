@@ -18,7 +18,7 @@ from whet.db.store.queries import RUNS, SUCCEEDED, TRIALS, count_trials
 from whet.db.store.reading import BROKEN, Reader, check_costs
 from whet.db.values.decision import FINALISTS_RUN
 from whet.db.values.identity import device_key
-from whet.measure.values import OK
+from whet.measure.values import OK, Json
 
 if TYPE_CHECKING:
     from whet.db.log import TuningLog
@@ -49,7 +49,7 @@ class LoggedTask:
     """
 
     workload: Workload
-    target: dict[str, Any]
+    target: Json
     device: str
     fingerprint: str
     runs: tuple[int, ...]

@@ -6,13 +6,18 @@ import math
 import statistics
 import sys
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, Union
 
 from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
     from whet.search_spaces import Config, TemplateRef, Workload
+
+Json = dict[str, Any]
+"""A JSON object."""
+AnyTarget = Union["Target", Json, str]
+"""A target, its canonical JSON, or its text."""
 
 OK, PRUNED = "ok", "pruned"
 STATUSES = (
@@ -60,7 +65,7 @@ class MeasureInput:
     """
 
     workload: Workload
-    target: dict[str, Any]
+    target: Json
     config: Config
     template: TemplateRef
 
@@ -88,7 +93,7 @@ class MeasureResult:
     stage: str = ""
     program_hash: str = ""
     timings: dict[str, float] = field(default_factory=dict)
-    environment: dict[str, Any] = field(default_factory=dict)
+    environment: Json = field(default_factory=dict)
     timestamp: float = 0.0
 
     def __post_init__(self) -> None:
@@ -143,17 +148,17 @@ class MeasureResult:
         """Seconds per call of the fastest repeat; infinity for a failed candidate."""
         return min(self.costs, default=math.inf)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The result as JSON-able data."""
         return asdict(self) | {"costs": list(self.costs)}
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> MeasureResult:
+    def from_json(data: Json) -> MeasureResult:
         """The result that :meth:`to_json` described."""
         return MeasureResult(**(data | {"costs": tuple(data["costs"])}))
 
 
-def target_json(target: Target | dict[str, Any] | str) -> dict[str, Any]:
+def target_json(target: AnyTarget) -> Json:
     """The canonical JSON of a target.
 
     Args:
@@ -238,6 +243,6 @@ class MeasureOptions:
             if not (whole if must == WHOLE else positive):
                 raise ArgumentError(f"MeasureOptions({name}={value!r})", f"it must be {must}")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The options as JSON-able data, for the log."""
         return asdict(self)

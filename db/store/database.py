@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LogError
+from whet.db.values.identity import Location
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -33,7 +33,7 @@ class Database:
         LogError: it cannot be opened, or holds no log.
     """
 
-    def __init__(self, location: str | os.PathLike[str], write: bool) -> None:
+    def __init__(self, location: Location, write: bool) -> None:
         from whet.db.store import engine, faults, schema
 
         self.place = engine.place_of(location)

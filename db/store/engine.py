@@ -20,6 +20,7 @@ from sqlalchemy import exc
 
 from whet.compiler.errors import ArgumentError, LogError
 from whet.compiler.installed import install_extra
+from whet.db.values.identity import Location
 
 BUSY_SECONDS = 30.0
 """How long a transaction waits for another process's before it gives up."""
@@ -51,7 +52,7 @@ class Place:
     url: sa.URL | None
 
 
-def place_of(location: str | os.PathLike[str]) -> Place:
+def place_of(location: Location) -> Place:
     """Read a log's location.
 
     Args:

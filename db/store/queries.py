@@ -24,11 +24,10 @@ from whet.db.values.decision import FINALISTS_RUN, deciding, judge
 from whet.db.values.identity import clean_text, device_key, digest
 from whet.db.values.records import RunRecord, TaskSummary, TrialRecord
 from whet.measure.device.names import Device
-from whet.measure.values import MeasureResult, is_time, target_json
+from whet.measure.values import AnyTarget, Json, MeasureResult, is_time, target_json
 from whet.search_spaces.values import Config, Workload
 
 if TYPE_CHECKING:
-    from whet.compiler.target import Target
     from whet.db.log import TuningLog
 
 TRIALS = TrialRow.__table__
@@ -60,10 +59,10 @@ def find_id(connection: sa.Connection, table: type[Identity], value_digest: str)
 def conditions(
     connection: sa.Connection,
     workload: Workload | None,
-    target: Target | dict[str, Any] | str | None,
+    target: AnyTarget | None,
     device: Device | None,
     fingerprint: str | None,
-) -> dict[str, Any] | None:
+) -> Json | None:
     """Columns and values that a trial must have; None where no trial can."""
     digests = {
         WorkloadRow: None if workload is None else digest(workload.to_json()),
@@ -116,7 +115,7 @@ def update_run(connection: sa.Connection, run_id: int, state: str, when: float) 
     connection.execute(change)
 
 
-def run_keys(connection: sa.Connection, run_id: int) -> dict[str, Any] | None:
+def run_keys(connection: sa.Connection, run_id: int) -> Json | None:
     """A run's uid and its columns of :data:`TASK`, which its trials repeat."""
     query = sa.select(*(RUNS.c[name] for name in ("uid", *TASK))).where(RunRow.id == run_id)
     row = connection.execute(query).mappings().first()
@@ -125,7 +124,7 @@ def run_keys(connection: sa.Connection, run_id: int) -> dict[str, Any] | None:
 
 def insert_trial(
     connection: sa.Connection,
-    keys: dict[str, Any],
+    keys: Json,
     run_id: int,
     number: int,
     config: Config,

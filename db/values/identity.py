@@ -6,9 +6,14 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 from typing import Any
 
 from whet.measure.device.names import Device, fingerprint_of
+from whet.measure.values import Json
+
+Location = str | os.PathLike[str]
+"""The path of a file, or (of a log) an SQLAlchemy URL."""
 
 
 def _plain(value: Any) -> Any:
@@ -58,7 +63,7 @@ def clean_text(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")
 
 
-def target_difference(there: dict[str, Any], here: dict[str, Any]) -> str:
+def target_difference(there: Json, here: Json) -> str:
     """The attributes in which two targets' JSON differs: ``"num_threads=1 instead of 2"``, ..."""
     names = [n for n in sorted(there.keys() | here.keys()) if there.get(n) != here.get(n)]
     return ", ".join(f"{n}={there.get(n)} instead of {here.get(n)}" for n in names)

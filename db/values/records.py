@@ -8,7 +8,7 @@ from typing import Any
 from whet.db.values.identity import device_name
 from whet.db.values.quality import Quality, quality_of
 from whet.measure.device.names import Device
-from whet.measure.values import MeasureResult
+from whet.measure.values import Json, MeasureResult
 from whet.search_spaces.values import Config, Workload
 
 
@@ -33,7 +33,7 @@ class TrialRecord:
     number: int
     run_id: int
     workload: Workload
-    target: dict[str, Any]
+    target: Json
     device: Device
     config: Config
     result: MeasureResult
@@ -87,13 +87,13 @@ class RunRecord:
     id: int
     uid: str
     workload: Workload
-    target: dict[str, Any]
+    target: Json
     device: Device
     fingerprint: str
     sampler: str
     seed: Any
-    options: dict[str, Any]
-    versions: dict[str, Any]
+    options: Json
+    versions: Json
     state: str
     started_at: float
     finished_at: float | None
@@ -114,7 +114,7 @@ class TaskSummary:
     """
 
     workload: Workload
-    target: dict[str, Any]
+    target: Json
     device: Device
     fingerprint: str
     trials: int

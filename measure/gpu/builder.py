@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from whet.measure.gpu.alignment import check_alignment
-from whet.measure.gpu.pruning import check_resources, facts_of
-from whet.measure.gpu.unrolled import check_unrolled
+from whet.measure.gpu.pruning import check_alignment, check_resources, check_unrolled, facts_of
 from whet.measure.stage.builder import Built, build_candidate, imports
-from whet.measure.values import MeasureInput
+from whet.measure.values import Json, MeasureInput
 
 if TYPE_CHECKING:
     from whet.compiler.abi.artifact import Artifact, Resources
@@ -50,7 +48,7 @@ build_for_gpu.imports = build_for_emulator.imports = imports  # type: ignore[att
 
 def _to_cubin(
     inp: MeasureInput, module: IRModule, target: Target, artifact: Artifact
-) -> tuple[Artifact, dict[str, Any]]:
+) -> tuple[Artifact, Json]:
     from whet.compiler.codegen.cuda.nvrtc import compile_cubin
 
     if not artifact.kernels:  # a function whose result has no elements
@@ -64,7 +62,7 @@ def _to_cubin(
 
 def _to_prediction(
     inp: MeasureInput, module: IRModule, target: Target, artifact: Artifact
-) -> tuple[Artifact, dict[str, Any]]:
+) -> tuple[Artifact, Json]:
     from whet.measure.gpu.cost.predicted import predicted
 
     check_unrolled(inp, module)

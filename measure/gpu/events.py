@@ -16,11 +16,11 @@ import math
 import statistics
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from whet.compiler.runtime.gpu.array import Memory
 from whet.compiler.runtime.gpu.driver.interface import Context
 from whet.measure.stage.host import Clock, Run
+from whet.measure.values import Json
 
 QUEUED = 200
 """Calls between two waits: the driver queues about a thousand launches, a call may have several."""
@@ -206,7 +206,7 @@ class EventTimer(Clock):
             left -= count
         return total / number
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Json:
         """The conditions of the timing, for the record."""
         late = {"late": True} if self.late else {}  # the host's time is in the costs
         return {"cost": "measured", "flushed": self._flushed, **late}

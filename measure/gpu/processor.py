@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from whet.measure.gpu import nvml
 from whet.measure.gpu.events import EventTimer
 from whet.measure.gpu.memory import DeviceBuffer
 from whet.measure.stage.host import Clock, Processor, Run
-from whet.measure.values import MeasureOptions
+from whet.measure.values import Json, MeasureOptions
 
 if TYPE_CHECKING:
     from whet.compiler.abi.signature import BufferParam
@@ -61,7 +61,7 @@ class GpuProcessor(Processor):
             return _EmulatorClock(run)
         return EventTimer(self.context, run, options.flush_l2)
 
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> Json:
         """The machine, and the GPU's clocks, temperature and driver as they are now."""
         facts = super().environment()
         if self._emulated:

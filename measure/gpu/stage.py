@@ -15,11 +15,10 @@ from whet.measure.device.names import EMULATOR
 from whet.measure.gpu.builder import too_much
 from whet.measure.stage import machine
 from whet.measure.stage.builder import Built
-from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.retry import Retry
-from whet.measure.stage.runner import RunReport
+from whet.measure.stage.runner import Measurement, RunReport
 from whet.measure.stage.stages import Measuring, preload
-from whet.measure.values import OK, MeasureOptions
+from whet.measure.values import OK, Json, MeasureOptions
 from whet.measure.worker.supervisor import Outcome, Supervisor
 
 BUILD_CUDA = "whet.measure.gpu.builder:build_for_gpu"
@@ -67,7 +66,9 @@ class DeviceStage(Measuring):
         self._awake = 0  # the start of the worker that has made its context
         # NVIDIA's driver maps more memory than it uses: only a limit that was asked for is set.
         limit = options.memory_limit or (machine.memory_bytes() // 2 if self._emulated else None)
-        place = _number_of_own() if place is None else place
+        if place is None:
+            visible = settings.cuda_visible_devices()
+            place = int(visible[0]) if len(visible) == 1 and visible[0].isdecimal() else 0
         cpus = None if self._emulated else [machine.measuring_core(place)]
         worker = Supervisor(
             memory_limit=limit, cpus=cpus, preload=preload(function), path=path, grows=True
@@ -81,7 +82,7 @@ class DeviceStage(Measuring):
         """False: a GPU's events and a model's costs do not depend on the processor's load."""
         return False
 
-    def describe(self, target: dict[str, Any]) -> dict[str, Any]:
+    def describe(self, target: Json) -> Json:
         """The device as a log keeps it.
 
         Args:
@@ -170,12 +171,6 @@ def predicted(model: Any, unchecked: str, report: RunReport | None = None) -> Ru
         facts["unchecked"] = unchecked
     seconds = 0.0 if report is None else report.seconds
     return RunReport(OK, (float(model["seconds"]),), "", facts, seconds)
-
-
-def _number_of_own() -> int:
-    """The number of the only GPU that this process may use; 0 where it has several, or all."""
-    visible = settings.cuda_visible_devices()
-    return int(visible[0]) if len(visible) == 1 and visible[0].isdecimal() else 0
 
 
 def lock_of(device: Device) -> str:

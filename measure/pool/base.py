@@ -56,6 +56,16 @@ class PoolBase:
             raise MeasureError(f"{method}()", "the pool is closed", "open another one")
 
 
+def check_count(workers: int | None) -> None:
+    """Refuse a number of builders below 1.
+
+    Raises:
+        MeasureError: so it is.
+    """
+    if workers is not None and workers < 1:
+        raise MeasureError(f"workers={workers}", "at least one builder is needed")
+
+
 def turns(rounds: int | Rounds, costs: list[list[float]]) -> Iterator[list[int]]:
     """The candidates of each round, by their places, as long as there are any.
 

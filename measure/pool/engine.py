@@ -23,8 +23,7 @@ from whet.measure.pool.protocol import Known, Rounds
 from whet.measure.pool.roles import Builder, Measurer
 from whet.measure.pool.stopwatch import Stopwatch
 from whet.measure.stage.builder import Built
-from whet.measure.stage.measurement import Measurement
-from whet.measure.stage.runner import RunReport
+from whet.measure.stage.runner import Measurement, RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions, MeasureResult
 from whet.measure.worker.error_text import error_text
 

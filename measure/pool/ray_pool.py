@@ -15,14 +15,14 @@ from whet.compiler.runtime.device import Device
 from whet.measure.device.identity import check_alike, measured_device, named_device
 from whet.measure.device.names import CUDA, EVERY_GPU
 from whet.measure.pool import ray_cluster
+from whet.measure.pool.base import check_count
 from whet.measure.pool.engine import StagedPool
 from whet.measure.pool.local import build_function_of, measuring_stage
 from whet.measure.pool.protocol import Known
 from whet.measure.stage import stages
 from whet.measure.stage.builder import Built
-from whet.measure.stage.measurement import Measurement
-from whet.measure.stage.runner import RunReport
-from whet.measure.values import MeasureInput, MeasureOptions
+from whet.measure.stage.runner import Measurement, RunReport
+from whet.measure.values import Json, MeasureInput, MeasureOptions
 
 START_S = 90.0  # a worker's start, on top of a call's own budget
 LOOK_S = 0.5  # how often who waits for an answer sees whether the pool is closed
@@ -67,8 +67,7 @@ class RayPool(StagedPool):
         run_function: str | None = None,
         prepare_function: str | None = None,
     ) -> None:
-        if workers is not None and workers < 1:
-            raise MeasureError(f"workers={workers}", "at least one builder is needed")
+        check_count(workers)
         check_one(device)
         chosen = options or MeasureOptions()
         with contextlib.ExitStack() as opened:  # what is there already ends with what is refused
@@ -136,7 +135,7 @@ def check_one(device: str) -> None:
         )
 
 
-def describe_remote_gpu(ray: Any) -> dict[str, Any]:
+def describe_remote_gpu(ray: Any) -> Json:
     """The description of the cluster's GPUs, as a log keeps it.
 
     Args:
@@ -203,7 +202,7 @@ class _Remote:
     def run(self, measurement: Measurement) -> RunReport:
         return self._ask("run", measurement)
 
-    def describe(self, target: dict[str, Any]) -> dict[str, Any]:
+    def describe(self, target: Json) -> Json:
         return self._ask("describe", target)
 
     def overlaps_builds(self) -> bool:

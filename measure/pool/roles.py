@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from whet.measure.stage.builder import Built
-from whet.measure.stage.measurement import Measurement
-from whet.measure.stage.runner import RunReport
+from whet.measure.stage.runner import Measurement, RunReport
 from whet.measure.values import MeasureInput
 
 

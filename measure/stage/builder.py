@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import PrunedError
-from whet.measure.values import OK, PRUNED, MeasureInput
+from whet.measure.values import OK, PRUNED, Json, MeasureInput
 from whet.measure.worker.error_text import error_text
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from whet.compiler.target import Target
     from whet.compiler.tir.function import IRModule
 
-Finish = Callable[["IRModule", "Target", "Artifact"], tuple["Artifact", dict[str, Any]]]
+Finish = Callable[["IRModule", "Target", "Artifact"], tuple["Artifact", Json]]
 """A device's compile step after the generator: the artifact as a worker takes it, and facts for
 the record; from the lowered module, the target and the generator's artifact."""
 
@@ -44,7 +44,7 @@ class Built:
     program_hash: str = ""
     error: str = ""
     timings: dict[str, float] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Json = field(default_factory=dict)
 
     @property
     def parallel(self) -> bool:
@@ -67,7 +67,7 @@ def build_candidate(inp: MeasureInput, finish: Finish | None = None) -> Built:
     begin = time.perf_counter()
     target = Target(inp.target)
     artifact: Artifact | None = None
-    facts: dict[str, Any] = {}
+    facts: Json = {}
     try:
         # The very template that was sent: another one of its name may have been registered since.
         template = resolve(inp.template)
@@ -109,14 +109,14 @@ def imports(inp: MeasureInput) -> dict[str, Any]:
 build_candidate.imports = imports  # type: ignore[attr-defined]
 
 
-def _refused(failure: Exception, status: str) -> tuple[str, str, dict[str, Any]]:
+def _refused(failure: Exception, status: str) -> tuple[str, str, Json]:
     """Status, text and facts of an exception; of a static check's, its own text says it all."""
     if isinstance(failure, PrunedError):
         return PRUNED, str(failure), {PRUNED: failure.reason}
     return status, error_text(), {}
 
 
-def hash_program(module_hash: str, target: dict[str, Any]) -> str:
+def hash_program(module_hash: str, target: Json) -> str:
     """The identity of a program on a target: the same loops for AVX2 and AVX-512 are two programs.
 
     Args:

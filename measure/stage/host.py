@@ -12,7 +12,6 @@ import mmap
 import os
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam
 from whet.measure.stage import machine
 from whet.measure.stage.processor import CANARY, Buffer, poison_byte
-from whet.measure.values import MeasureOptions
+from whet.measure.values import Json, MeasureOptions
 
 Run = Callable[[int], None]
 """Calls a kernel that many times; on a GPU it queues the calls."""
@@ -126,7 +125,7 @@ class Clock:
         run(number)
         return (time.perf_counter() - start) / number
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Json:
         """The conditions of the timing, for the record, beside the machine's state."""
         return {}
 
@@ -158,7 +157,7 @@ class Processor:
         """A clock for a kernel's calls."""
         return Clock(run)
 
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> Json:
         """The machine's state now, for the record."""
         return machine.environment()
 

@@ -13,15 +13,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whet.measure.stage.arguments import Arguments, Call, Param, fixed_shape
+from whet.measure.stage.builder import Built
 from whet.measure.stage.host import HOST, Processor, Run
 from whet.measure.stage.lru_cache import LRUCache
 from whet.measure.stage.reference import ExpectedOutput, Reference
 from whet.measure.stage.timing import repeat_facts, time_kernel
-from whet.measure.values import OK, MeasureOptions
+from whet.measure.values import OK, Json, MeasureOptions
 
 if TYPE_CHECKING:
     from whet.compiler.abi.artifact import Artifact
     from whet.compiler.abi.signature import KernelSignature
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One candidate to check and to time.
+
+    Attributes:
+        built: a candidate that was built.
+        options: budgets, repeats and tolerance.
+        reference: the default config's program, to check the numbers; None: unchecked.
+        best_cost: seconds per call of the best so far.
+    """
+
+    built: Built
+    options: MeasureOptions
+    reference: Built | None = None
+    best_cost: float | None = None
 
 
 @dataclass(frozen=True)
@@ -41,7 +59,7 @@ class RunReport:
     status: str
     costs: tuple[float, ...] = ()
     error: str = ""
-    environment: dict[str, Any] = field(default_factory=dict)
+    environment: Json = field(default_factory=dict)
     seconds: float = 0.0
     lost: bool = False
 

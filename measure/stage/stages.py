@@ -16,9 +16,8 @@ from typing import Any
 from whet.compiler.abi.signature import BufferParam
 from whet.measure.stage import machine
 from whet.measure.stage.builder import Built
-from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.retry import Retry
-from whet.measure.stage.runner import RunReport
+from whet.measure.stage.runner import Measurement, RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions
 from whet.measure.worker.supervisor import Outcome, Supervisor
 

@@ -7,9 +7,8 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from whet.measure.values import MeasureOptions
+from whet.measure.values import Json, MeasureOptions
 
 SHORTEST = 0.5e-3  # seconds: a shorter timing says little about a kernel's speed
 COLD = 0.02  # seconds: what a first call may take for page faults alone
@@ -98,7 +97,7 @@ def spread(costs: Sequence[float]) -> float | None:
     return (high - low) / middle if middle else 0.0
 
 
-def repeat_facts(costs: Sequence[float]) -> dict[str, Any]:
+def repeat_facts(costs: Sequence[float]) -> Json:
     """The facts of repeats for a log: their number and spread, null where there is only one."""
     known = spread(costs)
     return {"repeats": len(costs), "spread": None if known is None else round(known, 5)}

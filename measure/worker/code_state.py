@@ -11,6 +11,7 @@ import builtins
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Set
+from functools import partial
 from operator import attrgetter, is_
 from typing import Any
 
@@ -214,14 +215,9 @@ class CodeState:
                 self._take_class(value)
 
     def _take_class(self, cls: type) -> None:
-        def bind(key: str, value: Any) -> None:
-            setattr(cls, key, value)
-
-        def unbind(key: str) -> None:
-            delattr(cls, key)
-
         what = f"{cls.__module__}.{cls.__qualname__}"
-        self._watched.append(Names(what, cls.__dict__, None, bind, unbind))
+        names = Names(what, cls.__dict__, None, partial(setattr, cls), partial(delattr, cls))
+        self._watched.append(names)
         for value in cls.__dict__.values():
             if isinstance(value, types.FunctionType) and self._is_new(value):
                 self._insides.add(value)

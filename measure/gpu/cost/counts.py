@@ -83,7 +83,9 @@ class _Walk(TripCounts):
         shared = self.func.attrs.get("shared_bytes", t.shared_bytes)
         shared = float(self.warps.value(shared)) if isinstance(shared, e.PrimExpr) else shared
         registers = registers or min(255, OWN_REGISTERS + int(t.local_bytes // 4))
-        wave = self._wave(registers, shared)
+        resident = float(resident_blocks(self.spec, self.threads, registers, shared))
+        # blocks that run at a time on the whole device
+        wave = min(max(resident, 1.0) * self.spec.multiprocessors, self.blocks)
         spilt = spilt_bytes * t.turns * self.blocks * self.threads
         l2 = sum(x.loaded + x.stored for x in t.traffic.values())
         grid = Grid(self.extents, self.blocks, wave)
@@ -110,11 +112,6 @@ class _Walk(TripCounts):
             chain=t.chain,
             in_flight=flight * min(max(registers - ADDRESSES, 1.0) / max(held, 1.0), 1.0),
         )
-
-    def _wave(self, registers: int, shared: float) -> float:
-        """Blocks that run at a time on the whole device."""
-        resident = float(resident_blocks(self.spec, self.threads, registers, shared))
-        return min(max(resident, 1.0) * self.spec.multiprocessors, self.blocks)
 
     # --- statements -------------------------------------------------------------------------------
 
@@ -185,7 +182,12 @@ class _Walk(TripCounts):
     def _value(self, n: e.PrimExpr, site: Site, ahead: bool) -> tuple[float, list[e.BufferLoad]]:
         """Count a value; returns a thread's operations of it, and its loads."""
         value = eliminate_common(n, self._decider(site.loops))
-        nodes = [(x, share * self._share_computed(x, site.loops)) for x, share in value.nodes]
+        nodes = []
+        for part, share in value.nodes:
+            # An operation with its loads is hoisted out of the loops that do not change it.
+            depends, known = self._sources([part])
+            hoisted = self._hoisted(depends, site.loops) if known else 1.0
+            nodes.append((part, share * (1.0 / hoisted)))
         done = np.array(operations(nodes))
         # inactive lanes take their slots, too
         self.total.operations += done * self._warps(site) * WARP

@@ -90,14 +90,6 @@ class TripCounts:
             stack += parts_of(n)
         return frozenset(sources), known
 
-    def _share_computed(self, n: e.PrimExpr, loops: tuple[Loop, ...]) -> float:
-        """The share of the iterations around in which an operation is computed anew.
-
-        Compilers hoist an operation with its loads out of a loop that does not change it.
-        """
-        depends, known = self._sources([n])
-        return 1.0 / self._hoisted(depends, loops) if known else 1.0
-
     def _warps(self, site: Site) -> float:
         """Warps that execute a site, of all blocks, each as often as its loops say."""
         lanes = np.broadcast_to(site.active, (w.SAMPLES, w.LANES, site.active.shape[-1]))
