@@ -11,7 +11,7 @@ from whet.db.log import TuningLog
 from whet.db.values.identity import Location, device_key, device_name, distance, target_difference
 from whet.db.values.records import TaskSummary
 from whet.measure.device.identity import device_of
-from whet.measure.device.names import AnyDevice, Device, names_device
+from whet.measure.device.names import AnyDevice, names_device
 from whet.search_spaces import Config, Workload, space_of, using_resolver
 from whet.search_spaces.values.counted import counted
 
@@ -64,7 +64,13 @@ class AppliedLog:
             else:
                 self._log = stack.enter_context(TuningLog(self._given, write=False))
             if isinstance(self._device, str | dict) and not names_device(self._device):
-                _check_device(self._log, self._device)
+                known = self._log.devices()
+                if device_key(self._device) not in map(device_key, known):
+                    raise LogError(
+                        f"apply_best({self._log.location!r}, device={device_key(self._device)!r})",
+                        "the log has nothing of that machine",
+                        "machines in it: " + (", ".join(map(device_name, known)) or "(none)"),
+                    )
             stack.enter_context(using_resolver(self.resolve))
             self._stack = stack.pop_all()
         return self
@@ -74,7 +80,12 @@ class AppliedLog:
         self._log = None
         missed, self._missed = self._missed, {}
         if missed:
-            warnings.warn(self._warning(missed), UntunedWarning, stacklevel=2)
+            shown = self._given.location if isinstance(self._given, TuningLog) else self._given
+            number = "1 workload has" if len(missed) == 1 else f"{len(missed)} workloads have"
+            head = f"apply_best({str(shown)!r}): {number} no record that applies; "
+            lines = [f"{head}default configs were used", *missed.values()]
+            lines.append(f"(tune with log={str(shown)!r} to have them here)")
+            warnings.warn("\n  ".join(lines), UntunedWarning, stacklevel=2)
 
     def resolve(self, workload: Workload) -> Config | None:
         """The best config for a workload under the current target, or None for its default.
@@ -95,23 +106,6 @@ class AppliedLog:
             )
         return config
 
-    def _warning(self, missed: dict[tuple[str, str], str]) -> str:
-        shown = self._given.location if isinstance(self._given, TuningLog) else str(self._given)
-        what = "1 workload has" if len(missed) == 1 else f"{len(missed)} workloads have"
-        lines = [f"apply_best({shown!r}): {what} no record that applies; default configs were used"]
-        lines += missed.values()
-        return "\n  ".join([*lines, f"(tune with log={shown!r} to have them here)"])
-
-
-def _check_device(log: TuningLog, device: Device) -> None:
-    known = log.devices()
-    if device_key(device) not in map(device_key, known):
-        raise LogError(
-            f"apply_best({log.location!r}, device={device_key(device)!r})",
-            "the log has nothing of that machine",
-            "machines in it: " + (", ".join(map(device_name, known)) or "(none)"),
-        )
-
 
 def _why_none(
     log: TuningLog,
@@ -127,7 +121,8 @@ def _why_none(
     mine = [task for task in tasks if task.workload == workload]
     on_target = [task for task in mine if task.target == wanted_target]
     here = [task for task in on_target if device_key(task.device) == wanted_device]
-    tune = f"tune: {_tune_call(workload, target)}"
+    named = f"{workload.template!r}, args={workload.args!r}, target={target.kind!r}"
+    tune = f"tune: whet.tune(whet.create_task({named}))"
     tried = sum(task.trials for task in here if task.fingerprint == fingerprint)
     if tried:
         from whet.db.store.queries import broken_trials
@@ -161,13 +156,6 @@ def _why_none(
         )
     passed = f" ({counted(log.broken, 'broken row')} passed over)" if log.broken else ""
     return f"{workload}: never tuned{passed}{_nearest(tasks, workload)}; {tune}"
-
-
-def _tune_call(workload: Workload, target: Target) -> str:
-    return (
-        f"whet.tune(whet.create_task({workload.template!r}, args={workload.args!r},"
-        f" target={target.kind!r}))"
-    )
 
 
 def _nearest(tasks: list[TaskSummary], workload: Workload) -> str:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of the lines' layout; every run says it."""
 
-RUN_TYPES: dict[str, type | tuple[type, ...]] = {
+NUMBER = (int, float)
+RUN_TYPES: dict[str, Any] = {
     "uid": str,
     "workload": dict,
     "target": dict,
@@ -40,18 +41,18 @@ RUN_TYPES: dict[str, type | tuple[type, ...]] = {
     "options": dict,
     "versions": dict,
     "state": str,
-    "started_at": (int, float),
+    "started_at": NUMBER,
     "finished_at": (int, float, type(None)),
     "seed": (int, str, type(None)),
 }
-TRIAL_TYPES: dict[str, type | tuple[type, ...]] = {
+TRIAL_TYPES: dict[str, Any] = {
     "run": str,
     "number": int,
     "config": dict,
-    "flop": (int, float),
+    "flop": NUMBER,
     "result": dict,
 }
-RESULT_TYPES: dict[str, type | tuple[type, ...]] = {
+RESULT_TYPES: dict[str, Any] = {
     "status": str,
     "costs": list,
     "error": str,
@@ -59,7 +60,7 @@ RESULT_TYPES: dict[str, type | tuple[type, ...]] = {
     "program_hash": str,
     "timings": dict,
     "environment": dict,
-    "timestamp": (int, float),
+    "timestamp": NUMBER,
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ def build_for_gpu(inp: MeasureInput) -> Built:
     Args:
         inp: the candidate.
     """
-    return build_candidate(inp, functools.partial(_to_cubin, inp))
+    return build_candidate(inp, _to_cubin)
 
 
 def build_for_emulator(inp: MeasureInput) -> Built:
@@ -40,7 +39,7 @@ def build_for_emulator(inp: MeasureInput) -> Built:
     Args:
         inp: the candidate.
     """
-    return build_candidate(inp, functools.partial(_to_prediction, inp))
+    return build_candidate(inp, _to_prediction)
 
 
 build_for_gpu.imports = build_for_emulator.imports = imports  # type: ignore[attr-defined]
@@ -63,6 +62,7 @@ def _to_cubin(
 def _to_prediction(
     inp: MeasureInput, module: IRModule, target: Target, artifact: Artifact
 ) -> tuple[Artifact, Json]:
+    from whet.compiler.emulator.compile import compile_emulated
     from whet.measure.gpu.cost.predicted import predicted
 
     check_unrolled(inp, module)
@@ -74,7 +74,8 @@ def _to_prediction(
     facts = facts_of(resources) if resources else {}
     facts["compiled"] = bool(resources)
     if artifact.kernels and not too_much(model):
-        _warm(artifact, quick=model["instructions"] <= _QUICK)
+        # Here, beside other builds, so that the measurer finds it in the cache.
+        compile_emulated(artifact.source, checks=True, quick=model["instructions"] <= _QUICK)
     return artifact, facts | {"model": model}
 
 
@@ -98,10 +99,3 @@ def _resources(artifact: Artifact, target: Target) -> Mapping[str, Resources]:
     if not artifact.kernels or not nvrtc.available():
         return {}
     return nvrtc.compile_cubin(artifact.source, str(target.attrs["arch"])).resources
-
-
-def _warm(artifact: Artifact, quick: bool) -> None:
-    """Compile for the emulator here, beside others, so that the measurer finds it in the cache."""
-    from whet.compiler.emulator.compile import compile_emulated
-
-    compile_emulated(artifact.source, checks=True, quick=quick)

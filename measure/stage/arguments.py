@@ -115,10 +115,6 @@ class Call:
     arguments: Arguments
     packed: Sequence[Buffer] = ()
 
-    def stray_writes(self) -> list[str]:
-        """The memory that was written and is no output, in words."""
-        return stray_writes([*self.arguments.buffers, *self.packed])
-
 
 def stray_writes(buffers: Sequence[Buffer]) -> list[str]:
     """The memory around arrays, and the inputs, that a kernel wrote; inputs are restored."""

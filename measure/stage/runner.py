@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whet.measure.stage.arguments import Arguments, Call, Param, fixed_shape
+from whet.measure.stage.arguments import Arguments, Call, Param, fixed_shape, stray_writes
 from whet.measure.stage.builder import Built
 from whet.measure.stage.host import HOST, Processor, Run
 from whet.measure.stage.lru_cache import LRUCache
@@ -203,7 +203,7 @@ class Runner:
 
     def _stray_writes(self, call: Call) -> str:
         """The memory that a kernel may not write and wrote, in words; "" for none."""
-        stray = call.stray_writes()
+        stray = stray_writes([*call.arguments.buffers, *call.packed])
         if not stray:
             return ""
         self.drop_arguments()  # the walls are broken: the next candidate gets new ones

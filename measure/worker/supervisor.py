@@ -162,33 +162,32 @@ class Supervisor:
             self._busy.release()
 
     def _exchange(self, worker: _Worker, request: tuple, timeout: float) -> Outcome:
-        begin = time.monotonic()
+        begin, value = time.monotonic(), None
         try:
             wire.send(worker.sock, request, begin + timeout)
             kind, value, (put_back, left) = wire.receive(worker.sock, begin + timeout)
         except TimeoutError:
             worker.wait_for_traceback()
             worker.kill()
-            error = f"killed after {timeout:.3g} s, its deadline\n{worker.output()}"
-            return Outcome("timeout", error=error, seconds=time.monotonic() - begin)
+            kind, error = (
+                "timeout",
+                f"killed after {timeout:.3g} s, its deadline\n{worker.output()}",
+            )
         except (EOFError, ConnectionError):
-            reason = worker.last_words()
-            seconds = time.monotonic() - begin
-            full = self._memory_limit and worker.peak_bytes >= 0.9 * self._memory_limit
-            error = f"the worker {reason} after {seconds:.2f} s\n{worker.output()}"
-            if full:
-                error = f"{worker.peak_bytes >> 20} MiB of {_mib(self._memory_limit)} used: {error}"
-            return Outcome("out_of_memory" if full else "crash", error=error, seconds=seconds)
-        seconds = time.monotonic() - begin
-        worker.touched |= bool(put_back)
-        worker.spoilt |= bool(left)
-        if kind == "ok":
-            return Outcome("ok", value, seconds=seconds)
-        error = f"{value}{worker.output()}"
-        if kind == "memory":
-            error = f"more than {_mib(self._memory_limit)} asked for\n{error}"
-            return Outcome("out_of_memory", error=error, seconds=seconds)
-        return Outcome("error", error=error, seconds=seconds)
+            end, seconds = worker.last_words(), time.monotonic() - begin
+            kind, error = "crash", f"the worker {end} after {seconds:.2f} s\n{worker.output()}"
+            if self._memory_limit and worker.peak_bytes >= 0.9 * self._memory_limit:
+                used = f"{worker.peak_bytes >> 20} MiB of {_mib(self._memory_limit)} used"
+                kind, error = "out_of_memory", f"{used}: {error}"
+        else:
+            worker.touched |= bool(put_back)
+            worker.spoilt |= bool(left)
+            error = "" if kind == "ok" else f"{value}{worker.output()}"
+            if kind == "memory":
+                error = f"more than {_mib(self._memory_limit)} asked for\n{error}"
+                kind = "out_of_memory"
+            value = value if kind == "ok" else None
+        return Outcome(kind, value, error, time.monotonic() - begin)
 
     def _drop(self) -> None:
         worker, self._worker = self._worker, None
