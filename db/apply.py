@@ -101,9 +101,8 @@ class AppliedLog:
         space = space_of(workload)
         config = self._log.best_config(workload, target, space, self._device)
         if config is None and (key := (workload.key, str(target))) not in self._missed:
-            self._missed[key] = _why_none(
-                self._log, workload, target, space.fingerprint, self._device
-            )
+            why = _why_none(self._log, workload, target, space.fingerprint, self._device)
+            self._missed[key] = f"{workload}: {why}"
         return config
 
 
@@ -114,7 +113,7 @@ def _why_none(
     fingerprint: str,
     device: AnyDevice | None,
 ) -> str:
-    """One line: the workload, why the nearest record was not taken, the way out."""
+    """One line: why the nearest record was not taken, and the way out."""
     wanted_device = device_key(device_of(target, device))
     wanted_target = target.to_json()
     tasks = log.summary()
@@ -129,33 +128,33 @@ def _why_none(
 
         broken = broken_trials(log, workload, target, wanted_device, fingerprint)
         if broken >= tried:
-            return f"{workload}: all {broken} of its records are broken; restore a copy, or {tune}"
+            return f"all {broken} of its records are broken; restore a copy, or {tune}"
         lost = f", and {broken} more cannot be read" if broken else ""
-        return f"{workload}: none of its {tried - broken} trials worked{lost}; {tune}"
+        return f"none of its {tried - broken} trials worked{lost}; {tune}"
     if here:
         was = ", ".join(sorted({task.fingerprint[:8] for task in here}))
         return (
-            f"{workload}: its space has changed since it was tuned (now {fingerprint[:8]},"
+            f"its space has changed since it was tuned (now {fingerprint[:8]},"
             f" records of {was}); {tune}"
         )
     elsewhere = [t for t in on_target if t.best and t.fingerprint == fingerprint]
     if elsewhere:
         nearest = elsewhere[-1]
         return (
-            f"{workload}: its {nearest.trials} records are of another machine,"
+            f"its {nearest.trials} records are of another machine,"
             f" {device_name(nearest.device)}; {tune}; or accept them:"
             f" apply_best(..., device={device_key(nearest.device)!r})"
         )
     if mine:
         other = target_difference(mine[-1].target, wanted_target)
         if other:
-            return f"{workload}: its records are for another target ({other}); {tune}"
+            return f"its records are for another target ({other}); {tune}"
         return (
-            f"{workload}: its records are of another machine, {device_name(mine[-1].device)},"
+            f"its records are of another machine, {device_name(mine[-1].device)},"
             f" and of another version of its space; {tune}"
         )
     passed = f" ({counted(log.broken, 'broken row')} passed over)" if log.broken else ""
-    return f"{workload}: never tuned{passed}{_nearest(tasks, workload)}; {tune}"
+    return f"never tuned{passed}{_nearest(tasks, workload)}; {tune}"
 
 
 def _nearest(tasks: list[TaskSummary], workload: Workload) -> str:

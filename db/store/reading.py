@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -29,6 +29,39 @@ PRECISION = 1e-6
 """The relative difference of a row's cost from the median of its costs, at most."""
 SHOWN = 40
 """Characters of a broken value that are quoted."""
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_end(value: Any) -> bool:
+    """True for a time, or None: a run that is under way, or was killed."""
+    return value is None or is_number(value)
+
+
+def _are_timings(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_end, value.values()))
+
+
+Columns = dict[str, Callable[[Any], bool]]
+RUN_COLUMNS: Columns = {
+    **dict.fromkeys(("uid", "space_fingerprint", "sampler", "state"), _is_text),
+    "started_at": is_number,
+    "finished_at": _is_end,
+}
+RESULT_COLUMNS: Columns = {
+    **dict.fromkeys(("error", "stage", "program_hash"), _is_text),
+    "timings": _are_timings,
+    "environment": lambda value: isinstance(value, dict),
+    "timestamp": is_number,
+}
+
+
+def _check(row: Any, columns: Columns) -> None:
+    for name, holds in columns.items():
+        if not holds(getattr(row, name)):
+            raise ValueError(f"its {name} is {_shown(getattr(row, name))}")
 
 
 def tell_of_broken(
@@ -94,8 +127,7 @@ class Reader:
             config = Config.from_json(row.config)
             if config.fingerprint != row.space_fingerprint:
                 raise ValueError("its config is of another space than its run's")
-            if not is_number(row.flop):
-                raise ValueError(f"its flop is {_shown(row.flop)}")
+            _check(row, {"flop": is_number})
             return TrialRecord(
                 number=_whole(row.number, "number"),
                 run_id=_whole(row.run_id, "run"),
@@ -125,14 +157,7 @@ class Reader:
         run is taken without them.
         """
         try:
-            for name, when in (("started", row.started_at), ("finished", row.finished_at)):
-                if name == "finished" and when is None:
-                    continue  # it is running, or was killed
-                if not is_number(when):
-                    raise ValueError(f"it was {name} at {_shown(when)}")
-            for name in ("uid", "space_fingerprint", "sampler", "state"):
-                if not isinstance(getattr(row, name), str):
-                    raise ValueError(f"its {name} is {_shown(getattr(row, name))}")
+            _check(row, RUN_COLUMNS)
             identities = self.identities(row)
         except BROKEN as error:
             self.broken["run", row.id] = f"run {row.id}: {_first_line(error)}"
@@ -224,17 +249,7 @@ def _told(location: str, broken: list[tuple[str, str]]) -> str:
 
 def _result(row: Any) -> MeasureResult:
     check_costs(row.status, row.cost, row.costs)
-    timings, environment = row.timings, row.environment
-    if not isinstance(timings, dict) or not all(
-        t is None or is_number(t) for t in timings.values()
-    ):
-        raise ValueError(f"its timings are {_shown(timings)}")
-    if not isinstance(environment, dict):
-        raise ValueError(f"its environment is {_shown(environment)}")
-    if not all(isinstance(t, str) for t in (row.error, row.stage, row.program_hash)):
-        raise ValueError("its error, stage or program is no text")
-    if not is_number(row.timestamp):
-        raise ValueError(f"its time is {_shown(row.timestamp)}")
+    _check(row, RESULT_COLUMNS)
     values = {field.name: getattr(row, field.name) for field in fields(MeasureResult)}
     return MeasureResult(**values | {"costs": tuple(row.costs)})
 

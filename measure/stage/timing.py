@@ -60,17 +60,20 @@ def time_kernel(
     # What it is compared with: the warm-up, or where that is the first repeat, the cold call.
     before = first if number == calls else cost
     while True:
-        if costs and is_behind([before, *costs], options, best_cost):
-            return Timing(tuple(costs), number, "behind")
         apart = spread(costs)
         enough = len(costs) >= options.min_repeats
-        if enough and apart is not None and apart <= options.spread:
-            return Timing(tuple(costs), number, "spread")
-        if len(costs) >= options.repeat or (enough and apart is None):
-            return Timing(tuple(costs), number, "repeats")
-        if costs and clock() - start + number * cost > options.max_measure_s:
-            return Timing(tuple(costs), number, "time")
-        costs.append(timed(number))
+        if costs and is_behind([before, *costs], options, best_cost):
+            stopped = "behind"
+        elif enough and apart is not None and apart <= options.spread:
+            stopped = "spread"
+        elif len(costs) >= options.repeat or (enough and apart is None):
+            stopped = "repeats"
+        elif costs and clock() - start + number * cost > options.max_measure_s:
+            stopped = "time"
+        else:
+            costs.append(timed(number))
+            continue
+        return Timing(tuple(costs), number, stopped)
 
 
 def is_behind(timings: list[float], options: MeasureOptions, best_cost: float | None) -> bool:

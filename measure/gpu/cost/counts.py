@@ -81,16 +81,16 @@ class _Walk(TripCounts):
         t = self.total
         t.instructions += PROLOGUE * self.all_warps
         shared = self.func.attrs.get("shared_bytes", t.shared_bytes)
-        shared = float(self.warps.value(shared)) if isinstance(shared, e.PrimExpr) else shared
+        shared = self.warps.value(shared) if isinstance(shared, e.PrimExpr) else shared
         registers = registers or min(255, OWN_REGISTERS + int(t.local_bytes // 4))
-        resident = float(resident_blocks(self.spec, self.threads, registers, shared))
+        resident = resident_blocks(self.spec, self.threads, registers, shared)
         # blocks that run at a time on the whole device
         wave = min(max(resident, 1.0) * self.spec.multiprocessors, self.blocks)
         spilt = spilt_bytes * t.turns * self.blocks * self.threads
         l2 = sum(x.loaded + x.stored for x in t.traffic.values())
         grid = Grid(self.extents, self.blocks, wave)
         memory = sum(memory_bytes(x, grid, self.spec) for x in t.traffic.values())
-        issued = t.instructions + float(t.operations.sum()) / WARP + spilt / WARP / 4
+        issued = t.instructions + t.operations.sum() / WARP + spilt / WARP / 4
         flight, held = (
             sum(getattr(one, name) for one in t.waits.values()) / max(len(t.waits), 1)
             for name in ("in_flight", "held")
@@ -98,16 +98,16 @@ class _Walk(TripCounts):
         return Work(
             blocks=self.blocks,
             threads=self.threads,
-            registers=float(registers),
-            shared_bytes=float(shared),
+            registers=registers,
+            shared_bytes=shared,
             instructions=issued,
-            fma32=float(t.operations[FMA32]),
-            fma64=float(t.operations[FMA64]),
-            special=float(t.operations[SPECIAL]),
+            fma32=t.operations[FMA32],
+            fma64=t.operations[FMA64],
+            special=t.operations[SPECIAL],
             wavefronts=t.wavefronts + spilt / WARP / 4,
-            l2_bytes=float(l2) + spilt * 0.25,
-            memory_bytes=float(memory),
-            phases=float(sum(one.steps for one in t.waits.values())),
+            l2_bytes=l2 + spilt * 0.25,
+            memory_bytes=memory,
+            phases=sum(one.steps for one in t.waits.values()),
             barriers=t.barriers,
             chain=t.chain,
             in_flight=flight * min(max(registers - ADDRESSES, 1.0) / max(held, 1.0), 1.0),
@@ -149,7 +149,7 @@ class _Walk(TripCounts):
 
     def _loop(self, n: s.For, site: Site) -> None:
         count = self.warps.value(n.extent)
-        mean = float(np.mean(count))
+        mean = np.mean(count)
         self.warps.values[n.var] = self.warps.step(self.warps.value(n.min), count)
         self.deps[n.var] = frozenset([n.var])
         stored, barrier = effects(n.body)
@@ -170,7 +170,7 @@ class _Walk(TripCounts):
 
     def _evaluate(self, n: s.Evaluate, site: Site) -> None:
         if is_barrier(n):
-            self.total.barriers += float(site.times.mean())
+            self.total.barriers += site.times.mean()
             self.total.instructions += self._warps(site)
 
     def _store(self, n: s.BufferStore, site: Site) -> None:
@@ -196,7 +196,7 @@ class _Walk(TripCounts):
         for load, share in value.loads:
             part_of_site = replace(site, times=site.times * share)
             self._access(load, part_of_site, stores=False, ahead=ahead)
-        return float(done[:OTHER].sum()), [load for load, _ in value.loads]
+        return done[:OTHER].sum(), [load for load, _ in value.loads]
 
     def _count_chain(self, n: s.BufferStore, site: Site, reads: bool, operations: float) -> None:
         """Count a thread's instructions that depend on the one before.
@@ -215,7 +215,7 @@ class _Walk(TripCounts):
             independent *= loop.count if loop.var in moves or not reads else 1.0
         steps = max(operations / max(dt.lanes(n.value.dtype), 1), 1.0)
         independent = min(max(independent, 1.0), ARITHMETIC_CYCLES)
-        self.total.chain += float(site.times.mean()) * steps / independent
+        self.total.chain += site.times.mean() * steps / independent
 
     # --- accesses ---------------------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class _Walk(TripCounts):
         per_warp = trips * active.any(axis=(1, 2))
         ramp = isinstance(n.indices[0], e.Ramp) and n.indices[0].stride == 1
         number = max(lanes * size / 16, 1.0) if merged > 1 or ramp else lanes
-        self.total.instructions += number * float(per_warp.mean()) * self.all_warps
+        self.total.instructions += number * per_warp.mean() * self.all_warps
         self._count_address(n, replace(site, active=active.any(axis=2, keepdims=True)))
         address = index * size
         if shared:
@@ -252,10 +252,10 @@ class _Walk(TripCounts):
             passes = w.cache_passes(w.touched(address, active, w.LINE), sectors, given)
             self._count_traffic(n, trips, sectors, depends, stores)
             if not stores:
-                nbytes = float(sectors.mean()) * w.SECTOR / w.LANES
+                nbytes = sectors.mean() * w.SECTOR / w.LANES
                 registers = max(lanes * size / w.WORD, 1.0)
                 self._count_waits(site.loops, depends, nbytes, registers, ahead)
-        self.total.wavefronts += float((trips * passes).mean()) * self.all_warps
+        self.total.wavefronts += (trips * passes).mean() * self.all_warps
 
     def _merged(self, n: Any, loops: tuple[Loop, ...], size: int) -> int:
         """Neighbours of an unrolled loop that the compiler reads at once: 16 bytes at most."""
@@ -281,21 +281,20 @@ class _Walk(TripCounts):
         depends: frozenset[Any],
         stores: bool,
     ) -> None:
-        bytes_ = float((trips * sectors).mean()) * w.SECTOR * self.all_warps
-        if id(n.buffer.data) not in self.total.traffic:
-            extents = [float(np.max(self.warps.value(d))) for d in n.buffer.shape]
-            self.total.traffic[id(n.buffer.data)] = Traffic(
-                float(np.prod(extents)) * dt.itemsize(n.buffer.dtype)
-            )
-        x = self.total.traffic[id(n.buffer.data)]
+        bytes_ = (trips * sectors).mean() * w.SECTOR * self.all_warps
+        x = self.total.traffic.get(id(n.buffer.data))
+        if x is None:
+            extents = [np.max(self.warps.value(d)) for d in n.buffer.shape]
+            x = Traffic(np.prod(extents, dtype=float) * dt.itemsize(n.buffer.dtype))
+            self.total.traffic[id(n.buffer.data)] = x
         if stores:
             x.stored += bytes_
             return
         # Warps of a block that read the same find it in the L1 cache.
         alike = [self.extents.get(t, 1) for t in w.TAGS[3:] if t not in depends]
-        shared_by = min(float(np.prod(alike)), float(self.warps.warps)) if alike else 1.0
+        shared_by = min(np.prod(alike, dtype=float), self.warps.warps)
         shared_by = max(shared_by / (w.LANES if "threadIdx.x" not in depends else 1), 1.0)
-        bytes_ /= min(shared_by, float(self.warps.warps))
+        bytes_ /= min(shared_by, self.warps.warps)
         x.loaded += bytes_
         tags = depends.intersection(BLOCK_TAGS)
         x.of_block[tags] = x.of_block.get(tags, 0.0) + bytes_ / self.blocks
@@ -321,9 +320,9 @@ class _Walk(TripCounts):
         """
         around = [x for x in loops if not x.unrolled]
         inner = loops[loops.index(around[-1]) + 1 :] if around else loops
-        together = float(np.prod([x.count for x in inner if x.var in depends]))
+        together = np.prod([x.count for x in inner if x.var in depends])
         key = id(around[-1].node) if around else 0
-        steps = float(np.prod([x.count for x in around])) if around else 1.0
+        steps = np.prod([x.count for x in around])
         barrier = bool(around) and around[-1].barrier
         at_once = PIPELINED if around and not barrier else 1.0
         at_once = min(at_once, max(steps, 1.0))

@@ -148,9 +148,10 @@ def predict(spec: GpuSpec, work: Work) -> Prediction:
     share = per_sm / blocks
     parts = _parts(spec, work, active, share)
     parts["latency"] = waves * _chain(work) / spec.hertz
-    slowest = np.maximum.reduce([np.asarray(p, float) for p in parts.values()])
+    each = [np.asarray(p, float) for p in parts.values()]
+    slowest = np.maximum.reduce(each)
     safe = np.maximum(slowest, 1e-30)
-    joined = sum((np.asarray(p, float) / safe) ** SMOOTH for p in parts.values())
+    joined = sum((p / safe) ** SMOOTH for p in each)
     seconds = slowest * joined ** (1 / SMOOTH) + LAUNCH_S
     most = spec.limits.threads_multiprocessor
     occupancy = np.minimum(fits * warps * WARP, most) / most

@@ -70,7 +70,7 @@ def predicted(
         "instructions": instructions,
     }
     if predictions:
-        slowest = max(predictions, key=lambda one: float(one.seconds))
+        slowest = max(predictions, key=lambda one: one.seconds)
         facts["limited_by"] = slowest.limited_by
         facts["occupancy"] = round(float(slowest.occupancy), DIGITS)
         facts["waves"] = int(slowest.waves)
@@ -84,7 +84,7 @@ def _fitting(spec: GpuSpec, name: str, work: Work) -> Prediction:
         PrunedError: it cannot be launched.
     """
     prediction = predict(spec, work)
-    if float(prediction.resident):
+    if prediction.resident:
         return prediction
     tightest = "threads"
     if resident_blocks(spec, work.threads, 0, work.shared_bytes):

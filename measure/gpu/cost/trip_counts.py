@@ -42,20 +42,18 @@ class TripCounts:
     """
 
     def __init__(self, func: PrimFunc, sizes: Mapping[str, int]) -> None:
-        extents = func.attrs.get("thread_extent", {})
-        nothing = w.Warps({})
-        for p in func.params:
-            if isinstance(p, e.Var) and p.name in sizes:
-                nothing.values[p] = sizes[p.name]
-        self.extents = {tag: int(nothing.value(extent)) for tag, extent in extents.items()}
-        self.warps = w.Warps(self.extents)
-        self.warps.values.update(nothing.values)
+        given = {p: sizes[p.name] for p in func.params if isinstance(p, e.Var) and p.name in sizes}
+        alone, extents = w.Warps({}, given), func.attrs.get("thread_extent", {})
+        self.extents = {tag: int(alone.value(extent)) for tag, extent in extents.items()}
+        self.warps = w.Warps(self.extents, given)
         self.deps: dict[e.Var, frozenset[Any]] = {}
         self.total = Totals()
         self.analyzer = Analyzer()
         self.computed: dict[Hashable, float] = {}
-        self.blocks = np.prod([self.extents.get(t, 1) for t in w.TAGS[:3]], dtype=float)
-        self.threads = np.prod([self.extents.get(t, 1) for t in w.TAGS[3:]], dtype=float)
+        self.blocks, self.threads = (
+            np.prod([self.extents.get(tag, 1) for tag in tags], dtype=float)
+            for tags in (w.TAGS[:3], w.TAGS[3:])
+        )
         self.all_warps = self.blocks * self.warps.warps
 
     def _hoisted(
@@ -93,7 +91,7 @@ class TripCounts:
     def _warps(self, site: Site) -> float:
         """Warps that execute a site, of all blocks, each as often as its loops say."""
         lanes = np.broadcast_to(site.active, (w.SAMPLES, w.LANES, site.active.shape[-1]))
-        return float((site.times * lanes.any(axis=(1, 2))).mean()) * self.all_warps
+        return (site.times * lanes.any(axis=(1, 2))).mean() * self.all_warps
 
     def _decider(self, loops: tuple[Loop, ...]) -> Decider:
         """Decides conditions by the iterations of the unrolled loops around."""

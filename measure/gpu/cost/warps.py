@@ -6,6 +6,7 @@ random: how many lanes are active, which addresses they ask for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,7 +34,7 @@ class Warps:
 
     Args:
         extents: of blockIdx and threadIdx, by tag; 1 where there is none.
-        seed: of the sample.
+        values: of variables, the same in all warps.
 
     Attributes:
         values: variable -> int64 array that broadcasts to (samples, lanes, vector lanes).
@@ -41,11 +42,11 @@ class Warps:
         warps: of a block.
     """
 
-    def __init__(self, extents: dict[str, int], seed: int = 0) -> None:
-        self._random = np.random.default_rng(seed)
-        self.values: dict[e.Var, Any] = {}
+    def __init__(self, extents: Mapping[str, int], values: Mapping[e.Var, Any]) -> None:
+        self._random = np.random.default_rng(0)
+        self.values = dict(values)
         spans = [extents.get(tag, 1) for tag in TAGS]
-        threads = spans[3] * spans[4] * spans[5]
+        threads = math.prod(spans[3:])
         self.warps = -(-threads // LANES)
         blocks = [self._random.integers(0, span, SAMPLES) for span in spans[:3]]
         for one in blocks:
@@ -58,9 +59,7 @@ class Warps:
         )
         linear = warp[:, None] * LANES + np.arange(LANES)
         self.here = (linear < threads)[:, :, None]
-        linear = np.minimum(linear, threads - 1)
-        x, y = linear % spans[3], linear // spans[3]
-        own = [x, y % spans[4], y // spans[4]]
+        own = np.unravel_index(np.minimum(linear, threads - 1), spans[:2:-1])[::-1]
         self.ids = {tag: one[:, None, None] for tag, one in zip(TAGS, blocks)}
         self.ids |= {tag: one[:, :, None] for tag, one in zip(TAGS[3:], own)}
 
