@@ -186,11 +186,9 @@ class TuningLog(Database):
             return
         first = f"add trial {entries[0][1]} of run {entries[0][0]}"
         with self.writing(first) as connection:
-            for run_id, number, config, result, flop, features in entries:
-                keys = self._keys(connection, run_id, f"add trial {number} of run {run_id}")
-                self._queries.insert_trial(
-                    connection, keys, run_id, number, config, result, flop, features
-                )
+            for entry in entries:
+                keys = self._keys(connection, entry[0], f"add trial {entry[1]} of run {entry[0]}")
+                self._queries.insert_trial(connection, keys, *entry)
 
     def _keys(self, connection: sa.Connection, run_id: int, request: str) -> Json:
         """A run's keys; refuses a run of that number which is not the one it was.

@@ -238,9 +238,8 @@ class MeasureOptions:
             value = getattr(self, name)
             if value is None and name in ("number", "memory_limit", "rtol"):
                 continue
-            whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-            positive = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-            if not (whole if must == WHOLE else positive):
+            kinds = (int,) if must == WHOLE else (int, float)
+            if not isinstance(value, kinds) or isinstance(value, bool) or not value > 0:
                 raise ArgumentError(f"MeasureOptions({name}={value!r})", f"it must be {must}")
 
     def to_json(self) -> Json:

@@ -62,12 +62,15 @@ def _to_cubin(
 def _to_prediction(
     inp: MeasureInput, module: IRModule, target: Target, artifact: Artifact
 ) -> tuple[Artifact, Json]:
+    from whet.compiler.codegen.cuda import nvrtc
     from whet.compiler.emulator.compile import compile_emulated
     from whet.measure.gpu.cost.predicted import predicted
 
     check_unrolled(inp, module)
     check_alignment(inp, artifact)
-    resources = _resources(artifact, target)
+    resources: Mapping[str, Resources] = {}
+    if artifact.kernels and nvrtc.available():
+        resources = nvrtc.compile_cubin(artifact.source, str(target.attrs["arch"])).resources
     check_resources(artifact, resources)
     model = predicted(module, target, artifact, resources)
     model["lines"] = artifact.source.count("\n")
@@ -90,12 +93,3 @@ def too_much(model: Mapping[str, Any]) -> str:
         if count > most:
             return f"too much for the emulator: {count:.4g} {what}, and {most:.4g} are the most"
     return ""
-
-
-def _resources(artifact: Artifact, target: Target) -> Mapping[str, Resources]:
-    """The kernels' resources, where a compiler tells them."""
-    from whet.compiler.codegen.cuda import nvrtc
-
-    if not artifact.kernels or not nvrtc.available():
-        return {}
-    return nvrtc.compile_cubin(artifact.source, str(target.attrs["arch"])).resources

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from whet.compiler import settings
 from whet.compiler.errors import DeviceLostError, MeasureError
@@ -105,7 +104,7 @@ class DeviceStage(Measuring):
         if isinstance(model, dict) and why:
             return predicted(model, why)
         report = super().run(replace(measurement, best_cost=None))
-        if report.status != OK:
+        if report.status != OK or not isinstance(model, dict):
             return report
         unchecked = report.environment.get("unchecked", "")
         return predicted(model, unchecked, report)
@@ -154,23 +153,19 @@ def _raised(error: str) -> str:
     return raised.removeprefix("whet.compiler.errors.")
 
 
-def predicted(model: Any, unchecked: str, report: RunReport | None = None) -> RunReport:
+def predicted(model: Json, unchecked: str, report: RunReport | None = None) -> RunReport:
     """The model's prediction as a report.
 
     Args:
-        model: the prediction of the build; None passes the report on.
+        model: the prediction of the build.
         unchecked: why the numbers were not compared; "" where they were.
         report: of the run in the emulator, where there was one.
     """
-    if not isinstance(model, dict):
-        assert report is not None
-        return report
-    facts = machine.environment() if report is None else report.environment
-    facts = facts | {"cost": "model", "checked": not unchecked}
+    report = report or RunReport(OK, environment=machine.environment())
+    facts = report.environment | {"cost": "model", "checked": not unchecked}
     if unchecked:
         facts["unchecked"] = unchecked
-    seconds = 0.0 if report is None else report.seconds
-    return RunReport(OK, (float(model["seconds"]),), "", facts, seconds)
+    return replace(report, costs=(float(model["seconds"]),), environment=facts)
 
 
 def lock_of(device: Device) -> str:

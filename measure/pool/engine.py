@@ -27,7 +27,7 @@ from whet.measure.stage.runner import Measurement, RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions, MeasureResult
 from whet.measure.worker.error_text import error_text
 
-T = TypeVar("T")
+T = TypeVar("T", Built, RunReport)
 # Results that would come out the same again: the program is at fault, not the moment.
 REPEATABLE = {OK, "wrong_answer", "run_error", "run_crash"}
 TRIES = 3  # attempts at one stage when a worker or a machine is lost
@@ -226,7 +226,7 @@ class StagedPool(PoolBase):
         best = self.best_costs.get(job.inp.workload.key)
         report = self._guarded(
             lambda: self._run(stage, job.inp, job.built, self.options, best),
-            lambda text: RunReport("infra_error", error=text),
+            RunReport("infra_error"),
         )
         self._finish(job, result_of(job.built, report, time.perf_counter() - job.begin))
 
@@ -296,9 +296,7 @@ class StagedPool(PoolBase):
         return self._patiently(act)
 
     def _build_guarded(self, stage: Builder, inp: MeasureInput) -> Built:
-        return self._guarded(
-            lambda: self._build(stage, inp), lambda text: Built("infra_error", error=text)
-        )
+        return self._guarded(lambda: self._build(stage, inp), Built("infra_error"))
 
     def _run(
         self,
@@ -333,13 +331,13 @@ class StagedPool(PoolBase):
                 time.sleep(0.2 * 4**attempt)
         raise AssertionError("unreachable")
 
-    def _guarded(self, act: Callable[[], T], failed: Callable[[str], T]) -> T:
+    def _guarded(self, act: Callable[[], T], failed: T) -> T:
         try:
             return act()
         except DeviceLostError:
             raise  # another device measures the candidate
         except Exception:  # a thread that dies would lose a candidate and hang collect()
-            return failed(error_text())
+            return replace(failed, error=error_text())
 
     def _gate(self, machine: str) -> Gate:
         with self._changed:

@@ -26,13 +26,14 @@ _users = 0  # how many rely on this connection
 _started_here = False
 
 
-def connect(address: str | None) -> Any:
-    """Connect to Ray, or join the connection that there is; the ``ray`` module.
+@contextlib.contextmanager
+def connected(address: str | None = None) -> Iterator[Any]:
+    """A connection to Ray, or a share of the one that there is; the ``ray`` module.
 
     Args:
         address: ``"ray://host:port"``, ``"host:port"``, or None: the cluster that this process is
-            connected to, else a new one on this machine. Every call wants one of
-            :func:`disconnect`.
+            connected to, else a new one on this machine. The last one that leaves ends what the
+            first one began.
 
     Raises:
         MeasureError: Ray is missing or the cluster cannot be reached.
@@ -65,29 +66,14 @@ def connect(address: str | None) -> Any:
                 raise MeasureError(f"Ray cluster at {where}", why, way_out) from error
             _started_here = True
         _users += 1
-        return ray
-
-
-def disconnect() -> None:
-    """Undo one :func:`connect`; the last one ends what the first one began."""
-    global _users, _started_here
-    with _lock:
-        _users -= 1
-        if _users == 0 and _started_here:
-            import ray
-
-            _started_here = False
-            ray.shutdown()
-
-
-@contextlib.contextmanager
-def connected(address: str | None = None) -> Iterator[Any]:
-    """Keep a connection (and a local cluster) over several pools."""
-    ray = connect(address)
     try:
         yield ray
     finally:
-        disconnect()
+        with _lock:
+            _users -= 1
+            if _users == 0 and _started_here:
+                _started_here = False
+                ray.shutdown()
 
 
 def check_measurer(ray: Any) -> None:

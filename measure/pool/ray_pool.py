@@ -71,8 +71,7 @@ class RayPool(StagedPool):
         check_one(device)
         chosen = options or MeasureOptions()
         with contextlib.ExitStack() as opened:  # what is there already ends with what is refused
-            ray = ray_cluster.connect(address)
-            opened.callback(ray_cluster.disconnect)
+            ray = opened.enter_context(ray_cluster.connected(address))
             on = measured_device(CUDA if device == EVERY_GPU else device)
             count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)) - 1)
             path = list(sys.path)

@@ -206,11 +206,10 @@ class CodeState:
         )
         if not name.startswith(OWN):
             return
+        self._take_functions(space)
         for key, value in space.items():
             if (key.isupper() and key not in _INTERNED) or key in _TABLES:
                 self._take_container(f"{name}.{key}", value)
-            if isinstance(value, types.FunctionType) and self._is_new(value):
-                self._insides.add(value)
             if isinstance(value, type) and value.__module__ == name and self._is_new(value):
                 self._take_class(value)
 
@@ -218,7 +217,10 @@ class CodeState:
         what = f"{cls.__module__}.{cls.__qualname__}"
         names = Names(what, cls.__dict__, None, partial(setattr, cls), partial(delattr, cls))
         self._watched.append(names)
-        for value in cls.__dict__.values():
+        self._take_functions(cls.__dict__)
+
+    def _take_functions(self, space: Mapping[str, Any]) -> None:
+        for value in space.values():
             if isinstance(value, types.FunctionType) and self._is_new(value):
                 self._insides.add(value)
 

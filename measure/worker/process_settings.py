@@ -196,10 +196,6 @@ def _set_log_level(value: tuple) -> None:
     module.disable(value[1])
 
 
-def _handlers() -> list:
-    return [signal.getsignal(number) for number in range(1, signal.NSIG)]
-
-
 def _set_handlers(value: list) -> None:
     for number, handler in enumerate(value, 1):
         if handler is not None and signal.getsignal(number) is not handler:
@@ -239,14 +235,6 @@ def _set_float_mode(value: list[int]) -> None:
     for (at, size, _), bits in zip(_FLAGS[platform.machine()], value, strict=True):
         ctypes.memmove(ctypes.addressof(state) + at, bits.to_bytes(size, "little"), size)
     _libm.fesetenv(state)
-
-
-def _scheduling() -> tuple:
-    return os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
-
-
-def _set_scheduling(value: tuple) -> None:
-    os.sched_setscheduler(0, value[0], os.sched_param(value[1]))
 
 
 def _identity() -> tuple:
@@ -290,7 +278,11 @@ _HARMFUL: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
     ("profiling", sys.getprofile, sys.setprofile),
     ("tracing of threads", threading.gettrace, threading.settrace),
     ("profiling of threads", threading.getprofile, threading.setprofile),
-    ("signal handlers", _handlers, _set_handlers),
+    (
+        "signal handlers",
+        lambda: [signal.getsignal(number) for number in range(1, signal.NSIG)],
+        _set_handlers,
+    ),
     ("blocked signals", partial(_mask, signal.SIG_BLOCK, ()), partial(_mask, signal.SIG_SETMASK)),
     ("interval timers", _timers, _set_timers),
     (
@@ -300,7 +292,11 @@ _HARMFUL: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
     ),
     ("processor affinity", partial(os.sched_getaffinity, 0), partial(os.sched_setaffinity, 0)),
     ("priority", partial(os.getpriority, *_OURS), partial(os.setpriority, *_OURS)),
-    ("scheduling", _scheduling, _set_scheduling),
+    (
+        "scheduling",
+        lambda: (os.sched_getscheduler(0), os.sched_getparam(0).sched_priority),
+        lambda value: os.sched_setscheduler(0, value[0], os.sched_param(value[1])),
+    ),
     *(
         (
             f"resource limit {number}",

@@ -177,7 +177,17 @@ class _Walk(TripCounts):
         self._access(n, site, stores=True)
         ahead = not n.buffer.storage_scope.startswith(("global", "shared"))
         operations, loads = self._value(n.value, site, ahead)
-        self._count_chain(n, site, any(load.buffer is n.buffer for load in loads), operations)
+        reads, moves = any(load.buffer is n.buffer for load in loads), self._depends(*n.indices)
+        # Instructions of a thread that depend on the one before.
+        lanes = dt.lanes(n.value.dtype)
+        independent = float(lanes)
+        for loop in reversed(site.loops):
+            if not loop.unrolled:
+                break
+            independent *= loop.count if loop.var in moves or not reads else 1.0
+        steps = max(operations / max(lanes, 1), 1.0)
+        independent = min(max(independent, 1.0), ARITHMETIC_CYCLES)
+        self.total.chain += site.times.mean() * steps / independent
 
     def _value(self, n: e.PrimExpr, site: Site, ahead: bool) -> tuple[float, list[e.BufferLoad]]:
         """Count a value; returns a thread's operations of it, and its loads."""
@@ -197,25 +207,6 @@ class _Walk(TripCounts):
             part_of_site = replace(site, times=site.times * share)
             self._access(load, part_of_site, stores=False, ahead=ahead)
         return done[:OTHER].sum(), [load for load, _ in value.loads]
-
-    def _count_chain(self, n: s.BufferStore, site: Site, reads: bool, operations: float) -> None:
-        """Count a thread's instructions that depend on the one before.
-
-        Args:
-            n: a store.
-            site: its place.
-            reads: its value reads the same buffer.
-            operations: of its value.
-        """
-        moves = self._depends(*n.indices)
-        independent = float(dt.lanes(n.value.dtype))
-        for loop in reversed(site.loops):
-            if not loop.unrolled:
-                break
-            independent *= loop.count if loop.var in moves or not reads else 1.0
-        steps = max(operations / max(dt.lanes(n.value.dtype), 1), 1.0)
-        independent = min(max(independent, 1.0), ARITHMETIC_CYCLES)
-        self.total.chain += site.times.mean() * steps / independent
 
     # --- accesses ---------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import numpy as np
 from whet.compiler.errors import MeasureError
 from whet.compiler.passes.threads.overlap import OPERATIONS
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import parts_of
 
 SAMPLES, LANES = 16, 32
 SECTOR, LINE, WORD, BANKS = 32, 128, 4, 32
@@ -26,6 +27,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "shift_left": np.left_shift, "shift_right": np.right_shift, "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "if_then_else": np.where,
     "abs": np.abs, "truncdiv": np.floor_divide, "truncmod": np.remainder,
+    "likely": np.asarray, "tir.likely": np.asarray,
 }  # fmt: skip
 
 
@@ -79,7 +81,7 @@ class Warps:
             MeasureError: it depends on a size that is no number.
         """
         kind = type(n)
-        if kind is e.IntImm:
+        if kind is e.IntImm or kind is e.FloatImm:
             return n.value  # type: ignore[attr-defined]
         if kind is e.Var or kind is e.SizeVar:
             return self._variable(n)  # type: ignore[arg-type]
@@ -119,17 +121,12 @@ class Warps:
         if kind is e.Not:
             return np.logical_not(self.value(n.a))
         if kind is e.Select:
-            parts = (n.condition, n.true_value, n.false_value)
-            return np.where(*map(self.value, parts))
+            return np.where(*map(self.value, parts_of(n)))
         if kind is e.Let:
             self.values[n.var] = self.value(n.value)
             return self.value(n.body)
-        if kind is e.FloatImm:
-            return n.value
         if kind is e.Call and str(n.op) in _CALLS:
             return _CALLS[str(n.op)](*map(self.value, n.args))
-        if kind is e.Call and str(n.op) in ("likely", "tir.likely"):
-            return self.value(n.args[0])
         # What was read from memory: an index of a gather, a condition on data.
         return self.anything(1 << 12)
 
