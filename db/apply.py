@@ -48,7 +48,7 @@ def apply_best(log: TuningLog | Location, *, device: AnyDevice | None = None) ->
 
 
 class AppliedLog:
-    """What :func:`apply_best` returns: the context manager, and the resolver it puts in force."""
+    """The context manager of :func:`apply_best`, and the resolver that it puts in force."""
 
     def __init__(self, log: TuningLog | Location, device: AnyDevice | None = None) -> None:
         self._given = log

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from whet.compiler.target import Target
     from whet.search_spaces import Config, TemplateRef, Workload
 
+LARGEST = sys.float_info.max
 Json = dict[str, Any]
 """A JSON object."""
 AnyTarget = Union["Target", Json, str]
@@ -176,7 +177,7 @@ def target_json(target: AnyTarget) -> Json:
 def is_number(value: Any) -> TypeGuard[float]:
     """True for a finite number that is no truth value: a log may hold anything."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and -sys.float_info.max <= value <= sys.float_info.max
+    return number and abs(value) <= LARGEST
 
 
 def is_time(value: Any) -> bool:

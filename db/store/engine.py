@@ -23,7 +23,7 @@ from whet.compiler.installed import install_extra
 from whet.db.values.identity import Location
 
 BUSY_SECONDS = 30.0
-"""How long a transaction waits for another process's before it gives up."""
+"""Seconds for which a transaction waits for another process's before it gives up."""
 SQLITE_MAGIC = b"SQLite format 3\x00"
 
 
@@ -156,27 +156,27 @@ def _begin(connection: sa.Connection) -> None:
 
 def _check_file(path: Path, shown: str, write: bool) -> str:
     """Refuse what cannot be a log; return why the file can only be read, or ""."""
-    asked = f"open log {shown}"
+    request = f"open log {shown}"
     if path.is_dir():
-        raise LogError(asked, "it is a directory", f"give a file, such as {path / 'whet.db'}")
+        raise LogError(request, "it is a directory", f"give a file, such as {path / 'whet.db'}")
     if not path.exists():
         if not path.parent.is_dir():
             why = f"there is no directory {path.parent}"
-            raise LogError(asked, why, f"make it first: mkdir -p {path.parent}")
+            raise LogError(request, why, f"make it first: mkdir -p {path.parent}")
         if not write:
             out = "whet.tune(task, log=...) writes one"
-            raise LogError(asked, "there is no such file", out)
+            raise LogError(request, "there is no such file", out)
         if not os.access(path.parent, os.W_OK):
             why = f"the directory {path.parent} is read-only"
-            raise LogError(asked, why, "give a path that can be written")
+            raise LogError(request, why, "give a path that can be written")
         return ""
     if not os.access(path, os.R_OK):
-        raise LogError(asked, "you may not read it", f"chmod u+r {path}")
+        raise LogError(request, "you may not read it", f"chmod u+r {path}")
     with open(path, "rb") as file:
         head = file.read(len(SQLITE_MAGIC))
     if (head and head != SQLITE_MAGIC) or not (head or write):
         why = f"it is not a database (it begins with {head!r})" if head else "it is an empty file"
-        raise LogError(asked, why, "give another path, or move the file away")
+        raise LogError(request, why, "give another path, or move the file away")
     if not write:
         return "it was opened for reading"
     if not os.access(path, os.W_OK):

@@ -6,7 +6,6 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,9 +19,10 @@ from whet.db.values.records import RunRecord, TrialRecord
 from whet.measure.values import OK, STATUSES, MeasureResult, is_number, is_time
 from whet.search_spaces.values import Config, Workload
 
-IDENTITIES: dict[str, type[Identity]] = {
-    table.__tablename__: table for table in (WorkloadRow, TargetRow, DeviceRow)
-}
+IDENTITIES: list[tuple[str, str, type[Identity]]] = [
+    (table.__tablename__, f"{table.__tablename__}_id", table)
+    for table in (WorkloadRow, TargetRow, DeviceRow)
+]
 BROKEN = (ValueError, TypeError, KeyError, RecursionError, OverflowError, WhetError)
 """The errors of making a record of a broken row."""
 PRECISION = 1e-6
@@ -58,10 +58,25 @@ RESULT_COLUMNS: Columns = {
 }
 
 
-def _check(row: Any, columns: Columns) -> None:
+TRIAL_COLUMNS: Columns = {
+    "number": lambda value: type(value) is int,
+    "run_id": lambda value: type(value) is int,
+    "flop": is_number,
+}
+
+
+def _checked(row: Any, columns: Columns) -> dict[str, Any]:
+    """The values of some columns of a row.
+
+    Raises:
+        ValueError: one of them is broken.
+    """
+    values = {}
     for name, holds in columns.items():
-        if not holds(getattr(row, name)):
-            raise ValueError(f"its {name} is {_shown(getattr(row, name))}")
+        values[name] = value = getattr(row, name)
+        if not holds(value):
+            raise ValueError(f"its {name} is {_shown(value)}")
+    return values
 
 
 def tell_of_broken(
@@ -127,14 +142,11 @@ class Reader:
             config = Config.from_json(row.config)
             if config.fingerprint != row.space_fingerprint:
                 raise ValueError("its config is of another space than its run's")
-            _check(row, {"flop": is_number})
             return TrialRecord(
-                number=_whole(row.number, "number"),
-                run_id=_whole(row.run_id, "run"),
+                **_checked(row, TRIAL_COLUMNS),
                 **self.identities(row),
                 config=config,
                 result=result,
-                flop=row.flop,
                 features=row.features if isinstance(row.features, str) else "",
                 compared=self._is_compared(row.run_id),
             )
@@ -157,7 +169,7 @@ class Reader:
         run is taken without them.
         """
         try:
-            _check(row, RUN_COLUMNS)
+            values = _checked(row, RUN_COLUMNS)
             identities = self.identities(row)
         except BROKEN as error:
             self.broken["run", row.id] = f"run {row.id}: {_first_line(error)}"
@@ -168,12 +180,12 @@ class Reader:
                 said = f"run {row.id}: its {name} are {_shown(value)}"
                 self.broken["run", row.id] = f"{said} (it is taken without)"
                 maps[name] = {}
-        own = ("id", "uid", "sampler", "state", "started_at", "finished_at")
         return RunRecord(
-            **{name: getattr(row, name) for name in own},
+            id=row.id,
+            fingerprint=values.pop("space_fingerprint"),
+            **values,
             **identities,
             **maps,
-            fingerprint=row.space_fingerprint,
             seed=row.seed if type(row.seed) in (int, str) else None,
         )
 
@@ -184,13 +196,14 @@ class Reader:
             ValueError, SpaceError: one of them is broken.
         """
         return {
-            name: self._identity(table, _whole(getattr(row, f"{name}_id"), name))
-            for name, table in IDENTITIES.items()
+            name: self._identity(table, getattr(row, column)) for name, column, table in IDENTITIES
         }
 
     def _identity(self, table: type[Identity], row_id: int) -> Any:
         key = (table.__tablename__, row_id)
         if key not in self._identities:
+            if type(row_id) is not int:
+                raise ValueError(f"its {table.__tablename__} is {_shown(row_id)}")
             query = sa.select(table.data).where(table.id == row_id)
             data = self.connection.execute(query).scalar()
             try:
@@ -249,15 +262,8 @@ def _told(location: str, broken: list[tuple[str, str]]) -> str:
 
 def _result(row: Any) -> MeasureResult:
     check_costs(row.status, row.cost, row.costs)
-    _check(row, RESULT_COLUMNS)
-    values = {field.name: getattr(row, field.name) for field in fields(MeasureResult)}
-    return MeasureResult(**values | {"costs": tuple(row.costs)})
-
-
-def _whole(value: Any, name: str) -> int:
-    if type(value) is not int:
-        raise ValueError(f"its {name} is {_shown(value)}")
-    return value
+    values = _checked(row, RESULT_COLUMNS)
+    return MeasureResult(status=row.status, costs=tuple(row.costs), **values)
 
 
 def _shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What a log gives back: plain frozen values, detached from the database."""
+"""The records of a log: plain frozen values, detached from the database."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TrialRecord:
         result: what came of it.
         flop: arithmetic operations of one call; 0 when not known.
         features: of a cost model, as :mod:`whet.db.store.vectors` writes them; "": not kept.
-        compared: whether it was measured in turns with the default config: it is of a search's last
+        compared: True if it was measured in turns with the default config: it is of a search's last
             measurement, in which the default config worked.
     """
 
@@ -53,7 +53,7 @@ class TrialRecord:
 
     @property
     def quality(self) -> Quality | None:
-        """How good its cost is; None for a failure. ``print`` says it in words."""
+        """The quality of its cost; None for a failure. ``print`` says it in words."""
         return quality_of(self.result, self.compared)
 
     def __str__(self) -> str:

@@ -214,7 +214,7 @@ def test_an_older_log_is_upgraded_with_its_data_unless_it_is_only_read(path, tmp
         assert [trial.number for trial in log.trials()] == [0]
         with log.writing("look") as connection:
             assert connection.exec_driver_sql("SELECT note FROM run").scalar() == "none"
-            assert schema.found_version(connection) == "0003"
+            assert schema.version_of(connection) == "0003"
 
 
 def test_migrations_make_the_tables_of_the_models_and_end_at_the_known_version(location):
