@@ -62,14 +62,9 @@ def make_ready(place: db_engine.Place, engine: sa.Engine, read_only: str) -> Non
             f"upgrade: pip install --upgrade {DISTRIBUTION}; or give another file",
         )
     if read_only:
-        why = (
-            "there is no log in it yet"
-            if version is None
-            else f"its tables are of version {version}"
-        )
-        way_out = (
-            "give a log that was tuned with" if version is None else f"whet upgrade {place.shown}"
-        )
+        why, way_out = "there is no log in it yet", "give a log that was tuned with"
+        if version is not None:
+            why, way_out = f"its tables are of version {version}", f"whet upgrade {place.shown}"
         raise LogError(request, f"{why}, and {read_only}", way_out)
     upgrade(place)
 
