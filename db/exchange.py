@@ -7,20 +7,20 @@ overlap, adds nothing twice, and exported files may be joined with ``cat``.
 from __future__ import annotations
 
 import json
-import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from whet.compiler.errors import LogError, WhetError
+from whet.compiler.errors import LogError
 from whet.db.store import queries, vectors
 from whet.db.store.ignored import warn_of_ignored
-from whet.db.store.models import TrialRow
-from whet.db.values.identity import plain_json
+from whet.db.store.queries import count_trials
+from whet.db.store.reading import BROKEN
+from whet.db.values.identity import Location, plain_json
 from whet.db.values.records import RunRecord
-from whet.measure.values import MeasureResult
+from whet.measure.values import Json, MeasureResult, is_number
 from whet.search_spaces.values import Config, Workload
 from whet.search_spaces.values.counted import counted
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of the lines' layout; every run says it."""
 
-RUN_TYPES: dict[str, type | tuple[type, ...]] = {
+NUMBER = (int, float)
+RUN_TYPES: dict[str, Any] = {
     "uid": str,
     "workload": dict,
     "target": dict,
@@ -40,18 +41,18 @@ RUN_TYPES: dict[str, type | tuple[type, ...]] = {
     "options": dict,
     "versions": dict,
     "state": str,
-    "started_at": (int, float),
+    "started_at": NUMBER,
     "finished_at": (int, float, type(None)),
     "seed": (int, str, type(None)),
 }
-TRIAL_TYPES: dict[str, type | tuple[type, ...]] = {
+TRIAL_TYPES: dict[str, Any] = {
     "run": str,
     "number": int,
     "config": dict,
-    "flop": (int, float),
+    "flop": NUMBER,
     "result": dict,
 }
-RESULT_TYPES: dict[str, type | tuple[type, ...]] = {
+RESULT_TYPES: dict[str, Any] = {
     "status": str,
     "costs": list,
     "error": str,
@@ -59,11 +60,11 @@ RESULT_TYPES: dict[str, type | tuple[type, ...]] = {
     "program_hash": str,
     "timings": dict,
     "environment": dict,
-    "timestamp": (int, float),
+    "timestamp": NUMBER,
 }
 
 
-def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
+def export_json(log: TuningLog, path: Location) -> int:
     """Write every run and trial of a log to a file; return how many trials.
 
     Args:
@@ -73,7 +74,7 @@ def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
     Raises:
         LogError: the file cannot be written, or the log not be read.
     """
-    asked = f"export log {log.location} to {os.fspath(path)}"
+    request = f"export log {log.location} to {os.fspath(path)}"
     draft = Path(f"{os.fspath(path)}.part")
     trials = astray = 0
     try:
@@ -98,19 +99,19 @@ def export_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
         os.replace(draft, path)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise LogError(asked, str(error), "give a path that can be written") from error
+        raise LogError(request, str(error), "give a path that can be written") from error
     if astray:
         said = f"{counted(astray, 'trial')} of another space than the run that holds it"
         warn_of_ignored(f"log {log.location}: {said}: passed over")
     return trials
 
 
-def _run_line(run: RunRecord) -> dict[str, Any]:
+def _run_line(run: RunRecord) -> Json:
     line = {name: getattr(run, name) for name in RUN_TYPES}
     return {"format": FORMAT, **line, "workload": run.workload.to_json()}
 
 
-def import_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
+def import_json(log: TuningLog, path: Location) -> int:
     """Add the runs and trials of a file to a log, all or none; return how many trials were new.
 
     Args:
@@ -121,32 +122,25 @@ def import_json(log: TuningLog, path: str | os.PathLike[str]) -> int:
         LogError: the file cannot be read; a line is not a record (the line is named, and nothing is
             imported); the log cannot be written.
     """
-    asked = f"import {os.fspath(path)} into log {log.location}"
-    try:
-        file = open(path, encoding="utf-8")  # noqa: SIM115 (closed below)
-    except OSError as error:
-        raise LogError(asked, str(error), "give a file that export_json() wrote") from error
-    with file, log.writing("import records") as connection:
-        before = _count(connection)
-        _import_lines(connection, file, asked)
-        return _count(connection) - before
+    request = f"import {os.fspath(path)} into log {log.location}"
+    with log.writing("import records") as connection:
+        before = count_trials(connection)
+        _import_lines(connection, path, request)
+        return count_trials(connection) - before
 
 
-def _import_lines(connection: sa.Connection, file: TextIO, asked: str) -> None:
+def _import_lines(connection: sa.Connection, path: Location, request: str) -> None:
     run_ids: dict[str, int] = {}
     number = 0
     try:
-        for number, line in enumerate(file, 1):  # noqa: B007 (named in the error)
-            if line.strip():
-                _import_line(connection, json.loads(line, parse_constant=_refuse), run_ids)
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):  # noqa: B007 (named in the error)
+                if line.strip():
+                    _import_line(connection, json.loads(line, parse_constant=_refuse), run_ids)
     except OSError as error:
-        raise LogError(asked, str(error), "give a file that export_json() wrote") from error
-    except (ValueError, TypeError, KeyError, RecursionError, OverflowError, WhetError) as error:
-        raise LogError(asked, f"line {number}: {error}", "nothing was imported") from error
-
-
-def _count(connection: sa.Connection) -> int:
-    return connection.execute(sa.select(sa.func.count(TrialRow.id))).scalar_one()
+        raise LogError(request, str(error), "give a file that export_json() wrote") from error
+    except BROKEN as error:
+        raise LogError(request, f"line {number}: {error}", "nothing was imported") from error
 
 
 def _refuse(constant: str) -> None:
@@ -185,7 +179,7 @@ def _import_line(connection: sa.Connection, data: Any, run_ids: dict[str, int]) 
     features = data.get("features", "")  # logs of earlier versions have none
     if features and not (isinstance(features, str) and vectors.is_packed(features)):
         raise ValueError(f"'features' of a trial cannot be {json.dumps(features)[:60]}")
-    if not all(type(n) in (int, float) and math.isfinite(n) and n >= 0 for n in numbers):
+    if not all(is_number(n) and n >= 0 for n in numbers):
         raise ValueError("costs, timings and flop are finite numbers, at least 0")
     run_id = run_ids[fields["run"]]
     keys = queries.run_keys(connection, run_id)

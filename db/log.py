@@ -1,33 +1,29 @@
-"""TuningLog: what was tried, on which machine, and what came of it."""
+"""TuningLog: every trial of every search, with its machine and its result."""
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError, SpaceError
-from whet.db.values.identity import clean_text, device_key
+from whet.db.store.database import Database
+from whet.db.values.identity import Location, clean_text, device_key
 from whet.db.values.records import RunRecord, TaskSummary, TrialRecord
 from whet.measure.device.identity import device_of
-from whet.measure.device.names import Device, this_device
-from whet.measure.values import MeasureResult, target_json
+from whet.measure.device.names import AnyDevice, Device, this_device
+from whet.measure.values import AnyTarget, Json, MeasureResult, target_json
 from whet.search_spaces.values import Config, Workload
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from whet.compiler.runtime.arrays.device import Device as RuntimeDevice
-    from whet.compiler.target import Target
-    from whet.db.store.reading import Reader
     from whet.search_spaces.space.config_space import ConfigSpace
 
 
-class TuningLog:
+class TuningLog(Database):
     """A log of trials in an SQLite file or another SQL database.
 
     What :meth:`add_trial` has returned from is on disk: a killed process loses nothing that was
@@ -51,38 +47,28 @@ class TuningLog:
     :class:`~whet.db.IgnoredRecordsWarning` says how many, once for each row and open log.
     """
 
-    def __init__(self, location: str | os.PathLike[str] = "whet.db", *, write: bool = True) -> None:
+    def __init__(self, location: Location = "whet.db", *, write: bool = True) -> None:
         from whet.db.store import queries  # SQLAlchemy is loaded with the first log, not before
-        from whet.db.store.database import Database
 
+        super().__init__(location, write)
         self._queries = queries
-        self._database = Database(location, write)
         self._keys_of_run: dict[int, dict[str, Any]] = {}
 
     @property
-    def location(self) -> str:
-        """The path or URL, without a password."""
-        return self._database.place.shown
-
-    @property
     def read_only(self) -> bool:
-        """Whether this log refuses to be written."""
-        return bool(self._database.read_only)
+        """True if this log refuses to be written."""
+        return bool(self.refusal)
 
     @property
     def broken(self) -> int:
-        """How many rows were passed over so far, because they cannot be read."""
-        return len(self._database.broken)
-
-    @property
-    def _engine(self) -> sa.Engine:
-        return self._database.engine
+        """The number of rows that were passed over so far, because they cannot be read."""
+        return len(self.ignored)
 
     def __repr__(self) -> str:
         return f"TuningLog({self.location!r})"
 
     def __len__(self) -> int:
-        """How many trials it holds, those that cannot be read included."""
+        """The number of trials it holds, those that cannot be read included."""
         with self.reading("count the trials") as connection:
             return self._queries.count_trials(connection)
 
@@ -100,49 +86,16 @@ class TuningLog:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Close the connections; the log opens them again when it is used again."""
-        self._database.close()
-
-    def reading(self, asked: str) -> AbstractContextManager[sa.Connection]:
-        """One transaction that only reads what ``asked`` says; ``LogError`` if it cannot."""
-        return self._database.reading(asked)
-
-    def _records(self, asked: str) -> AbstractContextManager[Reader]:
-        return self._database.records(asked)
-
-    def writing(self, asked: str) -> AbstractContextManager[sa.Connection]:
-        """One transaction that writes: all of it is on disk afterwards, or nothing.
-
-        Args:
-            asked: what is being written, for the error's text.
-
-        Raises:
-            LogError: the log can only be read, or the database refused.
-        """
-        return self._database.writing(asked)
-
-    def check_writable(self, asked: str) -> None:
-        """Refuse a log that can only be read, before work is done for it.
-
-        Args:
-            asked: what will be written, for the error's text.
-
-        Raises:
-            LogError: the log can only be read.
-        """
-        self._database.check_writable(asked)
-
     def start_run(
         self,
         workload: Workload,
-        target: Target | dict[str, Any] | str,
+        target: AnyTarget,
         device: Device | None,
         space_fingerprint: str,
         sampler: str = "",
         seed: int | None = None,
-        options: dict[str, Any] | None = None,
-        versions: dict[str, Any] | None = None,
+        options: Json | None = None,
+        versions: Json | None = None,
     ) -> int:
         """Begin a search, and return its number in this log.
 
@@ -178,11 +131,11 @@ class TuningLog:
             started_at=time.time(),
             finished_at=None,
         )
-        asked = f"start a run of {workload}"
-        with self.writing(asked) as connection:
+        request = f"start a run of {workload}"
+        with self.writing(request) as connection:
             run_id = self._queries.insert_run(connection, run)
             self._keys_of_run.pop(run_id, None)
-            self._keys(connection, run_id, asked)
+            self._keys(connection, run_id, request)
         return run_id
 
     def finish_run(self, run_id: int, state: str = "finished") -> None:
@@ -195,9 +148,9 @@ class TuningLog:
         Raises:
             LogError: there is no such run, or the log cannot be written.
         """
-        asked = f"finish run {run_id}"
-        with self.writing(asked) as connection:
-            self._keys(connection, run_id, asked)
+        request = f"finish run {run_id}"
+        with self.writing(request) as connection:
+            self._keys(connection, run_id, request)
             self._queries.update_run(connection, run_id, clean_text(state), time.time())
 
     def add_trial(
@@ -215,7 +168,7 @@ class TuningLog:
             run_id: from :meth:`start_run`.
             number: the trial's number in the run, from 0 on.
             config: the candidate.
-            result: what came of it.
+            result: of its measurement.
             flop: arithmetic operations of one call; 0 when not known.
             features: of a cost model, from :func:`whet.db.store.vectors.pack`; "": none.
 
@@ -233,13 +186,11 @@ class TuningLog:
             return
         first = f"add trial {entries[0][1]} of run {entries[0][0]}"
         with self.writing(first) as connection:
-            for run_id, number, config, result, flop, features in entries:
-                keys = self._keys(connection, run_id, f"add trial {number} of run {run_id}")
-                self._queries.insert_trial(
-                    connection, keys, run_id, number, config, result, flop, features
-                )
+            for entry in entries:
+                keys = self._keys(connection, entry[0], f"add trial {entry[1]} of run {entry[0]}")
+                self._queries.insert_trial(connection, keys, *entry)
 
-    def _keys(self, connection: sa.Connection, run_id: int, asked: str) -> dict[str, Any]:
+    def _keys(self, connection: sa.Connection, run_id: int, request: str) -> Json:
         """A run's keys; refuses a run of that number which is not the one it was.
 
         Where another log was copied over this one's file, the number may be a stranger's.
@@ -248,15 +199,15 @@ class TuningLog:
         if keys is None or (known is not None and known != keys):
             why = f"{self.location} has no such run"
             if known is None:
-                raise LogError(asked, why, "start_run() gives one")
+                raise LogError(request, why, "start_run() gives one")
             why += " any more: another file was copied over it while it was open"
-            raise LogError(asked, why, "open the log anew, and start the search again")
+            raise LogError(request, why, "open the log anew, and start the search again")
         return self._keys_of_run.setdefault(run_id, keys)
 
     def trials(
         self,
         workload: Workload | None = None,
-        target: Target | dict[str, Any] | str | None = None,
+        target: AnyTarget | None = None,
         device: Device | None = None,
         fingerprint: str | None = None,
         status: str | None = None,
@@ -269,15 +220,15 @@ class TuningLog:
             )
             if where is None:
                 return []
-            if status is not None:
-                where["status"] = status
-            return self._queries.select_trials(reader, where, run_id)
+            more = {"status": status, "run_id": run_id}
+            where |= {name: value for name, value in more.items() if value is not None}
+            return self._queries.select_trials(reader, where)
 
     def best(
         self,
         workload: Workload,
-        target: Target | dict[str, Any] | str,
-        device: Device | RuntimeDevice | None = None,
+        target: AnyTarget,
+        device: AnyDevice | None = None,
         fingerprint: str | None = None,
     ) -> TrialRecord | None:
         """The best trial of a workload, or None where nothing worked.
@@ -302,9 +253,9 @@ class TuningLog:
     def best_config(
         self,
         workload: Workload,
-        target: Target | dict[str, Any] | str,
+        target: AnyTarget,
         space: ConfigSpace,
-        device: Device | RuntimeDevice | None = None,
+        device: AnyDevice | None = None,
     ) -> Config | None:
         """The config of :meth:`best_in`, or None."""
         record = self.best_in(space, workload, target, device)
@@ -314,8 +265,8 @@ class TuningLog:
         self,
         space: ConfigSpace,
         workload: Workload,
-        target: Target | dict[str, Any] | str,
-        device: Device | RuntimeDevice | None = None,
+        target: AnyTarget,
+        device: AnyDevice | None = None,
     ) -> TrialRecord | None:
         """The best trial, its config as ``space`` makes it, or None.
 
@@ -344,7 +295,7 @@ class TuningLog:
     def known_program(
         self, program_hash: str, device: Device | None = None
     ) -> MeasureResult | None:
-        """What came of a program that was measured on a device before, or None.
+        """The result of a program that was measured on a device before, or None.
 
         Timeouts, lack of memory and lost workers do not count: they may end otherwise next time.
 
@@ -352,12 +303,9 @@ class TuningLog:
             program_hash: hash of the lowered program and its target.
             device: the machine; None: this one.
         """
-        device = this_device() if device is None else device
         with self._records("look up a program") as reader:
-            device_id = self._queries.find_device_id(reader.connection, device)
-            if not program_hash or device_id is None:
-                return None
-            return self._queries.known_result(reader, program_hash, device_id)
+            whose = this_device() if device is None else device
+            return self._queries.known_result(reader, program_hash, whose)
 
     def workloads(self) -> list[Workload]:
         """Every workload that was searched, oldest first."""
@@ -365,10 +313,10 @@ class TuningLog:
 
     def devices(self) -> list[Device]:
         """Every machine that measured, oldest first."""
-        found: dict[str, Device] = {}
+        devices: dict[str, Device] = {}
         for run in self.runs():
-            found.setdefault(device_key(run.device), run.device)
-        return list(found.values())
+            devices.setdefault(device_key(run.device), run.device)
+        return list(devices.values())
 
     def runs(self) -> list[RunRecord]:
         """Every search, oldest first."""
@@ -383,13 +331,13 @@ class TuningLog:
         with self._records("summarise trials") as reader:
             return self._queries.summarise(reader)
 
-    def export_json(self, path: str | os.PathLike[str]) -> int:
+    def export_json(self, path: Location) -> int:
         """Write every run and trial to a file, one JSON object a line; return how many trials."""
         from whet.db import exchange
 
         return exchange.export_json(self, path)
 
-    def import_json(self, path: str | os.PathLike[str]) -> int:
+    def import_json(self, path: Location) -> int:
         """Add the runs and trials of an exported file: all or none; return how many were new."""
         from whet.db import exchange
 

@@ -1,4 +1,4 @@
-"""What a log knows of other tasks: which there are, and a telling sample of each one's trials.
+"""The other tasks of a log, and a telling sample of each one's trials.
 
 A log may hold very many trials, and a search shall begin at once. So a task is sampled, half its
 best and half across the others, by scans of indexes alone; only the chosen rows are read.
@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from whet.db.store.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
-from whet.db.store.queries import SUCCEEDED, TRIALS
-from whet.db.store.reading import BROKEN, check_costs, checked_identity
+from whet.db.store.models import TASK, RunRow, TrialRow
+from whet.db.store.queries import RUNS, SUCCEEDED, TRIALS, count_trials
+from whet.db.store.reading import BROKEN, Reader, check_costs
 from whet.db.values.decision import FINALISTS_RUN
 from whet.db.values.identity import device_key
-from whet.measure.values import OK
+from whet.measure.values import OK, Json
 
 if TYPE_CHECKING:
     from whet.db.log import TuningLog
@@ -50,12 +49,12 @@ class LoggedTask:
     """
 
     workload: Workload
-    target: dict[str, Any]
+    target: Json
     device: str
     fingerprint: str
     runs: tuple[int, ...]
     whole: bool
-    ids: tuple[int, int, int]
+    ids: list[int]
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Sampled:
     Attributes:
         choices: its config's choices by the knobs' names; None where the record is broken.
         cost: seconds per call; infinity for a failure.
-        features: what a cost model saw of it, as :mod:`whet.db.store.vectors` writes it, or None.
+        features: of a cost model, as :mod:`whet.db.store.vectors` writes it, or None.
     """
 
     choices: dict[str, Any] | None
@@ -83,54 +82,39 @@ def tasks(log: TuningLog, before: float = math.inf) -> tuple[list[LoggedTask], i
     Raises:
         LogError: the log cannot be read.
     """
-    query = sa.select(
-        RunRow.id,
-        RunRow.started_at,
-        RunRow.workload_id,
-        RunRow.target_id,
-        RunRow.device_id,
-        RunRow.space_fingerprint,
-        sa.type_coerce(WorkloadRow.data, sa.Text).label("workload"),
-        sa.type_coerce(TargetRow.data, sa.Text).label("target"),
-        sa.type_coerce(DeviceRow.data, sa.Text).label("device"),
-    )
-    for table, column in (
-        (WorkloadRow, RunRow.workload_id),
-        (TargetRow, RunRow.target_id),
-        (DeviceRow, RunRow.device_id),
-    ):
-        query = query.join(table, table.id == column)
-    query = query.where(RunRow.sampler != FINALISTS_RUN).order_by(RunRow.id)
-    groups: dict[tuple[int, int, int, str], list[Any]] = {}
+    columns = (RunRow.id, RunRow.started_at, *(RUNS.c[name] for name in TASK))
+    query = sa.select(*columns).where(RunRow.sampler != FINALISTS_RUN).order_by(RunRow.id)
+    groups: dict[tuple[Any, ...], list[Any]] = {}
+    logged, broken = [], 0
     with log.reading("read tasks") as connection:
         for row in connection.execute(query):
-            group = (row.workload_id, row.target_id, row.device_id, row.space_fingerprint)
-            groups.setdefault(group, []).append(row)
-    found, broken = [], 0
-    for key, rows in groups.items():
-        whole = isinstance(key[3], str) and all(type(number) is int for number in key[:3])
-        sound = [row for row in rows if whole and isinstance(row.started_at, int | float)]
-        broken += len(rows) - len(sound)
-        runs = tuple(row.id for row in sound if row.started_at < before)
-        if not runs:
-            continue
-        try:
-            workload = checked_identity(WorkloadRow, json.loads(rows[0].workload))
-            target = checked_identity(TargetRow, json.loads(rows[0].target))
-            machine = device_key(checked_identity(DeviceRow, json.loads(rows[0].device)))
-        except BROKEN:
-            broken += len(runs)
-            continue
-        all_count = len(runs) == len(rows)
-        found.append(LoggedTask(workload, target, machine, key[3], runs, all_count, key[:3]))
-    return found, broken
+            groups.setdefault(tuple(row[2:]), []).append(row)
+        reader = Reader(connection)
+        for (*ids, fingerprint), rows in groups.items():
+            sound = [row for row in rows if isinstance(row.started_at, int | float)]
+            runs = tuple(row.id for row in sound if row.started_at < before)
+            broken += len(rows) - len(sound)
+            if not runs:
+                continue
+            try:
+                identities = reader.identities(rows[0])
+                if not isinstance(fingerprint, str):
+                    raise ValueError(f"its space is {fingerprint!r}")
+            except BROKEN:
+                broken += len(runs)
+                continue
+            identities["device"] = device_key(identities["device"])
+            whole = len(runs) == len(rows)
+            logged.append(
+                LoggedTask(**identities, fingerprint=fingerprint, runs=runs, whole=whole, ids=ids)
+            )
+    return logged, broken
 
 
 def trials_of(log: TuningLog, task: LoggedTask) -> int:
-    """How many trials the runs of a task that count have."""
+    """The number of trials of the runs of a task that count."""
     with log.reading("count trials") as connection:
-        query = sa.select(sa.func.count(TrialRow.id)).where(TrialRow.run_id.in_(task.runs))
-        return connection.execute(query).scalar_one()
+        return count_trials(connection, TrialRow.run_id.in_(task.runs))
 
 
 def sample(log: TuningLog, task: LoggedTask, count: int) -> list[Sampled]:
@@ -148,9 +132,10 @@ def sample(log: TuningLog, task: LoggedTask, count: int) -> list[Sampled]:
 
 
 def _of(task: LoggedTask) -> list[sa.ColumnElement[bool]]:
-    names = ("workload_id", "target_id", "device_id")
-    where = [TRIALS.c[name] == value for name, value in zip(names, task.ids)]
-    where.append(TrialRow.space_fingerprint == task.fingerprint)
+    where: list[sa.ColumnElement[bool]] = [
+        TRIALS.c[name] == value
+        for name, value in zip(TASK, (*task.ids, task.fingerprint), strict=True)
+    ]
     if not task.whole:
         where.append(TrialRow.run_id.in_(task.runs))
     return where
@@ -160,14 +145,10 @@ def _chosen(connection: sa.Connection, task: LoggedTask, count: int) -> list[int
     """Ids: the best, then a part of the other successes, then a few failures."""
     where = _of(task)
 
-    def number(*more: Any) -> int:
-        query = sa.select(sa.func.count(TrialRow.id)).where(*where, *more)
-        return connection.execute(query).scalar_one()
-
     def ids(query: sa.Select) -> list[int]:
         return list(connection.execute(query).scalars())
 
-    every, worked = number(), number(SUCCEEDED)
+    every, worked = count_trials(connection, *where), count_trials(connection, *where, SUCCEEDED)
     failed = every - worked
     wanted_failures = min(int(FAILURES * count), failed) if failed > RARE * every else 0
     room = count - wanted_failures
@@ -208,20 +189,3 @@ def _sampled(row: Any) -> Sampled:
 
 def _frozen(choice: Any) -> Any:
     return tuple(map(_frozen, choice)) if isinstance(choice, list) else choice
-
-
-def distance(a: Any, b: Any) -> float:
-    """How far apart the arguments of two workloads are: doublings of sizes.
-
-    Infinite where they differ in a word, a truth value or a structure.
-    """
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return _sum(map(distance, a, b)) if len(a) == len(b) else math.inf
-    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (a, b))
-    if numbers and min(a, b) >= 0:
-        return abs(math.log2((a + 1) / (b + 1)))
-    return 0.0 if type(a) is type(b) and a == b else math.inf
-
-
-def _sum(values: Iterable[float]) -> float:
-    return float(sum(values))

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard, Union
 
 from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
     from whet.search_spaces import Config, TemplateRef, Workload
+
+LARGEST = sys.float_info.max
+Json = dict[str, Any]
+"""A JSON object."""
+AnyTarget = Union["Target", Json, str]
+"""A target, its canonical JSON, or its text."""
 
 OK, PRUNED = "ok", "pruned"
 STATUSES = (
@@ -59,7 +66,7 @@ class MeasureInput:
     """
 
     workload: Workload
-    target: dict[str, Any]
+    target: Json
     config: Config
     template: TemplateRef
 
@@ -87,7 +94,7 @@ class MeasureResult:
     stage: str = ""
     program_hash: str = ""
     timings: dict[str, float] = field(default_factory=dict)
-    environment: dict[str, Any] = field(default_factory=dict)
+    environment: Json = field(default_factory=dict)
     timestamp: float = 0.0
 
     def __post_init__(self) -> None:
@@ -142,17 +149,17 @@ class MeasureResult:
         """Seconds per call of the fastest repeat; infinity for a failed candidate."""
         return min(self.costs, default=math.inf)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The result as JSON-able data."""
         return asdict(self) | {"costs": list(self.costs)}
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> MeasureResult:
+    def from_json(data: Json) -> MeasureResult:
         """The result that :meth:`to_json` described."""
         return MeasureResult(**(data | {"costs": tuple(data["costs"])}))
 
 
-def target_json(target: Target | dict[str, Any] | str) -> dict[str, Any]:
+def target_json(target: AnyTarget) -> Json:
     """The canonical JSON of a target.
 
     Args:
@@ -167,10 +174,15 @@ def target_json(target: Target | dict[str, Any] | str) -> dict[str, Any]:
     return target.canonical().to_json()
 
 
+def is_number(value: Any) -> TypeGuard[float]:
+    """True for a finite number that is no truth value: a log may hold anything."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) <= LARGEST
+
+
 def is_time(value: Any) -> bool:
     """True for a value that can be seconds per call: a finite number above 0."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value > 0
+    return is_number(value) and value > 0
 
 
 @dataclass(frozen=True)
@@ -227,11 +239,10 @@ class MeasureOptions:
             value = getattr(self, name)
             if value is None and name in ("number", "memory_limit", "rtol"):
                 continue
-            whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-            positive = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-            if not (whole if must == WHOLE else positive):
+            kinds = (int,) if must == WHOLE else (int, float)
+            if not isinstance(value, kinds) or isinstance(value, bool) or not value > 0:
                 raise ArgumentError(f"MeasureOptions({name}={value!r})", f"it must be {must}")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The options as JSON-able data, for the log."""
         return asdict(self)

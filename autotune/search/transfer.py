@@ -161,7 +161,7 @@ def _others(
     logged: list[similar.LoggedTask], task: Task, here: str
 ) -> tuple[list[_Other], list[similar.LoggedTask]]:
     """The tasks to learn from, nearest first, and those that are this one with another space."""
-    from whet.db.similar import distance
+    from whet.db.values.identity import distance
 
     space, target = task.config_space, task.target.to_json()
     found, old = [], []

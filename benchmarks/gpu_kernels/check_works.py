@@ -85,7 +85,7 @@ def compiled(work: Work, arch: str) -> Compiled:
     check_resources(artifact, resources)
     model = predicted(module, task.target, artifact, resources)
     spec = spec_of(task.target)
-    peak = 2 * spec.fp32 * spec.multiprocessors * spec.hertz
+    peak = 2 * spec.limits.fma32 * spec.multiprocessors * spec.hertz
     limit = max(task.flop / peak, task.bytes / spec.memory_bytes_s)
     return Compiled(block_threads(artifact), resources, model, limit / model["seconds"])
 

@@ -20,24 +20,27 @@ from sqlalchemy import exc
 
 from whet.compiler.errors import ArgumentError, LogError
 from whet.compiler.installed import install_extra
+from whet.db.values.identity import Location
 
 BUSY_SECONDS = 30.0
-"""How long a transaction waits for another process's before it gives up."""
+"""Seconds for which a transaction waits for another process's before it gives up."""
 SQLITE_MAGIC = b"SQLite format 3\x00"
 
 
-class NotText:
-    """A text of the database that is no UTF-8: whoever reads its row passes over that row.
+@dataclass(frozen=True)
+class Unreadable:
+    """A value of the database that is broken: it ends no query, and readers pass over its row.
 
-    Args:
-        data: its bytes.
+    Attributes:
+        value: the bytes or the text.
+        kind: of what it should be.
     """
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    value: Any
+    kind: str
 
     def __repr__(self) -> str:
-        return f"{self.data!r}, which is no text"
+        return f"{self.value!r}, which is no {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Place:
     url: sa.URL | None
 
 
-def place_of(location: str | os.PathLike[str]) -> Place:
+def place_of(location: Location) -> Place:
     """Read a log's location.
 
     Args:
@@ -135,12 +138,12 @@ def open_engine(place: Place, *, write: bool, foreign_keys: bool = True) -> tupl
     return engine, read_only
 
 
-def _text(data: bytes) -> str | NotText:
+def _text(data: bytes) -> str | Unreadable:
     # The driver's own decoder would end the whole query for one stray byte in one row.
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return NotText(data)
+        return Unreadable(data, "text")
 
 
 def _begin(connection: sa.Connection) -> None:
@@ -153,27 +156,27 @@ def _begin(connection: sa.Connection) -> None:
 
 def _check_file(path: Path, shown: str, write: bool) -> str:
     """Refuse what cannot be a log; return why the file can only be read, or ""."""
-    asked = f"open log {shown}"
+    request = f"open log {shown}"
     if path.is_dir():
-        raise LogError(asked, "it is a directory", f"give a file, such as {path / 'whet.db'}")
+        raise LogError(request, "it is a directory", f"give a file, such as {path / 'whet.db'}")
     if not path.exists():
         if not path.parent.is_dir():
             why = f"there is no directory {path.parent}"
-            raise LogError(asked, why, f"make it first: mkdir -p {path.parent}")
+            raise LogError(request, why, f"make it first: mkdir -p {path.parent}")
         if not write:
             out = "whet.tune(task, log=...) writes one"
-            raise LogError(asked, "there is no such file", out)
+            raise LogError(request, "there is no such file", out)
         if not os.access(path.parent, os.W_OK):
             why = f"the directory {path.parent} is read-only"
-            raise LogError(asked, why, "give a path that can be written")
+            raise LogError(request, why, "give a path that can be written")
         return ""
     if not os.access(path, os.R_OK):
-        raise LogError(asked, "you may not read it", f"chmod u+r {path}")
+        raise LogError(request, "you may not read it", f"chmod u+r {path}")
     with open(path, "rb") as file:
         head = file.read(len(SQLITE_MAGIC))
     if (head and head != SQLITE_MAGIC) or not (head or write):
         why = f"it is not a database (it begins with {head!r})" if head else "it is an empty file"
-        raise LogError(asked, why, "give another path, or move the file away")
+        raise LogError(request, why, "give another path, or move the file away")
     if not write:
         return "it was opened for reading"
     if not os.access(path, os.W_OK):

@@ -1,10 +1,10 @@
-"""What went wrong with a log's database, in words: the first error, and what became of the file."""
+"""Faults of a log's database in words: the first error, and the state of the file."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import exc
@@ -13,26 +13,36 @@ from whet.compiler.errors import LogError, WhetError
 from whet.db.store import engine
 from whet.db.store.engine import SQLITE_MAGIC, Place
 
+DAMAGE = (
+    "malformed",
+    "not a database",
+    "corrupt",
+    "no such table",
+    "no such column",
+    "unsupported file format",
+    "datatype mismatch",
+)
+"""Words of the libraries for a damaged file."""
 SHOWN = 300
 """Characters of a library's message that are quoted."""
 DAMAGED = "the file is damaged: restore a copy, or move it away and import an export"
 
 Identity = tuple[int, int]
-"""What tells a file from another that took its name: its device and its inode."""
+"""A file's device and inode, which tell it from another that took its name."""
 
 
 def identity_of(place: Place) -> Identity | None:
     """The file that stands at a place now; None where there is none, or a server."""
-    try:
-        found = None if place.path is None else place.path.stat()
-    except OSError:
-        return None
-    return None if found is None else (found.st_dev, found.st_ino)
+    with suppress(OSError):
+        if place.path is not None:
+            stat = place.path.stat()
+            return stat.st_dev, stat.st_ino
+    return None
 
 
 @contextmanager
 def errors_named(
-    asked: str, place: Place, opening: bool = False, was: Identity | None = None
+    request: str, place: Place, opening: bool = False, was: Identity | None = None
 ) -> Iterator[None]:
     """Turn what the database and its libraries say into a ``LogError`` with a way out.
 
@@ -41,7 +51,7 @@ def errors_named(
     SQLAlchemy.
 
     Args:
-        asked: what was asked, for the error's text.
+        request: its purpose, for the error's text.
         place: where the log is.
         opening: the file is being made or opened: it need not have been there.
         was: the file that was opened; None: not known, or not a file.
@@ -52,11 +62,10 @@ def errors_named(
         raise
     except Exception as error:
         said = message_of(first_of(error))
-        became = None if opening else _became(place, was)
-        if became is not None:
+        if not opening and (became := _became(place, was)):
             why, way_out = became
-            raise LogError(asked, f"{why} ({said})", way_out) from error
-        raise LogError(asked, said, _way_out(said, error, place, opening)) from error
+            raise LogError(request, f"{why} ({said})", way_out) from error
+        raise LogError(request, said, _way_out(said, error, place, opening)) from error
 
 
 def first_of(error: BaseException) -> BaseException:
@@ -70,7 +79,7 @@ def first_of(error: BaseException) -> BaseException:
 
 
 def message_of(error: BaseException) -> str:
-    """What a library says, as text that can be printed: its first lines."""
+    """The message of a library as text that can be printed: its first lines."""
     if isinstance(error, UnicodeDecodeError):
         return error.object[:SHOWN].decode("utf-8", "backslashreplace").strip()
     orig = getattr(error, "orig", None)
@@ -82,7 +91,7 @@ def message_of(error: BaseException) -> str:
 
 
 def _became(place: Place, was: Identity | None) -> tuple[str, str] | None:
-    """What happened to the file while it was open, and the way out; None: nothing that shows."""
+    """The fate of the file while it was open, and the way out; None: nothing that shows."""
     path = place.path
     if path is None:
         return None
@@ -118,22 +127,24 @@ def _way_out(said: str, error: Exception, place: Place, opening: bool) -> str:
     low = said.lower()
     if place.path is not None and not place.path.exists() and opening:
         return f"no file can be made in {place.path.parent}: give a path that can be written"
-    if "locked" in low:
-        return f"another process has held the log for {engine.BUSY_SECONDS:.0f} s: let it end"
-    if "full" in low or "no space" in low:
-        return "free some space; what was recorded so far is safe"
-    if "disk i/o" in low:
-        return f"the disk of {place.shown} cannot be used; what was recorded so far is safe"
-    if "readonly" in low or "read-only" in low or "unable to open" in low:
-        return f"make {place.shown} and its directory writable, or log to another file"
+    ways = {
+        (
+            "locked",
+        ): f"another process has held the log for {engine.BUSY_SECONDS:.0f} s: let it end",
+        ("full", "no space"): "free some space; what was recorded so far is safe",
+        (
+            "disk i/o",
+        ): f"the disk of {place.shown} cannot be used; what was recorded so far is safe",
+        ("readonly", "read-only", "unable to open"): (
+            f"make {place.shown} and its directory writable, or log to another file"
+        ),
+    }
+    for signs, way_out in ways.items():
+        if any(sign in low for sign in signs):
+            return way_out
     ours = isinstance(error, exc.SQLAlchemyError)
-    if place.path is not None and (not ours or _is_damage(low)):
+    if place.path is not None and (not ours or any(sign in low for sign in DAMAGE)):
         return DAMAGED
     if place.path is None:
         return f"is the database {place.shown} up, and may you use it?"
     return f"log: {place.shown}"
-
-
-def _is_damage(low: str) -> bool:
-    signs = ("malformed", "not a database", "corrupt", "no such table", "no such column")
-    return any(sign in low for sign in (*signs, "unsupported file format", "datatype mismatch"))

@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from whet.db.store.engine import Unreadable
 from whet.db.values.identity import plain_json
 
 # Named constraints: a migration in batch mode can only drop what has a name.
@@ -34,20 +35,6 @@ NAMES = {
     "fk": "fk_%(table_name)s_%(column_0_N_name)s",
     "pk": "pk_%(table_name)s",
 }
-
-
-class NotJSON:
-    """What stands in a column of JSON and is none: one broken row shall not end a query.
-
-    Args:
-        text: what stands there.
-    """
-
-    def __init__(self, text: Any) -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return f"{self.text!r}, which is no JSON"
 
 
 class JSONText(TypeDecorator):
@@ -63,116 +50,108 @@ class JSONText(TypeDecorator):
         if value is None:
             return None
         try:
-            found = json.loads(value)
-            if (
-                "\\ud" in value.lower()
-            ):  # half of a pair of surrogates can be neither shown nor kept
-                json.dumps(found, ensure_ascii=False).encode()
-            return found
+            data = json.loads(value)
+            if "\\ud" in value.lower():  # half a pair of surrogates can be neither shown nor kept
+                json.dumps(data, ensure_ascii=False).encode()
+            return data
         except (ValueError, TypeError, RecursionError):
-            return NotJSON(value)
+            return Unreadable(value, "JSON")
 
 
 class Base(DeclarativeBase):
     """Base of the log's tables."""
 
     metadata = MetaData(naming_convention=NAMES)
+    type_annotation_map = {str: Text, float: Double, Any: JSONText}
 
 
-class WorkloadRow(Base):
+class Identity(Base):
+    """A workload, a target or a device: its data, and the digest by which it is found."""
+
+    __abstract__ = True
+    id: Mapped[int] = mapped_column(primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64), unique=True)
+    data: Mapped[Any]
+
+
+class WorkloadRow(Identity):
     """A template's name with its arguments."""
 
     __tablename__ = "workload"
-    id: Mapped[int] = mapped_column(primary_key=True)
-    digest: Mapped[str] = mapped_column(String(64), unique=True)
-    template: Mapped[str] = mapped_column(Text)
-    data: Mapped[Any] = mapped_column(JSONText)
+    template: Mapped[str]
 
 
-class TargetRow(Base):
+class TargetRow(Identity):
     """A canonical target: what the kernels were compiled for."""
 
     __tablename__ = "target"
-    id: Mapped[int] = mapped_column(primary_key=True)
-    digest: Mapped[str] = mapped_column(String(64), unique=True)
-    data: Mapped[Any] = mapped_column(JSONText)
 
 
-class DeviceRow(Base):
+class DeviceRow(Identity):
     """A machine, as it was described when it was first seen: where the kernels were measured."""
 
     __tablename__ = "device"
+
+
+class OfTask(Base):
+    """A row of a run or a trial: its task's workload, target, device and version of the space."""
+
+    __abstract__ = True
     id: Mapped[int] = mapped_column(primary_key=True)
-    digest: Mapped[str] = mapped_column(String(64), unique=True)
-    data: Mapped[Any] = mapped_column(JSONText)
+    workload_id: Mapped[int] = mapped_column(ForeignKey("workload.id"))
+    target_id: Mapped[int] = mapped_column(ForeignKey("target.id"))
+    device_id: Mapped[int] = mapped_column(ForeignKey("device.id"))
+    space_fingerprint: Mapped[str]
 
 
-class RunRow(Base):
+class RunRow(OfTask):
     """One search: who proposed, from which seed, over which version of the space."""
 
     __tablename__ = "run"
-    id: Mapped[int] = mapped_column(primary_key=True)
     uid: Mapped[str] = mapped_column(String(32), unique=True)
-    workload_id: Mapped[int] = mapped_column(ForeignKey("workload.id"))
-    target_id: Mapped[int] = mapped_column(ForeignKey("target.id"))
-    device_id: Mapped[int] = mapped_column(ForeignKey("device.id"))
-    space_fingerprint: Mapped[str] = mapped_column(Text)
-    sampler: Mapped[str] = mapped_column(Text)
-    seed: Mapped[Any] = mapped_column(JSONText)
-    options: Mapped[Any] = mapped_column(JSONText)
-    versions: Mapped[Any] = mapped_column(JSONText)
-    state: Mapped[str] = mapped_column(Text)
-    started_at: Mapped[float] = mapped_column(Double)
-    finished_at: Mapped[float | None] = mapped_column(Double)
+    sampler: Mapped[str]
+    seed: Mapped[Any]
+    options: Mapped[Any]
+    versions: Mapped[Any]
+    state: Mapped[str]
+    started_at: Mapped[float]
+    finished_at: Mapped[float | None]
 
 
-class TrialRow(Base):
+TASK = ("workload_id", "target_id", "device_id", "space_fingerprint")
+"""The columns of :class:`OfTask` that name a task."""
+
+
+def _index(name: str, *columns: str, where: str) -> Index:
+    """An index of the rows for which a condition holds."""
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+
+
+class TrialRow(OfTask):
     """One candidate: its config and what came of it, failures with their whole error text."""
 
     __tablename__ = "trial"
-    id: Mapped[int] = mapped_column(primary_key=True)
     run_id: Mapped[int] = mapped_column(ForeignKey("run.id"))
     number: Mapped[int]
-    workload_id: Mapped[int] = mapped_column(ForeignKey("workload.id"))
-    target_id: Mapped[int] = mapped_column(ForeignKey("target.id"))
-    device_id: Mapped[int] = mapped_column(ForeignKey("device.id"))
-    space_fingerprint: Mapped[str] = mapped_column(Text)
-    config: Mapped[Any] = mapped_column(JSONText)
-    flop: Mapped[float] = mapped_column(Double)
-    status: Mapped[str] = mapped_column(Text)
-    stage: Mapped[str] = mapped_column(Text)
-    cost: Mapped[float | None] = mapped_column(Double)
-    costs: Mapped[Any] = mapped_column(JSONText)
-    error: Mapped[str] = mapped_column(Text)
-    program_hash: Mapped[str] = mapped_column(Text)
-    timings: Mapped[Any] = mapped_column(JSONText)
-    environment: Mapped[Any] = mapped_column(JSONText)
-    timestamp: Mapped[float] = mapped_column(Double)
-    features: Mapped[str | None] = mapped_column(Text)
+    config: Mapped[Any]
+    flop: Mapped[float]
+    status: Mapped[str]
+    stage: Mapped[str]
+    cost: Mapped[float | None]
+    costs: Mapped[Any]
+    error: Mapped[str]
+    program_hash: Mapped[str]
+    timings: Mapped[Any]
+    environment: Mapped[Any]
+    timestamp: Mapped[float]
+    features: Mapped[str | None]
 
     __table_args__ = (
         UniqueConstraint("run_id", "number"),
         # Only successes, cheapest first: the best trial is the first entry of its task. The status
         # ends it for SQLite before 3.41, which would fetch each row to test it once more.
-        Index(
-            "ix_trial_best",
-            "workload_id",
-            "target_id",
-            "device_id",
-            "space_fingerprint",
-            "cost",
-            "id",
-            "status",
-            sqlite_where=text("status = 'ok'"),
-            postgresql_where=text("status = 'ok'"),
-        ),
-        Index(
-            "ix_trial_program",
-            "device_id",
-            "program_hash",
-            sqlite_where=text("program_hash <> ''"),
-            postgresql_where=text("program_hash <> ''"),
-        ),
+        _index("ix_trial_best", *TASK, "cost", "id", "status", where="status = 'ok'"),
+        _index("ix_trial_program", "device_id", "program_hash", where="program_hash <> ''"),
         # All trials of a task, whatever came of them: what a resumed search reads.
-        Index("ix_trial_task", "workload_id", "target_id", "device_id", "space_fingerprint"),
+        Index("ix_trial_task", *TASK),
     )

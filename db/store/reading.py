@@ -5,28 +5,78 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
 from whet.compiler.errors import WhetError
 from whet.db.store.ignored import warn_of_ignored
-from whet.db.store.models import DeviceRow, RunRow, TargetRow, TrialRow, WorkloadRow
+from whet.db.store.models import DeviceRow, Identity, RunRow, TargetRow, TrialRow, WorkloadRow
 from whet.db.values.decision import FINALISTS_RUN
 from whet.db.values.identity import device_key
 from whet.db.values.records import RunRecord, TrialRecord
-from whet.measure.values import OK, STATUSES, MeasureResult, is_time
+from whet.measure.values import OK, STATUSES, MeasureResult, is_number, is_time
 from whet.search_spaces.values import Config, Workload
 
-Identity = type[WorkloadRow] | type[TargetRow] | type[DeviceRow]
-
+IDENTITIES: list[tuple[str, str, type[Identity]]] = [
+    (table.__tablename__, f"{table.__tablename__}_id", table)
+    for table in (WorkloadRow, TargetRow, DeviceRow)
+]
 BROKEN = (ValueError, TypeError, KeyError, RecursionError, OverflowError, WhetError)
-"""What making a record of a broken row raises."""
+"""The errors of making a record of a broken row."""
 PRECISION = 1e-6
-"""By how much the cost of a row may differ from the median of its costs, relatively."""
+"""The relative difference of a row's cost from the median of its costs, at most."""
 SHOWN = 40
 """Characters of a broken value that are quoted."""
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_end(value: Any) -> bool:
+    """True for a time, or None: a run that is under way, or was killed."""
+    return value is None or is_number(value)
+
+
+def _are_timings(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_end, value.values()))
+
+
+Columns = dict[str, Callable[[Any], bool]]
+RUN_COLUMNS: Columns = {
+    **dict.fromkeys(("uid", "space_fingerprint", "sampler", "state"), _is_text),
+    "started_at": is_number,
+    "finished_at": _is_end,
+}
+RESULT_COLUMNS: Columns = {
+    **dict.fromkeys(("error", "stage", "program_hash"), _is_text),
+    "timings": _are_timings,
+    "environment": lambda value: isinstance(value, dict),
+    "timestamp": is_number,
+}
+
+
+TRIAL_COLUMNS: Columns = {
+    "number": lambda value: type(value) is int,
+    "run_id": lambda value: type(value) is int,
+    "flop": is_number,
+}
+
+
+def _checked(row: Any, columns: Columns) -> dict[str, Any]:
+    """The values of some columns of a row.
+
+    Raises:
+        ValueError: one of them is broken.
+    """
+    values = {}
+    for name, holds in columns.items():
+        values[name] = value = getattr(row, name)
+        if not holds(value):
+            raise ValueError(f"its {name} is {_shown(value)}")
+    return values
 
 
 def tell_of_broken(
@@ -62,7 +112,9 @@ def check_costs(status: Any, cost: Any, costs: Any) -> None:
         raise ValueError(f"its costs are {_shown(costs)}")
     if bool(costs) != (status == OK):
         raise ValueError(f"its status is {status!r}, with {len(costs)} costs")
-    if costs and not (_is_number(cost) and math.isclose(cost, _median(costs), rel_tol=PRECISION)):
+    if costs and not (
+        is_number(cost) and math.isclose(cost, statistics.median(costs), rel_tol=PRECISION)
+    ):
         raise ValueError(f"its cost is {_shown(cost)}, and the median of its costs is not")
 
 
@@ -90,15 +142,11 @@ class Reader:
             config = Config.from_json(row.config)
             if config.fingerprint != row.space_fingerprint:
                 raise ValueError("its config is of another space than its run's")
-            if not _is_number(row.flop) or not math.isfinite(row.flop):
-                raise ValueError(f"its flop is {_shown(row.flop)}")
             return TrialRecord(
-                number=_whole(row.number, "number"),
-                run_id=_whole(row.run_id, "run"),
+                **_checked(row, TRIAL_COLUMNS),
                 **self.identities(row),
                 config=config,
                 result=result,
-                flop=row.flop,
                 features=row.features if isinstance(row.features, str) else "",
                 compared=self._is_compared(row.run_id),
             )
@@ -121,34 +169,24 @@ class Reader:
         run is taken without them.
         """
         try:
-            for name, when in (("started", row.started_at), ("finished", row.finished_at)):
-                if name == "finished" and when is None:
-                    continue  # it is running, or was killed
-                if not _is_number(when) or not math.isfinite(when):
-                    raise ValueError(f"it was {name} at {_shown(when)}")
-            for name in ("uid", "space_fingerprint", "sampler", "state"):
-                if not isinstance(getattr(row, name), str):
-                    raise ValueError(f"its {name} is {_shown(getattr(row, name))}")
+            values = _checked(row, RUN_COLUMNS)
             identities = self.identities(row)
         except BROKEN as error:
             self.broken["run", row.id] = f"run {row.id}: {_first_line(error)}"
             return None
-        for name in ("options", "versions"):
-            if not isinstance(getattr(row, name), dict):
-                said = f"run {row.id}: its {name} are {_shown(getattr(row, name))}"
+        maps = {"options": row.options, "versions": row.versions}
+        for name, value in maps.items():
+            if not isinstance(value, dict):
+                said = f"run {row.id}: its {name} are {_shown(value)}"
                 self.broken["run", row.id] = f"{said} (it is taken without)"
+                maps[name] = {}
         return RunRecord(
             id=row.id,
-            uid=row.uid,
+            fingerprint=values.pop("space_fingerprint"),
+            **values,
             **identities,
-            fingerprint=row.space_fingerprint,
-            sampler=row.sampler,
+            **maps,
             seed=row.seed if type(row.seed) in (int, str) else None,
-            options=row.options if isinstance(row.options, dict) else {},
-            versions=row.versions if isinstance(row.versions, dict) else {},
-            state=row.state,
-            started_at=row.started_at,
-            finished_at=row.finished_at,
         )
 
     def identities(self, row: Any) -> dict[str, Any]:
@@ -158,36 +196,35 @@ class Reader:
             ValueError, SpaceError: one of them is broken.
         """
         return {
-            "workload": self._identity(WorkloadRow, _whole(row.workload_id, "workload")),
-            "target": self._identity(TargetRow, _whole(row.target_id, "target")),
-            "device": self._identity(DeviceRow, _whole(row.device_id, "device")),
+            name: self._identity(table, getattr(row, column)) for name, column, table in IDENTITIES
         }
 
-    def _identity(self, table: Identity, row_id: int) -> Any:
+    def _identity(self, table: type[Identity], row_id: int) -> Any:
         key = (table.__tablename__, row_id)
         if key not in self._identities:
+            if type(row_id) is not int:
+                raise ValueError(f"its {table.__tablename__} is {_shown(row_id)}")
             query = sa.select(table.data).where(table.id == row_id)
             data = self.connection.execute(query).scalar()
             try:
                 self._identities[key] = checked_identity(table, data)
             except BROKEN as error:
                 self._identities[key] = error
-        found = self._identities[key]
-        if isinstance(found, BROKEN):
-            raise ValueError(_first_line(found))
-        return found
+        identity = self._identities[key]
+        if isinstance(identity, BROKEN):
+            raise ValueError(_first_line(identity))
+        return identity
 
     def _is_compared(self, run_id: int) -> bool:
-        """Whether a run measured its trials in turns with a default config that worked."""
+        """True if a run measured its trials in turns with a default config that worked."""
         if run_id not in self._compared:
-            query = sa.select(RunRow.sampler).where(RunRow.id == run_id)
-            found = self.connection.execute(query).scalar() == FINALISTS_RUN
-            if found:
-                default = sa.select(TrialRow.status).where(
-                    TrialRow.run_id == run_id, TrialRow.number == 0
-                )
-                found = self.connection.execute(default).scalar() == OK
-            self._compared[run_id] = found
+            default = (
+                sa.select(RunRow.id)
+                .join(TrialRow, TrialRow.run_id == RunRow.id)
+                .where(RunRow.id == run_id, RunRow.sampler == FINALISTS_RUN)
+                .where(TrialRow.number == 0, TrialRow.status == OK)
+            )
+            self._compared[run_id] = self.connection.execute(default).scalar() is not None
         return self._compared[run_id]
 
     def _pass_over(self, row: Any, error: BaseException) -> None:
@@ -195,7 +232,7 @@ class Reader:
         self.broken["trial", row.id] = f"{where}: {_first_line(error)}"
 
 
-def checked_identity(table: Identity, data: Any) -> Any:
+def checked_identity(table: type[Identity], data: Any) -> Any:
     """A workload, or the JSON of a target or a device.
 
     Raises:
@@ -225,41 +262,8 @@ def _told(location: str, broken: list[tuple[str, str]]) -> str:
 
 def _result(row: Any) -> MeasureResult:
     check_costs(row.status, row.cost, row.costs)
-    timings, environment = row.timings, row.environment
-    if not isinstance(timings, dict) or not all(
-        t is None or _is_number(t) for t in timings.values()
-    ):
-        raise ValueError(f"its timings are {_shown(timings)}")
-    if not isinstance(environment, dict):
-        raise ValueError(f"its environment is {_shown(environment)}")
-    if not all(isinstance(t, str) for t in (row.error, row.stage, row.program_hash)):
-        raise ValueError("its error, stage or program is no text")
-    if not _is_number(row.timestamp) or not math.isfinite(row.timestamp):
-        raise ValueError(f"its time is {_shown(row.timestamp)}")
-    return MeasureResult(
-        status=row.status,
-        costs=tuple(row.costs),
-        error=row.error,
-        stage=row.stage,
-        program_hash=row.program_hash,
-        timings=timings,
-        environment=environment,
-        timestamp=row.timestamp,
-    )
-
-
-def _median(costs: list[float]) -> float:
-    return statistics.median(costs)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _whole(value: Any, name: str) -> int:
-    if type(value) is not int:
-        raise ValueError(f"its {name} is {_shown(value)}")
-    return value
+    values = _checked(row, RESULT_COLUMNS)
+    return MeasureResult(status=row.status, costs=tuple(row.costs), **values)
 
 
 def _shown(value: Any) -> str:

@@ -19,7 +19,7 @@ TABLES = frozenset({"workload", "target", "device", "run", "trial"})
 ADVISORY_LOCK = 0x77686574  # "whet": PostgreSQL's name for the right to change our tables
 
 
-def found_version(connection: sa.Connection) -> str | None:
+def version_of(connection: sa.Connection) -> str | None:
     """The revision of the tables in this database, or None where there are none of ours."""
     tables = set(sa.inspect(connection).get_table_names())
     if VERSION_TABLE in tables:
@@ -50,23 +50,22 @@ def make_ready(place: db_engine.Place, engine: sa.Engine, read_only: str) -> Non
         LogError: made by a newer version; not ours; older or empty and read-only.
     """
     with db_engine.reading(engine) as connection:
-        found = found_version(connection)
-    if found == SCHEMA:
+        version = version_of(connection)
+    if version == SCHEMA:
         return
-    asked = f"open log {place.shown}"
-    if found is not None and not (found.isdigit() and int(found) < int(SCHEMA)):
+    request = f"open log {place.shown}"
+    if version is not None and not (version.isdigit() and int(version) < int(SCHEMA)):
         raise LogError(
-            asked,
-            f"it was made by a newer version of Whet (its tables are version {found};"
+            request,
+            f"it was made by a newer version of Whet (its tables are version {version};"
             f" this one knows up to {SCHEMA})",
             f"upgrade: pip install --upgrade {DISTRIBUTION}; or give another file",
         )
     if read_only:
-        why = "there is no log in it yet" if found is None else f"its tables are of version {found}"
-        way_out = (
-            "give a log that was tuned with" if found is None else f"whet upgrade {place.shown}"
-        )
-        raise LogError(asked, f"{why}, and {read_only}", way_out)
+        why, way_out = "there is no log in it yet", "give a log that was tuned with"
+        if version is not None:
+            why, way_out = f"its tables are of version {version}", f"whet upgrade {place.shown}"
+        raise LogError(request, f"{why}, and {read_only}", way_out)
     upgrade(place)
 
 

@@ -1,4 +1,4 @@
-"""Rows of numbers as short text: what a cost model saw of a trial, as a log keeps it.
+"""Rows of numbers as short text: a trial's features for a cost model, as a log keeps them.
 
 ``version:length:text``, the text being base64 of deflated little-endian float32. Mantissas are
 rounded to 12 bits, which no tree of a model can tell from 24, and which deflate well.
@@ -50,14 +50,14 @@ def unpack(texts: Sequence[str | None], version: int, width: int) -> np.ndarray:
     wanted = f"{version}:{width}:"
     for i, text in enumerate(texts):
         if isinstance(text, str) and text.startswith(wanted):
-            found = _bytes(text[len(wanted) :], 4 * width)
-            if len(found) == 4 * width:
-                rows[i] = np.frombuffer(found, dtype="<f4")
+            data = _bytes(text[len(wanted) :], 4 * width)
+            if len(data) == 4 * width:
+                rows[i] = np.frombuffer(data, dtype="<f4")
     return rows
 
 
 def is_packed(text: str) -> bool:
-    """Whether a text is what :func:`pack` writes."""
+    """True for a text that :func:`pack` writes."""
     version, _, rest = text.partition(":")
     length, _, data = rest.partition(":")
     if not (version.isdecimal() and length.isdecimal() and len(length) <= LONGEST):
@@ -66,10 +66,10 @@ def is_packed(text: str) -> bool:
 
 
 def _bytes(text: str, size: int) -> bytes:
-    """What the text holds: ``size`` bytes; nothing where it is broken or longer."""
+    """The bytes that a text holds, ``size`` of them; none where it is broken or longer."""
     unpacker = zlib.decompressobj()
     try:
-        found = unpacker.decompress(base64.b64decode(text, validate=True), size + 1)
+        data = unpacker.decompress(base64.b64decode(text, validate=True), size + 1)
     except (binascii.Error, ValueError, zlib.error):
         return b""
-    return found if unpacker.eof else b""
+    return data if unpacker.eof else b""

@@ -1,4 +1,4 @@
-"""Which trial of a task is its best: the one rule, for everybody who builds from a log.
+"""The best trial of a task: the one rule, for everybody who builds from a log.
 
 A search measures each candidate alone, and the smallest of many noisy numbers is a lucky one. So a
 search ends by measuring its fastest candidates and the default config once more, in turns, as a run
@@ -20,7 +20,7 @@ from whet.measure.values import MeasureResult
 FINALISTS_RUN = "finalists"
 """The ``sampler`` of a run that holds an interleaved last measurement, not a search."""
 CONFIDENCE = 0.95
-"""How sure an interval is at least."""
+"""The confidence of an interval, at least."""
 
 
 class Measured(Protocol):
@@ -43,14 +43,14 @@ def cheapest(trials: Iterable[M]) -> M | None:
 
 @dataclass(frozen=True)
 class Verdict(Generic[M]):
-    """What an interleaved measurement says.
+    """The verdict of an interleaved measurement.
 
     Attributes:
         best: the winner: the default where nothing is faster beyond the noise; None: nothing ran.
         default: the default config's trial; None where it was not measured.
         interval: where the fastest other config's speed-up over the default lies with at least
             95 % confidence; None where too few rounds were measured to say.
-        better: whether ``best`` is another config than the default.
+        better: True if ``best`` is another config than the default.
     """
 
     best: M | None
@@ -83,7 +83,7 @@ def judge(finals: Iterable[M]) -> Verdict[M]:
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """Where the median lies that ``values`` were drawn around, with at least 95 % confidence.
+    """An interval that holds the median of a distribution with at least 95 % confidence.
 
     The k-th smallest to the k-th largest value: how many values fall below the median is binomial
     whatever they are drawn from, so that one round which something disturbed moves the interval by

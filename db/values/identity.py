@@ -6,9 +6,14 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 from typing import Any
 
 from whet.measure.device.names import Device, fingerprint_of
+from whet.measure.values import Json
+
+Location = str | os.PathLike[str]
+"""The path of a file, or (of a log) an SQLAlchemy URL."""
 
 
 def _plain(value: Any) -> Any:
@@ -58,7 +63,7 @@ def clean_text(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")
 
 
-def target_difference(there: dict[str, Any], here: dict[str, Any]) -> str:
+def target_difference(there: Json, here: Json) -> str:
     """The attributes in which two targets' JSON differs: ``"num_threads=1 instead of 2"``, ..."""
     names = [n for n in sorted(there.keys() | here.keys()) if there.get(n) != here.get(n)]
     return ", ".join(f"{n}={there.get(n)} instead of {here.get(n)}" for n in names)
@@ -79,3 +84,18 @@ def device_name(device: Device) -> str:
     """A device's name for people: its CPU's or its own name where it is known, and its key."""
     model = "" if isinstance(device, str) else str(device.get("name") or device.get("cpu") or "")
     return f"{model} ({device_key(device)})" if model else device_key(device)
+
+
+def distance(a: Any, b: Any, different: float = math.inf) -> float:
+    """The distance of two workloads' arguments: doublings of sizes.
+
+    Args:
+        a, b: the arguments.
+        different: the distance of two words, truth values or structures that are not the same.
+    """
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        return float(sum(distance(x, y, different) for x, y in zip(a, b)))
+    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (a, b))
+    if numbers and min(a, b) >= 0:
+        return abs(math.log2((a + 1) / (b + 1)))
+    return 0.0 if type(a) is type(b) and a == b else different

@@ -1,4 +1,4 @@
-"""How good a record is, in words: the one place that says so, for whoever shows a cost.
+"""The quality of a record in words: the one place that says so, for whoever shows a cost.
 
 The log, ``whet best``, the report, the progress line and a search's summary call this, so that one
 record is described by the same words everywhere.
@@ -17,15 +17,15 @@ from whet.search_spaces.values.counted import counted, duration
 
 @dataclass(frozen=True)
 class Quality:
-    """How good the cost of a success is.
+    """The quality of the cost of a success.
 
     Attributes:
-        compared: whether it was measured in turns with the default config.
+        compared: True if it was measured in turns with the default config.
         repeats: how often it was measured.
         spread: of the repeats, interquartile range over median; None: unknown, it has one repeat.
         interval: seconds per call within which the median lies with at least 95 % confidence; None:
             fewer than six repeats do not say.
-        busy: whether others used the machine meanwhile; None: unknown.
+        busy: True if others used the machine meanwhile; None: unknown.
         load: the words for that.
         predicted: the GPU whose model predicted the cost; "" where it was measured.
     """
@@ -54,11 +54,11 @@ class Quality:
 
 
 def quality_of(result: MeasureResult, compared: bool) -> Quality | None:
-    """How good a result is; None for a failure, which has no cost.
+    """The quality of a result; None for a failure, which has no cost.
 
     Args:
         result: what came of a candidate.
-        compared: whether it was measured in turns with the default config.
+        compared: True if it was measured in turns with the default config.
     """
     if not result.ok:
         return None

@@ -1,4 +1,4 @@
-"""What a log gives back: plain frozen values, detached from the database."""
+"""The records of a log: plain frozen values, detached from the database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from whet.db.values.identity import device_name
 from whet.db.values.quality import Quality, quality_of
 from whet.measure.device.names import Device
-from whet.measure.values import MeasureResult
+from whet.measure.values import Json, MeasureResult
 from whet.search_spaces.values import Config, Workload
 
 
@@ -26,14 +26,14 @@ class TrialRecord:
         result: what came of it.
         flop: arithmetic operations of one call; 0 when not known.
         features: of a cost model, as :mod:`whet.db.store.vectors` writes them; "": not kept.
-        compared: whether it was measured in turns with the default config: it is of a search's last
+        compared: True if it was measured in turns with the default config: it is of a search's last
             measurement, in which the default config worked.
     """
 
     number: int
     run_id: int
     workload: Workload
-    target: dict[str, Any]
+    target: Json
     device: Device
     config: Config
     result: MeasureResult
@@ -53,7 +53,7 @@ class TrialRecord:
 
     @property
     def quality(self) -> Quality | None:
-        """How good its cost is; None for a failure. ``print`` says it in words."""
+        """The quality of its cost; None for a failure. ``print`` says it in words."""
         return quality_of(self.result, self.compared)
 
     def __str__(self) -> str:
@@ -87,13 +87,13 @@ class RunRecord:
     id: int
     uid: str
     workload: Workload
-    target: dict[str, Any]
+    target: Json
     device: Device
     fingerprint: str
     sampler: str
     seed: Any
-    options: dict[str, Any]
-    versions: dict[str, Any]
+    options: Json
+    versions: Json
     state: str
     started_at: float
     finished_at: float | None
@@ -114,7 +114,7 @@ class TaskSummary:
     """
 
     workload: Workload
-    target: dict[str, Any]
+    target: Json
     device: Device
     fingerprint: str
     trials: int

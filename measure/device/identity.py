@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whet.compiler.errors import ArgumentError, MeasureError, TargetError
 from whet.measure.device import names
 from whet.measure.device.names import CPU, CUDA, EMULATOR, EVERY_GPU, MODEL, NO_GPU
 from whet.measure.device.specs import VERSION, spec_of
-from whet.measure.values import target_json
+from whet.measure.values import AnyTarget, Json, target_json
 
 if TYPE_CHECKING:  # the runtime is loaded where a device is named: reading a log needs none
     from whet.compiler.runtime.arrays.device import Device
     from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
-    from whet.compiler.target import Target
 
 ONE_KIND = "name those of one kind; the others have searches of their own, in the same log"
 """The way out where several GPUs are of different kinds."""
@@ -98,7 +97,7 @@ def every_gpu() -> tuple[Device, ...]:
     return tuple(_device(CUDA, index) for index in range(driver_of(CUDA).device_count()))
 
 
-def check_alike(request: str, devices: Sequence[dict[str, Any]], way_out: str) -> None:
+def check_alike(request: str, devices: Sequence[Json], way_out: str) -> None:
     """Refuse GPUs of different kinds for one search: the times of one say nothing of the other.
 
     Args:
@@ -111,14 +110,10 @@ def check_alike(request: str, devices: Sequence[dict[str, Any]], way_out: str) -
     """
     if len({one["fingerprint"] for one in devices}) < 2:
         return
-    kinds = sorted({_kind_text(one) for one in devices})
+    # two of one name may differ in memory or multiprocessors
+    facts = ("name", "arch", "multiprocessors", "memory_gib")
+    kinds = sorted({" ".join(str(one[k]) for k in facts if k in one) for one in devices})
     raise MeasureError(request, f"these are different GPUs: {', '.join(kinds)}", way_out)
-
-
-def _kind_text(one: dict[str, Any]) -> str:
-    """A GPU's kind: two of one name may differ in memory or multiprocessors."""
-    facts = ("arch", "multiprocessors", "memory_gib")
-    return " ".join(str(one[k]) for k in ("name", *facts) if k in one)
 
 
 def text_of(device: Device) -> str:
@@ -126,7 +121,7 @@ def text_of(device: Device) -> str:
     return f"{device.type}:{device.index}" if device.type == CUDA else device.type
 
 
-def describe(device: Device, target: dict[str, Any]) -> dict[str, Any]:
+def describe(device: Device, target: Json) -> Json:
     """A device as a log keeps it, with its fingerprint.
 
     Args:
@@ -149,7 +144,7 @@ def describe(device: Device, target: dict[str, Any]) -> dict[str, Any]:
     return described(driver_of(device.type).properties(device.index))
 
 
-def described(properties: DeviceProperties) -> dict[str, Any]:
+def described(properties: DeviceProperties) -> Json:
     """A GPU by what it is: two alike have one fingerprint, as two equal processors have."""
     facts = {
         "name": properties.name,
@@ -169,9 +164,7 @@ def first_gpu() -> Device | None:
         return None
 
 
-def device_of(
-    target: Target | dict[str, Any] | str, device: names.Device | Device | None = None
-) -> names.Device:
+def device_of(target: AnyTarget, device: names.AnyDevice | None = None) -> names.Device:
     """The device whose records count for a target.
 
     Args:

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
+
+from whet.measure.values import Json
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.arrays.device import Device as RuntimeDevice
 
-Device = dict[str, Any] | str
+Device = Json | str
 """A machine: ``host.fingerprint()``, or the dict that ``host.describe()`` gives, which holds it; or
 a GPU, by its description (:func:`whet.measure.device.identity.describe`)."""
+
+AnyDevice = Union[Device, "RuntimeDevice"]
+"""A machine or a GPU as :data:`Device`, a device's name, or a runtime's device."""
 
 CPU, CUDA, EMULATOR = "cpu", "cuda", "cuda-emulator"
 MODEL = "model"
@@ -40,7 +45,7 @@ def parse_name(name: str) -> tuple[str, int] | None:
     return None if match is None else (match[1], int(match[2] or 0))
 
 
-def names_device(device: Device | RuntimeDevice) -> bool:
+def names_device(device: AnyDevice) -> bool:
     """True for a runtime's device or its name; False for a description or a fingerprint."""
     if isinstance(device, str):
         return parse_name(device) is not None

@@ -90,7 +90,12 @@ def select_device(
             compiler_command()  # without one, each candidate would end in the same error
         return Selection(_modelled_gpu(named[0], targets), EMULATOR)
     if isinstance(workers, str) and not local:
-        _check_remote(named, workers)
+        if len(named) > 1 or any(one.index for one in named):
+            raise ArgumentError(
+                f"tune(device={_name_of(named)!r}, workers={workers!r})",
+                "the GPUs of a cluster have no numbers here",
+                "leave device out: every GPU that the cluster offers and nobody holds measures",
+            )
         return Selection(remote_gpu(workers), CUDA)
     if device == EVERY_GPU or (local and not named):
         gpus = _local_gpus(workload, targets[0])
@@ -187,15 +192,6 @@ def _modelled_gpu(emulator: RuntimeDevice, targets: Sequence[Target]) -> Device:
             "tune those of one architecture in a call; they may share a log",
         )
     return next(iter(models.values()))
-
-
-def _check_remote(named: Sequence[RuntimeDevice], workers: str) -> None:
-    if len(named) > 1 or any(one.index for one in named):
-        raise ArgumentError(
-            f"tune(device={_name_of(named)!r}, workers={workers!r})",
-            "the GPUs of a cluster have no numbers here",
-            "leave device out: every GPU that the cluster offers and nobody holds measures",
-        )
 
 
 def _description(named: Sequence[RuntimeDevice], target: Target) -> Device:

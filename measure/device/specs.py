@@ -47,11 +47,6 @@ class GpuSpec:
         """Their number."""
         return self.limits.multiprocessors
 
-    @property
-    def fp32(self) -> int:
-        """Fused multiply-adds of float32 of a multiprocessor in a cycle."""
-        return self.limits.fma32
-
 
 _MIB = 1 << 20
 _SPECS = (

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from whet.measure.gpu.alignment import check_alignment
-from whet.measure.gpu.pruning import check_resources, facts_of
-from whet.measure.gpu.unrolled import check_unrolled
+from whet.measure.gpu.pruning import check_alignment, check_resources, check_unrolled, facts_of
 from whet.measure.stage.builder import Built, build_candidate, imports
-from whet.measure.values import MeasureInput
+from whet.measure.values import Json, MeasureInput
 
 if TYPE_CHECKING:
     from whet.compiler.abi.artifact import Artifact, Resources
@@ -33,7 +30,7 @@ def build_for_gpu(inp: MeasureInput) -> Built:
     Args:
         inp: the candidate.
     """
-    return build_candidate(inp, functools.partial(_to_cubin, inp))
+    return build_candidate(inp, _to_cubin)
 
 
 def build_for_emulator(inp: MeasureInput) -> Built:
@@ -42,7 +39,7 @@ def build_for_emulator(inp: MeasureInput) -> Built:
     Args:
         inp: the candidate.
     """
-    return build_candidate(inp, functools.partial(_to_prediction, inp))
+    return build_candidate(inp, _to_prediction)
 
 
 build_for_gpu.imports = build_for_emulator.imports = imports  # type: ignore[attr-defined]
@@ -50,7 +47,7 @@ build_for_gpu.imports = build_for_emulator.imports = imports  # type: ignore[att
 
 def _to_cubin(
     inp: MeasureInput, module: IRModule, target: Target, artifact: Artifact
-) -> tuple[Artifact, dict[str, Any]]:
+) -> tuple[Artifact, Json]:
     from whet.compiler.codegen.cuda.nvrtc import compile_cubin
 
     if not artifact.kernels:  # a function whose result has no elements
@@ -64,19 +61,24 @@ def _to_cubin(
 
 def _to_prediction(
     inp: MeasureInput, module: IRModule, target: Target, artifact: Artifact
-) -> tuple[Artifact, dict[str, Any]]:
+) -> tuple[Artifact, Json]:
+    from whet.compiler.codegen.cuda import nvrtc
+    from whet.compiler.emulator.compile import compile_emulated
     from whet.measure.gpu.cost.predicted import predicted
 
     check_unrolled(inp, module)
     check_alignment(inp, artifact)
-    resources = _resources(artifact, target)
+    resources: Mapping[str, Resources] = {}
+    if artifact.kernels and nvrtc.available():
+        resources = nvrtc.compile_cubin(artifact.source, str(target.attrs["arch"])).resources
     check_resources(artifact, resources)
     model = predicted(module, target, artifact, resources)
     model["lines"] = artifact.source.count("\n")
     facts = facts_of(resources) if resources else {}
     facts["compiled"] = bool(resources)
     if artifact.kernels and not too_much(model):
-        _warm(artifact, quick=model["instructions"] <= _QUICK)
+        # Here, beside other builds, so that the measurer finds it in the cache.
+        compile_emulated(artifact.source, checks=True, quick=model["instructions"] <= _QUICK)
     return artifact, facts | {"model": model}
 
 
@@ -91,19 +93,3 @@ def too_much(model: Mapping[str, Any]) -> str:
         if count > most:
             return f"too much for the emulator: {count:.4g} {what}, and {most:.4g} are the most"
     return ""
-
-
-def _resources(artifact: Artifact, target: Target) -> Mapping[str, Resources]:
-    """The kernels' resources, where a compiler tells them."""
-    from whet.compiler.codegen.cuda import nvrtc
-
-    if not artifact.kernels or not nvrtc.available():
-        return {}
-    return nvrtc.compile_cubin(artifact.source, str(target.attrs["arch"])).resources
-
-
-def _warm(artifact: Artifact, quick: bool) -> None:
-    """Compile for the emulator here, beside others, so that the measurer finds it in the cache."""
-    from whet.compiler.emulator.compile import compile_emulated
-
-    compile_emulated(artifact.source, checks=True, quick=quick)

@@ -15,15 +15,12 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from whet.compiler.runtime.arrays.device_array import Memory
 from whet.compiler.runtime.gpu.driver.interface import Context
-
-Queue = Callable[[int], None]
-"""Puts that many calls into the default stream."""
+from whet.measure.stage.host import Clock, Run
+from whet.measure.values import Json
 
 QUEUED = 200
 """Calls between two waits: the driver queues about a thousand launches, a call may have several."""
@@ -86,7 +83,7 @@ class DeviceClock:
         self._context.synchronize()
         self._scratch = None
 
-    def timed(self, run: Queue, count: int) -> Timed:
+    def timed(self, run: Run, count: int) -> Timed:
         """Time calls; once more, with a longer lead, where the host came late.
 
         Args:
@@ -115,7 +112,7 @@ class DeviceClock:
             self._context.synchronize()
         self._rests_since = time.perf_counter()
 
-    def _together(self, run: Queue, count: int, fills: int) -> tuple[Timed, float]:
+    def _together(self, run: Run, count: int, fills: int) -> tuple[Timed, float]:
         """Calls between one pair of events; the lead that they need."""
         begin, end = self._pairs[0]
         self._fill(fills)
@@ -132,7 +129,7 @@ class DeviceClock:
         busy = every < BUSY * total
         return Timed((total / count,), waits or (waited and busy)), one if busy else every
 
-    def _apart(self, run: Queue, count: int, fills: int) -> tuple[Timed, float]:
+    def _apart(self, run: Run, count: int, fills: int) -> tuple[Timed, float]:
         """Each call behind its own fills; the lead that one of those needs that came late."""
         pairs, late = self._pairs[:count], {}
         for k, (begin, end) in enumerate(pairs):
@@ -172,7 +169,7 @@ class DeviceClock:
         return max(end.seconds_since(begin), 1e-6)
 
 
-class EventTimer:
+class EventTimer(Clock):
     """Times calls of one function for a search.
 
     Args:
@@ -184,10 +181,9 @@ class EventTimer:
         late: the host came late for some of the calls that were timed: any may be a cost.
     """
 
-    times = True
-
-    def __init__(self, context: Context, run: Queue, flush_l2: bool) -> None:
-        self._context, self._run, self._flushed = context, run, flush_l2
+    def __init__(self, context: Context, run: Run, flush_l2: bool) -> None:
+        super().__init__(run)
+        self._context, self._flushed = context, flush_l2
         self._clock = DeviceClock(context, flush_l2)
         self.late = False
 
@@ -210,7 +206,7 @@ class EventTimer:
             left -= count
         return total / number
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Json:
         """The conditions of the timing, for the record."""
         late = {"late": True} if self.late else {}  # the host's time is in the costs
         return {"cost": "measured", "flushed": self._flushed, **late}

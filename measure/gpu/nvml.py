@@ -9,6 +9,8 @@ import ctypes
 import functools
 from typing import Any
 
+from whet.measure.values import Json
+
 LIBRARY = "libnvidia-ml.so.1"
 _TEXT = 96
 _SM, _MEMORY = 1, 2  # nvmlClockType_t: NVML_CLOCK_SM, NVML_CLOCK_MEM
@@ -35,14 +37,18 @@ def _library() -> Any:
 
 @functools.lru_cache(maxsize=32)
 def _handle(pci_bus_id: str) -> ctypes.c_void_p | None:
-    library, handle = _library(), ctypes.c_void_p()
-    if library is None or not pci_bus_id:
-        return None
-    status = library.nvmlDeviceGetHandleByPciBusId_v2(pci_bus_id.encode(), ctypes.byref(handle))
-    return handle if status == 0 else None
+    handle = ctypes.c_void_p()
+    place = pci_bus_id.encode(), ctypes.byref(handle)
+    return handle if pci_bus_id and _answers("DeviceGetHandleByPciBusId_v2", *place) else None
 
 
-def state_of(pci_bus_id: str) -> dict[str, Any]:
+def _answers(function: str, *arguments: Any) -> bool:
+    """Call a function; False where there is no NVML, an older one, or it does not say."""
+    call = getattr(_library(), f"nvml{function}", None)
+    return call is not None and call(*arguments) == 0
+
+
+def state_of(pci_bus_id: str) -> Json:
     """The state of a GPU now, by NVML.
 
     Args:
@@ -53,43 +59,24 @@ def state_of(pci_bus_id: str) -> dict[str, Any]:
         Of ``sm_mhz``, ``memory_mhz``, ``celsius``, ``watts``, ``slowed`` (why the clock is held
         down) and ``driver`` those that it says; nothing where there is no NVML.
     """
-    library, handle = _library(), _handle(pci_bus_id)
-    if library is None or handle is None:
+    handle = _handle(pci_bus_id)
+    if handle is None:
         return {}
-    state: dict[str, Any] = {
-        "sm_mhz": _number(library, "nvmlDeviceGetClockInfo", handle, _SM),
-        "memory_mhz": _number(library, "nvmlDeviceGetClockInfo", handle, _MEMORY),
-        "celsius": _number(library, "nvmlDeviceGetTemperature", handle, _GPU),
-        "driver": _driver(library),
+    milliwatts = _number("DeviceGetPowerUsage", handle)
+    reasons = _number("DeviceGetCurrentClocksThrottleReasons", handle, kind=ctypes.c_ulonglong)
+    text = ctypes.create_string_buffer(_TEXT)
+    named = _answers("SystemGetDriverVersion", text, _TEXT)
+    state = {
+        "sm_mhz": _number("DeviceGetClockInfo", handle, _SM),
+        "memory_mhz": _number("DeviceGetClockInfo", handle, _MEMORY),
+        "celsius": _number("DeviceGetTemperature", handle, _GPU),
+        "driver": text.value.decode(errors="replace") if named else None,
+        "watts": None if milliwatts is None else round(milliwatts / 1000, 1),
+        "slowed": None if reasons is None else [why for k, why in _SLOWED.items() if reasons & k],
     }
-    milliwatts = _number(library, "nvmlDeviceGetPowerUsage", handle)
-    state["watts"] = None if milliwatts is None else round(milliwatts / 1000, 1)
-    state["slowed"] = _slowed(library, handle)
     return {name: value for name, value in state.items() if value is not None}
 
 
-def _number(library: Any, function: str, handle: Any, *which: int) -> int | None:
-    value = ctypes.c_uint()
-    try:
-        status = getattr(library, function)(handle, *which, ctypes.byref(value))
-    except AttributeError:  # an older NVML
-        return None
-    return value.value if status == 0 else None
-
-
-def _slowed(library: Any, handle: Any) -> list[str] | None:
-    bits = ctypes.c_ulonglong()
-    try:
-        status = library.nvmlDeviceGetCurrentClocksThrottleReasons(handle, ctypes.byref(bits))
-    except AttributeError:
-        return None
-    if status != 0:
-        return None
-    return [why for bit, why in _SLOWED.items() if bits.value & bit]
-
-
-def _driver(library: Any) -> str | None:
-    text = ctypes.create_string_buffer(_TEXT)
-    if library.nvmlSystemGetDriverVersion(text, _TEXT) != 0:
-        return None
-    return text.value.decode(errors="replace")
+def _number(function: str, *arguments: Any, kind: type = ctypes.c_uint) -> int | None:
+    value: Any = kind()
+    return value.value if _answers(function, *arguments, ctypes.byref(value)) else None

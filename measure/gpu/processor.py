@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,15 +12,14 @@ from whet.measure.device.names import EMULATOR
 from whet.measure.gpu import nvml
 from whet.measure.gpu.events import EventTimer
 from whet.measure.gpu.memory import DeviceBuffer
-from whet.measure.stage import machine
-from whet.measure.stage.processor import Clock, Run
-from whet.measure.values import MeasureOptions
+from whet.measure.stage.host import Clock, Processor, Run
+from whet.measure.values import Json, MeasureOptions
 
 if TYPE_CHECKING:
     from whet.compiler.abi.signature import BufferParam
 
 
-class GpuProcessor:
+class GpuProcessor(Processor):
     """One GPU, or the emulator, whose kernels are run for their numbers alone.
 
     Args:
@@ -44,7 +43,7 @@ class GpuProcessor:
         self.context = context_of(device)
         self._emulated = device.type == EMULATOR
         # The emulator's checks refuse a kernel that reads what nobody wrote: an accumulation does.
-        self.refusals: tuple[type[Exception], ...] = (KernelError,) if self._emulated else ()
+        self.refusals = (KernelError,) if self._emulated else ()
 
     def buffer(
         self, param: BufferParam, shape: tuple[int, ...], initial: np.ndarray | None
@@ -59,36 +58,23 @@ class GpuProcessor:
     def clock(self, run: Run, options: MeasureOptions) -> Clock:
         """The device's clock; the emulator has none."""
         if self._emulated:
-            return _EmulatorClock(self, run)
+            return _EmulatorClock(run)
         return EventTimer(self.context, run, options.flush_l2)
 
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> Json:
         """The machine, and the GPU's clocks, temperature and driver as they are now."""
+        facts = super().environment()
         if self._emulated:
-            return machine.environment()
+            return facts
         properties = self.context.properties
         state = nvml.state_of(properties.pci_bus_id)
         gpu = {"name": properties.name, "cuda": properties.driver_version, **state}
         if properties.pci_bus_id:
             gpu["bus"] = properties.pci_bus_id  # tells those that share a search
-        return machine.environment() | {"gpu": gpu}
+        return facts | {"gpu": gpu}
 
 
-class _EmulatorClock:
-    """Runs a kernel once, for its numbers: the emulator's times mean nothing."""
+class _EmulatorClock(Clock):
+    """Runs a kernel for its numbers: the emulator, which waits for it, has no times that count."""
 
     times = False
-
-    def __init__(self, processor: GpuProcessor, run: Run) -> None:
-        self._processor, self._run = processor, run
-
-    def first(self) -> float:
-        return self(1)
-
-    def __call__(self, number: int) -> float:
-        self._run(number)
-        self._processor.synchronize()
-        return 0.0
-
-    def facts(self) -> dict[str, Any]:
-        return {}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whet.measure.device.identity import describe, named_device
 from whet.measure.gpu.processor import GpuProcessor
 from whet.measure.stage.runner import Kernel, Runner, RunReport
-from whet.measure.values import MeasureOptions
+from whet.measure.values import Json, MeasureOptions
 from whet.measure.worker.error_text import error_text
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RUNNER = Runner(2 << 30)
 
 
-def describe_device(name: str, target: dict[str, Any]) -> dict[str, Any]:
+def describe_device(name: str, target: Json) -> Json:
     """The description of a device of this process, as a log keeps it.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from whet.compiler import settings
 from whet.compiler.errors import DeviceLostError, MeasureError
@@ -15,11 +14,10 @@ from whet.measure.device.names import EMULATOR
 from whet.measure.gpu.builder import too_much
 from whet.measure.stage import machine
 from whet.measure.stage.builder import Built
-from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.retry import Retry
-from whet.measure.stage.runner import RunReport
-from whet.measure.stage.stages import Measuring, preload, run_budget
-from whet.measure.values import OK, MeasureOptions
+from whet.measure.stage.runner import Measurement, RunReport
+from whet.measure.stage.stages import Measuring, preload
+from whet.measure.values import OK, Json, MeasureOptions
 from whet.measure.worker.supervisor import Outcome, Supervisor
 
 BUILD_CUDA = "whet.measure.gpu.builder:build_for_gpu"
@@ -28,8 +26,6 @@ RUN = "whet.measure.gpu.runner:run_candidate"
 PREPARE = "whet.measure.gpu.runner:prepare_reference"
 DESCRIBE = "whet.measure.gpu.runner:describe_device"
 WAKE = "whet.measure.gpu.runner:wake"
-LOADING = 3.0
-"""Seconds in which code is loaded, and compiled once more where it is for another GPU."""
 STARTED = 60.0
 """Seconds in which a worker makes its context."""
 
@@ -51,6 +47,9 @@ class DeviceStage(Measuring):
             the number of the one GPU that this process was given, as Ray gives its actors.
     """
 
+    loading_s = 3.0
+    """Seconds in which code is loaded, and compiled once more where it is for another GPU."""
+
     def __init__(
         self,
         options: MeasureOptions,
@@ -66,7 +65,9 @@ class DeviceStage(Measuring):
         self._awake = 0  # the start of the worker that has made its context
         # NVIDIA's driver maps more memory than it uses: only a limit that was asked for is set.
         limit = options.memory_limit or (machine.memory_bytes() // 2 if self._emulated else None)
-        place = _number_of_own() if place is None else place
+        if place is None:
+            visible = settings.cuda_visible_devices()
+            place = int(visible[0]) if len(visible) == 1 and visible[0].isdecimal() else 0
         cpus = None if self._emulated else [machine.measuring_core(place)]
         worker = Supervisor(
             memory_limit=limit, cpus=cpus, preload=preload(function), path=path, grows=True
@@ -80,7 +81,7 @@ class DeviceStage(Measuring):
         """False: a GPU's events and a model's costs do not depend on the processor's load."""
         return False
 
-    def describe(self, target: dict[str, Any]) -> dict[str, Any]:
+    def describe(self, target: Json) -> Json:
         """The device as a log keeps it.
 
         Args:
@@ -103,7 +104,7 @@ class DeviceStage(Measuring):
         if isinstance(model, dict) and why:
             return predicted(model, why)
         report = super().run(replace(measurement, best_cost=None))
-        if report.status != OK:
+        if report.status != OK or not isinstance(model, dict):
             return report
         unchecked = report.environment.get("unchecked", "")
         return predicted(model, unchecked, report)
@@ -115,9 +116,6 @@ class DeviceStage(Measuring):
         if self._emulated and (why := _too_large(reference)):
             return None, f"the default config is {why}"
         return super()._reference(supervisor, reference, options)
-
-    def _budget(self, measurement: Measurement) -> float:
-        return min(measurement.options.run_timeout, LOADING + run_budget(measurement))
 
     def _wake(self, supervisor: Supervisor) -> None:
         supervisor.start()
@@ -155,29 +153,19 @@ def _raised(error: str) -> str:
     return raised.removeprefix("whet.compiler.errors.")
 
 
-def predicted(model: Any, unchecked: str, report: RunReport | None = None) -> RunReport:
+def predicted(model: Json, unchecked: str, report: RunReport | None = None) -> RunReport:
     """The model's prediction as a report.
 
     Args:
-        model: the prediction of the build; None passes the report on.
+        model: the prediction of the build.
         unchecked: why the numbers were not compared; "" where they were.
         report: of the run in the emulator, where there was one.
     """
-    if not isinstance(model, dict):
-        assert report is not None
-        return report
-    facts = machine.environment() if report is None else report.environment
-    facts = facts | {"cost": "model", "checked": not unchecked}
+    report = report or RunReport(OK, environment=machine.environment())
+    facts = report.environment | {"cost": "model", "checked": not unchecked}
     if unchecked:
         facts["unchecked"] = unchecked
-    seconds = 0.0 if report is None else report.seconds
-    return RunReport(OK, (float(model["seconds"]),), "", facts, seconds)
-
-
-def _number_of_own() -> int:
-    """The number of the only GPU that this process may use; 0 where it has several, or all."""
-    visible = settings.cuda_visible_devices()
-    return int(visible[0]) if len(visible) == 1 and visible[0].isdecimal() else 0
+    return replace(report, costs=(float(model["seconds"]),), environment=facts)
 
 
 def lock_of(device: Device) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Self
 
 from whet.compiler.errors import MeasureError
+from whet.measure.pool.protocol import Rounds
 from whet.measure.values import MeasureInput, MeasureResult
 
 
@@ -32,8 +35,8 @@ class PoolBase:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _next_ticket(self, method: str) -> int:
-        self._check_open(method)
+    def _next_ticket(self) -> int:
+        self._check_open("submit")
         self._tickets += 1
         return self._tickets - 1
 
@@ -51,3 +54,27 @@ class PoolBase:
     def _check_open(self, method: str) -> None:
         if self._closed:
             raise MeasureError(f"{method}()", "the pool is closed", "open another one")
+
+
+def check_count(workers: int | None) -> None:
+    """Refuse a number of builders below 1.
+
+    Raises:
+        MeasureError: so it is.
+    """
+    if workers is not None and workers < 1:
+        raise MeasureError(f"workers={workers}", "at least one builder is needed")
+
+
+def turns(rounds: int | Rounds, costs: list[list[float]]) -> Iterator[list[int]]:
+    """The candidates of each round, by their places, as long as there are any.
+
+    Args:
+        rounds: as of :meth:`whet.measure.pool.protocol.Pool.remeasure`.
+        costs: of each candidate so far; who measures adds to them.
+    """
+    if callable(rounds):
+        while places := list(rounds(costs)):
+            yield places
+    else:
+        yield from itertools.repeat(list(range(len(costs))), rounds)

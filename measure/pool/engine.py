@@ -11,24 +11,23 @@ import queue
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from whet.compiler.errors import DeviceLostError, MeasureError, WhetError
-from whet.measure.pool.base import PoolBase
+from whet.measure.pool.base import PoolBase, turns
 from whet.measure.pool.gate import Gate
 from whet.measure.pool.outcome import result_of, reused
 from whet.measure.pool.protocol import Known, Rounds
 from whet.measure.pool.roles import Builder, Measurer
 from whet.measure.pool.stopwatch import Stopwatch
 from whet.measure.stage.builder import Built
-from whet.measure.stage.measurement import Measurement
-from whet.measure.stage.runner import RunReport
+from whet.measure.stage.runner import Measurement, RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions, MeasureResult
 from whet.measure.worker.error_text import error_text
 
-T = TypeVar("T")
+T = TypeVar("T", Built, RunReport)
 # Results that would come out the same again: the program is at fault, not the moment.
 REPEATABLE = {OK, "wrong_answer", "run_error", "run_crash"}
 TRIES = 3  # attempts at one stage when a worker or a machine is lost
@@ -39,17 +38,17 @@ class _Job:
     ticket: int
     inp: MeasureInput
     begin: float
-    built: Built | None = None
+    built: Built = field(default_factory=lambda: Built("infra_error"))
 
 
+@dataclass
 class _Reference:
     """The default config of one workload, built when its first candidate is."""
 
-    def __init__(self, inp: MeasureInput) -> None:
-        self.inp = inp
-        self.built: Built | None = None
-        self.claimed = False
-        self.ready = threading.Event()
+    inp: MeasureInput
+    built: Built | None = None
+    claimed: bool = False
+    ready: threading.Event = field(default_factory=threading.Event)
 
 
 class StagedPool(PoolBase):
@@ -90,12 +89,10 @@ class StagedPool(PoolBase):
         self._gates: dict[str, Gate] = {}
         if reference is not None:
             self.compare_with(reference)
-        loops: list[tuple[Callable[[Any], None], Any]] = [
-            (self._build_loop, one) for one in self._builders
-        ]
-        loops += [(self._run_loop, one) for one in self._measurers]
+        work: list[Any] = [(one, self._to_build, self._build_job) for one in self._builders]
+        work += [(one, self._to_run, self._run_job) for one in self._measurers]
         self._threads = [
-            threading.Thread(target=loop, args=(stage,), daemon=True) for loop, stage in loops
+            threading.Thread(target=self._serve, args=one, daemon=True) for one in work
         ]
         for thread in self._threads:
             thread.start()
@@ -116,7 +113,7 @@ class StagedPool(PoolBase):
     def submit(self, inp: MeasureInput) -> int:
         """Queue a candidate; its ticket, counted from 0."""
         with self._changed:
-            ticket = self._next_ticket("submit")
+            ticket = self._next_ticket()
             self._in_flight += 1
         self._to_build.put(_Job(ticket, inp, time.perf_counter()))
         return ticket
@@ -143,7 +140,11 @@ class StagedPool(PoolBase):
             self._build_reference(builder, inp)
         built = [self._build(builder, inp) for inp in inputs]
         while True:
-            measurer = self._one_that_works()
+            with self._changed:
+                self._check_open("remeasure")
+                if self._failure is not None and not self._working:
+                    raise self._failure
+                measurer = self._working[0]
             try:
                 reports = self._in_turns(measurer, inputs, built, rounds)
             except DeviceLostError as lost:
@@ -163,15 +164,13 @@ class StagedPool(PoolBase):
         options = replace(self.options, repeat=1, min_repeats=1)
         last: list[RunReport | None] = [None] * len(inputs)
         costs: list[list[float]] = [[] for _ in inputs]
-        turn = 0
-        while order := sorted(self._due(rounds, turn, costs), reverse=turn % 2 == 1):
-            for i in order:
+        for turn, places in enumerate(turns(rounds, costs)):
+            for i in sorted(places, reverse=turn % 2 == 1):
                 report = last[i]
                 if built[i].status == OK and (report is None or report.status == OK):
                     last[i] = report = self._run(measurer, inputs[i], built[i], options)
                     costs[i] += report.costs
             options = replace(options, check=False)  # the first round has checked the numbers
-            turn += 1
         for i, report in enumerate(last):
             if report is not None and report.status == OK:
                 last[i] = report.in_rounds(costs[i])
@@ -186,24 +185,27 @@ class StagedPool(PoolBase):
             self._changed.notify_all()
         for reference in list(self._references.values()):
             reference.ready.set()
-        for _ in self._builders:
-            self._to_build.put(None)
-        for _ in self._measurers:
-            self._to_run.put(None)
-        for builder in self._builders:
-            builder.close()
-        for measurer in self._measurers:
-            measurer.close()
+        for stages, jobs in ((self._builders, self._to_build), (self._measurers, self._to_run)):
+            for stage in stages:
+                jobs.put(None)
+                stage.close()
         for thread in self._threads:
             thread.join(5)
 
     # --- the threads ---------------------------------------------------------------------------
 
-    def _build_loop(self, stage: Builder) -> None:
+    def _serve(
+        self, stage: Any, jobs: queue.SimpleQueue[_Job | None], act: Callable[[Any, _Job], None]
+    ) -> None:
         with contextlib.suppress(WhetError):
-            stage.start()  # if it cannot start, the first build says so
-        while (job := self._to_build.get()) is not None and not self._closed:
-            self._build_job(stage, job)
+            stage.start()  # if it cannot start, the first candidate says so
+        while (job := jobs.get()) is not None and not self._closed:
+            try:
+                act(stage, job)
+            except DeviceLostError as lost:
+                jobs.put(job)  # before a warning that is an error ends this thread
+                self._leave_out(stage, lost)
+                return
 
     def _build_job(self, stage: Builder, job: _Job) -> None:
         self._build_reference(stage, job.inp)
@@ -220,26 +222,13 @@ class StagedPool(PoolBase):
         reference.built = self._build_guarded(stage, reference.inp)
         reference.ready.set()
 
-    def _run_loop(self, stage: Measurer) -> None:
-        with contextlib.suppress(WhetError):
-            stage.start()
-        while (job := self._to_run.get()) is not None and not self._closed:
-            try:
-                self._run_job(stage, job)
-            except DeviceLostError as lost:
-                self._to_run.put(job)  # before a warning that is an error ends this thread
-                self._leave_out(stage, lost)
-                return
-
     def _run_job(self, stage: Measurer, job: _Job) -> None:
-        built = job.built
-        assert built is not None
         best = self.best_costs.get(job.inp.workload.key)
         report = self._guarded(
-            lambda: self._run(stage, job.inp, built, self.options, best),
-            lambda text: RunReport("infra_error", error=text),
+            lambda: self._run(stage, job.inp, job.built, self.options, best),
+            RunReport("infra_error"),
         )
-        self._finish(job, result_of(built, report, time.perf_counter() - job.begin))
+        self._finish(job, result_of(job.built, report, time.perf_counter() - job.begin))
 
     def _leave_out(self, stage: Measurer, lost: DeviceLostError) -> None:
         """Go on without a measurer whose device is lost; without any, that is the pool's end."""
@@ -254,18 +243,9 @@ class StagedPool(PoolBase):
         if left:
             warnings.warn(f"{lost}\n{left} other devices measure on", RuntimeWarning, stacklevel=1)
 
-    def _one_that_works(self) -> Measurer:
-        with self._changed:
-            self._check_open("remeasure")
-            if not self._working:
-                assert self._failure is not None
-                raise self._failure
-            return self._working[0]
-
     def _dispatch(self, job: _Job) -> None:
         """Send a built candidate on: to the measurer, or home if its program is known already."""
         built = job.built
-        assert built is not None
         if built.status != OK:
             self._finish(job, result_of(built, None, time.perf_counter() - job.begin))
             return
@@ -302,7 +282,6 @@ class StagedPool(PoolBase):
             self._changed.notify_all()
         for twin in twins:
             if result.status in REPEATABLE:
-                assert twin.built is not None
                 self._finish(twin, reused(result, twin.built, twin.begin))
             else:
                 self._to_run.put(twin)
@@ -310,16 +289,14 @@ class StagedPool(PoolBase):
     # --- one stage of one candidate ------------------------------------------------------------
 
     def _build(self, stage: Builder, inp: MeasureInput) -> Built:
-        return self._patiently(lambda: self._gated_build(stage, inp))
+        def act() -> Built:
+            with self._gate(stage.start()).building(), self._stopwatch:
+                return stage.build(inp)
+
+        return self._patiently(act)
 
     def _build_guarded(self, stage: Builder, inp: MeasureInput) -> Built:
-        return self._guarded(
-            lambda: self._build(stage, inp), lambda text: Built("infra_error", error=text)
-        )
-
-    def _gated_build(self, stage: Builder, inp: MeasureInput) -> Built:
-        with self._gate(stage.start()).building(), self._stopwatch:
-            return stage.build(inp)
+        return self._guarded(lambda: self._build(stage, inp), Built("infra_error"))
 
     def _run(
         self,
@@ -334,13 +311,14 @@ class StagedPool(PoolBase):
             reference.ready.wait()
         right = None if reference is None else reference.built
         measurement = Measurement(built, options, right, best_cost)
-        return self._patiently(lambda: self._gated_run(stage, measurement))
 
-    def _gated_run(self, stage: Measurer, measurement: Measurement) -> RunReport:
-        gate = self._gate(stage.start())
-        disturbed = measurement.built.parallel or stage.overlaps_builds()
-        with gate.alone() if disturbed else contextlib.nullcontext(), self._stopwatch:
-            return stage.run(measurement)
+        def act() -> RunReport:
+            gate = self._gate(stage.start())
+            disturbed = built.parallel or stage.overlaps_builds()
+            with gate.alone() if disturbed else contextlib.nullcontext(), self._stopwatch:
+                return stage.run(measurement)
+
+        return self._patiently(act)
 
     def _patiently(self, act: Callable[[], T]) -> T:
         """Try again when a worker or a machine is lost: that is not the candidate's doing."""
@@ -353,19 +331,14 @@ class StagedPool(PoolBase):
                 time.sleep(0.2 * 4**attempt)
         raise AssertionError("unreachable")
 
-    def _guarded(self, act: Callable[[], T], failed: Callable[[str], T]) -> T:
+    def _guarded(self, act: Callable[[], T], failed: T) -> T:
         try:
             return act()
         except DeviceLostError:
             raise  # another device measures the candidate
         except Exception:  # a thread that dies would lose a candidate and hang collect()
-            return failed(error_text())
+            return replace(failed, error=error_text())
 
     def _gate(self, machine: str) -> Gate:
         with self._changed:
             return self._gates.setdefault(machine, Gate())
-
-    def _due(self, rounds: int | Rounds, turn: int, costs: list[list[float]]) -> Iterable[int]:
-        if callable(rounds):
-            return rounds(costs)
-        return range(len(costs)) if turn < rounds else ()

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from whet.compiler.errors import MeasureError
 from whet.compiler.runtime.arrays.device import Device
 from whet.measure.device.identity import ONE_KIND, check_alike, measured_devices
 from whet.measure.device.names import CPU, CUDA, EMULATOR
+from whet.measure.pool.base import check_count
 from whet.measure.pool.engine import StagedPool
 from whet.measure.pool.protocol import Known
 from whet.measure.stage import machine, stages
@@ -52,8 +52,7 @@ class LocalPool(StagedPool):
         run_function: str | None = None,
         prepare_function: str | None = None,
     ) -> None:
-        if workers is not None and workers < 1:
-            raise MeasureError(f"workers={workers}", "at least one builder is needed")
+        check_count(workers)
         chosen = options or MeasureOptions()
         on = measured_devices(device)
         many = len(on)
@@ -65,7 +64,15 @@ class LocalPool(StagedPool):
             measuring_stage(one, device, chosen, functions, place=k)() for k, one in enumerate(on)
         ]
         if many > 1:
-            _check_alike(device, measurers)
+            try:
+                for one in measurers:
+                    one.start()
+                described = [one.describe({}) for one in measurers]
+                check_alike(f"measurement on {device!r}", described, ONE_KIND)
+            except BaseException:
+                for one in measurers:
+                    one.close()
+                raise
         super().__init__(
             [stages.BuildStage(chosen, build, measurers=beside) for _ in range(count)],
             measurers,
@@ -73,22 +80,6 @@ class LocalPool(StagedPool):
             reference,
             known,
         )
-
-
-def _check_alike(device: str, measurers: Sequence[Any]) -> None:
-    """Refuse GPUs of different kinds, and close what was opened for them."""
-    try:
-        for one in measurers:
-            one.start()
-        check_alike(
-            f"measurement on {device!r}",
-            [one.describe({}) for one in measurers],
-            ONE_KIND,
-        )
-    except BaseException:
-        for one in measurers:
-            one.close()
-        raise
 
 
 def build_function_of(device: Device) -> str:

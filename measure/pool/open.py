@@ -6,8 +6,9 @@ from contextlib import ExitStack
 from typing import Any
 
 from whet.compiler.errors import MeasureError
+from whet.measure.pool.base import check_count
 from whet.measure.pool.protocol import Known, Pool
-from whet.measure.values import MeasureInput, MeasureOptions
+from whet.measure.values import Json, MeasureInput, MeasureOptions
 
 
 def open_pool(
@@ -54,23 +55,20 @@ def check_workers(workers: object) -> None:
     Raises:
         MeasureError: ``workers`` is no number, name, address or pool.
     """
-    if isinstance(workers, bool) or not isinstance(workers, int | str | Pool | None):
-        raise _unknown(workers)
-    if isinstance(workers, int) and workers < 1:
-        raise MeasureError(f"workers={workers}", "at least one builder is needed")
-    if isinstance(workers, str) and workers not in ("local", "ray") and ":" not in workers:
-        raise _unknown(workers)
+    if isinstance(workers, str):
+        known = workers in ("local", "ray") or ":" in workers
+    else:
+        known = isinstance(workers, int | Pool | None) and not isinstance(workers, bool)
+    if not known:
+        raise MeasureError(
+            f"workers={workers!r}",
+            "no such pool",
+            'None, "local", a number of builders, "ray", "ray://host:port", or a pool',
+        )
+    check_count(workers if isinstance(workers, int) else None)
 
 
-def _unknown(workers: object) -> MeasureError:
-    return MeasureError(
-        f"workers={workers!r}",
-        "no such pool",
-        'None, "local", a number of builders, "ray", "ray://host:port", or a pool',
-    )
-
-
-def describe_remote_gpu(workers: str, stack: ExitStack) -> dict[str, Any]:
+def describe_remote_gpu(workers: str, stack: ExitStack) -> Json:
     """The description of the GPUs of a Ray cluster, as a log keeps it.
 
     Args:

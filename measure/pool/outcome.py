@@ -19,23 +19,14 @@ def result_of(built: Built, report: RunReport | None, total: float) -> MeasureRe
         total: seconds since it was submitted.
     """
     timings = dict(built.timings) | {"total_s": total}
-    known, now = built.program_hash, time.time()
-    if report is None:
-        return MeasureResult(
-            built.status, (), built.error, "build", known, timings, built.facts, timestamp=now
-        )
-    timings["run_s"] = report.seconds
-    stage = {OK: "", "wrong_answer": "check"}.get(report.status, "run")
-    return MeasureResult(
-        report.status,
-        report.costs,
-        report.error,
-        stage,
-        known,
-        timings,
-        built.facts | report.environment,
-        timestamp=now,
-    )
+    status, error, facts, stage = built.status, built.error, built.facts, "build"
+    if report is not None:
+        timings["run_s"] = report.seconds
+        status, error, facts = report.status, report.error, facts | report.environment
+        stage = {OK: "", "wrong_answer": "check"}.get(status, "run")
+    costs = () if report is None else report.costs
+    now = time.time()
+    return MeasureResult(status, costs, error, stage, built.program_hash, timings, facts, now)
 
 
 def reused(earlier: MeasureResult, built: Built, begin: float) -> MeasureResult:

@@ -26,13 +26,14 @@ _users = 0  # how many rely on this connection
 _started_here = False
 
 
-def connect(address: str | None) -> Any:
-    """Connect to Ray, or join the connection that there is; the ``ray`` module.
+@contextlib.contextmanager
+def connected(address: str | None = None) -> Iterator[Any]:
+    """A connection to Ray, or a share of the one that there is; the ``ray`` module.
 
     Args:
         address: ``"ray://host:port"``, ``"host:port"``, or None: the cluster that this process is
-            connected to, else a new one on this machine. Every call wants one of
-            :func:`disconnect`.
+            connected to, else a new one on this machine. The last one that leaves ends what the
+            first one began.
 
     Raises:
         MeasureError: Ray is missing or the cluster cannot be reached.
@@ -49,47 +50,30 @@ def connect(address: str | None) -> Any:
             ) from error
         if not ray.is_initialized():
             try:
-                _join(ray, address) if address else _start(ray)
+                if address:
+                    ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+                else:
+                    _start(ray)
             except BaseException as error:
                 ray.shutdown()  # what has been started of it, also where Ctrl-C came meanwhile
                 if not isinstance(error, Exception):
                     raise
-                raise _unreachable(address, error) from error
+                # Ray raises all kinds of errors, bare ones, too
+                way_out = "`ray status` on the head says whether it runs"
+                if str(address).startswith("ray://") and not find_spec("grpc"):
+                    way_out = install_extra("cluster")
+                where, why = address or "this machine", f"{type(error).__name__}: {error}"
+                raise MeasureError(f"Ray cluster at {where}", why, way_out) from error
             _started_here = True
         _users += 1
-        return ray
-
-
-def _unreachable(address: str | None, error: Exception) -> MeasureError:
-    """The error of a failed connection; Ray raises all kinds of errors, bare ones, too."""
-    way_out = "`ray status` on the head says whether it runs"
-    if str(address).startswith("ray://") and not find_spec("grpc"):
-        way_out = install_extra("cluster")
-    return MeasureError(
-        f"Ray cluster at {address or 'this machine'}", f"{type(error).__name__}: {error}", way_out
-    )
-
-
-def disconnect() -> None:
-    """Undo one :func:`connect`; the last one ends what the first one began."""
-    global _users, _started_here
-    with _lock:
-        _users -= 1
-        if _users == 0 and _started_here:
-            import ray
-
-            _started_here = False
-            ray.shutdown()
-
-
-@contextlib.contextmanager
-def connected(address: str | None = None) -> Iterator[Any]:
-    """Keep a connection (and a local cluster) over several pools."""
-    ray = connect(address)
     try:
         yield ray
     finally:
-        disconnect()
+        with _lock:
+            _users -= 1
+            if _users == 0 and _started_here:
+                _started_here = False
+                ray.shutdown()
 
 
 def check_measurer(ray: Any) -> None:
@@ -133,10 +117,6 @@ def wait_for_gpus(ray: Any, count: int, seconds: float = 20.0) -> None:
         except ray.exceptions.RayError:  # the cluster is gone, and whoever held them
             return
         time.sleep(0.05)
-
-
-def _join(ray: Any, address: str) -> None:
-    ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
 
 
 def _start(ray: Any) -> None:

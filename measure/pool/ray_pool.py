@@ -15,14 +15,14 @@ from whet.compiler.runtime.arrays.device import Device
 from whet.measure.device.identity import check_alike, measured_device, named_device
 from whet.measure.device.names import CUDA, EVERY_GPU
 from whet.measure.pool import ray_cluster
+from whet.measure.pool.base import check_count
 from whet.measure.pool.engine import StagedPool
 from whet.measure.pool.local import build_function_of, measuring_stage
 from whet.measure.pool.protocol import Known
 from whet.measure.stage import stages
 from whet.measure.stage.builder import Built
-from whet.measure.stage.measurement import Measurement
-from whet.measure.stage.runner import RunReport
-from whet.measure.values import MeasureInput, MeasureOptions
+from whet.measure.stage.runner import Measurement, RunReport
+from whet.measure.values import Json, MeasureInput, MeasureOptions
 
 START_S = 90.0  # a worker's start, on top of a call's own budget
 LOOK_S = 0.5  # how often who waits for an answer sees whether the pool is closed
@@ -67,13 +67,11 @@ class RayPool(StagedPool):
         run_function: str | None = None,
         prepare_function: str | None = None,
     ) -> None:
-        if workers is not None and workers < 1:
-            raise MeasureError(f"workers={workers}", "at least one builder is needed")
+        check_count(workers)
         check_one(device)
         chosen = options or MeasureOptions()
         with contextlib.ExitStack() as opened:  # what is there already ends with what is refused
-            ray = ray_cluster.connect(address)
-            opened.callback(ray_cluster.disconnect)
+            ray = opened.enter_context(ray_cluster.connected(address))
             on = measured_device(CUDA if device == EVERY_GPU else device)
             count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)) - 1)
             path = list(sys.path)
@@ -83,9 +81,7 @@ class RayPool(StagedPool):
                 stages.BuildStage, chosen, build_function or build_function_of(on), path
             )
             budget = 2 * chosen.build_timeout
-            build = [
-                _RemoteBuilder(ray, stage, {"num_cpus": 1}, budget, opened) for _ in range(count)
-            ]
+            build = [_Remote(ray, stage, {"num_cpus": 1}, budget, opened) for _ in range(count)]
             super().__init__(build, run, chosen, reference, known)
             self._opened = opened.pop_all()
 
@@ -103,17 +99,17 @@ def _measurers(
     functions: tuple[str | None, str | None],
     path: list[str],
     opened: contextlib.ExitStack,
-) -> list[_RemoteMeasurer]:
+) -> list[_Remote]:
     """The measuring actors: one, or one for each free GPU; ``opened`` ends them."""
     budget = 4 * options.run_timeout  # the reference may have to run first, and all once more
     # Ray shows each actor its own GPU alone, which is number 0 there.
     stage = measuring_stage(on, lock, options, functions, path)
     if on.type != CUDA:
         ray_cluster.check_measurer(ray)
-        return [_RemoteMeasurer(ray, stage, _ALONE, budget, opened)]
+        return [_Remote(ray, stage, _ALONE, budget, opened)]
     count = ray_cluster.free_gpus(ray)
     opened.callback(ray_cluster.wait_for_gpus, ray, count)  # the next search shall find them free
-    measurers = [_RemoteMeasurer(ray, stage, _GPU, budget, opened) for _ in range(count)]
+    measurers = [_Remote(ray, stage, _GPU, budget, opened) for _ in range(count)]
     if count > 1:
         check_alike(
             'workers="ray", device="cuda"',
@@ -138,7 +134,7 @@ def check_one(device: str) -> None:
         )
 
 
-def describe_remote_gpu(ray: Any) -> dict[str, Any]:
+def describe_remote_gpu(ray: Any) -> Json:
     """The description of the cluster's GPUs, as a log keeps it.
 
     Args:
@@ -152,7 +148,7 @@ def describe_remote_gpu(ray: Any) -> dict[str, Any]:
     stage = measuring_stage(Device(CUDA), "", MeasureOptions(), path=list(sys.path))
     with contextlib.ExitStack() as opened:
         opened.callback(ray_cluster.wait_for_gpus, ray, ray_cluster.free_gpus(ray))
-        one = _RemoteMeasurer(ray, stage, _GPU, STARTED, opened)
+        one = _Remote(ray, stage, _GPU, STARTED, opened)
         return one.describe({})
 
 
@@ -187,6 +183,7 @@ class _Remote:
         )
         self._budget = budget
         self._machine = ""
+        self._overlaps: bool | None = None
         self._closed = False
         self._ending = threading.Lock()  # no actor is made while the last one is ended
         opened.callback(self.close)
@@ -197,6 +194,20 @@ class _Remote:
         if not self._machine:
             self._machine = self._ask("start")
         return self._machine
+
+    def build(self, inp: MeasureInput) -> Built:
+        return self._ask("build", inp)
+
+    def run(self, measurement: Measurement) -> RunReport:
+        return self._ask("run", measurement)
+
+    def describe(self, target: Json) -> Json:
+        return self._ask("describe", target)
+
+    def overlaps_builds(self) -> bool:
+        if self._overlaps is None:
+            self._overlaps = bool(self._ask("overlaps_builds"))
+        return self._overlaps
 
     def close(self) -> None:
         """End the actor; its worker dies with it."""
@@ -292,23 +303,3 @@ def _that_leaves(stage: Any) -> type:
         ray.actor.exit_actor()
 
     return type(stage.__name__, (stage,), {"leave": leave})
-
-
-class _RemoteBuilder(_Remote):
-    def build(self, inp: MeasureInput) -> Built:
-        return self._ask("build", inp)
-
-
-class _RemoteMeasurer(_Remote):
-    _overlaps: bool | None = None
-
-    def describe(self, target: dict[str, Any]) -> dict[str, Any]:
-        return self._ask("describe", target)
-
-    def overlaps_builds(self) -> bool:
-        if self._overlaps is None:
-            self._overlaps = bool(self._ask("overlaps_builds"))
-        return self._overlaps
-
-    def run(self, measurement: Measurement) -> RunReport:
-        return self._ask("run", measurement)

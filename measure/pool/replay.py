@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from whet.compiler.errors import MeasureError
-from whet.measure.pool.base import PoolBase
+from whet.measure.pool.base import PoolBase, turns
 from whet.measure.pool.protocol import Rounds
 from whet.measure.values import OK, MeasureInput, MeasureResult
 
@@ -33,7 +33,12 @@ class ReplayPool(PoolBase):
     ) -> None:
         super().__init__(capacity)
         self.busy_s = 0.0
-        self._costs = costs
+        if callable(costs):
+            self._costs: Callable[[MeasureInput], Recorded | None] = costs
+            self._known = "the pool's function returned None; costs are given"
+        else:
+            self._costs = lambda inp: costs.get(inp.config.key)
+            self._known = f"the pool has {len(costs)} costs"
 
     def compare_with(self, reference: MeasureInput) -> None:
         """Nothing is run, hence nothing to compare."""
@@ -41,7 +46,7 @@ class ReplayPool(PoolBase):
 
     def submit(self, inp: MeasureInput) -> int:
         """Look a candidate up; its ticket, counted from 0."""
-        ticket = self._next_ticket("submit")
+        ticket = self._next_ticket()
         self._finished(ticket, inp, self._look_up(inp))
         return ticket
 
@@ -55,23 +60,17 @@ class ReplayPool(PoolBase):
         self._check_open("remeasure")
         results = [self._look_up(inp) for inp in inputs]
         costs: list[list[float]] = [[] for _ in results]
-        if callable(rounds):
-            while turn := list(rounds(costs)):
-                for i in turn:
-                    costs[i] += [results[i].cost] if results[i].ok else []
-        else:
-            costs = [[r.cost] * rounds if r.ok else [] for r in results]
+        for places in turns(rounds, costs):
+            for i in places:
+                costs[i] += [results[i].cost] if results[i].ok else []
         return [replace(r, costs=tuple(c)) if r.ok else r for r, c in zip(results, costs)]
 
     def _look_up(self, inp: MeasureInput) -> MeasureResult:
-        if callable(self._costs):
-            recorded: Recorded | None = self._costs(inp)
-        else:
-            recorded = self._costs.get(inp.config.key)
+        recorded = self._costs(inp)
         if recorded is None:
             text = (
                 f"nothing is recorded for the config {inp.config}\n"
-                f"{self._known()} by config.key: record every config that may be asked for, or "
+                f"{self._known} by config.key: record every config that may be asked for, or "
                 "give a function from the candidate to its cost"
             )
             return MeasureResult("infra_error", error=text, stage="run", timestamp=time.time())
@@ -84,8 +83,3 @@ class ReplayPool(PoolBase):
                 "record seconds per call, e.g. 1.5e-3, or a MeasureResult",
             )
         return MeasureResult(OK, (float(recorded),), timestamp=time.time())
-
-    def _known(self) -> str:
-        if callable(self._costs):
-            return "the pool's function returned None; costs are given"
-        return f"the pool has {len(self._costs)} costs"

@@ -17,8 +17,8 @@ from whet.compiler.abi.checks import tuple_text
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import MeasureError
-from whet.measure.stage.host import HOST
-from whet.measure.stage.processor import Buffer, Processor
+from whet.measure.stage.host import HOST, Processor
+from whet.measure.stage.processor import Buffer
 
 SMALLEST = 2.0**-10  # inputs nearer to zero are replaced: products of half floats stay normal
 
@@ -114,10 +114,6 @@ class Call:
     values: tuple[Any, ...]
     arguments: Arguments
     packed: Sequence[Buffer] = ()
-
-    def stray_writes(self) -> list[str]:
-        """The memory that was written and is no output, in words."""
-        return stray_writes([*self.arguments.buffers, *self.packed])
 
 
 def stray_writes(buffers: Sequence[Buffer]) -> list[str]:

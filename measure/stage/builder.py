@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import PrunedError
-from whet.measure.values import OK, PRUNED, MeasureInput
+from whet.measure.values import OK, PRUNED, Json, MeasureInput
 from whet.measure.worker.error_text import error_text
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from whet.compiler.target import Target
     from whet.compiler.tir.function import IRModule
 
-Finish = Callable[["IRModule", "Target", "Artifact"], tuple["Artifact", dict[str, Any]]]
+Finish = Callable[[MeasureInput, "IRModule", "Target", "Artifact"], tuple["Artifact", Json]]
 """A device's compile step after the generator: the artifact as a worker takes it, and facts for
-the record; from the lowered module, the target and the generator's artifact."""
+the record; from the candidate, the lowered module, the target and the generator's artifact."""
 
 PARALLEL_CALL = b"whet_parallel_for"  # the symbol that a kernel with parallel loops imports
 
@@ -44,7 +44,7 @@ class Built:
     program_hash: str = ""
     error: str = ""
     timings: dict[str, float] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Json = field(default_factory=dict)
 
     @property
     def parallel(self) -> bool:
@@ -67,7 +67,8 @@ def build_candidate(inp: MeasureInput, finish: Finish | None = None) -> Built:
     begin = time.perf_counter()
     target = Target(inp.target)
     artifact: Artifact | None = None
-    facts: dict[str, Any] = {}
+    lowered, status, program_hash, error = None, "lower_error", "", ""
+    facts: Json = {}
     try:
         # The very template that was sent: another one of its name may have been registered since.
         template = resolve(inp.template)
@@ -75,23 +76,21 @@ def build_candidate(inp: MeasureInput, finish: Finish | None = None) -> Built:
             schedule, args = template.instantiate(inp.workload, inp.config)
             module = driver.lower(schedule, args)
         program_hash = hash_program(module.program_hash(), inp.target)
-    except MemoryError:
-        raise
-    except Exception as failure:
-        timings = {"lower_s": time.perf_counter() - begin}
-        status, error, facts = _refused(failure, "lower_error")
-        return Built(status, error=error, timings=timings, facts=facts)
-    lowered = time.perf_counter()
-    try:
+        lowered, status = time.perf_counter(), "build_error"
         artifact = driver.compile_module(module, target)
         if finish is not None:
-            artifact, facts = finish(module, target, artifact)
-        status, error = OK, ""
+            artifact, facts = finish(inp, module, target, artifact)
+        status = OK
     except MemoryError:
         raise
-    except Exception as failure:
-        artifact, (status, error, facts) = None, _refused(failure, "build_error")
-    timings = {"lower_s": lowered - begin, "build_s": time.perf_counter() - lowered}
+    except PrunedError as failure:  # its own text says it all
+        artifact, status, error, facts = None, PRUNED, str(failure), {PRUNED: failure.reason}
+    except Exception:
+        artifact, error = None, error_text()
+    end = time.perf_counter()
+    timings = {"lower_s": (lowered or end) - begin}
+    if lowered is not None:
+        timings["build_s"] = end - lowered
     return Built(status, artifact, program_hash, error, timings, facts)
 
 
@@ -109,14 +108,7 @@ def imports(inp: MeasureInput) -> dict[str, Any]:
 build_candidate.imports = imports  # type: ignore[attr-defined]
 
 
-def _refused(failure: Exception, status: str) -> tuple[str, str, dict[str, Any]]:
-    """Status, text and facts of an exception; of a static check's, its own text says it all."""
-    if isinstance(failure, PrunedError):
-        return PRUNED, str(failure), {PRUNED: failure.reason}
-    return status, error_text(), {}
-
-
-def hash_program(module_hash: str, target: dict[str, Any]) -> str:
+def hash_program(module_hash: str, target: Json) -> str:
     """The identity of a program on a target: the same loops for AVX2 and AVX-512 are two programs.
 
     Args:

@@ -11,16 +11,18 @@ import ctypes
 import mmap
 import os
 import time
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam
 from whet.measure.stage import machine
-from whet.measure.stage.processor import CANARY, Run, poison_byte
-from whet.measure.values import MeasureOptions
+from whet.measure.stage.processor import CANARY, Buffer, poison_byte
+from whet.measure.values import Json, MeasureOptions
 
+Run = Callable[[int], None]
+"""Calls a kernel that many times; on a GPU it queues the calls."""
 PROT_NONE, PROT_READ, PROT_WRITE = 0, 1, 2
 ALIGN = 64  # the alignment of numpy's large buffers, and of ours
 FRONT = 256  # watched bytes before each buffer, at least
@@ -99,14 +101,15 @@ class GuardedBuffer:
         return False
 
 
-class HostClock:
-    """Times calls by the host's clock.
+class Clock:
+    """Times the calls of one kernel by the host's clock.
 
     Args:
         run: calls the kernel.
     """
 
     times = True
+    """False where calls are run for their numbers alone."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -122,36 +125,44 @@ class HostClock:
         run(number)
         return (time.perf_counter() - start) / number
 
-    def facts(self) -> dict[str, Any]:
-        """Nothing: the machine's state says it all."""
+    def facts(self) -> Json:
+        """The conditions of the timing, for the record, beside the machine's state."""
         return {}
 
 
-class Host:
-    """This machine's processor, in the thread that asks."""
+class Processor:
+    """A processor that measures: this machine's; a GPU has a memory and a clock of its own."""
 
     name = "cpu"
+    """Tells it from others of this process."""
     refusals: tuple[type[Exception], ...] = ()
+    """Errors of a kernel that reads its own poisoned output."""
 
     def buffer(
         self, param: BufferParam, shape: tuple[int, ...], initial: np.ndarray | None
-    ) -> GuardedBuffer:
-        """An array between walls."""
+    ) -> Buffer:
+        """An array of the parameter's dtype, with watched memory around it.
+
+        Args:
+            param: the kernel's parameter.
+            shape: the array's shape.
+            initial: its first contents; None: it is poisoned.
+        """
         return GuardedBuffer(param, shape, initial)
 
     def synchronize(self) -> None:
-        """Nothing: a call returns when it is done."""
+        """Wait for the calls so far; here a call returns when it is done."""
 
-    def clock(self, run: Run, options: MeasureOptions) -> HostClock:
-        """The host's clock."""
-        return HostClock(run)
+    def clock(self, run: Run, options: MeasureOptions) -> Clock:
+        """A clock for a kernel's calls."""
+        return Clock(run)
 
-    def environment(self) -> dict[str, Any]:
-        """The machine's state now."""
+    def environment(self) -> Json:
+        """The machine's state now, for the record."""
         return machine.environment()
 
 
-HOST = Host()
+HOST = Processor()
 
 
 def _protect(address: int, size: int, access: int) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 from whet.measure.stage.timing import spread
+from whet.measure.values import is_number
 from whet.search_spaces.values.counted import counted
 
 BUSY, BUSY_AND_SHAKEN = 2.0, 1.0
@@ -47,9 +47,3 @@ def busy_words(environment: Mapping[str, Any], rounds: Sequence[float] = ()) -> 
         return ""
     cores = counted(environment["cpus"], "core")
     return f"the machine was busy (load {environment['load']:.1f} on {cores})"
-
-
-def is_number(value: Any) -> TypeGuard[float]:
-    """True for a finite number that is no truth value: a log may hold anything."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and -sys.float_info.max <= value <= sys.float_info.max

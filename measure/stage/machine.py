@@ -12,10 +12,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from whet.compiler.errors import MeasureError
 from whet.compiler.installed import installed_versions
+from whet.measure.values import Json
 
 CPU_FOLDER = Path("/sys/devices/system/cpu")
 
@@ -96,7 +96,10 @@ def _locked(path: Path, device: str, give_up: Callable[[], bool]) -> Iterator[No
         ) from error
     try:
         pause = 0.0002
-        while not _try_lock(lock):
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
             if give_up():
                 raise MeasureError(f"measurement on {device}", "closed while waiting for its turn")
             time.sleep(pause)
@@ -106,7 +109,7 @@ def _locked(path: Path, device: str, give_up: Callable[[], bool]) -> Iterator[No
         os.close(lock)  # unlocks
 
 
-def environment() -> dict[str, Any]:
+def environment() -> Json:
     """The conditions of a measurement: CPU, governor, load, cores, versions."""
     return {
         **_fixed_facts(),
@@ -116,7 +119,7 @@ def environment() -> dict[str, Any]:
 
 
 @functools.cache
-def _fixed_facts() -> dict[str, Any]:
+def _fixed_facts() -> Json:
     from whet.compiler.target.machine import host
 
     governor = _read(CPU_FOLDER / f"cpu{measuring_core()}/cpufreq/scaling_governor")
@@ -135,14 +138,6 @@ def _siblings(core: int) -> set[int]:
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
         cores.update(range(int(first), int(last or first) + 1))
     return cores
-
-
-def _try_lock(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _read(path: Path) -> str:

@@ -1,17 +1,13 @@
-"""The parts in which processors differ for a measurement: memory, clock, and their own state."""
+"""Arrays of a call, in a processor's memory or in a device's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 
 from whet.compiler.abi.signature import BufferParam
-from whet.measure.values import MeasureOptions
 
-Run = Callable[[int], None]
-"""Calls a kernel that many times; on a GPU it queues the calls."""
 CANARY = 0xA5
 """The byte of watched memory around arrays."""
 
@@ -47,57 +43,6 @@ class Buffer(Protocol):
 
     def changed(self) -> bool:
         """True if a kernel wrote this input; it then has its own contents again."""
-
-
-class Clock(Protocol):
-    """Times the calls of one kernel.
-
-    Attributes:
-        times: False where calls are run for their numbers alone.
-    """
-
-    times: bool
-
-    def first(self) -> float:
-        """Seconds of one cold call."""
-
-    def __call__(self, number: int) -> float:
-        """Seconds per call of ``number`` calls."""
-
-    def facts(self) -> dict[str, Any]:
-        """The conditions of the timing, for the record."""
-
-
-class Processor(Protocol):
-    """A processor or a GPU that measures.
-
-    Attributes:
-        name: tells it from others of this process.
-        refusals: errors of a kernel that reads its own poisoned output.
-    """
-
-    name: str
-    refusals: tuple[type[Exception], ...]
-
-    def buffer(
-        self, param: BufferParam, shape: tuple[int, ...], initial: np.ndarray | None
-    ) -> Buffer:
-        """An array of the parameter's dtype.
-
-        Args:
-            param: the kernel's parameter.
-            shape: the array's shape.
-            initial: its first contents; None: it is poisoned.
-        """
-
-    def synchronize(self) -> None:
-        """Wait for the calls so far."""
-
-    def clock(self, run: Run, options: MeasureOptions) -> Clock:
-        """A clock for a kernel's calls."""
-
-    def environment(self) -> dict[str, Any]:
-        """The machine's state now, for the record."""
 
 
 def poison_byte(dtype: np.dtype) -> int:

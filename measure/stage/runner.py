@@ -12,17 +12,34 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whet.measure.stage.arguments import Arguments, Call, Param, fixed_shape
-from whet.measure.stage.host import HOST
+from whet.measure.stage.arguments import Arguments, Call, Param, fixed_shape, stray_writes
+from whet.measure.stage.builder import Built
+from whet.measure.stage.host import HOST, Processor, Run
 from whet.measure.stage.lru_cache import LRUCache
-from whet.measure.stage.processor import Processor, Run
 from whet.measure.stage.reference import ExpectedOutput, Reference
 from whet.measure.stage.timing import repeat_facts, time_kernel
-from whet.measure.values import OK, MeasureOptions
+from whet.measure.values import OK, Json, MeasureOptions
 
 if TYPE_CHECKING:
     from whet.compiler.abi.artifact import Artifact
     from whet.compiler.abi.signature import KernelSignature
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One candidate to check and to time.
+
+    Attributes:
+        built: a candidate that was built.
+        options: budgets, repeats and tolerance.
+        reference: the default config's program, to check the numbers; None: unchecked.
+        best_cost: seconds per call of the best so far.
+    """
+
+    built: Built
+    options: MeasureOptions
+    reference: Built | None = None
+    best_cost: float | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +59,7 @@ class RunReport:
     status: str
     costs: tuple[float, ...] = ()
     error: str = ""
-    environment: dict[str, Any] = field(default_factory=dict)
+    environment: Json = field(default_factory=dict)
     seconds: float = 0.0
     lost: bool = False
 
@@ -135,7 +152,7 @@ class Runner:
         arguments = self.arguments(kernel, options.seed)
         run = kernel.bind(kernel.call(arguments).values)
         finite, outputs = False, self._outputs_of(kernel, arguments, run, finite=False)
-        if outputs is None or any(map(_has_nan, outputs.values())):
+        if outputs is None or any(np.isnan(x).any() for x in outputs.values()):
             # it reads what it writes (an accumulation): poison would spoil any check
             finite, outputs = True, self._outputs_of(kernel, arguments, run, finite=True)
         expected = [ExpectedOutput(k, x, options.rtol) for k, x in (outputs or {}).items()]
@@ -186,7 +203,7 @@ class Runner:
 
     def _stray_writes(self, call: Call) -> str:
         """The memory that a kernel may not write and wrote, in words; "" for none."""
-        stray = call.stray_writes()
+        stray = stray_writes([*call.arguments.buffers, *call.packed])
         if not stray:
             return ""
         self.drop_arguments()  # the walls are broken: the next candidate gets new ones
@@ -225,7 +242,3 @@ def run_candidate(
         best_cost: seconds per call of the best so far; a far slower candidate is timed once.
     """
     return RUNNER.measure(Kernel.load(artifact), options, reference, best_cost)
-
-
-def _has_nan(array: np.ndarray) -> bool:
-    return array.dtype.kind not in "biu" and bool(np.isnan(array).any())

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from whet.compiler.abi.signature import BufferParam, ScalarParam
+from whet.compiler.abi.signature import BufferParam
 from whet.measure.stage import machine
 from whet.measure.stage.builder import Built
-from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.retry import Retry
-from whet.measure.stage.runner import RunReport
+from whet.measure.stage.runner import Measurement, RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions
 from whet.measure.worker.supervisor import Outcome, Supervisor
 
@@ -51,7 +50,27 @@ PRELOAD = {
 }
 
 
-class BuildStage:
+class _Stage:
+    """A stage over supervised workers, the first of which is started first."""
+
+    def __init__(self, *workers: Supervisor) -> None:
+        self._workers = workers
+        self._closed = False
+        self._retry = Retry()
+
+    def start(self) -> str:
+        """Start the worker in the background; the name of the machine it is on."""
+        self._workers[0].start()
+        return platform.node()
+
+    def close(self) -> None:
+        """Kill the workers and what they started."""
+        self._closed = True
+        for worker in self._workers:
+            worker.close()
+
+
+class BuildStage(_Stage):
     """Builds candidates in a worker kept off the measuring core.
 
     Args:
@@ -68,11 +87,8 @@ class BuildStage:
         path: Sequence[str] | None = None,
         measurers: int = 1,
     ) -> None:
-        self._options = options
-        self._function = function
-        self._retry = Retry()
         limit = options.memory_limit or machine.memory_bytes() // 2
-        self._supervisor = Supervisor(
+        worker = Supervisor(
             memory_limit=limit,
             cpus=machine.builder_cores(measurers),
             preload=preload(function),
@@ -80,11 +96,8 @@ class BuildStage:
             path=path,
             room=limit // 4,
         )
-
-    def start(self) -> str:
-        """Start the worker in the background; the name of the machine it is on."""
-        self._supervisor.start()
-        return platform.node()
+        super().__init__(worker)
+        self._options, self._function = options, function
 
     def build(self, inp: MeasureInput) -> Built:
         """Build one candidate; whatever it does, the answer is a :class:`Built`.
@@ -92,21 +105,19 @@ class BuildStage:
         Raises:
             MeasureError: no worker can be had.
         """
-        return self._retry.call(self._supervisor, lambda: self._attempt(inp))
+        (worker,) = self._workers
 
-    def _attempt(self, inp: MeasureInput) -> tuple[Outcome, Built]:
-        outcome = self._supervisor.call(self._function, inp, timeout=self._options.build_timeout)
-        if outcome.kind == "ok":
-            return outcome, outcome.value
-        timings = {"build_s": outcome.seconds}
-        return outcome, Built(_status("build", outcome), error=outcome.error, timings=timings)
+        def attempt() -> tuple[Outcome, Built]:
+            outcome = worker.call(self._function, inp, timeout=self._options.build_timeout)
+            if outcome.kind == "ok":
+                return outcome, outcome.value
+            timings = {"build_s": outcome.seconds}
+            return outcome, Built(_status("build", outcome), error=outcome.error, timings=timings)
 
-    def close(self) -> None:
-        """Kill the worker and what it started."""
-        self._supervisor.close()
+        return self._retry.call(worker, attempt)
 
 
-class Measuring:
+class Measuring(_Stage):
     """A measuring stage: checks numbers by a reference, then times.
 
     Args:
@@ -117,6 +128,9 @@ class Measuring:
         device_arguments: the last arguments of both: the device.
     """
 
+    loading_s = 0.0
+    """Seconds for loading a kernel, on top of the allowance for all."""
+
     def __init__(
         self,
         workers: Sequence[Supervisor],
@@ -125,22 +139,13 @@ class Measuring:
         prepare: str,
         device_arguments: tuple[Any, ...] = (),
     ) -> None:
-        self._device_arguments = device_arguments
-        self._workers = list(workers)
-        self._lock = lock
-        self._function = function
-        self._prepare = prepare
-        self._closed = False
-        self._retry = Retry()
+        super().__init__(*workers)
+        self._lock, self._device_arguments = lock, device_arguments
+        self._function, self._prepare = function, prepare
         self._one_at_a_time = threading.Lock()
         # The references that each worker has, and the start of the worker that has them.
         self._prepared: dict[Supervisor, tuple[int, tuple[str, ...]]] = {}
         self._unfit: dict[str, str] = {}
-
-    def start(self) -> str:
-        """Start the worker in the background; the name of the machine it is on."""
-        self._workers[0].start()
-        return platform.node()
 
     def overlaps_builds(self) -> bool:
         """True if builders share this stage's core, so that they must take turns."""
@@ -153,8 +158,11 @@ class Measuring:
             MeasureError: no worker can be had, or the stage is closed.
             DeviceLostError: the stage's device does not answer.
         """
-        worker = self._worker_for(measurement.built)
-        with self._one_at_a_time, self._alone():
+        worker = self._workers[-1 if measurement.built.parallel else 0]
+        alone: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if self._lock:
+            alone = machine.exclusive(self._lock, lambda: self._closed)
+        with self._one_at_a_time, alone:
             return self._retry.call(worker, lambda: self._attempt(worker, measurement))
 
     def _attempt(
@@ -165,7 +173,7 @@ class Measuring:
         key, why_not = None, "switched off"
         if measurement.reference is not None and options.check:
             key, why_not = self._reference(supervisor, measurement.reference, options)
-        budget = self._budget(measurement)
+        budget = min(options.run_timeout, self.loading_s + run_budget(measurement))
         more = 0.0 if key is not None else inputs_s(built)
         arguments = built.artifact, options, key, best_cost, *self._device_arguments
         outcome = supervisor.call(self._function, *arguments, timeout=budget + more)
@@ -181,28 +189,11 @@ class Measuring:
             report.environment["unchecked"] = why_not
         return outcome, report
 
-    def close(self) -> None:
-        """Kill the workers and what they started."""
-        self._closed = True
-        for worker in self._workers:
-            worker.close()
-
-    def _worker_for(self, built: Built) -> Supervisor:
-        return self._workers[0]
-
-    def _budget(self, measurement: Measurement) -> float:
-        return run_budget(measurement)
-
     def _wake(self, supervisor: Supervisor) -> None:
         """Prepare a fresh worker outside of any candidate's time."""
 
     def _look_after(self, supervisor: Supervisor, outcome: Outcome) -> None:
         """Replace a worker that answers but is of no more use."""
-
-    def _alone(self) -> contextlib.AbstractContextManager[None]:
-        if not self._lock:
-            return contextlib.nullcontext()
-        return machine.exclusive(self._lock, lambda: self._closed)
 
     def _reference(
         self, supervisor: Supervisor, reference: Built, options: MeasureOptions
@@ -214,32 +205,26 @@ class Measuring:
         if reference.status != OK:
             return None, f"the default config could not be built: {reference.error}"
         supervisor.start()
+
+        def prepare() -> Outcome:
+            timeout = options.run_timeout + inputs_s(reference)
+            arguments = key, reference.artifact, options, *self._device_arguments
+            outcome = supervisor.call(self._prepare, *arguments, timeout=timeout)
+            self._look_after(supervisor, outcome)
+            return outcome
+
         starts, kept = self._prepared.get(supervisor, (0, ()))
         if starts != supervisor.starts or key not in kept:
-            outcome = self._prepared_by(supervisor, key, reference, options)
+            outcome = prepare()
             if outcome.kind != "ok" and outcome.earlier:  # a candidate before it may be the reason
                 supervisor.renew()
                 self._wake(supervisor)
-                outcome = self._prepared_by(supervisor, key, reference, options)
+                outcome = prepare()
             if outcome.kind != "ok":
                 self._unfit[key] = f"the default config could not be run: {outcome.error}"
                 return None, self._unfit[key]
             self._prepared[supervisor] = supervisor.starts, outcome.value
         return key, ""
-
-    def _prepared_by(
-        self, supervisor: Supervisor, key: str, reference: Built, options: MeasureOptions
-    ) -> Outcome:
-        outcome = supervisor.call(
-            self._prepare,
-            key,
-            reference.artifact,
-            options,
-            *self._device_arguments,
-            timeout=options.run_timeout + inputs_s(reference),
-        )
-        self._look_after(supervisor, outcome)
-        return outcome
 
 
 class RunStage(Measuring):
@@ -276,9 +261,6 @@ class RunStage(Measuring):
         ]
         super().__init__(workers, device, function, prepare or PREPARE)
 
-    def _worker_for(self, built: Built) -> Supervisor:
-        return self._workers[1 if built.parallel else 0]
-
 
 def run_budget(measurement: Measurement) -> float:
     """Seconds a candidate may run before it is killed.
@@ -298,14 +280,11 @@ def inputs_s(built: Built) -> float:
     """Seconds in which a worker has made and compared a kernel's arrays, if it has none yet."""
     if built.artifact is None:
         return 0.0
-    params = [p for s in built.artifact.signatures for p in s.params]  # weights are packed, too
-    return sum(map(_bytes, params)) / SLOWEST_FILL
-
-
-def _bytes(param: BufferParam | ScalarParam) -> int:
-    if isinstance(param, ScalarParam):
-        return 0
-    return 8 * math.prod(dim for dim in param.shape if isinstance(dim, int))
+    signatures = built.artifact.signatures
+    # weights are packed, too
+    shapes = [p.shape for s in signatures for p in s.params if isinstance(p, BufferParam)]
+    numbers = sum(math.prod(dim for dim in shape if isinstance(dim, int)) for shape in shapes)
+    return 8 * numbers / SLOWEST_FILL
 
 
 def _status(stage: str, outcome: Outcome) -> str:

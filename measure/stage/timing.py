@@ -7,9 +7,8 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from whet.measure.values import MeasureOptions
+from whet.measure.values import Json, MeasureOptions
 
 SHORTEST = 0.5e-3  # seconds: a shorter timing says little about a kernel's speed
 COLD = 0.02  # seconds: what a first call may take for page faults alone
@@ -61,17 +60,20 @@ def time_kernel(
     # What it is compared with: the warm-up, or where that is the first repeat, the cold call.
     before = first if number == calls else cost
     while True:
-        if costs and is_behind([before, *costs], options, best_cost):
-            return Timing(tuple(costs), number, "behind")
         apart = spread(costs)
         enough = len(costs) >= options.min_repeats
-        if enough and apart is not None and apart <= options.spread:
-            return Timing(tuple(costs), number, "spread")
-        if len(costs) >= options.repeat or (enough and apart is None):
-            return Timing(tuple(costs), number, "repeats")
-        if costs and clock() - start + number * cost > options.max_measure_s:
-            return Timing(tuple(costs), number, "time")
-        costs.append(timed(number))
+        if costs and is_behind([before, *costs], options, best_cost):
+            stopped = "behind"
+        elif enough and apart is not None and apart <= options.spread:
+            stopped = "spread"
+        elif len(costs) >= options.repeat or (enough and apart is None):
+            stopped = "repeats"
+        elif costs and clock() - start + number * cost > options.max_measure_s:
+            stopped = "time"
+        else:
+            costs.append(timed(number))
+            continue
+        return Timing(tuple(costs), number, stopped)
 
 
 def is_behind(timings: list[float], options: MeasureOptions, best_cost: float | None) -> bool:
@@ -98,7 +100,7 @@ def spread(costs: Sequence[float]) -> float | None:
     return (high - low) / middle if middle else 0.0
 
 
-def repeat_facts(costs: Sequence[float]) -> dict[str, Any]:
+def repeat_facts(costs: Sequence[float]) -> Json:
     """The facts of repeats for a log: their number and spread, null where there is only one."""
     known = spread(costs)
     return {"repeats": len(costs), "spread": None if known is None else round(known, 5)}

@@ -11,6 +11,7 @@ import builtins
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Set
+from functools import partial
 from operator import attrgetter, is_
 from typing import Any
 
@@ -205,24 +206,21 @@ class CodeState:
         )
         if not name.startswith(OWN):
             return
+        self._take_functions(space)
         for key, value in space.items():
             if (key.isupper() and key not in _INTERNED) or key in _TABLES:
                 self._take_container(f"{name}.{key}", value)
-            if isinstance(value, types.FunctionType) and self._is_new(value):
-                self._insides.add(value)
             if isinstance(value, type) and value.__module__ == name and self._is_new(value):
                 self._take_class(value)
 
     def _take_class(self, cls: type) -> None:
-        def bind(key: str, value: Any) -> None:
-            setattr(cls, key, value)
-
-        def unbind(key: str) -> None:
-            delattr(cls, key)
-
         what = f"{cls.__module__}.{cls.__qualname__}"
-        self._watched.append(Names(what, cls.__dict__, None, bind, unbind))
-        for value in cls.__dict__.values():
+        names = Names(what, cls.__dict__, None, partial(setattr, cls), partial(delattr, cls))
+        self._watched.append(names)
+        self._take_functions(cls.__dict__)
+
+    def _take_functions(self, space: Mapping[str, Any]) -> None:
+        for value in space.values():
             if isinstance(value, types.FunctionType) and self._is_new(value):
                 self._insides.add(value)
 

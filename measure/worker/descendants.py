@@ -27,9 +27,13 @@ def adopt() -> None:
 
 def adopts() -> bool:
     """True if this process does so."""
-    flag = ctypes.c_int()
-    _libc.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(flag), 0, 0, 0)
-    return bool(flag.value)
+    return bool(_value(PR_GET_CHILD_SUBREAPER))
+
+
+def _value(option: int) -> int:
+    value = ctypes.c_int()
+    _libc.prctl(option, ctypes.byref(value), 0, 0, 0)
+    return value.value
 
 
 def die_with(parent: int, number: signal.Signals) -> None:
@@ -46,9 +50,7 @@ def die_with(parent: int, number: signal.Signals) -> None:
 
 def death_signal() -> int:
     """The signal that this process gets when its parent ends; 0: none."""
-    number = ctypes.c_int()
-    _libc.prctl(PR_GET_PDEATHSIG, ctypes.byref(number), 0, 0, 0)
-    return number.value
+    return _value(PR_GET_PDEATHSIG)
 
 
 def set_death_signal(number: int) -> None:

@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import setitem
 from typing import Any
 
 from whet.measure.worker import descendants
@@ -57,7 +58,7 @@ class Setting:
 
 
 def settings() -> list[Setting]:
-    """All of them, with what they refer to as it is now."""
+    """All of them, with the streams, lists and environment that they refer to now."""
     return [
         # first: in another mode other settings that are read are other numbers
         Setting("floating-point mode", _float_mode, _set_float_mode),
@@ -166,10 +167,7 @@ def _umask() -> int:
     return mask
 
 
-def _numpy_random() -> Any:
-    module = sys.modules.get("numpy.random")
-    if module is None:
-        return ABSENT
+def _numpy_random(module: Any) -> Any:
     kind, keys, *rest = module.get_state(legacy=True)
     return kind, keys.tobytes(), *rest
 
@@ -181,13 +179,9 @@ def _set_numpy_random(value: Any) -> None:
     np.random.set_state((kind, np.frombuffer(keys, np.uint32), *rest))
 
 
-def _numpy_errors() -> Any:
-    module = sys.modules.get("numpy")
-    return module.geterr() if module is not None else ABSENT
-
-
-def _set_numpy_errors(value: Any) -> None:
-    sys.modules["numpy"].seterr(**value)
+def _imported(name: str, read: Callable[[Any], Any]) -> Callable[[], Any]:
+    """Reads a setting of a module; :data:`ABSENT` where nobody has imported it."""
+    return lambda: read(sys.modules[name]) if name in sys.modules else ABSENT
 
 
 def _set_filters(value: list) -> None:
@@ -196,41 +190,10 @@ def _set_filters(value: list) -> None:
     module._filters_mutated()
 
 
-def _collection() -> tuple:
-    return gc.isenabled(), gc.get_threshold(), gc.get_debug(), list(gc.callbacks)
-
-
-def _set_collection(value: tuple) -> None:
-    (gc.enable if value[0] else gc.disable)()
-    gc.set_threshold(*value[1])
-    gc.set_debug(value[2])
-    gc.callbacks[:] = value[3]
-
-
-def _log_level() -> Any:
-    module = sys.modules.get("logging")
-    return (module.root.level, module.root.manager.disable) if module is not None else ABSENT
-
-
 def _set_log_level(value: tuple) -> None:
     module = sys.modules["logging"]
     module.root.setLevel(value[0])
     module.disable(value[1])
-
-
-def _tracing() -> tuple:
-    return sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()
-
-
-def _set_tracing(value: tuple) -> None:
-    sys.settrace(value[0])
-    sys.setprofile(value[1])
-    threading.settrace(value[2])
-    threading.setprofile(value[3])
-
-
-def _handlers() -> list:
-    return [signal.getsignal(number) for number in range(1, signal.NSIG)]
 
 
 def _set_handlers(value: list) -> None:
@@ -257,10 +220,6 @@ def _system_timers() -> str:
         return ""
 
 
-def _set_faulthandler(on: bool) -> None:
-    faulthandler.enable(2) if on else faulthandler.disable()
-
-
 def _float_mode() -> list[int]:
     state = ctypes.create_string_buffer(64)
     _libm.fegetenv(state)
@@ -278,43 +237,9 @@ def _set_float_mode(value: list[int]) -> None:
     _libm.fesetenv(state)
 
 
-def _scheduling() -> tuple:
-    return os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
-
-
-def _set_scheduling(value: tuple) -> None:
-    os.sched_setscheduler(0, value[0], os.sched_param(value[1]))
-
-
-def _limits() -> list[tuple[int, int]]:
-    return [resource.getrlimit(number) for number in _LIMITS]
-
-
-def _set_limits(value: list[tuple[int, int]]) -> None:
-    for number, limits in zip(_LIMITS, value, strict=True):
-        resource.setrlimit(number, limits)
-
-
-def _huge_pages() -> int:
-    """1 if the process gets no huge pages, else 0; -1: the system does not say."""
-    return _libc.prctl(_GET_THP_DISABLE, 0, 0, 0, 0)
-
-
-def _set_huge_pages(value: int) -> None:
-    _libc.prctl(_SET_THP_DISABLE, value, 0, 0, 0)
-
-
 def _identity() -> tuple:
     root = os.stat("/")
     return os.getresuid(), os.getresgid(), root.st_dev, root.st_ino
-
-
-def _adopt(_: bool) -> None:
-    descendants.adopt()
-
-
-def _filters() -> list:
-    return list(warnings.filters)
 
 
 _locale: Any = partial(locale.setlocale, locale.LC_ALL)
@@ -329,27 +254,64 @@ _USUAL: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
     ("switch interval", sys.getswitchinterval, sys.setswitchinterval),
     ("digits of integers", sys.get_int_max_str_digits, sys.set_int_max_str_digits),
     ("random state", random.getstate, random.setstate),
-    ("numpy's random state", _numpy_random, _set_numpy_random),
-    ("numpy's errors", _numpy_errors, _set_numpy_errors),
-    ("filters of warnings", _filters, _set_filters),
-    ("garbage collection", _collection, _set_collection),
-    ("log level", _log_level, _set_log_level),
+    ("numpy's random state", _imported("numpy.random", _numpy_random), _set_numpy_random),
+    (
+        "numpy's errors",
+        _imported("numpy", lambda module: module.geterr()),
+        lambda value: sys.modules["numpy"].seterr(**value),
+    ),
+    ("filters of warnings", lambda: list(warnings.filters), _set_filters),
+    ("garbage collection", gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
+    ("thresholds of collection", gc.get_threshold, lambda value: gc.set_threshold(*value)),
+    ("debugging of collection", gc.get_debug, gc.set_debug),
+    ("callbacks of collection", gc.callbacks.copy, partial(setitem, gc.callbacks, slice(None))),
+    (
+        "log level",
+        _imported("logging", lambda module: (module.root.level, module.root.manager.disable)),
+        _set_log_level,
+    ),
     ("time limit of sockets", socket.getdefaulttimeout, socket.setdefaulttimeout),
     ("flags of dlopen", sys.getdlopenflags, sys.setdlopenflags),
 )
 _HARMFUL: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
-    ("tracing", _tracing, _set_tracing),
-    ("signal handlers", _handlers, _set_handlers),
+    ("tracing", sys.gettrace, sys.settrace),
+    ("profiling", sys.getprofile, sys.setprofile),
+    ("tracing of threads", threading.gettrace, threading.settrace),
+    ("profiling of threads", threading.getprofile, threading.setprofile),
+    (
+        "signal handlers",
+        lambda: [signal.getsignal(number) for number in range(1, signal.NSIG)],
+        _set_handlers,
+    ),
     ("blocked signals", partial(_mask, signal.SIG_BLOCK, ()), partial(_mask, signal.SIG_SETMASK)),
     ("interval timers", _timers, _set_timers),
-    ("fault handler", faulthandler.is_enabled, _set_faulthandler),
+    (
+        "fault handler",
+        faulthandler.is_enabled,
+        lambda on: faulthandler.enable(2) if on else faulthandler.disable(),
+    ),
     ("processor affinity", partial(os.sched_getaffinity, 0), partial(os.sched_setaffinity, 0)),
     ("priority", partial(os.getpriority, *_OURS), partial(os.setpriority, *_OURS)),
-    ("scheduling", _scheduling, _set_scheduling),
-    ("resource limits", _limits, _set_limits),
-    ("huge pages", _huge_pages, _set_huge_pages),
+    (
+        "scheduling",
+        lambda: (os.sched_getscheduler(0), os.sched_getparam(0).sched_priority),
+        lambda value: os.sched_setscheduler(0, value[0], os.sched_param(value[1])),
+    ),
+    *(
+        (
+            f"resource limit {number}",
+            partial(resource.getrlimit, number),
+            partial(resource.setrlimit, number),
+        )
+        for number in _LIMITS
+    ),
+    (
+        "huge pages",
+        partial(_libc.prctl, _GET_THP_DISABLE, 0, 0, 0, 0),
+        lambda value: _libc.prctl(_SET_THP_DISABLE, value, 0, 0, 0),
+    ),
     ("signal at the parent's end", descendants.death_signal, descendants.set_death_signal),
-    ("adoption of orphans", descendants.adopts, _adopt),
+    ("adoption of orphans", descendants.adopts, lambda _: descendants.adopt()),
     ("user and root folder", _identity, _refuse),
     ("timers of the system", _system_timers, _refuse),
 )

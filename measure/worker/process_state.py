@@ -81,7 +81,10 @@ class ProcessState:
                 left.append(setting.name)
             elif not setting.usual:
                 harm.append(setting.name)
-        self._look_at_descriptors(left)
+        if not self._grows and not _descriptors().keys() <= self._open.keys():
+            gc.collect()  # a file in a cycle is nobody's
+            if more := len(_descriptors().keys() - self._open.keys()):
+                left.append(f"{more} open descriptors")
         self._look_at_threads(left)
         grown = _data_bytes() - self._data
         if self._room is not None and grown > self._room:
@@ -103,13 +106,6 @@ class ProcessState:
                 left.append(f"descriptor {fd}")
                 continue
             harm.append(f"descriptor {fd}")
-
-    def _look_at_descriptors(self, left: list[str]) -> None:
-        if self._grows or _descriptors().keys() <= self._open.keys():
-            return
-        gc.collect()  # a file in a cycle is nobody's
-        if more := len(_descriptors().keys() - self._open.keys()):
-            left.append(f"{more} open descriptors")
 
     def _look_at_threads(self, left: list[str]) -> None:
         end = time.monotonic() + _ENDING_S

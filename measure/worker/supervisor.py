@@ -29,6 +29,8 @@ LAST_WORDS = 2.0
 LAST_LINE = 'File "<string>", line 1 in <module>'
 # Seconds in which a worker that closed its connection should be gone.
 GONE = 5.0
+# Seconds that it may take to start.
+START_S = 60.0
 SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _LAUNCHER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="whet-launcher")
 
@@ -65,7 +67,6 @@ class Supervisor:
         preload: modules that it imports before it counts as started, outside of any deadline.
         max_calls: calls after which it is replaced, so that leaks of a compiler do not add up.
         path: the worker's ``sys.path``; None: this process's.
-        start_timeout: seconds it may take to start.
         grows: threads and descriptors that a call leaves are none of the call's, but of a
             pool or of a device's driver.
         room: bytes of memory that calls may leave behind before it is replaced; None: any number.
@@ -79,7 +80,6 @@ class Supervisor:
         preload: Sequence[str] = (),
         max_calls: int | None = None,
         path: Sequence[str] | None = None,
-        start_timeout: float = 60.0,
         grows: bool = False,
         room: int | None = None,
     ) -> None:
@@ -93,7 +93,6 @@ class Supervisor:
         }
         self._memory_limit = memory_limit
         self._max_calls = max_calls
-        self._start_timeout = start_timeout
         self._worker: _Worker | None = None
         self._busy = threading.Lock()
         self._closed = False
@@ -125,11 +124,11 @@ class Supervisor:
             worker = self._worker
             assert worker is not None
             try:
-                worker.wait_until_ready(self._start_timeout)
+                worker.wait_until_ready(START_S)
             except MeasureError:
                 self._drop()
                 raise
-            worker.forget_output()
+            os.ftruncate(worker.log, 0)
             earlier, touched = worker.calls, worker.touched
             outcome = self._exchange(worker, (function, args, timeout), timeout)
             outcome = replace(outcome, earlier=earlier, touched=touched)
@@ -163,33 +162,32 @@ class Supervisor:
             self._busy.release()
 
     def _exchange(self, worker: _Worker, request: tuple, timeout: float) -> Outcome:
-        begin = time.monotonic()
+        begin, value = time.monotonic(), None
         try:
             wire.send(worker.sock, request, begin + timeout)
             kind, value, (put_back, left) = wire.receive(worker.sock, begin + timeout)
         except TimeoutError:
             worker.wait_for_traceback()
             worker.kill()
-            error = f"killed after {timeout:.3g} s, its deadline\n{worker.output()}"
-            return Outcome("timeout", error=error, seconds=time.monotonic() - begin)
+            kind, error = (
+                "timeout",
+                f"killed after {timeout:.3g} s, its deadline\n{worker.output()}",
+            )
         except (EOFError, ConnectionError):
-            reason = worker.last_words()
-            seconds = time.monotonic() - begin
-            full = self._memory_limit and worker.peak_bytes >= 0.9 * self._memory_limit
-            error = f"the worker {reason} after {seconds:.2f} s\n{worker.output()}"
-            if full:
-                error = f"{worker.peak_bytes >> 20} MiB of {_mib(self._memory_limit)} used: {error}"
-            return Outcome("out_of_memory" if full else "crash", error=error, seconds=seconds)
-        seconds = time.monotonic() - begin
-        worker.touched |= bool(put_back)
-        worker.spoilt |= bool(left)
-        if kind == "ok":
-            return Outcome("ok", value, seconds=seconds)
-        error = f"{value}{worker.output()}"
-        if kind == "memory":
-            error = f"more than {_mib(self._memory_limit)} asked for\n{error}"
-            return Outcome("out_of_memory", error=error, seconds=seconds)
-        return Outcome("error", error=error, seconds=seconds)
+            end, seconds = worker.last_words(), time.monotonic() - begin
+            kind, error = "crash", f"the worker {end} after {seconds:.2f} s\n{worker.output()}"
+            if self._memory_limit and worker.peak_bytes >= 0.9 * self._memory_limit:
+                used = f"{worker.peak_bytes >> 20} MiB of {_mib(self._memory_limit)} used"
+                kind, error = "out_of_memory", f"{used}: {error}"
+        else:
+            worker.touched |= bool(put_back)
+            worker.spoilt |= bool(left)
+            error = "" if kind == "ok" else f"{value}{worker.output()}"
+            if kind == "memory":
+                error = f"more than {_mib(self._memory_limit)} asked for\n{error}"
+                kind = "out_of_memory"
+            value = value if kind == "ok" else None
+        return Outcome(kind, value, error, time.monotonic() - begin)
 
     def _drop(self) -> None:
         worker, self._worker = self._worker, None
@@ -214,15 +212,15 @@ class _Worker:
         self._ready = False
         self._exit: int | None = None
         self._kill_lock = threading.Lock()
-        self._log = os.memfd_create("whet-worker-output")
-        fcntl.fcntl(self._log, fcntl.F_SETFL, os.O_APPEND)  # so that truncating it restarts it
+        self.log = os.memfd_create("whet-worker-output")
+        fcntl.fcntl(self.log, fcntl.F_SETFL, os.O_APPEND)  # so that truncating it restarts it
         self.sock, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
                 child.command(sys.executable, spec | {"fd": theirs.fileno()}),
                 stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
+                stdout=self.log,
+                stderr=self.log,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # its own group: Ctrl-C is the driver's business
                 env=os.environ | dict.fromkeys(SINGLE_THREADED, "1"),
@@ -242,8 +240,8 @@ class _Worker:
 
     def output(self) -> str:
         """The end of what the worker printed since its call began."""
-        size = os.fstat(self._log).st_size
-        data = os.pread(self._log, TAIL, max(0, size - TAIL))
+        size = os.fstat(self.log).st_size
+        data = os.pread(self.log, TAIL, max(0, size - TAIL))
         text = data.decode(errors="replace").strip("\0\n")
         return f"--- the worker's output ---\n{text}\n" if text else ""
 
@@ -254,9 +252,6 @@ class _Worker:
             if LAST_LINE in self.output().partition("Timeout (")[2]:
                 return
             time.sleep(0.005)
-
-    def forget_output(self) -> None:
-        os.ftruncate(self._log, 0)
 
     def kill(self) -> None:
         """Have the keeper end all; safe from any thread and more than once."""
@@ -277,10 +272,13 @@ class _Worker:
             return "closed its connection"
         if status >= 0:
             return f"exited with status {status}"
-        what = f"died of {_signal_name(-status)} ({signal.strsignal(-status)})"
+        names = {one.value: one.name for one in signal.Signals}
+        # real-time signals between the first and the last have no names
+        name = names.get(-status, f"signal {-status}")
+        end = f"died of {name} ({signal.strsignal(-status)})"
         if -status == signal.SIGKILL:
-            what += ", not sent by its deadline: most often the system ran out of memory"
-        return what
+            end += ", not sent by its deadline: most often the system ran out of memory"
+        return end
 
     def reap(self, close: bool = True) -> None:
         with self._kill_lock:
@@ -292,10 +290,10 @@ class _Worker:
                 self._exit = self._process.returncode = os.waitstatus_to_exitcode(status)
                 peak = usage.ru_maxrss * 1024
                 self.peak_bytes = peak if peak > self._inherited else 0
-        if close and self._log >= 0:
+        if close and self.log >= 0:
             self.sock.close()
-            os.close(self._log)
-            self._log = -1
+            os.close(self.log)
+            self.log = -1
 
     def _ends_within(self, seconds: float) -> bool:
         """True if the process ends by then; it is left to be reaped."""
@@ -306,13 +304,6 @@ class _Worker:
                 return False
             time.sleep(0.001)
         return True
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # real-time signals between the first and the last have no names
-        return f"signal {number}"
 
 
 def merged_path(path: Sequence[str] | None) -> list[str]:

@@ -214,7 +214,7 @@ def test_an_older_log_is_upgraded_with_its_data_unless_it_is_only_read(path, tmp
         assert [trial.number for trial in log.trials()] == [0]
         with log.writing("look") as connection:
             assert connection.exec_driver_sql("SELECT note FROM run").scalar() == "none"
-            assert schema.found_version(connection) == "0003"
+            assert schema.version_of(connection) == "0003"
 
 
 def test_migrations_make_the_tables_of_the_models_and_end_at_the_known_version(location):
@@ -241,9 +241,9 @@ def test_the_best_trial_is_found_in_an_index_alone(path):
     def plans(ask) -> list[list[str]]:
         """How SQLite goes about each statement on trials that ``ask`` sends it."""
         ran.clear()
-        sa.event.listen(log._engine, "before_cursor_execute", note)
+        sa.event.listen(log.engine, "before_cursor_execute", note)
         ask()
-        sa.event.remove(log._engine, "before_cursor_execute", note)
+        sa.event.remove(log.engine, "before_cursor_execute", note)
         raw = sqlite3.connect(path)
         explained = [raw.execute(f"EXPLAIN QUERY PLAN {sql}", values) for sql, values in ran]
         found = [[row[3] for row in rows] for rows in explained]
@@ -264,7 +264,7 @@ def test_the_best_trial_is_found_in_an_index_alone(path):
         assert "USING INDEX ix_trial_program" in find[0]
         (find,) = plans(lambda: log.trials(MATMUL, AVX2, HERE, SPACE))
         assert "USING INDEX ix_trial_task" in find[0]
-        indexes = sa.inspect(log._engine).get_indexes("trial")
+        indexes = sa.inspect(log.engine).get_indexes("trial")
     partial = {index["name"]: index["dialect_options"].get("sqlite_where") for index in indexes}
     assert str(partial["ix_trial_best"]) == "status = 'ok'"
 

@@ -23,7 +23,7 @@ _UNKNOWN_SPAN = 64
 # What a size that nobody knows is taken for: overlaps that it has are overlaps of the program.
 _SYMBOL = 97
 
-_OPERATIONS: dict[type, Any] = {
+OPERATIONS: dict[type, Any] = {
     e.Add: np.add, e.Sub: np.subtract, e.Mul: np.multiply, e.FloorDiv: np.floor_divide,
     e.FloorMod: np.remainder, e.Min: np.minimum, e.Max: np.maximum, e.EQ: np.equal,
     e.NE: np.not_equal, e.LT: np.less, e.LE: np.less_equal, e.GT: np.greater,
@@ -101,7 +101,7 @@ def _value(n: e.PrimExpr, values: Mapping[e.Var, np.ndarray]) -> np.ndarray:
         return _value(n.value, values)
     if isinstance(n, e.Not):
         return np.logical_not(_value(n.a, values))
-    operation = _OPERATIONS.get(type(n))
+    operation = OPERATIONS.get(type(n))
     if operation is None:
         raise _Unknown
     with np.errstate(divide="ignore"):

@@ -14,10 +14,12 @@ import numpy as np
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda.dot_product import with_dot_products
+from whet.compiler.passes.gpu.thread_sync import is_barrier
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.visit.rewrite import statements_of
 from whet.measure.device.specs import GpuSpec
 from whet.measure.gpu.cost import warps as w
 from whet.measure.gpu.cost.cse import eliminate_common
@@ -79,38 +81,37 @@ class _Walk(TripCounts):
         t = self.total
         t.instructions += PROLOGUE * self.all_warps
         shared = self.func.attrs.get("shared_bytes", t.shared_bytes)
-        shared = float(self.warps.value(shared)) if isinstance(shared, e.PrimExpr) else shared
+        shared = self.warps.value(shared) if isinstance(shared, e.PrimExpr) else shared
         registers = registers or min(255, OWN_REGISTERS + int(t.local_bytes // 4))
-        wave = self._wave(registers, shared)
+        resident = resident_blocks(self.spec, self.threads, registers, shared)
+        # blocks that run at a time on the whole device
+        wave = min(max(resident, 1.0) * self.spec.multiprocessors, self.blocks)
         spilt = spilt_bytes * t.turns * self.blocks * self.threads
         l2 = sum(x.loaded + x.stored for x in t.traffic.values())
         grid = Grid(self.extents, self.blocks, wave)
         memory = sum(memory_bytes(x, grid, self.spec) for x in t.traffic.values())
-        issued = t.instructions + float(t.operations.sum()) / WARP + spilt / WARP / 4
-        flight = sum(t.in_flight.values()) / max(len(t.in_flight), 1)
-        held = sum(t.held.values()) / max(len(t.held), 1)
+        issued = t.instructions + t.operations.sum() / WARP + spilt / WARP / 4
+        flight, held = (
+            sum(getattr(one, name) for one in t.waits.values()) / max(len(t.waits), 1)
+            for name in ("in_flight", "held")
+        )
         return Work(
             blocks=self.blocks,
             threads=self.threads,
-            registers=float(registers),
-            shared_bytes=float(shared),
+            registers=registers,
+            shared_bytes=shared,
             instructions=issued,
-            fma32=float(t.operations[FMA32]),
-            fma64=float(t.operations[FMA64]),
-            special=float(t.operations[SPECIAL]),
+            fma32=t.operations[FMA32],
+            fma64=t.operations[FMA64],
+            special=t.operations[SPECIAL],
             wavefronts=t.wavefronts + spilt / WARP / 4,
-            l2_bytes=float(l2) + spilt * 0.25,
-            memory_bytes=float(memory),
-            phases=float(sum(t.waiting.values())),
+            l2_bytes=l2 + spilt * 0.25,
+            memory_bytes=memory,
+            phases=sum(one.steps for one in t.waits.values()),
             barriers=t.barriers,
             chain=t.chain,
             in_flight=flight * min(max(registers - ADDRESSES, 1.0) / max(held, 1.0), 1.0),
         )
-
-    def _wave(self, registers: int, shared: float) -> float:
-        """Blocks that run at a time on the whole device."""
-        resident = float(resident_blocks(self.spec, self.threads, registers, shared))
-        return min(max(resident, 1.0) * self.spec.multiprocessors, self.blocks)
 
     # --- statements -------------------------------------------------------------------------------
 
@@ -118,17 +119,14 @@ class _Walk(TripCounts):
         visit = _VISIT.get(type(n))
         if visit is not None:
             visit(self, n, site)
-        elif hasattr(n, "body"):
-            self._visit(n.body, site)
-
-    def _sequence(self, n: s.SeqStmt, site: Site) -> None:
-        for part in n.seq:
+            return
+        for part in statements_of(n):
             self._visit(part, site)
 
     def _attribute(self, n: s.AttrStmt, site: Site) -> None:
         if n.key == "thread_extent":
-            var = n.node if isinstance(n.node, e.Var) else n.node.var
-            tag = n.node.thread_tag if hasattr(n.node, "thread_tag") else var.name
+            var = getattr(n.node, "var", n.node)
+            tag = getattr(n.node, "thread_tag", var.name)
             self.warps.values[var] = self.warps.ids[tag]
             self.deps[var] = frozenset([tag])
         self._visit(n.body, site)
@@ -151,7 +149,7 @@ class _Walk(TripCounts):
 
     def _loop(self, n: s.For, site: Site) -> None:
         count = self.warps.value(n.extent)
-        mean = float(np.mean(count))
+        mean = np.mean(count)
         self.warps.values[n.var] = self.warps.step(self.warps.value(n.min), count)
         self.deps[n.var] = frozenset([n.var])
         stored, barrier = effects(n.body)
@@ -171,47 +169,44 @@ class _Walk(TripCounts):
             self._visit(n.else_case, site.where(~holds))
 
     def _evaluate(self, n: s.Evaluate, site: Site) -> None:
-        if isinstance(n.value, e.Call) and str(n.value.op).endswith("storage_sync"):
-            self.total.barriers += float(site.times.mean())
+        if is_barrier(n):
+            self.total.barriers += site.times.mean()
             self.total.instructions += self._warps(site)
 
     def _store(self, n: s.BufferStore, site: Site) -> None:
         self._access(n, site, stores=True)
         ahead = not n.buffer.storage_scope.startswith(("global", "shared"))
         operations, loads = self._value(n.value, site, ahead)
-        self._count_chain(n, site, any(load.buffer is n.buffer for load in loads), operations)
+        reads, moves = any(load.buffer is n.buffer for load in loads), self._depends(*n.indices)
+        # Instructions of a thread that depend on the one before.
+        lanes = dt.lanes(n.value.dtype)
+        independent = float(lanes)
+        for loop in reversed(site.loops):
+            if not loop.unrolled:
+                break
+            independent *= loop.count if loop.var in moves or not reads else 1.0
+        steps = max(operations / max(lanes, 1), 1.0)
+        independent = min(max(independent, 1.0), ARITHMETIC_CYCLES)
+        self.total.chain += site.times.mean() * steps / independent
 
     def _value(self, n: e.PrimExpr, site: Site, ahead: bool) -> tuple[float, list[e.BufferLoad]]:
         """Count a value; returns a thread's operations of it, and its loads."""
         value = eliminate_common(n, self._decider(site.loops))
-        nodes = [(x, share * self._share_computed(x, site.loops)) for x, share in value.nodes]
+        nodes = []
+        for part, share in value.nodes:
+            # An operation with its loads is hoisted out of the loops that do not change it.
+            depends, known = self._sources([part])
+            hoisted = self._hoisted(depends, site.loops) if known else 1.0
+            nodes.append((part, share * (1.0 / hoisted)))
         done = np.array(operations(nodes))
         # inactive lanes take their slots, too
         self.total.operations += done * self._warps(site) * WARP
         for part in value.integers:
             self._count_integers(part, site)
         for load, share in value.loads:
-            self._access(load, site.share(share), stores=False, ahead=ahead)
-        return float(done[:OTHER].sum()), [load for load, _ in value.loads]
-
-    def _count_chain(self, n: s.BufferStore, site: Site, reads: bool, operations: float) -> None:
-        """Count a thread's instructions that depend on the one before.
-
-        Args:
-            n: a store.
-            site: its place.
-            reads: its value reads the same buffer.
-            operations: of its value.
-        """
-        moves = self._depends(*n.indices)
-        independent = float(dt.lanes(n.value.dtype))
-        for loop in reversed(site.loops):
-            if not loop.unrolled:
-                break
-            independent *= loop.count if loop.var in moves or not reads else 1.0
-        steps = max(operations / max(dt.lanes(n.value.dtype), 1), 1.0)
-        independent = min(max(independent, 1.0), ARITHMETIC_CYCLES)
-        self.total.chain += float(site.times.mean()) * steps / independent
+            part_of_site = replace(site, times=site.times * share)
+            self._access(load, part_of_site, stores=False, ahead=ahead)
+        return done[:OTHER].sum(), [load for load, _ in value.loads]
 
     # --- accesses ---------------------------------------------------------------------------------
 
@@ -225,7 +220,7 @@ class _Walk(TripCounts):
         if n.mask is not None:
             active = active & w.full(self.warps.value(n.mask), lanes).astype(bool)
         depends = self._depends(*n.indices)
-        trips = self._trips(depends, site, n.buffer)
+        trips = site.times / self._hoisted(depends, site.loops, n.buffer)
         index = w.full(self.warps.value(n.indices[0]), lanes)
         shared = scope.startswith("shared")
         merged = self._merged(n, site.loops, size) if shared and lanes == 1 else 1
@@ -237,7 +232,7 @@ class _Walk(TripCounts):
         per_warp = trips * active.any(axis=(1, 2))
         ramp = isinstance(n.indices[0], e.Ramp) and n.indices[0].stride == 1
         number = max(lanes * size / 16, 1.0) if merged > 1 or ramp else lanes
-        self.total.instructions += number * float(per_warp.mean()) * self.all_warps
+        self.total.instructions += number * per_warp.mean() * self.all_warps
         self._count_address(n, replace(site, active=active.any(axis=2, keepdims=True)))
         address = index * size
         if shared:
@@ -248,10 +243,10 @@ class _Walk(TripCounts):
             passes = w.cache_passes(w.touched(address, active, w.LINE), sectors, given)
             self._count_traffic(n, trips, sectors, depends, stores)
             if not stores:
-                nbytes = float(sectors.mean()) * w.SECTOR / w.LANES
+                nbytes = sectors.mean() * w.SECTOR / w.LANES
                 registers = max(lanes * size / w.WORD, 1.0)
                 self._count_waits(site.loops, depends, nbytes, registers, ahead)
-        self.total.wavefronts += float((trips * passes).mean()) * self.all_warps
+        self.total.wavefronts += (trips * passes).mean() * self.all_warps
 
     def _merged(self, n: Any, loops: tuple[Loop, ...], size: int) -> int:
         """Neighbours of an unrolled loop that the compiler reads at once: 16 bytes at most."""
@@ -260,14 +255,9 @@ class _Walk(TripCounts):
                 return 1
             if loop.var not in self._depends(*n.indices):
                 continue
-            before = self.warps.values[loop.var]
-            try:
-                self.warps.values[loop.var] = np.zeros_like(before)
-                first = w.full(self.warps.value(n.indices[0]))
-                self.warps.values[loop.var] = np.ones_like(before)
-                second = w.full(self.warps.value(n.indices[0]))
-            finally:
-                self.warps.values[loop.var] = before
+            first, second = (
+                w.full(self.warps.value_at(n.indices[0], {loop.var: step})) for step in (0, 1)
+            )
             if not (second - first == 1).all():
                 continue
             fits = (k for k in (4, 2) if k * size <= 16 and loop.count % k == 0)
@@ -282,21 +272,20 @@ class _Walk(TripCounts):
         depends: frozenset[Any],
         stores: bool,
     ) -> None:
-        bytes_ = float((trips * sectors).mean()) * w.SECTOR * self.all_warps
-        if id(n.buffer.data) not in self.total.traffic:
-            extents = [float(np.max(self.warps.value(d))) for d in n.buffer.shape]
-            self.total.traffic[id(n.buffer.data)] = Traffic(
-                float(np.prod(extents)) * dt.itemsize(n.buffer.dtype)
-            )
-        x = self.total.traffic[id(n.buffer.data)]
+        bytes_ = (trips * sectors).mean() * w.SECTOR * self.all_warps
+        x = self.total.traffic.get(id(n.buffer.data))
+        if x is None:
+            extents = [np.max(self.warps.value(d)) for d in n.buffer.shape]
+            x = Traffic(np.prod(extents, dtype=float) * dt.itemsize(n.buffer.dtype))
+            self.total.traffic[id(n.buffer.data)] = x
         if stores:
             x.stored += bytes_
             return
         # Warps of a block that read the same find it in the L1 cache.
         alike = [self.extents.get(t, 1) for t in w.TAGS[3:] if t not in depends]
-        shared_by = min(float(np.prod(alike)), float(self.warps.warps)) if alike else 1.0
+        shared_by = min(np.prod(alike, dtype=float), self.warps.warps)
         shared_by = max(shared_by / (w.LANES if "threadIdx.x" not in depends else 1), 1.0)
-        bytes_ /= min(shared_by, float(self.warps.warps))
+        bytes_ /= min(shared_by, self.warps.warps)
         x.loaded += bytes_
         tags = depends.intersection(BLOCK_TAGS)
         x.of_block[tags] = x.of_block.get(tags, 0.0) + bytes_ / self.blocks
@@ -322,21 +311,20 @@ class _Walk(TripCounts):
         """
         around = [x for x in loops if not x.unrolled]
         inner = loops[loops.index(around[-1]) + 1 :] if around else loops
-        together = float(np.prod([x.count for x in inner if x.var in depends]))
+        together = np.prod([x.count for x in inner if x.var in depends])
         key = id(around[-1].node) if around else 0
-        steps = float(np.prod([x.count for x in around])) if around else 1.0
+        steps = np.prod([x.count for x in around])
         barrier = bool(around) and around[-1].barrier
         at_once = PIPELINED if around and not barrier else 1.0
         at_once = min(at_once, max(steps, 1.0))
         waits = steps / (PIPELINED if barrier and ahead else at_once)
-        t, loads = self.total, min(together, REGISTERS_HELD) * at_once
-        t.waiting[key] = max(waits, t.waiting.get(key, 0.0))
-        t.in_flight[key] = t.in_flight.get(key, 0.0) + loads * nbytes
-        t.held[key] = t.held.get(key, 0.0) + loads * registers
+        one, loads = self.total.waits[key], min(together, REGISTERS_HELD) * at_once
+        one.steps = max(waits, one.steps)
+        one.in_flight += loads * nbytes
+        one.held += loads * registers
 
 
 _VISIT: dict[type, Callable[[_Walk, Any, Site], None]] = {
-    s.SeqStmt: _Walk._sequence,
     s.For: _Walk._loop,
     s.IfThenElse: _Walk._branch,
     s.BufferStore: _Walk._store,

@@ -15,9 +15,10 @@ import numpy as np
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda.dot_product import PACK, word_of
+from whet.compiler.codegen.cuda.lanes import choice_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import parts_of
 
 Decider = Callable[[e.PrimExpr], "np.ndarray | None"]
 """The iterations of the unrolled loops in which a condition holds, (iterations,); None where they
@@ -66,9 +67,8 @@ def eliminate_common(root: e.PrimExpr, decide: Decider = lambda condition: None)
         share = 1.0 if new is _ALWAYS else float(new.mean())
         if isinstance(n, e.BufferLoad):
             parts.loads.append((n, share))
-            stack += [(x, new, True) for x in TABLE[type(n)][0](n)]
-        elif in_index:
-            stack += [(x, new, True) for x in TABLE[type(n)][0](n)]
+        if in_index or isinstance(n, e.BufferLoad):
+            stack += [(x, new, True) for x in parts_of(n)]
         elif _is_integer(n):
             parts.integers.append(n)
         else:
@@ -80,11 +80,11 @@ def _inside(
     n: Any, share: float, where: np.ndarray, decide: Decider, subexpressions: Subexpressions
 ) -> list[tuple[Any, np.ndarray, bool]]:
     """An operation's own parts, and where each is computed."""
-    parts = TABLE[type(n)][0](n)
-    if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
-        holds = decide(parts[0])
+    parts = parts_of(n)
+    if choice := choice_of(n):
+        holds = decide(choice[0])
         if holds is not None:
-            return [(parts[1], where & holds, False), (parts[2], where & ~holds, False)]
+            return [(choice[1], where & holds, False), (choice[2], where & ~holds, False)]
     if isinstance(n, e.Call) and n.op == PACK and word_of(n, Analyzer()) is not None:
         return [(parts[0], where, False)]
     subexpressions.nodes.append((n, share))
@@ -103,17 +103,14 @@ def _product(n: Any) -> Any:
 
 def _is_integer(n: Any) -> bool:
     """True for an expression of integers or truth values that loads nothing."""
-    if isinstance(n, (e.IntImm, e.Var, e.StringImm)) or n.dtype == "handle":
+    trivial = isinstance(n, (e.IntImm, e.Var, e.StringImm)) or n.dtype == "handle"
+    return not trivial and _is_free_of_data(n)
+
+
+def _is_free_of_data(n: Any) -> bool:
+    if isinstance(n, e.BufferLoad) or dt.is_float(n.dtype):
         return False
-    if dt.is_float(n.dtype):
-        return False
-    stack: list[Any] = [n]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, e.BufferLoad) or dt.is_float(part.dtype):
-            return False
-        stack += TABLE[type(part)][0](part)
-    return True
+    return all(map(_is_free_of_data, parts_of(n)))
 
 
 class _Names:
@@ -128,7 +125,7 @@ class _Names:
         stack = [root]
         while stack:
             n = stack[-1]
-            parts = TABLE[type(n)][0](n)
+            parts = parts_of(n)
             missing = [x for x in parts if id(x) not in self._of]
             if missing and id(n) not in self._of:
                 stack += missing

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda.lanes import lane_form
+from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import parts_of
 
 LONG_DIVISION = 20.0
 """Instructions of a division by a variable."""
@@ -50,7 +51,7 @@ def integer_ops(n: e.PrimExpr, analyzer: Analyzer) -> Iterator[IntegerOp]:
     """
     if isinstance(n, e.CmpOp):
         a, b = _first(n.a), _first(n.b)
-        if a is None or b is None or not _is_integer(n.a):
+        if a is None or b is None or not dt.is_int(n.a.dtype):
             yield IntegerOp(id(n), (n,), 1.0)
             return
         form = analyzer.affine(a) - analyzer.affine(b)
@@ -58,9 +59,9 @@ def integer_ops(n: e.PrimExpr, analyzer: Analyzer) -> Iterator[IntegerOp]:
         for atom, _ in form.terms.values():
             yield from _atom(atom, analyzer)
     elif isinstance(n, (e.And, e.Or, e.Not)) or n.dtype == "bool":
-        for x in TABLE[type(n)][0](n):
+        for x in parts_of(n):
             yield from integer_ops(x, analyzer)
-    elif _is_integer(n):
+    elif dt.is_int(n.dtype):
         first_lane = _first(n)
         for atom, _ in analyzer.affine(n if first_lane is None else first_lane).terms.values():
             yield from _atom(atom, analyzer)
@@ -95,7 +96,7 @@ def _atom(n: e.PrimExpr, analyzer: Analyzer) -> Iterator[IntegerOp]:
     """The operations of an atom of an affine form."""
     if isinstance(n, (e.Var, e.BufferLoad)):
         return
-    parts = TABLE[type(n)][0](n)
+    parts = parts_of(n)
     cost = SUM
     if isinstance(n, _DIVISIONS):
         cost += division_cost(n.b)
@@ -133,7 +134,3 @@ def _first(n: e.PrimExpr) -> e.PrimExpr | None:
     """The first lane of a vector whose lanes are steps apart; a scalar itself."""
     form = lane_form(n)
     return None if form is None else form[0]
-
-
-def _is_integer(n: e.PrimExpr) -> bool:
-    return n.dtype.startswith(("int", "uint"))

@@ -148,9 +148,10 @@ def predict(spec: GpuSpec, work: Work) -> Prediction:
     share = per_sm / blocks
     parts = _parts(spec, work, active, share)
     parts["latency"] = waves * _chain(work) / spec.hertz
-    slowest = np.maximum.reduce([np.asarray(p, float) for p in parts.values()])
+    each = [np.asarray(p, float) for p in parts.values()]
+    slowest = np.maximum.reduce(each)
     safe = np.maximum(slowest, 1e-30)
-    joined = sum((np.asarray(p, float) / safe) ** SMOOTH for p in parts.values())
+    joined = sum((p / safe) ** SMOOTH for p in each)
     seconds = slowest * joined ** (1 / SMOOTH) + LAUNCH_S
     most = spec.limits.threads_multiprocessor
     occupancy = np.minimum(fits * warps * WARP, most) / most
@@ -164,7 +165,9 @@ def _parts(spec: GpuSpec, work: Work, active: Number, share: Number) -> dict[str
     # Little's law: what is under way over how long it takes is the rate that can be kept.
     l2_rate = np.minimum(spec.l2_rate * REACHED[1], in_flight / (0.5 * MEMORY_CYCLES))
     device_rate = in_flight / MEMORY_CYCLES * sms * hertz * np.minimum(1.0, 1.0 / (share * sms))
-    memory_rate = _joined(spec.memory_bytes_s * REACHED[0], device_rate)
+    memory_rate = device_rate / (
+        1.0 + (device_rate / (spec.memory_bytes_s * REACHED[0])) ** KNEE
+    ) ** (1 / KNEE)
     # A warp's chain leaves issue slots to the others.
     limits, used = spec.limits, balance(active, spec.limits.sub_partitions)
     issue = np.minimum(limits.sub_partitions * used * REACHED[3], active / _interval(work))
@@ -177,11 +180,6 @@ def _parts(spec: GpuSpec, work: Work, active: Number, share: Number) -> dict[str
         "arithmetic": (work.fma32 / lanes + work.fma64 / (limits.fma64 * used)) * share / hertz,
         "special": work.special * share / (limits.special * used) / hertz,
     }
-
-
-def _joined(most: float, kept: Number) -> Number:
-    """The rate at which a memory answers, of the most it can and what those who wait keep up."""
-    return kept / (1.0 + (kept / most) ** KNEE) ** (1 / KNEE)
 
 
 def _interval(work: Work) -> Number:

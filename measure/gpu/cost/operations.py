@@ -35,42 +35,31 @@ def operations(nodes: Iterable[tuple[e.PrimExpr, float]]) -> list[float]:
     """
     total = [0.0] * 4
     for n, share in nodes:
-        one = [0.0] * 4
-        _one(n, one)
-        total = [x + share * y for x, y in zip(total, one)]
+        lanes = dt.lanes(n.dtype) if n.dtype != "handle" else 1
+        pipe = FMA64 if dt.element(n.dtype) == "float64" else FMA32
+        for k, count in zip((pipe, SPECIAL, OTHER), _counts(n), strict=True):
+            total[k] += share * (count * lanes)
     return total
 
 
-def _one(n: Any, total: list[float]) -> None:
-    """Add one node's own operations."""
-    lanes = dt.lanes(n.dtype) if n.dtype != "handle" else 1
+def _counts(n: Any) -> tuple[float, float, float]:
+    """One node's own operations of a lane: multiply-adds, special functions, others."""
     number = dt.is_float(n.dtype)
-    pipe = FMA64 if dt.element(n.dtype) == "float64" else FMA32
     if isinstance(n, (e.Add, e.Sub, e.Mul)):
-        total[pipe if number else OTHER] += lanes
-    elif isinstance(n, (e.Div, e.FloorDiv, e.FloorMod, e.Mod)):
-        if number and _is_power_of_two(n.b):
-            total[pipe] += lanes
-        elif number:
-            _add(total, pipe, (DIVISION, 1.0, _DIVISION_CHECKED), lanes)
-        else:
-            total[OTHER] += division_cost(n.b) * lanes
-    elif isinstance(n, e.Cast):
-        if number != dt.is_float(n.value.dtype) or dt.bits(n.dtype) != dt.bits(n.value.dtype):
-            _add(total, pipe, (0.0, 0.25, 0.75), lanes)  # four times the rate of others
-    elif isinstance(n, e.Call):
-        counted = operation(n.op).gpu
-        _add(total, pipe, _OTHER_FUNCTION if counted is None else counted, lanes)
-    elif isinstance(n, (e.BinaryOp, e.Select, e.Not)):
-        total[OTHER] += lanes
+        return (1.0, 0.0, 0.0) if number else (0.0, 0.0, 1.0)
+    if isinstance(n, (e.Div, e.FloorDiv, e.FloorMod, e.Mod)):
+        if not number:
+            return 0.0, 0.0, division_cost(n.b)
+        return (1.0, 0.0, 0.0) if _is_power_of_two(n.b) else (DIVISION, 1.0, _DIVISION_CHECKED)
+    if isinstance(n, e.Cast):
+        same = number == dt.is_float(n.value.dtype) and dt.bits(n.dtype) == dt.bits(n.value.dtype)
+        return (0.0, 0.0, 0.0) if same else (0.0, 0.25, 0.75)  # four times the rate of others
+    if isinstance(n, e.Call):
+        return operation(n.op).gpu or _OTHER_FUNCTION
+    return 0.0, 0.0, float(isinstance(n, (e.BinaryOp, e.Select, e.Not)))
 
 
 def _is_power_of_two(n: Any) -> bool:
     """True if a division by it is a product with its reciprocal."""
     n = n.value if isinstance(n, e.Broadcast) else n
     return isinstance(n, e.FloatImm) and abs(math.frexp(n.value)[0]) == 0.5
-
-
-def _add(total: list[float], pipe: int, counts: tuple[float, float, float], lanes: int) -> None:
-    for k, count in zip((pipe, SPECIAL, OTHER), counts, strict=True):
-        total[k] += count * lanes

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whet.compiler.errors import PrunedError
 from whet.compiler.passes import run_build_passes
 from whet.measure.device.specs import VERSION, GpuSpec, spec_of
 from whet.measure.gpu.cost.counts import work_of
 from whet.measure.gpu.cost.model import LAUNCH_S, WARP, Prediction, Work, predict, resident_blocks
+from whet.measure.values import Json
 
 if TYPE_CHECKING:
     from whet.compiler.abi.artifact import Artifact, Resources
@@ -24,7 +25,7 @@ def predicted(
     target: Target,
     artifact: Artifact,
     resources: Mapping[str, Resources],
-) -> dict[str, Any]:
+) -> Json:
     """The model's prediction for one call of the module's entry function, as JSON-able data.
 
     Args:
@@ -69,7 +70,7 @@ def predicted(
         "instructions": instructions,
     }
     if predictions:
-        slowest = max(predictions, key=lambda one: float(one.seconds))
+        slowest = max(predictions, key=lambda one: one.seconds)
         facts["limited_by"] = slowest.limited_by
         facts["occupancy"] = round(float(slowest.occupancy), DIGITS)
         facts["waves"] = int(slowest.waves)
@@ -83,22 +84,20 @@ def _fitting(spec: GpuSpec, name: str, work: Work) -> Prediction:
         PrunedError: it cannot be launched.
     """
     prediction = predict(spec, work)
-    if float(prediction.resident):
+    if prediction.resident:
         return prediction
+    tightest = "threads"
+    if resident_blocks(spec, work.threads, 0, work.shared_bytes):
+        tightest = "registers"
+    elif resident_blocks(spec, work.threads, 0, 0):
+        tightest = "shared memory"
     raise PrunedError(
         f"launch of {name} on {spec.name}",
         f"not one block of {int(work.threads)} threads, {int(work.registers)} registers "
         f"each and {int(work.shared_bytes)} bytes of shared memory fits a multiprocessor",
         "fewer threads, smaller tiles",
-        _tightest(spec, work),
+        tightest,
     )
-
-
-def _tightest(spec: GpuSpec, work: Work) -> str:
-    """The resource that keeps a kernel's block off a multiprocessor."""
-    if resident_blocks(spec, work.threads, 0, work.shared_bytes):
-        return "registers"
-    return "shared memory" if resident_blocks(spec, work.threads, 0, 0) else "threads"
 
 
 def launched(artifact: Artifact, function: str = "") -> list[str]:

@@ -52,10 +52,10 @@ class Grid:
         """
         parts, left = 1.0, self.wave
         for tag in BLOCK_TAGS:
-            extent = float(self.extents.get(tag, 1))
+            extent = self.extents.get(tag, 1)
             parts *= min(extent, max(left, 1.0)) if tag in tags else 1.0
-            left /= max(extent, 1.0)
-        every = float(prod(self.extents.get(tag, 1) for tag in tags))
+            left /= max(extent, 1)
+        every = prod(self.extents.get(tag, 1) for tag in tags)
         return min(parts, every), every
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from whet.compiler.arith import Analyzer
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import parts_of
 from whet.measure.gpu.cost import warps as w
 from whet.measure.gpu.cost.cse import Decider
 from whet.measure.gpu.cost.integer_cost import BASES, IntegerOp, address, integer_ops
@@ -42,31 +42,19 @@ class TripCounts:
     """
 
     def __init__(self, func: PrimFunc, sizes: Mapping[str, int]) -> None:
-        extents = func.attrs.get("thread_extent", {})
-        nothing = w.Warps({})
-        for p in func.params:
-            if isinstance(p, e.Var) and p.name in sizes:
-                nothing.values[p] = sizes[p.name]
-        self.extents = {tag: int(nothing.value(extent)) for tag, extent in extents.items()}
-        self.warps = w.Warps(self.extents)
-        self.warps.values.update(nothing.values)
+        given = {p: sizes[p.name] for p in func.params if isinstance(p, e.Var) and p.name in sizes}
+        alone, extents = w.Warps({}, given), func.attrs.get("thread_extent", {})
+        self.extents = {tag: int(alone.value(extent)) for tag, extent in extents.items()}
+        self.warps = w.Warps(self.extents, given)
         self.deps: dict[e.Var, frozenset[Any]] = {}
         self.total = Totals()
         self.analyzer = Analyzer()
         self.computed: dict[Hashable, float] = {}
-        self.blocks = np.prod([self.extents.get(t, 1) for t in w.TAGS[:3]], dtype=float)
-        self.threads = np.prod([self.extents.get(t, 1) for t in w.TAGS[3:]], dtype=float)
+        self.blocks, self.threads = (
+            np.prod([self.extents.get(tag, 1) for tag in tags], dtype=float)
+            for tags in (w.TAGS[:3], w.TAGS[3:])
+        )
         self.all_warps = self.blocks * self.warps.warps
-
-    def _trips(self, depends: frozenset[Any], site: Site, buffer: Any = None) -> np.ndarray:
-        """The executions of an instruction: none where its value is still in a register.
-
-        Args:
-            depends: the loops that change it, and the memory that they store to.
-            site: its place.
-            buffer: its memory, for an access.
-        """
-        return site.times / self._hoisted(depends, site.loops, buffer)
 
     def _hoisted(
         self, depends: frozenset[Any], loops: tuple[Loop, ...], buffer: Any = None
@@ -97,21 +85,13 @@ class TripCounts:
                 continue
             if isinstance(n, e.BufferLoad):
                 sources.add(id(n.buffer.data))
-            stack += TABLE[type(n)][0](n)
+            stack += parts_of(n)
         return frozenset(sources), known
-
-    def _share_computed(self, n: e.PrimExpr, loops: tuple[Loop, ...]) -> float:
-        """The share of the iterations around in which an operation is computed anew.
-
-        Compilers hoist an operation with its loads out of a loop that does not change it.
-        """
-        depends, known = self._sources([n])
-        return 1.0 / self._hoisted(depends, loops) if known else 1.0
 
     def _warps(self, site: Site) -> float:
         """Warps that execute a site, of all blocks, each as often as its loops say."""
         lanes = np.broadcast_to(site.active, (w.SAMPLES, w.LANES, site.active.shape[-1]))
-        return float((site.times * lanes.any(axis=(1, 2))).mean()) * self.all_warps
+        return (site.times * lanes.any(axis=(1, 2))).mean() * self.all_warps
 
     def _decider(self, loops: tuple[Loop, ...]) -> Decider:
         """Decides conditions by the iterations of the unrolled loops around."""
@@ -125,11 +105,8 @@ class TripCounts:
             depends = self._depends(condition)
             if not depends or not depends <= {x.var for x in unrolled}:
                 return None
-            before = {x.var: self.warps.values[x.var] for x in unrolled}
-            for x, steps in zip(unrolled, grid):
-                self.warps.values[x.var] = self.warps.value(x.node.min) + steps
-            holds = np.asarray(self.warps.value(condition), bool)
-            self.warps.values.update(before)
+            values = {x.var: self.warps.value(x.node.min) + k for x, k in zip(unrolled, grid)}
+            holds = np.asarray(self.warps.value_at(condition, values), bool)
             return np.broadcast_to(holds, grid.shape[1:]) if holds.ndim < 2 else None  # of data
 
         return decide
@@ -150,8 +127,7 @@ class TripCounts:
 
     def _count_value(self, op: IntegerOp, site: Site) -> None:
         """Count a value as often as it changes; not again for an equal one."""
-        runs = op.cost * self._warps(
-            replace(site, times=self._trips(self._depends(*op.parts), site))
-        )
+        times = site.times / self._hoisted(self._depends(*op.parts), site.loops)
+        runs = op.cost * self._warps(replace(site, times=times))
         self.total.instructions += max(runs - self.computed.get(op.key, 0.0), 0.0)
         self.computed[op.key] = max(runs, self.computed.get(op.key, 0.0))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from whet.compiler.passes.gpu.thread_sync import is_barrier
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import statements_of
 from whet.measure.gpu.cost.traffic import Traffic
 
 
@@ -56,9 +58,20 @@ class Site:
         """The lanes for which a condition holds."""
         return replace(self, active=self.active & holds)
 
-    def share(self, share: float) -> Site:
-        """A part of the executions."""
-        return replace(self, times=self.times * share)
+
+@dataclass
+class Waits:
+    """The waits of a loop that is run step by step, for the loads in it.
+
+    Attributes:
+        steps: how often they are waited for.
+        in_flight: bytes that a thread asks for at a time.
+        held: registers that these are to go into.
+    """
+
+    steps: float = 0.0
+    in_flight: float = 0.0
+    held: float = 0.0
 
 
 @dataclass
@@ -71,9 +84,7 @@ class Totals:
         wavefronts: passes through the L1 cache and shared memory.
         barriers: of a block.
         chain: instructions of a thread that wait for one another.
-        waiting: by the innermost loop that is run step by step, how often loads are waited for.
-        in_flight: by the same loop, bytes that a thread asks for at a time.
-        held: by the same loop, registers that these are to go into.
+        waits: by the id of the innermost loop that is run step by step; 0: there is none.
         traffic: by the id of the memory.
         turns: steps of the longest outermost loop that is run step by step.
         local_bytes: of a thread.
@@ -85,9 +96,7 @@ class Totals:
     wavefronts: float = 0.0
     barriers: float = 0.0
     chain: float = 0.0
-    waiting: dict[int, float] = field(default_factory=dict)
-    in_flight: dict[int, float] = field(default_factory=dict)
-    held: dict[int, float] = field(default_factory=dict)
+    waits: defaultdict[int, Waits] = field(default_factory=lambda: defaultdict(Waits))
     traffic: dict[int, Traffic] = field(default_factory=dict)
     turns: float = 1.0
     local_bytes: float = 0.0
@@ -95,7 +104,7 @@ class Totals:
 
 
 def effects(root: Any) -> tuple[frozenset[int], bool]:
-    """Ids of the memory that statements store to; whether there is a barrier."""
+    """Ids of the memory that statements store to; True if there is a barrier."""
     stored: set[int] = set()
     barrier = False
     stack: list[Any] = [root]
@@ -103,9 +112,6 @@ def effects(root: Any) -> tuple[frozenset[int], bool]:
         n = stack.pop()
         if isinstance(n, s.BufferStore):
             stored.add(id(n.buffer.data))
-        elif isinstance(n, s.Evaluate):
-            value = n.value
-            barrier |= isinstance(value, e.Call) and str(value.op).endswith("storage_sync")
-        elif isinstance(n, s.Stmt):
-            stack += [p for p in TABLE[type(n)][0](n) if isinstance(p, s.Stmt)]
+        barrier |= is_barrier(n)
+        stack += statements_of(n)
     return frozenset(stored), barrier

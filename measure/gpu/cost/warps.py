@@ -6,30 +6,28 @@ random: how many lanes are active, which addresses they ask for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from whet.compiler.errors import MeasureError
+from whet.compiler.passes.threads.overlap import OPERATIONS
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import parts_of
 
 SAMPLES, LANES = 16, 32
 SECTOR, LINE, WORD, BANKS = 32, 128, 4, 32
 """Bytes of a sector and a line of memory, and of a bank's word; banks of shared memory."""
 TAGS = tuple(f"{what}.{axis}" for what in ("blockIdx", "threadIdx") for axis in "xyz")
 
-_BINARY: dict[type, Callable[[Any, Any], Any]] = {
-    e.Add: np.add, e.Sub: np.subtract, e.Mul: np.multiply, e.FloorDiv: np.floor_divide,
-    e.FloorMod: np.remainder, e.Div: np.floor_divide, e.Mod: np.remainder,
-    e.Min: np.minimum, e.Max: np.maximum, e.EQ: np.equal, e.NE: np.not_equal, e.LT: np.less,
-    e.LE: np.less_equal, e.GT: np.greater, e.GE: np.greater_equal, e.And: np.logical_and,
-    e.Or: np.logical_or,
-}  # fmt: skip
+_BINARY = OPERATIONS | {e.Div: np.floor_divide, e.Mod: np.remainder}
 _CALLS: dict[str, Callable[..., Any]] = {
     "shift_left": np.left_shift, "shift_right": np.right_shift, "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "if_then_else": np.where,
     "abs": np.abs, "truncdiv": np.floor_divide, "truncmod": np.remainder,
+    "likely": np.asarray, "tir.likely": np.asarray,
 }  # fmt: skip
 
 
@@ -38,7 +36,7 @@ class Warps:
 
     Args:
         extents: of blockIdx and threadIdx, by tag; 1 where there is none.
-        seed: of the sample.
+        values: of variables, the same in all warps.
 
     Attributes:
         values: variable -> int64 array that broadcasts to (samples, lanes, vector lanes).
@@ -46,11 +44,11 @@ class Warps:
         warps: of a block.
     """
 
-    def __init__(self, extents: dict[str, int], seed: int = 0) -> None:
-        self._random = np.random.default_rng(seed)
-        self.values: dict[e.Var, Any] = {}
+    def __init__(self, extents: Mapping[str, int], values: Mapping[e.Var, Any]) -> None:
+        self._random = np.random.default_rng(0)
+        self.values = dict(values)
         spans = [extents.get(tag, 1) for tag in TAGS]
-        threads = spans[3] * spans[4] * spans[5]
+        threads = math.prod(spans[3:])
         self.warps = -(-threads // LANES)
         blocks = [self._random.integers(0, span, SAMPLES) for span in spans[:3]]
         for one in blocks:
@@ -63,9 +61,7 @@ class Warps:
         )
         linear = warp[:, None] * LANES + np.arange(LANES)
         self.here = (linear < threads)[:, :, None]
-        linear = np.minimum(linear, threads - 1)
-        x, y = linear % spans[3], linear // spans[3]
-        own = [x, y % spans[4], y // spans[4]]
+        own = np.unravel_index(np.minimum(linear, threads - 1), spans[:2:-1])[::-1]
         self.ids = {tag: one[:, None, None] for tag, one in zip(TAGS, blocks)}
         self.ids |= {tag: one[:, :, None] for tag, one in zip(TAGS[3:], own)}
 
@@ -85,7 +81,7 @@ class Warps:
             MeasureError: it depends on a size that is no number.
         """
         kind = type(n)
-        if kind is e.IntImm:
+        if kind is e.IntImm or kind is e.FloatImm:
             return n.value  # type: ignore[attr-defined]
         if kind is e.Var or kind is e.SizeVar:
             return self._variable(n)  # type: ignore[arg-type]
@@ -94,6 +90,15 @@ class Warps:
             with np.errstate(divide="ignore", invalid="ignore"):
                 return _BINARY[kind](a, b)
         return self._other(n)
+
+    def value_at(self, n: e.PrimExpr, values: Mapping[e.Var, Any]) -> Any:
+        """As :meth:`value`, with other values of some variables."""
+        before = {var: self.values[var] for var in values}
+        self.values.update(values)
+        try:
+            return self.value(n)
+        finally:
+            self.values.update(before)
 
     def _variable(self, n: e.Var) -> Any:
         if n not in self.values:
@@ -116,17 +121,12 @@ class Warps:
         if kind is e.Not:
             return np.logical_not(self.value(n.a))
         if kind is e.Select:
-            parts = (n.condition, n.true_value, n.false_value)
-            return np.where(*map(self.value, parts))
+            return np.where(*map(self.value, parts_of(n)))
         if kind is e.Let:
             self.values[n.var] = self.value(n.value)
             return self.value(n.body)
-        if kind is e.FloatImm:
-            return n.value
         if kind is e.Call and str(n.op) in _CALLS:
             return _CALLS[str(n.op)](*map(self.value, n.args))
-        if kind is e.Call and str(n.op) in ("likely", "tir.likely"):
-            return self.value(n.args[0])
         # What was read from memory: an index of a gather, a condition on data.
         return self.anything(1 << 12)
 

@@ -11,8 +11,8 @@ from whet.autotune.results.result import pruned_words
 from whet.compiler import driver
 from whet.compiler.errors import PrunedError
 from whet.measure import MeasureInput, MeasureResult
-from whet.measure.gpu.alignment import check_alignment
 from whet.measure.gpu.builder import build_for_emulator
+from whet.measure.gpu.pruning import check_alignment
 from whet.search_spaces import get_config, template
 
 SM80 = "cuda -arch=sm_80"

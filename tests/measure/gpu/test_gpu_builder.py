@@ -8,7 +8,7 @@ from whet.autotune import create_task
 from whet.compiler.codegen.cuda import nvrtc
 from whet.measure import MeasureInput
 from whet.measure.gpu import builder
-from whet.measure.gpu import unrolled as unrolled_check
+from whet.measure.gpu import pruning as unrolled_check
 from whet.measure.gpu.builder import build_for_emulator, build_for_gpu
 from whet.search_spaces import get_config, template
 
@@ -128,7 +128,10 @@ def test_the_emulators_artifact_is_text_with_a_prediction():
 def test_what_would_be_compiled_too_long_is_predicted_only(monkeypatch):
     monkeypatch.setattr(nvrtc, "available", lambda: False)
     warmed = []
-    monkeypatch.setattr(builder, "_warm", lambda artifact, quick: warmed.append(quick))
+    monkeypatch.setattr(
+        "whet.compiler.emulator.compile.compile_emulated",
+        lambda source, checks, quick: warmed.append(quick),
+    )
     short = build_for_emulator(candidate(16, each=8, threads=8)).facts["model"]
     assert warmed == [True] and not builder.too_much(short)
     monkeypatch.setattr(builder, "LINES", short["lines"] - 1)

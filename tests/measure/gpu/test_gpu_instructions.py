@@ -209,7 +209,7 @@ def test_what_is_known_by_id_lives_as_long_as_it_is_counted():
     walk, loops = counts._Walk(kernel, spec_of("sm_80"), {}), set()
     walk.work(None, 0)
     post_order_visit(walk.func.body, lambda n: loops.add(id(n) if isinstance(n, s.For) else 0))
-    assert len(walk.total.waiting) == 2 and walk.total.waiting.keys() <= loops
+    assert len(walk.total.waits) == 2 and walk.total.waits.keys() <= loops
 
 
 @pytest.mark.skipif(not nvrtc.available(), reason="needs NVRTC")

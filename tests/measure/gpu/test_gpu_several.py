@@ -27,8 +27,7 @@ from whet.measure.pool.engine import StagedPool
 from whet.measure.pool.open import describe_remote_gpu
 from whet.measure.stage.builder import Built
 from whet.measure.stage.machine import builder_cores, measuring_core
-from whet.measure.stage.measurement import Measurement
-from whet.measure.stage.runner import RunReport
+from whet.measure.stage.runner import Measurement, RunReport
 
 FAKES = {
     "build_function": "gpu_fakes:fake_build",

@@ -18,6 +18,11 @@ from whet.measure.pool.ray_pool import _Remote, _that_leaves
 from whet.measure.stage.stages import BuildStage, RunStage
 
 
+def connect(address):
+    with ray_cluster.connected(address):
+        pass
+
+
 def test_actors_are_asked_only_what_their_classes_define():
     """Who comes in by ``ray://`` sees no methods that Ray itself adds to its actors."""
     for stage in (BuildStage, RunStage, DeviceStage):
@@ -75,7 +80,7 @@ def test_a_connection_that_fails_leaves_nothing_behind(monkeypatch, error, addre
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setattr(ray_cluster, "find_spec", lambda name: object())
     with pytest.raises(raised, match=said):
-        ray_cluster.connect(address)
+        connect(address)
     assert ray.ended == 1 and ray_cluster._users == users
 
 
@@ -83,9 +88,9 @@ def test_what_ray_needs_for_its_clients_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", Failing(ValueError("requires more")))
     monkeypatch.setattr(ray_cluster, "find_spec", lambda name: None)
     with pytest.raises(MeasureError, match=r"pip install .*\[cluster\]"):
-        ray_cluster.connect("ray://one:10001")
+        connect("ray://one:10001")
     with pytest.raises(MeasureError, match="ray status"):
-        ray_cluster.connect("one:6379")
+        connect("one:6379")
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
@@ -93,4 +98,4 @@ def test_without_ray_the_extra_is_named(monkeypatch):
     with pytest.raises(
         MeasureError, match=r"Ray cannot be imported.*\n.*pip install .*\[cluster\]"
     ):
-        ray_cluster.connect(None)
+        connect(None)

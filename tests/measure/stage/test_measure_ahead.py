@@ -12,8 +12,7 @@ from whet.compiler import driver, te
 from whet.compiler.abi.signature import Ahead, BufferParam, KernelSignature
 from whet.measure.stage.arguments import Arguments
 from whet.measure.stage.builder import Built
-from whet.measure.stage.measurement import Measurement
-from whet.measure.stage.runner import RUNNER, Kernel, prepare_reference, run_candidate
+from whet.measure.stage.runner import RUNNER, Kernel, Measurement, prepare_reference, run_candidate
 from whet.measure.stage.stages import run_budget
 from whet.measure.values import MeasureOptions
 

@@ -8,8 +8,7 @@ from typing import Any
 from whet.compiler.abi.artifact import Artifact
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.measure.stage.builder import Built
-from whet.measure.stage.measurement import Measurement
-from whet.measure.stage.runner import RunReport
+from whet.measure.stage.runner import Measurement, RunReport
 from whet.measure.stage.stages import Measuring, inputs_s
 from whet.measure.values import MeasureOptions
 from whet.measure.worker.supervisor import Outcome

@@ -18,8 +18,8 @@ import pytest
 from whet.autotune import create_task
 from whet.compiler.target import Target
 from whet.measure import MeasureInput, MeasureOptions
-from whet.measure.stage.measurement import Measurement
 from whet.measure.stage.retry import Retry
+from whet.measure.stage.runner import Measurement
 from whet.measure.stage.stages import BuildStage, RunStage
 from whet.measure.worker.supervisor import Outcome, Supervisor
 from whet.search_spaces import Config, TemplateRef, Workload
@@ -123,7 +123,7 @@ def test_ordinary_candidates_change_nothing(parallel: bool) -> None:
     options = MeasureOptions(min_repeat_ms=0.1, max_measure_s=0.01)
     target = "llvm -mcpu=x86-64-v2" + " -num-threads=2" * parallel
     build, run = BuildStage(options), RunStage(options, device="isolation")
-    workers = [build._supervisor, run._workers[parallel]]
+    workers = [build._workers[0], run._workers[parallel]]
     try:
         for task in (
             create_task("matmul", (33, 40, 48), target),
@@ -189,7 +189,7 @@ def test_what_an_import_changes_stays(tmp_path: Path) -> None:
                 MeasureInput(Workload("test/importing", (32,)), target, config, ref)
             )
             assert built.status == "ok", built.error
-        assert stage._supervisor.starts == 1
+        assert stage._workers[0].starts == 1
     finally:
         stage.close()
 

@@ -4,6 +4,8 @@ Spelled out, not taken from the models: this file must make the same tables when
 moved on.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -13,91 +15,62 @@ branch_labels = None
 depends_on = None
 
 
-def _identity(name: str, *columns: sa.Column) -> None:
+IDENTITIES = ("workload", "target", "device")
+TASK: dict[str, Any] = {"workload_id": sa.Integer, "target_id": sa.Integer, "device_id": sa.Integer}
+TASK |= {"space_fingerprint": sa.Text}
+NULLABLE = ("finished_at", "cost")
+RUN = {
+    "uid": sa.String(32),
+    **TASK,
+    **dict.fromkeys(("sampler", "seed", "options", "versions", "state"), sa.Text),
+    "started_at": sa.Double,
+    "finished_at": sa.Double,
+}
+TRIAL = {
+    "run_id": sa.Integer,
+    "number": sa.Integer,
+    **TASK,
+    "config": sa.Text,
+    "flop": sa.Double,
+    "status": sa.Text,
+    "stage": sa.Text,
+    "cost": sa.Double,
+    **dict.fromkeys(("costs", "error", "program_hash", "timings", "environment"), sa.Text),
+    "timestamp": sa.Double,
+}
+
+
+def _create(table: str, columns: dict[str, Any], unique: list[str], *others: str) -> None:
+    """A table whose rows have an id, a unique key, and may point to others."""
     op.create_table(
-        name,
+        table,
         sa.Column("id", sa.Integer, nullable=False),
-        sa.Column("digest", sa.String(64), nullable=False),
-        *columns,
-        sa.Column("data", sa.Text, nullable=False),
-        sa.PrimaryKeyConstraint("id", name=f"pk_{name}"),
-        sa.UniqueConstraint("digest", name=f"uq_{name}_digest"),
+        *(sa.Column(name, kind, nullable=name in NULLABLE) for name, kind in columns.items()),
+        sa.PrimaryKeyConstraint("id", name=f"pk_{table}"),
+        sa.UniqueConstraint(*unique, name="_".join(["uq", table, *unique])),
+        *(
+            sa.ForeignKeyConstraint([f"{other}_id"], [f"{other}.id"], name=f"fk_{table}_{other}_id")
+            for other in others
+        ),
     )
 
 
-def _points_to(table: str, *others: str) -> list[sa.ForeignKeyConstraint]:
-    return [
-        sa.ForeignKeyConstraint([f"{other}_id"], [f"{other}.id"], name=f"fk_{table}_{other}_id")
-        for other in others
-    ]
+def _index(name: str, columns: list[str], where: str) -> None:
+    """An index of the trials for which a condition holds."""
+    condition = sa.text(where)
+    op.create_index(name, "trial", columns, sqlite_where=condition, postgresql_where=condition)
 
 
 def upgrade() -> None:
     """Create the tables and their indexes."""
-    _identity("workload", sa.Column("template", sa.Text, nullable=False))
-    _identity("target")
-    _identity("device")
-    op.create_table(
-        "run",
-        sa.Column("id", sa.Integer, nullable=False),
-        sa.Column("uid", sa.String(32), nullable=False),
-        sa.Column("workload_id", sa.Integer, nullable=False),
-        sa.Column("target_id", sa.Integer, nullable=False),
-        sa.Column("device_id", sa.Integer, nullable=False),
-        sa.Column("space_fingerprint", sa.Text, nullable=False),
-        sa.Column("sampler", sa.Text, nullable=False),
-        sa.Column("seed", sa.Text, nullable=False),
-        sa.Column("options", sa.Text, nullable=False),
-        sa.Column("versions", sa.Text, nullable=False),
-        sa.Column("state", sa.Text, nullable=False),
-        sa.Column("started_at", sa.Double, nullable=False),
-        sa.Column("finished_at", sa.Double, nullable=True),
-        sa.PrimaryKeyConstraint("id", name="pk_run"),
-        sa.UniqueConstraint("uid", name="uq_run_uid"),
-        *_points_to("run", "workload", "target", "device"),
-    )
-    op.create_table(
-        "trial",
-        sa.Column("id", sa.Integer, nullable=False),
-        sa.Column("run_id", sa.Integer, nullable=False),
-        sa.Column("number", sa.Integer, nullable=False),
-        sa.Column("workload_id", sa.Integer, nullable=False),
-        sa.Column("target_id", sa.Integer, nullable=False),
-        sa.Column("device_id", sa.Integer, nullable=False),
-        sa.Column("space_fingerprint", sa.Text, nullable=False),
-        sa.Column("config", sa.Text, nullable=False),
-        sa.Column("flop", sa.Double, nullable=False),
-        sa.Column("status", sa.Text, nullable=False),
-        sa.Column("stage", sa.Text, nullable=False),
-        sa.Column("cost", sa.Double, nullable=True),
-        sa.Column("costs", sa.Text, nullable=False),
-        sa.Column("error", sa.Text, nullable=False),
-        sa.Column("program_hash", sa.Text, nullable=False),
-        sa.Column("timings", sa.Text, nullable=False),
-        sa.Column("environment", sa.Text, nullable=False),
-        sa.Column("timestamp", sa.Double, nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_trial"),
-        sa.UniqueConstraint("run_id", "number", name="uq_trial_run_id_number"),
-        *_points_to("trial", "run", "workload", "target", "device"),
-    )
-    task = ["workload_id", "target_id", "device_id", "space_fingerprint"]
-    succeeded = sa.text("status = 'ok'")
-    op.create_index(
-        "ix_trial_best",
-        "trial",
-        [*task, "cost", "id", "status"],
-        sqlite_where=succeeded,
-        postgresql_where=succeeded,
-    )
-    hashed = sa.text("program_hash <> ''")
-    op.create_index(
-        "ix_trial_program",
-        "trial",
-        ["device_id", "program_hash"],
-        sqlite_where=hashed,
-        postgresql_where=hashed,
-    )
-    op.create_index("ix_trial_task", "trial", task)
+    for table in IDENTITIES:
+        own = {"template": sa.Text} if table == "workload" else {}
+        _create(table, {"digest": sa.String(64), **own, "data": sa.Text}, ["digest"])
+    _create("run", RUN, ["uid"], *IDENTITIES)
+    _create("trial", TRIAL, ["run_id", "number"], "run", *IDENTITIES)
+    _index("ix_trial_best", [*TASK, "cost", "id", "status"], "status = 'ok'")
+    _index("ix_trial_program", ["device_id", "program_hash"], "program_hash <> ''")
+    op.create_index("ix_trial_task", "trial", [*TASK])
 
 
 def downgrade() -> None:
