@@ -39,7 +39,7 @@ class Column:
 
     Attributes:
         name: of the field of :class:`Statement` or :class:`Access`.
-        fill: what rows with fewer loops or dimensions have; a float says that the numbers are.
+        fill: what rows with fewer loops or dimensions have; the numbers are of its type.
         traced: the field holds places on the tape, at which the numbers stand.
         least: smaller numbers count as the fill: there is no share of 0 steps.
     """
@@ -122,17 +122,17 @@ class Access:
 
 
 OF_STATEMENTS = (
-    Column("extent", 1.0, traced=True, least=True), Column("kind"), Column("reduces"),
-    Column("own"), Column("lane"), Column("needed", 1.0, traced=True, least=True),
+    Column("extent", 1.0, traced=True, least=True), Column("kind"), Column("reduces", False),
+    Column("own", False), Column("lane"), Column("needed", 1.0, traced=True, least=True),
     Column("region", 1.0, traced=True, least=True), Column("unroll", 0.0, traced=True),
     Column("operations", 0.0), Column("itemsize", 1.0), Column("kept"), Column("scope"),
-    Column("root"), Column("guarded"),
+    Column("root"), Column("guarded", False),
 )  # fmt: skip
 OF_ACCESSES = (
-    Column("stores"), Column("gathers"), Column("asks"), Column("times", 1.0),
+    Column("stores", False), Column("gathers", False), Column("asks", False), Column("times", 1.0),
     Column("bytes", 1.0), Column("role"), Column("place"),
     Column("length", 1.0, traced=True, least=True), Column("far", 0.0, traced=True, least=True),
-    Column("step", 0.0, traced=True), Column("renewed"),
+    Column("step", 0.0, traced=True), Column("renewed", False),
 )  # fmt: skip
 
 
