@@ -145,21 +145,16 @@ class Program:
         tables: column's name -> (S, ...) or (Q, ...) numbers, or places on the tape.
     """
 
-    def __init__(self, statements: list[Statement], accesses: list[Access], tape: Tape) -> None:
-        self.statements = len(statements)
-        self.statement = np.array([x.statement for x in accesses], np.int64)
+    def __init__(self, nests: Nests, tape: Tape) -> None:
+        rows = _Rows(nests, tape)
+        self.statements = len(rows.statements)
+        self.statement = np.array([x.statement for x in rows.accesses], np.int64)
         self.tables: dict[str, np.ndarray] = {}
-        for columns, rows in ((OF_STATEMENTS, statements), (OF_ACCESSES, accesses)):
+        for columns, of in ((OF_STATEMENTS, rows.statements), (OF_ACCESSES, rows.accesses)):
             for column in columns:
-                values = [getattr(x, column.name) for x in rows]
+                values = [getattr(x, column.name) for x in of]
                 fill = tape.place(int(column.fill)) if column.traced else 0
                 self.tables[column.name] = _aligned(values, fill)
-
-    @staticmethod
-    def of(nests: Nests, tape: Tape) -> Program:
-        """The tables of a schedule's nests."""
-        rows = _Rows(nests, tape)
-        return Program(rows.statements, rows.accesses, tape)
 
 
 class _Rows:
@@ -168,7 +163,6 @@ class _Rows:
     def __init__(self, nests: Nests, tape: Tape) -> None:
         self.nests = nests
         self.tape = tape
-        self.none = tape.place(0)
         self.statements: list[Statement] = []
         self.accesses: list[Access] = []
         self._tensors: list[Stage] = []  # of the accesses
@@ -206,13 +200,13 @@ class _Rows:
             ),
         ))  # fmt: skip
         env = nest.env()
-        self._access(nest, loops, nest.stage, [nest.values[a] for a in op.axis], dtype, True)
+        self._access(loops, nest.stage, [nest.values[a] for a in op.axis], dtype, True)
         for producer, n in self.nests.reads(nest.stage):
             forms = [self.nests.sizes.of(i, env) for i in n.indices]
             held = self.nests.stages.get(producer)
             if held is not None and not held.whole:
                 forms = [f - held.mins[a] for f, a in zip(forms, producer.op.axis)]
-            self._access(nest, loops, producer, forms, n.dtype, False, id(n) in nest.below)
+            self._access(loops, producer, forms, n.dtype, False, id(n) in nest.below)
 
     def _role(self, stage: Stage) -> int:
         if stage not in self.nests.stages:
@@ -241,7 +235,6 @@ class _Rows:
 
     def _access(
         self,
-        nest: Nest,
         loops: list[Loop],
         of: Stage,
         forms: list[Form],
@@ -259,11 +252,8 @@ class _Rows:
         for form, length in zip(forms, lengths):
             moved = moves(form, length)
             for rows, which in ((far, 0), (step, 1)):
-                row = [self.none] * len(loops)
-                for loop, how in moved.items():
-                    if loop in loops:
-                        row[loops.index(loop)] = self.tape.place(how[which])
-                rows.append(row)
+                how = (moved[loop][which] if loop in moved else 0 for loop in loops)
+                rows.append([self.tape.place(size) for size in how])
         scope = self._scope(of)
         around = held.around if held is not None and scope == SHARED else []
         new = Access(
