@@ -23,6 +23,8 @@ HOPELESS, ALL_PRUNED = 50, 500
 """Failures, and pruned candidates, with no success at all before a search gives up: what is pruned
 costs little, and says that the space is larger than the target, not that anything is broken."""
 
+_OF_WORKERS = {"build": ("lower_s", "build_s"), "measure": ("run_s",)}
+
 
 class Goal:
     """A task that is searched, alone or beside others.
@@ -36,7 +38,10 @@ class Goal:
     Attributes:
         found: every trial that is known, by its config's key.
         outside: recorded successes that are not in this (quick) space; they may be the best.
-        bests: the best cost after each told trial, infinity before the first success.
+        bests: the best cost after each observed trial, infinity before the first success.
+        finals: its interleaved measurement; empty before.
+        peak: FLOP/s of one core at its dtype; 0 when not known.
+        workers: seconds of the workers on its new trials: ``build`` and ``measure``.
         run_id: its run in the log, once it has new trials.
         stopped: why it ended before its trials; "" where it did not.
         error: why it cannot go on at all; None where it can.
@@ -63,6 +68,9 @@ class Goal:
         self.placed = slots(inside, self.default)
         self.found = {t.config.key: t for t in self.placed.values()}
         self.bests: list[float] = []
+        self.finals: list[Trial] = []
+        self.peak = 0.0
+        self.workers: dict[str, float] = {}
         self.run_id: int | None = None
         self.stopped = ""
         self.error: Exception | None = None
@@ -176,6 +184,9 @@ class Goal:
     def count(self, result: MeasureResult) -> None:
         """Count a new result; fails the search when nothing at all works."""
         self.measured += 1
+        for name, parts in _OF_WORKERS.items():
+            seconds = sum(result.timings.get(part) or 0.0 for part in parts)
+            self.workers[name] = self.workers.get(name, 0.0) + seconds
         if self._failures is None:
             return
         if result.ok:

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from whet.autotune.results.result import pruned_words
 from whet.autotune.search.task_scheduler import Turns
@@ -17,7 +17,8 @@ from whet.measure.values import is_time
 if TYPE_CHECKING:
     from whet.autotune.search.goal import Goal
     from whet.autotune.search.stopwatch import Spent
-    from whet.measure.values import MeasureInput, MeasureResult
+    from whet.measure import Pool
+    from whet.measure.values import MeasureResult
     from whet.search_spaces import Config
 
 LOST = 10
@@ -28,20 +29,6 @@ GRACE = 2.0
 
 News = tuple["Goal", int, "Config", "MeasureResult"]
 """A new result: whose, the trial's number, its config, what came of it."""
-
-
-class Workers(Protocol):
-    """The part of a pool that the loop uses."""
-
-    @property
-    def capacity(self) -> int:
-        """How many candidates may be in flight."""
-
-    def submit(self, inp: MeasureInput) -> int:
-        """Start on a candidate; returns its ticket."""
-
-    def collect(self, timeout: float | None) -> list[tuple[int, MeasureResult]]:
-        """Wait for finished candidates, at most ``timeout`` seconds."""
 
 
 def window_of(capacity: int) -> int:
@@ -74,7 +61,7 @@ class Loop:
     def __init__(
         self,
         goals: Sequence[Goal],
-        workers: Workers,
+        workers: Pool,
         total: int,
         finished: Callable[[Sequence[News]], None],
         waiting: Callable[[], None],
