@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack, suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from whet.autotune.progress import Progress
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from whet.autotune.arguments import TuneArguments
-    from whet.autotune.tasks.task import Task
     from whet.db import TuningLog
     from whet.measure import Pool
     from whet.measure.device.selection import Selection
@@ -92,7 +92,7 @@ class Session:
 
     @property
     def complete(self) -> bool:
-        """Whether the log holds all that is asked for; finds out who was stopped before."""
+        """True if the log holds all that the call wants; notes the tasks that were stopped."""
         for goal in self.goals:
             goal.stopped = goal.was_stopped(self.limits, self.sampler_name, self.seed)
         enough = sum(goal.known for goal in self.goals) >= self.total
@@ -212,10 +212,11 @@ class Session:
     def _finished(self, news: Sequence[News]) -> None:
         texts = [self._learning.text(goal, config) for goal, _, config, _ in news]
         with self.spent.on("log"):
-            entries = [
-                (self._run_of(goal), number, config, result, goal.task.flop, text)
-                for (goal, number, config, result), text in zip(news, texts)
-            ]
+            entries = []
+            for (goal, number, config, result), text in zip(news, texts):
+                if goal.run_id is None:  # a run begins with its first new trial
+                    goal.run_id = self._start_run(goal, self.sampler_name)
+                entries.append((goal.run_id, number, config, result, goal.task.flop, text))
             self.log.add_trials(entries)
         for goal, number, config, result in news:
             trial = goal.found[config.key] = Trial(number, config, result, goal.task.flop)
@@ -225,12 +226,6 @@ class Session:
                 self.bar.trial(trial)
             for callback in self.callbacks:
                 callback(goal.task, trial)
-
-    def _run_of(self, goal: Goal) -> int:
-        """The task's run in the log, begun with its first new trial."""
-        if goal.run_id is None:
-            goal.run_id = self._start_run(goal, self.sampler_name)
-        return goal.run_id
 
     def _measure_finalists(self, pool: Pool) -> None:
         seconds = min(max(LEAST, SHARE * (time.monotonic() - self._began)), SECONDS)
@@ -266,6 +261,10 @@ class Session:
     # --- the log's runs ---------------------------------------------------------------------------
 
     def _start_run(self, goal: Goal, sampler: str) -> int:
+        from whet.search_spaces.graph.family import graph_data
+
+        # A log needs a derived task's graph, so that its program can be shown from it alone.
+        graph = graph_data(goal.task.template, goal.task.workload)
         search = {
             "trials": self.total,
             "tasks": len(self.tasks),
@@ -274,7 +273,7 @@ class Session:
             "level": goal.task.level,
             "peak": goal.peak,
             "transfer": self._learning.until(goal) if self.transfer else False,
-            **self.limits.to_json(),
+            **asdict(self.limits),
         }
         return self.log.start_run(
             goal.task.workload,
@@ -283,7 +282,9 @@ class Session:
             goal.space.fingerprint,
             sampler,
             self.seed,
-            self.options.to_json() | {"search": search} | _graph(goal.task),
+            self.options.to_json()
+            | {"search": search}
+            | ({} if graph is None else {"graph": graph}),
             versions(),
         )
 
@@ -331,11 +332,3 @@ class Session:
                 f"{self.bar.name}: the space has only {counted(self.total, 'config')}; "
                 f"the search ends after {counted(self.total, 'trial')}"
             )
-
-
-def _graph(task: Task) -> dict[str, Any]:
-    """What a log needs of a derived task, so that its program can be shown from the log alone."""
-    from whet.search_spaces.graph.family import graph_data
-
-    data = graph_data(task.template, task.workload)
-    return {} if data is None else {"graph": data}

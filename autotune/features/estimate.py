@@ -55,10 +55,10 @@ class Estimate:
         per_run = (b.operations * CYCLES).sum(axis=1)
         # A chain of dependent steps: only independent accumulators fill the pipeline.
         chained = np.where(c.chained, LATENCY / np.maximum(c.accumulators, 1.0), 0.0)
-        # A condition that guards a read is asked when the read is done.
+        # A condition that guards a read is evaluated when the read is done.
         guarded = c.per_statement(np.where(b.asks, c.executed, 0.0))
-        asked = np.where(guarded > 0, guarded, c.vector_runs) * b.operations[:, _BRANCH]
-        return c.vector_runs * np.maximum(per_run, chained) + asked / BRANCHES
+        conditions = np.where(guarded > 0, guarded, c.vector_runs) * b.operations[:, _BRANCH]
+        return c.vector_runs * np.maximum(per_run, chained) + conditions / BRANCHES
 
     def _access(self, b: Batch, c: Counts) -> np.ndarray:
         executed = c.executed * b.times

@@ -79,13 +79,13 @@ def _of_kernels(kernels: GpuWork, spec: GpuSpec) -> dict[str, np.ndarray]:
 
 def _of_accesses(b: Batch, kernels: GpuWork) -> dict[str, np.ndarray]:
     total = Owners(b.candidate[b.statement], b.n).total
-    asked = kernels.instructions * kernels.is_global
-    loads, banks = total(asked), total(kernels.instructions * kernels.is_shared)
+    of_global = kernels.instructions * kernels.is_global
+    loads, banks = total(of_global), total(kernels.instructions * kernels.is_shared)
     return {
         "loads.global": log(loads),
         "loads.shared": log(banks),
-        "coalesced": total(asked * kernels.least_sectors)
-        / np.maximum(total(asked * kernels.sectors), 1.0),
+        "coalesced": total(of_global * kernels.least_sectors)
+        / np.maximum(total(of_global * kernels.sectors), 1.0),
         "conflicts": total(kernels.wavefronts) / np.maximum(banks, 1.0),
-        "vector.bytes": total(asked * kernels.lane_bytes) / np.maximum(loads, 1.0),
+        "vector.bytes": total(of_global * kernels.lane_bytes) / np.maximum(loads, 1.0),
     }

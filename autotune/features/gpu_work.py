@@ -80,8 +80,8 @@ class GpuWork:
         passes = np.maximum(apart * self.lane_bytes / LINE, 1.0) * conflict
         # A warp is given one register a pass, and two where near lanes ask for the same.
         near = ((sx == 0) & (nx >= 2)) | ((sy == 0) & (nx <= 2) & (ny >= 2))
-        given = np.maximum(self.lane_bytes / WORD, 1.0)
-        passes = np.maximum(passes, np.where(near, np.maximum(given / 2, 1.0), given))
+        registers = np.maximum(self.lane_bytes / WORD, 1.0)
+        passes = np.maximum(passes, np.where(near, np.maximum(registers / 2, 1.0), registers))
         self.wavefronts = self.instructions * np.minimum(passes, WARP) * self.is_shared
 
     def _even(self, step: np.ndarray) -> np.ndarray:

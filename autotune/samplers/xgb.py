@@ -147,7 +147,7 @@ class XGBSampler(PlannedSampler):
     def _favourites(
         self, featurizer: Featurizer, history: History, drawn: np.ndarray, wanted: int
     ) -> np.ndarray:
-        """Those of the points ``drawn`` that are guessed to be fast, and differ."""
+        """The points among ``drawn`` that are guessed to be fast, and differ."""
         guess = np.nan_to_num(featurizer.of(drawn)[1], nan=-np.inf)
         points = drawn[np.argsort(-guess, kind="stable")]
         points = points[self._programs.new(history, points)]

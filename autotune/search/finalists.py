@@ -54,14 +54,14 @@ def numbered(chosen: list[Trial]) -> list[Trial]:
     """
     taken: set[int] = set()
     free = 1 + max((trial.number for trial in chosen), default=0)
-    found = []
+    renumbered = []
     for trial in chosen:
         if trial.number in taken:
             trial = replace(trial, number=free)
             free += 1
         taken.add(trial.number)
-        found.append(trial)
-    return found
+        renumbered.append(trial)
+    return renumbered
 
 
 def measure_again(
@@ -80,8 +80,8 @@ def measure_again(
     """
     inputs = [make_input(trial.config) for trial in chosen]
     results = pool.remeasure(inputs, Rounding(len(chosen), seconds))
-    found = zip(chosen, map(plausible, results), strict=True)
-    return [replace(trial, result=result) for trial, result in found]
+    measured = zip(chosen, map(plausible, results), strict=True)
+    return [replace(trial, result=result) for trial, result in measured]
 
 
 class Rounding:
@@ -137,7 +137,7 @@ class Rounding:
 
 
 def is_behind(own: list[float], leader: list[float]) -> bool:
-    """Whether a candidate is slower than another beyond the noise of their common rounds."""
+    """True if a candidate is slower than another beyond the noise of their common rounds."""
     apart = [math.log(a / b) for a, b in zip(own, leader)]
     interval = median_interval(apart)
     if interval is not None:

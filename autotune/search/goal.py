@@ -1,22 +1,22 @@
-"""One task of a search: what the log knows of it, what is found, and its next trial."""
+"""One task of a search: its trials in the log, its new ones, and the next."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from whet.autotune.results.recorded import TaskTrials, read_recorded
+from whet.autotune.results.recorded import TaskTrials, read_recorded, search_options
 from whet.autotune.results.trial import Trial
 from whet.autotune.search.early_stop import TIMEOUT, Ending, Limits
 from whet.autotune.search.loop import nothing_works
 from whet.autotune.search.study import Search, slots
+from whet.measure.values import OK, MeasureInput, MeasureResult
 
 if TYPE_CHECKING:
-    from whet.autotune.samplers.contract.base import SpaceSampler
+    from whet.autotune.samplers.contract.base import Features, SpaceSampler
     from whet.autotune.tasks.task import Task
     from whet.db import TuningLog
     from whet.measure.device.names import Device
-    from whet.measure.values import MeasureInput, MeasureResult
     from whet.search_spaces import Config
 
 HOPELESS, ALL_PRUNED = 50, 500
@@ -40,6 +40,7 @@ class Goal:
         outside: recorded successes that are not in this (quick) space; they may be the best.
         bests: the best cost after each observed trial, infinity before the first success.
         finals: its interleaved measurement; empty before.
+        features: loop features of its points; None where there are none.
         peak: FLOP/s of one core at its dtype; 0 when not known.
         workers: seconds of the workers on its new trials: ``build`` and ``measure``.
         run_id: its run in the log, once it has new trials.
@@ -70,6 +71,7 @@ class Goal:
         self.bests: list[float] = []
         self.finals: list[Trial] = []
         self.peak = 0.0
+        self.features: Features | None = None
         self.workers: dict[str, float] = {}
         self.run_id: int | None = None
         self.stopped = ""
@@ -104,19 +106,18 @@ class Goal:
 
     @property
     def is_full(self) -> bool:
-        """Whether every config of the space was tried."""
+        """True if every config of the space was tried."""
         return self.size is not None and len(self.placed) >= self.size
 
     def was_stopped(self, limits: Limits, sampler: str, seed: int) -> str:
         """Why a search with these limits that the log holds ended early; "" where it did not."""
         target, best = limits.target_cost, self.best_cost
         if target is not None and best is not None and best <= target:
-            return Ending(limits, lambda: None).told(_as_result(best))
+            return Ending(limits, lambda: None).observe(MeasureResult(OK, (best,)))
         last = self.recorded.searches[-1] if self.recorded.searches else None
         if last is None or not limits.early_stop or (last.sampler, last.seed) != (sampler, seed):
             return ""
-        then = last.options.get("search")
-        then = then if isinstance(then, dict) else {}
+        then = search_options(last)
         prefix, _, why = last.state.partition(": ")
         same = then.get("early_stop") == limits.early_stop and then.get("level") == self.task.level
         return why if same and prefix == "stopped" and not why.startswith(TIMEOUT) else ""
@@ -124,7 +125,7 @@ class Goal:
     # --- the search -------------------------------------------------------------------------------
 
     def begin(self, sampler: SpaceSampler, limits: Limits) -> None:
-        """Start the search from nothing; recorded trials are told as their places come."""
+        """Start the search from nothing; recorded trials follow at their places."""
         self._search = Search(self.space, sampler)
         self._ending = Ending(limits, self.expected_gain)
         if any(t.result.ok for t in self.found.values()):
@@ -137,7 +138,7 @@ class Goal:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can take another trial."""
+        """True if it can take another trial."""
         ended = bool(self.stopped) or self.error is not None
         return not ended and (self.size is None or self.asked < self.size)
 
@@ -178,7 +179,7 @@ class Goal:
         self._search.tell(result)
         best = self.bests[-1] if self.bests else float("inf")
         self.bests.append(min(best, result.cost))
-        if not self.stopped and (why := self._ending.told(result)):
+        if not self.stopped and (why := self._ending.observe(result)):
             self.stopped = why
 
     def count(self, result: MeasureResult) -> None:
@@ -203,12 +204,4 @@ class Goal:
 
     def input(self, config: Config) -> MeasureInput:
         """A candidate's measurement."""
-        from whet.measure.values import MeasureInput
-
         return MeasureInput(self.task.workload, self._target, config, self._template)
-
-
-def _as_result(cost: float) -> Any:
-    from whet.measure.values import OK, MeasureResult
-
-    return MeasureResult(OK, (cost,))

@@ -1,4 +1,4 @@
-"""What a task's sampler learns from besides its own trials: loop features, and other tasks."""
+"""Evidence of a task's sampler besides its own trials: loop features, and other tasks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whet.autotune.results.recorded import search_options
 from whet.autotune.search.transfer import Prior, read_prior, say_stale
 from whet.compiler.errors import WhetError
 from whet.db.store import vectors
@@ -32,7 +33,7 @@ class Learning:
         goals: the tasks.
         log: an open log.
         device: the machine that measures; None: this one.
-        say: told, in a line, what cannot be used.
+        say: takes a line on features that cannot be used.
         spent: the stopwatch.
 
     Attributes:
@@ -51,14 +52,13 @@ class Learning:
         self._say, self._spent = say, spent
         self._now = time.time()
         self.call = _call_of(goals, self._now)
-        self._features: dict[int, Features | None] = {}
 
     def of(self, goal: Goal, transfer: bool) -> tuple[Features | None, Prior | None]:
         """The loop features of a task's points, and what the log knows of other tasks."""
         from whet.autotune import features as loop_features
 
         with self._spent.on("features"):
-            features = self._features[id(goal)] = self._make(goal)
+            features = goal.features = self._make(goal)
         if not transfer:
             say_stale(self._log, goal.task, self._device, warn_of_ignored)
             return features, None
@@ -85,7 +85,7 @@ class Learning:
         """A trial's loop features as the log keeps them; "" where there are none."""
         from whet.autotune import features as loop_features
 
-        features = self._features.get(id(goal))
+        features = goal.features
         if features is None or config not in goal.space:
             return ""
         with self._spent.on("features"):
@@ -116,7 +116,7 @@ def _call_of(goals: Sequence[Goal], now: float) -> tuple[str, float]:
     times = [now]
     for goal in goals:
         for run in goal.recorded.searches:
-            match _search(run).get("call"):
+            match search_options(run).get("call"):
                 case [str(same), float(began)] if same == name and 0 < began < now:
                     times += [] if _until(run) is None else [began]
     return name, min(times)
@@ -124,12 +124,7 @@ def _call_of(goals: Sequence[Goal], now: float) -> tuple[str, float]:
 
 def _until(run: RunRecord) -> float | None:
     """Up to when runs of other tasks counted for a run; None: it learnt from none."""
-    then = _search(run).get("transfer")
+    then = search_options(run).get("transfer")
     if isinstance(then, int | float) and not isinstance(then, bool):
         return float(then)
     return None
-
-
-def _search(run: RunRecord) -> dict[str, Any]:
-    search = run.options.get("search")
-    return search if isinstance(search, dict) else {}

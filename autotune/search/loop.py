@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from whet.autotune.results.failures import grouped, last_line
 from whet.autotune.results.result import pruned_words
 from whet.autotune.search.task_scheduler import Turns
 from whet.compiler.errors import LogError, MeasureError
@@ -32,7 +33,7 @@ News = tuple["Goal", int, "Config", "MeasureResult"]
 
 
 def window_of(capacity: int) -> int:
-    """How many trials are proposed before the first of them is told: 4, 8 or 16.
+    """The trials that are proposed before the first of them is observed: 4, 8 or 16.
 
     Few sizes, so that pools of similar capacity give one seed the same search; never more than
     16, because samplers get worse when they learn late.
@@ -44,7 +45,7 @@ class Loop:
     """Drives the searches of one or many tasks over one pool.
 
     All their trials stand in one order. The n-th of them is proposed when exactly those up to
-    n - window have been told, however fast each of them was: what a seed proposes, and which task
+    n - window are observed, however fast each of them was: what a seed proposes, and which task
     gets the next turn, depends on costs, never on who came first.
 
     Args:
@@ -83,7 +84,7 @@ class Loop:
         self._lost = 0
 
     def run(self) -> bool:
-        """Search until all is told that shall be; returns whether the time was up before.
+        """Search until all is observed that shall be; returns whether the time was up before.
 
         Raises:
             MeasureError: workers are lost again and again.
@@ -110,12 +111,12 @@ class Loop:
                 return False
             with self._spent.on("propose"):
                 goal = self._turns.next()
-                found = None if goal is None else self._ask(goal)
+                proposal = None if goal is None else self._ask(goal)
             if goal is None:
                 return False
-            if found is None:
+            if proposal is None:
                 continue
-            number, config, result = found
+            number, config, result = proposal
             self._order.append((goal, number))
             if result is not None:
                 self._results[id(goal), number] = result
@@ -203,17 +204,12 @@ def _all_failed(failures: list[MeasureResult], commonest: int, status: str) -> s
 
 def nothing_works(failures: list[MeasureResult]) -> MeasureError:
     """The error of a search in which no candidate worked; quotes the commonest failure."""
-    from whet.autotune.results.failures import last_line
-
     if not failures:
         return MeasureError(
             "tune", "no trial of this task came to an end", "give it more trials, or more time"
         )
-    kinds: dict[tuple[str, str], list[MeasureResult]] = {}
     broken = [failure for failure in failures if not failure.pruned]
-    for failure in broken or failures:
-        kinds.setdefault((failure.status, last_line(failure.error)), []).append(failure)
-    commonest = max(kinds.values(), key=len)
+    commonest = grouped(broken or failures, lambda one: (one.status, last_line(one.error)))[0]
     quoted = commonest[0]
     return MeasureError(
         "tune",

@@ -1,4 +1,4 @@
-"""Who gets the next trials: many tasks share a budget by what each is expected to gain."""
+"""The order of many tasks' trials: they share a budget by what each is expected to gain."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir.tracing.traced import Tape
 
 INPUT, OUTPUT, WHOLE, PART = range(4)
-"""Whose an access's tensor is: the caller's, to read or to store; an intermediate one, kept as a
+"""Owners of an access's tensor: the caller's, to read or to store; an intermediate one, kept as a
 whole or in parts."""
 
 GLOBAL, SHARED, LOCAL = range(3)

@@ -48,11 +48,11 @@ class Fresh:
         space, most = self._space, max(SMALL, 2 * (history.number + count))
         if space.size_is_exact and space.size <= most:
             left = history.untried(self._counted)
-            found = left[rng.permutation(len(left))[:count]]
+            chosen = left[rng.permutation(len(left))[:count]]
         else:
-            found = self._drawn(history, rng, count)
-        if len(found):
-            return found
+            chosen = self._drawn(history, rng, count)
+        if len(chosen):
+            return chosen
         raise SpaceError(
             "propose another config",
             f"every config of the space is taken ({space.size} in all)",
@@ -60,13 +60,13 @@ class Fresh:
         )
 
     def _drawn(self, history: History, rng: np.random.Generator, count: int) -> np.ndarray:
-        found = np.empty((0, len(self._space.knobs)), dtype=np.int64)
+        untried = np.empty((0, len(self._space.knobs)), dtype=np.int64)
         drawn, block = 0, count + 8
-        while len(found) < count and drawn < DRAWS:
+        while len(untried) < count and drawn < DRAWS:
             more = self._space.sample_points(rng, block)
-            found = history.untried(np.concatenate([found, more]))
+            untried = history.untried(np.concatenate([untried, more]))
             drawn, block = drawn + block, min(2 * block, DRAWS)
-        return found[:count]
+        return untried[:count]
 
     @cached_property
     def _counted(self) -> np.ndarray:

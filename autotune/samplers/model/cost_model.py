@@ -79,3 +79,12 @@ def labels(costs: Sequence[float] | np.ndarray) -> np.ndarray:
     scores = np.log(values[finite].min()) - np.log(values, where=finite, out=np.zeros_like(values))
     scores[~finite] = scores[finite].min() - FAILED
     return scores.astype(np.float32)
+
+
+def spearman(a: np.ndarray, b: np.ndarray) -> float:
+    """Rank correlation; equal values share their mean rank. NaN where one side is all equal."""
+    from scipy.stats import rankdata
+
+    if not np.ptp(a) or not np.ptp(b):
+        return float("nan")
+    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])

@@ -102,10 +102,10 @@ def featurizers(
         prior: what is known from other tasks; None: nothing.
         seed: of the prior model's sampling.
     """
-    found = [] if features is None else [Featurizer(space, features, None, seed)]
+    guessing = [] if features is None else [Featurizer(space, features, None, seed)]
     if prior is not None and (other := Featurizer(space, features, prior, seed)).learns:
-        found.append(other)
-    return [*found, Featurizer(space, None, None, seed)]
+        guessing.append(other)
+    return [*guessing, Featurizer(space, None, None, seed)]
 
 
 class Programs:
