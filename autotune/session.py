@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from contextlib import ExitStack, suppress
@@ -175,7 +176,7 @@ class Session:
             return False
         for goal in self.goals:
             self._begin(goal)
-        deadline = None
+        deadline = math.inf
         if self.limits.timeout is not None:
             reserve = min(SECONDS, RESERVE * self.limits.timeout)
             deadline = self._began + self.limits.timeout - reserve
@@ -183,7 +184,7 @@ class Session:
             self.goals, pool, self.total, self._finished, self.bar.tick, self.spent, deadline
         )
         loop.run()
-        return deadline is not None and time.monotonic() >= deadline
+        return time.monotonic() >= deadline
 
     def _begin(self, goal: Goal) -> None:
         """Make a task's sampler, which may fail as its template may."""

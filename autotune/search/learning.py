@@ -6,6 +6,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from whet.search_spaces import Config
 
 
+@dataclass
 class Learning:
     """Loop features and priors of the tasks of one call.
 
@@ -40,32 +42,29 @@ class Learning:
         call: the name of these tasks together, and when they were first searched together.
     """
 
-    def __init__(
-        self,
-        goals: Sequence[Goal],
-        log: TuningLog,
-        device: Device | None,
-        say: Callable[[str], None],
-        spent: Spent,
-    ) -> None:
-        self._log, self._device = log, device
-        self._say, self._spent = say, spent
+    goals: Sequence[Goal]
+    log: TuningLog
+    device: Device | None
+    say: Callable[[str], None]
+    spent: Spent
+
+    def __post_init__(self) -> None:
         self._now = time.time()
-        self.call = _call_of(goals, self._now)
+        self.call = _call_of(self.goals, self._now)
 
     def of(self, goal: Goal, transfer: bool) -> tuple[Features | None, Prior | None]:
         """The loop features of a task's points, and what the log knows of other tasks."""
         from whet.autotune import features as loop_features
 
-        with self._spent.on("features"):
+        with self.spent.on("features"):
             features = goal.features = self._make(goal)
         if not transfer:
-            say_stale(self._log, goal.task, self._device, warn_of_ignored)
+            say_stale(self.log, goal.task, self.device, warn_of_ignored)
             return features, None
         columns = (loop_features.VERSION, len(loop_features.NAMES))
-        with self._spent.on("transfer"):
+        with self.spent.on("transfer"):
             prior = read_prior(
-                self._log, goal.task, self._device, self.until(goal), columns, warn_of_ignored
+                self.log, goal.task, self.device, self.until(goal), columns, warn_of_ignored
             )
         return features, prior
 
@@ -88,7 +87,7 @@ class Learning:
         features = goal.features
         if features is None or config not in goal.space:
             return ""
-        with self._spent.on("features"):
+        with self.spent.on("features"):
             point = np.asarray([goal.space.encode(config)], dtype=np.int64)
             row = features.of_points(point)[0]
             if not np.isfinite(row).any():
@@ -104,7 +103,7 @@ class Learning:
             row = features.of_points(np.asarray([goal.space.encode(goal.default)], dtype=np.int64))
         except WhetError as error:
             said = str(error).strip().splitlines()[0]
-            self._say(f"{goal.name}: the search goes without loop features: {said}")
+            self.say(f"{goal.name}: the search goes without loop features: {said}")
             return None
         return features if np.isfinite(row).any() else None
 

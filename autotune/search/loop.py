@@ -6,7 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from whet.autotune.results.failures import grouped, last_line
@@ -41,6 +41,7 @@ def window_of(capacity: int) -> int:
     return next((w for w in (4, 8) if capacity <= w), 16)
 
 
+@dataclass
 class Loop:
     """Drives the searches of one or many tasks over one pool.
 
@@ -56,28 +57,20 @@ class Loop:
             writes them to the log.
         waiting: called about once a second while nothing ends.
         spent: the stopwatch.
-        deadline: ``time.monotonic()`` at which no more is proposed; None: never.
+        deadline: ``time.monotonic()`` at which no more is proposed.
     """
 
-    def __init__(
-        self,
-        goals: Sequence[Goal],
-        workers: Pool,
-        total: int,
-        finished: Callable[[Sequence[News]], None],
-        waiting: Callable[[], None],
-        spent: Spent,
-        deadline: float | None = None,
-    ) -> None:
-        self._goals = goals
-        self._workers = workers
-        self._total = total
-        self._finished = finished
-        self._waiting = waiting
-        self._spent = spent
-        self._deadline = math.inf if deadline is None else deadline
-        self._window = window_of(workers.capacity)
-        self._turns = Turns(goals, self._window)
+    goals: Sequence[Goal]
+    workers: Pool
+    total: int
+    finished: Callable[[Sequence[News]], None]
+    waiting: Callable[[], None]
+    spent: Spent
+    deadline: float = math.inf
+
+    def __post_init__(self) -> None:
+        self._window = window_of(self.workers.capacity)
+        self._turns = Turns(self.goals, self._window)
         self._order: deque[tuple[Goal, int]] = deque()
         self._results: dict[tuple[int, int], MeasureResult] = {}
         self._in_flight: dict[int, tuple[Goal, int, Config]] = {}
@@ -104,12 +97,12 @@ class Loop:
 
     def _propose(self) -> bool:
         """Keep the pool full; returns whether there is more to propose once results are in."""
-        while len(self._in_flight) < self._workers.capacity:
+        while len(self._in_flight) < self.workers.capacity:
             if len(self._order) == self._window and not self._tell_next():
                 return True
-            if self._known() >= self._total or time.monotonic() >= self._deadline:
+            if self._known() >= self.total or time.monotonic() >= self.deadline:
                 return False
-            with self._spent.on("propose"):
+            with self.spent.on("propose"):
                 goal = self._turns.next()
                 proposal = None if goal is None else self._ask(goal)
             if goal is None:
@@ -121,12 +114,12 @@ class Loop:
             if result is not None:
                 self._results[id(goal), number] = result
                 continue
-            ticket = self._workers.submit(goal.input(config))
+            ticket = self.workers.submit(goal.input(config))
             self._in_flight[ticket] = goal, number, config
         return True
 
     def _known(self) -> int:
-        return sum(goal.known for goal in self._goals)
+        return sum(goal.known for goal in self.goals)
 
     def _ask(self, goal: Goal) -> tuple[int, Config, MeasureResult | None] | None:
         """The next trial of a task; None where its template, space or sampler fails."""
@@ -147,22 +140,22 @@ class Loop:
         if result is None:
             return False
         self._order.popleft()
-        with self._spent.on("propose"):
+        with self.spent.on("propose"):
             goal.tell(result)
         return True
 
     def _collect(self) -> bool:
         """Wait for results; False when the time is up and what is in flight takes too long."""
-        if time.monotonic() >= self._deadline + GRACE:
+        if time.monotonic() >= self.deadline + GRACE:
             return False
-        with self._spent.on("waiting"):
-            done = self._workers.collect(timeout=1.0)
+        with self.spent.on("waiting"):
+            done = self.workers.collect(timeout=1.0)
         if not done:
-            self._waiting()
+            self.waiting()
         # A ticket may be of an earlier search on this pool, which did not wait for it.
         ours = [(t, plausible(result)) for t, result in done if t in self._in_flight]
         news = [(*self._in_flight.pop(ticket), result) for ticket, result in ours]
-        self._finished(news)
+        self.finished(news)
         for goal, number, _, result in news:
             self._results[id(goal), number] = result
             self._check(goal, result)

@@ -79,7 +79,10 @@ class SpaceSampler(BaseSampler):
         self.seed = seed
         self.features = features
         self.prior = prior
-        self.distributions = distributions(space)
+        # One static integer a knob: the position of its choice.
+        self.distributions: dict[str, BaseDistribution] = {
+            name: IntDistribution(0, n - 1) for name, n in zip(space.knobs, space.dims)
+        }
         self._fresh = Fresh(space)
         seeds = [space.encode(config) for config in prior.seeds] if prior else []
         self.seeds = np.array(seeds, dtype=np.int64).reshape(len(seeds), len(space.knobs))
@@ -182,11 +185,6 @@ class SpaceSampler(BaseSampler):
             "it is not a knob of the space that this sampler was made for",
             f"knobs: {', '.join(self.distributions)}",
         )
-
-
-def distributions(space: ConfigSpace) -> dict[str, BaseDistribution]:
-    """One static integer distribution a knob: the position of its choice."""
-    return {name: IntDistribution(0, n - 1) for name, n in zip(space.knobs, space.dims)}
 
 
 def point_of(row: Sequence[int] | np.ndarray) -> Point:
