@@ -10,6 +10,7 @@ from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from whet.autotune.loading import refuse_search
 from whet.autotune.samplers import check_sampler
 from whet.autotune.search.early_stop import Limits
 from whet.autotune.tasks.task import Task
@@ -172,6 +173,7 @@ class TuneArguments:
 
     def __post_init__(self) -> None:
         self._check_tasks()
+        refuse_search()  # in a file that is loaded for its tasks, other arguments do not matter
         for name, (is_right, why, way_out) in _CHECKS.items():
             value = getattr(self, name)
             if not is_right(value):

@@ -9,7 +9,6 @@ from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, overload
 
 from whet.autotune.arguments import TuneArguments, check_unknown
-from whet.autotune.loading import refuse_search
 from whet.autotune.results.recorded import opened
 from whet.autotune.results.result import TuneResult, TuneResults
 from whet.autotune.session import Session
@@ -40,7 +39,6 @@ def _taking(
         fields = (inspect.getdoc(arguments) or "").partition("Attributes:\n")[2]
 
         def function(*args: Any, **kwargs: Any) -> TuneResult | TuneResults:
-            refuse_search()
             check_unknown(kwargs)
             signature.bind(*args, **kwargs)  # its TypeError speaks of no class
             return search(arguments(*args, **kwargs))
