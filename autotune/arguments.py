@@ -1,41 +1,93 @@
-"""What tune() refuses before it starts anything."""
+"""The arguments of tune(): their names, defaults, documentation and checks, each once."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import cached_property
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from whet.autotune.loading import refuse_search
+from whet.autotune.samplers import check_sampler
 from whet.autotune.search.early_stop import Limits
 from whet.autotune.tasks.task import Task
 from whet.compiler.errors import ArgumentError
+from whet.measure.pool.open import check_workers
+from whet.measure.values import MeasureOptions
 from whet.search_spaces.values.counted import counted
 
+if TYPE_CHECKING:
+    import optuna
 
-def check_tasks(task: Any) -> tuple[list[Task], bool]:
-    """The tasks of a call, and whether they were given as a sequence.
+    from whet.autotune.results.trial import Trial
+    from whet.compiler.runtime.arrays.device import Device as RuntimeDevice
+    from whet.db import TuningLog
+    from whet.measure import Pool
+    from whet.measure.device.names import Device
 
-    Raises:
-        ArgumentError: not a task, or a sequence without any.
-    """
-    many = isinstance(task, Sequence) and not isinstance(task, str | bytes)
-    tasks = list(task) if many else [task]
-    if not tasks:
-        raise ArgumentError(
-            f"tune({task!r})", "there is no task in it", "give a task, or a list of at least one"
-        )
-    for one in tasks:
-        if not isinstance(one, Task):
-            raise ArgumentError(
-                f"tune({task!r})",
-                f"a {type(one).__name__} is not a task",
-                'make one: whet.create_task("matmul", args=(1024, 1024, 1024))',
-            )
-    return tasks, many
+Callback: TypeAlias = "Callable[[Task, Trial], object]"
 
 
-# Other tuners' words for arguments of whet.tune.
+class UnknownArgument(ArgumentError, TypeError):
+    """A keyword argument that a function does not have."""
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def _is_positive(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value > 0
+
+
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str, str]] = {
+    "trials": (
+        lambda v: _is_whole(v, 1),
+        "the number of trials must be an integer of at least 1",
+        "it is the total in the log: trials=1 measures the default config only",
+    ),
+    "seed": (
+        lambda v: _is_whole(v, 0),
+        "a seed is an integer of at least 0",
+        "the same seed and costs give the same search: seed=0",
+    ),
+    "transfer": (
+        lambda v: isinstance(v, bool),
+        "a {} was given",
+        "True: learn from the log's other tasks; False: start from nothing",
+    ),
+    "options": (
+        lambda v: v is None or isinstance(v, MeasureOptions),
+        "a {} was given",
+        "give whet.MeasureOptions(run_timeout=..., repeat=..., ...)",
+    ),
+    "timeout": (
+        lambda v: v is None or _is_positive(v),
+        "a timeout is a number of seconds above 0",
+        "None: the search ends after its trials",
+    ),
+    "target_cost": (
+        lambda v: v is None or _is_positive(v),
+        "a cost is a number of seconds per call above 0",
+        "0.5 ms is target_cost=5e-4; None: search as long as there are trials",
+    ),
+    "early_stop": (
+        lambda v: isinstance(v, bool) or _is_whole(v, 1),
+        "it is True, False or an integer of at least 1",
+        "True: end when the expected gain is below the noise; 50: after 50 trials in vain",
+    ),
+    "callbacks": (
+        lambda v: isinstance(v, Sequence) and all(map(callable, v)),
+        "callbacks are a list of functions of (task, trial)",
+        "callbacks=[lambda task, trial: print(trial)]",
+    ),
+}
+"""By argument: what it must be, why another value is refused, the way out."""
+
 _WORDS = {
     "n_trial": "trials",
     "n_trials": "trials",
@@ -56,14 +108,170 @@ _WORDS = {
     "show_progress_bar": "progress",
     "verbose": "progress",
 }
+"""Other tuners' words for arguments of whet.tune."""
 
 
-def check_unknown(given: dict[str, Any], known: Sequence[str]) -> None:
+@dataclass(frozen=True)
+class TuneArguments:
+    """The arguments of one call of :func:`whet.tune`, checked.
+
+    Attributes:
+        task: from :func:`create_task`; or a list of tasks, which share workers and trials: the next
+            ones go where they are expected to save most. Equal tasks are tuned once.
+        trials: how many trials the log shall hold in the end for this workload, target, device
+            and space; of many tasks, all together. A finished search returns at once; a larger
+            number goes on.
+        log: a file, a database's URL or an open log; a trial is in it before the next is proposed.
+        sampler: a name of :data:`whet.autotune.SAMPLERS`, or an Optuna sampler.
+        workers: None or a number of builders on this machine, ``"ray"``, ``"ray://host:port"``, or
+            a pool.
+        device: what candidates are measured on; None: this machine's device for the target, its
+            processor or its first GPU (on Ray, every free GPU of the cluster). ``whet.cuda(1)`` or
+            ``"cuda:1"`` is another GPU; ``["cuda:0", "cuda:1"]`` or ``"cuda:0,cuda:1"`` are
+            several of one kind, ``"cuda:*"`` all of this machine's: each has a worker and takes
+            the next candidate. ``"cuda-emulator"`` needs none: candidates run there for their
+            numbers, and costs are predicted by a model, on record as such and as another device's.
+            Or the fingerprint of another machine, for its records.
+        seed: same seed and same costs: same proposals, whoever finishes first, and also when the
+            search was stopped in between, after whatever trial, or had fewer ``trials`` at first
+            (an Optuna sampler that you made excepted). Workers count in three sizes: pools with
+            up to 4, up to 8 and more candidates in flight make three different searches.
+        progress: show a progress line on standard error.
+        options: budgets, repeats and checks of a measurement.
+        timeout: seconds after which this call proposes no more, measures the finalists and
+            returns; None: no limit.
+        target_cost: seconds per call; a search ends when a trial is as fast. Of many tasks, each.
+        early_stop: True ends a search when the sampler expects to gain less than the measurements'
+            noise; a number ends it after so many trials without improvement.
+        transfer: learn from the log's other tasks: the best configs of near shapes come first, and
+            a sampler with a cost model begins with their trials. False: begin with nothing.
+        weights: of many tasks, how much each one's cost counts, e.g. how often it is called.
+        callbacks: functions of ``(task, trial)``, called in this process for each new
+            :class:`whet.autotune.Trial` once it is in the log, as trials come in. What one raises
+            ends the search.
+
+    Raises:
+        ArgumentError: an argument makes no sense.
+    """
+
+    task: Task | Sequence[Task]
+    trials: int = 500
+    log: TuningLog | str | os.PathLike[str] = "whet.db"
+    sampler: str | optuna.samplers.BaseSampler = "xgb"
+    workers: int | str | Pool | None = None
+    device: Device | RuntimeDevice | str | Sequence[RuntimeDevice | str] | None = None
+    seed: int = 0
+    progress: bool = True
+    options: MeasureOptions | None = None
+    _: KW_ONLY
+    timeout: float | None = None
+    target_cost: float | None = None
+    early_stop: bool | int = False
+    transfer: bool = True
+    weights: Sequence[float] | None = None
+    callbacks: Sequence[Callback] = ()
+
+    def __post_init__(self) -> None:
+        self._check_tasks()
+        refuse_search()  # in a file that is loaded for its tasks, other arguments do not matter
+        for name, (is_right, why, way_out) in _CHECKS.items():
+            value = getattr(self, name)
+            if not is_right(value):
+                raise ArgumentError(
+                    f"tune({self.name}, {name}={value!r})",
+                    why.format(type(value).__name__),
+                    way_out,
+                )
+        if self.many and not isinstance(self.sampler, str):
+            raise ArgumentError(
+                f"tune([...], sampler={self.sampler_name}(...))",
+                "one sampler cannot search the spaces of several tasks: what it learns of one "
+                "would be wrong of the next",
+                "give a sampler's name, which makes one for each task",
+            )
+        check_sampler(self.sampler)
+        self._check_weights()
+        check_workers(self.workers)
+        if self.trials < len(self.shares):
+            tasks = len(self.shares)
+            raise ArgumentError(
+                f"tune({self.name}, trials={self.trials})",
+                f"{counted(self.trials, 'trial')} cannot be shared by {counted(tasks, 'task')}",
+                f"give at least {tasks}: the first trial of each is its default config",
+            )
+
+    @property
+    def many(self) -> bool:
+        """True if the tasks were given as a sequence."""
+        return isinstance(self.task, Sequence) and not isinstance(self.task, str | bytes)
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        """The tasks in the order given."""
+        task: Any = self.task
+        return list(task) if self.many else [task]
+
+    @property
+    def name(self) -> str:
+        """The tasks, for an error's text."""
+        return f"[{len(self.tasks)} tasks]" if self.many else str(self.tasks[0].workload)
+
+    @property
+    def sampler_name(self) -> str:
+        """The sampler's name in the log."""
+        return check_sampler(self.sampler)
+
+    @property
+    def limits(self) -> Limits:
+        """The reasons to end early."""
+        seconds, cost = (None if v is None else float(v) for v in (self.timeout, self.target_cost))
+        return Limits(seconds, cost, self.early_stop)
+
+    @cached_property
+    def shares(self) -> dict[tuple[str, str], tuple[Task, float]]:
+        """Each task once, by its :meth:`identity`, with the weights of its equals added up."""
+        shares: dict[tuple[str, str], tuple[Task, float]] = {}
+        for task, weight in zip(self.tasks, self.weights or [1.0] * len(self.tasks)):
+            first, before = shares.get(self.identity(task), (task, 0.0))
+            shares[self.identity(task)] = first, before + float(weight)
+        return shares
+
+    @staticmethod
+    def identity(task: Task) -> tuple[str, str]:
+        """A key that is equal for equal tasks."""
+        return task.key, task.level
+
+    def _check_tasks(self) -> None:
+        why, way_out = "there is no task in it", "give a task, or a list of at least one"
+        strangers = [one for one in self.tasks if not isinstance(one, Task)]
+        if strangers:
+            why = f"a {type(strangers[0]).__name__} is not a task"
+            way_out = 'make one: whet.create_task("matmul", args=(1024, 1024, 1024))'
+        if strangers or not self.tasks:
+            raise ArgumentError(f"tune({self.task!r})", why, way_out)
+
+    def _check_weights(self) -> None:
+        """Refuse weights that are not one positive number a task, or that one task cannot have."""
+        weights, tasks = self.weights, len(self.tasks)
+        if weights is None:
+            return
+        way_out = f"give {tasks} numbers above 0, e.g. how often each kernel is called"
+        if not self.many:
+            why, way_out = (
+                "one task gets all trials whatever its weight",
+                "give a list of tasks, or no weights",
+            )
+        elif isinstance(weights, str) or not isinstance(weights, Sequence):
+            why = f"a {type(weights).__name__} is no list of numbers"
+        elif len(weights) != tasks or not all(map(_is_positive, weights)):
+            why = f"each of the {tasks} tasks has a weight above 0"
+        else:
+            return
+        raise ArgumentError(f"tune(..., weights={weights!r})", why, way_out)
+
+
+def check_unknown(given: dict[str, Any]) -> None:
     """Refuse keyword arguments that :func:`whet.tune` does not have.
-
-    Args:
-        given: the unknown arguments.
-        known: the arguments that it has.
 
     Raises:
         ArgumentError: there is one; the text names the argument that is probably meant. It is a
@@ -71,168 +279,11 @@ def check_unknown(given: dict[str, Any], known: Sequence[str]) -> None:
     """
     from difflib import get_close_matches
 
-    for name in given:
+    known = [field.name for field in fields(TuneArguments)]
+    for name in given.keys() - known:
         near = _WORDS.get(name) or next(iter(get_close_matches(name, known, n=1)), "")
         raise UnknownArgument(
             f"tune(..., {name}={given[name]!r})",
             f"there is no argument {name!r}" + (f"; did you mean {near}=?" if near else ""),
             f"arguments: {', '.join(known)}",
         )
-
-
-class UnknownArgument(ArgumentError, TypeError):
-    """A keyword argument that a function does not have."""
-
-
-def check_callbacks(asked: str, callbacks: Any) -> None:
-    """Refuse callbacks that cannot be called.
-
-    Args:
-        asked: what is tuned, for the error's text.
-        callbacks: of :func:`whet.tune`.
-
-    Raises:
-        ArgumentError: no sequence of functions.
-    """
-    if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
-        raise ArgumentError(
-            f"tune({asked}, callbacks={callbacks!r})",
-            "callbacks are a list of functions of (task, trial)",
-            "callbacks=[lambda task, trial: print(trial)]",
-        )
-
-
-def check_numbers(asked: str, trials: Any, seed: Any, options: Any, transfer: Any) -> None:
-    """Refuse numbers and options that make no sense.
-
-    Args:
-        asked: what is tuned, for the error's text.
-        trials: of :func:`whet.tune`, as are the others.
-        seed: any integer from 0 on.
-        options: None or ``MeasureOptions``.
-        transfer: True or False.
-
-    Raises:
-        ArgumentError: one of them.
-    """
-    if not _is_whole(trials) or trials < 1:
-        raise ArgumentError(
-            f"tune({asked}, trials={trials!r})",
-            "the number of trials must be an integer of at least 1",
-            "it is the total in the log: trials=1 measures the default config only",
-        )
-    if not _is_whole(seed) or seed < 0:
-        raise ArgumentError(
-            f"tune({asked}, seed={seed!r})",
-            "a seed is an integer of at least 0",
-            "the same seed and costs give the same search: seed=0",
-        )
-    if not isinstance(transfer, bool):
-        raise ArgumentError(
-            f"tune({asked}, transfer={transfer!r})",
-            f"a {type(transfer).__name__} was given",
-            "True: learn from the log's other tasks; False: start from nothing",
-        )
-    if options is None:
-        return
-    from whet.measure import MeasureOptions
-
-    if not isinstance(options, MeasureOptions):
-        raise ArgumentError(
-            f"tune({asked}, options={options!r})",
-            f"a {type(options).__name__} was given",
-            "give whet.MeasureOptions(run_timeout=..., repeat=..., ...)",
-        )
-
-
-def check_share(asked: str, trials: int, tasks: int) -> None:
-    """Refuse a budget that leaves a task without a trial.
-
-    Args:
-        asked: what is tuned, for the error's text.
-        trials: of :func:`whet.tune`.
-        tasks: different tasks that share them.
-
-    Raises:
-        ArgumentError: there are fewer trials than tasks.
-    """
-    if trials < tasks:
-        raise ArgumentError(
-            f"tune({asked}, trials={trials})",
-            f"{counted(trials, 'trial')} cannot be shared by {counted(tasks, 'task')}",
-            f"give at least {tasks}: the first trial of each is its default config",
-        )
-
-
-def check_limits(asked: str, timeout: Any, target_cost: Any, early_stop: Any) -> Limits:
-    """The limits of a call.
-
-    Args:
-        asked: what is tuned, for the error's text.
-        timeout: of :func:`whet.tune`, as are the others.
-        target_cost: seconds per call.
-        early_stop: True, False or a number of trials.
-
-    Raises:
-        ArgumentError: one of them makes no sense.
-    """
-    if timeout is not None and not _is_positive(timeout):
-        raise ArgumentError(
-            f"tune({asked}, timeout={timeout!r})",
-            "a timeout is a number of seconds above 0",
-            "None: the search ends after its trials",
-        )
-    if target_cost is not None and not _is_positive(target_cost):
-        raise ArgumentError(
-            f"tune({asked}, target_cost={target_cost!r})",
-            "a cost is a number of seconds per call above 0",
-            "0.5 ms is target_cost=5e-4; None: search as long as there are trials",
-        )
-    if not isinstance(early_stop, bool) and not (_is_whole(early_stop) and early_stop >= 1):
-        raise ArgumentError(
-            f"tune({asked}, early_stop={early_stop!r})",
-            "it is True, False or an integer of at least 1",
-            "True: end when the expected gain is below the noise; 50: after 50 trials in vain",
-        )
-    seconds = None if timeout is None else float(timeout)
-    target = None if target_cost is None else float(target_cost)
-    return Limits(seconds, target, early_stop)
-
-
-def check_weights(weights: Any, tasks: int, many: bool) -> list[float]:
-    """A weight for each task; 1 where none were given.
-
-    Raises:
-        ArgumentError: not one positive number a task, or given for a task that is alone.
-    """
-    if weights is None:
-        return [1.0] * tasks
-    asked = f"tune(..., weights={weights!r})"
-    if not many:
-        raise ArgumentError(
-            asked,
-            "one task gets all trials whatever its weight",
-            "give a list of tasks, or no weights",
-        )
-    if isinstance(weights, str) or not isinstance(weights, Sequence):
-        raise ArgumentError(
-            asked,
-            f"a {type(weights).__name__} is no list of numbers",
-            f"give {tasks} numbers above 0, e.g. how often each kernel is called",
-        )
-    if len(weights) != tasks or not all(map(_is_positive, weights)):
-        raise ArgumentError(
-            asked,
-            f"each of the {tasks} tasks has a weight above 0",
-            f"give {tasks} numbers, e.g. how often each kernel is called",
-        )
-    return [float(weight) for weight in weights]
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)  # numpy's, too
-
-
-def _is_positive(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whet.autotune.results.recorded import opened
 from whet.autotune.results.trial import Trial
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from whet.compiler.runtime.arrays.device import Device as RuntimeDevice
     from whet.compiler.runtime.module import Module
     from whet.db import TuningLog
-    from whet.db.values.records import RunRecord
     from whet.measure.device.names import Device
 
 
@@ -79,14 +78,6 @@ def kernel_name(task: Task) -> str:
     return "".join(c if c.isalnum() else "_" for c in name_of(task.workload))
 
 
-def _is_of(run: RunRecord, target: dict[str, Any], device: Device, fingerprint: str) -> bool:
-    """True if a run searched this version of a task's space for this target and device."""
-    from whet.db.values.identity import device_key
-
-    here = device_key(run.device) == device_key(device)
-    return run.target == target and run.fingerprint == fingerprint and here
-
-
 def _why_nothing(
     log: TuningLog, task: Task, device: Device | RuntimeDevice | None
 ) -> tuple[str, str]:
@@ -97,10 +88,11 @@ def _why_nothing(
 
     whose = device_of(task.target, device)
     tune = f"whet.tune(task, log={log.location!r})"
-    tried = log.trials(task.workload, task.target, whose, task.config_space.fingerprint)
     runs = [run for run in log.runs() if run.workload == task.workload]
+    here = [run for run in runs if device_key(run.device) == device_key(whose)]
     target = task.target.to_json()
     fingerprint = task.config_space.fingerprint
+    tried = log.trials(task.workload, task.target, whose, fingerprint)
     broken = broken_trials(log, task.workload, task.target, whose, fingerprint)
     if tried:
         why = f"none of its {len(tried)} trials worked"
@@ -109,7 +101,7 @@ def _why_nothing(
     if broken:
         why = "its only record is" if broken == 1 else f"all {broken} of its records are"
         return f"{why} broken", f"restore a copy of the log, or tune it into another: {tune}"
-    if any(_is_of(run, target, whose, fingerprint) for run in runs):
+    if any(run.target == target and run.fingerprint == fingerprint for run in here):
         return "a search of it began, and no trial was recorded", f"tune it: {tune}"
     if not runs:
         known = ", ".join(dict.fromkeys(str(w) for w in log.workloads())) or "(nothing)"
@@ -121,7 +113,7 @@ def _why_nothing(
             "it was tuned for other targets only",
             f"tune it for this one: {tune}\nthis one: {target}\nthe log's:\n{others}",
         )
-    if not any(device_key(run.device) == device_key(whose) for run in runs):
+    if not here:
         others = ", ".join(dict.fromkeys(device_name(run.device) for run in runs))
         if whose == NO_GPU:
             return (

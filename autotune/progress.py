@@ -74,16 +74,6 @@ class Progress:
         self._ended = threading.Event()
         self._clock: threading.Thread | None = None
 
-    @property
-    def best(self) -> Trial | None:
-        """The best trial so far, of the task at hand."""
-        return self._goal.best
-
-    @property
-    def peak(self) -> float:
-        """FLOP/s that one core can do for the task at hand; 0 when not known."""
-        return self._goal.peak
-
     def __enter__(self) -> Progress:
         if self.enabled and self.stream.isatty():
             from rich.console import Console
@@ -118,7 +108,7 @@ class Progress:
 
     def _tick_on(self) -> None:
         while not self._ended.wait(0.25):
-            self._refresh()
+            self.tick()
 
     def at(self, name: str, peak: float | None = None) -> None:
         """Say which of many tasks the following calls are about.
@@ -146,7 +136,7 @@ class Progress:
         if self._live is None:
             self.say(f"{self._goal.name}: {stage}")
         else:
-            self._refresh()
+            self.tick()
 
     def resumed(self, trials: list[Trial]) -> None:
         """Count trials of earlier runs."""
@@ -165,11 +155,7 @@ class Progress:
         self._count(trial)
         self._measured += 1
         self._first = self._first or time.monotonic()
-        self._refresh()
-
-    def tick(self) -> None:
-        """Time has passed, nothing else has happened."""
-        self._refresh()
+        self.tick()
 
     def line(self) -> str:
         """The state in one line: which task, its best so far and how good that is, time left,
@@ -179,19 +165,19 @@ class Progress:
     @property
     def _quality(self) -> str:
         """How good the best cost so far is: a search compares nothing in turns before its end."""
-        return quality_words(self.best.result, False) if self.best is not None else ""
+        return quality_words(self._goal.best.result, False) if self._goal.best is not None else ""
 
     def _line(self, quality: str) -> str:
         parts = []
         if self._many:
             share = f" ({self._goal.done / self.done:.0%} of the trials)" if self.done else ""
             parts.append(f"{self._goal.name}{share}")
-        if self.best is not None:
-            text = f"best {duration(self.best.cost)}"
-            if self.best.flop:
-                text += f" {self.best.gflops:.1f} GFLOP/s"
-                if self.peak:
-                    text += f" ({self.best.gflops * 1e9 / self.peak:.0%} of peak)"
+        if self._goal.best is not None:
+            text = f"best {duration(self._goal.best.cost)}"
+            if self._goal.best.flop:
+                text += f" {self._goal.best.gflops:.1f} GFLOP/s"
+                if self._goal.peak:
+                    text += f" ({self._goal.best.gflops * 1e9 / self._goal.peak:.0%} of peak)"
             parts.append(text + quality)
         if self.stage:
             parts.append(self.stage)
@@ -204,7 +190,7 @@ class Progress:
 
     @property
     def _many(self) -> bool:
-        """Whether there are several tasks; the search itself counts only if it had trials."""
+        """True if there are several tasks; the search itself counts only if it had trials."""
         return len([g for g in list(self._goals.values()) if g.name != self.name or g.done]) > 1
 
     def _count(self, trial: Trial) -> None:
@@ -229,7 +215,8 @@ class Progress:
             bounds.append(max(self._deadline - now, 0.0))
         return clock(min(bounds)) if bounds else ""
 
-    def _refresh(self) -> None:
+    def tick(self) -> None:
+        """Show the state where it is due: time has passed, or a trial has ended."""
         if self._live is not None:
             # Below the line: a terminal that is narrow cuts off what stands at the end.
             said = f"{self._line('')}\n{self._quality}"

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from whet.autotune.progress import Progress
 from whet.autotune.results.result import TuneResult
 from whet.autotune.results.trial import Trial
 from whet.autotune.samplers import make_sampler
-from whet.autotune.search.early_stop import TIMEOUT, Limits
+from whet.autotune.search import outcome
+from whet.autotune.search.early_stop import TIMEOUT
 from whet.autotune.search.finalists import SECONDS, finalists, measure_again, numbered
 from whet.autotune.search.goal import Goal
 from whet.autotune.search.learning import Learning
 from whet.autotune.search.loop import Loop, News, nothing_works
-from whet.autotune.search.outcome import Outcome
 from whet.autotune.search.stopwatch import Spent
 from whet.autotune.stopping import ending_on_sigterm
 from whet.autotune.tasks.versions import peak_of, versions
@@ -26,9 +28,9 @@ from whet.measure.values import MeasureOptions
 from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from whet.autotune.tasks.task import Task
+    from whet.autotune.arguments import TuneArguments
     from whet.db import TuningLog
     from whet.measure import Pool
     from whet.measure.device.selection import Selection
@@ -41,55 +43,34 @@ SHARE, LEAST = 0.15, 2.0
 """The share of the search's time for the last measurement, within :data:`LEAST` and
 :data:`SECONDS`: it shall not be most of a short search."""
 
-Callback: TypeAlias = "Callable[[Task, Trial], object]"
-
 
 class Session:
     """A search of one or many tasks, each another one.
 
     Args:
-        tasks: what is tuned.
-        weights: how much each one's cost counts.
-        trials: what the log shall hold in the end, of all tasks together.
+        arguments: of the call.
         log: an open log.
         place: where it is measured.
-        sampler: a name, or an Optuna sampler.
-        sampler_name: what the log calls it.
-        seed: of the samplers.
-        limits: reasons to end early.
-        transfer: whether to learn from other tasks of the log.
-        options: how candidates are measured.
-        progress: whether to show it.
-        callbacks: called with each new trial that is in the log.
+
+    Attributes:
+        busy_s: seconds in which at least one candidate was being built or measured.
+        failures: why a task could not even be begun, by its ``id``.
     """
 
-    def __init__(
-        self,
-        tasks: Sequence[Task],
-        weights: Sequence[float],
-        trials: int,
-        log: TuningLog,
-        place: Selection,
-        sampler: Any,
-        sampler_name: str,
-        seed: int,
-        limits: Limits,
-        transfer: bool,
-        options: MeasureOptions | None,
-        progress: bool,
-        callbacks: Sequence[Callback] = (),
-    ) -> None:
+    def __init__(self, arguments: TuneArguments, log: TuningLog, place: Selection) -> None:
         self.log, self.place, self.device = log, place, place.identity
-        self.sampler, self.sampler_name, self.seed = sampler, sampler_name, seed
-        self.limits, self.transfer, self.progress = limits, transfer, progress
-        self.options = options or MeasureOptions()
-        self.callbacks = callbacks
+        self.sampler, self.sampler_name = arguments.sampler, arguments.sampler_name
+        self.seed, self.limits = int(arguments.seed), arguments.limits
+        self.transfer, self.callbacks = arguments.transfer, arguments.callbacks
+        self.options = arguments.options or MeasureOptions()
         self.spent = Spent()
         self._began = time.monotonic()
-        self._failed: dict[int, Exception] = {}
+        self.busy_s = 0.0
+        self.failures: dict[int, Exception] = {}
         self.goals: list[Goal] = []
-        self.many = len(tasks) > 1
-        for task, weight in zip(tasks, weights):
+        self.tasks = [task for task, _ in arguments.shares.values()]
+        self.many = len(self.tasks) > 1
+        for task, weight in arguments.shares.values():
             try:
                 self.goals.append(Goal(task, weight, log, self.device))
             except LogError:
@@ -97,29 +78,28 @@ class Session:
             except Exception as error:
                 if not self.many:
                     raise
-                self._failed[id(task)] = error
-        self.tasks = list(tasks)
+                self.failures[id(task)] = error
         if not self.goals:
-            raise next(iter(self._failed.values()))
+            raise next(iter(self.failures.values()))
         sizes = [goal.size for goal in self.goals]
+        trials = int(arguments.trials)
         room = trials if None in sizes else sum(size for size in sizes if size is not None)
         self.total, self.exhausting = min(trials, room), room < trials
-        name = self.goals[0].name if not self.many else f"{len(tasks)} tasks"
-        self.bar = Progress(name, self.total, 0.0, progress, timeout=limits.timeout)
+        name = self.goals[0].name if not self.many else f"{len(self.tasks)} tasks"
+        self.bar = Progress(name, self.total, 0.0, arguments.progress, timeout=self.limits.timeout)
         self._learning = Learning(self.goals, log, self.device, self.bar.say, self.spent)
-        self._outcome = Outcome(self)
 
     # --- without measuring ------------------------------------------------------------------------
 
     @property
     def complete(self) -> bool:
-        """Whether the log holds all that is asked for; finds out who was stopped before."""
+        """True if the log holds all that the call wants; notes the tasks that were stopped."""
         for goal in self.goals:
             goal.stopped = goal.was_stopped(self.limits, self.sampler_name, self.seed)
         enough = sum(goal.known for goal in self.goals) >= self.total
         ended = [goal for goal in self.goals if goal.stopped or goal.is_full]
         settled = all(goal.recorded.settled for goal in self.goals)
-        if settled and (enough or len(ended) == len(self.goals)) and not self._failed:
+        if settled and (enough or len(ended) == len(self.goals)) and not self.failures:
             return True
         for goal in self.goals:
             goal.stopped = ""
@@ -129,8 +109,8 @@ class Session:
         """The results of a search that was finished by an earlier run."""
         self._say_exhausted()
         for goal in self.goals:
-            self._outcome.peaks[id(goal)] = goal.recorded.peak
-        return self._outcome.results()
+            goal.peak = goal.recorded.peak
+        return outcome.results(self)
 
     # --- with measuring ---------------------------------------------------------------------------
 
@@ -160,19 +140,19 @@ class Session:
             self._raise_if_hopeless()
             self._measure_finalists(pool)
             self._raise_if_hopeless()
-            self._outcome.busy_s = pool.busy_s - busy
-            return self._outcome.results()
+            self.busy_s = pool.busy_s - busy
+            return outcome.results(self)
 
     def _open(self, workers: Any, stack: ExitStack) -> Pool:
         from whet.measure import open_pool
 
         with self.spent.on("start"):
             for goal in self.goals:
-                self._outcome.peaks[id(goal)] = peak_of(goal.task)
+                goal.peak = peak_of(goal.task)
             stack.enter_context(self.bar)
             self._say_exhausted()
             for goal in self.goals:
-                self.bar.at(goal.name, self._outcome.peaks.get(id(goal)))
+                self.bar.at(goal.name, goal.peak)
                 self.bar.resumed(goal.trials)
             self.bar.at(self.bar.name)
             self.bar.enter("starting the workers")
@@ -196,7 +176,7 @@ class Session:
             return False
         for goal in self.goals:
             self._begin(goal)
-        deadline = None
+        deadline = math.inf
         if self.limits.timeout is not None:
             reserve = min(SECONDS, RESERVE * self.limits.timeout)
             deadline = self._began + self.limits.timeout - reserve
@@ -204,7 +184,7 @@ class Session:
             self.goals, pool, self.total, self._finished, self.bar.tick, self.spent, deadline
         )
         loop.run()
-        return deadline is not None and time.monotonic() >= deadline
+        return time.monotonic() >= deadline
 
     def _begin(self, goal: Goal) -> None:
         """Make a task's sampler, which may fail as its template may."""
@@ -233,26 +213,20 @@ class Session:
     def _finished(self, news: Sequence[News]) -> None:
         texts = [self._learning.text(goal, config) for goal, _, config, _ in news]
         with self.spent.on("log"):
-            entries = [
-                (self._run_of(goal), number, config, result, goal.task.flop, text)
-                for (goal, number, config, result), text in zip(news, texts)
-            ]
+            entries = []
+            for (goal, number, config, result), text in zip(news, texts):
+                if goal.run_id is None:  # a run begins with its first new trial
+                    goal.run_id = self._start_run(goal, self.sampler_name)
+                entries.append((goal.run_id, number, config, result, goal.task.flop, text))
             self.log.add_trials(entries)
         for goal, number, config, result in news:
             trial = goal.found[config.key] = Trial(number, config, result, goal.task.flop)
-            self._outcome.measured(goal, result)
             with self.spent.on("progress"):
                 if self.many:
                     self.bar.at(goal.name)
                 self.bar.trial(trial)
             for callback in self.callbacks:
                 callback(goal.task, trial)
-
-    def _run_of(self, goal: Goal) -> int:
-        """The task's run in the log, begun with its first new trial."""
-        if goal.run_id is None:
-            goal.run_id = self._start_run(goal, self.sampler_name)
-        return goal.run_id
 
     def _measure_finalists(self, pool: Pool) -> None:
         seconds = min(max(LEAST, SHARE * (time.monotonic() - self._began)), SECONDS)
@@ -283,20 +257,24 @@ class Session:
             ]
         )
         self.log.finish_run(run_id, "finished")
-        self._outcome.finals[id(goal)] = measured
+        goal.finals = measured
 
     # --- the log's runs ---------------------------------------------------------------------------
 
     def _start_run(self, goal: Goal, sampler: str) -> int:
+        from whet.search_spaces.graph.family import graph_data
+
+        # A log needs a derived task's graph, so that its program can be shown from it alone.
+        graph = graph_data(goal.task.template, goal.task.workload)
         search = {
             "trials": self.total,
             "tasks": len(self.tasks),
             "call": list(self._learning.call),
             "weight": goal.weight,
             "level": goal.task.level,
-            "peak": self._outcome.peaks.get(id(goal)),
+            "peak": goal.peak,
             "transfer": self._learning.until(goal) if self.transfer else False,
-            **self.limits.to_json(),
+            **asdict(self.limits),
         }
         return self.log.start_run(
             goal.task.workload,
@@ -305,7 +283,9 @@ class Session:
             goal.space.fingerprint,
             sampler,
             self.seed,
-            self.options.to_json() | {"search": search} | _graph(goal.task),
+            self.options.to_json()
+            | {"search": search}
+            | ({} if graph is None else {"graph": graph}),
             versions(),
         )
 
@@ -335,7 +315,7 @@ class Session:
         """Print a summary of what the log holds."""
         lines = [unwritten] if unwritten else []
         try:
-            lines.insert(0, str(self._outcome.interrupted()))
+            lines.insert(0, str(outcome.interrupted(self)))
         except LogError as error:
             lines.insert(0, f"{self.bar.name}: interrupted; no summary: {error}")
         with suppress(OSError):  # who would have read it may be gone
@@ -347,21 +327,9 @@ class Session:
         if len(errors) == len(self.goals):
             raise errors[0]
 
-    def failure(self, task: Task) -> Exception | None:
-        """Why a task could not even be begun, or None."""
-        return self._failed.get(id(task))
-
     def _say_exhausted(self) -> None:
         if self.exhausting:
             self.bar.say(
                 f"{self.bar.name}: the space has only {counted(self.total, 'config')}; "
                 f"the search ends after {counted(self.total, 'trial')}"
             )
-
-
-def _graph(task: Task) -> dict[str, Any]:
-    """What a log needs of a derived task, so that its program can be shown from the log alone."""
-    from whet.search_spaces.graph.family import graph_data
-
-    data = graph_data(task.template, task.workload)
-    return {} if data is None else {"graph": data}

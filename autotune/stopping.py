@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 EXIT_CODE = 128 + signal.SIGTERM
-"""What a process ends with that SIGTERM stopped: 143, as a shell says of one that it killed."""
+"""The exit code of a process that SIGTERM stopped: 143, as a shell says of one it killed."""
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from whet.autotune.features.batch import Batch
+from whet.autotune.features.batch import Batch, innermost, trips
+from whet.autotune.features.loops.arithmetic import KINDS
 from whet.autotune.features.loops.nests import (
     BLOCK,
     PARALLEL,
@@ -104,61 +105,79 @@ class Counts:
     def _written_out(self, vector_bytes: int) -> None:
         b = self.batch
         depth = b.extent.shape[1]
-        s = np.arange(len(b.extent))
         written = (b.kind == UNROLLED) | (b.kind == VECTORIZED) | (b.extent == 1)
         self.block = np.logical_and.accumulate(written[:, ::-1], axis=1)[:, ::-1]
-        self.body = np.where(self.block, b.extent, 1.0).prod(axis=1)
+        self.body = trips(self.block, b.extent)
         vectorized = (b.kind == VECTORIZED) & (b.extent > 1) & self.block
-        self.vector = np.where(
-            vectorized.any(axis=1), depth - 1 - vectorized[:, ::-1].argmax(axis=1), depth
-        )
-        self.lanes = np.concatenate([b.extent, np.ones((len(s), 1))], axis=1)[s, self.vector]
+        self.vector = np.where(vectorized.any(axis=1), innermost(vectorized), depth)
+        self.lanes = _at(b.extent, self.vector, 1.0)
         self.width = np.maximum(vector_bytes / b.bytes[self.starts], 1.0)
         self.vectors = np.ceil(self.lanes / self.width)
         self.vector_runs = self.runs / self.lanes * self.vectors
         threads = (b.kind == PARALLEL) | (b.kind == BLOCK) | (b.kind == THREAD)
-        self.shared = np.where(threads, b.extent, 1.0).prod(axis=1)
+        self.shared = trips(threads, b.extent)
         # Loops that are run step by step, inside the statement's own nest.
-        serial = ~self.block & b.own.astype(bool) & (b.extent > 1)
+        serial = ~self.block & b.own & (b.extent > 1)
         self.loop_steps = np.where(serial, self.before[:, 1:], 0.0).max(axis=1)
         self.loop_entries = np.where(serial, self.before[:, :-1], 0.0).max(axis=1)
-        self.reducing = (b.reduces.astype(bool) & b.own.astype(bool)).any(axis=1)
+        self.reducing = (b.reduces & b.own).any(axis=1)
 
     def _instructions(self) -> None:
         b = self.batch
         of, depth = b.statement, b.extent.shape[1]
-        q = np.arange(len(of))
-        padded = np.concatenate([self.flat, np.zeros((len(q), 1))], axis=1)
-        self.by_vector = padded[q, self.vector[of]]
+        extent, block = b.extent[of], self.block[of]
+        self.by_vector = _at(self.flat, self.vector[of], 0.0)
         lanes, vectors = self.lanes[of], self.vectors[of]
         together = np.where(self.by_vector == 1, vectors, lanes)
         together = np.where(self.by_vector == 0, 1.0, together)
         is_vector = np.arange(depth) == self.vector[of][:, None]
-        steps = np.where(is_vector, together[:, None], b.extent[of])
-        self.in_body = np.where(self.block[of] & self.moves, steps, 1.0).prod(axis=1)
+        steps = np.where(is_vector, together[:, None], extent)
+        self.in_body = trips(block & self.moves, steps)
         # The compiler moves accesses out of the loops that do not move them, from the inside.
-        outer = ~self.block[of] & (b.extent[of] > 1)
-        moving = outer & (self.moves | b.renewed.astype(bool))
-        last = np.where(moving.any(axis=1), depth - moving[:, ::-1].argmax(axis=1), 0)
+        outer = ~block & (extent > 1)
+        moving = outer & (self.moves | b.renewed)
+        last = np.where(moving.any(axis=1), innermost(moving), -1)
         # Virtual threads are written out next to each other, and share what is alike.
         alike = (b.kind[of] == VIRTUAL) & ~self.moves
-        ahead = (np.arange(depth) < last[:, None]) & ~alike
-        trips = np.where(outer & ahead, b.extent[of], 1.0).prod(axis=1)
-        every = np.where(outer, b.extent[of], 1.0).prod(axis=1)
-        stores = b.stores.astype(bool)
+        ahead = (np.arange(depth) <= last[:, None]) & ~alike
         self.accumulators = self.in_body[self.starts]  # each statement's store comes first
-        self.innermost = depth - 1 - outer[self.starts][:, ::-1].argmax(axis=1)
-        s = np.arange(len(b.extent))
-        self.chained = self.reducing & b.reduces[s, self.innermost].astype(bool)
+        self.innermost = innermost(outer[self.starts])
+        self.chained = self.reducing & b.reduces[np.arange(len(b.extent)), self.innermost]
         # Beside the accumulators stand the shorter side of the tile and one element of the other.
-        sides = np.where(b.stores.astype(bool), np.inf, self.in_body)
+        sides = np.where(b.stores, np.inf, self.in_body)
         shorter = np.minimum.reduceat(sides, self.starts)
         beside = np.where(np.isinf(shorter), 0.0, shorter) + 1
         self.spilt = self.accumulators + beside > self.registers
         # Only what is side by side, and summed up unconditionally, is kept in registers.
         aside = (self.by_vector[self.starts] != 0) & (self.by_vector[self.starts] != 1)
-        self.masked = b.guarded.astype(bool) & (self.lanes > 1)
+        self.masked = b.guarded & (self.lanes > 1)
         self.spilt |= aside | self.masked
         self.chained &= ~self.spilt | (self.accumulators < LATENCY)
-        kept = ~self.spilt[of] | ~stores
-        self.executed = self.in_body * np.where(kept, trips, every)
+        in_registers = ~self.spilt[of] | ~b.stores
+        self.executed = self.in_body * trips(outer & (ahead | ~in_registers[:, None]), extent)
+
+
+def _at(table: np.ndarray, place: np.ndarray, beyond: float) -> np.ndarray:
+    """(R,) of (R, L) the number at a place of each row; ``beyond`` at place L."""
+    padded = np.column_stack([table, np.full(len(table), beyond)])
+    return padded[np.arange(len(table)), place]
+
+
+def log(x: np.ndarray) -> np.ndarray:
+    """The logarithm of sizes, counts and times; 0 of 0."""
+    return np.log2(1.0 + x)
+
+
+def program_columns(b: Batch, c: Counts) -> dict[str, np.ndarray]:
+    """The columns of the program as a whole that processors and GPUs share, by name; (n,)."""
+    total, most = b.owners.total, b.owners.most
+    flop, needed = b.operations.sum(axis=1), b.needed.prod(axis=1)
+    return {
+        **{f"flop.{k}": log(total(c.runs * n)) for k, n in zip(KINDS, b.operations.T)},
+        "redundancy": np.log2((total(c.runs * flop) + 1) / (total(needed * flop) + 1)),
+        "steps.wasted": np.log2(total(c.runs) / total(needed)),
+        "body": log(most(c.body)),
+        "loop.steps": log(total(c.loop_steps)),
+        "unroll.pragma": log(most(b.unroll)),
+        "virtual": log(most(trips(b.kind == VIRTUAL, b.extent)) - 1),
+    }

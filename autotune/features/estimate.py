@@ -49,23 +49,22 @@ class Estimate:
         self.cycles = np.maximum(np.maximum(self.compute, self.access), self.traffic)
         self.cycles = self.cycles + self.overhead
         shared = np.minimum(c.shared, threads)
-        self.seconds = b.total(self.cycles / shared) / HERTZ
+        self.seconds = b.owners.total(self.cycles / shared) / HERTZ
 
     def _compute(self, b: Batch, c: Counts) -> np.ndarray:
         per_run = (b.operations * CYCLES).sum(axis=1)
         # A chain of dependent steps: only independent accumulators fill the pipeline.
         chained = np.where(c.chained, LATENCY / np.maximum(c.accumulators, 1.0), 0.0)
-        # A condition that guards a read is asked when the read is done.
+        # A condition that guards a read is evaluated when the read is done.
         guarded = c.per_statement(np.where(b.asks, c.executed, 0.0))
-        asked = np.where(guarded > 0, guarded, c.vector_runs) * b.operations[:, _BRANCH]
-        return c.vector_runs * np.maximum(per_run, chained) + asked / BRANCHES
+        conditions = np.where(guarded > 0, guarded, c.vector_runs) * b.operations[:, _BRANCH]
+        return c.vector_runs * np.maximum(per_run, chained) + conditions / BRANCHES
 
     def _access(self, b: Batch, c: Counts) -> np.ndarray:
-        stores = b.stores.astype(bool)
         executed = c.executed * b.times
         apart = (c.by_vector != 0) & (c.by_vector != 1)
         executed = executed * np.where(apart, APART, 1.0)
-        executed = executed * np.where(stores & c.masked[b.statement], MASKED, 1.0)
-        both = executed / np.where(stores, STORES, LOADS)
-        again = np.where(stores & c.reducing[b.statement], executed / LOADS, 0.0)
+        executed = executed * np.where(b.stores & c.masked[b.statement], MASKED, 1.0)
+        both = executed / np.where(b.stores, STORES, LOADS)
+        again = np.where(b.stores & c.reducing[b.statement], executed / LOADS, 0.0)
         return c.per_statement(both + again)

@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from whet.autotune.tasks.task import Task
 
 
-class LoopFeatures:
+class LoopFeatures(Rows):
     """The features of the loop nests of a task's configs.
 
     The template is run once for each *structure* that its configs have; the sizes in it are traced.
-    Rows are kept, so that asking again costs little.
 
     Args:
         task: whose configs.
@@ -40,32 +39,20 @@ class LoopFeatures:
         self._watched = watched or (lambda point: nullcontext())
         self.space = task.config_space
         self.structures = Structures()
-        self._knobs = [_Positions(knob.choices) for knob in self.space.knobs.values()]
-        self._rows = Rows(len(self._knobs), self._computed)
-
-    def of_points(self, points: np.ndarray) -> np.ndarray:
-        """The features of points.
-
-        Args:
-            points: int64 of shape (n, knobs): a position for each knob.
-
-        Returns:
-            float32 of shape (n, len(NAMES)); a row of NaN where the template raises, or makes a
-            schedule that cannot be lowered.
-        """
-        return self._rows.of(points)
+        self._positions = [_Positions(knob.choices) for knob in self.space.knobs.values()]
+        super().__init__(len(self._positions))
 
     def structures_of(self, points: np.ndarray) -> int:
         """The number of structures of points: their features cost a run of the template each."""
         return len({id(self._found(point)[0]) for point in points.tolist()})
 
-    def _computed(self, table: np.ndarray) -> np.ndarray:
+    def _compute(self, points: np.ndarray) -> np.ndarray:
         groups: dict[Program, list[tuple[int, list[Any]]]] = {}
-        for i, point in enumerate(table.tolist()):
+        for i, point in enumerate(points.tolist()):
             program, values = self._found(point)
             if program is not None:
                 groups.setdefault(program, []).append((i, values))
-        out = nothing(len(table))
+        out = nothing(len(points))
         if groups:
             stacked = [(p, np.array([v for _, v in m], np.int64)) for p, m in groups.items()]
             order = [i for members in groups.values() for i, _ in members]
@@ -73,14 +60,15 @@ class LoopFeatures:
         return out
 
     def _found(self, point: list[int]) -> tuple[Program | None, list[Any]]:
-        key = tuple([k.shapes[p] for k, p in zip(self._knobs, point)])
+        key = tuple([k.shapes[p] for k, p in zip(self._positions, point)])
         ints: list[int] = []
-        for k, p in zip(self._knobs, point):
+        for k, p in zip(self._positions, point):
             ints += k.ints[p]
         entry = self.structures.find(key, ints)
         if entry is None:
             ranges = {
-                n: k.ranges[k.shapes[p]] for n, k, p in zip(self.space.knobs, self._knobs, point)
+                n: k.ranges[k.shapes[p]]
+                for n, k, p in zip(self.space.knobs, self._positions, point)
             }
             config = self.space.decode(point)
             with self._watched(point):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whet.autotune.features.batch import Batch
-from whet.autotune.features.counts import Counts
+from whet.autotune.features.batch import Batch, Owners
+from whet.autotune.features.counts import Counts, log, program_columns
 from whet.autotune.features.gpu_work import GpuWork
 from whet.autotune.features.loops.arithmetic import KINDS
 from whet.measure.device.specs import SPECS, GpuSpec
-from whet.measure.gpu.cost.model import LIMITS, Prediction, predict
+from whet.measure.gpu.cost.model import LIMITS, predict
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
@@ -39,86 +39,53 @@ def gpu_columns(b: Batch, target: Target) -> np.ndarray:
 
     Args:
         b: candidates.
-        target: a canonical CUDA target.
+        target: a canonical CUDA target; a common GPU stands in where there is no model of its
+            architecture.
     """
-    spec = _spec(target)
+    arch = str(target.attrs.get("arch", "")).rstrip("af")
+    spec = SPECS.get(arch, SPECS["sm_80"])
     c = Counts(b, VECTOR_BYTES, REGISTERS)
     kernels = GpuWork(b, c, spec)
-    prediction = predict(spec, kernels.work)
-    columns = _of_kernels(kernels, prediction, b.n, spec) | _of_statements(b, c, kernels)
+    columns = program_columns(b, c) | _of_kernels(kernels, spec) | _of_accesses(b, kernels)
     return np.stack([columns[name] for name in GPU_PROGRAM], axis=1).astype(np.float32)
 
 
-def _spec(target: Target) -> GpuSpec:
-    """The GPU of the target's architecture; a common one where there is no model of it."""
-    arch = str(target.attrs.get("arch", "")).rstrip("af")
-    return SPECS.get(arch, SPECS["sm_80"])
-
-
-def _log(x: np.ndarray) -> np.ndarray:
-    return np.log2(1.0 + x)
-
-
-def _of_kernels(
-    kernels: GpuWork, prediction: Prediction, n: int, spec: GpuSpec
-) -> dict[str, np.ndarray]:
-    owner, w = kernels.candidate, kernels.work
-
-    def total(values: np.ndarray) -> np.ndarray:
-        return np.bincount(owner, values, n)
-
-    def longest(values: np.ndarray) -> np.ndarray:
-        """Of the kernel that takes most of a candidate's time."""
-        return values[kernels.longest(np.where(np.isfinite(seconds), seconds, 1e30))]
-
-    seconds = prediction.seconds
+def _of_kernels(kernels: GpuWork, spec: GpuSpec) -> dict[str, np.ndarray]:
+    w, prediction = kernels.work, predict(spec, kernels.work)
+    total, seconds = Owners(kernels.candidate, kernels.candidates).total, prediction.seconds
+    # The columns are of the kernel that takes most of a candidate's time.
+    longest = kernels.longest(np.where(np.isfinite(seconds), seconds, 1e30))
     finite = np.where(np.isfinite(seconds), seconds, 10.0)  # it cannot be launched
     blocks = np.maximum(w.blocks, 1.0)
     full = np.maximum(prediction.resident, 1.0) * spec.multiprocessors
-    parts = prediction.parts
-    out = {f"seconds.{k}": np.log2(total(parts[k]) + 1e-9) for k in LIMITS}
-    return out | {
+    sizes = {
+        "blocks": w.blocks, "threads": w.threads, "waves": prediction.waves,
+        "registers": w.registers, "shared.bytes": w.shared_bytes,
+        "local.bytes": kernels.local_bytes, "phases": w.phases, "chain": w.chain,
+        "in_flight": w.in_flight,
+    }  # fmt: skip
+    return {
+        **{f"seconds.{k}": np.log2(total(prediction.parts[k]) + 1e-9) for k in LIMITS},
+        **{name: log(values[longest]) for name, values in sizes.items()},
         "estimate": np.log2(total(finite)),
-        "blocks": _log(longest(w.blocks)),
-        "threads": _log(longest(w.threads)),
-        "resident": longest(prediction.resident),
-        "occupancy": longest(prediction.occupancy),
-        "waves": _log(longest(prediction.waves)),
-        "tail": longest(np.ceil(blocks / full) * full / blocks),
-        "registers": _log(longest(w.registers)),
-        "shared.bytes": _log(longest(w.shared_bytes)),
-        "local.bytes": _log(longest(kernels.local_bytes)),
-        "kernels": total(np.ones(len(owner))),
-        "l2.bytes": _log(total(w.l2_bytes)),
-        "memory.bytes": _log(total(w.memory_bytes)),
-        "phases": _log(longest(w.phases)),
-        "chain": _log(longest(w.chain)),
-        "in_flight": _log(longest(w.in_flight)),
+        "resident": prediction.resident[longest],
+        "occupancy": prediction.occupancy[longest],
+        "tail": (np.ceil(blocks / full) * full / blocks)[longest],
+        "kernels": total(np.ones(len(blocks))),
+        "l2.bytes": log(total(w.l2_bytes)),
+        "memory.bytes": log(total(w.memory_bytes)),
     }
 
 
-def _of_statements(b: Batch, c: Counts, kernels: GpuWork) -> dict[str, np.ndarray]:
-    of, total, most = b.candidate[b.statement], b.total, b.most
-
-    def accesses(values: np.ndarray) -> np.ndarray:
-        return np.bincount(of, values, b.n)
-
-    work, needed = b.operations.sum(axis=1), b.needed.prod(axis=1)
-    asked = kernels.instructions * kernels.is_global
-    least = accesses(kernels.instructions * kernels.is_global * kernels.least_sectors)
-    banks = accesses(kernels.instructions * kernels.is_shared)
-    out = {f"flop.{kind}": _log(total(c.runs * b.operations[:, k])) for k, kind in enumerate(KINDS)}
-    virtual = np.where(b.kind == kernels.VIRTUAL, b.extent, 1.0).prod(axis=1)
-    return out | {
-        "virtual": _log(most(virtual) - 1),
-        "redundancy": np.log2((total(c.runs * work) + 1) / (total(needed * work) + 1)),
-        "steps.wasted": np.log2(total(c.runs) / total(needed)),
-        "loads.global": _log(accesses(asked)),
-        "loads.shared": _log(banks),
-        "coalesced": least / np.maximum(accesses(asked * kernels.sectors), 1.0),
-        "conflicts": accesses(kernels.wavefronts) / np.maximum(banks, 1.0),
-        "vector.bytes": accesses(asked * kernels.lane_bytes) / np.maximum(accesses(asked), 1.0),
-        "body": _log(most(c.body)),
-        "loop.steps": _log(total(c.loop_steps)),
-        "unroll.pragma": _log(most(b.unroll)),
+def _of_accesses(b: Batch, kernels: GpuWork) -> dict[str, np.ndarray]:
+    total = Owners(b.candidate[b.statement], b.n).total
+    of_global = kernels.instructions * kernels.is_global
+    loads, banks = total(of_global), total(kernels.instructions * kernels.is_shared)
+    return {
+        "loads.global": log(loads),
+        "loads.shared": log(banks),
+        "coalesced": total(of_global * kernels.least_sectors)
+        / np.maximum(total(of_global * kernels.sectors), 1.0),
+        "conflicts": total(kernels.wavefronts) / np.maximum(banks, 1.0),
+        "vector.bytes": total(of_global * kernels.lane_bytes) / np.maximum(loads, 1.0),
     }

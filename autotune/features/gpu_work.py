@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from whet.autotune.features.batch import Batch
+from whet.autotune.features.batch import Batch, Owners, trips
 from whet.autotune.features.counts import Counts
 from whet.autotune.features.loops.arithmetic import KINDS
 from whet.autotune.features.loops.nests import BLOCK, SERIAL, THREAD, UNROLLED, VIRTUAL
@@ -27,6 +27,7 @@ class GpuWork:
 
     Attributes:
         candidate: (K,) whose kernel it is, ascending.
+        candidates: how many there are.
         work: each field (K,).
         local_bytes: (K,) of a thread.
         instructions: (Q,) loads and stores of warps.
@@ -34,45 +35,34 @@ class GpuWork:
         sectors, least_sectors: (Q,) 32-byte sectors that a warp touches with one, and would touch
             if its lanes asked for neighbours.
         wavefronts: (Q,) wavefronts of shared memory.
-        is_global, is_shared: (Q,) where it goes, 1 or 0.
+        is_global, is_shared: (Q,) where it goes.
     """
-
-    VIRTUAL = VIRTUAL
 
     def __init__(self, b: Batch, c: Counts, spec: GpuSpec) -> None:
         self._b, self._c, self._spec = b, c, spec
-        self._kernels()
+        # Statements of one candidate that are attached in one root are a kernel.
+        kernels, of = np.unique(b.candidate * 128 + b.root, return_inverse=True)
+        self.candidate, self.candidates = kernels // 128, b.n
+        self._kernels = Owners(of, len(kernels))
         self._accesses()
-        self._resources()
-        self.work = self._work()
+        held = b.region.prod(axis=1) * b.itemsize
+        # Virtual threads of one thread keep what they have side by side.
+        virtual = trips(b.kind == VIRTUAL, b.extent)
+        total = self._kernels.total
+        self.local_bytes = total(np.where(b.scope == LOCAL, held * virtual, 0.0))
+        self.work = self._work(total(np.where(b.scope == SHARED, held, 0.0)))
 
     def longest(self, seconds: np.ndarray) -> np.ndarray:
         """(n,) each candidate's kernel that takes longest, the first of equals."""
         order = np.lexsort((np.arange(len(seconds)), -seconds, self.candidate))
-        first = np.searchsorted(self.candidate[order], np.arange(self._b.n))
+        first = np.searchsorted(self.candidate[order], np.arange(self.candidates))
         return order[first]
-
-    def _kernels(self) -> None:
-        """Number the kernels: statements of one candidate that are attached in one root."""
-        b = self._b
-        key = b.candidate * 128 + b.root
-        kernels, self._of = np.unique(key, return_inverse=True)
-        self.candidate = kernels // 128
-
-    def _total(self, of_statements: np.ndarray) -> np.ndarray:
-        return np.bincount(self._of, of_statements, len(self.candidate))
-
-    def _most(self, of_statements: np.ndarray) -> np.ndarray:
-        out = np.zeros(len(self.candidate))
-        np.maximum.at(out, self._of, of_statements)
-        return out
 
     def _accesses(self) -> None:
         b, c = self._b, self._c
         of = b.statement
         self.instructions = c.executed * b.times / WARP
-        self.is_global = (b.place == GLOBAL).astype(float)
-        self.is_shared = (b.place == SHARED).astype(float)
+        self.is_global, self.is_shared = b.place == GLOBAL, b.place == SHARED
         wide = np.where(c.by_vector == 1, np.minimum(c.lanes[of], c.width[of]), 1.0)
         self.lane_bytes = b.bytes * wide
         step, extent = self._by_lane()
@@ -90,8 +80,8 @@ class GpuWork:
         passes = np.maximum(apart * self.lane_bytes / LINE, 1.0) * conflict
         # A warp is given one register a pass, and two where near lanes ask for the same.
         near = ((sx == 0) & (nx >= 2)) | ((sy == 0) & (nx <= 2) & (ny >= 2))
-        given = np.maximum(self.lane_bytes / WORD, 1.0)
-        passes = np.maximum(passes, np.where(near, np.maximum(given / 2, 1.0), given))
+        registers = np.maximum(self.lane_bytes / WORD, 1.0)
+        passes = np.maximum(passes, np.where(near, np.maximum(registers / 2, 1.0), registers))
         self.wavefronts = self.instructions * np.minimum(passes, WARP) * self.is_shared
 
     def _even(self, step: np.ndarray) -> np.ndarray:
@@ -100,33 +90,24 @@ class GpuWork:
         mine = b.lane[b.statement] == 1
         far = np.where(mine[:, None, :], b.far, 0.0).sum(axis=(1, 2))
         one = np.where(mine[:, None, :], np.abs(b.step), 0.0).sum(axis=(1, 2))
-        extent = np.where(mine, b.extent[b.statement], 1.0).prod(axis=1)
+        extent = trips(mine, b.extent[b.statement])
         return far >= one * (extent - 1)
 
     def _by_lane(self) -> tuple[np.ndarray, np.ndarray]:
         """(Q, 2) how far a step along threadIdx.x and y moves an access, and their extents."""
         b, c = self._b, self._c
-        lane = b.lane[b.statement]
-        step, extent = [], []
-        for axis in (1, 2):
-            mine = lane == axis
-            step.append(np.abs(np.where(mine, c.flat, 0.0)).max(axis=1))
-            extent.append(np.where(mine, b.extent[b.statement], 1.0).prod(axis=1))
+        chosen = [b.lane[b.statement] == axis for axis in (1, 2)]
+        step = [np.abs(np.where(mine, c.flat, 0.0)).max(axis=1) for mine in chosen]
+        extent = [trips(mine, b.extent[b.statement]) for mine in chosen]
         return np.stack(step, axis=1), np.stack(extent, axis=1)
 
-    def _resources(self) -> None:
-        b = self._b
-        held = b.region.prod(axis=1) * b.itemsize
-        # Virtual threads of one thread keep what they have side by side.
-        virtual = np.where(b.kind == VIRTUAL, b.extent, 1.0).prod(axis=1)
-        self.local_bytes = self._total(np.where(b.scope == LOCAL, held * virtual, 0.0))
-        self._shared_bytes = self._total(np.where(b.scope == SHARED, held, 0.0))
-
-    def _work(self) -> Work:
+    def _work(self, shared_bytes: np.ndarray) -> Work:
         b, c = self._b, self._c
-        root = b.root == (np.arange(len(b.candidate)) - self._first())
-        blocks = self._most(np.where(b.kind == BLOCK, b.extent, 1.0).prod(axis=1))
-        threads = self._most(np.where(b.kind == THREAD, b.extent, 1.0).prod(axis=1))
+        total, most = self._kernels.total, self._kernels.most
+        first = np.searchsorted(b.candidate, b.candidate)  # the first statement of its candidate
+        root = b.root == np.arange(len(b.candidate)) - first
+        blocks = most(trips(b.kind == BLOCK, b.extent))
+        threads = most(trips(b.kind == THREAD, b.extent))
         ops = b.operations * c.runs[:, None]
         of_functions = DIVISION * ops[:, _DIV] + FUNCTION * ops[:, _SPECIAL]
         fma = ops[:, _FMA] + ops[:, _ADD] + ops[:, _MUL] + of_functions
@@ -136,29 +117,27 @@ class GpuWork:
         l2 = self.instructions * self.sectors * SECTOR * self.is_global
         issued = c.per_statement(self.instructions * (b.place != LOCAL))
         issued = issued + c.loop_steps * STEP / WARP
-        inner = np.where((b.kind == SERIAL) & ~c.block, b.extent, 1.0)
-        around = np.where(b.own.astype(bool), 1.0, inner).prod(axis=1)
+        around = trips((b.kind == SERIAL) & ~c.block & ~b.own, b.extent)
         shared = b.scope == SHARED
-        phases = self._most(np.where(shared, around, 1.0))
-        per_thread = c.runs / (blocks * threads)[self._of]
+        per_thread = c.runs / (blocks * threads)[self._kernels.of]
         chain = per_thread / np.minimum(np.maximum(c.accumulators, 1.0), ARITHMETIC_CYCLES)
-        in_flight = c.per_statement(self._together() * self.is_global * ~self._stores())
+        in_flight = c.per_statement(self._together() * (self.is_global & ~b.stores))
         return Work(
             blocks=blocks,
             threads=threads,
             registers=np.minimum(OWN_REGISTERS + self.local_bytes / 4, 255.0),
-            shared_bytes=self._shared_bytes,
-            instructions=self._total(issued + (ops.sum(axis=1) + of_functions) / WARP),
-            fma32=self._total(np.where(double, 0.0, fma)),
-            fma64=self._total(np.where(double, fma, 0.0)),
-            special=self._total(ops[:, _SPECIAL] + ops[:, _DIV]),
-            wavefronts=self._total(c.per_statement(self.wavefronts + passes)),
-            l2_bytes=self._total(c.per_statement(l2)),
-            memory_bytes=self._total(c.per_statement(self._memory(l2))),
-            phases=phases,
-            barriers=self._total(np.where(shared, around, 0.0)),
-            chain=self._most(chain),
-            in_flight=self._most(in_flight),
+            shared_bytes=shared_bytes,
+            instructions=total(issued + (ops.sum(axis=1) + of_functions) / WARP),
+            fma32=total(np.where(double, 0.0, fma)),
+            fma64=total(np.where(double, fma, 0.0)),
+            special=total(ops[:, _SPECIAL] + ops[:, _DIV]),
+            wavefronts=total(c.per_statement(self.wavefronts + passes)),
+            l2_bytes=total(c.per_statement(l2)),
+            memory_bytes=total(c.per_statement(self._memory(l2))),
+            phases=most(np.where(shared, around, 1.0)),
+            barriers=total(np.where(shared, around, 0.0)),
+            chain=most(chain),
+            in_flight=most(in_flight),
         )
 
     def _together(self) -> np.ndarray:
@@ -166,15 +145,8 @@ class GpuWork:
         b = self._b
         serial = (b.kind == SERIAL) & (b.extent > 1)
         after = ~np.logical_or.accumulate(serial[:, ::-1], axis=1)[:, ::-1]
-        written = np.where(after & (b.kind == UNROLLED), b.extent, 1.0).prod(axis=1)
+        written = trips(after & (b.kind == UNROLLED), b.extent)
         return np.minimum(written, REGISTERS_HELD)[b.statement] * self.lane_bytes
-
-    def _first(self) -> np.ndarray:
-        """(S,) the number of the first statement of each one's candidate."""
-        return np.searchsorted(self._b.candidate, self._b.candidate)
-
-    def _stores(self) -> np.ndarray:
-        return self._b.stores.astype(bool)
 
     def _memory(self, l2: np.ndarray) -> np.ndarray:
         """(Q,) bytes from and to the memory: what the L2 cache does not hold is fetched again."""

@@ -1,9 +1,9 @@
-"""Rows of features, kept by point, so that asking again costs little."""
+"""Rows of features, kept by point, so that a second look costs little."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable
 
 import numpy as np
 
@@ -15,22 +15,31 @@ AT_ONCE = 512
 """Points whose rows are computed at a time."""
 
 
-class Rows:
-    """The rows of points that were asked for.
+class Rows(ABC):
+    """The rows of points, each computed once.
 
     Args:
         knobs: positions in a point.
-        compute: float32 rows of shape (n, len(NAMES)) of points that are not known, int64 of shape
-            (n, knobs).
     """
 
-    def __init__(self, knobs: int, compute: Callable[[np.ndarray], np.ndarray]) -> None:
+    def __init__(self, knobs: int) -> None:
         self._knobs = knobs
-        self._compute = compute
         self._rows: OrderedDict[bytes, np.ndarray] = OrderedDict()
 
-    def of(self, points: np.ndarray) -> np.ndarray:
-        """The rows of points, float32 of shape (n, len(NAMES))."""
+    @abstractmethod
+    def _compute(self, points: np.ndarray) -> np.ndarray:
+        """float32 rows of shape (n, len(NAMES)) of points that are not known, (n, knobs)."""
+
+    def of_points(self, points: np.ndarray) -> np.ndarray:
+        """The features of points.
+
+        Args:
+            points: int64 of shape (n, knobs): a position for each knob.
+
+        Returns:
+            float32 of shape (n, len(NAMES)); a row of NaN where the template raises, or makes a
+            schedule that cannot be lowered.
+        """
         table = np.ascontiguousarray(points, dtype=np.int64).reshape(len(points), self._knobs)
         keys = [row.tobytes() for row in table]
         new = {k: i for i, k in enumerate(keys) if k not in self._rows}

@@ -36,7 +36,7 @@ def prepare(
     """Make a task's features ready; returns the keys of all that are.
 
     Args:
-        key: names the task in :func:`of_points`.
+        key: names the task in :func:`call`.
         workload, target, ref, level: what the task is made of.
         marker: path of the file in which the point is noted whose template runs.
     """
@@ -54,16 +54,10 @@ def prepare(
 prepare.sets_up = True  # type: ignore[attr-defined]  # its file and its signal stay
 
 
-def of_points(key: str, points: np.ndarray) -> np.ndarray:
-    """The rows of :meth:`LoopFeatures.of_points`."""
+def call(key: str, method: str, points: np.ndarray) -> Any:
+    """The result of a method of a task's :class:`LoopFeatures` for points."""
     _served.move_to_end(key)
-    return _served[key].of_points(points)
-
-
-def structures_of(key: str, points: np.ndarray) -> int:
-    """:meth:`LoopFeatures.structures_of`."""
-    _served.move_to_end(key)
-    return _served[key].structures_of(points)
+    return getattr(_served[key], method)(points)
 
 
 class Watch:

@@ -28,8 +28,11 @@ SERVED = "whet.autotune.features.served"
 _worker: _Worker | None = None
 
 
-class WatchedFeatures:
+class WatchedFeatures(Rows):
     """The features of a task's points; as :class:`LoopFeatures`, but nothing can go wrong.
+
+    A row is NaN also where the template hangs or crashes, and 0 once it has crashed :data:`LOST`
+    times, from when on it is not run.
 
     Args:
         task: whose points.
@@ -42,20 +45,7 @@ class WatchedFeatures:
         self.task = task
         self.lost = 0
         self._key = f"{task.key} {task.level} {task.config_space.fingerprint}"
-        self._rows = Rows(len(task.config_space.knobs), self._asked)
-
-    def of_points(self, points: np.ndarray) -> np.ndarray:
-        """The features of points.
-
-        Args:
-            points: int64 of shape (n, knobs): a position for each knob.
-
-        Returns:
-            float32 of shape (n, len(NAMES)). NaN where the template raises, hangs, crashes, or
-            makes a schedule that cannot be lowered; 0 once it has crashed :data:`LOST` times,
-            from when on it is not asked.
-        """
-        return self._rows.of(points)
+        super().__init__(len(task.config_space.knobs))
 
     def structures_of(self, points: np.ndarray) -> int:
         """The number of structures of points, among those whose templates do no harm."""
@@ -66,18 +56,18 @@ class WatchedFeatures:
         number, _ = the_worker().call("structures_of", self.task, self._key, sound)
         return 1 if number is None else number
 
-    def _asked(self, table: np.ndarray) -> np.ndarray:
-        out, left = nothing(len(table)), np.arange(len(table))
+    def _compute(self, points: np.ndarray) -> np.ndarray:
+        out, left = nothing(len(points)), np.arange(len(points))
         while len(left):
             if self.lost >= LOST:
                 out[left] = 0.0
                 break
-            rows, fatal = the_worker().call("of_points", self.task, self._key, table[left])
+            rows, fatal = the_worker().call("of_points", self.task, self._key, points[left])
             if rows is not None:
                 out[left] = rows
                 break
             self.lost += 1
-            same = (table[left] == fatal).all(axis=1)
+            same = (points[left] == fatal).all(axis=1)
             if not same.any():  # it died of none of these points
                 self.lost = LOST
             left = left[~same]
@@ -100,7 +90,7 @@ class _Worker:
         self._supervisor.start()
 
     def call(self, name: str, task: Task, key: str, points: np.ndarray) -> tuple[Any, np.ndarray]:
-        """The result of a function of :mod:`served` for points.
+        """The result of a method of a task's features for points.
 
         None, and the point whose template took the worker down, if one did.
         """
@@ -115,7 +105,7 @@ class _Worker:
                 return None, np.full(points.shape[1], -1)
             self._ready = self._supervisor.starts, reply.value
         timeout = SECONDS + EACH * len(points)
-        answer = self._supervisor.call(f"{SERVED}:{name}", key, points, timeout=timeout)
+        answer = self._supervisor.call(f"{SERVED}:call", key, name, points, timeout=timeout)
         if answer.kind == "ok":
             return answer.value, np.empty(0)
         knobs = points.shape[1]

@@ -13,6 +13,7 @@ from whet.autotune.report.plot import Plot
 from whet.autotune.report.scales import Categories, Linear, Logarithmic, Scale, seconds
 from whet.autotune.report.times import STAGES, Times
 from whet.autotune.results.knob_values import Dimension, words
+from whet.autotune.results.trial import rate_words
 from whet.search_spaces.values.counted import counted, duration
 
 if TYPE_CHECKING:
@@ -33,11 +34,11 @@ class Room:
 
     Attributes:
         dots: points of one plot.
-        told: points of one plot with a tooltip.
+        tooltips: points of one plot with a tooltip.
     """
 
     dots: int
-    told: int
+    tooltips: int
 
     @staticmethod
     def of(tasks: int) -> Room:
@@ -46,7 +47,7 @@ class Room:
 
     def some(self, points: Sequence[T]) -> Sequence[T]:
         """Of points, those that get a tooltip."""
-        return points[:: max(-(-len(points) // self.told), 1)]
+        return points[:: max(-(-len(points) // self.tooltips), 1)]
 
     def step(self, points: int) -> int:
         """Of every how many points one is drawn."""
@@ -57,9 +58,8 @@ def describe(trial: TrialRecord) -> str:
     """A trial in a tooltip."""
     if not trial.result.ok:
         return f"trial {trial.number}: {trial.result.status}\n{trial.config}"
-    rate = f", {trial.gflops:.1f} GFLOP/s" if trial.flop else ""
-    cost = f"trial {trial.number}: {duration(trial.cost)}{rate}"
-    return f"{cost}\n{trial.quality}\n{trial.config}"
+    cost = ", ".join([duration(trial.cost), *rate_words(trial)])
+    return f"trial {trial.number}: {cost}\n{trial.quality}\n{trial.config}"
 
 
 def costs_scale(data: TaskTrials) -> Logarithmic:
@@ -92,15 +92,15 @@ def best_so_far(data: TaskTrials, by_time: bool, room: Room) -> Markup:
     shown = order[:: room.step(len(order))]
     height = [c if c < float("inf") else y.low for c in costs]
     plot.dots((at[i], costs[i]) for i in shown if data.searched[i].result.ok)
-    plot.crosses((at[i], y.low) for i in shown if not data.searched[i].result.ok)
+    plot.dots(((at[i], y.low) for i in shown if not data.searched[i].result.ok), "cross")
     default = data.default.cost if data.default is not None else 0.0
     if y.low <= default <= y.high:
         plot.line([(0.0, default), (end, default)], "line default")
     plot.stairs([*((at[i], costs[i]) for i in improved), (end, lowest)])
     for i in room.some(shown):
-        plot.told((at[i], height[i]), describe(data.searched[i]))
+        plot.tooltip((at[i], height[i]), describe(data.searched[i]))
     for i in improved:
-        plot.told((at[i], costs[i]), describe(data.searched[i]), "told best")
+        plot.tooltip((at[i], costs[i]), describe(data.searched[i]), "told best")
     return plot.markup()
 
 
@@ -116,10 +116,9 @@ def against_knob(dimension: Dimension, data: TaskTrials, room: Room) -> tuple[Ma
         room: how much may be drawn.
     """
     said = [words(v) for v in dimension.distinct]
-    kept, note = list(range(len(said))), ""
+    cheapest = [data.costs[dimension.slots == i].min() for i in range(len(said))]
+    kept, note = sorted(sorted(range(len(said)), key=cheapest.__getitem__)[:SLOTS]), ""
     if len(said) > SLOTS:
-        cheapest = [data.costs[dimension.slots == i].min() for i in kept]
-        kept = sorted(sorted(kept, key=lambda i: (cheapest[i], i))[:SLOTS])
         note = f"the {SLOTS} of {len(said)} choices whose best trials are fastest"
     plot = Plot(
         Categories([said[i] for i in kept]), costs_scale(data), dimension.name, "cost",
@@ -131,7 +130,7 @@ def against_knob(dimension: Dimension, data: TaskTrials, room: Room) -> tuple[Ma
     if data.best_place is not None:
         place = kept.index(int(dimension.slots[data.best_place]))
         best = data.searched[data.best_place]
-        plot.told((place, best.cost), "the best\n" + describe(best), "told best")
+        plot.tooltip((place, best.cost), "the best\n" + describe(best), "told best")
     return plot.markup(), note
 
 
@@ -142,7 +141,7 @@ def _column(plot: Plot, place: int, said: str, costs: np.ndarray, step: int) -> 
     shown = list(zip(aside, costs.tolist()))[::step]
     plot.dots((place + a, cost) for a, cost in shown if cost < float("inf"))
     top = plot.y.high  # type: ignore[attr-defined]
-    plot.crosses((place + a, top) for a, cost in shown if cost == float("inf"))
+    plot.dots(((place + a, top) for a, cost in shown if cost == float("inf")), "cross")
     text = f"{said}: {counted(len(costs), 'trial')}, {len(costs) - len(ok)} failed"
     if not len(ok):
         plot.bar((place - 0.4, top), (place + 0.4, top), text, "box")
@@ -153,9 +152,9 @@ def _column(plot: Plot, place: int, said: str, costs: np.ndarray, step: int) -> 
     plot.line([(place - 0.4, middle), (place + 0.4, middle)], "line median")
 
 
-def importance(found: Predictions) -> Markup:
+def importance(predictions: Predictions) -> Markup:
     """How much each knob matters to the predictions."""
-    shares = list(found.importance.items())[:24][::-1]
+    shares = list(predictions.importance.items())[:24][::-1]
     plot = Plot(
         Linear(0, max(max(v for _, v in shares), 0.05)), Categories([k for k, _ in shares]),
         "importance: share of the variance of log(cost)", "", "Importance of each knob",
@@ -167,26 +166,30 @@ def importance(found: Predictions) -> Markup:
 
 
 def predicted_against_measured(
-    found: Predictions, trials: Sequence[TrialRecord], room: Room
+    predictions: Predictions, trials: Sequence[TrialRecord], room: Room
 ) -> Markup:
     """Each trial's predicted and measured cost; on the diagonal they are equal."""
-    both = [*found.measured.tolist(), *found.predicted.tolist()]
+    both = [*predictions.measured.tolist(), *predictions.predicted.tolist()]
     x: Scale = Logarithmic(min(both), max(both), seconds)
     plot = Plot(
         x, x, "measured cost", "predicted cost", "Predicted against measured cost",
         width=460, height=400,
     )  # fmt: skip
     plot.line([(min(both), min(both)), (max(both), max(both))], "line default")
-    points = list(zip(found.measured.tolist(), found.predicted.tolist(), found.rows.tolist()))
+    points = list(
+        zip(
+            predictions.measured.tolist(), predictions.predicted.tolist(), predictions.rows.tolist()
+        )
+    )
     plot.dots((a, b) for a, b, _ in points[:: room.step(len(points))])
     for a, b, row in room.some(points):
-        plot.told((a, b), f"predicted {duration(b)}\n{describe(trials[row])}")
+        plot.tooltip((a, b), f"predicted {duration(b)}\n{describe(trials[row])}")
     return plot.markup()
 
 
-def where_time_went(found: Times) -> Markup:
+def where_time_went(spent: Times) -> Markup:
     """One bar: the seconds of all trials by stage."""
-    total = found.total
+    total = spent.total
     plot = Plot(
         Linear(0, sum(total.values()) or 1.0, seconds), Categories([""]), "seconds of all trials",
         "", "Where the time of the trials went", height=96,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""What neither HTML nor XML may hold, however it is escaped."""
+"""Characters that neither HTML nor XML may hold, however they are escaped."""
 EMPTY = frozenset({"meta", "br", "col", "hr", "link"})
 """Elements of HTML that have no end tag."""
 
@@ -65,7 +65,7 @@ def _rendered(child: Child) -> str:
     return join(child)
 
 
-def _visible(found: re.Match) -> str:
+def _visible(match: re.Match) -> str:
     """A stray byte of a crashed tool, spelled out."""
-    code = ord(found[0])
+    code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,4 +1,4 @@
-"""What a cost model can learn from a task's trials: how well it predicts, and from which knobs.
+"""A cost model of a task's trials: how well it predicts, and from which knobs.
 
 Everything is out of sample: the successes are dealt into folds, and each is predicted by a model
 that was fitted to the other folds. Failures are left out: they have no cost to predict. A knob
@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from whet.autotune.samplers.model.cost_model import CostModel, spearman
 
 FOLDS = 5
 ROWS = 1500
@@ -79,21 +81,25 @@ def cross_validate(
         chosen = np.sort(rng.choice(ok, ROWS, replace=False))
     values, knobs = values[chosen], knobs[chosen]
     fold = rng.permutation(len(chosen)) % FOLDS
-    models = [_Fitted(knobs[fold != k], values[fold != k], seed) for k in range(FOLDS)]
-    importance = _importance(models, fold, values, knobs, np.asarray(owners), rng)
-    if loops is not None:
-        knobs = np.concatenate([knobs, loops[chosen]], axis=1)
-        models = [_Fitted(knobs[fold != k], values[fold != k], seed) for k in range(FOLDS)]
-    logs = np.zeros(len(chosen))
-    for k, model in enumerate(models):
-        logs[fold == k] = model.log_cost(knobs[fold == k])
-    return Predictions(chosen, np.exp(logs), values, importance, len(ok) > len(chosen))
+    scores = -np.log(values)  # higher is better
+
+    def models(table: np.ndarray) -> list[CostModel]:
+        others = [fold != k for k in range(FOLDS)]
+        return [CostModel.fit(table[rows], scores[rows], seed) for rows in others]
+
+    of_knobs = models(knobs)
+    importance = _importance(of_knobs, fold, scores, knobs, np.asarray(owners), rng)
+    table = knobs if loops is None else np.concatenate([knobs, loops[chosen]], axis=1)
+    predicted = np.zeros(len(chosen))
+    for k, model in enumerate(of_knobs if loops is None else models(table)):
+        predicted[fold == k] = model.predict(table[fold == k])
+    return Predictions(chosen, np.exp(-predicted), values, importance, len(ok) > len(chosen))
 
 
 def _importance(
-    models: Sequence[_Fitted],
+    models: Sequence[CostModel],
     fold: np.ndarray,
-    values: np.ndarray,
+    scores: np.ndarray,
     knobs: np.ndarray,
     owners: np.ndarray,
     rng: np.random.Generator,
@@ -101,41 +107,15 @@ def _importance(
     """By knob, the share of the variance that is lost when it is shuffled, largest first."""
     rises = dict.fromkeys(owners.tolist(), 0.0)
     for k, model in enumerate(models):
-        here, true = knobs[fold == k], np.log(values[fold == k])
-        error = np.square(model.log_cost(here) - true).sum()
+        here, true = knobs[fold == k], scores[fold == k]
+        error = np.square(model.predict(here) - true).sum()
         for name in rises:
             columns = np.flatnonzero(owners == name)
             for _ in range(SHUFFLES):
                 shuffled = here.copy()
                 shuffled[:, columns] = here[rng.permutation(len(here))][:, columns]
-                worse = np.square(model.log_cost(shuffled) - true).sum()
+                worse = np.square(model.predict(shuffled) - true).sum()
                 rises[name] += (worse - error) / SHUFFLES
-    variance = len(values) * float(np.var(np.log(values)))
+    variance = len(scores) * float(np.var(scores))
     shares = {name: max(float(rise) / variance, 0.0) for name, rise in rises.items()}
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
-
-
-class _Fitted:
-    """A cost model whose score, higher is better, is -log(cost)."""
-
-    def __init__(self, features: np.ndarray, costs: np.ndarray, seed: int) -> None:
-        from whet.autotune.samplers.model.cost_model import CostModel
-
-        self._model = CostModel.fit(features, -np.log(costs), seed=seed)
-
-    def log_cost(self, features: np.ndarray) -> np.ndarray:
-        return -np.asarray(self._model.predict(features), dtype=np.float64)
-
-
-def spearman(a: np.ndarray, b: np.ndarray) -> float:
-    """Rank correlation; equal values share their mean rank. NaN where one side is all equal."""
-    x, y = _ranks(a), _ranks(b)
-    x, y = x - x.mean(), y - y.mean()
-    scale = float(np.sqrt((x * x).sum() * (y * y).sum()))
-    return float((x * y).sum() / scale) if scale else float("nan")
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[inverse]

@@ -12,9 +12,9 @@ from whet.autotune.report import sections, summary
 from whet.autotune.report.charts import Room
 from whet.autotune.report.markup import Child, Markup, join, tag
 from whet.autotune.report.style import STYLE
-from whet.autotune.report.words import table, target_text
+from whet.autotune.report.words import soft, table, target_text
 from whet.autotune.results.knob_values import dimensions
-from whet.autotune.results.recorded import TaskRuns, TaskTrials, find_tasks, opened, read_task
+from whet.autotune.results.recorded import TaskTrials, find_tasks, opened, read_task
 from whet.compiler.errors import ArgumentError
 from whet.db.values.identity import device_key
 from whet.search_spaces.values.counted import counted, duration
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 BEGINNING = "<!DOCTYPE html>"
 NOTHING_FROM_ELSEWHERE = "default-src 'none'; style-src 'unsafe-inline'"
-"""What a browser may load for the page: nothing; no script of whatever text may run either."""
+"""The page loads nothing; no script of whatever text may run either."""
 
 
 def report(
@@ -100,17 +100,19 @@ def write_report(
 
 
 def _check_path(path: Path) -> None:
-    asked = f"write a report to {path}"
+    request = f"write a report to {path}"
     if path.is_dir():
-        raise ArgumentError(asked, "it is a folder", f"give a file: {path / 'report.html'}")
+        raise ArgumentError(request, "it is a folder", f"give a file: {path / 'report.html'}")
     if not path.parent.is_dir():
-        raise ArgumentError(asked, f"there is no folder {path.parent}", "make it, or give another")
+        raise ArgumentError(
+            request, f"there is no folder {path.parent}", "make it, or give another"
+        )
     if path.exists():
         with path.open("rb") as file:
             begin = file.read(len(BEGINNING))
         if begin and begin != BEGINNING.encode():
             raise ArgumentError(
-                asked, "the file is there and is no report", "give another file, or remove it"
+                request, "the file is there and is no report", "give another file, or remove it"
             )
 
 
@@ -127,7 +129,7 @@ def _page(title: str, generated: str, index: Markup | None, content: Markup) -> 
     body = tag(
         "body",
         tag("h1", title),
-        tag("p", generated, class_="soft") if generated else None,
+        soft(generated) if generated else None,
         index,
         tag("main", content),
     )
@@ -139,7 +141,7 @@ def _index(rows: Sequence[Sequence[Child]]) -> Markup:
         "task", "trials", "failed", "best", "GFLOP/s", "speed-up", "how good the best is",
         "target and machine",
     )  # fmt: skip
-    return tag("nav", table(head, rows, frozenset({1, 2, 3, 4, 5})))
+    return tag("nav", table(head, rows, {1, 2, 3, 4, 5}))
 
 
 def _row(place: int, data: TaskTrials) -> Sequence[Child]:
@@ -163,9 +165,11 @@ def _task(place: int, data: TaskTrials, room: Room) -> Markup:
     first = "first" if place == 1 else None
     head = tag("h2", str(data.task.workload), id=f"task{place}", class_=first)
     if not data.searched:
-        return tag("section", head, _nothing(data.task), summary.runs(data))
-    found = dimensions([t.config for t in data.searched])
-    predicted = sections.predictions(data, found)
+        began = counted(len(data.task.runs), "run")
+        nothing = tag("p", f"{began} of it began, and no trial is recorded.")
+        return tag("section", head, nothing, summary.runs(data))
+    knobs = dimensions([t.config for t in data.searched])
+    predicted = sections.predictions(data, knobs)
     return tag(
         "section",
         head,
@@ -173,7 +177,7 @@ def _task(place: int, data: TaskTrials, room: Room) -> Markup:
         sections.search(data, room),
         summary.finals(data),
         summary.top(data),
-        sections.knobs(data, found, room),
+        sections.knobs(data, knobs, room),
         sections.model(data, predicted, room),
         sections.failed(data),
         sections.time_spent(data),
@@ -181,7 +185,3 @@ def _task(place: int, data: TaskTrials, room: Room) -> Markup:
         summary.program(data),
         summary.runs(data),
     )
-
-
-def _nothing(task: TaskRuns) -> Markup:
-    return tag("p", f"{counted(len(task.runs), 'run')} of it began, and no trial is recorded.")

@@ -12,6 +12,8 @@ CHARACTER = 6.2
 """Width of a character of a tick's words, in the drawing's units (the style sheet's 11 px)."""
 LONGEST = 26
 """Characters of a category's name that are shown; the rest is in its tooltip."""
+SHAPES = {"dot": (0, "h0"), "cross": (3, "l6 6m0-6l-6 6")}
+"""By class: how far left of and above a point its mark begins, and the mark's path."""
 
 
 @dataclass
@@ -39,11 +41,13 @@ class Plot:
         longest = max((len(shortened(said)) for _, said in self._y_ticks), default=0)
         self.left = 30 + CHARACTER * longest
         self.right, self.top = 14.0, 10.0
-        self.slanted = isinstance(self.x, Categories) and self._crowded()
+        widest = max((len(shortened(said)) for _, said in self._x_ticks), default=0)
+        # Whether the words under the axis would run into each other.
+        slot = (self.width - self.left - self.right) / max(len(self._x_ticks), 1)
+        self.slanted = isinstance(self.x, Categories) and CHARACTER * widest + 4 > slot
         if not isinstance(self.x, Categories):
             self._x_ticks = self._apart(self._x_ticks)
-        names = max((len(shortened(said)) for _, said in self._x_ticks), default=0)
-        self.bottom = 40 + (CHARACTER * 0.72 * names if self.slanted else 0.0)
+        self.bottom = 40 + (CHARACTER * 0.72 * widest if self.slanted else 0.0)
         self.height += round(self.bottom) - 40
 
     def across(self, value: float) -> float:
@@ -59,34 +63,26 @@ class Plot:
         return self.height - self.bottom - self.top
 
     def dots(self, points: Iterable[tuple[float, float]], class_: str = "dot") -> None:
-        """Many points as one path; those that fall on one pixel are drawn once."""
-        seen = dict.fromkeys((round(self.across(a)), round(self.down(b))) for a, b in points)
-        if seen:
-            path = "".join(f"M{a} {b}h0" for a, b in seen)
-            self._marks.append(tag("path", d=path, class_=class_))
+        """Many points as one path, of a shape of :data:`SHAPES`; equal pixels are drawn once."""
+        back, shape = SHAPES[class_]
+        pixels = dict.fromkeys((round(self.across(a)), round(self.down(b))) for a, b in points)
+        if pixels:
+            path = "".join(f"M{a - back} {b - back}{shape}" for a, b in pixels)
+            self._path(path, class_)
 
-    def told(self, point: tuple[float, float], words: str, class_: str = "told") -> None:
+    def tooltip(self, point: tuple[float, float], words: str, class_: str = "told") -> None:
         """A point with a tooltip."""
-        at = {"cx": _short(self.across(point[0])), "cy": _short(self.down(point[1]))}
-        self._marks.append(tag("circle", tag("title", words), r=3.5, class_=class_, **at))
-
-    def crosses(self, points: Iterable[tuple[float, float]], class_: str = "cross") -> None:
-        """Many crosses as one path."""
-        seen = dict.fromkeys((round(self.across(a)), round(self.down(b))) for a, b in points)
-        if seen:
-            path = "".join(f"M{a - 3} {b - 3}l6 6m0-6l-6 6" for a, b in seen)
-            self._marks.append(tag("path", d=path, class_=class_))
+        x, y = self._place(point)
+        self._marks.append(tag("circle", tag("title", words), r=3.5, class_=class_, cx=x, cy=y))
 
     def line(self, points: Sequence[tuple[float, float]], class_: str = "line") -> None:
         """Points joined by straight lines."""
-        corners = (f"{_short(self.across(a))} {_short(self.down(b))}" for a, b in points)
-        self._marks.append(tag("path", d="M" + "L".join(corners), class_=class_))
+        self._path("M" + "L".join(map(" ".join, map(self._place, points))), class_)
 
     def stairs(self, points: Sequence[tuple[float, float]], class_: str = "line") -> None:
         """A value that holds until the next point."""
-        parts = [f"H{_short(self.across(a))}V{_short(self.down(b))}" for a, b in points[1:]]
-        begin = f"M{_short(self.across(points[0][0]))} {_short(self.down(points[0][1]))}"
-        self._marks.append(tag("path", d=begin + "".join(parts), class_=class_))
+        (x, y), *rest = map(self._place, points)
+        self._path(f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in rest), class_)
 
     def bar(
         self, low: tuple[float, float], high: tuple[float, float], words: str, class_: str = "bar"
@@ -106,8 +102,16 @@ class Plot:
         class_: str = "note",
     ) -> None:
         """Words that begin at a point, moved aside and lower by units of the drawing."""
-        x, y = _short(self.across(point[0]) + aside), _short(self.down(point[1]) + lower)
-        self._marks.append(self._words(said, x=x, y=y, dy="0.32em", class_=class_))
+        x, y = self._place(point, aside, lower)
+        self._marks.append(_words(said, x=x, y=y, dy="0.32em", class_=class_))
+
+    def _place(
+        self, point: tuple[float, float], aside: float = 0.0, lower: float = 0.0
+    ) -> tuple[str, str]:
+        return _short(self.across(point[0]) + aside), _short(self.down(point[1]) + lower)
+
+    def _path(self, path: str, class_: str) -> None:
+        self._marks.append(tag("path", d=path, class_=class_))
 
     def markup(self, *behind: Markup, **attributes: object) -> Markup:
         """The whole drawing.
@@ -142,39 +146,33 @@ class Plot:
         for place, said in self._y_ticks:
             y = _short(floor - place * self._inner_height)
             marks.append(tag("path", d=f"M{_short(self.left)} {y}H{right:g}", class_="grid"))
-            marks.append(self._words(said, x=_short(self.left - 5), y=y, dy="0.32em", class_="y"))
+            marks.append(_words(said, x=_short(self.left - 5), y=y, dy="0.32em", class_="y"))
         for place, said in self._x_ticks:
             x = _short(self.left + place * (right - self.left))
             marks.append(tag("path", d=f"M{x} {_short(floor)}v4", class_="axis"))
             if self.slanted:
                 turned = f"translate({x} {_short(floor + 12)})rotate(-40)"
-                marks.append(self._words(said, transform=turned, class_="y"))
+                marks.append(_words(said, transform=turned, class_="y"))
             else:
-                marks.append(self._words(said, x=x, y=_short(floor + 16), class_="x"))
+                marks.append(_words(said, x=x, y=_short(floor + 16), class_="x"))
         return marks
-
-    def _words(self, said: str, **attributes: object) -> Markup:
-        shown = shortened(said)
-        whole = tag("title", said) if shown != said else None
-        return tag("text", whole, shown, **attributes)
 
     def _apart(self, ticks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
         """Ticks, without the words that would run into those of the tick before."""
-        found, end = [], float("-inf")
+        apart, end = [], float("-inf")
         for place, said in ticks:
             middle = place * (self.width - self.left - self.right)
             half = CHARACTER * len(shortened(said)) / 2
             if said and middle - half < end + CHARACTER:
                 said = ""
             end = middle + half if said else end
-            found.append((place, said))
-        return found
+            apart.append((place, said))
+        return apart
 
-    def _crowded(self) -> bool:
-        """Whether the words under the axis would run into each other."""
-        widest = max((len(shortened(said)) for _, said in self._x_ticks), default=0)
-        slot = (self.width - self.left - self.right) / max(len(self._x_ticks), 1)
-        return CHARACTER * widest + 4 > slot
+
+def _words(said: str, **attributes: object) -> Markup:
+    shown = shortened(said)
+    return tag("text", tag("title", said) if shown != said else None, shown, **attributes)
 
 
 def shortened(said: str) -> str:

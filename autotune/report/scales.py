@@ -94,14 +94,14 @@ class Logarithmic:
             return [(self.place(v), self.words(v)) for v in _even(self.low, self.high, 5)]
         digits: Sequence[int] = (1, 2, 5) if decades <= 3 else (1,)
         skip = max(1, math.ceil(decades / 8))
-        found = []
+        marks = []
         for power in range(first, last + 1):
             for digit in digits:
                 value = float(f"{digit}e{power}")
                 if self.low <= value <= self.high:
                     said = self.words(value) if power % skip == 0 else ""
-                    found.append((self.place(value), said))
-        return found
+                    marks.append((self.place(value), said))
+        return marks
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +11,9 @@ from whet.autotune.report import charts
 from whet.autotune.report.charts import Room
 from whet.autotune.report.markup import Markup, tag
 from whet.autotune.report.model import FEWEST, Predictions, cross_validate
-from whet.autotune.report.times import MEANS, STAGES, times
-from whet.autotune.report.words import figure, folded, table
+from whet.autotune.report.scales import seconds
+from whet.autotune.report.times import MEANS, times
+from whet.autotune.report.words import figure, folded, soft, table
 from whet.autotune.results.failures import Kind, excerpt, failures
 from whet.autotune.results.knob_values import Dimension, encode, words
 from whet.autotune.results.result import pruned_words
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 FEWEST_REPEATS = 3
 """Repeats below which a spread says nothing."""
+TYPICAL = (np.mean, np.median, partial(np.percentile, q=95), np.max)
+"""A stage's seconds in one number each."""
 
 
 def search(data: TaskTrials, room: Room) -> list[Markup]:
@@ -41,23 +45,23 @@ def search(data: TaskTrials, room: Room) -> list[Markup]:
             figure(charts.best_so_far(data, False, room)),
             figure(charts.best_so_far(data, True, room)),
         ),
-        tag("p", caption, class_="soft"),
+        soft(caption),
     ]
 
 
 def drawn(trials: int, room: Room) -> str:
-    """What a plot of so many trials leaves out."""
+    """A sentence on the trials that a plot leaves out."""
     step = room.step(trials)
     return f"One in {step} of {trials:,} trials is drawn." if step > 1 else ""
 
 
-def knobs(data: TaskTrials, found: list[Dimension], room: Room) -> list[Markup]:
+def knobs(data: TaskTrials, dimensions: list[Dimension], room: Room) -> list[Markup]:
     """Costs against each knob."""
-    if not data.ok or not found:
+    if not data.ok or not dimensions:
         return []
-    shown = [d for d in found if d.shown and len(d.distinct) > 1]
-    fixed = [d for d in found if len(d.distinct) == 1]
-    share = Room(max(room.dots // 4, 200), room.told)
+    shown = [d for d in dimensions if d.shown and len(d.distinct) > 1]
+    fixed = [d for d in dimensions if len(d.distinct) == 1]
+    share = Room(max(room.dots // 4, 200), room.tooltips)
     plots = []
     for dimension in shown:
         drawing, note = charts.against_knob(dimension, data, share)
@@ -70,33 +74,33 @@ def knobs(data: TaskTrials, found: list[Dimension], room: Room) -> list[Markup]:
     said = ", ".join(f"{d.name}={words(d.values[0])}" for d in fixed)
     return [
         tag("h3", "Cost against knobs"),
-        tag("p", text, class_="soft"),
+        soft(text),
         tag("div", plots, class_="pair"),
-        *([tag("p", f"Always the same: {said}", class_="soft")] if fixed else []),
+        *([soft(f"Always the same: {said}")] if fixed else []),
     ]
 
 
-def predictions(data: TaskTrials, found: list[Dimension]) -> Predictions | None:
-    """What a cost model predicts of the successes, each from the others."""
-    owners, features = encode(found)
+def predictions(data: TaskTrials, dimensions: list[Dimension]) -> Predictions | None:
+    """A cost model's predictions of the successes, each from the others."""
+    owners, features = encode(dimensions)
     return cross_validate(data.costs, features, owners, data.loops)
 
 
-def model(data: TaskTrials, found: Predictions | None, room: Room) -> list[Markup]:
+def model(data: TaskTrials, predicted: Predictions | None, room: Room) -> list[Markup]:
     """Importance of the knobs, and predicted against measured."""
     head = tag("h3", "What a cost model learns from these trials")
-    if found is None:
+    if predicted is None:
         why = (
             f"Nothing: it needs at least {FEWEST} successes of different cost and a knob that "
             f"differs; there are {counted(len(data.ok), 'success', 'successes')}."
         )
         return [head, tag("p", why)]
     seen = "knobs and loops" if data.loops is not None else "knobs"
-    rows = f"{len(found.rows):,} successes" + (", a sample" if found.sampled else "")
+    rows = f"{len(predicted.rows):,} successes" + (", a sample" if predicted.sampled else "")
     text = (
         f"Each success is predicted by a model that was fitted to others' {seen} ({rows}): rank "
-        f"correlation (Spearman) {found.spearman:.2f}; half of the predictions are within a factor "
-        f"of {found.typical_error:.2f}."
+        f"correlation (Spearman) {predicted.spearman:.2f}; half of the predictions are within a "
+        f"factor of {predicted.typical_error:.2f}."
     )
     method = (
         "Permutation importance: the share of the variance of log(cost) that the predictions from "
@@ -108,8 +112,8 @@ def model(data: TaskTrials, found: Predictions | None, room: Room) -> list[Marku
         tag("p", text),
         tag(
             "div",
-            figure(charts.importance(found), method),
-            figure(charts.predicted_against_measured(found, data.searched, room)),
+            figure(charts.importance(predicted), method),
+            figure(charts.predicted_against_measured(predicted, data.searched, room)),
             class_="pair",
         ),
     ]
@@ -120,22 +124,22 @@ def failed(data: TaskTrials) -> list[Markup]:
     kinds = failures(data.searched)
     every = failures(data.searched, pruned=True)
     pruned = [kind for kind in every if kind.status == PRUNED]
-    found: list[Markup] = [tag("h3", "Failures")]
+    parts: list[Markup] = [tag("h3", "Failures")]
     if kinds:
         rows = [
             (kind.status, f"{kind.count:,}", f"{kind.count / len(data.searched):.1%}")
             for kind in kinds
         ]
-        found.append(table(("status", "trials", "of all"), rows, frozenset({1, 2})))
+        parts.append(table(("status", "trials", "of all"), rows, {1, 2}))
     else:
-        found.append(tag("p", "None."))
-    found += [_kind(kind) for kind in kinds]
+        parts.append(tag("p", "None."))
+    parts += [_kind(kind) for kind in kinds]
     for kind in pruned:
         why = pruned_words(t.result for t in data.searched)
         said = f"{counted(kind.count, 'candidate')} refused by a static check, never run"
         said += f": {why}." if why else "."
-        found += [tag("h3", "Pruned"), tag("p", said), _kind(kind)]
-    return found
+        parts += [tag("h3", "Pruned"), tag("p", said), _kind(kind)]
+    return parts
 
 
 def _kind(kind: Kind) -> Markup:
@@ -147,45 +151,33 @@ def _kind(kind: Kind) -> Markup:
         )
         for sort in kind.sorts
     ]
-    others = (
-        tag("p", f"{kind.status}: {kind.others:,} of other sorts", class_="soft")
-        if kind.others
-        else None
-    )
+    others = soft(f"{kind.status}: {kind.others:,} of other sorts") if kind.others else None
     return tag("div", examples, others)
 
 
 def time_spent(data: TaskTrials) -> list[Markup]:
     """Where the time went."""
-    found = times(data)
+    spent = times(data)
     head = tag("h3", "Where the time went")
-    total = found.total
+    total = spent.total
     if not sum(total.values()):
-        return [head, tag("p", "The records hold no timings.", class_="soft")]
+        return [head, soft("The records hold no timings.")]
     rows = [
         (
             [tag("span", class_=f"key {stage}"), stage],
             MEANS[stage],
-            duration(total[stage]) if total[stage] else "0",
-            *(_time(float(value)) for value in _typical(found.stages[stage])),
+            seconds(total[stage]),
+            *(seconds(float(typical(values))) for typical in TYPICAL),
         )
-        for stage in STAGES
+        for stage, values in spent.stages.items()
     ]
     columns = ("", "", "in all", "mean", "median", "95 of 100 below", "longest")
     return [
         head,
-        figure(charts.where_time_went(found)),
-        table(columns, rows, frozenset({2, 3, 4, 5, 6})),
-        tag("p", _on_the_wall(found.wall, total["run"], len(data.searched))),
+        figure(charts.where_time_went(spent)),
+        table(columns, rows, {2, 3, 4, 5, 6}),
+        tag("p", _on_the_wall(spent.wall, total["run"], len(data.searched))),
     ]
-
-
-def _typical(values: np.ndarray) -> tuple[float, float, float, float]:
-    return values.mean(), np.median(values), np.percentile(values, 95), values.max()
-
-
-def _time(value: float) -> str:
-    return duration(value) if value > 0 else "0"
 
 
 def _on_the_wall(wall: float, running: float, trials: int) -> str:
@@ -213,7 +205,7 @@ def noise(data: TaskTrials) -> list[Markup]:
     )
     head = tag("h3", "Noise")
     if not repeated:
-        return [head, tag("p", few or "The records hold no repeats.", class_="soft")]
+        return [head, soft(few or "The records hold no repeats.")]
     spreads = [spread(costs) or 0.0 for costs in repeated]
     middle, high = np.percentile(spreads, (50, 90))
     text = (

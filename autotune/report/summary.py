@@ -1,12 +1,14 @@
-"""The beginning of a task's part of a report: what was found, by which runs, and the ten best."""
+"""The beginning of a task's part of a report: the best, the runs, and the ten fastest."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from whet.autotune.report.markup import Child, Markup, tag
 from whet.autotune.report.program import best_program
-from whet.autotune.report.words import data_text, date, facts, folded, table, target_text
+from whet.autotune.report.words import data_text, date, facts, folded, soft, table, target_text
+from whet.autotune.results.trial import rate_words
 from whet.db.values.decision import FINALISTS_RUN, judge
 from whet.db.values.identity import device_name
 from whet.search_spaces.values.counted import counted, duration
@@ -23,7 +25,7 @@ STATES = {"running": "running, or killed"}
 
 
 def summary(data: TaskTrials) -> list[Markup]:
-    """What was found."""
+    """The best, the default, and the search in figures."""
     task, peak = data.task, data.peak
     failed = sum(t.result.failed for t in data.searched)
     pruned = len(data.searched) - len(data.ok) - failed
@@ -50,12 +52,8 @@ def _measured(trial: TrialRecord | None, peak: float) -> Child:
         return "not measured"
     if not trial.result.ok:
         return f"failed: {trial.result.status}"
-    said = ""
-    if trial.flop:
-        said = f", {trial.gflops:.1f} GFLOP/s"
-        if peak:
-            said += f", {trial.gflops * 1e9 / peak:.0%} of one core's FMA peak"
-    first = [tag("strong", duration(trial.cost)), f"{said} (trial {trial.number})"]
+    rate = ", ".join(["", *rate_words(trial, peak)])
+    first = [tag("strong", duration(trial.cost)), f"{rate} (trial {trial.number})"]
     return [*first, tag("div", str(trial.quality), class_="soft")]
 
 
@@ -100,8 +98,8 @@ def finals(data: TaskTrials) -> list[Markup]:
     )
     return [
         tag("h3", "The last measurement"),
-        tag("p", text, class_="soft"),
-        table(head, rows, frozenset({1})),
+        soft(text),
+        table(head, rows, {1}),
     ]
 
 
@@ -130,28 +128,23 @@ def top(data: TaskTrials) -> list[Markup]:
     head = ("", "trial", "cost", "GFLOP/s", "of the fastest", "how good it is", "config")
     return [
         tag("h3", "The fastest trials"),
-        tag(
-            "p",
+        soft(
             "As a model predicted them."
             if fastest[0].result.predicted
-            else "As they were measured during the search.",
-            class_="soft",
+            else "As they were measured during the search."
         ),
-        table(head, rows, frozenset({0, 1, 2, 3, 4})),
+        table(head, rows, {0, 1, 2, 3, 4}),
     ]
 
 
 def runs(data: TaskTrials) -> list[Markup]:
     """The runs, with seed, versions and options."""
-    trials = [*data.searched, *data.finals]
-    number: dict[int, int] = {}
-    for trial in trials:
-        number[trial.run_id] = number.get(trial.run_id, 0) + 1
-    rows = [_run(run, number.get(run.id, 0)) for run in data.task.runs]
+    number = Counter(trial.run_id for trial in (*data.searched, *data.finals))
+    rows = [_run(run, number[run.id]) for run in data.task.runs]
     head = ("run", "sampler", "seed", "state", "began", "took", "trials")
     return [
         tag("h3", "Runs"),
-        table(head, rows, frozenset({0, 2, 5, 6})),
+        table(head, rows, {0, 2, 5, 6}),
         folded("options and versions", _settings(data.task.runs)),
     ]
 
@@ -189,6 +182,7 @@ def _settings(runs: Sequence[RunRecord]) -> list[Markup]:
 def program(data: TaskTrials) -> list[Markup]:
     """The best config's loops, or why there are none."""
     text, why = best_program(data)
+    head = tag("h3", "The best program")
     if not text:
-        return [tag("h3", "The best program"), tag("p", f"Not shown: {why}.", class_="soft")]
-    return [tag("h3", "The best program"), folded("its loops", tag("pre", text))]
+        return [head, soft(f"Not shown: {why}.")]
+    return [head, folded("its loops", tag("pre", text))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +11,7 @@ from whet.autotune.report.markup import Child, Markup, tag
 
 
 def table(
-    head: Sequence[str], rows: Iterable[Sequence[Child]], numbers: frozenset[int] = frozenset()
+    head: Sequence[str], rows: Iterable[Sequence[Child]], numbers: Collection[int] = ()
 ) -> Markup:
     """A table.
 
@@ -38,6 +38,11 @@ def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:
 def figure(drawing: Markup, caption: Child = None) -> Markup:
     """A drawing with a line below it."""
     return tag("figure", drawing, tag("figcaption", caption) if caption else None)
+
+
+def soft(text: Child) -> Markup:
+    """A paragraph in the colour of captions."""
+    return tag("p", text, class_="soft")
 
 
 def folded(summary: Child, *content: Child) -> Markup:

@@ -48,21 +48,15 @@ def trials_dataframe(trials: Sequence[Trial]) -> pandas.DataFrame:
             f"{install_extra('plots')}; the trials themselves are in result.trials",
         ) from error
     knobs = list(dict.fromkeys(name for t in trials for name, _ in t.config.choices))
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS[:4]}
-    columns |= {_column(knob): [] for knob in knobs}
-    columns |= {name: [] for name in COLUMNS[4:]}
+    columns = {knob: f"knob:{knob}" if knob in COLUMNS else knob for knob in knobs}
+    rows = []
     for trial in trials:
         choices = trial.config.as_dict()
-        row = _facts(trial) | {_column(knob): choices.get(knob) for knob in knobs}
-        for name, value in row.items():
-            columns[name].append(value)
-    frame = pandas.DataFrame(columns)
+        rows.append(_facts(trial) | {name: choices.get(knob) for knob, name in columns.items()})
+    names = (*COLUMNS[:4], *columns.values(), *COLUMNS[4:])
+    frame = pandas.DataFrame({name: [row[name] for row in rows] for name in names})
     frame["timestamp"] = pandas.to_datetime(frame["timestamp"], unit="s", utc=True)
     return frame
-
-
-def _column(knob: str) -> str:
-    return f"knob:{knob}" if knob in COLUMNS else knob
 
 
 def _facts(trial: Trial) -> dict[str, Any]:

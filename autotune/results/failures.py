@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from whet.autotune.results.trial import Trial
     from whet.db.values.records import TrialRecord
+
+T = TypeVar("T")
 
 SORTS = 4
 """Sorts of one kind that are shown with their text."""
@@ -68,19 +70,28 @@ def failures(trials: Iterable[TrialRecord | Trial], pruned: bool = False) -> lis
         trials: of one task.
         pruned: whether candidates that a static check refused are among them.
     """
-    kinds: dict[str, dict[str, list[TrialRecord | Trial]]] = {}
-    for trial in trials:
-        if trial.result.failed or (pruned and trial.result.pruned):
-            says = re.sub(r"0x[0-9a-f]+|\d+", "#", last_line(trial.result.error))
-            kinds.setdefault(trial.result.status, {}).setdefault(says, []).append(trial)
-    found = [_kind(status, list(sorts.values())) for status, sorts in kinds.items()]
-    return sorted(found, key=lambda kind: (-kind.count, kind.status))
+    chosen = [t for t in trials if t.result.failed or (pruned and t.result.pruned)]
+    kinds = map(_kind, grouped(chosen, lambda t: t.result.status))
+    return sorted(kinds, key=lambda kind: (-kind.count, kind.status))
 
 
-def _kind(status: str, sorts: list[list[TrialRecord | Trial]]) -> Kind:
-    common = sorted(sorts, key=len, reverse=True)
+def grouped(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    """Items by a key, the commonest group first, the first of equals first."""
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return sorted(groups.values(), key=len, reverse=True)
+
+
+def _kind(alike: list[TrialRecord | Trial]) -> Kind:
+    """The failures of one status."""
+
+    def says(trial: TrialRecord | Trial) -> str:
+        return re.sub(r"0x[0-9a-f]+|\d+", "#", last_line(trial.result.error))
+
+    common = grouped(alike, says)
     shown = [Sort(last_line(s[0].result.error), len(s), s[0]) for s in common[:SORTS]]
-    return Kind(status, sum(map(len, sorts)), shown, sum(map(len, common[SORTS:])))
+    return Kind(alike[0].result.status, len(alike), shown, sum(map(len, common[SORTS:])))
 
 
 def summary_lines(trials: Iterable[TrialRecord | Trial]) -> list[str]:
@@ -91,18 +102,15 @@ def summary_lines(trials: Iterable[TrialRecord | Trial]) -> list[str]:
     Args:
         trials: of one task, in their order.
     """
-    kinds: dict[tuple[str, str], list[TrialRecord | Trial]] = {}
-    for trial in trials:
-        if trial.result.failed:
-            kind = trial.result.status, Raised.of(trial.result.error).type
-            kinds.setdefault(kind, []).append(trial)
+    failed = ((t, Raised.of(t.result.error)) for t in trials if t.result.failed)
+    common = grouped(failed, lambda pair: (pair[0].result.status, pair[1].type))
     lines = []
-    common = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
-    for (status, type_), alike in common[:SORTS]:
-        first = alike[0]
+    for alike in common[:SORTS]:
+        first, raised = alike[0]
+        kind = ", ".join(filter(None, (first.result.status, raised.type)))
         many = f"{len(alike)} trials, the first of them " if len(alike) > 1 else ""
-        lines.append(f"{status}{f', {type_}' if type_ else ''}: {many}trial {first.number}")
-        lines += [f"  config {first.config}", *_indented(Raised.of(first.result.error))]
+        lines.append(f"{kind}: {many}trial {first.number}")
+        lines += [f"  config {first.config}", *_indented(raised)]
     if (more := len(common) - SORTS) > 0:
         lines.append(f"and {counted(more, 'other kind')}")
     return lines

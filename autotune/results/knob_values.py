@@ -33,7 +33,7 @@ class Dimension:
 
     @cached_property
     def numeric(self) -> bool:
-        """Whether every value is a number (True and False are words)."""
+        """True if every value is a number (True and False are words)."""
         return all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.values)
 
     @cached_property
@@ -60,12 +60,12 @@ def dimensions(configs: Sequence[Config]) -> list[Dimension]:
     if not configs:
         return []
     kinds = dict(zip((name for name, _ in configs[0].choices), configs[0].kinds))
-    found = []
+    every = []
     columns = [config.as_dict() for config in configs]
     for knob in columns[0]:
         values = [column.get(knob) for column in columns]
-        found += _parts(knob, kinds.get(knob, ""), values)
-    return found
+        every += _parts(knob, kinds.get(knob, ""), values)
+    return every
 
 
 def _parts(knob: str, kind: str, values: list[Choice]) -> list[Dimension]:
@@ -79,8 +79,8 @@ def _parts(knob: str, kind: str, values: list[Choice]) -> list[Dimension]:
     ]
 
 
-def encode(found: Sequence[Dimension]) -> tuple[list[str], np.ndarray]:
-    """What a cost model sees of configs.
+def encode(dimensions: Sequence[Dimension]) -> tuple[list[str], np.ndarray]:
+    """The config features of a cost model.
 
     Returns:
         The knob that each column belongs to, and float32 of shape ``(n, columns)``: signed
@@ -88,7 +88,7 @@ def encode(found: Sequence[Dimension]) -> tuple[list[str], np.ndarray]:
     """
     owners: list[str] = []
     columns: list[np.ndarray] = []
-    for dimension in found:
+    for dimension in dimensions:
         table = _columns(dimension)
         owners += [dimension.knob] * table.shape[1]
         columns.append(table)
@@ -108,7 +108,7 @@ def _columns(dimension: Dimension) -> np.ndarray:
 
 
 def _orders(values: list[Choice]) -> bool:
-    """Whether all values are orders of the same axes."""
+    """True if all values are orders of the same axes."""
     first = values[0]
     if not isinstance(first, tuple) or not all(type(v) is int for v in first):
         return False

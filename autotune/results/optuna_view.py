@@ -46,12 +46,12 @@ def study_of(trials: Iterable[Trial], name: str | None = None) -> optuna.Study:
     """
     import optuna
 
-    found = list(trials)
-    shown = [d for d in dimensions([t.config for t in found]) if d.shown and len(d.distinct) > 1]
+    every = list(trials)
+    shown = [d for d in dimensions([t.config for t in every]) if d.shown and len(d.distinct) > 1]
     axes = [(d.name, *_axis(d)) for d in shown]
     with _quiet():
         study = optuna.create_study(direction="minimize", study_name=name)
-        study.add_trials([_frozen(trial, i, axes) for i, trial in enumerate(found)])
+        study.add_trials([_frozen(trial, i, axes) for i, trial in enumerate(every)])
     return study
 
 

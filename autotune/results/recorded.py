@@ -77,8 +77,7 @@ class TaskTrials:
     def peak(self) -> float:
         """FLOP/s of one core at most, from the newest run that has it; 0: none has it."""
         for run in reversed(self.searches):
-            search = run.options.get("search")
-            peak = search.get("peak") if isinstance(search, dict) else None
+            peak = search_options(run).get("peak")
             if isinstance(peak, int | float) and peak > 0:
                 return float(peak)
         return 0.0
@@ -141,6 +140,12 @@ class TaskTrials:
             begun[run.id] = run.started_at - passed
             passed += max(ends.get(run.id, run.started_at) - run.started_at, 0.0)
         return [max(t.result.timestamp - begun[t.run_id], 0.0) for t in self.searched]
+
+
+def search_options(run: RunRecord) -> dict[str, Any]:
+    """The arguments of a run's search, as its record has them; empty where it has none."""
+    search = run.options.get("search")
+    return search if isinstance(search, dict) else {}
 
 
 def read_task(log: TuningLog, task: TaskRuns) -> TaskTrials:
@@ -229,29 +234,25 @@ def find_tasks(
     ]
     fitting = [t for t in tasks if _fits(t.workload, op, args, workload)]
     if not fitting:
-        wanted = workload or _wanted(op, args)
+        begin = f"({', '.join(map(str, args))}, ...)" if args else ""
+        wanted = workload or f"{op or 'any template'}{begin}"
         raise LogError(f"{request}, {wanted} only", *_why_none(tasks, op))
     return fitting
 
 
 def _fits(
-    found: Workload, op: str | None, args: Sequence[Any] | None, workload: Workload | None
+    recorded: Workload, op: str | None, args: Sequence[Any] | None, workload: Workload | None
 ) -> bool:
     from whet.search_spaces import Workload
 
-    if workload is not None and found != workload:
+    if workload is not None and recorded != workload:
         return False
-    if op is not None and found.template != op:
+    if op is not None and recorded.template != op:
         return False
     if not args:
         return True
-    begin = Workload(found.template, found.args[: len(args)])
-    return begin == Workload(found.template, tuple(args))
-
-
-def _wanted(op: str | None, args: Sequence[Any] | None) -> str:
-    said = f"({', '.join(map(str, args))}{', ...' if args else ''})" if args else ""
-    return f"{op or 'any template'}{said}"
+    begin = Workload(recorded.template, recorded.args[: len(args)])
+    return begin == Workload(recorded.template, tuple(args))
 
 
 def _why_none(tasks: list[TaskRuns], op: str | None) -> tuple[str, str]:

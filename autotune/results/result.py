@@ -1,4 +1,4 @@
-"""What a search found: the winner, the default it is compared with, and every trial."""
+"""The result of a search: the winner, the default it is compared with, and every trial."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from whet.autotune.results.trial import Trial
+from whet.autotune.results.trial import Trial, rate_words
 from whet.autotune.results.unchecked import unchecked_words
 from whet.db.values.quality import quality_words
 from whet.measure.stage.load import busy_words
@@ -200,12 +200,8 @@ class TuneResult:
     def _line(self, trial: Trial) -> str:
         if not trial.result.ok:
             return f"{'' if trial.result.pruned else 'failed: '}{trial.result.status}"
-        text = duration(trial.cost)
-        if trial.flop:
-            text += f"  {trial.gflops:.1f} GFLOP/s"
-            if self.peak:
-                text += f"  {trial.gflops * 1e9 / self.peak:.0%} of one core's FMA peak"
-        return text + f"  (trial {trial.number})"
+        words = [duration(trial.cost), *rate_words(trial, self.peak), f"(trial {trial.number})"]
+        return "  ".join(words)
 
 
 class TuneResults(tuple[TuneResult, ...]):
@@ -221,5 +217,5 @@ class TuneResults(tuple[TuneResult, ...]):
 def pruned_words(results: Iterable[MeasureResult]) -> str:
     """How many static checks refused for what, e.g. ``"7 registers, 2 alignment"``; "" where no
     record says."""
-    found = Counter(r.pruned_for for r in results if r.pruned_for)
-    return ", ".join(f"{n} {why}" for why, n in found.most_common())
+    reasons = Counter(r.pruned_for for r in results if r.pruned_for)
+    return ", ".join(f"{n} {why}" for why, n in reasons.most_common())

@@ -13,6 +13,19 @@ if TYPE_CHECKING:
     from whet.search_spaces import Config
 
 
+def rate_words(trial: Trial | TrialRecord, peak: float = 0.0) -> list[str]:
+    """The rate of a success in words, and its share of a core's peak, as far as they are known.
+
+    Args:
+        trial: which.
+        peak: FLOP/s that one core can do; 0 when not known.
+    """
+    if not trial.flop:
+        return []
+    rate = f"{trial.gflops:.1f} GFLOP/s"
+    return [rate, f"{trial.gflops * 1e9 / peak:.0%} of one core's FMA peak"] if peak else [rate]
+
+
 @dataclass(frozen=True)
 class Trial:
     """One candidate and its measurement.
@@ -52,5 +65,5 @@ class Trial:
     def __str__(self) -> str:
         if not self.result.ok:
             return f"trial {self.number}: {self.result.status}  {self.config}"
-        rate = f"  {self.gflops:.1f} GFLOP/s" if self.flop else ""
-        return f"trial {self.number}: {duration(self.cost)}{rate}  {self.config}"
+        words = "  ".join([duration(self.cost), *rate_words(self), str(self.config)])
+        return f"trial {self.number}: {words}"

@@ -30,7 +30,7 @@ EXHAUSTIVE = ("GridSampler", "BruteForceSampler")
 """Optuna's samplers that cannot be asked twice for one trial."""
 
 NEEDS = {"CmaEsSampler": ("cmaes", "cmaes"), "GPSampler": ("torch", "gp")}
-"""What a sampler of Optuna's imports beyond Optuna, and the name of ours that does without."""
+"""The package that a sampler of Optuna's needs, and the name of ours that does without."""
 
 
 def check_sampler(sampler: Any) -> str:
@@ -42,30 +42,25 @@ def check_sampler(sampler: Any) -> str:
     Raises:
         ArgumentError: it is neither.
     """
-    if isinstance(sampler, str):
-        if sampler in SAMPLERS:
-            return sampler
+    if isinstance(sampler, str) and sampler in SAMPLERS:
+        return sampler
+    if isinstance(sampler, str) or not hasattr(sampler, "sample_relative"):
+        stranger = f"a {type(sampler).__name__} is not a sampler"
         raise ArgumentError(
             f"sampler={sampler!r}",
-            "no sampler has this name",
+            "no sampler has this name" if isinstance(sampler, str) else stranger,
             f"samplers: {', '.join(SAMPLERS)}, or any optuna.samplers.BaseSampler instance",
         )
-    if hasattr(sampler, "sample_relative"):
-        if isinstance(sampler, type):
-            raise ArgumentError(
-                f"sampler={sampler.__name__}",
-                "this is a class, not a sampler",
-                f"make an instance: {sampler.__name__}()",
-            )
-        name = type(sampler).__name__
-        if type(sampler).__module__.startswith("optuna."):
-            _check_optunas(name)
-        return name
-    raise ArgumentError(
-        f"sampler={sampler!r}",
-        f"a {type(sampler).__name__} is not a sampler",
-        f"samplers: {', '.join(SAMPLERS)}, or any optuna.samplers.BaseSampler instance",
-    )
+    if isinstance(sampler, type):
+        raise ArgumentError(
+            f"sampler={sampler.__name__}",
+            "this is a class, not a sampler",
+            f"make an instance: {sampler.__name__}()",
+        )
+    name = type(sampler).__name__
+    if type(sampler).__module__.startswith("optuna."):
+        _check_optunas(name)
+    return name
 
 
 def _check_optunas(name: str) -> None:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whet.autotune.samplers.contract.base import SpaceSampler, point_of
+from whet.autotune.samplers.contract.base import SpaceSampler
 from whet.autotune.samplers.contract.history import History, Point
 
 if TYPE_CHECKING:
     from cmaes import CMAwM
 
-ATTEMPTS = 8
-"""Draws before a mutation of the last one is tried."""
 SIGMA = 0.3
 """The first standard deviation; a knob's positions lie in [0, 1]."""
 MARGIN = 0.05
@@ -46,17 +44,16 @@ class CMAESSampler(SpaceSampler):
         optimizer.reseed_rng(int(self.rng(history.number, salt=3).integers(1 << 32)))
         point = np.asarray(self.space.encode(self.space.default), dtype=np.int64)
         steps = np.asarray(self.space.dims)[free] - 1
-        for _ in range(ATTEMPTS):
-            drawn, _ = optimizer.ask()
-            point[free] = np.rint(drawn[: len(free)] * steps).astype(np.int64)
-            config = point_of(self.space.repair(point))
-            if not history.is_taken(config):
-                return config
-        return self.near(config, history)
+
+        def draw(attempt: int) -> np.ndarray:
+            point[free] = np.rint(optimizer.ask()[0][: len(free)] * steps).astype(np.int64)
+            return point
+
+        return self.untried(draw, history)
 
     def _learned(self, history: History, free: np.ndarray) -> _State:
         """The distribution after the last generation whose costs are all known."""
-        if self._state is None or self._last is None or not history.follows(self._last):
+        if self._state is None or not history.follows(self._last):
             default = np.asarray(self.space.encode(self.space.default))
             self._state = _State.start(np.asarray(self.space.dims)[free], default[free])
         self._last, state = history, self._state

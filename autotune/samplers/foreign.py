@@ -8,7 +8,7 @@ from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
-from whet.autotune.samplers.contract.base import SpaceSampler, point_of
+from whet.autotune.samplers.contract.base import SpaceSampler
 from whet.autotune.samplers.contract.history import History, Point
 from whet.compiler.errors import SpaceError
 
@@ -19,16 +19,13 @@ if TYPE_CHECKING:
 
     from whet.search_spaces import ConfigSpace
 
-ATTEMPTS = 8
-"""Draws before a sampler that repeats itself gets a mutation of its favourite instead."""
-
 
 class ForeignSampler(SpaceSampler):
     """Asks an Optuna sampler until it names a config that was not tried yet.
 
-    What the constraints exclude is moved to the nearest config that they admit; the study then
-    holds the config that is tried, so the sampler learns from that. What is no position of a knob
-    at all is refused.
+    A config that the constraints exclude is moved to the nearest one that they admit; the study
+    then holds the config that is tried, so the sampler learns from that. A value that is no
+    position of a knob is refused.
 
     Determinism is the inner sampler's: one with its own random state follows its seed within a
     run, and starts anew when a search is resumed.
@@ -50,11 +47,11 @@ class ForeignSampler(SpaceSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        history = self.history(study, trial)
-        return dict(zip(self.distributions, self._untried(study, trial, history)))
+        self._asked_for = study, trial
+        return super().sample_relative(study, trial, search_space)
 
     def propose(self, history: History) -> Point:
-        raise NotImplementedError("a foreign sampler is asked through sample_relative")
+        return self.untried(self._draw, history)
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         self._inner.before_trial(study, trial)
@@ -68,24 +65,15 @@ class ForeignSampler(SpaceSampler):
     ) -> None:
         self._inner.after_trial(study, trial, state, values)
 
-    def _untried(self, study: Study, trial: FrozenTrial, history: History) -> Point:
-        point: Point = ()
-        for _ in range(ATTEMPTS):
-            point = point_of(self.space.repair(self._draw(study, trial)))
-            if not history.is_taken(point):
-                return point
-        return self.near(point, history)
-
-    def _draw(self, study: Study, trial: FrozenTrial) -> Point:
+    def _draw(self, attempt: int) -> Point:
+        study, trial = self._asked_for
         known = self._inner.infer_relative_search_space(study, trial)
         wanted = {n: d for n, d in self.distributions.items() if n in known}
         params = self._inner.sample_relative(study, trial, wanted)
-        return tuple(
-            self._position(name, params[name])
-            if name in params
-            else self._position(name, self._inner.sample_independent(study, trial, name, dist))
-            for name, dist in self.distributions.items()
-        )
+        for name, dist in self.distributions.items():
+            if name not in params:
+                params[name] = self._inner.sample_independent(study, trial, name, dist)
+        return tuple(self._position(name, params[name]) for name in self.distributions)
 
     def _position(self, name: str, value: Any) -> int:
         """``value`` as a position of the knob ``name``, if it is one."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from whet.autotune.samplers.contract.history import History
 from whet.autotune.samplers.contract.planned import Plan, PlannedSampler
-from whet.autotune.samplers.model.acquisition import expected_improvement, relative_gain
+from whet.autotune.samplers.model.acquisition import batch, expected_improvement, relative_gain
 from whet.autotune.samplers.model.candidates import Effort, evolve
 from whet.autotune.samplers.model.cost_model import labels
 from whet.autotune.samplers.model.gaussian import Gaussian, on_one_thread, subsample
@@ -37,16 +37,12 @@ class GPSampler(PlannedSampler):
         def judge(points: np.ndarray) -> np.ndarray:
             return expected_improvement(*model.predict(self.space.coordinates(points)), best)
 
-        nothing = history.pending[:0]
-        points, scores = evolve(self.space, history, judge, rng, EFFORT, nothing)
+        points, scores = evolve(self.space, history, judge, rng, EFFORT, self.seeds[:0])
         gain = relative_gain(float(scores[0])) if len(scores) else 0.0
         points = points[: 8 * size]
-        believed = model.fantasised(self.space.coordinates(history.pending))
-        chosen: list[int] = []
-        rest = self.space.coordinates(points)
-        for _ in range(min(size, len(points))):
-            worth = expected_improvement(*believed.predict(rest), best)
-            worth[chosen] = -1.0
-            chosen.append(int(np.argmax(worth)))
-            believed = believed.fantasised(rest[chosen[-1:]])
+        x = self.space.coordinates(points)
+        pending = model.fantasised(self.space.coordinates(history.pending))
+        chosen, _ = batch(
+            pending, x, lambda process: expected_improvement(*process.predict(x), best), size
+        )
         return Plan(points[chosen], gain)

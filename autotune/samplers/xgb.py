@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from whet.autotune.samplers.contract.history import History
 from whet.autotune.samplers.contract.planned import Plan, PlannedSampler
-from whet.autotune.samplers.model.acquisition import diverse, expected_improvement, relative_gain
+from whet.autotune.samplers.model.acquisition import (
+    batch,
+    diverse,
+    expected_improvement,
+    relative_gain,
+)
 from whet.autotune.samplers.model.candidates import Effort, evolve
 from whet.autotune.samplers.model.featurizer import Featurizer, Programs, featurizers
-from whet.autotune.samplers.model.gaussian import on_one_thread
+from whet.autotune.samplers.model.gaussian import Gaussian, on_one_thread
 from whet.autotune.samplers.model.posterior import Posterior
-
-if TYPE_CHECKING:
-    from whet.autotune.samplers.contract.base import Features
-    from whet.autotune.search.transfer import Prior
-    from whet.search_spaces import ConfigSpace
 
 WARMUP = 8
 """Trials before the first fit."""
@@ -74,85 +73,64 @@ class XGBSampler(PlannedSampler):
     there is none.
     """
 
-    def __init__(
-        self,
-        space: ConfigSpace,
-        seed: int = 0,
-        features: Features | None = None,
-        prior: Prior | None = None,
-    ) -> None:
-        super().__init__(space, seed, features, prior)
-        self._featurizers = featurizers(space, features, prior, seed)
-        self._featurizer = self._featurizers[0]
-        self._programs = Programs(features)
-        self._features = features
-        starts = np.asarray(self._seeds, dtype=np.int64)
-        self._starts = starts.reshape(len(self._seeds), len(space.knobs))
+    @cached_property
+    def _featurizers(self) -> list[Featurizer]:
+        return featurizers(self.space, self.features, self.prior, self.seed)
+
+    @cached_property
+    def _programs(self) -> Programs:
+        return Programs(self.features)
 
     @cached_property
     def _looks(self) -> Looks:
-        if self._features is None:
+        if self.features is None:
             return AMPLE
         points = self.space.sample_points(self.rng(0, salt=6), TESTED)
-        return SPARING if self._features.structures_of(points) > WIDE * TESTED else AMPLE
+        return SPARING if self.features.structures_of(points) > WIDE * TESTED else AMPLE
 
     @on_one_thread
     def plan(self, history: History, size: int) -> Plan:
         rng = self.rng(history.number, salt=5)
         if len(history.costs) < WARMUP or np.count_nonzero(np.isfinite(history.costs)) < 2:
             return Plan(self._first(history, rng, size))
-        judged = [
+        posteriors = [
             Posterior(self.space, featurizer, history, self.seed)
             for featurizer in self._featurizers
         ]
-        # the last featurizer is of the knobs only
-        judges = judged if self._looks.evolving else [judged[-1]] * len(judged)
-        views = [
-            self._promising(posterior, judge, history, rng, size)
-            for posterior, judge in zip(judged, judges)
-        ]
+        plans = [self._promising(one, posteriors, history, rng, size) for one in posteriors]
         low, high = EXPLORE
-        share = high + (low - high) * max(view.rank_correlation for view in views)
+        share = high + (low - high) * max(one.rank_correlation for one in posteriors)
         random = self._random(history, rng, int(np.count_nonzero(rng.random(size) < share)))
-        mixed = history.untried(in_turns([view.points for view in views]))
+        mixed = history.untried(in_turns([plan.points for plan in plans]))
         mixed = mixed[self._programs.new(history, mixed)][: size - len(random)]
-        return Plan(np.concatenate([mixed, random]), max(view.gain for view in views))
+        return Plan(np.concatenate([mixed, random]), max(plan.gain or 0.0 for plan in plans))
 
     def _promising(
         self,
         posterior: Posterior,
-        evolving: Posterior,
+        posteriors: list[Posterior],
         history: History,
         rng: np.random.Generator,
         size: int,
-    ) -> _View:
-        """The points that fill a batch by one posterior, and the gain that they promise.
-
-        Args:
-            posterior: chooses in the end.
-            evolving: guides evolution.
-            history: what is tried.
-            rng: the random numbers.
-            size: of the batch.
-        """
+    ) -> Plan:
+        """A batch by one of the posteriors, whose last one knows the knobs only."""
+        evolving = posterior if self._looks.evolving else posteriors[-1]
+        guesses = self._featurizers[0]
         # Where a guess leads, what it says is followed; where nothing does, the unknown draws, too.
-        judge = evolving.mean if self._featurizer.guesses else evolving.improvement
-        points, _ = evolve(self.space, history, judge, rng, EFFORT, self._starts)
+        judge = evolving.mean if guesses.guesses else evolving.improvement
+        points, _ = evolve(self.space, history, judge, rng, EFFORT, self.seeds)
         points = points[: self._looks.shortlist * size]
-        points = points[~np.isnan(self._featurizer.of(points)[1])]
+        points = points[~np.isnan(guesses.of(points)[1])]
         points = points[self._programs.new(history, points)[: SHORTLIST * size]]
         scores = posterior.mean(points)
-        process = posterior.fantasised(history.pending)
-        chosen: list[int] = []
-        gain = 0.0
-        for _ in range(min(size, len(points))):
+
+        def improvement(process: Gaussian) -> np.ndarray:
             deviation = posterior.deviation(process, points)
-            improvement = expected_improvement(scores, deviation, posterior.best)
-            improvement[chosen] = -1.0
-            chosen.append(int(np.argmax(improvement)))
-            gain = max(gain, float(improvement[chosen[-1]]))
-            process = process.fantasised(self.space.coordinates(points[chosen[-1:]]))
-        return _View(points[chosen], posterior.rank_correlation, relative_gain(gain))
+            return expected_improvement(scores, deviation, posterior.best)
+
+        pending = posterior.fantasised(history.pending)
+        chosen, gain = batch(pending, self.space.coordinates(points), improvement, size)
+        return Plan(points[chosen], relative_gain(gain))
 
     def _first(self, history: History, rng: np.random.Generator, size: int) -> np.ndarray:
         """Favourites of each first guess in turn; random points where there is none."""
@@ -169,7 +147,7 @@ class XGBSampler(PlannedSampler):
     def _favourites(
         self, featurizer: Featurizer, history: History, drawn: np.ndarray, wanted: int
     ) -> np.ndarray:
-        """Those of the points ``drawn`` that are guessed to be fast, and differ."""
+        """The points among ``drawn`` that are guessed to be fast, and differ."""
         guess = np.nan_to_num(featurizer.of(drawn)[1], nan=-np.inf)
         points = drawn[np.argsort(-guess, kind="stable")]
         points = points[self._programs.new(history, points)]
@@ -178,17 +156,8 @@ class XGBSampler(PlannedSampler):
     def _random(self, history: History, rng: np.random.Generator, count: int) -> np.ndarray:
         """Random untried points, of which it is not known that they cannot be built."""
         drawn = history.untried(self.space.sample_points(rng, DRAWN * count))
-        fails = np.isnan(self._featurizer.of(drawn)[1])
+        fails = np.isnan(self._featurizers[0].of(drawn)[1])
         return drawn[np.argsort(fails, kind="stable")[:count]]
-
-
-@dataclass(frozen=True)
-class _View:
-    """Proposals by one featurizer: points, its rank correlation, its expected gain."""
-
-    points: np.ndarray
-    rank_correlation: float
-    gain: float
 
 
 def in_turns(lists: list[np.ndarray]) -> np.ndarray:

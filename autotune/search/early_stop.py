@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from whet.measure.stage.timing import spread
 from whet.search_spaces.values.counted import counted, duration
@@ -27,7 +27,7 @@ TIMEOUT = "timeout"
 
 @dataclass(frozen=True)
 class Limits:
-    """What a call of tune gives as reasons to end early.
+    """The reasons of a call of tune to end early.
 
     Attributes:
         timeout: seconds of the whole call; None: no limit.
@@ -39,10 +39,6 @@ class Limits:
     timeout: float | None = None
     target_cost: float | None = None
     early_stop: bool | int = False
-
-    def to_json(self) -> dict[str, Any]:
-        """The limits as JSON-able data, for the log."""
-        return asdict(self)
 
 
 class Ending:
@@ -59,23 +55,24 @@ class Ending:
         self.limits = limits
         self._expected_gain = expected_gain
         self._best = float("inf")
-        self._told = self._improved = self._in_vain = 0
+        self._observed = self._improved = self._in_vain = 0
         self._spreads: list[float] = []
 
-    def told(self, result: MeasureResult) -> str:
+    def observe(self, result: MeasureResult) -> str:
         """Take the next result; returns why the search ends here, or ""."""
-        self._told += 1
+        self._observed += 1
         if result.ok:
             if result.cost < self._best:
-                self._best, self._improved = result.cost, self._told
+                self._best, self._improved = result.cost, self._observed
             if len(result.costs) >= 3:
                 self._spreads.append(noise_of(result.costs))
                 del self._spreads[:-LATEST]
-        if reached := self._target():
-            return reached
+        target = self.limits.target_cost
+        if target is not None and self._best <= target:
+            return f"target cost: {duration(self._best)} is within {duration(target)}"
         if self.limits.early_stop is True:
             return self._gain()
-        vain = self._told - self._improved
+        vain = self._observed - self._improved
         if self.limits.early_stop and vain >= self.limits.early_stop and self._best < float("inf"):
             return f"no improvement in {counted(vain, 'trial')}"
         return ""
@@ -85,14 +82,8 @@ class Ending:
         """The relative noise of a cost, from the repeats of the latest successes."""
         return max(statistics.median(self._spreads or [0.0]), LEAST_NOISE)
 
-    def _target(self) -> str:
-        target = self.limits.target_cost
-        if target is None or self._best > target:
-            return ""
-        return f"target cost: {duration(self._best)} is within {duration(target)}"
-
     def _gain(self) -> str:
-        if self._told < EARLIEST or self._told % EVERY or self._best == float("inf"):
+        if self._observed < EARLIEST or self._observed % EVERY or self._best == float("inf"):
             return ""
         gain = self._expected_gain()
         self._in_vain = self._in_vain + 1 if gain is not None and gain < self.noise else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from whet.autotune.results.trial import Trial
 from whet.autotune.search.loop import plausible
@@ -13,8 +13,8 @@ from whet.db.values.decision import median_interval
 from whet.measure.values import is_time
 
 if TYPE_CHECKING:
-    from whet.measure.pool.protocol import Rounds
-    from whet.measure.values import MeasureInput, MeasureResult
+    from whet.measure import Pool
+    from whet.measure.values import MeasureInput
     from whet.search_spaces import Config
 
 FINALISTS = 4
@@ -27,13 +27,6 @@ SECONDS = 10.0
 """Time for the last measurement; slow candidates that are close to each other make it longer."""
 SHORTEST = 0.08
 """Seconds that one turn takes at least, loading and checking included."""
-
-
-class Remeasurer(Protocol):
-    """The part of a pool that measures finalists."""
-
-    def remeasure(self, inputs: list[MeasureInput], rounds: int | Rounds) -> list[MeasureResult]:
-        """Measure the inputs again, interleaved; one result each, in order."""
 
 
 def finalists(trials: Iterable[Trial], default: Config) -> list[Trial]:
@@ -61,19 +54,19 @@ def numbered(chosen: list[Trial]) -> list[Trial]:
     """
     taken: set[int] = set()
     free = 1 + max((trial.number for trial in chosen), default=0)
-    found = []
+    renumbered = []
     for trial in chosen:
         if trial.number in taken:
             trial = replace(trial, number=free)
             free += 1
         taken.add(trial.number)
-        found.append(trial)
-    return found
+        renumbered.append(trial)
+    return renumbered
 
 
 def measure_again(
     chosen: list[Trial],
-    pool: Remeasurer,
+    pool: Pool,
     make_input: Callable[[Config], MeasureInput],
     seconds: float = SECONDS,
 ) -> list[Trial]:
@@ -87,8 +80,8 @@ def measure_again(
     """
     inputs = [make_input(trial.config) for trial in chosen]
     results = pool.remeasure(inputs, Rounding(len(chosen), seconds))
-    found = zip(chosen, map(plausible, results), strict=True)
-    return [replace(trial, result=result) for trial, result in found]
+    measured = zip(chosen, map(plausible, results), strict=True)
+    return [replace(trial, result=result) for trial, result in measured]
 
 
 class Rounding:
@@ -144,7 +137,7 @@ class Rounding:
 
 
 def is_behind(own: list[float], leader: list[float]) -> bool:
-    """Whether a candidate is slower than another beyond the noise of their common rounds."""
+    """True if a candidate is slower than another beyond the noise of their common rounds."""
     apart = [math.log(a / b) for a, b in zip(own, leader)]
     interval = median_interval(apart)
     if interval is not None:

@@ -1,27 +1,29 @@
-"""One task of a search: what the log knows of it, what is found, and its next trial."""
+"""One task of a search: its trials in the log, its new ones, and the next."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from whet.autotune.results.recorded import TaskTrials, read_recorded
+from whet.autotune.results.recorded import TaskTrials, read_recorded, search_options
 from whet.autotune.results.trial import Trial
 from whet.autotune.search.early_stop import TIMEOUT, Ending, Limits
 from whet.autotune.search.loop import nothing_works
 from whet.autotune.search.study import Search, slots
+from whet.measure.values import OK, MeasureInput, MeasureResult
 
 if TYPE_CHECKING:
-    from whet.autotune.samplers.contract.base import SpaceSampler
+    from whet.autotune.samplers.contract.base import Features, SpaceSampler
     from whet.autotune.tasks.task import Task
     from whet.db import TuningLog
     from whet.measure.device.names import Device
-    from whet.measure.values import MeasureInput, MeasureResult
     from whet.search_spaces import Config
 
 HOPELESS, ALL_PRUNED = 50, 500
 """Failures, and pruned candidates, with no success at all before a search gives up: what is pruned
 costs little, and says that the space is larger than the target, not that anything is broken."""
+
+_OF_WORKERS = {"build": ("lower_s", "build_s"), "measure": ("run_s",)}
 
 
 class Goal:
@@ -36,7 +38,11 @@ class Goal:
     Attributes:
         found: every trial that is known, by its config's key.
         outside: recorded successes that are not in this (quick) space; they may be the best.
-        bests: the best cost after each told trial, infinity before the first success.
+        bests: the best cost after each observed trial, infinity before the first success.
+        finals: its interleaved measurement; empty before.
+        features: loop features of its points; None where there are none.
+        peak: FLOP/s of one core at its dtype; 0 when not known.
+        workers: seconds of the workers on its new trials: ``build`` and ``measure``.
         run_id: its run in the log, once it has new trials.
         stopped: why it ended before its trials; "" where it did not.
         error: why it cannot go on at all; None where it can.
@@ -63,6 +69,10 @@ class Goal:
         self.placed = slots(inside, self.default)
         self.found = {t.config.key: t for t in self.placed.values()}
         self.bests: list[float] = []
+        self.finals: list[Trial] = []
+        self.peak = 0.0
+        self.features: Features | None = None
+        self.workers: dict[str, float] = {}
         self.run_id: int | None = None
         self.stopped = ""
         self.error: Exception | None = None
@@ -96,19 +106,18 @@ class Goal:
 
     @property
     def is_full(self) -> bool:
-        """Whether every config of the space was tried."""
+        """True if every config of the space was tried."""
         return self.size is not None and len(self.placed) >= self.size
 
     def was_stopped(self, limits: Limits, sampler: str, seed: int) -> str:
         """Why a search with these limits that the log holds ended early; "" where it did not."""
         target, best = limits.target_cost, self.best_cost
         if target is not None and best is not None and best <= target:
-            return Ending(limits, lambda: None).told(_as_result(best))
+            return Ending(limits, lambda: None).observe(MeasureResult(OK, (best,)))
         last = self.recorded.searches[-1] if self.recorded.searches else None
         if last is None or not limits.early_stop or (last.sampler, last.seed) != (sampler, seed):
             return ""
-        then = last.options.get("search")
-        then = then if isinstance(then, dict) else {}
+        then = search_options(last)
         prefix, _, why = last.state.partition(": ")
         same = then.get("early_stop") == limits.early_stop and then.get("level") == self.task.level
         return why if same and prefix == "stopped" and not why.startswith(TIMEOUT) else ""
@@ -116,7 +125,7 @@ class Goal:
     # --- the search -------------------------------------------------------------------------------
 
     def begin(self, sampler: SpaceSampler, limits: Limits) -> None:
-        """Start the search from nothing; recorded trials are told as their places come."""
+        """Start the search from nothing; recorded trials follow at their places."""
         self._search = Search(self.space, sampler)
         self._ending = Ending(limits, self.expected_gain)
         if any(t.result.ok for t in self.found.values()):
@@ -129,7 +138,7 @@ class Goal:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can take another trial."""
+        """True if it can take another trial."""
         ended = bool(self.stopped) or self.error is not None
         return not ended and (self.size is None or self.asked < self.size)
 
@@ -170,12 +179,15 @@ class Goal:
         self._search.tell(result)
         best = self.bests[-1] if self.bests else float("inf")
         self.bests.append(min(best, result.cost))
-        if not self.stopped and (why := self._ending.told(result)):
+        if not self.stopped and (why := self._ending.observe(result)):
             self.stopped = why
 
     def count(self, result: MeasureResult) -> None:
         """Count a new result; fails the search when nothing at all works."""
         self.measured += 1
+        for name, parts in _OF_WORKERS.items():
+            seconds = sum(result.timings.get(part) or 0.0 for part in parts)
+            self.workers[name] = self.workers.get(name, 0.0) + seconds
         if self._failures is None:
             return
         if result.ok:
@@ -192,12 +204,4 @@ class Goal:
 
     def input(self, config: Config) -> MeasureInput:
         """A candidate's measurement."""
-        from whet.measure.values import MeasureInput
-
         return MeasureInput(self.task.workload, self._target, config, self._template)
-
-
-def _as_result(cost: float) -> Any:
-    from whet.measure.values import OK, MeasureResult
-
-    return MeasureResult(OK, (cost,))

@@ -1,4 +1,4 @@
-"""What a task's sampler learns from besides its own trials: loop features, and other tasks."""
+"""Evidence of a task's sampler besides its own trials: loop features, and other tasks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whet.autotune.results.recorded import search_options
 from whet.autotune.search.transfer import Prior, read_prior, say_stale
 from whet.compiler.errors import WhetError
 from whet.db.store import vectors
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from whet.search_spaces import Config
 
 
+@dataclass
 class Learning:
     """Loop features and priors of the tasks of one call.
 
@@ -32,40 +35,36 @@ class Learning:
         goals: the tasks.
         log: an open log.
         device: the machine that measures; None: this one.
-        say: told, in a line, what cannot be used.
+        say: takes a line on features that cannot be used.
         spent: the stopwatch.
 
     Attributes:
         call: the name of these tasks together, and when they were first searched together.
     """
 
-    def __init__(
-        self,
-        goals: Sequence[Goal],
-        log: TuningLog,
-        device: Device | None,
-        say: Callable[[str], None],
-        spent: Spent,
-    ) -> None:
-        self._log, self._device = log, device
-        self._say, self._spent = say, spent
+    goals: Sequence[Goal]
+    log: TuningLog
+    device: Device | None
+    say: Callable[[str], None]
+    spent: Spent
+
+    def __post_init__(self) -> None:
         self._now = time.time()
-        self.call = _call_of(goals, self._now)
-        self._features: dict[int, Features | None] = {}
+        self.call = _call_of(self.goals, self._now)
 
     def of(self, goal: Goal, transfer: bool) -> tuple[Features | None, Prior | None]:
         """The loop features of a task's points, and what the log knows of other tasks."""
         from whet.autotune import features as loop_features
 
-        with self._spent.on("features"):
-            features = self._features[id(goal)] = self._make(goal)
+        with self.spent.on("features"):
+            features = goal.features = self._make(goal)
         if not transfer:
-            say_stale(self._log, goal.task, self._device, warn_of_ignored)
+            say_stale(self.log, goal.task, self.device, warn_of_ignored)
             return features, None
         columns = (loop_features.VERSION, len(loop_features.NAMES))
-        with self._spent.on("transfer"):
+        with self.spent.on("transfer"):
             prior = read_prior(
-                self._log, goal.task, self._device, self.until(goal), columns, warn_of_ignored
+                self.log, goal.task, self.device, self.until(goal), columns, warn_of_ignored
             )
         return features, prior
 
@@ -85,10 +84,10 @@ class Learning:
         """A trial's loop features as the log keeps them; "" where there are none."""
         from whet.autotune import features as loop_features
 
-        features = self._features.get(id(goal))
+        features = goal.features
         if features is None or config not in goal.space:
             return ""
-        with self._spent.on("features"):
+        with self.spent.on("features"):
             point = np.asarray([goal.space.encode(config)], dtype=np.int64)
             row = features.of_points(point)[0]
             if not np.isfinite(row).any():
@@ -104,7 +103,7 @@ class Learning:
             row = features.of_points(np.asarray([goal.space.encode(goal.default)], dtype=np.int64))
         except WhetError as error:
             said = str(error).strip().splitlines()[0]
-            self._say(f"{goal.name}: the search goes without loop features: {said}")
+            self.say(f"{goal.name}: the search goes without loop features: {said}")
             return None
         return features if np.isfinite(row).any() else None
 
@@ -116,7 +115,7 @@ def _call_of(goals: Sequence[Goal], now: float) -> tuple[str, float]:
     times = [now]
     for goal in goals:
         for run in goal.recorded.searches:
-            match _search(run).get("call"):
+            match search_options(run).get("call"):
                 case [str(same), float(began)] if same == name and 0 < began < now:
                     times += [] if _until(run) is None else [began]
     return name, min(times)
@@ -124,12 +123,7 @@ def _call_of(goals: Sequence[Goal], now: float) -> tuple[str, float]:
 
 def _until(run: RunRecord) -> float | None:
     """Up to when runs of other tasks counted for a run; None: it learnt from none."""
-    then = _search(run).get("transfer")
+    then = search_options(run).get("transfer")
     if isinstance(then, int | float) and not isinstance(then, bool):
         return float(then)
     return None
-
-
-def _search(run: RunRecord) -> dict[str, Any]:
-    search = run.options.get("search")
-    return search if isinstance(search, dict) else {}

@@ -6,9 +6,10 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from whet.autotune.results.failures import grouped, last_line
 from whet.autotune.results.result import pruned_words
 from whet.autotune.search.task_scheduler import Turns
 from whet.compiler.errors import LogError, MeasureError
@@ -17,7 +18,8 @@ from whet.measure.values import is_time
 if TYPE_CHECKING:
     from whet.autotune.search.goal import Goal
     from whet.autotune.search.stopwatch import Spent
-    from whet.measure.values import MeasureInput, MeasureResult
+    from whet.measure import Pool
+    from whet.measure.values import MeasureResult
     from whet.search_spaces import Config
 
 LOST = 10
@@ -30,22 +32,8 @@ News = tuple["Goal", int, "Config", "MeasureResult"]
 """A new result: whose, the trial's number, its config, what came of it."""
 
 
-class Workers(Protocol):
-    """The part of a pool that the loop uses."""
-
-    @property
-    def capacity(self) -> int:
-        """How many candidates may be in flight."""
-
-    def submit(self, inp: MeasureInput) -> int:
-        """Start on a candidate; returns its ticket."""
-
-    def collect(self, timeout: float | None) -> list[tuple[int, MeasureResult]]:
-        """Wait for finished candidates, at most ``timeout`` seconds."""
-
-
 def window_of(capacity: int) -> int:
-    """How many trials are proposed before the first of them is told: 4, 8 or 16.
+    """The trials that are proposed before the first of them is observed: 4, 8 or 16.
 
     Few sizes, so that pools of similar capacity give one seed the same search; never more than
     16, because samplers get worse when they learn late.
@@ -53,11 +41,12 @@ def window_of(capacity: int) -> int:
     return next((w for w in (4, 8) if capacity <= w), 16)
 
 
+@dataclass
 class Loop:
     """Drives the searches of one or many tasks over one pool.
 
     All their trials stand in one order. The n-th of them is proposed when exactly those up to
-    n - window have been told, however fast each of them was: what a seed proposes, and which task
+    n - window are observed, however fast each of them was: what a seed proposes, and which task
     gets the next turn, depends on costs, never on who came first.
 
     Args:
@@ -68,35 +57,27 @@ class Loop:
             writes them to the log.
         waiting: called about once a second while nothing ends.
         spent: the stopwatch.
-        deadline: ``time.monotonic()`` at which no more is proposed; None: never.
+        deadline: ``time.monotonic()`` at which no more is proposed.
     """
 
-    def __init__(
-        self,
-        goals: Sequence[Goal],
-        workers: Workers,
-        total: int,
-        finished: Callable[[Sequence[News]], None],
-        waiting: Callable[[], None],
-        spent: Spent,
-        deadline: float | None = None,
-    ) -> None:
-        self._goals = goals
-        self._workers = workers
-        self._total = total
-        self._finished = finished
-        self._waiting = waiting
-        self._spent = spent
-        self._deadline = math.inf if deadline is None else deadline
-        self._window = window_of(workers.capacity)
-        self._turns = Turns(goals, self._window)
+    goals: Sequence[Goal]
+    workers: Pool
+    total: int
+    finished: Callable[[Sequence[News]], None]
+    waiting: Callable[[], None]
+    spent: Spent
+    deadline: float = math.inf
+
+    def __post_init__(self) -> None:
+        self._window = window_of(self.workers.capacity)
+        self._turns = Turns(self.goals, self._window)
         self._order: deque[tuple[Goal, int]] = deque()
         self._results: dict[tuple[int, int], MeasureResult] = {}
         self._in_flight: dict[int, tuple[Goal, int, Config]] = {}
         self._lost = 0
 
     def run(self) -> bool:
-        """Search until all is told that shall be; returns whether the time was up before.
+        """Search until all is observed that shall be; returns whether the time was up before.
 
         Raises:
             MeasureError: workers are lost again and again.
@@ -116,29 +97,29 @@ class Loop:
 
     def _propose(self) -> bool:
         """Keep the pool full; returns whether there is more to propose once results are in."""
-        while len(self._in_flight) < self._workers.capacity:
+        while len(self._in_flight) < self.workers.capacity:
             if len(self._order) == self._window and not self._tell_next():
                 return True
-            if self._known() >= self._total or time.monotonic() >= self._deadline:
+            if self._known() >= self.total or time.monotonic() >= self.deadline:
                 return False
-            with self._spent.on("propose"):
+            with self.spent.on("propose"):
                 goal = self._turns.next()
-                found = None if goal is None else self._ask(goal)
+                proposal = None if goal is None else self._ask(goal)
             if goal is None:
                 return False
-            if found is None:
+            if proposal is None:
                 continue
-            number, config, result = found
+            number, config, result = proposal
             self._order.append((goal, number))
             if result is not None:
                 self._results[id(goal), number] = result
                 continue
-            ticket = self._workers.submit(goal.input(config))
+            ticket = self.workers.submit(goal.input(config))
             self._in_flight[ticket] = goal, number, config
         return True
 
     def _known(self) -> int:
-        return sum(goal.known for goal in self._goals)
+        return sum(goal.known for goal in self.goals)
 
     def _ask(self, goal: Goal) -> tuple[int, Config, MeasureResult | None] | None:
         """The next trial of a task; None where its template, space or sampler fails."""
@@ -159,22 +140,22 @@ class Loop:
         if result is None:
             return False
         self._order.popleft()
-        with self._spent.on("propose"):
+        with self.spent.on("propose"):
             goal.tell(result)
         return True
 
     def _collect(self) -> bool:
         """Wait for results; False when the time is up and what is in flight takes too long."""
-        if time.monotonic() >= self._deadline + GRACE:
+        if time.monotonic() >= self.deadline + GRACE:
             return False
-        with self._spent.on("waiting"):
-            done = self._workers.collect(timeout=1.0)
+        with self.spent.on("waiting"):
+            done = self.workers.collect(timeout=1.0)
         if not done:
-            self._waiting()
+            self.waiting()
         # A ticket may be of an earlier search on this pool, which did not wait for it.
         ours = [(t, plausible(result)) for t, result in done if t in self._in_flight]
         news = [(*self._in_flight.pop(ticket), result) for ticket, result in ours]
-        self._finished(news)
+        self.finished(news)
         for goal, number, _, result in news:
             self._results[id(goal), number] = result
             self._check(goal, result)
@@ -216,17 +197,12 @@ def _all_failed(failures: list[MeasureResult], commonest: int, status: str) -> s
 
 def nothing_works(failures: list[MeasureResult]) -> MeasureError:
     """The error of a search in which no candidate worked; quotes the commonest failure."""
-    from whet.autotune.results.failures import last_line
-
     if not failures:
         return MeasureError(
             "tune", "no trial of this task came to an end", "give it more trials, or more time"
         )
-    kinds: dict[tuple[str, str], list[MeasureResult]] = {}
     broken = [failure for failure in failures if not failure.pruned]
-    for failure in broken or failures:
-        kinds.setdefault((failure.status, last_line(failure.error)), []).append(failure)
-    commonest = max(kinds.values(), key=len)
+    commonest = grouped(broken or failures, lambda one: (one.status, last_line(one.error)))[0]
     quoted = commonest[0]
     return MeasureError(
         "tune",

@@ -29,13 +29,11 @@ class Search:
     def __init__(self, space: ConfigSpace, sampler: SpaceSampler) -> None:
         import optuna
 
-        from whet.autotune.samplers.contract.base import distributions
-
         # Optuna would print a line a trial; the progress line says the same, once.
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.space = space
         self.sampler = sampler
-        self.distributions = distributions(space)
+        self.distributions = sampler.distributions
         self.study = optuna.create_study(direction="minimize", sampler=sampler)
         self.asked = 0
         self.told = 0

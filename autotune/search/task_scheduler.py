@@ -1,10 +1,13 @@
-"""Who gets the next trials: many tasks share a budget by what each is expected to gain."""
+"""The order of many tasks' trials: they share a budget by what each is expected to gain."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from whet.autotune.search.goal import Goal
 
 FIRST = 16
 """Trials that each task gets before gains are compared."""
@@ -14,51 +17,29 @@ HOPE = 0.5
 """A task's gain is never thought to be less than this share over its trials: samplers err."""
 
 
-class Player(Protocol):
-    """The part of a task's search that the choice depends on."""
-
-    weight: float
-    bests: list[float]
-
-    @property
-    def asked(self) -> int:
-        """Trials that it was given."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can take more."""
-
-    def expected_gain(self) -> float | None:
-        """The relative improvement that its sampler expects; None: it has no opinion."""
-
-
-P = TypeVar("P", bound=Player)
-
-
-class Turns(Generic[P]):
+class Turns:
     """Gives turns of some trials each, so that a pool stays busy with one task's batch.
 
     The next turn goes where the weighted sum of the tasks' costs is expected to fall most, as
     Ansor's task scheduler does (Zheng et al., OSDI 2020, section 6): a task's weight times its best
-    cost times its expected relative gain. The choice depends on costs that were told, never on
-    who finished first, nor on how many trials there will be: a search of more trials begins as one
-    of fewer does. A turn is no longer than what the task has had, so that few trials are shared,
-    too.
+    cost times its expected relative gain. The choice depends on observed costs, never on who
+    finished first, nor on how many trials there will be: a search of more trials begins as one of
+    fewer does. A turn is no longer than what the task has had, so that few trials are shared, too.
 
     Args:
         players: the tasks' searches.
         length: trials in a turn at most.
     """
 
-    def __init__(self, players: Sequence[P], length: int) -> None:
+    def __init__(self, players: Sequence[Goal], length: int) -> None:
         self._players = list(players)
         self._length = length
-        self._now: P | None = None
+        self._now: Goal | None = None
         self._left = 0
         self._gains: dict[int, tuple[int, float | None]] = {}
 
-    def next(self) -> P | None:
-        """Who gets the next trial; None: nobody can take one."""
+    def next(self) -> Goal | None:
+        """The task that gets the next trial; None: none can take one."""
         if self._now is None or not self._left or not self._now.is_open:
             self._now = self._choose()
             had = 0 if self._now is None else self._now.asked
@@ -66,7 +47,7 @@ class Turns(Generic[P]):
         self._left -= 1
         return self._now
 
-    def _choose(self) -> P | None:
+    def _choose(self) -> Goal | None:
         left = [p for p in self._players if p.is_open]
         if len(left) < 2:
             return left[0] if left else None
@@ -75,23 +56,20 @@ class Turns(Generic[P]):
             return min(new, key=lambda p: p.asked)
         return max(left, key=self._worth)
 
-    def _worth(self, player: P) -> float:
+    def _worth(self, player: Goal) -> float:
         if not player.bests or not math.isfinite(player.bests[-1]):
             return 0.0  # nothing of it has worked yet
         return player.weight * player.bests[-1] * self._gain(player)
 
-    def _gain(self, player: P) -> float:
+    def _gain(self, player: Goal) -> float:
+        # The sampler's opinion is asked once for each state of the search.
+        number, expected = self._gains.get(id(player), (-1, None))
+        if number != player.asked:
+            expected = player.expected_gain()
+            self._gains[id(player)] = player.asked, expected
         recent = progress(player.bests)
-        expected = self._expected(player)
         gain = recent if expected is None else (recent + expected) / 2
         return max(gain, HOPE / player.asked)
-
-    def _expected(self, player: P) -> float | None:
-        """The sampler's opinion, asked once for each state of the search."""
-        key = id(player)
-        if self._gains.get(key, (-1, None))[0] != player.asked:
-            self._gains[key] = player.asked, player.expected_gain()
-        return self._gains[key][1]
 
 
 def progress(bests: Sequence[float]) -> float:

@@ -41,7 +41,7 @@ WORST = math.log(2.0)
 
 @dataclass(frozen=True)
 class Prior:
-    """What is known from other tasks.
+    """The knowledge from other tasks.
 
     Attributes:
         seeds: best configs of near shapes fitted to this space, best first: the first to be tried
@@ -84,7 +84,7 @@ def read_prior(
     columns: tuple[int, int] = (0, 0),
     say: Callable[[str], None] = lambda text: None,
 ) -> Prior | None:
-    """What a log knows of other tasks; None where that is nothing.
+    """The knowledge of a log from other tasks; None where there is none.
 
     Args:
         log: an open log.
@@ -93,7 +93,7 @@ def read_prior(
         before: only runs begun before this time count, so that a search that is resumed starts
             from what it started from at first.
         columns: version and number of the loop features' columns.
-        say: told, in a line, what was ignored.
+        say: takes a line on records that were ignored.
     """
     from whet.db import similar  # which loads SQLAlchemy
     from whet.db.values.identity import device_key
@@ -105,27 +105,27 @@ def read_prior(
     old = _passed_over(log, stale, task)
     if not others and not broken and not old:
         return None
-    found = _Rows(task.config_space, columns)
+    rows = _Rows(task.config_space, columns)
     for other in others:
-        room = min(MOST, ROWS - found.count)
+        room = min(MOST, ROWS - rows.count)
         if room <= 0:
             break
-        found.add(other, similar.sample(log, other.task, room))
+        rows.add(other, similar.sample(log, other.task, room))
     ignored = [
         (broken, "run", " that cannot be read"),
         *((n, "trial", which) for which, n in old.items()),
-        (found.broken, "trial", " that cannot be read"),
+        (rows.broken, "trial", " that cannot be read"),
     ]
     words = ", ".join(counted(n, what) + which for n, what, which in ignored if n)
     if words:
         say(f"{task.workload}: records that were ignored: {words}")
-    return found.prior()
+    return rows.prior()
 
 
 def say_stale(
     log: TuningLog, task: Task, device: Device | None, say: Callable[[str], None]
 ) -> None:
-    """What :func:`read_prior` says of other spaces of the task, where nothing is learnt.
+    """Say, as :func:`read_prior`, that other spaces of the task are ignored; learn nothing.
 
     Args:
         log, task, device, say: as there.
@@ -146,15 +146,15 @@ def _passed_over(log: TuningLog, stale: list[similar.LoggedTask], task: Task) ->
     from whet.db.similar import trials_of
     from whet.db.values.identity import target_difference
 
-    found: dict[str, int] = {}
+    trials_of_space: dict[str, int] = {}
     for one in stale:
         other = target_difference(one.target, task.target.to_json())
         which = " of another version of this space"
         if other:
             which = f" for another target, with another space ({other})"
         if trials := trials_of(log, one):
-            found[which] = found.get(which, 0) + trials
-    return found
+            trials_of_space[which] = trials_of_space.get(which, 0) + trials
+    return trials_of_space
 
 
 def _others(
@@ -164,7 +164,7 @@ def _others(
     from whet.db.values.identity import distance
 
     space, target = task.config_space, task.target.to_json()
-    found, old = [], []
+    others, old = [], []
     for one in logged:
         if one.target.get("kind") != target.get("kind"):
             continue
@@ -182,10 +182,10 @@ def _others(
         near = same_template and apart < math.inf
         weight = max(math.exp(-apart / NEAR), OTHER_OPERATOR) if near else OTHER_OPERATOR
         weight *= 1.0 if at_home else OTHER_MACHINE
-        found.append(_Other(one, apart if near else math.inf, same_template, weight))
+        others.append(_Other(one, apart if near else math.inf, same_template, weight))
     # The newest of equals first; ids make the order the same each time.
-    found.sort(key=lambda o: (-o.weight, o.distance, -o.task.runs[-1]))
-    return found[:TASKS], old
+    others.sort(key=lambda o: (-o.weight, o.distance, -o.task.runs[-1]))
+    return others[:TASKS], old
 
 
 class _Rows:
@@ -218,7 +218,7 @@ class _Rows:
         scores = np.full(len(costs), -np.inf)
         scores[finite] = np.log(costs[finite].min() / costs[finite])
         scores[~finite] = scores[finite].min() - WORST
-        fits = other.same_template and self._knobs_match(sound[0].choices)
+        fits = other.same_template and (sound[0].choices or {}).keys() == self._space.knobs.keys()
         self._scores.append(scores)
         self._weights.append(np.full(len(costs), other.weight))
         self._texts += [t.features for t in sound]
@@ -250,13 +250,13 @@ class _Rows:
 
     def _seeds(self) -> tuple[Config, ...]:
         """The best configs of near shapes: of each its best, nearest first, then the next ones."""
-        found: dict[str, Config] = {}
+        seeds: dict[str, Config] = {}
         taken = self._space.default.key
         for choices in (own[k] for k in range(SEEDS) for own in self._near if k < len(own)):
-            config = self._nearest(choices) if len(found) < SEEDS else None
+            config = self._nearest(choices) if len(seeds) < SEEDS else None
             if config is not None and config.key != taken:
-                found.setdefault(config.key, config)
-        return tuple(found.values())
+                seeds.setdefault(config.key, config)
+        return tuple(seeds.values())
 
     def _nearest(self, choices: dict[str, Any]) -> Config | None:
         try:
@@ -264,9 +264,6 @@ class _Rows:
         except (SpaceError, TypeError, ValueError):  # choices that no template ever made
             self.broken += 1
             return None
-
-    def _knobs_match(self, choices: dict[str, Any] | None) -> bool:
-        return choices is not None and choices.keys() == self._space.knobs.keys()
 
     def _fitted(self, choices: dict[str, Any] | None) -> list[int] | None:
         """The point of the choices most alike; None where they are not of these knobs."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task:
-    """What is tuned: a workload, the canonical target, and the template that schedules it.
+    """A workload to tune, its canonical target, and the template that schedules it.
 
     Attributes:
         workload: the template's name and its arguments.
@@ -66,7 +66,7 @@ class Task:
 
     @cached_property
     def bytes(self) -> int:
-        """What one call must move at least: every byte of its inputs and outputs once."""
+        """The least bytes that one call moves: every one of its inputs and outputs once."""
         from whet.compiler.tir import dtype as dt
 
         _, args = self.instantiate()
@@ -141,7 +141,6 @@ def create_task(
         TargetError: the target is unknown or misspelt.
     """
     from whet.compiler.target import Target as TargetClass
-    from whet.search_spaces import get_template
     from whet.search_spaces.space.config_space import LEVELS
 
     if space not in LEVELS:
@@ -150,30 +149,34 @@ def create_task(
             "there is no such level",
             f"levels: {', '.join(LEVELS)}",
         )
-    if outputs is not None:
-        template, workload = _from_graph(name, args, outputs)
-    else:
-        if name is None:
-            raise ArgumentError(
-                "create_task()",
-                "neither a template nor outputs are named",
-                'create_task("matmul", args=(64, 64, 64)), or create_task(outputs=[C])',
-            )
-        args = () if args is None else args
-        if isinstance(args, str | bytes) or not isinstance(args, Sequence):
-            raise ArgumentError(
-                f"create_task({name!r}, args={args!r})",
-                f"args is {args!r}, no tuple of the template's arguments",
-                f"one argument is written ({args!r},)",
-            )
-        template = get_template(name) if isinstance(name, str) else name
-        workload = template.workload(*args)
+    make = _from_template if outputs is None else _from_graph
+    template, workload = make(name, args, outputs)
     if target is None:
         target = TargetClass.current(allow_none=True) or "llvm"
     canonical = (target if isinstance(target, TargetClass) else TargetClass(target)).canonical()
     task = Task(workload, canonical, template, space)
     _ = task.config_space  # a template that cannot run says so here, and not once a trial
     return task
+
+
+def _from_template(name: Any, args: Any, outputs: Any) -> tuple[Template, Workload]:
+    from whet.search_spaces import get_template
+
+    if name is None:
+        raise ArgumentError(
+            "create_task()",
+            "neither a template nor outputs are named",
+            'create_task("matmul", args=(64, 64, 64)), or create_task(outputs=[C])',
+        )
+    args = () if args is None else args
+    if isinstance(args, str | bytes) or not isinstance(args, Sequence):
+        raise ArgumentError(
+            f"create_task({name!r}, args={args!r})",
+            f"args is {args!r}, no tuple of the template's arguments",
+            f"one argument is written ({args!r},)",
+        )
+    template = get_template(name) if isinstance(name, str) else name
+    return template, template.workload(*args)
 
 
 def _from_graph(name: Any, args: Any, outputs: Any) -> tuple[Template, Workload]:

@@ -92,7 +92,7 @@ def svg(chart: Chart) -> Markup:
         plot.note(line.points[0], line.name, 4, lower)
     places = [plot.down(mark.at[1]) for mark in chart.marks]
     for mark, lower in zip(chart.marks, lowered(places)):
-        plot.told(mark.at, mark.name, "told best" if mark.ours else "told")
+        plot.tooltip(mark.at, mark.name, "told best" if mark.ours else "told")
         plot.note(mark.at, mark.name, 9, lower, "note ours" if mark.ours else "note")
     return plot.markup(
         tag("style", Markup(STYLE)),

@@ -6,6 +6,7 @@ symbolic wherever they can, so that one look at a schedule holds for many tile s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.tir.tracing.traced import TracedInt, least, most
@@ -14,19 +15,15 @@ Size = Any
 """An int, perhaps a traced one."""
 
 
+@dataclass(slots=True, eq=False)
 class Loop:
     """A loop: its number of steps and how they are run; a GPU's threads by their tag."""
 
-    __slots__ = ("extent", "kind", "reduces", "tag", "unroll")
-
-    def __init__(
-        self, extent: Size, kind: int, reduces: bool, unroll: Size = 0, tag: str = ""
-    ) -> None:
-        self.extent = extent
-        self.tag = tag
-        self.kind = kind
-        self.reduces = reduces
-        self.unroll = unroll
+    extent: Size
+    kind: int
+    reduces: bool
+    unroll: Size = 0
+    tag: str = ""
 
 
 class Division:
@@ -41,50 +38,40 @@ class Division:
         self.remainder = Remainder(self)
 
 
+@dataclass(slots=True, eq=False)
 class Quotient:
     """The quotient of a division, rounded down."""
 
-    __slots__ = ("of",)
-
-    def __init__(self, of: Division) -> None:
-        self.of = of
+    of: Division
 
 
+@dataclass(slots=True, eq=False)
 class Remainder:
     """The remainder of a division."""
 
-    __slots__ = ("of",)
-
-    def __init__(self, of: Division) -> None:
-        self.of = of
+    of: Division
 
 
+@dataclass(slots=True, eq=False)
 class Clamped:
     """A form kept inside limits: it moves like the form, or less."""
 
-    __slots__ = ("form",)
-
-    def __init__(self, form: Form) -> None:
-        self.form = form
+    form: Form
 
 
+@dataclass(slots=True, eq=False)
 class Unknown:
     """An index that depends on data, or on loops in no linear way."""
 
-    __slots__ = ("loops",)
-
-    def __init__(self, loops: set[Loop]) -> None:
-        self.loops = loops
+    loops: set[Loop]
 
 
+@dataclass(slots=True, eq=False)
 class Form:
     """``sum of coefficient * atom + const``; never changed after it is made."""
 
-    __slots__ = ("const", "terms")
-
-    def __init__(self, terms: dict[Any, Size], const: Size = 0) -> None:
-        self.terms = terms
-        self.const = const
+    terms: dict[Any, Size]
+    const: Size = 0
 
     @property
     def is_const(self) -> bool:
@@ -165,12 +152,8 @@ def agree(a: Size, b: Size) -> bool:
 
     A tile that divides an image is found whole; the others are no reason for structures.
     """
-    return same(a, b) or (_now(a) == _now(b) and bool(a == b))
-
-
-def _now(a: Size) -> int:
-    """A size in this run; nothing is asked of it."""
-    return a.tape.values[a.node] if type(a) is TracedInt else a
+    now_a, now_b = (x.tape.values[x.node] if type(x) is TracedInt else x for x in (a, b))
+    return same(a, b) or (now_a == now_b and bool(a == b))
 
 
 def loops_of(atom: Any) -> set[Loop]:
@@ -216,26 +199,6 @@ def difference(high: Form, low: Form) -> Size | None:
             return None
         total = total + c * part
     return total
-
-
-def span(form: Form) -> tuple[Size, Size] | None:
-    """The least and the greatest value over all steps of all loops; None where it is unknown."""
-    low = high = form.const
-    for atom, c in form.terms.items():
-        if type(atom) is Loop:
-            ends: tuple[Size, Size] | None = (0, atom.extent - 1)
-        elif type(atom) is Remainder:
-            ends = (0, atom.of.by - 1)
-        elif type(atom) is Quotient:
-            inner = span(atom.of.rest)
-            ends = None if inner is None else (inner[0] // atom.of.by, inner[1] // atom.of.by)
-        else:
-            ends = span(atom.form) if type(atom) is Clamped else None
-        if ends is None:
-            return None
-        small, large = ends if c > 0 else ends[::-1]
-        low, high = low + c * small, high + c * large
-    return low, high
 
 
 def moves(form: Form, length: Size) -> dict[Loop, tuple[Size, Size]]:

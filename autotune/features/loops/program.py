@@ -22,7 +22,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir.tracing.traced import Tape
 
 INPUT, OUTPUT, WHOLE, PART = range(4)
-"""Whose an access's tensor is: the caller's, to read or to store; an intermediate one, kept as a
+"""Owners of an access's tensor: the caller's, to read or to store; an intermediate one, kept as a
 whole or in parts."""
 
 GLOBAL, SHARED, LOCAL = range(3)
@@ -39,7 +39,7 @@ class Column:
 
     Attributes:
         name: of the field of :class:`Statement` or :class:`Access`.
-        fill: what rows with fewer loops or dimensions have; a float says that the numbers are.
+        fill: what rows with fewer loops or dimensions have; the numbers are of its type.
         traced: the field holds places on the tape, at which the numbers stand.
         least: smaller numbers count as the fill: there is no share of 0 steps.
     """
@@ -122,17 +122,17 @@ class Access:
 
 
 OF_STATEMENTS = (
-    Column("extent", 1.0, traced=True, least=True), Column("kind"), Column("reduces"),
-    Column("own"), Column("lane"), Column("needed", 1.0, traced=True, least=True),
+    Column("extent", 1.0, traced=True, least=True), Column("kind"), Column("reduces", False),
+    Column("own", False), Column("lane"), Column("needed", 1.0, traced=True, least=True),
     Column("region", 1.0, traced=True, least=True), Column("unroll", 0.0, traced=True),
     Column("operations", 0.0), Column("itemsize", 1.0), Column("kept"), Column("scope"),
-    Column("root"), Column("guarded"),
+    Column("root"), Column("guarded", False),
 )  # fmt: skip
 OF_ACCESSES = (
-    Column("stores"), Column("gathers"), Column("asks"), Column("times", 1.0),
+    Column("stores", False), Column("gathers", False), Column("asks", False), Column("times", 1.0),
     Column("bytes", 1.0), Column("role"), Column("place"),
     Column("length", 1.0, traced=True, least=True), Column("far", 0.0, traced=True, least=True),
-    Column("step", 0.0, traced=True), Column("renewed"),
+    Column("step", 0.0, traced=True), Column("renewed", False),
 )  # fmt: skip
 
 
@@ -145,21 +145,16 @@ class Program:
         tables: column's name -> (S, ...) or (Q, ...) numbers, or places on the tape.
     """
 
-    def __init__(self, statements: list[Statement], accesses: list[Access], tape: Tape) -> None:
-        self.statements = len(statements)
-        self.statement = np.array([x.statement for x in accesses], np.int64)
+    def __init__(self, nests: Nests, tape: Tape) -> None:
+        rows = _Rows(nests, tape)
+        self.statements = len(rows.statements)
+        self.statement = np.array([x.statement for x in rows.accesses], np.int64)
         self.tables: dict[str, np.ndarray] = {}
-        for columns, rows in ((OF_STATEMENTS, statements), (OF_ACCESSES, accesses)):
+        for columns, of in ((OF_STATEMENTS, rows.statements), (OF_ACCESSES, rows.accesses)):
             for column in columns:
-                values = [getattr(x, column.name) for x in rows]
+                values = [getattr(x, column.name) for x in of]
                 fill = tape.place(int(column.fill)) if column.traced else 0
                 self.tables[column.name] = _aligned(values, fill)
-
-    @staticmethod
-    def of(nests: Nests, tape: Tape) -> Program:
-        """The tables of a schedule's nests."""
-        rows = _Rows(nests, tape)
-        return Program(rows.statements, rows.accesses, tape)
 
 
 class _Rows:
@@ -168,7 +163,6 @@ class _Rows:
     def __init__(self, nests: Nests, tape: Tape) -> None:
         self.nests = nests
         self.tape = tape
-        self.none = tape.place(0)
         self.statements: list[Statement] = []
         self.accesses: list[Access] = []
         self._tensors: list[Stage] = []  # of the accesses
@@ -206,13 +200,13 @@ class _Rows:
             ),
         ))  # fmt: skip
         env = nest.env()
-        self._access(nest, loops, nest.stage, [nest.values[a] for a in op.axis], dtype, True)
+        self._access(loops, nest.stage, [nest.values[a] for a in op.axis], dtype, True)
         for producer, n in self.nests.reads(nest.stage):
             forms = [self.nests.sizes.of(i, env) for i in n.indices]
             held = self.nests.stages.get(producer)
             if held is not None and not held.whole:
                 forms = [f - held.mins[a] for f, a in zip(forms, producer.op.axis)]
-            self._access(nest, loops, producer, forms, n.dtype, False, id(n) in nest.below)
+            self._access(loops, producer, forms, n.dtype, False, id(n) in nest.below)
 
     def _role(self, stage: Stage) -> int:
         if stage not in self.nests.stages:
@@ -241,7 +235,6 @@ class _Rows:
 
     def _access(
         self,
-        nest: Nest,
         loops: list[Loop],
         of: Stage,
         forms: list[Form],
@@ -259,11 +252,8 @@ class _Rows:
         for form, length in zip(forms, lengths):
             moved = moves(form, length)
             for rows, which in ((far, 0), (step, 1)):
-                row = [self.none] * len(loops)
-                for loop, how in moved.items():
-                    if loop in loops:
-                        row[loops.index(loop)] = self.tape.place(how[which])
-                rows.append(row)
+                how = (moved[loop][which] if loop in moved else 0 for loop in loops)
+                rows.append([self.tape.place(size) for size in how])
         scope = self._scope(of)
         around = held.around if held is not None and scope == SHARED else []
         new = Access(

@@ -19,7 +19,6 @@ from whet.autotune.features.loops.forms import (
     loops_of,
     same,
     same_form,
-    span,
 )
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.tracing.traced import least, most
@@ -131,14 +130,11 @@ class TracedSizes:
         remainder = Form(rest, form.const % by)
         if not rest:
             return quotient, remainder
-        ends = span(remainder)
-        if ends is not None and ends[0] >= 0 and ends[1] < by:
+        low, high = self.extreme(remainder, None, -1), self.extreme(remainder, None, 1)
+        if low is not None and high is not None and low.const >= 0 and high.const < by:
             return quotient, remainder
         division = self._division(remainder, by)
-        return (
-            quotient.plus(Form({division.quotient: 1})),
-            Form({division.remainder: 1}),
-        )
+        return quotient.plus(Form({division.quotient: 1})), Form({division.remainder: 1})
 
     def _division(self, rest: Form, by: Size) -> Division:
         for known in self._divisions:
@@ -162,11 +158,14 @@ class TracedSizes:
                 stack.extend(TABLE[type(n)][0](n))
         return Form({Unknown(loops): 1})
 
-    def extreme(self, form: Form, inner: set[Loop], sign: int) -> Form | None:
-        """The greatest (``sign`` 1) or least (-1) value over all steps of the loops ``inner``."""
+    def extreme(self, form: Form, inner: set[Loop] | None, sign: int) -> Form | None:
+        """The greatest (``sign`` 1) or least (-1) value over all steps of the loops ``inner``.
+
+        None: over all loops; the value is a constant then.
+        """
         out = Form({}, form.const)
         for atom, c in form.terms.items():
-            if not loops_of(atom) & inner:
+            if inner is not None and not loops_of(atom) & inner:
                 out = out.plus(Form({atom: c}))
                 continue
             up = (c > 0) == (sign > 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from whet.autotune.features.loops.program import Program
@@ -17,20 +18,18 @@ Entry = tuple[Program | None, list[Any]]
 """A program (None: the template raises), and the values at the places of its tape."""
 
 
+@dataclass(slots=True, eq=False)
 class Segment:
     """Instructions up to a question, and where each answer leads; at an end, what it stands for."""
 
-    __slots__ = ("above", "alone", "answer", "answers", "ask", "event", "program", "steps")
-
-    def __init__(self, above: Segment | None, answer: Hashable) -> None:
-        self.above = above
-        self.answer = answer
-        self.steps: list[tuple[Callable[[Any, Any], Any] | None, Any, int]] = []
-        self.event: tuple[str, int, int] | None = None
-        self.ask: Callable[[Any, Any], Any] | None = None
-        self.answers: dict[Any, Segment] = {}
-        self.program: Program | None = None
-        self.alone: dict[tuple[int, ...], Entry] | None = None
+    above: Segment | None = None
+    answer: Hashable = None
+    steps: list[tuple[Callable[[Any, Any], Any] | None, Any, int]] = field(default_factory=list)
+    event: tuple[str, int, int] | None = None
+    ask: Callable[[Any, Any], Any] | None = None
+    answers: dict[Any, Segment] = field(default_factory=dict)
+    program: Program | None = None
+    alone: dict[tuple[int, ...], Entry] | None = None
 
     def fill(self, events: Sequence[Any]) -> None:
         """Take the instructions up to the next question."""
@@ -52,7 +51,7 @@ class Structures:
     """
 
     def __init__(self, kept: int = KEPT) -> None:
-        self._root = Segment(None, None)  # its answers are keys
+        self._root = Segment()  # its answers are keys
         self._ends: OrderedDict[Segment, None] = OrderedDict()
         self._kept = kept
         self.made = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from whet.autotune.features.loops.nests import Nests
@@ -53,27 +54,22 @@ class TracedView(ConfigView):
         return entity_of(self.defined[name].kind, self._choices[name])
 
 
+@dataclass(frozen=True)
 class Run:
     """The outcome of a run.
 
     Attributes:
         events: of its tape.
-        program: None where the template raised; ``error_type``: what.
+        program: None where the template raised.
+        error_type: the type of the exception that it raised.
         values: None, but where the template can be run with plain sizes only: the values of the
             program, which is this config's alone.
     """
 
-    def __init__(
-        self,
-        events: list[Any],
-        program: Program | None,
-        error_type: type[Exception] | None = None,
-        values: list[Any] | None = None,
-    ) -> None:
-        self.events = events
-        self.program = program
-        self.error_type = error_type
-        self.values = values
+    events: list[Any]
+    program: Program | None
+    error_type: type[Exception] | None = None
+    values: list[Any] | None = None
 
 
 def run(task: Task, config: Config, ranges: dict[str, list[tuple[int, int]]]) -> Run:
@@ -94,8 +90,7 @@ def run(task: Task, config: Config, ranges: dict[str, list[tuple[int, int]]]) ->
         mine = [tape.leaf(v, low, high) for v, (low, high) in zip(ints, ranges[name])]
         choices[name] = filled(choice, list(mine))
     try:
-        program = _program(task, config, choices, tape)
-        return Run(tape.events, program)
+        return Run(tape.events, _program(task, config, choices, tape))
     except Exception as error:
         failed = error
     alone = run_plain(task, config)
@@ -117,4 +112,4 @@ def run_plain(task: Task, config: Config) -> Run:
 def _program(task: Task, config: Config, choices: dict[str, Any], tape: Tape) -> Program:
     with task.target, talking_to(TracedView(config, task.config_space, choices)):
         schedule, _ = task.template.function_now()(*task.workload.args)
-        return Program.of(Nests(schedule), tape)
+        return Program(Nests(schedule), tape)

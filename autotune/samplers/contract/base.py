@@ -1,10 +1,10 @@
-"""The contract of a sampler, and what ours share: whole valid configs, each proposed once."""
+"""The contract of a sampler: whole valid configs, each proposed once."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -23,19 +23,21 @@ if TYPE_CHECKING:
     from whet.search_spaces import ConfigSpace
 
 
+ATTEMPTS = 8
+"""Draws of a sampler that repeats itself before it gets a mutation of the last one instead."""
 WALKERS, STEPS = 8, 4
 """How many mutations of one point are looked at, and how many steps they go."""
 
 
 class Features(Protocol):
-    """What a sampler needs of the loop features of a task."""
+    """The loop features of a task's points."""
 
     def of_points(self, points: np.ndarray) -> np.ndarray:
         """float32 of shape ``(n, d)`` for int64 points ``(n, knobs)``; NaN: it cannot be built."""
         ...
 
     def structures_of(self, points: np.ndarray) -> int:
-        """How many structures points have; the first features of each cost a run of a template."""
+        """The number of structures of points; the features of each cost a run of a template."""
         ...
 
 
@@ -49,7 +51,7 @@ class SpaceSampler(BaseSampler):
       understand the space as well.
     - *Once.* No config is proposed twice until the space is exhausted; then ``SpaceError``.
     - *Deterministic.* A proposal is a function of the seed, the trial's number, the history before
-      it, and of which costs were told when each of the trials before it was chosen. There is no
+      it, and of which costs were observed when each of the trials before it was chosen. There is no
       random state that runs along, hence a search that was interrupted and resumed, wherever that
       was, proposes what the uninterrupted one would have: trials that are recorded are shown to
       the sampler one by one, each at its moment.
@@ -77,15 +79,19 @@ class SpaceSampler(BaseSampler):
         self.seed = seed
         self.features = features
         self.prior = prior
-        self.distributions = distributions(space)
+        # One static integer a knob: the position of its choice.
+        self.distributions: dict[str, BaseDistribution] = {
+            name: IntDistribution(0, n - 1) for name, n in zip(space.knobs, space.dims)
+        }
         self._fresh = Fresh(space)
-        self._seeds = [space.encode(config) for config in prior.seeds] if prior else []
+        seeds = [space.encode(config) for config in prior.seeds] if prior else []
+        self.seeds = np.array(seeds, dtype=np.int64).reshape(len(seeds), len(space.knobs))
         self._study: Study | None = None
         self._trials = Trials(len(space.knobs))
 
     @property
     def name(self) -> str:
-        """Who proposes, for an error's text."""
+        """The sampler's name in an error's text."""
         return type(self).__name__
 
     @abstractmethod
@@ -112,6 +118,19 @@ class SpaceSampler(BaseSampler):
         """
         return point_of(self._fresh.points(history, self.rng(history.number, salt), 1)[0])
 
+    def untried(self, draw: Callable[[int], Sequence[int] | np.ndarray], history: History) -> Point:
+        """The first untried one of :data:`ATTEMPTS` draws; a point near the last if there is none.
+
+        Args:
+            draw: makes the point of an attempt; an invalid one is moved to the nearest valid one.
+            history: what is taken.
+        """
+        for attempt in range(ATTEMPTS):
+            point = point_of(self.space.repair(draw(attempt)))
+            if not history.is_taken(point):
+                return point
+        return self.near(point, history)
+
     def near(self, point: Point, history: History) -> Point:
         """An untried point close to ``point``: one to four steps of mutation away, if there is."""
         rng = self.rng(history.number, salt=1)
@@ -125,14 +144,12 @@ class SpaceSampler(BaseSampler):
 
     def seed_point(self, history: History) -> Point | None:
         """The next of the prior's seeds, which come first, while it is their turn."""
-        if history.number <= len(self._seeds):
-            for point in self._seeds:
-                if not history.is_taken(point):
-                    return point
-        return None
+        if history.number > len(self.seeds):
+            return None
+        return next(map(point_of, history.untried(self.seeds)), None)
 
     def history(self, study: Study, before: FrozenTrial | None = None) -> History:
-        """What ``study`` knew before trial ``before``, which is chosen now; None: what it knows."""
+        """The history of ``study`` before trial ``before``, chosen now; None: all of it."""
         if study is not self._study:
             self._study, self._trials = study, Trials(len(self.space.knobs))
         known, trials = self._trials, study.get_trials(deepcopy=False)
@@ -170,11 +187,6 @@ class SpaceSampler(BaseSampler):
         )
 
 
-def distributions(space: ConfigSpace) -> dict[str, BaseDistribution]:
-    """One static integer distribution a knob: the position of its choice."""
-    return {name: IntDistribution(0, n - 1) for name, n in zip(space.knobs, space.dims)}
-
-
 def point_of(row: Sequence[int] | np.ndarray) -> Point:
     """A row of positions as a point."""
     return tuple(map(int, row))
@@ -187,7 +199,7 @@ def point_of_trial(trial: FrozenTrial, dists: dict[str, BaseDistribution]) -> Po
 
 
 def cost_of(trial: FrozenTrial) -> float:
-    """The told cost; infinity for a failed trial; NaN while it is in flight."""
+    """The observed cost; infinity for a failed trial; NaN while it is in flight."""
     if trial.state in (TrialState.RUNNING, TrialState.WAITING):
         return math.nan
     # A trial that was stopped early has the cost that it was stopped at.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +30,6 @@ class Fresh:
 
     def __init__(self, space: ConfigSpace) -> None:
         self._space = space
-        self._all: np.ndarray | None = None
 
     def points(self, history: History, rng: np.random.Generator, count: int) -> np.ndarray:
         """Different untried points, uniformly drawn; fewer where fewer are left, at least one.
@@ -45,43 +45,37 @@ class Fresh:
         Raises:
             SpaceError: all are taken.
         """
-        if self._is_nearly_full(history.number + count):
-            left = history.untried(self._counted())
-            found = left[rng.permutation(len(left))[:count]]
+        space, most = self._space, max(SMALL, 2 * (history.number + count))
+        if space.size_is_exact and space.size <= most:
+            left = history.untried(self._counted)
+            chosen = left[rng.permutation(len(left))[:count]]
         else:
-            found = self._drawn(history, rng, count)
-        if len(found):
-            return found
+            chosen = self._drawn(history, rng, count)
+        if len(chosen):
+            return chosen
         raise SpaceError(
             "propose another config",
-            f"every config of the space is taken ({self._space.size} in all)",
+            f"every config of the space is taken ({space.size} in all)",
             "a search ends when its space is exhausted",
         )
 
-    def _is_nearly_full(self, taken: int) -> bool:
-        space = self._space
-        return space.size_is_exact and space.size <= max(SMALL, 2 * taken)
-
     def _drawn(self, history: History, rng: np.random.Generator, count: int) -> np.ndarray:
-        found = np.empty((0, len(self._space.knobs)), dtype=np.int64)
+        untried = np.empty((0, len(self._space.knobs)), dtype=np.int64)
         drawn, block = 0, count + 8
-        while len(found) < count and drawn < DRAWS:
+        while len(untried) < count and drawn < DRAWS:
             more = self._space.sample_points(rng, block)
-            found = history.untried(np.concatenate([found, more]))
+            untried = history.untried(np.concatenate([untried, more]))
             drawn, block = drawn + block, min(2 * block, DRAWS)
-        return found[:count]
+        return untried[:count]
 
+    @cached_property
     def _counted(self) -> np.ndarray:
         """Every valid point, in the order of their indices."""
-        if self._all is None:
-            space, length = self._space, self._space.range_length
-            if length <= SCANNED:
-                every = points_at(space, 0, length)
-                self._all = every[space.valid(every)]
-            else:
-                rows = [space.encode(config) for config in space]
-                self._all = np.asarray(rows, dtype=np.int64)
-        return self._all
+        space, length = self._space, self._space.range_length
+        if length <= SCANNED:
+            every = points_at(space, 0, length)
+            return every[space.valid(every)]
+        return np.asarray([space.encode(config) for config in space], dtype=np.int64)
 
 
 def points_at(space: ConfigSpace, start: int, stop: int) -> np.ndarray:

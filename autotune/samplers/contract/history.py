@@ -1,4 +1,4 @@
-"""What a sampler may know: trials as growing arrays, and views of them as of any trial."""
+"""The history of a search: trials as growing arrays, and views of them as of any trial."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ class Trials:
 
     Args:
         knobs: the number of knobs of the space.
+
+    Attributes:
+        asked: trials that were proposed.
+        observed: trials whose cost is known: the first ones.
+        observed_at: by number, how many costs were known when that trial was chosen.
     """
 
     def __init__(self, knobs: int) -> None:
         self._points = np.empty((64, knobs), dtype=np.int64)
         self._costs = np.empty(64, dtype=np.float64)
         self._first: dict[bytes, int] = {}
-        self._knew: dict[int, int] = {}
+        self.observed_at: dict[int, int] = {}
         self.asked = 0
         self.observed = 0
 
@@ -49,20 +54,16 @@ class Trials:
         self.observed += 1
 
     def begin(self, number: int) -> None:
-        """Note that trial ``number`` is chosen now, with as many costs told as there are."""
-        self._knew.setdefault(number, min(self.observed, number))
-
-    def knew(self, number: int) -> int | None:
-        """How many costs were told when trial ``number`` was chosen; None: nobody noted it."""
-        return self._knew.get(number)
+        """Note that trial ``number`` is chosen now, with as many costs as are known."""
+        self.observed_at.setdefault(number, min(self.observed, number))
 
     def _put(self, number: int, point: Sequence[int] | int) -> None:
         self._points[number] = point
         self._first.setdefault(self._points[number].tobytes(), number)
 
-    def history(self, number: int, told: int) -> History:
-        """What was known when trial ``number`` was proposed and ``told`` costs were there."""
-        points, costs = self._points[:number].view(), self._costs[:told].view()
+    def history(self, number: int, observed: int) -> History:
+        """The history when trial ``number`` was proposed and ``observed`` costs were known."""
+        points, costs = self._points[:number].view(), self._costs[:observed].view()
         points.flags.writeable = costs.flags.writeable = False
         return History(number, points, costs, self)
 
@@ -73,7 +74,7 @@ class Trials:
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """What a sampler may know when it proposes a trial: everything before it, nothing after.
+    """The knowledge that a sampler proposes a trial from: everything before it, nothing after.
 
     A view: making one copies nothing, however long the search is.
 
@@ -91,7 +92,7 @@ class History:
 
     @staticmethod
     def of(points: np.ndarray, costs: Sequence[float]) -> History:
-        """A history of its own: ``points`` were tried, the first ``len(costs)`` are told."""
+        """A history of its own: ``points`` were tried, the first ``len(costs)`` have a cost."""
         trials = Trials(np.asarray(points).shape[1])
         for point in points:
             trials.ask(point)
@@ -115,21 +116,19 @@ class History:
         Of a trial that came to its study by another way, as many are taken to have been in flight
         as are now.
         """
-        told = self._trials.knew(number)
-        if told is None:
-            told = max(0, len(self.costs) - (self.number - number))
-        return self._trials.history(number, told)
+        alike = max(0, len(self.costs) - (self.number - number))
+        return self._trials.history(number, self._trials.observed_at.get(number, alike))
 
     def settled(self, number: int) -> History:
-        """The first ``number`` trials, of which all must be told, and none in flight."""
+        """The first ``number`` trials, all of which must have a cost: none is in flight."""
         return self._trials.history(number, number)
 
     def follows(self, other: History | None) -> bool:
-        """Whether both are views of one search, and this one is not of an earlier moment."""
+        """True if both are views of one search, and this one is not of an earlier moment."""
         return other is not None and self._trials is other._trials and self.number >= other.number
 
     def is_taken(self, point: Sequence[int]) -> bool:
-        """Whether one of the trials before this one is of ``point``."""
+        """True if one of the trials before this one is of ``point``."""
         return bool(self.taken(np.asarray([point], dtype=np.int64))[0])
 
     def taken(self, points: np.ndarray) -> np.ndarray:

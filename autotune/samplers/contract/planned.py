@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,7 +19,7 @@ what one batch more teaches falls with them."""
 
 @dataclass(frozen=True)
 class Plan:
-    """What to try next.
+    """The proposals of a batch.
 
     Attributes:
         points: int64 of shape ``(n, knobs)``, in the order of trial; ``n`` may be less than the
@@ -36,10 +38,10 @@ class PlannedSampler(SpaceSampler):
     stopped. A subclass writes :meth:`plan`.
     """
 
-    _plan: Plan | None = None
-    _planned_for: History | None = None
-    _gain: float | None = None
-    _gain_for: History | None = None
+    @cached_property
+    def _plans(self) -> dict[Callable[[History, int], History], tuple[History, Plan]]:
+        """The last plan of each view of a history, with that view."""
+        return {}
 
     @abstractmethod
     def plan(self, history: History, size: int) -> Plan:
@@ -48,29 +50,34 @@ class PlannedSampler(SpaceSampler):
     def propose(self, history: History) -> Point:
         if (seed := self.seed_point(history)) is not None:
             return seed
-        start, size = batch_of(history.number)
-        points = self._planned(history, start, size).points
+        start, _ = batch_of(history.number)
+        points = self._planned(history, History.before, history.number).points
         # Its own place in the plan first: the others belong to the trials around it.
         untried = history.untried(np.roll(points, start - history.number, axis=0))
         return point_of(untried[0]) if len(untried) else self.fresh(history)
 
     def expected_gain(self, history: History) -> float | None:
-        # Of the trials told, not of the plan in hand: what was in flight when that was made is not
-        # known to a search that is resumed.
-        start, size = batch_of(len(history.costs))
-        last = self._gain_for
-        if last is None or last.number != start or not history.follows(last):
-            self._gain_for = history.settled(start)
-            self._gain = self.plan(self._gain_for, size).gain
-        return self._gain
+        # Of the trials observed, not of the plan in hand: what was in flight when that was made is
+        # not known to a search that is resumed.
+        return self._planned(history, History.settled, len(history.costs)).gain
 
-    def _planned(self, history: History, start: int, size: int) -> Plan:
-        """The plan of the batch from trial ``start`` on; made once, while the search goes on."""
-        last = self._planned_for
-        if self._plan is None or last is None or last.number != start or not history.follows(last):
-            self._planned_for = history.before(start)
-            self._plan = self.plan(self._planned_for, size)
-        return self._plan
+    def _planned(
+        self, history: History, view: Callable[[History, int], History], number: int
+    ) -> Plan:
+        """The plan of the batch of a trial; made once, while the search goes on.
+
+        Args:
+            history: of the search now.
+            view: makes the history that the plan is for, as of the batch's first trial.
+            number: of the trial.
+        """
+        start, size = batch_of(number)
+        last, plan = self._plans.get(view, (None, None))
+        if plan is None or last is None or last.number != start or not history.follows(last):
+            last = view(history, start)
+            plan = self.plan(last, size)
+            self._plans[view] = last, plan
+        return plan
 
 
 def batch_of(number: int) -> tuple[int, int]:

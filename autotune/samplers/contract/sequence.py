@@ -14,8 +14,8 @@ from whet.autotune.samplers.contract.history import History, Point
 class SequenceSampler(SpaceSampler):
     """Proposes the first untried point of a sequence; a subclass writes :meth:`blocks`.
 
-    What was passed over stays taken, so a search walks through the sequence once; another search,
-    or an earlier moment of this one, starts at its beginning again.
+    A point that was passed over stays taken, so a search walks through the sequence once; another
+    search, or an earlier moment of this one, starts at its beginning again.
     """
 
     _blocks: Iterator[np.ndarray] = iter(())
@@ -30,7 +30,7 @@ class SequenceSampler(SpaceSampler):
         """
 
     def propose(self, history: History) -> Point:
-        if self._last is None or not history.follows(self._last):
+        if not history.follows(self._last):
             self._blocks = self.blocks()
             self._block = next(self._blocks, None)
         self._last = history

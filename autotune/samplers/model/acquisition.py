@@ -1,31 +1,59 @@
-"""What a guess is worth: expected improvement, and batches whose members differ."""
+"""Acquisition: expected improvement, and batches whose members differ."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from whet.autotune.samplers.model.gaussian import Gaussian
+
 
 def expected_improvement(mean: np.ndarray, deviation: np.ndarray, best: float) -> np.ndarray:
-    """By how much normal values are expected to exceed ``best``, counting no loss.
+    """The expected excess of normal values over ``best``, counting no loss.
 
     Args:
         mean: shape ``(n,)``.
         deviation: their standard deviations, positive.
         best: the best value so far.
     """
+    from scipy.special import ndtr  # the normal distribution's cumulative function
+
     sigma = np.maximum(deviation, 1e-9)
     z = (mean - best) / sigma
     density = np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
-    return sigma * (z * normal(z) + density)
+    return sigma * (z * ndtr(z) + density)
 
 
-def normal(z: np.ndarray) -> np.ndarray:
-    """The normal distribution's cumulative function."""
-    from scipy.special import ndtr
+def batch(
+    process: Gaussian,
+    x: np.ndarray,
+    improvement: Callable[[Gaussian], np.ndarray],
+    size: int,
+) -> tuple[list[int], float]:
+    """The candidates of the largest improvement, each as if those before it were as predicted.
 
-    return ndtr(z)
+    Args:
+        process: with the trials in flight as predicted.
+        x: coordinates of the candidates, shape ``(n, c)``.
+        improvement: the expected improvement of each candidate by a process, shape ``(n,)``.
+        size: how many are chosen at most.
+
+    Returns:
+        Their numbers, and the largest improvement; 0 where there are no candidates.
+    """
+    chosen: list[int] = []
+    gain = 0.0
+    for _ in range(min(size, len(x))):
+        values = improvement(process)
+        values[chosen] = -1.0
+        chosen.append(int(np.argmax(values)))
+        gain = max(gain, float(values[chosen[-1]]))
+        process = process.fantasised(x[chosen[-1:]])
+    return chosen, gain
 
 
 def relative_gain(improvement: float) -> float:

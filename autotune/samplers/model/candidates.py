@@ -85,14 +85,11 @@ class Judged:
 
     def add(self, points: np.ndarray) -> None:
         """Judge those of ``points`` that are new."""
-        rows = []
-        for row, key in enumerate(keys_of(points)):
-            if key not in self._known:
-                self._known.add(key)
-                rows.append(row)
+        rows = {k: row for row, k in enumerate(keys_of(points)) if k not in self._known}
         if not rows:
             return
-        fresh = points[rows]
+        self._known.update(rows)
+        fresh = points[list(rows.values())]
         scores = self._judge(fresh)
         self.points = np.concatenate([self.points, fresh]) if len(self.points) else fresh
         self.scores = np.concatenate([self.scores, scores])

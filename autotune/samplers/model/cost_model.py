@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ FAILED = float(np.log(2.0))
 """How much worse than the worst success a failed config counts: a factor of two."""
 
 
+@dataclass(frozen=True)
 class CostModel:
     """Predicts a score, higher is better, from features.
 
@@ -32,13 +34,11 @@ class CostModel:
     worse (Spearman 0.66 against 0.90) and saves little.
     """
 
-    def __init__(self, booster: Any, center: float) -> None:
-        self._booster = booster
-        self._center = center
+    booster: Any
+    center: float
 
-    @classmethod
+    @staticmethod
     def fit(
-        cls,
         features: np.ndarray,
         scores: np.ndarray,
         seed: int = 0,
@@ -59,11 +59,11 @@ class CostModel:
             features, label=scores - center, weight=weights, nthread=PARAMETERS["nthread"]
         )
         parameters = PARAMETERS | {"seed": seed % (1 << 31)}
-        return cls(xgboost.train(parameters, data, num_boost_round=ROUNDS), center)
+        return CostModel(xgboost.train(parameters, data, num_boost_round=ROUNDS), center)
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Scores, shape (n,), for features of shape (n, d)."""
-        return self._booster.inplace_predict(features) + self._center
+        return self.booster.inplace_predict(features) + self.center
 
 
 def labels(costs: Sequence[float] | np.ndarray) -> np.ndarray:
@@ -79,3 +79,12 @@ def labels(costs: Sequence[float] | np.ndarray) -> np.ndarray:
     scores = np.log(values[finite].min()) - np.log(values, where=finite, out=np.zeros_like(values))
     scores[~finite] = scores[finite].min() - FAILED
     return scores.astype(np.float32)
+
+
+def spearman(a: np.ndarray, b: np.ndarray) -> float:
+    """Rank correlation; equal values share their mean rank. NaN where one side is all equal."""
+    from scipy.stats import rankdata
+
+    if not np.ptp(a) or not np.ptp(b):
+        return float("nan")
+    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])

@@ -25,7 +25,7 @@ LEADERS = 32
 
 
 class Featurizer:
-    """The features of points, and what is guessed of them before any is tried.
+    """The features of points, and a first guess of their scores before any is tried.
 
     The guess is the analytic estimate, corrected by what it was wrong by in other tasks; without
     loop features, what a model of other tasks' trials predicts.
@@ -102,10 +102,10 @@ def featurizers(
         prior: what is known from other tasks; None: nothing.
         seed: of the prior model's sampling.
     """
-    found = [] if features is None else [Featurizer(space, features, None, seed)]
+    guessing = [] if features is None else [Featurizer(space, features, None, seed)]
     if prior is not None and (other := Featurizer(space, features, prior, seed)).learns:
-        found.append(other)
-    return [*found, Featurizer(space, None, None, seed)]
+        guessing.append(other)
+    return [*guessing, Featurizer(space, None, None, seed)]
 
 
 class Programs:
@@ -121,20 +121,17 @@ class Programs:
         self._last: History | None = None
 
     def new(self, history: History, points: np.ndarray) -> np.ndarray:
-        """The numbers of those ``points`` whose programs are not tried, each program once."""
+        """The rows of ``points`` whose programs are not tried, each program once."""
         if self._last is None or not history.follows(self._last):
-            self._first, start = {}, 0
-        else:
-            start = self._last.number
-        self._last = history
+            self._first, self._last = {}, history.before(0)
+        start, self._last = self._last.number, history
         for number, key in enumerate(self._keys(history.points[start:]), start):
             self._first.setdefault(key, number)
-        rows, met = [], set()
+        rows: dict[bytes, int] = {}
         for row, key in enumerate(self._keys(points)):
-            if self._first.get(key, history.number) >= history.number and key not in met:
-                met.add(key)
-                rows.append(row)
-        return np.asarray(rows, dtype=np.int64)
+            if self._first.get(key, history.number) >= history.number:
+                rows.setdefault(key, row)
+        return np.asarray(list(rows.values()), dtype=np.int64)
 
     def _keys(self, points: np.ndarray) -> list[bytes]:
         if self._features is None:
@@ -144,7 +141,7 @@ class Programs:
 
 
 def _columns() -> tuple[int, int]:
-    """The estimate's column, and how many of the first columns models see.
+    """The estimate's column, and the number of the first columns that models learn from.
 
     Those are of the program as a whole. What is known of single statements and accesses tells
     programs apart, but the few dozen trials of a search are too few to learn from it: with all

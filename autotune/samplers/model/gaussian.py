@@ -56,7 +56,7 @@ class Gaussian:
         center, spread = float(np.mean(y)), float(np.std(y)) or 1e-6
         z, away = (y - center) / spread, distances(x, x)
         width = float(np.sqrt(max(1, x.shape[1])))
-        best, found = np.inf, None
+        best, chosen = np.inf, None
         for scale in SCALES:
             shared = kernel(away / (scale * width))
             for noise in NOISES:
@@ -65,9 +65,9 @@ class Gaussian:
                 # the negative logarithm of the likelihood, up to a constant
                 bad = 0.5 * float(fit @ fit) + float(np.log(np.diag(factor)).sum())
                 if bad < best:
-                    best, found = bad, (scale * width, noise, factor)
-        assert found is not None
-        scale, noise, factor = found
+                    best, chosen = bad, (scale * width, noise, factor)
+        assert chosen is not None
+        scale, noise, factor = chosen
         return Gaussian(x, z, scale, noise, center, spread, factor)
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -85,7 +85,7 @@ class Gaussian:
         return self.center + self.spread * (shared @ weights)
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """What it would predict at each of its own points without knowing the value there.
+        """The predictions at each of its own points by the process without that point.
 
         Returns:
             The means and the standard deviations of these predictions, both of shape ``(n,)``.
@@ -138,7 +138,7 @@ def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def solve(factor: np.ndarray, right: np.ndarray, lower: bool = True) -> np.ndarray:
-    """What the triangle ``factor`` times the answer equals ``right``."""
+    """The solution ``x`` of ``factor @ x = right`` for a triangular factor."""
     from scipy.linalg import solve_triangular
 
     return solve_triangular(factor, right, lower=lower, check_finite=False)

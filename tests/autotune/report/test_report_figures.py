@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from report_logs import BEGAN, configs, failed, gemm_result, gemm_task, ok, write_search
 
-from whet.autotune.report.model import ROWS, cross_validate, spearman
+from whet.autotune.report.model import ROWS, cross_validate
 from whet.autotune.report.times import stages, times
 from whet.autotune.results.failures import excerpt, failures, last_line
 from whet.autotune.results.knob_values import dimensions, encode
 from whet.autotune.results.recorded import find_tasks, read_task
+from whet.autotune.samplers.model.cost_model import spearman
 from whet.db import TuningLog
 from whet.measure import MeasureResult
 from whet.search_spaces import Config

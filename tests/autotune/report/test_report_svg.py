@@ -90,8 +90,8 @@ def test_a_plot_puts_marks_where_the_axes_say():
     assert plot.across(0) == plot.left and plot.across(10) == plot.width - plot.right
     assert plot.down(0) == plot.height - plot.bottom and plot.down(1) == plot.top
     plot.dots([(5, 0.5), (5, 0.5), (0, 1)])
-    plot.crosses([(1, 0)])
-    plot.told((10, 0), "<here>")
+    plot.dots([(1, 0)], "cross")
+    plot.tooltip((10, 0), "<here>")
     plot.bar((2, 0), (4, 0.5), "a bar")
     plot.stairs([(0, 1), (5, 0.5), (10, 0.5)])
     svg = ET.fromstring(plot.markup())

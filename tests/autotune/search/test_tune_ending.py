@@ -207,8 +207,8 @@ def test_the_noise_is_that_of_the_latest_medians():
     ending = Ending(Limits(early_stop=True), lambda: 0.01)
     assert ending.noise == 0.005
     for _ in range(5):
-        ending.told(result(1.0))
+        ending.observe(result(1.0))
     assert ending.noise == 0.005  # equal repeats
     for _ in range(20):
-        ending.told(MeasureResult("ok", (0.9, 1.0, 1.1, 1.2)))
+        ending.observe(MeasureResult("ok", (0.9, 1.0, 1.1, 1.2)))
     assert 0.04 < ending.noise < 0.08
