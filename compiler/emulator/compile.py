@@ -113,7 +113,7 @@ def compile_emulated(source: str, checks: bool = False, quick: bool = False) -> 
 
 def _whole(source: str) -> tuple[str, int]:
     """The text that the compiler reads, and how many bytes are watched together."""
-    body, kernels = adapt(source)
+    body, kernels, _ = adapt(source)
     head = f'#include "{HEADERS[0]}"\n#line 1 "{FILE}"'
     return "\n".join((head, body, '#line 1 "kernels"', _table(kernels, body))), _granule(body)
 

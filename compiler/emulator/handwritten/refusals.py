@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from whet.compiler.emulator.handwritten.adapt import without_comments
-from whet.compiler.emulator.handwritten.device_code import host_names
+from whet.compiler.emulator.handwritten.functions import host_part
 from whet.compiler.errors import CodegenError
 
 _ERROR = re.compile(
@@ -123,7 +122,7 @@ def _told(message: str, log: str, source: str) -> tuple[str, str] | None:
         if found is None:
             continue
         name = found.groupdict().get("name", "")
-        if name in host_names(without_comments(source)):
+        if name in host_part(source)[1]:
             why, way_out = _OF_HOST
         return why.format(name=name, message=message), way_out
     return None

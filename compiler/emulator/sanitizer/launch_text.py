@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whet.compiler.emulator.handwritten.device_code import listed
 from whet.compiler.emulator.sanitizer.array_text import HOW_ARRAY, read_array
 from whet.compiler.emulator.sanitizer.run import Argument
 from whet.compiler.errors import ArgumentError
@@ -111,3 +110,15 @@ def _value(text: str, rng: np.random.Generator) -> Argument:
     if not isinstance(value, (int, float)):
         raise ArgumentError(f"the argument {text!r}", "it is neither a number nor an array", HOW)
     return value
+
+
+def listed(text: str) -> list[str]:
+    """The parts of a list of arguments: between commas that stand in no brackets."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += {"(": 1, "[": 1, "<": 1, ")": -1, "]": -1, ">": -1}.get(c, 0)
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [p.strip() for p in parts if p.strip()]

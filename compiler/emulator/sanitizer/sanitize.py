@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.abi.layout import numpy_dtype
-from whet.compiler.emulator.handwritten.instances import instance
+from whet.compiler.emulator.handwritten.adapt import adapt
+from whet.compiler.emulator.handwritten.functions import instance, with_kernels
 from whet.compiler.emulator.handwritten.macros import with_macros
-from whet.compiler.emulator.handwritten.one_kernel import with_kernels
-from whet.compiler.emulator.handwritten.unwatched import unwatched
 from whet.compiler.emulator.options import emulator_options
 from whet.compiler.emulator.report import EmulatorError
 from whet.compiler.emulator.sanitizer.expectations import Expectations
@@ -103,7 +102,7 @@ def check_launch(
                 "a result may not depend on which thread runs first",
             )
     return Checked(
-        read.kernel, orders_of(orders), len(wanted), unwatched(source), "numbers as expected"
+        read.kernel, orders_of(orders), len(wanted), adapt(source).unwatched, "numbers as expected"
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from whet.cli import main
 from whet.commands import time_limit
 from whet.compiler.emulator.handwritten.adapt import adapt
-from whet.compiler.emulator.handwritten.one_kernel import with_kernels
+from whet.compiler.emulator.handwritten.functions import with_kernels
 from whet.compiler.emulator.handwritten.refusals import refused
 from whet.compiler.emulator.options import emulator_options
 from whet.compiler.emulator.sanitizer.run import run_kernel
