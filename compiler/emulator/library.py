@@ -25,16 +25,13 @@ _stacks_lock = threading.Lock()
 
 
 @functools.cache
-def _stacks() -> int:
-    """The address of memory for the stacks of 1024 threads, one block's at a time."""
+def _stacks() -> ctypes.c_char:
+    """The first byte of memory for the stacks of 1024 threads, one block's at a time."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-    _held.append(mmap.mmap(-1, 1024 * _STACK_BYTES, flags=flags))
-    return ctypes.addressof(ctypes.c_char.from_buffer(_held[0]))
+    return ctypes.c_char.from_buffer(mmap.mmap(-1, 1024 * _STACK_BYTES, flags=flags))
 
 
-_held: list[mmap.mmap] = []
-
-
+@dataclass
 class Intervals:
     """The numbers of intervals between barriers, which grow over all launches of the process.
 
@@ -43,9 +40,8 @@ class Intervals:
         round: how often they began anew; what was noted of memory in another round is void.
     """
 
-    def __init__(self) -> None:
-        self.next = 1
-        self.round = 0
+    next: int = 1
+    round: int = 0
 
     def used(self, last: int) -> None:
         """Go on behind the last number that a launch has used."""
@@ -130,7 +126,7 @@ class EmulatedLibrary:
         """
         report = Report()
         with _stacks_lock:
-            launch.stacks = _stacks()
+            launch.stacks = ctypes.addressof(_stacks())
             launch.first_interval = INTERVALS.next
             last = ctypes.c_uint32(INTERVALS.next)
             self._launch(

@@ -56,7 +56,7 @@ class Declarations:
         self.watched: set[str] = set()
         self.values: set[str] = set()
         self.single: set[str] = set()
-        self._unwatched: list[tuple[int, str]] = []
+        self._unwatched: dict[Declared, str] = {}
         self._all = syntax.declared(*DECLARATIONS)
         self._uses: dict[str, list[Node]] = defaultdict(list)
         for node in syntax.all("identifier"):
@@ -73,7 +73,8 @@ class Declarations:
 
     def unwatched(self) -> tuple[str, ...]:
         """Memory that stayed as it was declared, in words, in the order of the text."""
-        return tuple(dict.fromkeys(words for _, words in sorted(self._unwatched)))
+        nouns = self._unwatched
+        return tuple(dict.fromkeys(f"the {nouns[d]} {d.name}" for d in self._all if d in nouns))
 
     def rewrite(self) -> None:
         """Edit all declarations."""
@@ -87,13 +88,14 @@ class Declarations:
     def _memory(self, d: Declared) -> None:
         """Find the watched form of a declarator; of references, later."""
         names = ", ".join([d.kind, d.name, *d.sizes])
-        if d.shape in (")", "*") and not {"void", "auto"} & {*d.kind.split()}:
+        pointer = d.shape in (")", "*") and not {"void", "auto"} & {*d.kind.split()}
+        if pointer:
             (self.values if "const" in d.kind else self.watched).add(d.name)
         if "__shared__" in d.words:
             self._shared(d)
         elif "__constant__" in d.words:
             self._constant(d)
-        elif d.shape == "*" and not {"void", "auto"} & {*d.kind.split()}:
+        elif pointer and d.shape == "*":
             self._write(d, f"WHET_POINTER({d.kind})", d.name)
         elif _TO_ROWS.fullmatch(d.shape) or (d.is_parameter and d.shape.startswith("[[")):
             what = "REFERENCE" if d.shape[-1] == "&" else "POINTER"
@@ -121,7 +123,7 @@ class Declarations:
             macro, names = f"{scope}ARENA", f"{kind}, {d.name}"
         elif self._used_whole(d):
             macro, names = "PLAIN", f"{kind}, {d.name}, {_in_brackets(d)}"
-            self._unwatched.append((d.begin, f"the shared variable {d.name}"))
+            self._unwatched[d] = "shared variable"
         elif d.sizes:
             macro = "ROWS"
         else:
@@ -144,7 +146,7 @@ class Declarations:
             return
         self._write(d, f"__constant__ {kind} {d.name}{sizes} {value}", "", d.value)
         if sizes:
-            self._unwatched.append((d.begin, f"the device's array {d.name}"))
+            self._unwatched[d] = "device's array"
 
     def _is_local(self, d: Declared) -> bool:
         """True of an array of numbers in a function of which elements alone are used."""
@@ -195,15 +197,16 @@ class Declarations:
 
     def _reference(self, d: Declared) -> bool:
         """Let a reference to a watched element stand for it; True: it does so from now on."""
-        auto, function = "auto" in d.kind, d.node.parent.parent
         if d in self._written:
             return False
+        auto, function = "auto" in d.kind, d.node.parent.parent
         if not d.is_parameter:
-            listed = d.value.type == "initializer_list" and d.value.children
-            given = [listed[0] if listed else d.value]
-        elif function.type != "function_declarator" or auto or self._is_template(function):
-            return False
+            values = d.value.type == "initializer_list" and d.value.children
+            given = [values[0] if values else d.value]
         else:
+            around = function.within("function_definition", "declaration").parent.type
+            if function.type != "function_declarator" or auto or around == "template_declaration":
+                return False
             number = d.node.parent.children.index(d.node)
             calls = self._calls[function["declarator"].text]
             given = [call[number] for call in calls if number < len(call)]
@@ -212,10 +215,6 @@ class Declarations:
         self._write(d, "auto" if auto else f"WHET_REFERENCE({d.kind})", "&&" * auto + d.name)
         self.watched.add(d.name)
         return True
-
-    def _is_template(self, function: Node) -> bool:
-        whole = function.within("function_definition", "declaration")
-        return whole.parent.type == "template_declaration"
 
     def _is_watched_element(self, node: Node) -> bool:
         """True of an element of watched memory, as it stands: ``s[i].x``, ``*p``, ``*(p + 1)``."""
@@ -249,15 +248,12 @@ class Declarations:
     def _stays(self, d: Declared) -> None:
         """Note memory that is not watched, and drop ``volatile`` where no pointer is."""
         function = d.node.within(*_FUNCTIONS, *_CLASSES).type in _FUNCTIONS
-        kind = ""
-        if "*" in d.shape or (d.is_parameter and "[" in d.shape):
-            kind = "pointer"
-        elif "[" in d.shape and function:
-            kind = "local array"
-        elif "[" in d.shape and {"__device__", "__constant__"} & d.words:
-            kind = "device's array"
-        if kind and d.name and "f" not in d.shape:
-            self._unwatched.append((d.begin, f"the {kind} {d.name}"))
+        if "f" in d.shape or not d.name:
+            pass
+        elif "*" in d.shape or (d.is_parameter and "[" in d.shape):
+            self._unwatched[d] = "pointer"
+        elif "[" in d.shape and (function or {"__device__", "__constant__"} & d.words):
+            self._unwatched[d] = "local array" if function else "device's array"
         for part in parts_of_type(d.node):
             if part.text == "volatile" and "*" not in d.shape:
                 self.syntax.replace(part.begin, part.end, "")
