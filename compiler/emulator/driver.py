@@ -46,10 +46,10 @@ class EmulatedStream:
     handle: int = 0
 
     def synchronize(self) -> None:
-        """Nothing: all is done."""
+        """Do nothing: all is done."""
 
     def wait(self, event: Event) -> None:
-        """Nothing: all is done."""
+        """Do nothing: all is done."""
 
     def together(self) -> AbstractContextManager[Stream]:
         """Itself."""
@@ -67,7 +67,7 @@ class EmulatedEvent:
         self._at = time.perf_counter()
 
     def synchronize(self) -> None:
-        """Nothing: it is reached."""
+        """Do nothing: it is reached."""
 
     def reached(self) -> bool:
         """Yes."""
@@ -154,10 +154,7 @@ class EmulatedContext:
 
     def discard(self, address: int, nbytes: int) -> None:
         """Take memory as unwritten again."""
-        with self._lock:
-            data, defined = self._memory.bytes_at(address, nbytes)
-            data.fill(0xFF)
-            defined.fill(0)
+        self._store(address, nbytes, 0xFF, written=False)
 
     def pinned(self, nbytes: int) -> np.ndarray:
         """Memory of the host."""
@@ -165,11 +162,7 @@ class EmulatedContext:
 
     def copy_in(self, address: int, source: np.ndarray, stream: Stream | None = None) -> None:
         """Copy a contiguous array of the host to the device."""
-        flat = _flat(source)
-        with self._lock:
-            data, defined = self._memory.bytes_at(address, flat.size)
-            data[:] = flat
-            defined.fill(1)
+        self._store(address, source.nbytes, _flat(source))
 
     def copy_out(self, target: np.ndarray, address: int, stream: Stream | None = None) -> None:
         """Copy from the device to a contiguous array of the host."""
@@ -193,10 +186,14 @@ class EmulatedContext:
 
     def fill(self, address: int, byte: int, nbytes: int, stream: Stream | None = None) -> None:
         """Set bytes of the device's memory."""
+        self._store(address, nbytes, byte)
+
+    def _store(
+        self, address: int, nbytes: int, values: np.ndarray | int, written: bool = True
+    ) -> None:
         with self._lock:
             data, defined = self._memory.bytes_at(address, nbytes)
-            data.fill(byte)
-            defined.fill(1)
+            data[:], defined[:] = values, written
 
     def load(self, image: bytes | str) -> EmulatedImage:
         """Take a CUDA C text; it is compiled when a kernel of it is launched.
@@ -274,7 +271,7 @@ class EmulatedContext:
         )
 
     def order(self, earlier: int, later: int, source: Context | None = None) -> None:
-        """Nothing: all is done."""
+        """Do nothing: all is done."""
 
     def event(self) -> EmulatedEvent:
         """An event."""
@@ -285,7 +282,7 @@ class EmulatedContext:
         return True
 
     def synchronize(self) -> None:
-        """Nothing: all is done."""
+        """Do nothing: all is done."""
 
     def memory(self) -> tuple[int, int]:
         """Bytes that are free, and all."""

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from whet.compiler.emulator.compile import compile_emulated
 from whet.compiler.emulator.report import Report, error_of
-from whet.compiler.errors import ArtifactError
 
 CELL_BYTES = 24
 """Of ``Cell`` in ``checks.h``; there is at most one a byte of memory."""
@@ -107,15 +106,9 @@ class EmulatedLibrary:
         self._find = self._library.whet_emulator_find
 
     def entry(self, name: str) -> Entry:
-        """A kernel by its name.
-
-        Raises:
-            ArtifactError: there is none of that name.
-        """
+        """A kernel of the text by its name."""
         size = ctypes.c_size_t()
         number = self._find(name.encode(), ctypes.byref(size))
-        if number < 0:
-            raise ArtifactError(f"the kernel {name!r}", "the text has none of that name")
         return Entry(number, size.value)
 
     def launch(self, entry: Entry, launch: Launch) -> None:

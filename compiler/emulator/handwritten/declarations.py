@@ -67,7 +67,7 @@ class Declarations:
         self._changing = {"swap"} | {  # functions that may change what they are given
             d.node.parent.parent["declarator"].text
             for d in self._all
-            if "&" in d.shape and "const" not in d.kind and d.is_parameter
+            if "&" in d.shape and "const" not in d.words and d.is_parameter
         }
         self._written: dict[Declared, tuple[str, str, int]] = {}
 
@@ -88,9 +88,11 @@ class Declarations:
     def _memory(self, d: Declared) -> None:
         """Find the watched form of a declarator; of references, later."""
         names = ", ".join([d.kind, d.name, *d.sizes])
-        pointer = d.shape in (")", "*") and not {"void", "auto"} & {*d.kind.split()}
+        pointer = d.shape in (")", "*") and not {"void", "auto"} & d.words
+        if d.node.parent.type == "template_parameter_list":
+            return
         if pointer:
-            (self.values if "const" in d.kind else self.watched).add(d.name)
+            (self.values if "const" in d.words else self.watched).add(d.name)
         if "__shared__" in d.words:
             self._shared(d)
         elif "__constant__" in d.words:
@@ -199,7 +201,7 @@ class Declarations:
         """Let a reference to a watched element stand for it; True: it does so from now on."""
         if d in self._written:
             return False
-        auto, function = "auto" in d.kind, d.node.parent.parent
+        auto, function = "auto" in d.words, d.node.parent.parent
         if not d.is_parameter:
             values = d.value.type == "initializer_list" and d.value.children
             given = [values[0] if values else d.value]
@@ -227,16 +229,16 @@ class Declarations:
     def _edit(self, node: Node, declared: list[Declared]) -> None:
         """Edit a declaration: one, or one for each name where their watched types differ."""
         written = [self._written.get(d) for d in declared]
+        begin, joined = node.begin, all(text and text[1] for text in written)
+        if not any({"__shared__", "__constant__"} & d.words for d in declared):
+            begin = min((part.begin for part in parts_of_type(node)), default=begin)
+        several = len(written) > 1 and not joined
+        if several and (begin != node.begin or node.parent.type == "for_statement"):
+            written = [None] * len(written)
         for d, text in zip(declared, written):
             if text is None:
                 self._stays(d)
         if not any(written):
-            return
-        begin, joined = node.begin, all(text and text[1] for text in written)
-        if not {"__shared__", "__constant__"} & declared[0].words:
-            begin = min(part.begin for part in parts_of_type(node))
-        several = len(written) > 1 and not joined
-        if several and (begin != node.begin or node.parent.type == "for_statement"):
             return
         for k, (d, text) in enumerate(zip(declared, written)):
             plain = self.syntax.data[d.begin : d.end].decode()

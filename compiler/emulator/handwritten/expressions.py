@@ -36,7 +36,7 @@ def rewrite_expressions(syntax: Syntax, declarations: Declarations) -> None:
     """
     for d in syntax.declared("type_descriptor"):
         named = d.node.parent.parent
-        if d.shape != "*" or "void" in d.kind.split():
+        if d.shape != "*" or "void" in d.words:
             continue
         if d.node.parent.type == "cast_expression":
             syntax.replace(d.node.begin, d.node.end, f"WHET_POINTER({d.kind})")
@@ -103,7 +103,9 @@ def _values_of_templates(syntax: Syntax, single: set[str]) -> Iterator[Node]:
         typed = re.search(r"\b(?:typename|class)\b", node["parameters"].text)
         for d in declared_by(node.children[-1]) if typed else ():
             takes = [
-                all(p.shape == "" or (p.shape == "&" and "const" in p.kind) for p in declared_by(q))
+                all(
+                    p.shape == "" or (p.shape == "&" and "const" in p.words) for p in declared_by(q)
+                )
                 for q in d.parameters
             ]
             by_value[d.name] = [a and b for a, b in zip(takes, by_value.get(d.name, takes))]

@@ -35,8 +35,8 @@ _TO_ROWS = re.compile(rb"(?<=[;{}])(\s*[A-Za-z][\w:]*\s*)\((\s*[*&]\s*\w+\s*)\)(
 
 
 @functools.cache
-def _parser() -> tuple[Any, Any]:
-    """A parser of CUDA C, and the query for the nodes that anything here reads."""
+def _grammar() -> tuple[Any, Any, Any]:
+    """The library, its CUDA C, and the query for the nodes that anything here reads."""
     try:
         import tree_sitter
         import tree_sitter_cuda
@@ -48,7 +48,7 @@ def _parser() -> tuple[Any, Any]:
         ) from None
     language = tree_sitter.Language(tree_sitter_cuda.language())
     query = tree_sitter.Query(language, " ".join(f"({name}) @{name}" for name in _TYPES))
-    return tree_sitter.Parser(language), tree_sitter.QueryCursor(query)
+    return tree_sitter, language, query
 
 
 def without_comments(source: str) -> str:
@@ -155,10 +155,10 @@ class Syntax:
         self.data = text.encode()
         self._edits: list[tuple[int, int, int, str]] = []
         self._nodes: dict[str, list[Any]] = defaultdict(list)
-        parser, self._query = _parser()
+        library, language, query = _grammar()
+        parser, self._query = library.Parser(language), library.QueryCursor(query)
         parsed = _BLANK.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), self.data)
         parsed = _TO_ROWS.sub(rb"\1 \2 ", _GENERATED.sub(rb"            \1*", parsed))
-        parser.included_ranges = []
         self.root = self._collect(parser.parse(parsed))
         for body in self.all("preproc_arg"):
             parser.included_ranges = [body.raw.range]

@@ -1,4 +1,4 @@
-"""What an array of a launch shall hold afterwards: an expression of the arguments, or a file."""
+"""Expected contents of a launch's arrays: an expression of the arguments, or a file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ HOW_EXPECTED = "y=2*x+y, y=np.cumsum(x), y=0 or y=@file.npy; names are the kerne
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What to compare after a launch.
+    """Expected contents of arrays after a launch.
 
     Attributes:
-        texts: of each parameter's name, what it shall hold: an expression of numpy's (``np``) in
+        texts: a parameter's name -> its contents: an expression of numpy's (``np``) in
             the parameters' values before the launch, floats in float64; or ``@file.npy``.
         rtol, atol: the tolerances, as of ``numpy.allclose``; None: by the array's type.
     """
@@ -46,11 +46,8 @@ class Expectations:
         wanted = {}
         for name, text in self.texts.items():
             if name not in arrays:
-                raise ArgumentError(
-                    f"--expect {name}={text}",
-                    f"{name} is no array of the kernel: it has {', '.join(arrays) or 'none'}",
-                    HOW_EXPECTED,
-                )
+                has = ", ".join(arrays) or "none"
+                raise _refused(name, text, f"{name} is no array of the kernel: it has {has}")
             wanted[name] = _fitted(name, text, _computed(name, text, before), arrays[name].shape)
         return wanted
 
@@ -103,12 +100,11 @@ def compare(
         near, usual = near if rtol is None else rtol, usual if atol is None else atol
         close = np.isclose(a, b, near, usual, equal_nan=True)
         far = np.where(close, 0.0, np.maximum(off, 1e-300))
-    if not far.size:
+    if not far.any():
         return 0, ""
     at = np.unravel_index(int(np.argmax(far)), far.shape)
-    return int(
-        np.count_nonzero(far)
-    ), f"[{', '.join(map(str, at))}] is {left[at]}, and {wanted[at]}"
+    farthest = f"[{', '.join(map(str, at))}] is {left[at]}, and {wanted[at]}"
+    return int(np.count_nonzero(far)), farthest
 
 
 def _wide(given: Any) -> Any:
@@ -125,19 +121,19 @@ def _computed(name: str, text: str, values: Mapping[str, Any]) -> np.ndarray:
         with np.errstate(all="ignore"):
             return np.asarray(eval(text, {"__builtins__": {}, "np": np}, dict(values)))
     except Exception as error:
-        raise ArgumentError(
-            f"--expect {name}={text}", f"{type(error).__name__}: {error}", HOW_EXPECTED
-        ) from None
+        raise _refused(name, text, f"{type(error).__name__}: {error}") from None
 
 
 def _fitted(name: str, text: str, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """An array of a shape: one number for all, or as many elements."""
     if value.dtype.kind not in "iubf" and str(value.dtype) != "bfloat16":
-        raise ArgumentError(f"--expect {name}={text}", f"it is {value.dtype}: no numbers")
+        raise _refused(name, text, f"it is {value.dtype}: no numbers")
     if value.ndim == 0:
         return np.full(shape, value[()])
     if value.size != np.prod(shape, dtype=np.int64):
-        raise ArgumentError(
-            f"--expect {name}={text}", f"it has the shape {value.shape}, and {name} {shape}"
-        )
+        raise _refused(name, text, f"it has the shape {value.shape}, and {name} {shape}")
     return value.reshape(shape)
+
+
+def _refused(name: str, text: str, why: str) -> ArgumentError:
+    return ArgumentError(f"--expect {name}={text}", why, HOW_EXPECTED)

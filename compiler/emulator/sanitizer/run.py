@@ -85,18 +85,23 @@ def run_kernel(
         EmulatorError: the kernel did what it must not do.
     """
     chosen = _chosen(source, kernel)
-    _check_count(chosen, arguments)
-    context = EmulatedContext(EmulatorDriver())
+    if len(arguments) != len(chosen.parameters):
+        takes = ", ".join(map(" ".join, zip(chosen.types, chosen.parameters)))
+        raise ArgumentError(
+            f"{chosen.name} with {len(arguments)} arguments",
+            f"it takes {len(chosen.parameters)}: {takes}",
+        )
+    context = EmulatorDriver().context(0)
     packed, arrays = b"", []
     for name, kind, given in zip(chosen.parameters, chosen.types, arguments):
+        parameter = f"{chosen.name}'s {name}"
         if kind.endswith("*"):
-            _check_elements(chosen.name, name, kind, given)
-            array, address = _placed(context, f"{chosen.name}'s {name}", given)
-            arrays.append((array, address))
-            packed += _padding(packed, 8) + struct.pack("<Q", address)
+            _check_elements(parameter, kind, given)
+            arrays.append(_placed(context, parameter, given))
+            value = struct.pack("<Q", arrays[-1][1])
         else:
-            value = _scalar(f"{chosen.name}'s {name}", kind, given)
-            packed += _padding(packed, len(value)) + value
+            value = _scalar(parameter, kind, given)
+        packed += bytes(-len(packed) % len(value)) + value
     image = context.load(source)
     context.launch(image.kernel(chosen.name), _three(grid), _three(block), packed, shared_bytes)
     for array, address in arrays:
@@ -129,16 +134,7 @@ def _chosen(source: str, name: str | None) -> KernelText:
     )
 
 
-def _check_count(kernel: KernelText, given: Sequence[Argument]) -> None:
-    if len(given) != len(kernel.parameters):
-        takes = ", ".join(f"{kind} {name}" for name, kind in zip(kernel.parameters, kernel.types))
-        raise ArgumentError(
-            f"{kernel.name} with {len(given)} arguments",
-            f"it takes {len(kernel.parameters)}: {takes}",
-        )
-
-
-def _check_elements(kernel: str, name: str, kind: str, given: Argument) -> None:
+def _check_elements(parameter: str, kind: str, given: Argument) -> None:
     """Elements have the pointer's type, as far as that is a number's or a vector's of numbers."""
     if not isinstance(given, (np.ndarray, Unwritten)):
         return
@@ -146,7 +142,7 @@ def _check_elements(kernel: str, name: str, kind: str, given: Argument) -> None:
     code = _CODES.get(_VECTOR.sub(r"\1", re.sub(r"(?<=long|hort) int$", "", pointed)))
     if code is not None and np.dtype(given.dtype) != np.dtype(code):
         raise ArgumentError(
-            f"an array of {given.dtype} for {kernel}'s {name}",
+            f"an array of {given.dtype} for {parameter}",
             f"it points to {pointed}",
             f"give an array of {np.dtype(code)}",
         )
@@ -175,10 +171,6 @@ def _scalar(what: str, kind: str, given: Argument) -> bytes:
         return struct.pack(f"<{code}", float(given) if code in "efd" else given)
     except struct.error as error:
         raise ArgumentError(f"{given!r} for {what}, {kind}", str(error)) from None
-
-
-def _padding(packed: bytes, alignment: int) -> bytes:
-    return bytes(-len(packed) % alignment)
 
 
 def _three(extents: Extents) -> tuple[int, int, int]:
