@@ -87,10 +87,8 @@ def run_kernel(
     chosen = _chosen(source, kernel)
     if len(arguments) != len(chosen.parameters):
         takes = ", ".join(map(" ".join, zip(chosen.types, chosen.parameters)))
-        raise ArgumentError(
-            f"{chosen.name} with {len(arguments)} arguments",
-            f"it takes {len(chosen.parameters)}: {takes}",
-        )
+        call = f"{chosen.name} with {len(arguments)} arguments"
+        raise ArgumentError(call, f"it takes {len(chosen.parameters)}: {takes}")
     context = EmulatorDriver().context(0)
     packed, arrays = b"", []
     for name, kind, given in zip(chosen.parameters, chosen.types, arguments):
