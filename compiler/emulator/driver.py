@@ -34,7 +34,7 @@ PROPERTIES = DeviceProperties(
 _LONG_SECONDS = 0.5  # a kernel that runs longer is compiled again, to run fast
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class EmulatedStream:
     """A stream whose work is done at once: there is nothing to wait for.
 
@@ -78,7 +78,7 @@ class EmulatedEvent:
         return self._at - earlier._at
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class EmulatedKernel:
     """A kernel of a text.
 
