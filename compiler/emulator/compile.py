@@ -20,24 +20,7 @@ from whet.compiler.emulator.handwritten.refusals import refused
 from whet.compiler.emulator.precompiled import link_precompiled
 from whet.compiler.errors import CodegenError, TargetError
 
-HEADERS = (
-    "prelude.h",
-    "switch.h",
-    "fibers.h",
-    "fences.h",
-    "faults.h",
-    "traps.h",
-    "checks.h",
-    "memory.h",
-    "buffers.h",
-    "printing.h",
-    "host_only.h",
-    "types.h",
-    "intrinsics.h",
-    "lanes.h",
-    "functions.h",
-    "launch.h",
-)
+HEADER = "prelude.h"  # which includes all others
 # No contraction behind the text's back; vectors are read as what they are made of.
 FLAGS = (
     "-std=c++20",
@@ -78,7 +61,7 @@ def compile_emulated(source: str, checks: bool = False, quick: bool = False) -> 
         source: the text, generated or by hand, without NVIDIA's headers and Whet's prelude.
         checks: whether accesses of memory are looked at.
         quick: whether compiling fast matters more than running fast: half the time to compile, five
-            times that to run; where what runs fast is kept already, that is taken.
+            times that to run; code that runs fast is taken where it is kept already.
 
     Returns:
         A shared library with its kernels and the function that launches them; made once for a text.
@@ -113,8 +96,8 @@ def compile_emulated(source: str, checks: bool = False, quick: bool = False) -> 
 
 def _whole(source: str) -> tuple[str, int]:
     """The text that the compiler reads, and how many bytes are watched together."""
-    body, kernels = adapt(source)
-    head = f'#include "{HEADERS[0]}"\n#line 1 "{FILE}"'
+    body, kernels, _ = adapt(source)
+    head = f'#include "{HEADER}"\n#line 1 "{FILE}"'
     return "\n".join((head, body, '#line 1 "kernels"', _table(kernels, body))), _granule(body)
 
 
@@ -145,8 +128,8 @@ def _options(checks: bool, quick: bool) -> tuple[str, ...]:
 
 @functools.cache
 def _headers() -> dict[str, str]:
-    folder = files("whet.compiler.emulator")
-    return {name: folder.joinpath(name).read_text() for name in HEADERS}
+    headers = (file for file in files("whet.compiler.emulator").iterdir() if file.name[-2:] == ".h")
+    return {file.name: file.read_text() for file in sorted(headers, key=lambda file: file.name)}
 
 
 @functools.cache
@@ -185,7 +168,7 @@ def _compile(
         whole.write_text(text)
         if quick:
             words = [*command, *options]
-            link_precompiled(Path(folder), HEADERS[0], _headers(), words, _version(command[0]))
+            link_precompiled(Path(folder), HEADER, _headers(), words, _version(command[0]))
         words = [*command, *options, f"-I{folder}", str(whole), *_LIBRARIES, _WHOLE]
         words += ["-o", str(out)]
         try:

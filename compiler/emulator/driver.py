@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
 from whet.compiler.emulator.handwritten.adapt import adapt
-from whet.compiler.emulator.library import (
-    EmulatedLibrary,
-    Entry,
-    Launch,
-)
+from whet.compiler.emulator.library import EmulatedLibrary, Launch
 from whet.compiler.emulator.memory import EmulatedMemory
 from whet.compiler.emulator.options import current_options
 from whet.compiler.errors import ArgumentError, ArtifactError, KernelError, TargetError
@@ -36,23 +34,22 @@ PROPERTIES = DeviceProperties(
 _LONG_SECONDS = 0.5  # a kernel that runs longer is compiled again, to run fast
 
 
+@dataclass(eq=False)
 class EmulatedStream:
-    """Work is done when it is asked for: there is nothing to wait for.
+    """A stream whose work is done at once: there is nothing to wait for.
 
-    Args:
-        context: whose it is.
+    Attributes:
+        context: of the stream.
     """
 
-    handle = 0
-
-    def __init__(self, context: EmulatedContext) -> None:
-        self.context = context
+    context: EmulatedContext
+    handle: int = 0
 
     def synchronize(self) -> None:
-        """Nothing: all is done."""
+        """Do nothing: all is done."""
 
     def wait(self, event: Event) -> None:
-        """Nothing: all is done."""
+        """Do nothing: all is done."""
 
     def together(self) -> AbstractContextManager[Stream]:
         """Itself."""
@@ -70,7 +67,7 @@ class EmulatedEvent:
         self._at = time.perf_counter()
 
     def synchronize(self) -> None:
-        """Nothing: it is reached."""
+        """Do nothing: it is reached."""
 
     def reached(self) -> bool:
         """Yes."""
@@ -81,6 +78,7 @@ class EmulatedEvent:
         return self._at - earlier._at
 
 
+@dataclass(eq=False)
 class EmulatedKernel:
     """A kernel of a text.
 
@@ -90,18 +88,9 @@ class EmulatedKernel:
         quick: whether its checked code is what compiles fast, as long as it does not run long.
     """
 
-    def __init__(self, image: EmulatedImage, name: str) -> None:
-        self.image = image
-        self.name = name
-        self.quick = True
-        self._entries: dict[EmulatedLibrary, Entry] = {}
-
-    def entry(self, checks: bool) -> tuple[EmulatedLibrary, Entry]:
-        """The library that has it, and where."""
-        library = self.image.library(checks, checks and self.quick)
-        if library not in self._entries:
-            self._entries[library] = library.entry(self.name)
-        return library, self._entries[library]
+    image: EmulatedImage
+    name: str
+    quick: bool = True
 
 
 class EmulatedImage:
@@ -113,7 +102,7 @@ class EmulatedImage:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.names = tuple(k.name for k in adapt(source)[1])
+        self.names = tuple(k.name for k in adapt(source).kernels)
         self._libraries: dict[tuple[bool, bool], EmulatedLibrary] = {}
         self._lock = threading.Lock()
 
@@ -165,10 +154,7 @@ class EmulatedContext:
 
     def discard(self, address: int, nbytes: int) -> None:
         """Take memory as unwritten again."""
-        with self._lock:
-            data, defined = self._memory.bytes_at(address, nbytes)
-            data.fill(0xFF)
-            defined.fill(0)
+        self._store(address, nbytes, 0xFF, written=False)
 
     def pinned(self, nbytes: int) -> np.ndarray:
         """Memory of the host."""
@@ -176,11 +162,7 @@ class EmulatedContext:
 
     def copy_in(self, address: int, source: np.ndarray, stream: Stream | None = None) -> None:
         """Copy a contiguous array of the host to the device."""
-        flat = _flat(source)
-        with self._lock:
-            data, defined = self._memory.bytes_at(address, flat.size)
-            data[:] = flat
-            defined.fill(1)
+        self._store(address, source.nbytes, _flat(source))
 
     def copy_out(self, target: np.ndarray, address: int, stream: Stream | None = None) -> None:
         """Copy from the device to a contiguous array of the host."""
@@ -204,10 +186,14 @@ class EmulatedContext:
 
     def fill(self, address: int, byte: int, nbytes: int, stream: Stream | None = None) -> None:
         """Set bytes of the device's memory."""
+        self._store(address, nbytes, byte)
+
+    def _store(
+        self, address: int, nbytes: int, values: np.ndarray | int, written: bool = True
+    ) -> None:
         with self._lock:
             data, defined = self._memory.bytes_at(address, nbytes)
-            data.fill(byte)
-            defined.fill(1)
+            data[:], defined[:] = values, written
 
     def load(self, image: bytes | str) -> EmulatedImage:
         """Take a CUDA C text; it is compiled when a kernel of it is launched.
@@ -242,7 +228,8 @@ class EmulatedContext:
         assert isinstance(kernel, EmulatedKernel)
         _check_launch(kernel.name, grid, block, shared_bytes)
         options = current_options()
-        library, entry = kernel.entry(options.checks)
+        library = kernel.image.library(options.checks, options.checks and kernel.quick)
+        entry = library.entry(kernel.name)
         if len(arguments) < entry.packed_bytes:
             raise KernelError(
                 f"launching {kernel.name}",
@@ -284,7 +271,7 @@ class EmulatedContext:
         )
 
     def order(self, earlier: int, later: int, source: Context | None = None) -> None:
-        """Nothing: all is done."""
+        """Do nothing: all is done."""
 
     def event(self) -> EmulatedEvent:
         """An event."""
@@ -295,7 +282,7 @@ class EmulatedContext:
         return True
 
     def synchronize(self) -> None:
-        """Nothing: all is done."""
+        """Do nothing: all is done."""
 
     def memory(self) -> tuple[int, int]:
         """Bytes that are free, and all."""
@@ -310,25 +297,21 @@ class EmulatorDriver:
     shares_memory = False  # what others do to the host's memory is not seen by the checks
 
     def __init__(self) -> None:
-        self._context: EmulatedContext | None = None
-        self._lock = threading.Lock()
+        self._context = EmulatedContext(self)
 
     def device_count(self) -> int:
         """1."""
         return 1
 
     def properties(self, index: int) -> DeviceProperties:
-        """What the emulator is."""
+        """The properties of the emulated device."""
         _check_index(index)
         return PROPERTIES
 
     def context(self, index: int) -> EmulatedContext:
         """The emulator's context."""
         _check_index(index)
-        with self._lock:
-            if self._context is None:
-                self._context = EmulatedContext(self)
-            return self._context
+        return self._context
 
     def device_of(self, address: int) -> int:
         """0: there is one."""
@@ -350,25 +333,30 @@ def _check_index(index: int) -> None:
 
 
 def _check_launch(name: str, grid: Extents, block: Extents, shared_bytes: int) -> None:
-    """What every device would refuse."""
-    limits = PROPERTIES
-    refused = [
-        f"{what} {tuple(sizes)}, at most {most}"
-        for what, sizes, most in (
-            ("a grid of", grid, limits.max_grid),
-            ("a block of", block, limits.max_block),
-        )
-        if any(not 1 <= n <= m for n, m in zip(sizes, most))
-    ]
-    if block[0] * block[1] * block[2] > limits.max_threads:
-        threads = block[0] * block[1] * block[2]
-        refused.append(f"{threads} threads in a block, at most {limits.max_threads}")
-    if not 0 <= shared_bytes <= limits.shared_bytes_optin:
-        refused.append(
-            f"{shared_bytes} bytes of shared memory, at most {limits.shared_bytes_optin}"
-        )
+    """Refuse launches that no device takes."""
+    limits, threads = PROPERTIES, math.prod(block)
+    checks = (
+        (_within(grid, limits.max_grid), f"a grid of {tuple(grid)}, at most {limits.max_grid}"),
+        (
+            _within(block, limits.max_block),
+            f"a block of {tuple(block)}, at most {limits.max_block}",
+        ),
+        (
+            threads <= limits.max_threads,
+            f"{threads} threads in a block, at most {limits.max_threads}",
+        ),
+        (
+            0 <= shared_bytes <= limits.shared_bytes_optin,
+            f"{shared_bytes} bytes of shared memory, at most {limits.shared_bytes_optin}",
+        ),
+    )
+    refused = "; ".join(why for holds, why in checks if not holds)
     if refused:
-        raise KernelError(f"launching {name}", "; ".join(refused), "split loops by smaller factors")
+        raise KernelError(f"launching {name}", refused, "split loops by smaller factors")
+
+
+def _within(sizes: Extents, most: Extents) -> bool:
+    return all(1 <= n <= m for n, m in zip(sizes, most))
 
 
 def _flat(array: np.ndarray) -> np.ndarray:

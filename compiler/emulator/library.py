@@ -13,7 +13,6 @@ from pathlib import Path
 
 from whet.compiler.emulator.compile import compile_emulated
 from whet.compiler.emulator.report import Report, error_of
-from whet.compiler.errors import ArtifactError
 
 CELL_BYTES = 24
 """Of ``Cell`` in ``checks.h``; there is at most one a byte of memory."""
@@ -25,16 +24,13 @@ _stacks_lock = threading.Lock()
 
 
 @functools.cache
-def _stacks() -> int:
-    """The address of memory for the stacks of 1024 threads, one block's at a time."""
+def _stacks() -> ctypes.c_char:
+    """The first byte of memory for the stacks of 1024 threads, one block's at a time."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-    _held.append(mmap.mmap(-1, 1024 * _STACK_BYTES, flags=flags))
-    return ctypes.addressof(ctypes.c_char.from_buffer(_held[0]))
+    return ctypes.c_char.from_buffer(mmap.mmap(-1, 1024 * _STACK_BYTES, flags=flags))
 
 
-_held: list[mmap.mmap] = []
-
-
+@dataclass
 class Intervals:
     """The numbers of intervals between barriers, which grow over all launches of the process.
 
@@ -43,9 +39,8 @@ class Intervals:
         round: how often they began anew; what was noted of memory in another round is void.
     """
 
-    def __init__(self) -> None:
-        self.next = 1
-        self.round = 0
+    next: int = 1
+    round: int = 0
 
     def used(self, last: int) -> None:
         """Go on behind the last number that a launch has used."""
@@ -111,15 +106,9 @@ class EmulatedLibrary:
         self._find = self._library.whet_emulator_find
 
     def entry(self, name: str) -> Entry:
-        """A kernel by its name.
-
-        Raises:
-            ArtifactError: there is none of that name.
-        """
+        """A kernel of the text by its name."""
         size = ctypes.c_size_t()
         number = self._find(name.encode(), ctypes.byref(size))
-        if number < 0:
-            raise ArtifactError(f"the kernel {name!r}", "the text has none of that name")
         return Entry(number, size.value)
 
     def launch(self, entry: Entry, launch: Launch) -> None:
@@ -130,7 +119,7 @@ class EmulatedLibrary:
         """
         report = Report()
         with _stacks_lock:
-            launch.stacks = _stacks()
+            launch.stacks = ctypes.addressof(_stacks())
             launch.first_interval = INTERVALS.next
             last = ctypes.c_uint32(INTERVALS.next)
             self._launch(

@@ -41,12 +41,6 @@ class _Piece:
         defined = None if self.whole else self.defined.ctypes.data
         return Allocation(self.address, self.nbytes, defined, self.cells.ctypes.data)
 
-    def settle(self) -> None:
-        """Let ``defined`` alone say what was written."""
-        if self.whole:
-            self.defined.fill(1)
-            self.whole = False
-
 
 class EmulatedMemory:
     """Allocations by address.
@@ -102,7 +96,9 @@ class EmulatedMemory:
                 f"{nbytes} bytes at {address:#x} of the emulator",
                 "they are not within one allocation",
             )
-        piece.settle()
+        if piece.whole:  # from now on ``defined`` alone says so
+            piece.defined.fill(1)
+            piece.whole = False
         first = address - piece.address
         return piece.bytes[first : first + nbytes], piece.defined[first : first + nbytes]
 

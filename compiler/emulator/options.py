@@ -14,7 +14,7 @@ ORDERS = {"forwards": 0, "backwards": 1}
 
 @dataclass(frozen=True, slots=True)
 class EmulatorOptions:
-    """What a launch is run with.
+    """The way in which a launch is run.
 
     Attributes:
         checks: whether each access of memory is looked at: races, bounds, unwritten memory.

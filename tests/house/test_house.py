@@ -232,7 +232,10 @@ def test_every_library_is_declared(tree):
     extras = project["optional-dependencies"]
 
     def names(requirements: list[str]) -> set[str]:
-        return {re.split(r"[^\w.-]", r)[0].lower().removesuffix("-cpu") for r in requirements}
+        return {
+            re.split(r"[^\w.-]", r)[0].lower().removesuffix("-cpu").replace("-", "_")
+            for r in requirements
+        }
 
     needed = names(project["dependencies"])
     optional = names([r for extra in extras if extra != "test" for r in extras[extra]])

@@ -1,11 +1,10 @@
-"""What the C++ compiler says of CUDA C that nvcc or the emulator cannot take, with the way out."""
+"""Errors of the C++ compiler for CUDA C that nvcc or the emulator cannot take, with the way out."""
 
 from __future__ import annotations
 
 import re
 
-from whet.compiler.emulator.handwritten.adapt import without_comments
-from whet.compiler.emulator.handwritten.device_code import host_names
+from whet.compiler.emulator.handwritten.functions import host_part
 from whet.compiler.errors import CodegenError
 
 _ERROR = re.compile(
@@ -99,31 +98,29 @@ def refused(log: str, code: int, source: str = "") -> CodegenError:
         code: what it ended with.
         source: the text.
     """
-    asked = "compiling CUDA C for the emulator"
+    subject = "compiling CUDA C for the emulator"
     log = _WARNING.sub("", log)
     errors = list(_ERROR.finditer(log))
     if not errors:
-        return CodegenError(asked, f"it ended with {code}", log)
+        return CodegenError(subject, f"it ended with {code}", log)
     # what a header says, the emulator's macros lead to; the text's own errors may only follow
     first = errors[0]
-    told = _told(first["said"] or first["linked"], log, source)
-    if told is None:
+    words = _words(first["said"] or first["linked"], log, source)
+    if words is None:
         first = next((e for e in errors if e["file"] == "kernel.cu"), first)
-        told = _told(first["said"], log, source) or (first["said"], "")
+        words = _words(first["said"], log, source) or (first["said"], "")
     line = _LINE.search(log, first.start() if first["file"] == "kernel.cu" else 0)
-    why, way_out = told
+    why, way_out = words
     why = f"line {line[1]}: {why}" if line else why
-    return CodegenError(asked, why, f"{way_out}\n{log}" if way_out else log)
+    return CodegenError(subject, why, f"{way_out}\n{log}" if way_out else log)
 
 
-def _told(message: str, log: str, source: str) -> tuple[str, str] | None:
+def _words(message: str, log: str, source: str) -> tuple[str, str] | None:
     """Why it cannot be, in terms of CUDA C, and the way out; None: no rule knows the message."""
     for pattern, why, way_out in _RULES:
-        found = re.match(rf".*?(?:{pattern})", f"{message}\n{log}")
-        if found is None:
-            continue
-        name = found.groupdict().get("name", "")
-        if name in host_names(without_comments(source)):
-            why, way_out = _OF_HOST
-        return why.format(name=name, message=message), way_out
+        if match := re.match(rf".*?(?:{pattern})", f"{message}\n{log}"):
+            name = match.groupdict().get("name", "")
+            if name in host_part(source)[1]:
+                why, way_out = _OF_HOST
+            return why.format(name=name, message=message), way_out
     return None

@@ -6,6 +6,7 @@ import ast
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -62,14 +63,22 @@ def load_array(path: str) -> np.ndarray:
         ArgumentError: there is no such file, or it holds no array of numbers.
     """
     try:
-        found = np.load(Path(path).expanduser(), allow_pickle=False)
+        array = np.load(Path(path).expanduser(), allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise ArgumentError(
             f"the array of {path}", str(error), "numpy.save(file, array) writes one"
         ) from None
-    if not isinstance(found, np.ndarray):
+    if not isinstance(array, np.ndarray):
         raise ArgumentError(f"the array of {path}", "it holds several: give a .npy file")
-    return found
+    return array
+
+
+def literal(text: str) -> Any:
+    """The value of a literal of C or of a tuple of such; None where it is none."""
+    try:
+        return ast.literal_eval(re.sub(r"(?<=[\d.])[fuUlL]+$", "", text))
+    except (ValueError, SyntaxError):
+        return None
 
 
 def _filled(text: str, contents: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -82,21 +91,16 @@ def _filled(text: str, contents: str, shape: tuple[int, ...], dtype: np.dtype) -
         return _drawn(np.random.default_rng(), shape, dtype)
     file = _FILE.match(contents)
     if file is not None:
-        found = load_array(file[1])
-        if found.shape != shape or found.dtype != dtype:
-            raise _no_array(text, f"{file[1]} holds {found.dtype}{list(found.shape)}")
-        return found
+        array = load_array(file[1])
+        if array.shape != shape or array.dtype != dtype:
+            raise _no_array(text, f"{file[1]} holds {array.dtype}{list(array.shape)}")
+        return array
     return np.full(shape, _number(text, contents, dtype), dtype)
 
 
 def _number(text: str, contents: str, dtype: np.dtype) -> int | float:
     named = {"zeros": 0, "ones": 1, "nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-    value = named.get(contents)
-    if value is None:
-        try:
-            value = ast.literal_eval(re.sub(r"(?<=[\d.])[fuUlL]+$", "", contents))
-        except (ValueError, SyntaxError):
-            value = None
+    value = named[contents] if contents in named else literal(contents)
     if not isinstance(value, (int, float)):
         raise _no_array(text, f"{contents!r} fills no array")
     if dtype.kind in "iu" and not (

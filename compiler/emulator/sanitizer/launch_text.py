@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass
 
 import numpy as np
 
-from whet.compiler.emulator.handwritten.device_code import listed
-from whet.compiler.emulator.sanitizer.array_text import HOW_ARRAY, read_array
-from whet.compiler.emulator.sanitizer.run import Argument
+from whet.compiler.emulator.sanitizer.array_text import HOW_ARRAY, literal, read_array
+from whet.compiler.emulator.sanitizer.run import Argument, Unwritten
 from whet.compiler.errors import ArgumentError
 
 _LAUNCH = re.compile(
-    r"^\s*(?:\w+::)*(\w+)\s*(?:<(?!<)(.*?)>\s*)?<<<(.*)>>>\s*\((.*)\)\s*;?\s*$", re.DOTALL
+    r"^\s*(?:\w+::)*(?P<kernel>\w+)\s*(?:<(?!<)(?P<template>.*?)>\s*)?"
+    r"<<<(?P<sizes>.*)>>>\s*\((?P<arguments>.*)\)\s*;?\s*$",
+    re.DOTALL,
 )
 _IN_COMMENT = re.compile(
     r"^\s*(?://|\*|/\*)\s*whet:\s*(.*?<<<.*?>>>.*?\))\s*;?\s*(?:\*/)?\s*$", re.MULTILINE
@@ -69,31 +69,18 @@ def read_launch(text: str) -> LaunchText:
     Raises:
         ArgumentError: it is none.
     """
-    found = _LAUNCH.match(text)
-    if found is None:
-        raise ArgumentError(f"the launch {text!r}", "it is not one", HOW)
-    sizes = listed(found[3])
-    if not 2 <= len(sizes) <= 3:
-        raise ArgumentError(
-            f"the launch {text!r}", f"{len(sizes)} values stand between <<< and >>>", HOW
-        )
-    shared = _extents(text, sizes[2]) if len(sizes) == 3 else (0,)
-    return LaunchText(
-        found[1],
-        _extents(text, sizes[0]),
-        _extents(text, sizes[1]),
-        shared[0],
-        tuple(listed(found[4])),
-        tuple(listed(found[2] or "")),
-    )
+    parts = _LAUNCH.match(text)
+    sizes = listed(parts["sizes"]) if parts else []
+    if not parts or not 2 <= len(sizes) <= 3:
+        why = f"{len(sizes)} values stand between <<< and >>>" if parts else "it is not one"
+        raise ArgumentError(f"the launch {text!r}", why, HOW)
+    grid, block, shared = (_extents(text, size) for size in (*sizes, "0")[:3])
+    arguments, template = tuple(listed(parts["arguments"])), tuple(listed(parts["template"] or ""))
+    return LaunchText(parts["kernel"], grid, block, shared[0], arguments, template)
 
 
 def _extents(launch: str, text: str) -> tuple[int, ...]:
-    text = re.sub(r"^dim3\s*\(", "(", text)
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        value = None
+    value = literal(re.sub(r"^dim3\s*\(", "(", text))
     value = value if isinstance(value, tuple) else (value,)
     if not all(isinstance(n, int) for n in value):
         raise ArgumentError(f"the launch {launch!r}", f"{text!r} is no extent", HOW)
@@ -101,13 +88,20 @@ def _extents(launch: str, text: str) -> tuple[int, ...]:
 
 
 def _value(text: str, rng: np.random.Generator) -> Argument:
-    array = read_array(text, rng)
-    if array is not None:
-        return array
-    try:
-        value = ast.literal_eval(re.sub(r"(?<=[\d.])[fuUlL]+$", "", text))
-    except (ValueError, SyntaxError):
-        value = None
-    if not isinstance(value, (int, float)):
+    value = read_array(text, rng)
+    value = literal(text) if value is None else value
+    if not isinstance(value, (np.ndarray, Unwritten, int, float)):
         raise ArgumentError(f"the argument {text!r}", "it is neither a number nor an array", HOW)
     return value
+
+
+def listed(text: str) -> list[str]:
+    """The parts of a list of arguments: between commas that stand in no brackets."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += {"(": 1, "[": 1, "<": 1, ")": -1, "]": -1, ">": -1}.get(c, 0)
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [p.strip() for p in parts if p.strip()]

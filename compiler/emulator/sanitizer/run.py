@@ -32,21 +32,17 @@ class Unwritten:
 
 Argument = np.ndarray | Unwritten | int | float
 
-# C's type -> how struct packs it
+# C's type -> the code by which struct and numpy know it
 _CODES = {
     "bool": "?", "char": "b", "signed char": "b", "unsigned char": "B", "int8_t": "b",
     "uint8_t": "B", "short": "h", "unsigned short": "H", "int16_t": "h", "uint16_t": "H",
     "int": "i", "unsigned": "I", "unsigned int": "I", "int32_t": "i", "uint32_t": "I",
     "long": "q", "unsigned long": "Q", "long long": "q", "unsigned long long": "Q",
     "int64_t": "q", "uint64_t": "Q", "size_t": "Q", "float": "f", "double": "d",
-    "half": "e", "__half": "e", "float16": "e",
+    "half": "e", "__half": "e", "float16": "e", "uchar": "B", "ushort": "H", "uint": "I",
+    "longlong": "q", "ulonglong": "Q",
 }  # fmt: skip
-_ELEMENTS = {"?": "bool", "b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32",
-             "I": "uint32", "q": "int64", "Q": "uint64", "f": "float32", "d": "float64",
-             "e": "float16"}  # fmt: skip
-_VECTOR = re.compile(r"(u?char|u?short|u?int|u?longlong|float|double|__half|half)([1-4])")
-_OF_VECTORS = {"uchar": "unsigned char", "ushort": "unsigned short", "uint": "unsigned int",
-               "longlong": "long long", "ulonglong": "unsigned long long"}  # fmt: skip
+_VECTOR = re.compile(r"^(u?char|u?short|u?int|u?longlong|float|double|__half|half)[1-4]$")
 
 
 def run_kernel(
@@ -88,21 +84,24 @@ def run_kernel(
         CodegenError: the text does not compile.
         EmulatorError: the kernel did what it must not do.
     """
-    found = _chosen(adapt(source)[1], kernel)
-    _check_count(found, arguments)
-    context = EmulatedContext(EmulatorDriver())
+    chosen = _chosen(source, kernel)
+    if len(arguments) != len(chosen.parameters):
+        takes = ", ".join(map(" ".join, zip(chosen.types, chosen.parameters)))
+        call = f"{chosen.name} with {len(arguments)} arguments"
+        raise ArgumentError(call, f"it takes {len(chosen.parameters)}: {takes}")
+    context = EmulatorDriver().context(0)
     packed, arrays = b"", []
-    for name, kind, given in zip(found.parameters, found.types, arguments):
+    for name, kind, given in zip(chosen.parameters, chosen.types, arguments):
+        parameter = f"{chosen.name}'s {name}"
         if kind.endswith("*"):
-            _check_elements(found.name, name, kind, given)
-            array, address = _placed(context, f"{found.name}'s {name}", given)
-            arrays.append((array, address))
-            packed += _padding(packed, 8) + struct.pack("<Q", address)
+            _check_elements(parameter, kind, given)
+            arrays.append(_placed(context, parameter, given))
+            value = struct.pack("<Q", arrays[-1][1])
         else:
-            value = _scalar(f"{found.name}'s {name}", kind, given)
-            packed += _padding(packed, len(value)) + value
+            value = _scalar(parameter, kind, given)
+        packed += bytes(-len(packed) % len(value)) + value
     image = context.load(source)
-    context.launch(image.kernel(found.name), _three(grid), _three(block), packed, shared_bytes)
+    context.launch(image.kernel(chosen.name), _three(grid), _three(block), packed, shared_bytes)
     for array, address in arrays:
         context.copy_out(array, address)
     return [array for array, _ in arrays]
@@ -115,10 +114,11 @@ def parameters_of(source: str, kernel: str | None = None) -> tuple[str, ...]:
         source: CUDA C.
         kernel: its name; None: the only one in the text.
     """
-    return _chosen(adapt(source)[1], kernel).parameters
+    return _chosen(source, kernel).parameters
 
 
-def _chosen(kernels: Sequence[KernelText], name: str | None) -> KernelText:
+def _chosen(source: str, name: str | None) -> KernelText:
+    kernels = adapt(source).kernels
     if name is None and len(kernels) == 1:
         return kernels[0]
     for k in kernels:
@@ -132,28 +132,17 @@ def _chosen(kernels: Sequence[KernelText], name: str | None) -> KernelText:
     )
 
 
-def _check_count(kernel: KernelText, given: Sequence[Argument]) -> None:
-    if len(given) != len(kernel.parameters):
-        takes = ", ".join(f"{kind} {name}" for name, kind in zip(kernel.parameters, kernel.types))
-        raise ArgumentError(
-            f"{kernel.name} with {len(given)} arguments",
-            f"it takes {len(kernel.parameters)}: {takes}",
-        )
-
-
-def _check_elements(kernel: str, name: str, kind: str, given: Argument) -> None:
+def _check_elements(parameter: str, kind: str, given: Argument) -> None:
     """Elements have the pointer's type, as far as that is a number's or a vector's of numbers."""
     if not isinstance(given, (np.ndarray, Unwritten)):
         return
     pointed = kind.removesuffix(" *")
-    vector = _VECTOR.fullmatch(pointed)
-    one = _OF_VECTORS.get(vector[1], vector[1]) if vector else pointed
-    code = _CODES.get(re.sub(r"(?<=long|hort) int$", "", one))
-    if code is not None and np.dtype(given.dtype) != np.dtype(_ELEMENTS[code]):
+    code = _CODES.get(_VECTOR.sub(r"\1", re.sub(r"(?<=long|hort) int$", "", pointed)))
+    if code is not None and np.dtype(given.dtype) != np.dtype(code):
         raise ArgumentError(
-            f"an array of {given.dtype} for {kernel}'s {name}",
+            f"an array of {given.dtype} for {parameter}",
             f"it points to {pointed}",
-            f"give an array of {_ELEMENTS[code]}",
+            f"give an array of {np.dtype(code)}",
         )
 
 
@@ -180,10 +169,6 @@ def _scalar(what: str, kind: str, given: Argument) -> bytes:
         return struct.pack(f"<{code}", float(given) if code in "efd" else given)
     except struct.error as error:
         raise ArgumentError(f"{given!r} for {what}, {kind}", str(error)) from None
-
-
-def _padding(packed: bytes, alignment: int) -> bytes:
-    return bytes(-len(packed) % alignment)
 
 
 def _three(extents: Extents) -> tuple[int, int, int]:

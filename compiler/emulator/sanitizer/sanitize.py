@@ -9,25 +9,21 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.abi.layout import numpy_dtype
-from whet.compiler.emulator.handwritten.instances import instance
+from whet.compiler.emulator.handwritten.adapt import adapt
+from whet.compiler.emulator.handwritten.functions import instance, with_kernels
 from whet.compiler.emulator.handwritten.macros import with_macros
-from whet.compiler.emulator.handwritten.one_kernel import with_kernels
-from whet.compiler.emulator.handwritten.unwatched import unwatched
 from whet.compiler.emulator.options import emulator_options
 from whet.compiler.emulator.report import EmulatorError
-from whet.compiler.emulator.sanitizer.expectations import Expectations
+from whet.compiler.emulator.sanitizer.expectations import Expectations, compare
 from whet.compiler.emulator.sanitizer.launch_text import read_launch
 from whet.compiler.emulator.sanitizer.run import Unwritten, parameters_of, run_kernel
 from whet.compiler.errors import ArgumentError, KernelError
 from whet.compiler.target import Target
 
-# Bytes of a float -> how far results may be apart: of each, and of what is usual among them.
-_CLOSE = {2: (2e-2, 2e-2), 4: (1e-3, 1e-4), 8: (1e-9, 1e-11)}
-
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was run without a fault.
+    """A launch or a schedule that ran without a fault.
 
     Attributes:
         kernel: its name.
@@ -87,15 +83,15 @@ def check_launch(
     for order in orders_of(orders):
         with emulator_options(checks=True, order=order):
             try:
-                found = run_kernel(
+                left = run_kernel(
                     source, read.kernel, read.grid, read.block, given, read.shared_bytes
                 )
             except EmulatorError as error:
                 raise _with_words_on_out(error, launch) from None
         if expected is not None:
-            expected.check(wanted, dict(zip(arrays, found)), launch)
-        first = found if first is None else first
-        if not all(map(_close, found, first)):
+            expected.check(wanted, dict(zip(arrays, left)), launch)
+        first = left if first is None else first
+        if any(compare(a, b, scaled=True)[0] for a, b in zip(left, first)):
             raise KernelError(
                 f"checking {launch}",
                 f"its results with threads in the order {order!r} are not those with threads "
@@ -103,16 +99,16 @@ def check_launch(
                 "a result may not depend on which thread runs first",
             )
     return Checked(
-        read.kernel, orders_of(orders), len(wanted), unwatched(source), "numbers as expected"
+        read.kernel, orders_of(orders), len(wanted), adapt(source).unwatched, "numbers as expected"
     )
 
 
 def _with_words_on_out(error: EmulatorError, launch: str) -> EmulatorError:
     """An error of an array that the launch calls unwritten says that it does."""
     if error.fault == "unwritten memory" and error.scope == "global":
-        asked, why, way_out = error.args
+        subject, why, way_out = error.args
         word = f"or, if it holds numbers before the launch, leave out its 'out' in {launch}"
-        error.args = asked, why, f"{way_out}\n{word}"
+        error.args = subject, why, f"{way_out}\n{word}"
     return error
 
 
@@ -163,9 +159,14 @@ def check_schedule(
     plain = te.create_schedule([args[k].op for k in outputs])
     driver.build(plain, list(args), "llvm", name=name)(*values)
     for order, result in zip(orders_of(orders), results):
-        for k, found in zip(outputs, result):
-            if not _close(found, values[k]):
-                raise _wrong(args[k].op.name, found, values[k], order)
+        for k, array in zip(outputs, result):
+            different, farthest = compare(array, values[k], scaled=True)
+            if different:
+                raise KernelError(
+                    "checking the schedule",
+                    f"{args[k].op.name}{farthest} without threads (order {order!r})",
+                    "the schedule makes another computation",
+                )
     return Checked(name, orders_of(orders), len(outputs))
 
 
@@ -192,27 +193,24 @@ def values_for(
 
 
 def _takes_negative(op: Any) -> bool:
-    """Whether an operation neither indexes nor shifts by what it reads."""
+    """True of an operation that neither indexes nor shifts by values that it reads."""
     from whet.compiler import te
     from whet.compiler.tir import expr as e
     from whet.compiler.tir.visit.rewrite import post_order_visit
 
-    if isinstance(op, te.PlaceholderOp):
-        return True
+    def nodes(expression: Any) -> list[Any]:
+        visited: list[Any] = []
+        post_order_visit(expression, visited.append)
+        return visited
+
     if not isinstance(op, te.ComputeOp):
-        return False
-    seen: list[Any] = []
-    for body in op.body:
-        post_order_visit(body, seen.append)
-    for n in seen:
-        if isinstance(n, e.Call) and "shift" in str(n.op):
-            return False
-        inner: list[Any] = []
-        for index in n.indices if isinstance(n, e.ProducerLoad) else ():
-            post_order_visit(index, inner.append)
-        if any(isinstance(x, e.ProducerLoad) for x in inner):
-            return False
-    return True
+        return isinstance(op, te.PlaceholderOp)
+    read = [n for body in op.body for n in nodes(body)]
+    indices = [i for n in read if isinstance(n, e.ProducerLoad) for i in n.indices]
+    return not (
+        any(isinstance(n, e.Call) and "shift" in str(n.op) for n in read)
+        or any(isinstance(n, e.ProducerLoad) for index in indices for n in nodes(index))
+    )
 
 
 def _of(arg: Any, sizes: dict[str, int], rng: np.random.Generator, lowest: int) -> Any:
@@ -227,16 +225,10 @@ def _of(arg: Any, sizes: dict[str, int], rng: np.random.Generator, lowest: int) 
         shape.append(int(Analyzer().simplify(tir.substitute(extent, values))))
     dtype, limits = numpy_dtype(arg.dtype), getattr(arg.op, "value_range", None)
     if "float" in arg.dtype:
-        drawn = (
-            rng.standard_normal(shape)
-            if limits is None
-            else rng.uniform(limits[0], limits[1], shape)
-        )
+        drawn = rng.uniform(limits[0], limits[1], shape) if limits else rng.standard_normal(shape)
         return drawn.astype(dtype)
-    low, high = (lowest if dtype.kind == "i" else 0, 1 if dtype.kind == "b" else 7)
-    if limits is not None:
-        low, high = int(limits[0]), int(limits[1])
-    return rng.integers(low, high, shape, endpoint=True).astype(dtype)
+    low, high = limits or (lowest if dtype.kind == "i" else 0, 1 if dtype.kind == "b" else 7)
+    return rng.integers(int(low), int(high), shape, endpoint=True).astype(dtype)
 
 
 def _size(name: str, sizes: dict[str, int]) -> int:
@@ -245,25 +237,3 @@ def _size(name: str, sizes: dict[str, int]) -> int:
             "checking the schedule", f"the size {name} is not known", f"--size {name}=37"
         )
     return sizes[name]
-
-
-def _close(found: np.ndarray, wanted: np.ndarray) -> bool:
-    if found.dtype.kind in "iub":
-        return bool(np.array_equal(found, wanted))
-    near, usual = _CLOSE[found.dtype.itemsize]
-    a, b = found.astype("float64"), wanted.astype("float64")
-    sizes = np.abs(b[np.isfinite(b) & (b != 0)])
-    scale = float(np.median(sizes)) if sizes.size else 1.0
-    return bool(np.allclose(a, b, rtol=near, atol=usual * scale, equal_nan=True))
-
-
-def _wrong(name: str, found: np.ndarray, wanted: np.ndarray, order: str | int) -> KernelError:
-    far = np.abs(found.astype("float64") - wanted.astype("float64"))
-    far = np.where(np.isnan(far), np.inf, far)
-    at = tuple(int(i) for i in np.unravel_index(int(np.argmax(far)), far.shape))
-    return KernelError(
-        "checking the schedule",
-        f"{name}[{', '.join(map(str, at))}] is {found[at]}, and {wanted[at]} without threads "
-        f"(order {order!r})",
-        "the schedule makes another computation",
-    )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from whet.compiler.emulator import EmulatorError, emulator_options
-from whet.compiler.emulator.handwritten.local_arrays import watched_arrays
+from whet.compiler.emulator.handwritten.adapt import adapt
 from whet.compiler.emulator.sanitizer.run import Unwritten, run_kernel
 
 SUMS = """
@@ -62,14 +62,15 @@ def test_an_element_for_a_reference_stays_a_plain_one():
         "    for (int i = 0; i < 4; ++i) add_to(acc[i / 2][i % 2], x[1], (a[0] + a[1]) * 2);\n"
         "    y[0] = twice<float>(a[0]) + acc[1][1];\n}\n"
     )
-    assert "WHET_LOCAL(float, a, 2)" in watched_arrays(text)
-    assert "float acc[2][2] = {};" in watched_arrays(text)
+    assert "WHET_LOCAL(float, a, 2)" in adapt(text).text
+    assert "float acc[2][2] = {};" in adapt(text).text
     _, y = run_kernel(text, "f", 1, 1, [np.array([2, 3], "f4"), Unwritten((1,))])
     assert y[0] == 34
 
 
 def test_what_is_handed_on_by_rows_stays_as_it_is():
-    text = "void f() { float a[2][3], b[4]; g(a[0]); b[0] = 1; int c[2] = {1, 2}; }"
-    assert watched_arrays(text) == (
-        "void f() { float a[2][3]; WHET_LOCAL(float, b, 4); g(a[0]); b[0] = 1; int c[2] = {1, 2}; }"
-    )
+    head = "__global__ void f() { float a[2][3]"
+    rest = "; g(a[0]); b[0] = 1; int c[2] = {1, 2}; }"
+    made = adapt(f"{head}, b[4]{rest}")
+    assert made.text == f"{head}; WHET_LOCAL(float, b, 4){rest}"
+    assert made.unwatched == ("the local array a", "the local array c")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from whet.compiler.emulator import emulator_options
-from whet.compiler.emulator.handwritten.values import read_values
+from whet.compiler.emulator.handwritten.adapt import adapt
 from whet.compiler.emulator.sanitizer.run import Unwritten, run_kernel
 
 TEXT = """
@@ -101,28 +101,29 @@ def test_volatile_memory_is_watched_as_other_memory_is():
 
 
 READ = "whet_emulator::value_of(("
+KERNEL = "__global__ void k() {{}}\n{}"
 
 
 @pytest.mark.parametrize(
     ("text", "made"),
     [
-        ("v = c ? a[f(i, 1)] : 0, w;", f"v = c ?{READ} a[f(i, 1)] )): 0, w;"),
-        ("g(c ? 0u : a::b[i]);", f"g(c ? 0u :{READ} a::b[i])));"),
+        ("const int v = c ? a[f(i, 1)] : 0, w;", f"const int v = c ? {READ}a[f(i, 1)])) : 0, w;"),
+        ("g(c ? 0u : a::b[i]);", f"g(c ? 0u : {READ}a::b[i])));"),
         ('printf("? : %d", c ? a[0] : b[0]); x ? 1 : 2;', None),
-        ("#define A(c) c ? a[0] : 0\nint b;", f"#define A(c) c ?{READ} a[0] )): 0\nint b;"),
-        ("#define A c ? 0 : a[0]\nint b;", f"#define A c ? 0 :{READ} a[0]))\nint b;"),
-        ("auto v = f<1, 2>(a[0]), w = 1;", None),
+        ("#define A(c) c ? a[0] : 0\nint b();", f"#define A(c) c ? {READ}a[0])) : 0\nint b();"),
+        ("#define A c ? 0 : a[0]\nint b();", f"#define A c ? 0 : {READ}a[0]))\nint b();"),
         (
             "for (auto v = *p; v; ++v) auto f = [&] { return a[0]; };",
-            f"for (auto v ={READ} *p)); v; ++v) auto f = [&] {{ return a[0]; }};",
+            f"for (auto v = {READ}*p)); v; ++v) auto f = [&] {{ return a[0]; }};",
         ),
         (
-            "template <class T> T f(T a, T *b); f(s[0], s[1]); f(s[0] + 1, 2);",
-            f"template <class T> T f(T a, T *b); f({READ}s[0])), s[1]); f(s[0] + 1, 2);",
+            "template <class T> __device__ T f(T a, T *b); f(s[0], s[1]); f(s[0] + 1, 2);",
+            "template <class T> __device__ T f(T a, WHET_POINTER(T) b); "
+            f"f({READ}s[0])), s[1]); f(s[0] + 1, 2);",
         ),
         ("template <class T> T f(T &a); template <class T> T f(T a); f(s[0]);", None),
         ("c ? p : q; switch (c) { case '?': d; }", None),
     ],
 )
 def test_texts(text, made):
-    assert read_values(text) == (text if made is None else made)
+    assert adapt(KERNEL.format(text)).text == KERNEL.format(text if made is None else made)

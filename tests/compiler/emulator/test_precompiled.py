@@ -25,6 +25,7 @@ def linked(folder, text, version=None):
     """Link a header as it was read as ``text``, beside one with another text; what a file sees."""
     folder.mkdir(exist_ok=True)
     command, *_ = compiler_command()
+    (folder / "h.h").write_text(text)
     link_precompiled(folder, "h.h", {"h.h": text}, [command], version or _version(command))
     (folder / "h.h").write_text("#define SEEN file")
     (folder / "a.cpp").write_text('#include "h.h"\nSEEN')

@@ -6,6 +6,7 @@ from device_programs import SM_80, bound
 
 from whet import te
 from whet.compiler.emulator.sanitizer import sanitize
+from whet.compiler.emulator.sanitizer.expectations import compare
 
 
 def drawn(make, *placeholders):
@@ -50,10 +51,10 @@ def test_small_elements_are_compared_as_well(dtype):
     wanted[0] = 1e3  # one large element does not excuse the small ones
     wanted = wanted.astype(numpy_dtype(dtype))
     found = wanted.copy()
-    assert sanitize._close(found, wanted)
+    assert compare(found, wanted, scaled=True)[0] == 0
     found[5] = 2e-3
-    assert not sanitize._close(found, wanted)
+    assert compare(found, wanted, scaled=True)[1].startswith("[5] is ")
     found[5] = np.nan
-    assert not sanitize._close(found, wanted)
+    assert compare(found, wanted, scaled=True)[1].startswith("[5] is ")
     wanted[5] = np.nan
-    assert sanitize._close(found, wanted)
+    assert compare(found, wanted, scaled=True)[0] == 0

@@ -1,6 +1,7 @@
 """`whet check-kernel` on CUDA C as people write it: declarations, types, other kernels, no end."""
 
 import re
+import sys
 import tempfile
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import pytest
 
 from whet.cli import main
 from whet.commands import time_limit
+from whet.compiler.emulator.handwritten import syntax
 from whet.compiler.emulator.handwritten.adapt import adapt
-from whet.compiler.emulator.handwritten.one_kernel import with_kernels
+from whet.compiler.emulator.handwritten.functions import with_kernels
 from whet.compiler.emulator.handwritten.refusals import refused
 from whet.compiler.emulator.options import emulator_options
 from whet.compiler.emulator.sanitizer.run import run_kernel
-from whet.compiler.errors import ArgumentError, KernelError
+from whet.compiler.errors import ArgumentError, KernelError, TargetError
 
 ROOT = Path(__file__).resolve().parents[3]
 LAUNCH = "f<<<1, 32, 128>>>(float32[128], float32[128])"
@@ -67,6 +69,25 @@ def test_an_address_is_told_from_a_binary_and():
         "__global__ void f(const int *x, int *y, int n) { y[0] = n & x[1]; g(&x[y[2]]); }"
     )[0]
     assert "n & x[1]" in text and "g((x + static_cast<long long>(y[2])))" in text
+
+
+def test_a_declaration_of_several_names_is_one_for_each_where_they_differ():
+    body = "const float *p = x, *q = p + 1; float acc[2], *r = y, rest; for (float *t = y, u;;) {}"
+    made = adapt(
+        f"__device__ float sum(const float *);\nint n;\n"
+        f"__global__ void f(const float *x, float *y) {{ {body} acc[0] = 1; }}"
+    )
+    assert "float sum(WHET_POINTER(const float));\n\n" in made.text.replace(" )", ")")
+    assert "WHET_POINTER(const float) p = x, q = p + 1; " in made.text
+    assert "; WHET_LOCAL(float, acc, 2); WHET_POINTER(float) r = y; float rest; for (" in made.text
+    assert made.unwatched == ("the pointer t",)
+
+
+def test_without_the_parser_there_is_a_way_out(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tree_sitter_cuda", None)
+    syntax._grammar.cache_clear()
+    with pytest.raises(TargetError, match="tree_sitter_cuda is not installed\n  pip install tree-"):
+        syntax.Syntax("int x;")
 
 
 @pytest.mark.parametrize("given, wanted", [("float64", "float32"), ("int32", "float32")])

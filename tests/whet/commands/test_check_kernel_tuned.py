@@ -3,7 +3,7 @@
 import pytest
 
 from whet.cli import main
-from whet.compiler.emulator.handwritten.instances import instance
+from whet.compiler.emulator.handwritten.functions import instance
 from whet.compiler.emulator.sanitizer.launch_text import read_launch
 from whet.compiler.errors import ArgumentError, CodegenError
 
