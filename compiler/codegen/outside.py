@@ -1,4 +1,4 @@
-"""Calls that leave the generated code, as every generator reads them.
+"""Constants, and calls that leave the generated code, as every generator reads them.
 
 A packed function is called through ``int32 whet_call_packed(name, args, codes, n, result,
 result_code)``: 8 bytes an argument with the code of its type, arrays as DLTensors on the stack.
@@ -20,6 +20,22 @@ T = TypeVar("T")
 
 ADDRESSES = ("address_of", "tvm_access_ptr")
 EXTERNS = ("call_extern", "call_pure_extern")
+
+
+def constant(n: e.PrimExpr) -> int | None:
+    """The number that an integer is in all lanes, if it is one."""
+    if isinstance(n, e.Broadcast):
+        n = n.value
+    return n.value if isinstance(n, e.IntImm) else None
+
+
+def no_value(v: e.Var) -> CodegenError:
+    """The error that a variable has no value."""
+    return CodegenError(
+        f"the variable {v.name}",
+        "nothing gives it a value",
+        "use it in the shape of an argument or pass it as an argument",
+    )
 
 
 def callee(n: e.Call) -> tuple[str, tuple[e.PrimExpr, ...]]:
@@ -86,3 +102,11 @@ def memory_of(handle: e.Var, placed: Iterable[tuple[Buffer, T]]) -> T:
     raise CodegenError(
         f"the handle {handle.name}", "no buffer of the kernel has it", "pass a buffer's data"
     )
+
+
+def handed_buffer(a: object) -> Buffer | None:
+    """The buffer whose memory a function is handed by an argument of this form."""
+    if isinstance(a, e.BufferView):
+        return a.buffer
+    first = a.args[0] if isinstance(a, e.Call) and a.op in ADDRESSES else None
+    return first.buffer if isinstance(first, e.BufferLoad) else None

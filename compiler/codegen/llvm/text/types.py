@@ -35,11 +35,15 @@ def type_of(dtype: str) -> str:
     return _SCALARS[name] if lanes == 1 else f"<{lanes} x {_SCALARS[name]}>"
 
 
+def in_memory(dtype: str) -> str:
+    """The dtype in memory: a bool is a byte there."""
+    return dtype.replace("bool", "int8")
+
+
 @lru_cache(None)
 def memory_type(dtype: str) -> str:
     """The type in memory; that of a bool is ``i8``."""
-    name, lanes = dt.split(dtype)
-    return type_of(dt.vector("int8" if name == "bool" else name, lanes))
+    return type_of(in_memory(dtype))
 
 
 @lru_cache(None)
@@ -51,6 +55,32 @@ def suffix(dtype: str) -> str:
     else:
         short = "i1" if name == "bool" else f"i{dt.bits(name)}"
     return short if lanes == 1 else f"v{lanes}{short}"
+
+
+@lru_cache(None)
+def condition_type(kind: str) -> str:
+    """The type of a condition for each lane of a type: ``<8 x i1>`` for ``<8 x float>``."""
+    head, x, _ = kind.partition(" x ")
+    return f"{head} x i1>" if x else "i1"
+
+
+@lru_cache(None)
+def scalar_of(kind: str) -> str:
+    """The type of one lane: ``float`` of ``<8 x float>``."""
+    return kind.rpartition(" x ")[2].rstrip(">")
+
+
+def zero(dtype: str) -> str:
+    """The zero of an integer type."""
+    return "zeroinitializer" if dt.lanes(dtype) > 1 else "0"
+
+
+@lru_cache(4096)
+def constant(value: float, dtype: str) -> str:
+    """A number in all lanes."""
+    name, lanes = dt.split(dtype)
+    text = float_constant(value, name) if dt.is_float(name) else str(int(value))
+    return text if lanes == 1 else f"splat ({type_of(name)} {text})"
 
 
 @lru_cache(4096)
@@ -83,6 +113,9 @@ def rounded(value: float, dtype: str) -> float:
     return struct.unpack("f", struct.pack("I", bits))[0]
 
 
-def splat(constant: str, element_type: str, lanes: int) -> str:
-    """A vector constant with one value in all lanes."""
-    return "<" + ", ".join([f"{element_type} {constant}"] * lanes) + ">"
+def splat(constant: str, dtype: str) -> str:
+    """A constant of a type with one value in all lanes."""
+    name, lanes = dt.split(dtype)
+    if lanes == 1:
+        return constant
+    return "<" + ", ".join([f"{type_of(name)} {constant}"] * lanes) + ">"
