@@ -26,7 +26,7 @@ class Dialect:
         memory: dtype -> type of an element in memory.
         values: dtype -> type of a variable that holds a value, where it is another one.
         index: type of loop variables and subscripts; it has ``index_bits`` bits.
-        restrict: how a pointer is marked that nothing else aliases.
+        pointer: a parameter that points to elements of a type, which nothing else aliases.
         function: how a small function begins.
         library: op -> function of floats.
         native_short: whether 16-bit floats have arithmetic of their own.
@@ -39,7 +39,7 @@ class Dialect:
     index = "int64_t"
     index_dtype = "int64"
     index_bits = 64
-    restrict = "restrict"
+    pointer = "{kind} *restrict {name}"
     function = "static inline"
     library = LIBRARY
     native_short = False

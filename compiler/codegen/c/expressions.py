@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.codegen.c.functions import SHORT_FLOATS
-from whet.compiler.codegen.c.indices import Indices, constant
+from whet.compiler.codegen.c.indices import Indices
 from whet.compiler.codegen.c.mathematics import call_text
 from whet.compiler.codegen.c.precedence import (
     ADD,
@@ -32,10 +32,11 @@ from whet.compiler.codegen.c.precedence import (
 )
 from whet.compiler.codegen.c.scope import Scope
 from whet.compiler.codegen.c.sharing import shared_nodes
+from whet.compiler.codegen.outside import constant, no_value
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 _LEVEL = {e.Add: ADD, e.Sub: ADD, e.Mul: MUL, e.Div: MUL}
 
@@ -119,14 +120,10 @@ class Expressions:
     # variables, loads, names
 
     def _var(self, n: e.Var) -> Text:
-        if n in self.values:
-            text = self.values[n]
-            return (f"{text}[{self.scope.lane}]" if dt.lanes(n.dtype) > 1 else text), ATOM
-        raise CodegenError(
-            f"the variable {n.name}",
-            "nothing gives it a value",
-            "use it in the shape of an argument or pass it as an argument",
-        )
+        if n not in self.values:
+            raise no_value(n)
+        text = self.values[n]
+        return (f"{text}[{self.scope.lane}]" if dt.lanes(n.dtype) > 1 else text), ATOM
 
     def load(self, n: e.BufferLoad) -> Text:
         """An element of memory; 0 where a mask does not hold."""
@@ -366,4 +363,4 @@ class Expressions:
 
 def _picks(n: Any) -> bool:
     """True if lanes are picked by number somewhere."""
-    return isinstance(n, e.Shuffle) or any(_picks(p) for p in TABLE[type(n)][0](n))
+    return bool(nodes_of(n, e.Shuffle))

@@ -20,7 +20,7 @@ class CudaDialect(Dialect):
     """
 
     name = "CUDA C"
-    restrict = "__restrict__"
+    pointer = "WHET_GLOBAL({kind}) {name}"
     function = "static __device__ __forceinline__"
     native_short = True
     # One instruction, whose result does not depend on the operands' order where one is NaN: lanes
