@@ -1,4 +1,4 @@
-"""Constants, and calls that leave the generated code, as every generator reads them.
+"""Calls that leave the generated code, as every generator reads them.
 
 A packed function is called through ``int32 whet_call_packed(name, args, codes, n, result,
 result_code)``: 8 bytes an argument with the code of its type, arrays as DLTensors on the stack.
@@ -20,13 +20,6 @@ T = TypeVar("T")
 
 ADDRESSES = ("address_of", "tvm_access_ptr")
 EXTERNS = ("call_extern", "call_pure_extern")
-
-
-def constant(n: e.PrimExpr) -> int | None:
-    """The number that an integer is in all lanes, if it is one."""
-    if isinstance(n, e.Broadcast):
-        n = n.value
-    return n.value if isinstance(n, e.IntImm) else None
 
 
 def no_value(v: e.Var) -> CodegenError:

@@ -8,11 +8,11 @@ a byte there, and C99 has no 16-bit floats, so that theirs are uint16_t there an
 from __future__ import annotations
 
 import math
-import struct
 from decimal import Decimal
 
 from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.mathematics import LIBRARY
+from whet.compiler.codegen.constants import rounded
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import stmt as s
@@ -109,7 +109,7 @@ class Dialect:
     def floating(self, value: float, dtype: str) -> str:
         """A floating-point constant with all its bits, as a value."""
         name = dt.element(dtype)
-        value = _rounded(value, name)
+        value = rounded(value, name)
         if math.isnan(value):
             return self.not_a_number(name)
         if math.isinf(value):
@@ -149,23 +149,6 @@ class Dialect:
     def as_float(self, text: str, dtype: str) -> str:
         """A value of a 16-bit type as float."""
         return text
-
-
-def _rounded(value: float, dtype: str) -> float:
-    """A constant as its type holds it."""
-    if dtype == "float64" or not math.isfinite(value):
-        return value
-    try:
-        value = struct.unpack("f", struct.pack("f", value))[0]
-        if dtype == "float16":
-            value = struct.unpack("e", struct.pack("e", value))[0]
-    except OverflowError:
-        return math.copysign(math.inf, value)
-    if dtype == "bfloat16":
-        bits = struct.unpack("<I", struct.pack("<f", value))[0]
-        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 << 16
-        value = struct.unpack("<f", struct.pack("<I", bits))[0]
-    return value
 
 
 def short_text(value: float) -> str:

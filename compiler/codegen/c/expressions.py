@@ -32,7 +32,8 @@ from whet.compiler.codegen.c.precedence import (
 )
 from whet.compiler.codegen.c.scope import Scope
 from whet.compiler.codegen.c.sharing import shared_nodes
-from whet.compiler.codegen.outside import constant, no_value
+from whet.compiler.codegen.constants import constant
+from whet.compiler.codegen.outside import no_value
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e

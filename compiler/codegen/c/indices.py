@@ -11,7 +11,7 @@ from typing import Any
 
 from whet.compiler.codegen.c.precedence import ADD, ATOM, MUL, UNARY, Text, paren, signed_text
 from whet.compiler.codegen.c.scope import Scope
-from whet.compiler.codegen.outside import constant
+from whet.compiler.codegen.constants import constant
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e

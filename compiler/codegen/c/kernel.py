@@ -23,6 +23,7 @@ from whet.compiler.codegen.c.statements import (
     shape_text,
     written_memory,
 )
+from whet.compiler.codegen.constants import count_of
 from whet.compiler.codegen.outside import EXTERNS
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
@@ -177,11 +178,8 @@ class CKernel:
         b = n.buffer
         name = self.names.set(b, self.names.fresh(b.name))
         kind = self.d.memory_type(b.dtype)
-        count = 1
-        for d in b.shape:
-            count *= d.value if isinstance(d, e.IntImm) else 0
-        known = all(isinstance(d, e.IntImm) for d in b.shape)
-        if known and count * dt.itemsize(b.dtype) <= STACK_BYTES:
+        count = count_of(b.shape)
+        if count is not None and count * dt.itemsize(b.dtype) <= STACK_BYTES:
             self.line(f"{kind} {name}[{max(count, 1)}];  /* {shape_text(b)} */")
             self._inside(n, name)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.arith import Analyzer
@@ -10,6 +11,7 @@ from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.kernel import CKernel, comment_text
 from whet.compiler.codegen.c.precedence import ADD, ATOM, MUL, UNARY, Text
 from whet.compiler.codegen.c.statements import initializer, shape_text
+from whet.compiler.codegen.constants import count_of
 from whet.compiler.codegen.cuda.dialect import CudaDialect
 from whet.compiler.codegen.cuda.dot_product import DP4A, PACK, with_dot_products, word_of
 from whet.compiler.codegen.cuda.vector_code import VectorStores
@@ -75,24 +77,18 @@ class CudaKernel(CKernel):
 
     def _extent(self, buffer: Buffer, name: str) -> None:
         """The number of elements of a parameter, where its shape gives it."""
-        if buffer.strides or not self._is_known(buffer.elem_offset):
-            return
-        count = buffer.elem_offset
-        for d in buffer.shape:
-            if not self._is_known(d):
-                return
-            count = d if d is buffer.shape[0] else ops.multiply(count, d)
-        self.line(f"WHET_EXTENT({name}, {self.index(ops.add(count, buffer.elem_offset))});")
+        begin = buffer.elem_offset
+        if not buffer.strides and all(map(self._is_known, (begin, *buffer.shape))):
+            count = reduce(ops.multiply, buffer.shape) if buffer.shape else begin
+            self.line(f"WHET_EXTENT({name}, {self.index(ops.add(count, begin))});")
 
     def _is_known(self, n: e.PrimExpr) -> bool:
         return isinstance(n, e.IntImm) or self.expressions.is_index(n)
 
     def _bounds(self) -> str:
         """The launch bounds of the kernel."""
-        count = 1
-        for tag, extent in self.func.attrs.get("thread_extent", {}).items():
-            if tag.startswith("threadIdx"):
-                count *= extent.value if isinstance(extent, e.IntImm) else 0
+        extents = self.func.attrs.get("thread_extent", {}).items()
+        count = count_of([extent for tag, extent in extents if tag.startswith("threadIdx")])
         if not count:
             return ""  # not known before the launch
         blocks = f", {self.min_blocks}" if self.min_blocks else ""
@@ -225,23 +221,18 @@ class CudaKernel(CKernel):
 
     def _elements(self, b: Buffer) -> str:
         """The number of elements of a shared buffer, also where an argument gives it."""
-        count: e.PrimExpr = ops.const(1)
-        for d in b.shape:
-            if not self._is_known(d):
-                return str(self._constant_elements(b))
-            count = ops.multiply(count, d)
-        return self.index(count)
+        if not all(map(self._is_known, b.shape)):
+            return str(self._constant_elements(b))
+        return self.index(reduce(ops.multiply, b.shape, ops.const(1)))
 
     def _constant_elements(self, b: Buffer) -> int:
-        count = 1
-        for d in b.shape:
-            if not isinstance(d, e.IntImm):
-                raise CodegenError(
-                    f"CUDA code for {self.name}: the {b.storage_scope} buffer {b.name}",
-                    "its size is not known when the code is made",
-                    "compute its stage at a loop, where its extents are numbers",
-                )
-            count *= d.value
+        count = count_of(b.shape)
+        if count is None:
+            raise CodegenError(
+                f"CUDA code for {self.name}: the {b.storage_scope} buffer {b.name}",
+                "its size is not known when the code is made",
+                "compute its stage at a loop, where its extents are numbers",
+            )
         return max(count, 1)
 
     def _offset_of(self, b: Buffer) -> str:
@@ -274,15 +265,10 @@ def _is_byte(n: e.BufferLoad) -> bool:
 
 def _needs_long(func: PrimFunc) -> bool:
     """True if a subscript or what guards it may not fit into 32 bits."""
-    largest = 0
-    for p in func.params:
-        if isinstance(p, Buffer):
-            count = 1
-            for d in p.shape:
-                if not isinstance(d, e.IntImm):
-                    return True
-                count *= d.value
-            largest = max(largest, count)
+    counts = [count_of(p.shape) for p in func.params if isinstance(p, Buffer)]
+    if None in counts:
+        return True
+    largest = max((n for n in counts if n is not None), default=0)
     # tiles go beyond an array, if by far less than its own size
     return largest >= (1 << 31) - (1 << 20) or (largest >= 1 << 27 and _goes_beyond(func.body))
 

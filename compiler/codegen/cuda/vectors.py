@@ -6,7 +6,7 @@ device, and a shared buffer, begins at such an address; an index is one where ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from whet.compiler.arith import Analyzer
@@ -16,7 +16,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import TABLE, nodes_of, parts_of
 
 #: the most bytes that one instruction moves
 MOST_BYTES = 16
@@ -102,19 +102,16 @@ def block_lanes(value: e.PrimExpr, dtype: str) -> int:
     return MOST_BYTES // min(sizes)
 
 
-def vector_loads(n: e.PrimExpr) -> Iterator[e.BufferLoad]:
+def vector_loads(n: e.PrimExpr) -> list[e.BufferLoad]:
     """The loads of vectors in a value."""
-    if isinstance(n, e.BufferLoad) and dt.lanes(n.dtype) > 1:
-        yield n
-    for x in TABLE[type(n)][0](n):
-        yield from vector_loads(x)
+    return [x for x in nodes_of(n, e.BufferLoad) if dt.lanes(x.dtype) > 1]
 
 
 def can_part(n: e.PrimExpr) -> bool:
     """True if :func:`part` can take lanes out of a vector."""
     if isinstance(n, (e.Let, e.Shuffle)) or (isinstance(n, e.Var) and dt.lanes(n.dtype) > 1):
         return False
-    return all(can_part(x) for x in TABLE[type(n)][0](n))
+    return all(map(can_part, parts_of(n)))
 
 
 def part(n: e.PrimExpr, first: int, count: int) -> e.PrimExpr:

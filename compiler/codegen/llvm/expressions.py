@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from whet.compiler.arith import Affine
+from whet.compiler.codegen.constants import constant
 from whet.compiler.codegen.llvm.arithmetic import compare, divided, float_operation, floor_divided
 from whet.compiler.codegen.llvm.calls import CALLS
 from whet.compiler.codegen.llvm.indices import INDEX_TYPES, Indices, form_of, is_number
@@ -20,7 +21,7 @@ from whet.compiler.codegen.llvm.scope import Scope
 from whet.compiler.codegen.llvm.text import types as ty
 from whet.compiler.codegen.llvm.text.conversions import converted
 from whet.compiler.codegen.llvm.text.value import Value
-from whet.compiler.codegen.outside import constant, no_value
+from whet.compiler.codegen.outside import no_value
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from functools import lru_cache
 
+from whet.compiler.codegen.constants import rounded
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 
@@ -92,25 +92,6 @@ def float_constant(value: float, dtype: str) -> str:
     if dtype == "bfloat16":
         return str(struct.unpack(">h", struct.pack(">f", value)[:2])[0])
     return "0x" + struct.pack(">d", value).hex().upper()
-
-
-def rounded(value: float, dtype: str) -> float:
-    """``value`` as the nearest of a float type's numbers; infinity where it is too large."""
-    if not math.isfinite(value) or dtype == "float64":
-        return value
-    try:
-        if dtype == "float16":
-            return struct.unpack("e", struct.pack("e", value))[0]
-        single = struct.unpack("f", struct.pack("f", value))[0]
-    except OverflowError:
-        return math.copysign(math.inf, value)
-    if dtype == "float32":
-        return single
-    bits = struct.unpack("I", struct.pack("f", single))[0]
-    if single != value:  # rounded to odd, so that the second rounding decides alone
-        bits = (bits - (abs(single) > abs(value))) | 1
-    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-    return struct.unpack("f", struct.pack("I", bits))[0]
 
 
 def splat(constant: str, dtype: str) -> str:
