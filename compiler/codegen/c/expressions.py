@@ -342,12 +342,11 @@ class Expressions:
         return f"({self.d.value_type(dst)}){text}", UNARY
 
     def _to_short(self, value: e.PrimExpr, src: str, dst: str) -> Text:
-        text = self.value(value)
         if src == "float64":
-            return self.d.from_double(text, dst, self.use), ATOM
-        if src in SHORT_FLOATS:
-            text = self.d.as_float(text, src)
-        elif src != "float32":
+            return self.d.from_double(self.value(value), dst, self.use), ATOM
+        if dt.is_float(src):
+            text = self.d.as_float(self.value(value), src)
+        else:
             text = f"(float){self.value(value, UNARY)}"
         return self.d.rounded(text, dst, self.use), ATOM
 

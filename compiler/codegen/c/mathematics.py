@@ -63,12 +63,7 @@ def _reinterpreted(w: Expressions, n: e.Call) -> Text:
 
 def _floats(w: Expressions, n: e.Call) -> list[str]:
     """The arguments, 16-bit floats as float."""
-    return [
-        w.d.as_float(w.value(a), dt.element(a.dtype))
-        if dt.element(a.dtype) in SHORT_FLOATS
-        else w.value(a)
-        for a in n.args
-    ]
+    return [w.d.as_float(w.value(a), dt.element(a.dtype)) for a in n.args]
 
 
 def _float_call(w: Expressions, n: e.Call, name: str, args: str) -> Text:
@@ -109,7 +104,4 @@ def _test(w: Expressions, n: e.Call, op: str) -> Text:
     x = n.args[0]
     if not dt.is_float(x.dtype):
         return str(int(op == "isfinite")), ATOM
-    text = w.value(x)
-    if dt.element(x.dtype) in SHORT_FLOATS:
-        text = w.d.as_float(text, dt.element(x.dtype))
-    return f"{op}({text}) != 0", EQUAL
+    return f"{op}({_floats(w, n)[0]}) != 0", EQUAL

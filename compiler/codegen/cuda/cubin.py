@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from whet.compiler.abi.artifact import Resources
 from whet.compiler.errors import CodegenError
 
-_REGISTERS, _FRAME = 0x2F, 0x11
+_FIELDS = {0x2F: "registers", 0x11: "stack_bytes"}
 _WITH_TEXT = 4  # format of an attribute that is followed by as many bytes as its value says
 _HEADER = "<IIQQQQIIQQ"
 #: bytes that the system keeps for itself in a block's shared memory, from sm_90 on
@@ -68,12 +68,8 @@ def _read(cubin: bytes) -> dict[str, Resources]:
     symbols = _symbols(cubin, sections)
     for attribute, symbol, value in _numbers(cubin, sections[".nv.info"]):
         name = symbols[symbol]
-        if name not in kernels:
-            continue
-        if attribute == _REGISTERS:
-            kernels[name] = replace(kernels[name], registers=value)
-        elif attribute == _FRAME:
-            kernels[name] = replace(kernels[name], stack_bytes=value)
+        if name in kernels and attribute in _FIELDS:
+            kernels[name] = replace(kernels[name], **{_FIELDS[attribute]: value})
     for name, found in kernels.items():
         shared = sections.get(f".nv.shared.{name}")
         if shared is not None:

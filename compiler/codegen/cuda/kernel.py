@@ -59,8 +59,7 @@ class CudaKernel(CKernel):
         self._intrinsics: dict[str, Callable[[e.Call], Text | None]] = {
             **dict.fromkeys(EXTERNS, self._extern),
             **dict.fromkeys(ADDRESSES, self._address),
-            **dict.fromkeys(_SHUFFLES, self._shuffle),
-            **dict.fromkeys((f"tvm_{op}" for op in _SHUFFLES), self._masked_shuffle),
+            **dict.fromkeys((*_SHUFFLES, *(f"tvm_{op}" for op in _SHUFFLES)), self._shuffle),
             DP4A: self._dot_product,
             PACK: self._packed,
         }
@@ -151,13 +150,10 @@ class CudaKernel(CKernel):
         return f"{pointer} + ({element.removeprefix(pointer)[1:-1]})", ADD
 
     def _shuffle(self, n: e.Call) -> Text:
-        op = n.op.removeprefix("tir.")
-        return f"whet_{op}({', '.join(self.value(a) for a in n.args)})", ATOM
-
-    def _masked_shuffle(self, n: e.Call) -> Text:
         """TVM's shuffles have a mask before the value, and more arguments behind the lane."""
-        op = n.op.removeprefix("tir.").removeprefix("tvm_")
-        return f"whet_{op}({', '.join(self.value(a) for a in n.args[1:4])})", ATOM
+        _, tvm, op = n.op.removeprefix("tir.").rpartition("tvm_")
+        args = n.args[1:4] if tvm else n.args
+        return f"whet_{op}({', '.join(map(self.value, args))})", ATOM
 
     def _packed(self, n: e.Call) -> Text:
         """Four bytes as a word: the load of one, where they are."""
