@@ -171,24 +171,19 @@ class Expressions:
         self, lanes: int, nodes: list[e.PrimExpr], write: Callable[[], None], expand: bool = False
     ) -> None:
         """Call ``write`` for each lane: once inside a loop, or with each number."""
-        before = self.scope.lane
-        if expand or lanes <= self.d.expanded_lanes or any(_picks(n) for n in nodes):
+        if expand or lanes <= self.d.expanded_lanes or any(map(_picks, nodes)):
             for k in range(lanes):
-                self.scope.lane = k
-                self.scope.memo.clear()
-                write()
-        else:
-            name = self.scope.lane = self.names.fresh("lane")
-            if self.d.lane_pragma:
-                self.line(self.d.lane_pragma)
-            self.line(f"for ({self.d.index} {name} = 0; {name} < {lanes}; ++{name}) {{")
-            with self.scope.block():
-                self.scope.memo.clear()
-                write()
-            self.line("}")
-            self.names.release(name)
-        self.scope.memo.clear()
-        self.scope.lane = before
+                with self.scope.at_lane(k):
+                    write()
+            return
+        name = self.names.fresh("lane")
+        if self.d.lane_pragma:
+            self.line(self.d.lane_pragma)
+        self.line(f"for ({self.d.index} {name} = 0; {name} < {lanes}; ++{name}) {{")
+        with self.scope.block(), self.scope.at_lane(name):
+            write()
+        self.line("}")
+        self.names.release(name)
 
     def _shuffle(self, n: e.Shuffle) -> Text:
         lane = self.scope.lane if dt.lanes(n.dtype) > 1 else 0

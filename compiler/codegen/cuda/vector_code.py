@@ -139,14 +139,10 @@ class VectorStores:
 
     def _fill(self, name: str, value: e.PrimExpr, first: int, count: int) -> None:
         """Set the lanes of a variable."""
-        before = self.scope.lane
         for k in range(count):
-            self.scope.lane = first + k
-            self.scope.memo.clear()
-            text = self.value(value)
-            self.line(f"{name}[{k}] = {text};")
-        self.scope.memo.clear()
-        self.scope.lane = before
+            with self.scope.at_lane(first + k):
+                text = self.value(value)
+                self.line(f"{name}[{k}] = {text};")
 
     def _store_piece(self, n: s.BufferStore, first: int, piece: int, text: str) -> None:
         kind = vector_type(n.buffer.dtype, piece)
@@ -276,11 +272,8 @@ class VectorStores:
         return self.index(self.analyzer.affine(from_pointer(buffer, at)).to_expr("int64"))
 
     def _scalar(self, test: e.PrimExpr) -> str:
-        before, self.scope.lane = self.scope.lane, None
-        self.scope.memo.clear()
-        text = self.value(test)
-        self.scope.lane = before
-        return text
+        with self.scope.at_lane(None):
+            return self.value(test)
 
     def _condition(self, mask: e.PrimExpr | None) -> e.PrimExpr | bool:
         """The condition of all lanes; True where it is known to hold, False where lanes differ."""

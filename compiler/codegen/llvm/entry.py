@@ -41,7 +41,7 @@ def _argument(x: Expressions, n: e.Call) -> str:
     if what == "null":
         return out.op("icmp eq", "ptr", pointer, "null")
     if what == "value":
-        value = out.load(f"load {layout.scalar(n.dtype).memory}, ptr {pointer}, align 1", pointer)
+        value = out.load(f"load {ty.memory_type(n.dtype)}, ptr {pointer}, align 1", pointer)
         return out.op("icmp ne", "i8", value, "0") if n.dtype == "bool" else value
     if what.endswith("_null"):
         return out.op("icmp eq", "ptr", field(what.removesuffix("_null")), "null")
@@ -101,10 +101,9 @@ def repeat_text(sig: KernelSignature) -> str:
         elif isinstance(p, str):
             call.append(f"i64 {value(f'load i64, ptr {slot}')}")
         else:
-            kind = layout.scalar(p.dtype)
-            number = value(f"load {kind.memory}, ptr {slot}, align 1")
+            number = value(f"load {ty.memory_type(p.dtype)}, ptr {slot}, align 1")
             number = value(f"icmp ne i8 {number}, 0") if p.dtype == "bool" else number
-            call.append(f"{kind.llvm} {number}")
+            call.append(f"{ty.type_of(p.dtype)} {number}")
     entry_lines = "\n".join(["entry:", *loads])
     raw = layout.quoted(sig.name + "__raw")
     return f"""
