@@ -180,9 +180,8 @@ def _c_argument(k: CKernel, a: e.PrimExpr) -> tuple[str, str]:
 
 def c_string(text: str) -> str:
     """A string constant."""
-    out = []
-    for byte in text.encode():
-        c = chr(byte)
-        plain = 32 <= byte < 127 and c not in '"\\?'
-        out.append(c if plain else f"\\{byte:03o}")
-    return '"' + "".join(out) + '"'
+    quoted = (
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}"
+        for byte in text.encode()
+    )
+    return '"' + "".join(quoted) + '"'

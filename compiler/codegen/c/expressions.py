@@ -167,11 +167,9 @@ class Expressions:
         else:
             self.values[var] = name
 
-    def each_lane(
-        self, lanes: int, nodes: list[e.PrimExpr], write: Callable[[], None], expand: bool = False
-    ) -> None:
+    def each_lane(self, lanes: int, nodes: list[e.PrimExpr], write: Callable[[], None]) -> None:
         """Call ``write`` for each lane: once inside a loop, or with each number."""
-        if expand or lanes <= self.d.expanded_lanes or any(map(_picks, nodes)):
+        if lanes <= self.d.expanded_lanes or any(map(_picks, nodes)):
             for k in range(lanes):
                 with self.scope.at_lane(k):
                     write()

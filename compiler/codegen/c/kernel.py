@@ -6,7 +6,7 @@ import re
 
 from whet.compiler.abi.checks import FIRST_ASSERT, MAX_ASSERT_VALUES, NO_MEMORY
 from whet.compiler.abi.entry import RETURN, entry_function
-from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
+from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.c.calls import TENSOR, call_out
 from whet.compiler.codegen.c.dialect import Dialect
@@ -52,14 +52,12 @@ def module_text(mod: IRModule) -> str:
     kernels: list[str] = []
     outside: dict[str, None] = {}
     called: dict[str, str] = {}
-    signatures: list[KernelSignature] = []
-    for func in mod.functions.values():
-        signature = complete_signature(func)
+    signatures = [complete_signature(func) for func in mod.functions.values()]
+    for func, signature in zip(mod.functions.values(), signatures):
         kernel = CKernel(dialect, use, func, signature)
         kernels.append(kernel.kernel_text())
-        outside.update(kernel.declared)
-        called = {**kernel.externs, **called}
-        signatures.append(signature)
+        outside |= kernel.declared
+        called = kernel.externs | called
     entries = [
         entry_text(CKernel(dialect, use, entry_function(sig), sig), called) for sig in signatures
     ]
@@ -160,14 +158,10 @@ class CKernel:
         """A comment that describes the parameters."""
         lines = [f"/* {self.signature.name}"]
         for given, p in zip(self.func.params, self.signature.params):
-            name = self.names.of(given)
+            text = p.dtype
             if isinstance(p, BufferParam):
-                shape = ", ".join(map(str, p.shape))
-                text = f"{p.dtype}[{shape}]" + (", written" if p.written else "")
-            else:
-                assert isinstance(p, ScalarParam)
-                text = p.dtype
-            lines.append(f" *   {name}: {text}")
+                text += f"[{', '.join(map(str, p.shape))}]" + (", written" if p.written else "")
+            lines.append(f" *   {self.names.of(given)}: {text}")
         for v in self.func.attrs.get("symbols", ()):
             lines.append(f" *   {self.names.of(v)}: a dimension")
         return "\n".join([*lines, " */"])

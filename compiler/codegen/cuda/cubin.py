@@ -70,16 +70,13 @@ def _read(cubin: bytes) -> dict[str, Resources]:
         name = symbols[symbol]
         if name in kernels and attribute in _FIELDS:
             kernels[name] = replace(kernels[name], **{_FIELDS[attribute]: value})
-    for name, found in kernels.items():
+    reserves = any(name.startswith(".nv.shared.reserved.") for name in sections)
+    for name, resources in kernels.items():
         shared = sections.get(f".nv.shared.{name}")
         if shared is not None:
-            used = shared.size - (RESERVED_SHARED_BYTES if _reserves(sections) else 0)
-            kernels[name] = replace(found, static_shared_bytes=max(used, 0))
+            used = shared.size - (RESERVED_SHARED_BYTES if reserves else 0)
+            kernels[name] = replace(resources, static_shared_bytes=max(used, 0))
     return kernels
-
-
-def _reserves(sections: Mapping[str, _Section]) -> bool:
-    return any(name.startswith(".nv.shared.reserved.") for name in sections)
 
 
 def _sections(cubin: bytes) -> Iterator[_Section]:
@@ -116,12 +113,8 @@ def _numbers(cubin: bytes, section: _Section) -> Iterator[tuple[int, int, int]]:
 
 
 def _with_spills(kernels: dict[str, Resources], log: str) -> dict[str, Resources]:
-    for found in _USAGE.finditer(log):
-        name = found["name"]
-        if name in kernels:
-            kernels[name] = replace(
-                kernels[name],
-                spill_stores=int(found["stores"]),
-                spill_loads=int(found["loads"]),
-            )
+    for usage in _USAGE.finditer(log):
+        if usage["name"] in kernels:
+            spills = {f"spill_{kind}": int(usage[kind]) for kind in ("stores", "loads")}
+            kernels[usage["name"]] = replace(kernels[usage["name"]], **spills)
     return kernels

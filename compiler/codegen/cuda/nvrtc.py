@@ -156,7 +156,8 @@ def _compiled(source: str, arch: str, form: str, options: tuple[str, ...]) -> tu
     """The result and the log."""
     nvrtc = library.load()
     with _program(source) as program:
-        code = _run(program, options)
+        given = (ctypes.c_char_p * len(options))(*(x.encode() for x in options))
+        code = nvrtc.call("nvrtcCompileProgram", program, len(options), given)
         log = nvrtc.text(program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
         if code == 0:
             return nvrtc.text(program, form), log
@@ -169,11 +170,6 @@ def _compiled(source: str, arch: str, form: str, options: tuple[str, ...]) -> tu
         f"NVRTC says {nvrtc.meaning(code)}",
         log.strip() or "it gives no reason",
     )
-
-
-def _run(program: ctypes.c_void_p, options: tuple[str, ...]) -> int:
-    given = (ctypes.c_char_p * len(options))(*(x.encode() for x in options))
-    return library.load().call("nvrtcCompileProgram", program, len(options), given)
 
 
 @functools.cache
