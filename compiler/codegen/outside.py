@@ -31,6 +31,15 @@ def no_value(v: e.Var) -> CodegenError:
     )
 
 
+def no_memory(view: Buffer) -> CodegenError:
+    """The error that the memory of a declared buffer is nowhere."""
+    return CodegenError(
+        f"declare the buffer {view.name}",
+        f"nothing allocates the memory of {view.data.name}",
+        "give it the data of a parameter or of an allocated buffer",
+    )
+
+
 def callee(n: e.Call) -> tuple[str, tuple[e.PrimExpr, ...]]:
     """The name of the function that a call names, and what it is given.
 

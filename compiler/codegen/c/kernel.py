@@ -41,7 +41,7 @@ _HEAD = """/* Made by Whet. Portable C99: cc -std=c99 -O2 -fPIC -ffp-contract=of
 """
 
 
-def module_text(mod: IRModule) -> str:
+def source(mod: IRModule) -> str:
     """The C text of a module: for each function the raw kernel, its checked entry and its loop.
 
     Raises:

@@ -79,13 +79,10 @@ def _rounded(w: Expressions, n: e.Call, text: str) -> Text:
 
 
 def _bitwise(w: Expressions, n: e.Call, op: str) -> Text:
-    if op == "bitwise_not":
-        text = "~" + w.value(n.args[0], UNARY)
-    else:
-        text = f"{w.value(n.args[0], UNARY)} {_BITWISE[op]} {w.value(n.args[1], UNARY)}"
-    if op != "bitwise_not" or dt.is_bool(n.dtype) or not dt.is_uint(n.dtype):
-        return text, BITS
-    return f"({w.d.value_type(n.dtype)}){text}", UNARY
+    a = w.value(n.args[0], UNARY)
+    if op != "bitwise_not":
+        return f"{a} {_BITWISE[op]} {w.value(n.args[1], UNARY)}", BITS
+    return (f"({w.d.value_type(n.dtype)})~{a}", UNARY) if dt.is_uint(n.dtype) else (f"~{a}", BITS)
 
 
 def _shift(w: Expressions, n: e.Call, op: str) -> Text:

@@ -13,7 +13,8 @@ from whet.compiler.codegen.c.expressions import Expressions
 from whet.compiler.codegen.c.functions import SHORT_FLOATS
 from whet.compiler.codegen.c.precedence import UNARY
 from whet.compiler.codegen.c.scope import Scope
-from whet.compiler.codegen.outside import handed_buffer
+from whet.compiler.codegen.constants import constant
+from whet.compiler.codegen.outside import handed_buffer, no_memory
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -95,11 +96,7 @@ class Statements:
         b = n.buffer
         base = next((x for x in reversed(self.scope.memory) if x.data is b.data), None)
         if base is None:
-            raise CodegenError(
-                f"declare the buffer {b.name}",
-                f"nothing allocates the memory of {b.data.name}",
-                "give it the data of a parameter or of an allocated buffer",
-            )
+            raise no_memory(b)
         pointer = self.scope.pointer(base)
         if base.dtype != b.dtype:
             kind = self.d.memory_type(b.dtype)
@@ -115,10 +112,8 @@ class Statements:
         self.begin(n.extent)
         begin = self.index(n.min)
         name = self.names.set(n.var, self.names.fresh(n.var.name))
-        if isinstance(n.min, e.IntImm) and n.min.value == 0:
-            end = self._bound(n.extent, name)
-        else:
-            end = self._bound(ops.add(n.min, n.extent), name)
+        last = n.extent if constant(n.min) == 0 else ops.add(n.min, n.extent)
+        end = self._bound(last, name)
         for text in self.d.before_loop(n):
             self.line(text)
         self.analyzer.bind_loop(n.var, n.min, n.extent)

@@ -11,7 +11,7 @@ from whet.compiler.abi.checks import NO_MEMORY
 from whet.compiler.codegen.llvm.indices import Indices
 from whet.compiler.codegen.llvm.scope import Scope, safe
 from whet.compiler.codegen.llvm.text import types as ty
-from whet.compiler.errors import CodegenError
+from whet.compiler.codegen.outside import no_memory
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import stmt as s
 
@@ -105,11 +105,7 @@ class Memory:
         """Another view of memory that a buffer with the same ``data`` has."""
         pointer = next((p for b, p in self.scope.memory if b.data is n.buffer.data), None)
         if pointer is None:
-            raise CodegenError(
-                f"declare the buffer {n.buffer.name}",
-                f"nothing allocates the memory of {n.buffer.data.name}",
-                "give it the data of a parameter or of an allocated buffer",
-            )
+            raise no_memory(n.buffer)
         self.scope.pointers[id(n.buffer)] = pointer
         self._statement(n.body)
 
