@@ -125,7 +125,8 @@ class Indices:
         for v, c in self._by_depth(index):
             step = v if c == 1 else pure(f"mul nsw i64 {v}, {c}", v)
             p = pure(f"getelementptr {element}, ptr {p}, i64 {step}", p, step)
-        return self.out.offset(p, index.const, element) if index.const else p
+        const = index.const
+        return pure(f"getelementptr {element}, ptr {p}, i64 {const}", p) if const else p
 
     def of_lanes(self, index: e.PrimExpr) -> list[Affine]:
         """The index of each lane of a vector of indices."""
