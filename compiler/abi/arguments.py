@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from keyword import iskeyword
 
-from whet.compiler.abi.extent import Shape
 from whet.compiler.abi.extent_expr import from_expr
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import LowerError
@@ -17,7 +16,7 @@ from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.printer import Printer
 from whet.compiler.tir.visit.buffers import replace_buffers
 from whet.compiler.tir.visit.rewrite import (
-    post_order_visit,
+    nodes_of,
     substitute,
     variables,
 )
@@ -35,7 +34,7 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
         LowerError: something has no value.
     """
     func, moved = _from_the_first_element(func)
-    uses = _Uses(func.body)
+    stored, handed, free = _uses(func.body)
     printer = Printer()
     own = [p for p in func.params if isinstance(p, e.Var)]
     scalars = set(own)
@@ -43,7 +42,7 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
     given = [d for b in buffers for d in b.shape] + [d for b in buffers for d in _strides(b)]
     symbols = list(dict.fromkeys(d for d in given if isinstance(d, e.Var) and d not in scalars))
     known = scalars.union(symbols)
-    handed = uses.handed - {id(moved.get(b, b)) for b in read_only}
+    handed -= {id(moved.get(b, b)) for b in read_only}
     params: list[BufferParam | ScalarParam] = []
     taken = {printer.name(v, _readable(v.name)) for v in (*own, *symbols)}
     for p in func.params:
@@ -51,11 +50,13 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
             params.append(ScalarParam(printer.name(p), p.dtype))
             continue
         _check_known(p, known)
-        shape, strides = _extents(p.shape, printer), _extents(_strides(p), printer)
-        written = id(p) in uses.written or id(p) in handed
+        shape, strides = (
+            tuple(from_expr(d, printer.name) for d in dims) for dims in (p.shape, _strides(p))
+        )
+        written = id(p) in stored | handed
         name = f"v{p.name}" if p.name.isdecimal() else p.name  # launches are handed numbers, too
         params.append(BufferParam(_fresh(name, taken), p.dtype, shape, written, strides))
-    for v in uses.free:
+    for v in free:
         if v not in known:
             raise LowerError(
                 f"lower: the body uses {v.name}",
@@ -83,46 +84,41 @@ def _fresh(wanted: str, taken: set[str]) -> str:
     return name
 
 
-class _Uses:
+def _uses(body: s.Stmt) -> tuple[set[int], set[int], list[e.Var]]:
     """The uses of buffers and variables in a body.
 
-    Attributes:
-        written: ids of the buffers that it stores to.
-        handed: ids of the buffers that it hands to functions which may write them.
-        free: variables that it does not define itself.
+    Returns:
+        The ids of the buffers that it stores to, of those that it hands to functions which may
+        write them, and the variables that it does not define itself.
     """
-
-    def __init__(self, body: s.Stmt) -> None:
-        self.written: set[int] = set()
-        self.handed: set[int] = set()
-        used: dict[e.Var, None] = {}
-        defined: set[e.Var] = set()
-
-        def visit(n: object) -> None:
-            if isinstance(n, e.Var):
+    written: set[int] = set()
+    handed: set[int] = set()
+    used: dict[e.Var, None] = {}
+    defined: set[e.Var] = set()
+    definitions = (s.For, s.LetStmt, e.Let)
+    for n in nodes_of(body, e.Var, s.BufferStore, e.BufferView, e.Call, s.AttrStmt, *definitions):
+        match n:
+            case e.Var():
                 used[n] = None
-            elif isinstance(n, s.BufferStore):
-                self.written.add(id(n.buffer))
-            elif isinstance(n, e.BufferView):
-                self.handed.add(id(n.buffer))
-            elif isinstance(n, e.Call):
-                self._called(n)
-            elif isinstance(n, (s.For, s.LetStmt, e.Let)):
-                defined.add(n.var)
-            elif isinstance(n, s.AttrStmt) and n.key == "thread_extent":
+            case s.BufferStore():
+                written.add(id(n.buffer))
+            case e.BufferView():
+                handed.add(id(n.buffer))
+            case e.Call(args=(e.BufferLoad() as first, *_)) if _may_write(n):
+                handed.add(id(first.buffer))
+            case s.AttrStmt(key="thread_extent"):
                 defined.add(n.node)
+            case s.For() | s.LetStmt() | e.Let():
+                defined.add(n.var)
+    # a handle is the memory of a buffer, whose declaration says where it comes from
+    return written, handed, [v for v in used if v not in defined and v.dtype != "handle"]
 
-        post_order_visit(body, visit)
-        # a handle is the memory of a buffer, whose declaration says where it comes from
-        self.free = [v for v in used if v not in defined and v.dtype != "handle"]
 
-    def _called(self, n: e.Call) -> None:
-        first = n.args[0] if n.args else None
-        if n.op not in ("address_of", "tvm_access_ptr") or not isinstance(first, e.BufferLoad):
-            return
-        mask = n.args[-1]
-        if n.op == "address_of" or not (isinstance(mask, e.IntImm) and not mask.value & 2):
-            self.handed.add(id(first.buffer))
+def _may_write(n: e.Call) -> bool:
+    """True if a call takes an address through which a function may write."""
+    mask = n.args[-1]
+    only_read = isinstance(mask, e.IntImm) and not mask.value & 2
+    return n.op == "address_of" or (n.op == "tvm_access_ptr" and not only_read)
 
 
 def _from_the_first_element(func: PrimFunc) -> tuple[PrimFunc, dict[Buffer, Buffer]]:
@@ -137,16 +133,8 @@ def _from_the_first_element(func: PrimFunc) -> tuple[PrimFunc, dict[Buffer, Buff
             continue
         if isinstance(p.elem_offset, e.IntImm) and not p.elem_offset.value:
             continue
-        new = Buffer(
-            p.name,
-            p.shape,
-            p.dtype,
-            p.storage_scope,
-            p.strides,
-            data=p.data,
-            data_alignment=p.data_alignment,
-        )
-        moved[p] = new
+        kept = p.name, p.shape, p.dtype, p.storage_scope, p.strides
+        moved[p] = Buffer(*kept, data=p.data, data_alignment=p.data_alignment)
         if isinstance(p.elem_offset, e.Var):
             zero[p.elem_offset] = e.IntImm(p.elem_offset.dtype, 0)
     if not moved:
@@ -166,10 +154,6 @@ def _strides(b: Buffer) -> tuple[e.PrimExpr, ...]:
             return () if d is b.shape[0] else b.strides
         step *= d.value
     return ()
-
-
-def _extents(dims: Sequence[e.PrimExpr], printer: Printer) -> Shape:
-    return tuple(from_expr(d, printer.name) for d in dims)
 
 
 def _check_known(p: Buffer, known: Collection[e.Var]) -> None:

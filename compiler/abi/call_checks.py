@@ -110,23 +110,20 @@ def check_together(sig: KernelSignature, checked: Sequence[Any]) -> dict[str, in
         ArgumentError: an extent or a stride is another than the kernel expects.
     """
     bound = bindings(sig)
-    symbols = _symbols(bound, checked)
+    symbols = {name: _bound_value(checked[i], d) for name, (i, d) in bound.items()}
     for i, p in enumerate(sig.params):
         if isinstance(p, BufferParam):
             _check_extents(sig, i, bound, checked[i], symbols)
     return symbols
 
 
-def _symbols(bindings_: Bindings, checked: Sequence[Any]) -> dict[str, int]:
-    def bound(i: int, d: int) -> int:
-        if d < 0:
-            return int(checked[i])
-        array = checked[i]
-        if d < array.ndim:
-            return int(array.shape[d])
-        return int(array.strides[d - array.ndim] // array.itemsize)
-
-    return {name: bound(i, d) for name, (i, d) in bindings_.items()}
+def _bound_value(arg: Any, d: int) -> int:
+    """The number that a dimension, a stride or, for -1, the argument itself gives a symbol."""
+    if d < 0:
+        return int(arg)
+    if d < arg.ndim:
+        return int(arg.shape[d])
+    return int(arg.strides[d - arg.ndim] // arg.itemsize)
 
 
 def _check_extents(

@@ -153,11 +153,9 @@ def _extent(sig: KernelSignature, i: int, d: int) -> e.PrimExpr:
         value = _argument(p.dtype, i, "value")
         return value if p.dtype == "int64" else e.Cast("int64", value)
     rank = len(p.shape)
-    return _argument("int64", i, "shape", d) if d < rank else _step(i, p, d - rank)
-
-
-def _step(i: int, p: BufferParam, d: int) -> e.PrimExpr:
-    return _argument("int64", i, "step", d, _product(i, p, d + 1))
+    if d < rank:
+        return _argument("int64", i, "shape", d)
+    return _argument("int64", i, "step", d - rank, _product(i, p, d - rank + 1))
 
 
 @functools.lru_cache(1024)

@@ -88,8 +88,8 @@ def evaluate(extent: Extent, values: Mapping[str, int]) -> int:
     return extent
 
 
-def to_data(extents: Sequence[Extent]) -> list:
-    """Extents as JSON-able data."""
+def to_data(extents: Sequence[Extent | str]) -> list:
+    """Extents, and names of arrays, as JSON-able data."""
     return [_data(x) for x in extents]
 
 
@@ -98,7 +98,7 @@ def from_data(data: Sequence[Any]) -> Shape:
     return tuple(_read(x) for x in data)
 
 
-def _data(extent: Extent) -> Any:
+def _data(extent: Extent | str) -> Any:
     if isinstance(extent, Operation):
         return [extent.op, _data(extent.a), _data(extent.b)]
     return extent.name if isinstance(extent, Symbol) else extent

@@ -74,9 +74,7 @@ class LaunchPlan:
             "launches": [
                 {
                     "kernel": x.kernel,
-                    "arguments": [
-                        a if isinstance(a, str) else to_data([a])[0] for a in x.arguments
-                    ],
+                    "arguments": to_data(x.arguments),
                     "grid": to_data(x.grid),
                     "block": to_data(x.block),
                     "shared_bytes": to_data([x.shared_bytes])[0],

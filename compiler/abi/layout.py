@@ -19,14 +19,12 @@ class ScalarType:
 
     Attributes:
         llvm: type of a scalar argument of the raw kernel; ``bool`` is ``i1``.
-        memory: LLVM type of an element in memory.
         code: DLPack's type code.
         bits: DLPack's bits.
         ctype: what ctypes passes for it, or None (no Python number turns into it directly).
     """
 
     llvm: str
-    memory: str
     code: int
     bits: int
     ctype: Any
@@ -43,19 +41,19 @@ class ScalarType:
 
 
 SCALARS: dict[str, ScalarType] = {
-    "bool": ScalarType("i1", "i8", 6, 8, ctypes.c_bool),
-    "int8": ScalarType("i8", "i8", 0, 8, ctypes.c_int8),
-    "int16": ScalarType("i16", "i16", 0, 16, ctypes.c_int16),
-    "int32": ScalarType("i32", "i32", 0, 32, ctypes.c_int32),
-    "int64": ScalarType("i64", "i64", 0, 64, ctypes.c_int64),
-    "uint8": ScalarType("i8", "i8", 1, 8, ctypes.c_uint8),
-    "uint16": ScalarType("i16", "i16", 1, 16, ctypes.c_uint16),
-    "uint32": ScalarType("i32", "i32", 1, 32, ctypes.c_uint32),
-    "uint64": ScalarType("i64", "i64", 1, 64, ctypes.c_uint64),
-    "float16": ScalarType("half", "half", 2, 16, None),
-    "bfloat16": ScalarType("i16", "i16", 4, 16, None),
-    "float32": ScalarType("float", "float", 2, 32, ctypes.c_float),
-    "float64": ScalarType("double", "double", 2, 64, ctypes.c_double),
+    "bool": ScalarType("i1", 6, 8, ctypes.c_bool),
+    "int8": ScalarType("i8", 0, 8, ctypes.c_int8),
+    "int16": ScalarType("i16", 0, 16, ctypes.c_int16),
+    "int32": ScalarType("i32", 0, 32, ctypes.c_int32),
+    "int64": ScalarType("i64", 0, 64, ctypes.c_int64),
+    "uint8": ScalarType("i8", 1, 8, ctypes.c_uint8),
+    "uint16": ScalarType("i16", 1, 16, ctypes.c_uint16),
+    "uint32": ScalarType("i32", 1, 32, ctypes.c_uint32),
+    "uint64": ScalarType("i64", 1, 64, ctypes.c_uint64),
+    "float16": ScalarType("half", 2, 16, None),
+    "bfloat16": ScalarType("i16", 4, 16, None),
+    "float32": ScalarType("float", 2, 32, ctypes.c_float),
+    "float64": ScalarType("double", 2, 64, ctypes.c_double),
 }
 
 # Offsets of DLTensor's fields in bytes (DLPack 0.2 to 1.x, 64 bits).

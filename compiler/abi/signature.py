@@ -64,6 +64,9 @@ class Ahead:
     places: tuple[int, ...]
 
 
+_PLACES = ("weights", "packed", "places")
+
+
 @dataclass(frozen=True, slots=True)
 class KernelSignature:
     """One kernel's parameters, in order; ``ahead``: how those are made that stand for weights.
@@ -86,24 +89,9 @@ class KernelSignature:
 
     def to_json(self) -> dict:
         """The signature as JSON-able data."""
-        params: list[dict] = []
-        for p in self.params:
-            if isinstance(p, BufferParam):
-                params.append(
-                    {
-                        "buffer": p.name,
-                        "dtype": p.dtype,
-                        "shape": to_data(p.shape),
-                        "written": p.written,
-                        **({"strides": to_data(p.strides)} if p.strides else {}),
-                        **({"value_range": list(p.value_range)} if p.value_range else {}),
-                    }
-                )
-            else:
-                params.append({"scalar": p.name, "dtype": p.dtype})
         return {
             "name": self.name,
-            "params": params,
+            "params": [_param_data(p) for p in self.params],
             "symbols": list(self.symbols),
             "asserts": list(self.asserts),
             **({"ahead": asdict(self.ahead)} if self.ahead else {}),
@@ -112,35 +100,27 @@ class KernelSignature:
     @staticmethod
     def from_json(data: dict) -> KernelSignature:
         """The signature that :meth:`to_json` described."""
-        params: list[BufferParam | ScalarParam] = []
-        for p in data["params"]:
-            if "buffer" in p:
-                params.append(
-                    BufferParam(
-                        p["buffer"],
-                        p["dtype"],
-                        from_data(p["shape"]),
-                        bool(p["written"]),
-                        from_data(p.get("strides", ())),
-                        _range(p.get("value_range")),
-                    )
-                )
-            else:
-                params.append(ScalarParam(p["scalar"], p["dtype"]))
         ahead = data.get("ahead")
         return KernelSignature(
             data["name"],
-            tuple(params),
+            tuple(_param(p) for p in data["params"]),
             tuple(data["symbols"]),
             tuple(data.get("asserts", ())),
-            None if ahead is None else _ahead(ahead),
+            ahead and Ahead(ahead["function"], *(tuple(ahead[key]) for key in _PLACES)),
         )
 
 
-def _range(data: list | None) -> tuple[float, float] | None:
-    return None if data is None else (data[0], data[1])
+def _param_data(p: BufferParam | ScalarParam) -> dict:
+    if isinstance(p, ScalarParam):
+        return {"scalar": p.name, "dtype": p.dtype}
+    data = {"buffer": p.name, "dtype": p.dtype, "shape": to_data(p.shape), "written": p.written}
+    more = {"strides": to_data(p.strides), "value_range": list(p.value_range or ())}
+    return data | {key: value for key, value in more.items() if value}
 
 
-def _ahead(data: dict) -> Ahead:
-    places = (tuple(data[key]) for key in ("weights", "packed", "places"))
-    return Ahead(data["function"], *places)
+def _param(data: dict) -> BufferParam | ScalarParam:
+    if "scalar" in data:
+        return ScalarParam(data["scalar"], data["dtype"])
+    shape, strides = from_data(data["shape"]), from_data(data.get("strides", ()))
+    reach = tuple(data.get("value_range") or ()) or None
+    return BufferParam(data["buffer"], data["dtype"], shape, bool(data["written"]), strides, reach)

@@ -8,7 +8,7 @@ from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import post_order_visit
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 
 def complete_signature(func: PrimFunc) -> KernelSignature:
@@ -24,11 +24,5 @@ def complete_signature(func: PrimFunc) -> KernelSignature:
             "it has not been lowered",
             "call whet.lower first, or give whet.build the schedule",
         )
-    messages: dict[str, None] = {}
-
-    def visit(n: object) -> None:
-        if isinstance(n, s.AssertStmt):
-            messages[n.message] = None
-
-    post_order_visit(func.body, visit)
-    return replace(signature, asserts=tuple(messages)) if messages else signature
+    messages = tuple(dict.fromkeys(n.message for n in nodes_of(func.body, s.AssertStmt)))
+    return replace(signature, asserts=messages) if messages else signature

@@ -22,6 +22,24 @@ ADDRESSES = ("address_of", "tvm_access_ptr")
 EXTERNS = ("call_extern", "call_pure_extern")
 
 
+def no_value(v: e.Var) -> CodegenError:
+    """The error that a variable has no value."""
+    return CodegenError(
+        f"the variable {v.name}",
+        "nothing gives it a value",
+        "use it in the shape of an argument or pass it as an argument",
+    )
+
+
+def no_memory(view: Buffer) -> CodegenError:
+    """The error that the memory of a declared buffer is nowhere."""
+    return CodegenError(
+        f"declare the buffer {view.name}",
+        f"nothing allocates the memory of {view.data.name}",
+        "give it the data of a parameter or of an allocated buffer",
+    )
+
+
 def callee(n: e.Call) -> tuple[str, tuple[e.PrimExpr, ...]]:
     """The name of the function that a call names, and what it is given.
 
@@ -86,3 +104,11 @@ def memory_of(handle: e.Var, placed: Iterable[tuple[Buffer, T]]) -> T:
     raise CodegenError(
         f"the handle {handle.name}", "no buffer of the kernel has it", "pass a buffer's data"
     )
+
+
+def handed_buffer(a: object) -> Buffer | None:
+    """The buffer whose memory a function is handed by an argument of this form."""
+    if isinstance(a, e.BufferView):
+        return a.buffer
+    first = a.args[0] if isinstance(a, e.Call) and a.op in ADDRESSES else None
+    return first.buffer if isinstance(first, e.BufferLoad) else None

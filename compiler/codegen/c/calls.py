@@ -135,15 +135,12 @@ def _extern(k: CKernel, n: e.Call) -> Text:
     name, args = callee(n)
     if name != identifier(name):
         raise CodegenError(f"call_extern({name!r})", "this is no name of a C function")
-    kinds, given = [], []
-    for a in args:
-        kind, text = _c_argument(k, a)
-        kinds.append(kind)
-        given.append(text)
+    given = [_c_argument(k, a) for a in args]
     result = k.d.memory_type(n.dtype)
     if n.dtype in SHORT_FLOATS:
         raise CodegenError(f"call_extern({name!r})", f"C99 functions return no {n.dtype}")
-    text = f"{_declared(k, name, result, kinds)}({', '.join(given)})"
+    inside = _declared(k, name, result, [kind for kind, _ in given])
+    text = f"{inside}({', '.join(value for _, value in given)})"
     return (f"{text} != 0", _EQUAL) if dt.is_bool(n.dtype) else (text, _ATOM)
 
 
@@ -180,9 +177,8 @@ def _c_argument(k: CKernel, a: e.PrimExpr) -> tuple[str, str]:
 
 def c_string(text: str) -> str:
     """A string constant."""
-    out = []
-    for byte in text.encode():
-        c = chr(byte)
-        plain = 32 <= byte < 127 and c not in '"\\?'
-        out.append(c if plain else f"\\{byte:03o}")
-    return '"' + "".join(out) + '"'
+    quoted = (
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}"
+        for byte in text.encode()
+    )
+    return '"' + "".join(quoted) + '"'

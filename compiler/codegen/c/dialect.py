@@ -8,11 +8,11 @@ a byte there, and C99 has no 16-bit floats, so that theirs are uint16_t there an
 from __future__ import annotations
 
 import math
-import struct
 from decimal import Decimal
 
 from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.mathematics import LIBRARY
+from whet.compiler.codegen.constants import rounded
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import stmt as s
@@ -26,12 +26,13 @@ class Dialect:
         memory: dtype -> type of an element in memory.
         values: dtype -> type of a variable that holds a value, where it is another one.
         index: type of loop variables and subscripts; it has ``index_bits`` bits.
-        restrict: how a pointer is marked that nothing else aliases.
+        pointer: a parameter that points to elements of a type, which nothing else aliases.
         function: how a small function begins.
         library: op -> function of floats.
         native_short: whether 16-bit floats have arithmetic of their own.
         own: (small function, dtype) -> the language's own function that does the same.
         expanded_lanes: vectors of at most so many lanes are written lane by lane.
+        specials: float32 and float64 -> infinity and the quiet NaN.
         lane_pragma: a line before a loop over the lanes of others; empty: none.
     """
 
@@ -39,12 +40,16 @@ class Dialect:
     index = "int64_t"
     index_dtype = "int64"
     index_bits = 64
-    restrict = "restrict"
+    pointer = "{kind} *restrict {name}"
     function = "static inline"
     library = LIBRARY
     native_short = False
     own: dict[tuple[str, str], str] = {}
     expanded_lanes = 0
+    specials = {
+        "float32": ("INFINITY", "NAN"),
+        "float64": ("(double)INFINITY", "(double)NAN"),
+    }
     lane_pragma = ""
     memory = {
         "float16": "uint16_t",
@@ -74,7 +79,7 @@ class Dialect:
 
     def unsigned(self, dtype: str) -> str:
         """The type in which integers of ``dtype`` are added: unsigned, and no shorter than int."""
-        return "uint64_t" if dt.bits(dtype) == 64 else "uint32_t"
+        return self.memory["uint64" if dt.bits(dtype) == 64 else "uint32"]
 
     def before_loop(self, n: s.For) -> list[str]:
         """The lines before a loop."""
@@ -109,63 +114,36 @@ class Dialect:
     def floating(self, value: float, dtype: str) -> str:
         """A floating-point constant with all its bits, as a value."""
         name = dt.element(dtype)
-        value = _rounded(value, name)
-        if math.isnan(value):
-            return self.not_a_number(name)
-        if math.isinf(value):
-            return ("-" if value < 0 else "") + self.infinity(name)
-        return short_text(value) + ("" if name == "float64" else "f")
-
-    def infinity(self, dtype: str) -> str:
-        """Infinity."""
-        return "(double)INFINITY" if dtype == "float64" else "INFINITY"
-
-    def not_a_number(self, dtype: str) -> str:
-        """The quiet NaN."""
-        return "(double)NAN" if dtype == "float64" else "NAN"
+        value = rounded(value, name)
+        if math.isfinite(value):
+            return short_text(value) + ("" if name == "float64" else "f")
+        infinity, nan = self.specials["float64" if name == "float64" else "float32"]
+        return nan if math.isnan(value) else ("-" if value < 0 else "") + infinity
 
     # 16-bit floats: in memory, as a value, and as the float that functions take
 
     def load(self, text: str, dtype: str, use: Functions) -> str:
         """An element in memory, as a value."""
-        if dtype in SHORT_FLOATS:
-            return f"{use.get('widen', dtype)}({text})"
-        return text
+        foreign = dtype in SHORT_FLOATS and not self.native_short
+        return f"{use.get('widen', dtype)}({text})" if foreign else text
 
     def store(self, text: str, dtype: str, use: Functions) -> str:
         """A value, or a float that is not rounded yet, as it stands in memory."""
-        if dtype in SHORT_FLOATS:
-            return f"{use.get('narrow', dtype)}({text})"
-        return text
+        foreign = dtype in SHORT_FLOATS and not self.native_short
+        return f"{use.get('narrow', dtype)}({text})" if foreign else text
 
     def rounded(self, text: str, dtype: str, use: Functions) -> str:
         """A float as a value of a 16-bit type."""
-        return f"{use.get('round', dtype)}({text})"
+        return f"{dtype if self.native_short else use.get('round', dtype)}({text})"
 
     def from_double(self, text: str, dtype: str, use: Functions) -> str:
         """A double as a value of a 16-bit type, rounded once."""
-        return self.rounded(f"{use.get('odd', 'float64')}({text})", dtype, use)
+        single = text if self.native_short else f"{use.get('odd', 'float64')}({text})"
+        return self.rounded(single, dtype, use)
 
     def as_float(self, text: str, dtype: str) -> str:
-        """A value of a 16-bit type as float."""
-        return text
-
-
-def _rounded(value: float, dtype: str) -> float:
-    """A constant as its type holds it."""
-    if dtype == "float64" or not math.isfinite(value):
-        return value
-    try:
-        value = struct.unpack("f", struct.pack("f", value))[0]
-        if dtype == "float16":
-            value = struct.unpack("e", struct.pack("e", value))[0]
-    except OverflowError:
-        return math.copysign(math.inf, value)
-    if dtype == "bfloat16":
-        bits = struct.unpack("<I", struct.pack("<f", value))[0]
-        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 << 16
-        value = struct.unpack("<f", struct.pack("<I", bits))[0]
-    return value
+        """A value of a 16-bit type as float; others as they are."""
+        return f"float({text})" if self.native_short and dtype in SHORT_FLOATS else text
 
 
 def short_text(value: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
 from whet.compiler.abi import entry
-from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
+from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.codegen.c.names import is_kept
 from whet.compiler.codegen.c.precedence import ATOM, CHOICE, EQUAL, UNARY, Text
 from whet.compiler.codegen.symbols import entry_symbol
@@ -85,65 +85,49 @@ def entry_text(kernel: CKernel, called: Container[str] = ()) -> str:
         "}",
     ]
     checked = [*_head(sig, called), "{", first, *kernel.scope.lines, "}"]
-    return "\n\n".join("\n".join(part) for part in (checked, _repeat(sig).split("\n"), release))
+    return "\n\n".join("\n".join(part) for part in (checked, _repeat(kernel), release))
 
 
 def _head(sig: KernelSignature, called: Container[str]) -> list[str]:
     """The entry's first lines; a word that C keeps for itself is only a symbol."""
     name = entry_symbol(sig.name, called)
-    first = "/* The kernel behind checks of all that it is given. */"
-    if not is_kept(name):
-        return [
-            first,
-            f"int32_t {name}(void *args, int32_t n);",
-            f"int32_t {name}(void *args, int32_t n)",
-        ]
-    inside = f"whet_entry_of_{name}"
-    return [
-        first,
-        "#ifdef __GNUC__  /* C keeps this name for itself: the symbol has it all the same */",
-        f'int32_t {inside}(void *args, int32_t n) __asm__("{name}");',
-        "#else",
-        f"int32_t {inside}(void *args, int32_t n);",
-        "#endif",
-        f"int32_t {inside}(void *args, int32_t n)",
-    ]
-
-
-def _scalar(p: ScalarParam) -> str:
-    return {"float32": "float", "float64": "double", "bool": "uint8_t"}.get(p.dtype, f"{p.dtype}_t")
-
-
-def _repeat(sig: KernelSignature) -> str:
-    body: list[str] = []
-    call: list[str] = []
-    for i, p in enumerate(sig.params):
-        if isinstance(p, BufferParam):
-            call.append(f"slot[{i}]")
-        else:
-            body += [f"    {_scalar(p)} x{i};"]
-            call.append(f"x{i}")
-    for j in range(len(sig.symbols)):
-        body.append(f"    int64_t s{j};")
-        call.append(f"s{j}")
-    names = [(i, f"x{i}") for i, p in enumerate(sig.params) if isinstance(p, ScalarParam)]
-    names += [(len(sig.params) + j, f"s{j}") for j in range(len(sig.symbols))]
-    loads = [f"    memcpy(&{name}, slot + {at}, sizeof {name});" for at, name in names]
-    head = f"int32_t {sig.name}__repeat(int64_t number, void *argv)"
-    first = "    void **slot = argv;" if call else "    (void)argv;"
-    return "\n".join(
-        [
-            "/* The kernel again and again, with no checks: for timing. Eight bytes a slot. */",
+    inside = f"whet_entry_of_{name}" if is_kept(name) else name
+    head = f"int32_t {inside}(void *args, int32_t n)"
+    declared = [f"{head};"]
+    if is_kept(name):
+        declared = [
+            "#ifdef __GNUC__  /* C keeps this name for itself: the symbol has it all the same */",
+            f'{head} __asm__("{name}");',
+            "#else",
             f"{head};",
-            head,
-            "{",
-            first,
-            *body,
-            "    int32_t result = 0;",
-            *loads,
-            "    for (; number > 0 && result == 0; --number)",
-            f"        result = {sig.name}__raw({', '.join(call)});",
-            "    return result;",
-            "}",
+            "#endif",
         ]
-    )
+    return ["/* The kernel behind checks of all that it is given. */", *declared, head]
+
+
+def _repeat(k: CKernel) -> list[str]:
+    params = k.signature.params
+    symbols = [f"s{j}" for j in range(len(k.signature.symbols))]
+    call = [f"slot[{i}]" if isinstance(p, BufferParam) else f"x{i}" for i, p in enumerate(params)]
+    call += symbols
+    kinds = [k.d.memory_type(p.dtype) for p in params] + ["int64_t"] * len(symbols)
+    numbers = [
+        (at, kind, name)
+        for at, (kind, name) in enumerate(zip(kinds, call))
+        if not name.startswith("slot")
+    ]
+    head = f"int32_t {k.name}__repeat(int64_t number, void *argv)"
+    return [
+        "/* The kernel again and again, with no checks: for timing. Eight bytes a slot. */",
+        f"{head};",
+        head,
+        "{",
+        "    void **slot = argv;" if call else "    (void)argv;",
+        *(f"    {kind} {name};" for _, kind, name in numbers),
+        "    int32_t result = 0;",
+        *(f"    memcpy(&{name}, slot + {at}, sizeof {name});" for at, _, name in numbers),
+        "    for (; number > 0 && result == 0; --number)",
+        f"        result = {k.name}__raw({', '.join(call)});",
+        "    return result;",
+        "}",
+    ]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.codegen.c.functions import SHORT_FLOATS
-from whet.compiler.codegen.c.indices import Indices, constant
+from whet.compiler.codegen.c.indices import Indices
 from whet.compiler.codegen.c.mathematics import call_text
 from whet.compiler.codegen.c.precedence import (
     ADD,
@@ -32,10 +32,12 @@ from whet.compiler.codegen.c.precedence import (
 )
 from whet.compiler.codegen.c.scope import Scope
 from whet.compiler.codegen.c.sharing import shared_nodes
+from whet.compiler.codegen.constants import constant
+from whet.compiler.codegen.outside import no_value
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 _LEVEL = {e.Add: ADD, e.Sub: ADD, e.Mul: MUL, e.Div: MUL}
 
@@ -119,14 +121,10 @@ class Expressions:
     # variables, loads, names
 
     def _var(self, n: e.Var) -> Text:
-        if n in self.values:
-            text = self.values[n]
-            return (f"{text}[{self.scope.lane}]" if dt.lanes(n.dtype) > 1 else text), ATOM
-        raise CodegenError(
-            f"the variable {n.name}",
-            "nothing gives it a value",
-            "use it in the shape of an argument or pass it as an argument",
-        )
+        if n not in self.values:
+            raise no_value(n)
+        text = self.values[n]
+        return (f"{text}[{self.scope.lane}]" if dt.lanes(n.dtype) > 1 else text), ATOM
 
     def load(self, n: e.BufferLoad) -> Text:
         """An element of memory; 0 where a mask does not hold."""
@@ -169,28 +167,21 @@ class Expressions:
         else:
             self.values[var] = name
 
-    def each_lane(
-        self, lanes: int, nodes: list[e.PrimExpr], write: Callable[[], None], expand: bool = False
-    ) -> None:
+    def each_lane(self, lanes: int, nodes: list[e.PrimExpr], write: Callable[[], None]) -> None:
         """Call ``write`` for each lane: once inside a loop, or with each number."""
-        before = self.scope.lane
-        if expand or lanes <= self.d.expanded_lanes or any(_picks(n) for n in nodes):
+        if lanes <= self.d.expanded_lanes or any(map(_picks, nodes)):
             for k in range(lanes):
-                self.scope.lane = k
-                self.scope.memo.clear()
-                write()
-        else:
-            name = self.scope.lane = self.names.fresh("lane")
-            if self.d.lane_pragma:
-                self.line(self.d.lane_pragma)
-            self.line(f"for ({self.d.index} {name} = 0; {name} < {lanes}; ++{name}) {{")
-            with self.scope.block():
-                self.scope.memo.clear()
-                write()
-            self.line("}")
-            self.names.release(name)
-        self.scope.memo.clear()
-        self.scope.lane = before
+                with self.scope.at_lane(k):
+                    write()
+            return
+        name = self.names.fresh("lane")
+        if self.d.lane_pragma:
+            self.line(self.d.lane_pragma)
+        self.line(f"for ({self.d.index} {name} = 0; {name} < {lanes}; ++{name}) {{")
+        with self.scope.block(), self.scope.at_lane(name):
+            write()
+        self.line("}")
+        self.names.release(name)
 
     def _shuffle(self, n: e.Shuffle) -> Text:
         lane = self.scope.lane if dt.lanes(n.dtype) > 1 else 0
@@ -344,12 +335,11 @@ class Expressions:
         return f"({self.d.value_type(dst)}){text}", UNARY
 
     def _to_short(self, value: e.PrimExpr, src: str, dst: str) -> Text:
-        text = self.value(value)
         if src == "float64":
-            return self.d.from_double(text, dst, self.use), ATOM
-        if src in SHORT_FLOATS:
-            text = self.d.as_float(text, src)
-        elif src != "float32":
+            return self.d.from_double(self.value(value), dst, self.use), ATOM
+        if dt.is_float(src):
+            text = self.d.as_float(self.value(value), src)
+        else:
             text = f"(float){self.value(value, UNARY)}"
         return self.d.rounded(text, dst, self.use), ATOM
 
@@ -366,4 +356,4 @@ class Expressions:
 
 def _picks(n: Any) -> bool:
     """True if lanes are picked by number somewhere."""
-    return isinstance(n, e.Shuffle) or any(_picks(p) for p in TABLE[type(n)][0](n))
+    return bool(nodes_of(n, e.Shuffle))

@@ -6,6 +6,7 @@ unsigned type of the same size and ``F`` for ``float`` or ``double``.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from whet.compiler.tir import dtype as dt
@@ -184,17 +185,11 @@ class Functions:
         unsigned = d.memory_type("u" + dtype) if signed else kind
         body = body.replace("(U)a <<", f"({d.unsigned(dtype)})a <<") if op == "shl" else body
         for word, value in (("T", kind), ("U", unsigned), ("BITS", str(dt.bits(dtype)))):
-            body = _replaced(body, word, value)
+            body = re.sub(rf"\b{word}\b", value, body)
         return self._function(kind, name, f"{kind} a" + ("" if unary else f", {kind} b"), body)
 
     def _function(self, result: str, name: str, params: str, body: str) -> str:
         return f"{self.dialect.function} {result} {name}({params})\n{{{body}\n}}"
-
-
-def _replaced(text: str, word: str, value: str) -> str:
-    import re
-
-    return re.sub(rf"\b{word}\b", value, text)
 
 
 def _suffix(dtype: str) -> str:

@@ -5,18 +5,9 @@ from __future__ import annotations
 from whet.compiler.abi.artifact import Artifact
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.c.compile import compile_text
-from whet.compiler.codegen.c.kernel import module_text
+from whet.compiler.codegen.c.kernel import source
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule
-
-
-def source(mod: IRModule) -> str:
-    """The C text of a lowered module.
-
-    Raises:
-        CodegenError: it is not lowered, or holds what C99 cannot say.
-    """
-    return module_text(mod)
 
 
 def generate(mod: IRModule, target: Target) -> Artifact:
@@ -27,7 +18,7 @@ def generate(mod: IRModule, target: Target) -> Artifact:
         TargetError: if there is no such compiler.
     """
     target = target.canonical()
-    text = module_text(mod)
+    text = source(mod)
     signatures = tuple(complete_signature(f) for f in mod.functions.values())
     data = compile_text(text, str(target.attrs.get("cc", "cc")))
     return Artifact(data, signatures, target.to_json(), text)

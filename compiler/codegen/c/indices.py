@@ -11,6 +11,7 @@ from typing import Any
 
 from whet.compiler.codegen.c.precedence import ADD, ATOM, MUL, UNARY, Text, paren, signed_text
 from whet.compiler.codegen.c.scope import Scope
+from whet.compiler.codegen.constants import constant
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -191,10 +192,3 @@ def from_pointer(buffer: Buffer, at: e.PrimExpr) -> e.PrimExpr:
     """An index of a buffer's first dimension as one from its pointer."""
     first = buffer.elem_offset
     return at if isinstance(first, e.IntImm) and first.value == 0 else e.Add(at, first, at.dtype)
-
-
-def constant(n: e.PrimExpr) -> int | None:
-    """The number that an integer is in all lanes, if it is one."""
-    if isinstance(n, e.Broadcast):
-        n = n.value
-    return n.value if isinstance(n, e.IntImm) else None

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 from whet.compiler.abi.checks import FIRST_ASSERT, MAX_ASSERT_VALUES, NO_MEMORY
 from whet.compiler.abi.entry import RETURN, entry_function
-from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
+from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.codegen.asserts import complete_signature
 from whet.compiler.codegen.c.calls import TENSOR, call_out
 from whet.compiler.codegen.c.dialect import Dialect
@@ -16,6 +14,7 @@ from whet.compiler.codegen.c.entry import entry_text
 from whet.compiler.codegen.c.expressions import Expressions
 from whet.compiler.codegen.c.functions import Functions
 from whet.compiler.codegen.c.names import identifier
+from whet.compiler.codegen.c.precedence import Text
 from whet.compiler.codegen.c.scope import Scope
 from whet.compiler.codegen.c.statements import (
     STACK_BYTES,
@@ -24,13 +23,15 @@ from whet.compiler.codegen.c.statements import (
     shape_text,
     written_memory,
 )
+from whet.compiler.codegen.constants import count_of
+from whet.compiler.codegen.outside import EXTERNS
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.visit.rewrite import post_order_visit
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 _HEAD = """/* Made by Whet. Portable C99: cc -std=c99 -O2 -fPIC -ffp-contract=off -c */
 #include <math.h>
@@ -40,7 +41,7 @@ _HEAD = """/* Made by Whet. Portable C99: cc -std=c99 -O2 -fPIC -ffp-contract=of
 """
 
 
-def module_text(mod: IRModule) -> str:
+def source(mod: IRModule) -> str:
     """The C text of a module: for each function the raw kernel, its checked entry and its loop.
 
     Raises:
@@ -51,14 +52,12 @@ def module_text(mod: IRModule) -> str:
     kernels: list[str] = []
     outside: dict[str, None] = {}
     called: dict[str, str] = {}
-    signatures: list[KernelSignature] = []
-    for func in mod.functions.values():
-        signature = complete_signature(func)
+    signatures = [complete_signature(func) for func in mod.functions.values()]
+    for func, signature in zip(mod.functions.values(), signatures):
         kernel = CKernel(dialect, use, func, signature)
         kernels.append(kernel.kernel_text())
-        outside.update(kernel.declared)
-        called = {**kernel.externs, **called}
-        signatures.append(signature)
+        outside |= kernel.declared
+        called = kernel.externs | called
     entries = [
         entry_text(CKernel(dialect, use, entry_function(sig), sig), called) for sig in signatures
     ]
@@ -83,14 +82,14 @@ class CKernel:
         self, dialect: Dialect, use: Functions, func: PrimFunc, signature: KernelSignature
     ) -> None:
         self.scope = scope = Scope(dialect, use)
-        self.expressions = Expressions(scope, lambda n: call_out(self, n))
-        own: dict[type[s.Stmt], Callable[[Any], None]] = {
-            s.Allocate: self._allocate,
-            s.AllocateConst: self._constants,
-            s.AssertStmt: self._check,
-            s.Evaluate: self._evaluate,
+        self.expressions = Expressions(scope, self.intrinsic)
+        self.statements = Statements(scope, self.expressions)
+        self.statements.rules |= {
+            s.Allocate: self.allocate,
+            s.AllocateConst: self.constants,
+            s.AssertStmt: self.check,
+            s.Evaluate: self.evaluate,
         }
-        self.statements = Statements(scope, self.expressions, own)
         self.d, self.use, self.names, self.line = dialect, use, scope.names, scope.line
         self.values, self.memory, self.pointer = scope.values, scope.memory, scope.pointer
         self.value, self.index = self.expressions.value, self.expressions.index
@@ -100,14 +99,15 @@ class CKernel:
         self.globals: list[str] = []
         self.declared: dict[str, None] = {}
         self.externs: dict[str, str] = {}
-        self.names.avoid(_called(func.body))
+        called = [n.args[0] for n in nodes_of(func.body, e.Call) if n.op in EXTERNS and n.args]
+        self.names.avoid(x.value for x in called if isinstance(x, e.StringImm))
         self.held: list[str] = []
         if signature.asserts:
             self.globals.append(f"int64_t {self.name}__assert_values[{MAX_ASSERT_VALUES}];")
 
     def kernel_text(self) -> str:
         """The kernel, and the global arrays that it needs before it."""
-        params = self._params()
+        params = self.params()
         self.statements.statement(self.func.body)
         self.line("return 0;")
         body = "\n".join(self.scope.lines)
@@ -116,36 +116,38 @@ class CKernel:
         kernel = [f"{head};", head, "{", *unused, body, "}"]
         return "\n".join([*self.globals, self._comment(), *kernel])
 
-    def _params(self) -> list[str]:
+    def intrinsic(self, n: e.Call) -> Text | None:
+        """The call of what the kernel's surroundings provide; None for another function."""
+        return call_out(self, n)
+
+    def params(self) -> list[str]:
+        """The kernel's parameters; what they stand for is known from now on."""
         written = written_memory(self.func.body)
         params: list[str] = []
         for given in self.func.params:
-            name = self.names.of(given)
+            name, kind, dtype = self.names.of(given), self.d.memory_type(given.dtype), given.dtype
             if isinstance(given, Buffer):
                 const = "" if id(given.data) in written else "const "
-                params.append(f"{const}{self.d.memory_type(given.dtype)} *restrict {name}")
+                params.append(self.d.pointer.format(kind=const + kind, name=name))
                 self.scope.place(given, name)
                 continue
-            params.append(f"{self._scalar_type(given)} {name}")
-            if given.dtype in ("int32", "int64"):
-                self.scope.integers[given] = given.dtype == "int64"
-            elif given.dtype == "bool":
+            if dtype == "float16" and not self.d.native_short:
+                raise CodegenError(
+                    f"C code for {self.name}: the argument {given.name}",
+                    f"C99 cannot pass a number of type {dtype}",
+                    "pass float32, or an array with one element",
+                )
+            params.append(f"{kind} {name}")
+            if dtype in ("int32", "int64"):
+                self.scope.integers[given] = dt.bits(dtype) >= self.d.index_bits
+            elif dtype == "bool" and kind != "bool":
                 self.values[given] = f"({name} != 0)"
             else:
-                self.values[given] = self.d.load(name, given.dtype, self.use)
+                self.values[given] = self.d.load(name, dtype, self.use)
         for v in self.func.attrs.get("symbols", ()):
             params.append(f"int64_t {self.names.of(v)}")
             self.scope.integers[v] = True
         return params
-
-    def _scalar_type(self, v: e.Var) -> str:
-        if v.dtype == "float16":
-            raise CodegenError(
-                f"C code for {self.signature.name}: the argument {v.name}",
-                f"C99 cannot pass a number of type {v.dtype}",
-                "pass float32, or an array with one element",
-            )
-        return self.d.memory_type(v.dtype)
 
     def _unused(self, params: list[str], body: str) -> list[str]:
         words = set(re.findall(r"\w+", body))
@@ -156,29 +158,22 @@ class CKernel:
         """A comment that describes the parameters."""
         lines = [f"/* {self.signature.name}"]
         for given, p in zip(self.func.params, self.signature.params):
-            name = self.names.of(given)
+            text = p.dtype
             if isinstance(p, BufferParam):
-                shape = ", ".join(map(str, p.shape))
-                text = f"{p.dtype}[{shape}]" + (", written" if p.written else "")
-            else:
-                assert isinstance(p, ScalarParam)
-                text = p.dtype
-            lines.append(f" *   {name}: {text}")
+                text += f"[{', '.join(map(str, p.shape))}]" + (", written" if p.written else "")
+            lines.append(f" *   {self.names.of(given)}: {text}")
         for v in self.func.attrs.get("symbols", ()):
             lines.append(f" *   {self.names.of(v)}: a dimension")
         return "\n".join([*lines, " */"])
 
     # memory
 
-    def _allocate(self, n: s.Allocate) -> None:
+    def allocate(self, n: s.Allocate) -> None:
         b = n.buffer
         name = self.names.set(b, self.names.fresh(b.name))
         kind = self.d.memory_type(b.dtype)
-        count = 1
-        for d in b.shape:
-            count *= d.value if isinstance(d, e.IntImm) else 0
-        known = all(isinstance(d, e.IntImm) for d in b.shape)
-        if known and count * dt.itemsize(b.dtype) <= STACK_BYTES:
+        count = count_of(b.shape)
+        if count is not None and count * dt.itemsize(b.dtype) <= STACK_BYTES:
             self.line(f"{kind} {name}[{max(count, 1)}];  /* {shape_text(b)} */")
             self._inside(n, name)
             return
@@ -216,7 +211,7 @@ class CKernel:
             self.leave(code)
         self.line("}")
 
-    def _constants(self, n: s.AllocateConst) -> None:
+    def constants(self, n: s.AllocateConst) -> None:
         """Write a buffer of constants beside the kernel."""
         b = n.buffer
         name = self.names.set(b, self.names.fresh(f"{self.name}_{identifier(b.name)}"))
@@ -227,7 +222,7 @@ class CKernel:
 
     # statements that end a kernel early, and calls
 
-    def _check(self, n: s.AssertStmt) -> None:
+    def check(self, n: s.AssertStmt) -> None:
         """An assertion: its values are kept, and the kernel returns its number."""
         self.expressions.begin(n.condition)
         test = self.value(e.Not(n.condition))
@@ -240,7 +235,7 @@ class CKernel:
         with self.scope.analyzer.assuming(n.condition):
             self.statements.statement(n.body)
 
-    def _evaluate(self, n: s.Evaluate) -> None:
+    def evaluate(self, n: s.Evaluate) -> None:
         """Write an expression for its effects; the result of a packed function is ignored."""
         if isinstance(n.value, e.Call) and n.value.op == "call_packed":
             self.expressions.begin(n.value)
@@ -252,18 +247,6 @@ class CKernel:
             self.statements.evaluate(n)
 
 
-def _called(body: s.Stmt) -> set[str]:
-    """The C functions that a kernel calls."""
-    found: set[str] = set()
-
-    def visit(n: object) -> None:
-        if isinstance(n, e.Call) and n.op in ("call_extern", "call_pure_extern"):
-            found.update(x.value for x in n.args[:1] if isinstance(x, e.StringImm))
-
-    post_order_visit(body, visit)
-    return found
-
-
 def _is_product(d: e.PrimExpr) -> bool:
     """True if an extent is a product of sizes, which is never negative."""
     if isinstance(d, e.Mul):
@@ -272,16 +255,8 @@ def _is_product(d: e.PrimExpr) -> bool:
 
 
 def _is_read(body: s.Stmt, buffer: Buffer) -> bool:
-    found = False
-
-    def visit(n: object) -> None:
-        nonlocal found
-        found = found or (
-            isinstance(n, (e.BufferLoad, e.BufferView)) and n.buffer.data is buffer.data
-        )
-
-    post_order_visit(body, visit)
-    return found
+    reads = nodes_of(body, e.BufferLoad, e.BufferView)
+    return any(n.buffer.data is buffer.data for n in reads)
 
 
 def comment_text(text: str) -> str:

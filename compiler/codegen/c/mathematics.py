@@ -63,12 +63,7 @@ def _reinterpreted(w: Expressions, n: e.Call) -> Text:
 
 def _floats(w: Expressions, n: e.Call) -> list[str]:
     """The arguments, 16-bit floats as float."""
-    return [
-        w.d.as_float(w.value(a), dt.element(a.dtype))
-        if dt.element(a.dtype) in SHORT_FLOATS
-        else w.value(a)
-        for a in n.args
-    ]
+    return [w.d.as_float(w.value(a), dt.element(a.dtype)) for a in n.args]
 
 
 def _float_call(w: Expressions, n: e.Call, name: str, args: str) -> Text:
@@ -84,13 +79,10 @@ def _rounded(w: Expressions, n: e.Call, text: str) -> Text:
 
 
 def _bitwise(w: Expressions, n: e.Call, op: str) -> Text:
-    if op == "bitwise_not":
-        text = "~" + w.value(n.args[0], UNARY)
-    else:
-        text = f"{w.value(n.args[0], UNARY)} {_BITWISE[op]} {w.value(n.args[1], UNARY)}"
-    if op != "bitwise_not" or dt.is_bool(n.dtype) or not dt.is_uint(n.dtype):
-        return text, BITS
-    return f"({w.d.value_type(n.dtype)}){text}", UNARY
+    a = w.value(n.args[0], UNARY)
+    if op != "bitwise_not":
+        return f"{a} {_BITWISE[op]} {w.value(n.args[1], UNARY)}", BITS
+    return (f"({w.d.value_type(n.dtype)})~{a}", UNARY) if dt.is_uint(n.dtype) else (f"~{a}", BITS)
 
 
 def _shift(w: Expressions, n: e.Call, op: str) -> Text:
@@ -109,7 +101,4 @@ def _test(w: Expressions, n: e.Call, op: str) -> Text:
     x = n.args[0]
     if not dt.is_float(x.dtype):
         return str(int(op == "isfinite")), ATOM
-    text = w.value(x)
-    if dt.element(x.dtype) in SHORT_FLOATS:
-        text = w.d.as_float(text, dt.element(x.dtype))
-    return f"{op}({text}) != 0", EQUAL
+    return f"{op}({_floats(w, n)[0]}) != 0", EQUAL

@@ -26,14 +26,11 @@ nextafter pow rint round scalbn sin sinh sqrt tan tanh trunc
 
 _STANDARD = "malloc free memcpy memset abs abort exit rand signbit isnan isinf isfinite"
 
+_OF_NUMBERS = frozenset(name + end for name in _FUNCTIONS.split() for end in ("", "f", "l"))
 #: functions that a text calls as its headers, <math.h>, <stdlib.h> and <string.h>, declare them
-DECLARED = frozenset(
-    [name + end for name in _FUNCTIONS.split() for end in ("", "f", "l")] + _STANDARD.split()
-)
+DECLARED = _OF_NUMBERS.union(_STANDARD.split())
 #: names that a kernel or a variable cannot have
-RESERVED = frozenset(_WORDS.split()) | {
-    name + end for name in _FUNCTIONS.split() for end in ("", "f", "l")
-}
+RESERVED = _OF_NUMBERS.union(_WORDS.split())
 
 
 #: macros of the headers, and names that C, its library or Whet keeps for itself

@@ -80,6 +80,15 @@ class Scope:
         self.depth -= 1
 
     @contextmanager
+    def at_lane(self, lane: int | str | None) -> Iterator[None]:
+        """Write what stands inside for another lane; no value from outside is one there."""
+        before, self.lane = self.lane, lane
+        self.memo.clear()
+        yield
+        self.memo.clear()
+        self.lane = before
+
+    @contextmanager
     def aside(self) -> Iterator[list[str]]:
         """Collect the lines that are written inside, one level deeper, and append none."""
         before, memo = self.lines, dict(self.memo)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import parts_of
 
 # a tree of more nodes than this, counted as often as they occur, gets names for what it shares
 SHARED_FROM = 300
@@ -23,7 +23,7 @@ def shared_nodes(n: Any) -> dict[int, int]:
     seen: dict[int, int] = {}
 
     def walk(x: Any) -> int:
-        parts = tuple(walk(p) for p in TABLE[type(x)][0](x))
+        parts = tuple(map(walk, parts_of(x)))
         number = numbers.setdefault((*_identity(x), *parts), len(numbers))
         if number == len(sizes):
             sizes.append(1 + sum(sizes[p] for p in parts))
@@ -39,7 +39,7 @@ def shared_nodes(n: Any) -> dict[int, int]:
 
 def _size(n: Any) -> int:
     """The number of nodes of a tree."""
-    return 1 + sum(_size(p) for p in TABLE[type(n)][0](n))
+    return 1 + sum(map(_size, parts_of(n)))
 
 
 def _identity(n: Any) -> tuple:
@@ -50,13 +50,5 @@ def _identity(n: Any) -> tuple:
         return type(n), id(n.buffer), n.dtype, len(n.indices) if isinstance(n, e.BufferLoad) else 0
     if isinstance(n, e.Let):
         return type(n), id(n.var)
-    kept = ("value", "op", "stride", "lanes", "indices")
-    return (
-        type(n),
-        n.dtype,
-        *(
-            repr(getattr(n, k, None))
-            for k in kept
-            if not isinstance(getattr(n, k, None), e.PrimExpr)
-        ),
-    )
+    values = (getattr(n, k, None) for k in ("value", "op", "stride", "lanes", "indices"))
+    return type(n), n.dtype, *(repr(x) for x in values if not isinstance(x, e.PrimExpr))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from whet.compiler.codegen.c.expressions import Expressions
 from whet.compiler.codegen.c.functions import SHORT_FLOATS
 from whet.compiler.codegen.c.precedence import UNARY
 from whet.compiler.codegen.c.scope import Scope
+from whet.compiler.codegen.constants import constant
+from whet.compiler.codegen.outside import handed_buffer, no_memory
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -20,7 +22,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.printer import expr_text
-from whet.compiler.tir.visit.rewrite import TABLE, post_order_visit
+from whet.compiler.tir.visit.rewrite import nodes_of, parts_of
 
 # A buffer of at most so many bytes lives on the stack.
 STACK_BYTES = 64 * 1024
@@ -32,19 +34,14 @@ class Statements:
     Args:
         scope: of the kernel.
         expressions: writes what they hold.
-        own: class of a statement -> how the kernel writes it, where that depends on where the
-            code runs.
 
     Attributes:
         store_vector: writes a store of several lanes.
+        rules: class of a statement -> what writes it; the kernel adds those of which it depends on
+            where the code runs.
     """
 
-    def __init__(
-        self,
-        scope: Scope,
-        expressions: Expressions,
-        own: Mapping[type[s.Stmt], Callable[[Any], None]],
-    ) -> None:
+    def __init__(self, scope: Scope, expressions: Expressions) -> None:
         self.scope = scope
         self.expressions = expressions
         self.d, self.names, self.line, self.values = scope.d, scope.names, scope.line, scope.values
@@ -52,7 +49,7 @@ class Statements:
         self.value, self.index = expressions.value, expressions.index
         self.begin, self.each_lane = expressions.begin, expressions.each_lane
         self.store_vector: Callable[[s.BufferStore, int], None] = self.store_lanes
-        self._rules: dict[type, Callable[[Any], None]] = {
+        self.rules: dict[type, Callable[[Any], None]] = {
             s.SeqStmt: self._sequence,
             s.For: self._loop,
             s.BufferStore: self._store,
@@ -62,7 +59,6 @@ class Statements:
             s.AttrStmt: lambda n: self.statement(n.body),
             s.Evaluate: self.evaluate,
             s.DeclBuffer: self._declare,
-            **own,
         }
 
     def statement(self, n: s.Stmt) -> None:
@@ -71,7 +67,7 @@ class Statements:
         Raises:
             CodegenError: it has no meaning in this dialect.
         """
-        rule = self._rules.get(type(n))
+        rule = self.rules.get(type(n))
         if rule is None:
             raise CodegenError(
                 f"write {type(n).__name__} as {self.d.name}", "this node has no meaning there"
@@ -100,11 +96,7 @@ class Statements:
         b = n.buffer
         base = next((x for x in reversed(self.scope.memory) if x.data is b.data), None)
         if base is None:
-            raise CodegenError(
-                f"declare the buffer {b.name}",
-                f"nothing allocates the memory of {b.data.name}",
-                "give it the data of a parameter or of an allocated buffer",
-            )
+            raise no_memory(b)
         pointer = self.scope.pointer(base)
         if base.dtype != b.dtype:
             kind = self.d.memory_type(b.dtype)
@@ -120,10 +112,8 @@ class Statements:
         self.begin(n.extent)
         begin = self.index(n.min)
         name = self.names.set(n.var, self.names.fresh(n.var.name))
-        if isinstance(n.min, e.IntImm) and n.min.value == 0:
-            end = self._bound(n.extent, name)
-        else:
-            end = self._bound(ops.add(n.min, n.extent), name)
+        last = n.extent if constant(n.min) == 0 else ops.add(n.min, n.extent)
+        end = self._bound(last, name)
         for text in self.d.before_loop(n):
             self.line(text)
         self.analyzer.bind_loop(n.var, n.min, n.extent)
@@ -239,20 +229,15 @@ def overlaps(n: s.BufferStore) -> bool:
     """True if the value reads the buffer anywhere else than where the same lane writes it."""
     at = [structural_key(i) for i in n.indices]
 
-    def other(x: Any) -> bool:
-        if isinstance(x, e.BufferLoad) and x.buffer.data is n.buffer.data:
-            same = x.buffer is n.buffer and [structural_key(i) for i in x.indices] == at
-            if not same:
-                return True
-        return any(other(p) for p in TABLE[type(x)][0](x))
+    def moved(x: e.BufferLoad) -> bool:
+        return x.buffer is not n.buffer or [structural_key(i) for i in x.indices] != at
 
-    return other(n.value)
+    reads = nodes_of(n.value, e.BufferLoad)
+    return any(x.buffer.data is n.buffer.data and moved(x) for x in reads)
 
 
 def _reads(n: Any) -> bool:
-    return isinstance(n, (e.BufferLoad, e.Call, e.Let)) or any(
-        _reads(p) for p in TABLE[type(n)][0](n)
-    )
+    return isinstance(n, (e.BufferLoad, e.Call, e.Let)) or any(map(_reads, parts_of(n)))
 
 
 def shape_text(buffer: Buffer) -> str:
@@ -262,16 +247,9 @@ def shape_text(buffer: Buffer) -> str:
 
 def written_memory(body: s.Stmt) -> set[int]:
     """The ids of the data variables of memory that a kernel may write."""
-    written: set[int] = set()
-
-    def visit(n: object) -> None:
-        if isinstance(n, (s.BufferStore, e.BufferView, s.DeclBuffer)):
-            written.add(id(n.buffer.data))
-        elif isinstance(n, e.Call) and n.op in ("address_of", "tvm_access_ptr"):
-            written.add(id(n.args[0].buffer.data))  # type: ignore[attr-defined]
-
-    post_order_visit(body, visit)
-    return written
+    handed = map(handed_buffer, nodes_of(body, e.BufferView, e.Call))
+    written = [n.buffer for n in nodes_of(body, s.BufferStore, s.DeclBuffer)]
+    return {id(b.data) for b in (*handed, *written) if b is not None}
 
 
 def initializer(buffer: Buffer, data: np.ndarray, dialect: Dialect) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from whet.compiler.abi.artifact import Resources
 from whet.compiler.errors import CodegenError
 
-_REGISTERS, _FRAME = 0x2F, 0x11
+_FIELDS = {0x2F: "registers", 0x11: "stack_bytes"}
 _WITH_TEXT = 4  # format of an attribute that is followed by as many bytes as its value says
 _HEADER = "<IIQQQQIIQQ"
 #: bytes that the system keeps for itself in a block's shared memory, from sm_90 on
@@ -68,22 +68,15 @@ def _read(cubin: bytes) -> dict[str, Resources]:
     symbols = _symbols(cubin, sections)
     for attribute, symbol, value in _numbers(cubin, sections[".nv.info"]):
         name = symbols[symbol]
-        if name not in kernels:
-            continue
-        if attribute == _REGISTERS:
-            kernels[name] = replace(kernels[name], registers=value)
-        elif attribute == _FRAME:
-            kernels[name] = replace(kernels[name], stack_bytes=value)
-    for name, found in kernels.items():
+        if name in kernels and attribute in _FIELDS:
+            kernels[name] = replace(kernels[name], **{_FIELDS[attribute]: value})
+    reserves = any(name.startswith(".nv.shared.reserved.") for name in sections)
+    for name, resources in kernels.items():
         shared = sections.get(f".nv.shared.{name}")
         if shared is not None:
-            used = shared.size - (RESERVED_SHARED_BYTES if _reserves(sections) else 0)
-            kernels[name] = replace(found, static_shared_bytes=max(used, 0))
+            used = shared.size - (RESERVED_SHARED_BYTES if reserves else 0)
+            kernels[name] = replace(resources, static_shared_bytes=max(used, 0))
     return kernels
-
-
-def _reserves(sections: Mapping[str, _Section]) -> bool:
-    return any(name.startswith(".nv.shared.reserved.") for name in sections)
 
 
 def _sections(cubin: bytes) -> Iterator[_Section]:
@@ -120,12 +113,8 @@ def _numbers(cubin: bytes, section: _Section) -> Iterator[tuple[int, int, int]]:
 
 
 def _with_spills(kernels: dict[str, Resources], log: str) -> dict[str, Resources]:
-    for found in _USAGE.finditer(log):
-        name = found["name"]
-        if name in kernels:
-            kernels[name] = replace(
-                kernels[name],
-                spill_stores=int(found["stores"]),
-                spill_loads=int(found["loads"]),
-            )
+    for usage in _USAGE.finditer(log):
+        if usage["name"] in kernels:
+            spills = {f"spill_{kind}": int(usage[kind]) for kind in ("stores", "loads")}
+            kernels[usage["name"]] = replace(kernels[usage["name"]], **spills)
     return kernels

@@ -20,7 +20,7 @@ class CudaDialect(Dialect):
     """
 
     name = "CUDA C"
-    restrict = "__restrict__"
+    pointer = "WHET_GLOBAL({kind}) {name}"
     function = "static __device__ __forceinline__"
     native_short = True
     # One instruction, whose result does not depend on the operands' order where one is NaN: lanes
@@ -31,6 +31,13 @@ class CudaDialect(Dialect):
     }  # fmt: skip
     expanded_lanes = 16
     lane_pragma = "#pragma unroll"
+    specials = {
+        "float32": ("__int_as_float(0x7f800000)", "__int_as_float(0x7fc00000)"),
+        "float64": (
+            "__longlong_as_double(0x7ff0000000000000LL)",
+            "__longlong_as_double(0x7ff8000000000000LL)",
+        ),
+    }
     library = {**LIBRARY, "rsqrt": "rsqrt", "exp10": "exp10"}
     memory = {
         "float16": "float16",
@@ -56,9 +63,6 @@ class CudaDialect(Dialect):
         factor = n.annotations.get(UNROLL_FACTOR)
         return [f"#pragma unroll {factor}"] if factor else []
 
-    def unsigned(self, dtype: str) -> str:
-        return "unsigned long long" if dt.bits(dtype) == 64 else "unsigned int"
-
     def long_constant(self, value: int, unsigned: bool = False) -> str:
         return f"{value}{'U' if unsigned else ''}LL"
 
@@ -67,28 +71,3 @@ class CudaDialect(Dialect):
         if name in SHORT_FLOATS:
             return self.rounded(super().floating(value, "float32"), name, Functions(self))
         return super().floating(value, name)
-
-    def infinity(self, dtype: str) -> str:
-        if dtype == "float64":
-            return "__longlong_as_double(0x7ff0000000000000LL)"
-        return "__int_as_float(0x7f800000)"
-
-    def not_a_number(self, dtype: str) -> str:
-        if dtype == "float64":
-            return "__longlong_as_double(0x7ff8000000000000LL)"
-        return "__int_as_float(0x7fc00000)"
-
-    def load(self, text: str, dtype: str, use: Functions) -> str:
-        return text
-
-    def store(self, text: str, dtype: str, use: Functions) -> str:
-        return text
-
-    def rounded(self, text: str, dtype: str, use: Functions) -> str:
-        return f"{dtype}({text})"
-
-    def from_double(self, text: str, dtype: str, use: Functions) -> str:
-        return f"{dtype}({text})"
-
-    def as_float(self, text: str, dtype: str) -> str:
-        return f"float({text})" if dtype in SHORT_FLOATS else text

@@ -18,8 +18,11 @@ A schedule may say so itself, on words of four bytes each: ``C[i] + dp4a(a, b, 0
 
 from __future__ import annotations
 
+from typing import Any
+
 from whet.compiler.arith import Analyzer
 from whet.compiler.arith.keys import structural_key
+from whet.compiler.codegen.constants import constant
 from whet.compiler.codegen.cuda.lanes import choice_of, multiple_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -58,14 +61,11 @@ def with_dot_products(body: s.Stmt, analyzer: Analyzer) -> s.Stmt:
 
 def _added(n: s.BufferStore) -> s.BufferStore:
     """``C[i] = C[i] + dp4a(a, b, 0)`` with the sum so far in the place of 0."""
-    v = n.value
-    if n.mask is not None or len(n.indices) != 1 or not isinstance(v, e.Add):
-        return n
-    total, call = (v.a, v.b) if isinstance(v.b, e.Call) else (v.b, v.a)
-    if not isinstance(call, e.Call) or call.op != DP4A or not isinstance(total, e.BufferLoad):
+    total, call = _sum_in_place(n, e.Call)
+    if not isinstance(call, e.Call) or call.op != DP4A:
         return n
     *words, begin = call.args
-    if not isinstance(begin, e.IntImm) or begin.value or not _is_place(total, n):
+    if constant(begin) != 0:
         return n
     return s.BufferStore(n.buffer, e.Call(call.dtype, DP4A, (*words, total)), n.indices)
 
@@ -100,18 +100,25 @@ def value_or_zero(n: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr] | None:
     return (parts[0], parts[1]) if zero else None
 
 
-def _is_place(n: e.BufferLoad, store: s.BufferStore) -> bool:
-    """True if a load reads where a store stores."""
-    same = n.buffer is store.buffer and n.mask is None
-    return same and structural_key(n.indices[0]) == structural_key(store.indices[0])
+def _sum_in_place(n: s.BufferStore, kind: type[e.PrimExpr]) -> tuple[Any, e.PrimExpr | None]:
+    """The two operands of ``C[i] = C[i] + x``, where x is of a class; else x is None."""
+    v = n.value
+    if n.mask is not None or len(n.indices) != 1 or not isinstance(v, e.Add):
+        return v, None
+    total, x = (v.a, v.b) if isinstance(v.b, kind) else (v.b, v.a)
+    if not isinstance(total, e.BufferLoad) or total.buffer is not n.buffer:
+        return v, None
+    same = structural_key(total.indices[0]) == structural_key(n.indices[0])
+    if total.mask is not None or not same:
+        return v, None
+    return total, x
 
 
 def _replaced(n: s.For, analyzer: Analyzer) -> s.Stmt | None:
     if n.kind not in (s.SERIAL, s.UNROLLED) or not isinstance(n.body, s.BufferStore):
         return None
-    steps = n.extent.value if isinstance(n.extent, e.IntImm) else 0
-    begin = n.min.value if isinstance(n.min, e.IntImm) else -1
-    if steps < _BYTES or steps % _BYTES or begin != 0:
+    steps = constant(n.extent) or 0
+    if steps < _BYTES or steps % _BYTES or constant(n.min) != 0:
         return None
     store = n.body
     parts = _product(store)
@@ -137,13 +144,8 @@ def _replaced(n: s.For, analyzer: Analyzer) -> s.Stmt | None:
 
 def _product(store: s.BufferStore) -> tuple[e.BufferLoad, e.BufferLoad] | None:
     """The two bytes of ``C[i] = C[i] + int32(a) * int32(b)``."""
-    v = store.value
-    if store.mask is not None or len(store.indices) != 1 or not isinstance(v, e.Add):
-        return None
-    total, product = (v.a, v.b) if isinstance(v.b, e.Mul) else (v.b, v.a)
-    if not isinstance(product, e.Mul) or not isinstance(total, e.BufferLoad):
-        return None
-    if not _is_place(total, store):
+    product = _sum_in_place(store, e.Mul)[1]
+    if not isinstance(product, e.Mul):
         return None
     found = [
         x.value

@@ -16,7 +16,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.printer import Printer
-from whet.compiler.tir.visit.rewrite import post_order_visit
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 _HEAD = "// Made by Whet. Behind its prelude this is CUDA C: whet.compiler.codegen.cuda.prelude"
 
@@ -30,9 +30,10 @@ def generate(mod: IRModule, target: Target) -> Artifact:
     """
     target = target.canonical()
     kernels = list(kernels_of(mod, target))
-    signatures = tuple(_signature(k) for k in kernels)
     text, scattered = _text(kernels)
-    return Artifact(b"", signatures, target.to_json(), text, scattered=scattered)
+    return Artifact(
+        b"", tuple(map(_signature, kernels)), target.to_json(), text, scattered=scattered
+    )
 
 
 def source(mod: IRModule, target: Target | None = None) -> str:
@@ -67,7 +68,7 @@ def _text(kernels: list[PrimFunc]) -> tuple[str, tuple[str, ...]]:
             'stage has no loops, and is the host\'s: build it for "llvm"',
         )
     use = Functions(CudaDialect())
-    writers = [CudaKernel(use, k) for k in kernels]
+    writers = [CudaKernel(use, k, _signature(k)) for k in kernels]
     texts = [writer.kernel_text() for writer in writers]
     found = set().union(*(writer.vectors.scattered for writer in writers))
     text = "\n\n".join(p for p in (_HEAD, use.text(), *texts) if p) + "\n"
@@ -76,11 +77,7 @@ def _text(kernels: list[PrimFunc]) -> tuple[str, tuple[str, ...]]:
 
 def _signature(func: PrimFunc) -> KernelSignature:
     """The parameters of a kernel; its launch is the host's business."""
-    written: set[int] = set()
-    post_order_visit(
-        func.body,
-        lambda n: written.add(id(n.buffer.data)) if isinstance(n, s.BufferStore) else None,
-    )
+    written = {id(n.buffer.data) for n in nodes_of(func.body, s.BufferStore)}
     printer = Printer()
     params: list[BufferParam | ScalarParam] = []
     for p in func.params:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import reduce
 
+from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.arith import Analyzer
-from whet.compiler.codegen.c.expressions import Expressions
 from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
-from whet.compiler.codegen.c.kernel import comment_text
+from whet.compiler.codegen.c.kernel import CKernel, comment_text
 from whet.compiler.codegen.c.precedence import ADD, ATOM, MUL, UNARY, Text
-from whet.compiler.codegen.c.scope import Scope
-from whet.compiler.codegen.c.statements import (
-    Statements,
-    initializer,
-    shape_text,
-    written_memory,
-)
+from whet.compiler.codegen.c.statements import initializer, shape_text
+from whet.compiler.codegen.constants import count_of
 from whet.compiler.codegen.cuda.dialect import CudaDialect
 from whet.compiler.codegen.cuda.dot_product import DP4A, PACK, with_dot_products, word_of
 from whet.compiler.codegen.cuda.vector_code import VectorStores
+from whet.compiler.codegen.outside import ADDRESSES, EXTERNS
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -27,7 +23,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import post_order_visit
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 _BARRIERS = {
     "shared": "__syncthreads();",
@@ -41,93 +37,57 @@ _COORDINATES = {"blockIdx": "b", "threadIdx": "t"}
 MIN_BLOCKS = "pragma_min_blocks_per_sm"
 
 
-class CudaKernel:
+class CudaKernel(CKernel):
     """One ``__global__`` function.
 
     Args:
         use: the functions that the text calls.
         func: the kernel; its attribute ``thread_extent`` maps tags to extents.
+        signature: its parameters.
 
     Attributes:
-        scope: its lines and names; ``expressions``, ``statements`` and ``vectors`` write into it.
         offsets: shared buffer's id -> bytes into the arena.
     """
 
-    def __init__(self, use: Functions, func: PrimFunc) -> None:
-        self.d = CudaDialect(_needs_long(func))
-        self.scope = scope = Scope(self.d, use)
-        self.names, self.line = scope.names, scope.line
-        self.expressions = Expressions(scope, self._intrinsic)
-        self.value, self.index = self.expressions.value, self.expressions.index
-        own: dict[type[s.Stmt], Callable[[Any], None]] = {
-            s.Allocate: self._allocate,
-            s.AllocateConst: self._constants,
-            s.AssertStmt: self._check,
-            s.AttrStmt: self._attribute,
-            s.Evaluate: self._evaluate,
-        }
-        self.statements = Statements(scope, self.expressions, own)
+    def __init__(self, use: Functions, func: PrimFunc, signature: KernelSignature) -> None:
+        super().__init__(CudaDialect(_needs_long(func)), use, func, signature)
+        self.statements.rules[s.AttrStmt] = self._attribute
         self.vectors = VectorStores(self.statements)
-        self.func = func
-        self.name = str(func.attrs.get("global_symbol", "kernel"))
-        self.globals: list[str] = []
         self.offsets: dict[int, e.PrimExpr] = {}
         self.asserts = 0
         self.min_blocks = 0
         self._intrinsics: dict[str, Callable[[e.Call], Text | None]] = {
-            **dict.fromkeys(("call_extern", "call_pure_extern"), self._extern),
-            **dict.fromkeys(("address_of", "tvm_access_ptr"), self._address),
-            **dict.fromkeys(_SHUFFLES, self._shuffle),
-            **dict.fromkeys((f"tvm_{op}" for op in _SHUFFLES), self._masked_shuffle),
+            **dict.fromkeys(EXTERNS, self._extern),
+            **dict.fromkeys(ADDRESSES, self._address),
+            **dict.fromkeys((*_SHUFFLES, *(f"tvm_{op}" for op in _SHUFFLES)), self._shuffle),
             DP4A: self._dot_product,
             PACK: self._packed,
         }
 
     def kernel_text(self) -> str:
         """The kernel and the constants that it needs before it."""
-        written = written_memory(self.func.body)
-        params, buffers = [], []
-        for given in self.func.params:
-            name = self.names.of(given)
-            kind = self.d.memory_type(given.dtype)
-            if isinstance(given, Buffer):
-                const = "" if id(given.data) in written else "const "
-                params.append(f"WHET_GLOBAL({const}{kind}) {name}")
-                self.scope.place(given, name)
-                buffers.append((given, name))
-                continue
-            params.append(f"{kind} {name}")
-            if given.dtype in ("int32", "int64"):
-                self.scope.integers[given] = dt.bits(given.dtype) >= self.d.index_bits
-            else:
-                self.scope.values[given] = name
-        for buffer, name in buffers:
-            self._extent(buffer, name)
+        params = ", ".join(self.params())
+        for buffer in self.func.params:
+            if isinstance(buffer, Buffer):
+                self._extent(buffer, self.names.of(buffer))
         self.statements.statement(with_dot_products(self.func.body, self.scope.analyzer))
-        head = f'extern "C" __global__ void {self._bounds()}{self.name}('
-        head += f"\n    {', '.join(params)}\n) {{"
+        head = f'extern "C" __global__ void {self._bounds()}{self.name}(\n    {params}\n) {{'
         return "\n".join([*self.globals, head, *self.scope.lines, "}"])
 
     def _extent(self, buffer: Buffer, name: str) -> None:
         """The number of elements of a parameter, where its shape gives it."""
-        if buffer.strides or not self._is_known(buffer.elem_offset):
-            return
-        count = buffer.elem_offset
-        for d in buffer.shape:
-            if not self._is_known(d):
-                return
-            count = d if d is buffer.shape[0] else ops.multiply(count, d)
-        self.line(f"WHET_EXTENT({name}, {self.index(ops.add(count, buffer.elem_offset))});")
+        begin = buffer.elem_offset
+        if not buffer.strides and all(map(self._is_known, (begin, *buffer.shape))):
+            count = reduce(ops.multiply, buffer.shape) if buffer.shape else begin
+            self.line(f"WHET_EXTENT({name}, {self.index(ops.add(count, begin))});")
 
     def _is_known(self, n: e.PrimExpr) -> bool:
         return isinstance(n, e.IntImm) or self.expressions.is_index(n)
 
     def _bounds(self) -> str:
         """The launch bounds of the kernel."""
-        count = 1
-        for tag, extent in self.func.attrs.get("thread_extent", {}).items():
-            if tag.startswith("threadIdx"):
-                count *= extent.value if isinstance(extent, e.IntImm) else 0
+        extents = self.func.attrs.get("thread_extent", {}).items()
+        count = count_of([extent for tag, extent in extents if tag.startswith("threadIdx")])
         if not count:
             return ""  # not known before the launch
         blocks = f", {self.min_blocks}" if self.min_blocks else ""
@@ -153,7 +113,7 @@ class CudaKernel:
         self.line(f"const {self.d.index} {name} = {var.name};")
         self.scope.integers[var] = True
 
-    def _evaluate(self, n: s.Evaluate) -> None:
+    def evaluate(self, n: s.Evaluate) -> None:
         call = n.value
         if not isinstance(call, e.Call) or call.op.removeprefix("tir.") != "tvm_storage_sync":
             self.statements.evaluate(n)
@@ -170,7 +130,7 @@ class CudaKernel:
 
     # calls
 
-    def _intrinsic(self, n: e.Call) -> Text | None:
+    def intrinsic(self, n: e.Call) -> Text | None:
         """The call of a function that only CUDA has; None for another one."""
         write = self._intrinsics.get(n.op.removeprefix("tir."))
         return write(n) if write else None
@@ -190,13 +150,10 @@ class CudaKernel:
         return f"{pointer} + ({element.removeprefix(pointer)[1:-1]})", ADD
 
     def _shuffle(self, n: e.Call) -> Text:
-        op = n.op.removeprefix("tir.")
-        return f"whet_{op}({', '.join(self.value(a) for a in n.args)})", ATOM
-
-    def _masked_shuffle(self, n: e.Call) -> Text:
         """TVM's shuffles have a mask before the value, and more arguments behind the lane."""
-        op = n.op.removeprefix("tir.").removeprefix("tvm_")
-        return f"whet_{op}({', '.join(self.value(a) for a in n.args[1:4])})", ATOM
+        _, tvm, op = n.op.removeprefix("tir.").rpartition("tvm_")
+        args = n.args[1:4] if tvm else n.args
+        return f"whet_{op}({', '.join(map(self.value, args))})", ATOM
 
     def _packed(self, n: e.Call) -> Text:
         """Four bytes as a word: the load of one, where they are."""
@@ -228,7 +185,7 @@ class CudaKernel:
             return f"{self.scope.pointer(a.buffer)} + {self.index(a.offset, MUL)}"
         return self.value(a)
 
-    def _check(self, n: s.AssertStmt) -> None:
+    def check(self, n: s.AssertStmt) -> None:
         """An assertion that does not hold ends the kernel with an error of the device."""
         self.expressions.begin(n.condition)
         test = self.value(e.Not(n.condition))
@@ -239,7 +196,7 @@ class CudaKernel:
 
     # memory
 
-    def _allocate(self, n: s.Allocate) -> None:
+    def allocate(self, n: s.Allocate) -> None:
         b, scope = n.buffer, n.buffer.storage_scope
         if not scope.startswith("shared") and scope not in ("local", "global", ""):
             raise CodegenError(
@@ -260,23 +217,18 @@ class CudaKernel:
 
     def _elements(self, b: Buffer) -> str:
         """The number of elements of a shared buffer, also where an argument gives it."""
-        count: e.PrimExpr = ops.const(1)
-        for d in b.shape:
-            if not self._is_known(d):
-                return str(self._constant_elements(b))
-            count = ops.multiply(count, d)
-        return self.index(count)
+        if not all(map(self._is_known, b.shape)):
+            return str(self._constant_elements(b))
+        return self.index(reduce(ops.multiply, b.shape, ops.const(1)))
 
     def _constant_elements(self, b: Buffer) -> int:
-        count = 1
-        for d in b.shape:
-            if not isinstance(d, e.IntImm):
-                raise CodegenError(
-                    f"CUDA code for {self.name}: the {b.storage_scope} buffer {b.name}",
-                    "its size is not known when the code is made",
-                    "compute its stage at a loop, where its extents are numbers",
-                )
-            count *= d.value
+        count = count_of(b.shape)
+        if count is None:
+            raise CodegenError(
+                f"CUDA code for {self.name}: the {b.storage_scope} buffer {b.name}",
+                "its size is not known when the code is made",
+                "compute its stage at a loop, where its extents are numbers",
+            )
         return max(count, 1)
 
     def _offset_of(self, b: Buffer) -> str:
@@ -289,7 +241,7 @@ class CudaKernel:
             )
         return self.index(offset)
 
-    def _constants(self, n: s.AllocateConst) -> None:
+    def constants(self, n: s.AllocateConst) -> None:
         """Write a buffer of constants before the kernel."""
         b, name = n.buffer, f"{self.name}_const{len(self.globals)}"
         kind, array = self.d.memory_type(b.dtype), initializer(b, n.data, self.d)
@@ -309,35 +261,22 @@ def _is_byte(n: e.BufferLoad) -> bool:
 
 def _needs_long(func: PrimFunc) -> bool:
     """True if a subscript or what guards it may not fit into 32 bits."""
-    largest = 0
-    for p in func.params:
-        if isinstance(p, Buffer):
-            count = 1
-            for d in p.shape:
-                if not isinstance(d, e.IntImm):
-                    return True
-                count *= d.value
-            largest = max(largest, count)
+    counts = [count_of(p.shape) for p in func.params if isinstance(p, Buffer)]
+    if None in counts:
+        return True
+    largest = max((n for n in counts if n is not None), default=0)
     # tiles go beyond an array, if by far less than its own size
     return largest >= (1 << 31) - (1 << 20) or (largest >= 1 << 27 and _goes_beyond(func.body))
 
 
 def _goes_beyond(body: s.Stmt) -> bool:
     """True if the padded extents of loops and threads make a number of more than 32 bits."""
-    ends: dict[e.PrimExpr, e.PrimExpr] = {}
-    numbers: list[e.PrimExpr] = []
-
-    def visit(n: object) -> None:
-        if isinstance(n, s.AttrStmt) and n.key == "thread_extent":
-            ends[n.node] = n.value
-        elif isinstance(n, s.For):
-            ends[n.var] = ops.add(n.min, n.extent)
-        elif isinstance(n, (e.BufferLoad, s.BufferStore)):
-            numbers.extend(i.base if isinstance(i, e.Ramp) else i for i in n.indices)
-        elif isinstance(n, e.CmpOp) and n.a.dtype in ("int32", "int64"):
-            numbers.extend((n.a, n.b))
-
-    post_order_visit(body, visit)
+    ends = {n.var: ops.add(n.min, n.extent) for n in nodes_of(body, s.For)}
+    ends |= {n.node: n.value for n in nodes_of(body, s.AttrStmt) if n.key == "thread_extent"}
+    accesses = nodes_of(body, e.BufferLoad, s.BufferStore)
+    numbers = [i.base if isinstance(i, e.Ramp) else i for n in accesses for i in n.indices]
+    tests = [n for n in nodes_of(body, e.CmpOp) if n.a.dtype in ("int32", "int64")]
+    numbers += [side for n in tests for side in (n.a, n.b)]
     affine = Analyzer().affine
     for form in map(affine, numbers):
         high = form.const

@@ -70,12 +70,7 @@ def compile_cubin(source: str, arch: str) -> Compiled:
         TargetError: there is no NVRTC here, or it does not know the architecture.
         ArgumentError: ``arch`` is no architecture.
     """
-    name = _name(source, arch, "cubin")
-    kept = _cache.get(name)
-    if kept is not None and (found := _unpacked(kept)) is not None:
-        return Compiled(found[1], found[0], source, arch)
-    cubin, log = _compiled(source, arch, "CUBIN", _options(arch, real=True))
-    _cache.put(name, _packed(log, cubin))
+    log, cubin = _through_cache(source, arch, "cubin")
     return Compiled(cubin, log, source, arch)
 
 
@@ -85,23 +80,25 @@ def compile_ptx(source: str, arch: str) -> str:
     Raises:
         NvrtcError, TargetError, ArgumentError: as :func:`compile_cubin`.
     """
-    name = _name(source, arch, "ptx")
-    kept = _cache.get(name)
-    if kept is not None and (found := _unpacked(kept)) is not None:
-        return found[1].decode()
-    ptx, log = _compiled(source, arch, "PTX", _options(arch, real=False))
-    data = ptx.rstrip(b"\0")
-    _cache.put(name, _packed(log, data))
-    return data.decode()
+    return _through_cache(source, arch, "ptx")[1].decode()
 
 
 # the cache: a line of JSON, then the bytes
 
 
-def _name(source: str, arch: str, form: str) -> str:
+def _through_cache(source: str, arch: str, form: str) -> tuple[str, bytes]:
+    """The log and the bytes of a form of a program, ``cubin`` or ``ptx``."""
     options = _options(arch, real=form == "cubin")
     version = ".".join(map(str, library.load().version))
-    return digest(version, form, *options, prelude.text(), source)
+    name = digest(version, form, *options, prelude.text(), source)
+    kept = _cache.get(name)
+    if kept is not None and (read := _unpacked(kept)) is not None:
+        return read
+    data, log = _compiled(source, arch, form.upper(), options)
+    if form == "ptx":
+        data = data.rstrip(b"\0")
+    _cache.put(name, _packed(log, data))
+    return log, data
 
 
 def _packed(log: str, data: bytes) -> bytes:
@@ -159,7 +156,8 @@ def _compiled(source: str, arch: str, form: str, options: tuple[str, ...]) -> tu
     """The result and the log."""
     nvrtc = library.load()
     with _program(source) as program:
-        code = _run(program, options)
+        given = (ctypes.c_char_p * len(options))(*(x.encode() for x in options))
+        code = nvrtc.call("nvrtcCompileProgram", program, len(options), given)
         log = nvrtc.text(program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
         if code == 0:
             return nvrtc.text(program, form), log
@@ -172,11 +170,6 @@ def _compiled(source: str, arch: str, form: str, options: tuple[str, ...]) -> tu
         f"NVRTC says {nvrtc.meaning(code)}",
         log.strip() or "it gives no reason",
     )
-
-
-def _run(program: ctypes.c_void_p, options: tuple[str, ...]) -> int:
-    given = (ctypes.c_char_p * len(options))(*(x.encode() for x in options))
-    return library.load().call("nvrtcCompileProgram", program, len(options), given)
 
 
 @functools.cache

@@ -8,7 +8,7 @@ unaligned address or a register array, is read and written lane by lane.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 
 from whet.compiler.arith.keys import structural_key
@@ -33,7 +33,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import nodes_of, parts_of
 
 _WORD = 4  # bytes
 
@@ -120,15 +120,11 @@ class VectorStores:
         return True
 
     def _store_pieces(self, n: s.BufferStore, lanes: int, piece: int) -> None:
-        made = []
         later = lanes > piece and overlaps(n)
-        for first in range(0, lanes, piece):
-            name = self._whole(n.value, first, piece)
-            if later:
-                made.append((first, name))
-            else:
-                self._store_piece(n, first, piece, name)
-        for first, name in made:
+        pieces: Iterable[tuple[int, str]] = (
+            (first, self._whole(n.value, first, piece)) for first in range(0, lanes, piece)
+        )
+        for first, name in list(pieces) if later else pieces:
             self._store_piece(n, first, piece, name)
 
     def _whole(self, value: e.PrimExpr, first: int, piece: int) -> str:
@@ -143,14 +139,10 @@ class VectorStores:
 
     def _fill(self, name: str, value: e.PrimExpr, first: int, count: int) -> None:
         """Set the lanes of a variable."""
-        before = self.scope.lane
         for k in range(count):
-            self.scope.lane = first + k
-            self.scope.memo.clear()
-            text = self.value(value)
-            self.line(f"{name}[{k}] = {text};")
-        self.scope.memo.clear()
-        self.scope.lane = before
+            with self.scope.at_lane(first + k):
+                text = self.value(value)
+                self.line(f"{name}[{k}] = {text};")
 
     def _store_piece(self, n: s.BufferStore, first: int, piece: int, text: str) -> None:
         kind = vector_type(n.buffer.dtype, piece)
@@ -174,9 +166,9 @@ class VectorStores:
         if isinstance(n, e.Broadcast):
             self._hold_scalar(n)
             return
-        parts = TABLE[type(n)][0](n)
+        parts = parts_of(n)
         if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
-            if any(True for x in parts[1:] for _ in vector_loads(x)) and self._hold_choice(n):
+            if any(map(vector_loads, parts[1:])) and self._hold_choice(n):
                 return
             if isinstance(n, e.Call):
                 parts = parts[:1]  # the others are read in lanes that take them alone
@@ -200,7 +192,7 @@ class VectorStores:
 
     def _hold_scalar(self, n: e.Broadcast) -> None:
         """A value of all lanes that is worth a variable."""
-        if not any(True for _ in _loads(n.value)):
+        if not nodes_of(n.value, e.BufferLoad):
             return
         name = self.names.fresh("same")
         self.line(f"const {self.d.value_type(n.dtype)} {name} = {self._scalar(n.value)};")
@@ -235,7 +227,7 @@ class VectorStores:
 
     def _hold_choice(self, n: e.Select | e.Call) -> bool:
         """Write one of two vectors; False where the lanes may choose differently."""
-        condition, yes, no = TABLE[type(n)][0](n)
+        condition, yes, no = parts_of(n)
         test, lanes = self._condition(condition), dt.lanes(n.dtype)
         if isinstance(test, bool) or lanes & (lanes - 1):
             return False
@@ -280,11 +272,8 @@ class VectorStores:
         return self.index(self.analyzer.affine(from_pointer(buffer, at)).to_expr("int64"))
 
     def _scalar(self, test: e.PrimExpr) -> str:
-        before, self.scope.lane = self.scope.lane, None
-        self.scope.memo.clear()
-        text = self.value(test)
-        self.scope.lane = before
-        return text
+        with self.scope.at_lane(None):
+            return self.value(test)
 
     def _condition(self, mask: e.PrimExpr | None) -> e.PrimExpr | bool:
         """The condition of all lanes; True where it is known to hold, False where lanes differ."""
@@ -323,13 +312,6 @@ class VectorStores:
 
 def _parts(n: s.BufferStore) -> list[e.PrimExpr]:
     return [n.value, *n.indices, *([] if n.mask is None else [n.mask])]
-
-
-def _loads(n: e.PrimExpr) -> Iterator[e.BufferLoad]:
-    if isinstance(n, e.BufferLoad):
-        yield n
-    for x in TABLE[type(n)][0](n):
-        yield from _loads(x)
 
 
 def _variable(dtype: str, lanes: int, dialect: Dialect) -> str:

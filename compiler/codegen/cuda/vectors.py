@@ -6,7 +6,7 @@ device, and a shared buffer, begins at such an address; an index is one where ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from whet.compiler.arith import Analyzer
@@ -16,7 +16,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import TABLE, nodes_of, parts_of
 
 #: the most bytes that one instruction moves
 MOST_BYTES = 16
@@ -32,19 +32,15 @@ def piece_lanes(buffer: Buffer, index: e.PrimExpr, analyzer: Analyzer) -> int:
 
     It divides the vector's lanes.
     """
-    form = lane_form(index)
-    if form is None or form[1] != 1:
+    form = _consecutive(buffer, index)
+    if form is None:
         return 1
-    if not _has_address(buffer):
-        return 1  # registers have none
     lanes, size = dt.lanes(index.dtype), dt.itemsize(buffer.dtype)
     for piece in (16, 8, 4, 2):
         bytes_moved = piece * size
         if lanes % piece or bytes_moved > MOST_BYTES or buffer.data_alignment % bytes_moved:
             continue
-        if multiple_of(form[0], piece, analyzer) and multiple_of(
-            buffer.elem_offset, piece, analyzer
-        ):
+        if multiple_of(form, piece, analyzer) and multiple_of(buffer.elem_offset, piece, analyzer):
             return piece
     return 1
 
@@ -73,10 +69,7 @@ def scattered(n: s.BufferStore, analyzer: Analyzer) -> list[str]:
 
 def _is_apart(buffer: Buffer, indices: Sequence[e.PrimExpr], analyzer: Analyzer) -> bool:
     """True if neighbours of memory that has addresses go one by one."""
-    if len(indices) != 1 or not _has_address(buffer):
-        return False
-    form = lane_form(indices[0])
-    if form is None or form[1] != 1:
+    if len(indices) != 1 or _consecutive(buffer, indices[0]) is None:
         return False
     return piece_lanes(buffer, indices[0], analyzer) == 1
 
@@ -91,9 +84,12 @@ def _copied(n: e.PrimExpr) -> e.BufferLoad | None:
     return n if isinstance(n, e.BufferLoad) and n.mask is None and dt.lanes(n.dtype) > 1 else None
 
 
-def _has_address(buffer: Buffer) -> bool:
-    scope = buffer.storage_scope
-    return scope == "global" or scope.startswith("shared")
+def _consecutive(buffer: Buffer, index: e.PrimExpr) -> e.PrimExpr | None:
+    """The index of the first of neighbours in memory that has addresses: registers have none."""
+    form = lane_form(index)
+    if form is None or form[1] != 1 or not buffer.storage_scope.startswith(("global", "shared")):
+        return None
+    return form[0]
 
 
 def block_lanes(value: e.PrimExpr, dtype: str) -> int:
@@ -102,19 +98,16 @@ def block_lanes(value: e.PrimExpr, dtype: str) -> int:
     return MOST_BYTES // min(sizes)
 
 
-def vector_loads(n: e.PrimExpr) -> Iterator[e.BufferLoad]:
+def vector_loads(n: e.PrimExpr) -> list[e.BufferLoad]:
     """The loads of vectors in a value."""
-    if isinstance(n, e.BufferLoad) and dt.lanes(n.dtype) > 1:
-        yield n
-    for x in TABLE[type(n)][0](n):
-        yield from vector_loads(x)
+    return [x for x in nodes_of(n, e.BufferLoad) if dt.lanes(x.dtype) > 1]
 
 
 def can_part(n: e.PrimExpr) -> bool:
     """True if :func:`part` can take lanes out of a vector."""
     if isinstance(n, (e.Let, e.Shuffle)) or (isinstance(n, e.Var) and dt.lanes(n.dtype) > 1):
         return False
-    return all(can_part(x) for x in TABLE[type(n)][0](n))
+    return all(map(can_part, parts_of(n)))
 
 
 def part(n: e.PrimExpr, first: int, count: int) -> e.PrimExpr:

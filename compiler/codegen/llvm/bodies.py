@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from whet.compiler.codegen.outside import handed_buffer
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.visit.rewrite import TABLE, post_order_visit
+from whet.compiler.tir.visit.rewrite import nodes_of, parts_of
 
-ADDRESS_OPS = ("address_of", "tvm_access_ptr")
 _HOLDERS = (
     s.Allocate,
     s.AllocateConst,
@@ -21,14 +21,8 @@ _HOLDERS = (
 
 def buffers_of(body: s.Stmt) -> list[Buffer]:
     """The buffers that a body reads or writes, in the order of first use."""
-    found: dict[int, Buffer] = {}
-
-    def visit(n: object) -> None:
-        if isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView, s.DeclBuffer)):
-            found.setdefault(id(n.buffer), n.buffer)
-
-    post_order_visit(body, visit)
-    return list(found.values())
+    users = nodes_of(body, e.BufferLoad, s.BufferStore, e.BufferView, s.DeclBuffer)
+    return list({id(n.buffer): n.buffer for n in users}.values())
 
 
 class Written:
@@ -46,29 +40,21 @@ class Written:
         known = self._known.get(id(n))
         if known is not None:
             return known[1]
-        found: dict[int, Buffer] = {}
-        for part in TABLE[type(n)][0](n):
+        written: dict[int, Buffer] = {}
+        for part in parts_of(n):
             if isinstance(part, s.Stmt):
-                found.update(self._of(part))
-            else:
-                post_order_visit(part, lambda x: _note_handed_out(x, found))
+                written.update(self._of(part))
+                continue
+            handed = map(handed_buffer, nodes_of(part, e.BufferView, e.Call))
+            written.update({id(b): b for b in handed if b is not None})
         if isinstance(n, s.BufferStore):
-            found.setdefault(id(n.buffer), n.buffer)
-        self._known[id(n)] = n, found
-        return found
-
-
-def _note_handed_out(n: object, found: dict[int, Buffer]) -> None:
-    if isinstance(n, e.BufferView):
-        found.setdefault(id(n.buffer), n.buffer)
-    elif isinstance(n, e.Call) and n.op in ADDRESS_OPS:
-        for a in n.args:
-            if isinstance(a, e.BufferLoad):
-                found.setdefault(id(a.buffer), a.buffer)
+            written.setdefault(id(n.buffer), n.buffer)
+        self._known[id(n)] = n, written
+        return written
 
 
 def statements(n: s.Stmt) -> int:
-    """How many statements a body becomes when its unrolled loops are written out."""
+    """The number of statements of a body when its unrolled loops are unrolled."""
     if isinstance(n, s.SeqStmt):
         return sum(statements(x) for x in n.seq)
     if isinstance(n, s.For):

@@ -9,13 +9,14 @@ from whet.compiler.abi import layout as abi
 from whet.compiler.abi.checks import PACKED_RAISED
 from whet.compiler.abi.packed_call import ARRAY, FLOAT, HANDLE, TEXT
 from whet.compiler.codegen.llvm import entry
-from whet.compiler.codegen.llvm import types as ty
-from whet.compiler.codegen.llvm.conversions import converted
+from whet.compiler.codegen.llvm.text import types as ty
+from whet.compiler.codegen.llvm.text.conversions import converted
 from whet.compiler.codegen.outside import (
     ADDRESSES,
     EXTERNS,
     callee,
     element_of,
+    handed_buffer,
     memory_of,
     result_code,
     type_code,
@@ -24,71 +25,74 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 
 if TYPE_CHECKING:
-    from whet.compiler.codegen.llvm.memory import Memory
+    from whet.compiler.codegen.llvm.expressions import Expressions
 
 
-def call_packed(kernel: Memory, n: e.Call, used: bool = True) -> str:
+def call_packed(x: Expressions, n: e.Call, used: bool = True) -> str:
     """A call of a function that is registered by name; its result, 0 where it has none."""
     name, args = callee(n)
-    out = kernel.out
-    kernel.declare("declare i32 @whet_call_packed(ptr, ptr, ptr, i32, ptr, ptr)")
-    values = _slots(kernel, len(args), "i64", "args")
-    codes = _slots(kernel, len(args), "i32", "codes")
-    result, kind_of_result = _slots(kernel, 1, "i64", "result"), _slots(kernel, 1, "i32", "code")
+    out, count = x.out, len(args)
+    out.module.declare("declare i32 @whet_call_packed(ptr, ptr, ptr, i32, ptr, ptr)")
+    values, codes = _slots(x, count, "i64", "args"), _slots(x, count, "i32", "codes")
+    result, result_kind = _slots(x, 1, "i64", "result"), _slots(x, 1, "i32", "code")
     for k, a in enumerate(args):
         code = type_code(a)
-        kind, value = _marshalled(kernel, a, code)
-        out.line(f"store {kind} {value}, ptr {_element(kernel, values, 'i64', k)}")
-        out.line(f"store i32 {code}, ptr {_element(kernel, codes, 'i32', k)}")
+        kind, value = _marshalled(x, a, code)
+        out.line(f"store {kind} {value}, ptr {_element(x, values, 'i64', k)}")
+        out.line(f"store i32 {code}, ptr {_element(x, codes, 'i32', k)}")
     out.line(f"store i64 0, ptr {result}")
-    out.line(f"store i32 {result_code(n, used)}, ptr {kind_of_result}")
+    out.line(f"store i32 {result_code(n, used)}, ptr {result_kind}")
     status = out.here(
-        f"call i32 @whet_call_packed(ptr {_text(kernel, name)}, ptr {values}, ptr {codes}, "
-        f"i32 {len(args)}, ptr {result}, ptr {kind_of_result})"
+        f"call i32 @whet_call_packed(ptr {_text(x, name)}, ptr {values}, ptr {codes}, "
+        f"i32 {count}, ptr {result}, ptr {result_kind})"
     )
     for a in args:
         if isinstance(a, e.BufferView):
-            kernel.touch(a.buffer)
+            x.scope.touch(a.buffer)
     with out.branch(out.here(f"icmp ne i32 {status}, 0")):
-        kernel.fail(str(PACKED_RAISED))
-    return _returned(kernel, n.dtype, result) if used else "0"
+        x.scope.fail(str(PACKED_RAISED))
+    if not used:
+        return "0"
+    if n.dtype == "handle":
+        return out.here(f"load ptr, ptr {result}")
+    kind, wide = _WIDE[dt.is_float(n.dtype)]
+    return converted(out, out.here(f"load {kind}, ptr {result}"), wide, n.dtype)
 
 
-def evaluate(kernel: Memory, n: e.PrimExpr) -> None:
+def evaluate(x: Expressions, n: e.PrimExpr) -> None:
     """An expression for its effects; whatever a function returns is ignored."""
     if isinstance(n, e.Call) and n.op == "call_packed":
-        call_packed(kernel, n, used=False)
+        call_packed(x, n, used=False)
     else:
-        kernel.value(n)
+        x.value(n)
 
 
-def call_extern(kernel: Memory, n: e.Call) -> str:
+def call_extern(x: Expressions, n: e.Call) -> str:
     """A call of a C function of the process, or of what an exported library is linked with."""
     name, args = callee(n)
-    given = [_c_argument(kernel, a) for a in args]
-    result = "ptr" if n.dtype == "handle" else ty.type_of(n.dtype)
-    symbol, types = abi.quoted(name), ", ".join(kind for kind, _ in given)
-    declared = f"declare {_extended(n.dtype, result)} {symbol}({types})"
-    kernel.module.declare_extern(name, declared)
-    passed = ", ".join(f"{kind} {value}" for kind, value in given)
-    value = kernel.out.here(f"call {_extended(n.dtype, result)} {symbol}({passed})")
+    types, passed = [], []
     for a in args:
-        if isinstance(a, e.BufferView):
-            kernel.touch(a.buffer)
-        elif isinstance(a, e.Call) and a.op in ADDRESSES:
-            first = a.args[0]
-            if isinstance(first, e.BufferLoad):
-                kernel.touch(first.buffer)
+        kind, value = _c_argument(x, a)
+        types.append(kind)
+        passed.append(f"{kind} {value}")
+    head = f"{_extended(n.dtype, '{1} {0}')} {abi.quoted(name)}"
+    # calls of other types need no other declaration
+    x.scope.module.called.setdefault(name, f"declare {head}({', '.join(types)})")
+    value = x.out.here(f"call {head}({', '.join(passed)})")
+    for a in args:
+        b = handed_buffer(a)
+        if b is not None:
+            x.scope.touch(b)
     return value
 
 
-def address_of(kernel: Memory, n: e.Call) -> str:
+def address_of(x: Expressions, n: e.Call) -> str:
     """The address of the element that a load names."""
     first = element_of(n)
-    return kernel.pointer(first.buffer, kernel.linear(first.indices[0]))
+    return x.pointer(first.buffer, x.linear(first.indices[0]))
 
 
-CALLS: dict[str, Callable[[Memory, e.Call], str]] = {
+CALLS: dict[str, Callable[[Expressions, e.Call], str]] = {
     "call_packed": call_packed,
     **dict.fromkeys(EXTERNS, call_extern),
     **dict.fromkeys(ADDRESSES, address_of),
@@ -96,50 +100,47 @@ CALLS: dict[str, Callable[[Memory, e.Call], str]] = {
 }
 """Operations that reach outside the generated code."""
 
-
-def _slots(kernel: Memory, count: int, kind: str, hint: str) -> str:
-    name = kernel.out.fresh(hint + ".")
-    kernel.out.allocas.append(f"  {name} = alloca [{max(count, 1)} x {kind}], align 8")
-    return name
+_WIDE = {True: ("double", "float64"), False: ("i64", "int64")}
+"""True for a float -> the type of its slot, of LLVM's and of ours."""
 
 
-def _element(kernel: Memory, slots: str, kind: str, k: int) -> str:
-    return kernel.out.here(f"getelementptr {kind}, ptr {slots}, i64 {k}") if k else slots
+def _slots(x: Expressions, count: int, kind: str, hint: str) -> str:
+    return x.out.slot(f"[{max(count, 1)} x {kind}]", hint + ".", ", align 8")
 
 
-def _text(kernel: Memory, text: str) -> str:
+def _element(x: Expressions, slots: str, kind: str, k: int) -> str:
+    return x.out.here(f"getelementptr {kind}, ptr {slots}, i64 {k}") if k else slots
+
+
+def _text(x: Expressions, text: str) -> str:
     """A constant with a C string."""
-    data = text.encode() + b"\0"
-    name = f"@{kernel.name}_.text{len(kernel.module.globals)}"
-    content = "".join(f"\\{byte:02X}" for byte in data)
-    kernel.module.globals.append(f'{name} = internal constant [{len(data)} x i8] c"{content}"')
-    return name
+    return x.scope.module.constant(f"{x.scope.name}_.text", text.encode() + b"\0")
 
 
-def _marshalled(kernel: Memory, a: e.PrimExpr, code: int) -> tuple[str, str]:
+def _marshalled(x: Expressions, a: e.PrimExpr, code: int) -> tuple[str, str]:
     """The content of an argument's slot: LLVM type and value."""
     if code in _POINTERS:
-        return "ptr", _POINTERS[code](kernel, a)
-    kind, wide = ("double", "float64") if code == FLOAT else ("i64", "int64")
-    return kind, converted(kernel.out, kernel.value(a), a.dtype, wide)
+        return "ptr", _POINTERS[code](x, a)
+    kind, wide = _WIDE[code == FLOAT]
+    return kind, converted(x.out, x.value(a), a.dtype, wide)
 
 
-def _handle(kernel: Memory, a: e.PrimExpr) -> str:
+def _handle(x: Expressions, a: e.PrimExpr) -> str:
     """A pointer: an address, or the start of a buffer's memory."""
-    return memory_of(a, kernel.memory) if isinstance(a, e.Var) else kernel.value(a)
+    return memory_of(a, x.scope.memory) if isinstance(a, e.Var) else x.value(a)
 
 
-def _tensor(kernel: Memory, view: e.BufferView) -> str:
+def _tensor(x: Expressions, view: e.BufferView) -> str:
     """A DLTensor on the stack."""
-    out, rank = kernel.out, len(view.shape)
-    tensor, shape = _slots(kernel, 6, "i64", "tensor"), _slots(kernel, rank, "i64", "shape")
-    strides = _slots(kernel, rank, "i64", "strides") if view.strides else "null"
+    out, rank = x.out, len(view.shape)
+    tensor, shape = _slots(x, 6, "i64", "tensor"), _slots(x, rank, "i64", "shape")
+    strides = _slots(x, rank, "i64", "strides") if view.strides else "null"
     for table, parts in ((shape, view.shape), (strides, view.strides)):
         for k, part in enumerate(parts):
-            number = kernel.i64(kernel.linear(part))
-            out.line(f"store i64 {number}, ptr {_element(kernel, table, 'i64', k)}")
+            number = x.i64(x.linear(part))
+            out.line(f"store i64 {number}, ptr {_element(x, table, 'i64', k)}")
     fields = (
-        (abi.DL_DATA, "ptr", kernel.pointer(view.buffer, kernel.linear(view.offset))),
+        (abi.DL_DATA, "ptr", x.pointer(view.buffer, x.linear(view.offset))),
         (abi.DL_DEVICE, "i64", str(abi.DL_CPU)),  # and the device's number, 0
         (abi.DL_NDIM, "i32", str(rank)),
         (abi.DL_CODE, "i32", str(abi.scalar(view.buffer.dtype).word)),
@@ -153,44 +154,27 @@ def _tensor(kernel: Memory, view: e.BufferView) -> str:
     return tensor
 
 
-_POINTERS: dict[int, Callable[[Memory, Any], str]] = {
-    TEXT: lambda kernel, a: _text(kernel, a.value),
+_POINTERS: dict[int, Callable[[Expressions, Any], str]] = {
+    TEXT: lambda x, a: _text(x, a.value),
     ARRAY: _tensor,
     HANDLE: _handle,
 }
 """Code of an argument -> what writes the pointer to it."""
 
 
-def _returned(kernel: Memory, dtype: str, result: str) -> str:
-    """The result in the type that the call has."""
-    out = kernel.out
-    if dtype == "handle":
-        return out.here(f"load ptr, ptr {result}")
-    if dt.is_float(dtype):
-        return converted(out, out.here(f"load double, ptr {result}"), "float64", dtype)
-    return converted(out, out.here(f"load i64, ptr {result}"), "int64", dtype)
-
-
-def _c_argument(kernel: Memory, a: e.PrimExpr) -> tuple[str, str]:
+def _c_argument(x: Expressions, a: e.PrimExpr) -> tuple[str, str]:
     """An argument of a C function: LLVM type and value."""
     if isinstance(a, e.StringImm):
-        return "ptr", _text(kernel, a.value)
+        return "ptr", _text(x, a.value)
     if isinstance(a, e.BufferView):
-        return "ptr", kernel.pointer(a.buffer, kernel.linear(a.offset))
-    if a.dtype == "handle":
-        return "ptr", _handle(kernel, a)
-    kind = ty.type_of(a.dtype)
-    if dt.bits(a.dtype) >= 32 or dt.is_float(a.dtype):
-        return kind, kernel.value(a)
-    return f"{kind} {_extension(a.dtype)}", kernel.value(a)
+        return "ptr", x.pointer(a.buffer, x.linear(a.offset))
+    return _extended(a.dtype, "{0} {1}"), _handle(x, a) if a.dtype == "handle" else x.value(a)
 
 
-def _extended(dtype: str, kind: str) -> str:
-    """The type of a result: C's callers expect small integers in whole registers."""
-    if dtype == "handle" or dt.is_float(dtype) or dt.bits(dtype) >= 32:
-        return kind
-    return f"{_extension(dtype)} {kind}"
-
-
-def _extension(dtype: str) -> str:
-    return "zeroext" if dt.is_uint(dtype) or dt.is_bool(dtype) else "signext"
+def _extended(dtype: str, order: str) -> str:
+    """A type and its extension: C's callers expect small integers in whole registers."""
+    if dtype == "handle":
+        return "ptr"
+    if dt.is_float(dtype) or dt.bits(dtype) >= 32:
+        return ty.type_of(dtype)
+    return order.format(ty.type_of(dtype), "signext" if dtype.startswith("int") else "zeroext")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from whet.compiler.abi import entry, layout
 from whet.compiler.abi.signature import BufferParam, KernelSignature
-from whet.compiler.codegen.llvm import types as ty
+from whet.compiler.codegen.llvm.text import types as ty
 from whet.compiler.tir import expr as e
 
 if TYPE_CHECKING:
-    from whet.compiler.codegen.llvm.memory import Memory
+    from whet.compiler.codegen.llvm.expressions import Expressions
 
 # property of a tensor -> its offset in a DLTensor, and its type
 _FIELDS = {
@@ -25,57 +25,53 @@ _FIELDS = {
 }
 
 
-def _argument(kernel: Memory, n: e.Call) -> str:
+def _argument(x: Expressions, n: e.Call) -> str:
     """A property of an argument of the entry."""
     place, what, dim = (a.value for a in n.args[:3])  # type: ignore[attr-defined]
-    out, pointer = kernel.out, _field(kernel, "%args", 8 * place, "ptr")
-    if what == "null":
-        return out.pure(f"icmp eq ptr {pointer}, null", pointer)
-    if what == "value":
-        value = out.load(f"load {layout.scalar(n.dtype).memory}, ptr {pointer}, align 1", pointer)
-        return out.pure(f"icmp ne i8 {value}, 0", value) if n.dtype == "bool" else value
+    out = x.out
+
+    def at(pointer: str, offset: int, kind: str) -> str:
+        p = out.offset(pointer, offset) if offset else pointer
+        return out.load(f"load {kind}, ptr {p}", p)
 
     def field(name: str) -> str:
-        return _field(kernel, pointer, *_FIELDS[name])
+        return at(pointer, *_FIELDS[name])
 
+    pointer = at("%args", 8 * place, "ptr")
+    if what == "null":
+        return out.op("icmp eq", "ptr", pointer, "null")
+    if what == "value":
+        value = out.load(f"load {ty.memory_type(n.dtype)}, ptr {pointer}, align 1", pointer)
+        return out.op("icmp ne", "i8", value, "0") if n.dtype == "bool" else value
     if what.endswith("_null"):
-        table = field(what.removesuffix("_null"))
-        return out.pure(f"icmp eq ptr {table}, null", table)
+        return out.op("icmp eq", "ptr", field(what.removesuffix("_null")), "null")
     if what in ("shape", "strides"):
-        return _field(kernel, field(what), 8 * dim, "i64")
+        return at(field(what), 8 * dim, "i64")
     if what == "step":  # the compact array's stands on the stack
-        cell, strides = out.fresh("step"), field("strides")
-        out.allocas.append(f"  {cell} = alloca i64")
-        out.line(f"store i64 {kernel.value(n.args[3])}, ptr {cell}")
-        at = out.pure(f"getelementptr i8, ptr {strides}, i64 {8 * dim}", strides)
-        none = out.pure(f"icmp eq ptr {strides}, null", strides)
-        return out.here(f"load i64, ptr {out.here(f'select i1 {none}, ptr {cell}, ptr {at}')}")
+        cell, strides = out.slot("i64", "step"), field("strides")
+        out.line(f"store i64 {x.value(n.args[3])}, ptr {cell}")
+        stride = out.offset(strides, 8 * dim)
+        none = out.op("icmp eq", "ptr", strides, "null")
+        return out.here(f"load i64, ptr {out.here(f'select i1 {none}, ptr {cell}, ptr {stride}')}")
     if what not in ("data", "address"):
         return field(what)
-    base, offset = field("data"), field("byte_offset")
-    data = out.pure(f"getelementptr i8, ptr {base}, i64 {offset}", base, offset)
-    return data if what == "data" else out.pure(f"ptrtoint ptr {data} to i64", data)
+    data = out.offset(field("data"), field("byte_offset"))
+    return data if what == "data" else out.cast("ptrtoint", "ptr", data, "i64")
 
 
-def _field(kernel: Memory, pointer: str, offset: int, kind: str) -> str:
-    out = kernel.out
-    at = out.pure(f"getelementptr i8, ptr {pointer}, i64 {offset}", pointer) if offset else pointer
-    return out.load(f"load {kind}, ptr {at}", at)
-
-
-def _return_code(kernel: Memory, n: e.Call) -> str:
-    kernel.fail(kernel.value(n.args[0]))
+def _return_code(x: Expressions, n: e.Call) -> str:
+    x.scope.fail(x.value(n.args[0]))
     return "0"
 
 
-def _call_kernel(kernel: Memory, n: e.Call) -> str:
+def _call_kernel(x: Expressions, n: e.Call) -> str:
     name, *args = n.args
     types = ["ptr" if a.dtype == "handle" else ty.type_of(a.dtype) for a in args]
-    passed = ", ".join(f"{kind} {kernel.value(a)}" for kind, a in zip(types, args))
-    return kernel.out.here(f"call i32 {layout.quoted(name.value + '__raw')}({passed})")  # type: ignore[attr-defined]
+    passed = ", ".join(f"{kind} {x.value(a)}" for kind, a in zip(types, args))
+    return x.out.here(f"call i32 {layout.quoted(name.value + '__raw')}({passed})")  # type: ignore[attr-defined]
 
 
-CALLS: dict[str, Callable[[Memory, e.Call], str]] = {
+CALLS: dict[str, Callable[[Expressions, e.Call], str]] = {
     entry.ARGUMENT: _argument,
     entry.RETURN: _return_code,
     entry.CALL_KERNEL: _call_kernel,
@@ -105,10 +101,9 @@ def repeat_text(sig: KernelSignature) -> str:
         elif isinstance(p, str):
             call.append(f"i64 {value(f'load i64, ptr {slot}')}")
         else:
-            kind = layout.scalar(p.dtype)
-            number = value(f"load {kind.memory}, ptr {slot}, align 1")
+            number = value(f"load {ty.memory_type(p.dtype)}, ptr {slot}, align 1")
             number = value(f"icmp ne i8 {number}, 0") if p.dtype == "bool" else number
-            call.append(f"{kind.llvm} {number}")
+            call.append(f"{ty.type_of(p.dtype)} {number}")
     entry_lines = "\n".join(["entry:", *loads])
     raw = layout.quoted(sig.name + "__raw")
     return f"""

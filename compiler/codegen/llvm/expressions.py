@@ -1,52 +1,77 @@
-"""Expressions as LLVM operations: leaves, vectors, conditions and calls."""
+"""Expressions as LLVM operations.
+
+* A product and a sum of floats become one fused operation where the processor has it.
+* min and max of floats are one instruction: where an operand is NaN, the result is the second one.
+  In a reduction that is the next element: NaN is forgotten when a number follows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
-from whet.compiler.codegen.llvm import types as ty
-from whet.compiler.codegen.llvm.addresses import is_number
-from whet.compiler.codegen.llvm.arithmetic import Arithmetic
-from whet.compiler.codegen.llvm.conversions import converted
-from whet.compiler.codegen.llvm.math.calls import KNOWN
+from whet.compiler.arith import Affine
+from whet.compiler.codegen.constants import constant
+from whet.compiler.codegen.llvm.arithmetic import compare, divided, float_operation, floor_divided
+from whet.compiler.codegen.llvm.calls import CALLS
+from whet.compiler.codegen.llvm.indices import INDEX_TYPES, Indices, form_of, is_number
+from whet.compiler.codegen.llvm.math.calls import KNOWN, math_call
+from whet.compiler.codegen.llvm.scope import Scope
+from whet.compiler.codegen.llvm.text import types as ty
+from whet.compiler.codegen.llvm.text.conversions import converted
+from whet.compiler.codegen.llvm.text.value import Value
+from whet.compiler.codegen.outside import no_value
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops.ops import FOLD
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import parts_of
 
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
 _EFFECTS = ("call_packed", "call_extern")
 _COMPARE = {e.EQ: "eq", e.NE: "ne", e.LT: "lt", e.LE: "le", e.GT: "gt", e.GE: "ge"}
+_DECIDED = ("true", "false")
 
 
-class Expressions(Arithmetic):
-    """Generates expressions into a function."""
+class Expressions:
+    """Writes expressions into a function.
 
-    def __init__(self, declare: Callable[[str], None]) -> None:
-        super().__init__(declare)
+    Args:
+        scope: of the function.
+
+    Attributes:
+        indices: writes those parts that are indices.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.out = scope.out
+        self.indices = Indices(scope, self.value)
+        self.linear, self.i64 = self.indices.linear, self.indices.i64
+        self.pointer, self.is_index = self.indices.pointer, self.indices.is_index
         self._rules: dict[type, Callable[[Any], str]] = {
             e.IntImm: self._int_imm,
             e.FloatImm: lambda n: ty.float_constant(n.value, n.dtype),
             e.Var: self._var,
             e.SizeVar: self._var,
             e.Cast: self._cast,
-            e.Add: lambda n: self.sum(n, "add"),
-            e.Sub: lambda n: self.sum(n, "sub"),
-            e.Mul: lambda n: self.arithmetic(n, "mul"),
-            e.Div: self.div,
-            e.Mod: self.mod,
-            e.FloorDiv: self.floordiv,
-            e.FloorMod: self.floormod,
-            e.Min: lambda n: self.minmax(n, "lt"),
-            e.Max: lambda n: self.minmax(n, "gt"),
+            e.Add: lambda n: self._sum(n, "add"),
+            e.Sub: lambda n: self._sum(n, "sub"),
+            e.Mul: lambda n: self._arithmetic(n, "mul"),
+            e.Div: lambda n: self._division(n, "div"),
+            e.Mod: lambda n: self._division(n, "rem"),
+            e.FloorDiv: lambda n: self._floor_division(n, "div"),
+            e.FloorMod: lambda n: self._floor_division(n, "rem"),
+            e.Min: lambda n: self._minmax(n, "lt"),
+            e.Max: lambda n: self._minmax(n, "gt"),
             **dict.fromkeys(_COMPARE, self._compare),
-            e.And: lambda n: self._logic(n, "and"),
-            e.Or: lambda n: self._logic(n, "or"),
+            e.And: lambda n: self._logic(n, "and", "false"),
+            e.Or: lambda n: self._logic(n, "or", "true"),
             e.Not: self._not,
             e.Select: lambda n: self._select(n.condition, n.true_value, n.false_value),
-            e.BufferLoad: self.load,
+            e.BufferLoad: self._load,
             e.Ramp: self._ramp,
             e.Broadcast: self._broadcast,
             e.Call: self._call,
@@ -56,14 +81,29 @@ class Expressions(Arithmetic):
 
     def value(self, n: e.PrimExpr) -> str:
         """The value of an expression: a name or a constant."""
-        rule = self._rules.get(type(n))
+        kind = type(n)
+        if n.dtype in INDEX_TYPES and kind is not e.IntImm and self.is_index(n):
+            return self.indices.value_of(n)
+        rule = self._rules.get(kind)
         if rule is None:
             raise CodegenError(
-                f"generate LLVM code for {type(n).__name__}", "this node has no meaning there"
+                f"generate LLVM code for {kind.__name__}", "this node has no meaning there"
             )
         return rule(n)
 
-    # leaves
+    def bind(self, var: e.Var, value: e.PrimExpr) -> None:
+        """Let a variable stand for a value, which is computed here."""
+        if value.dtype not in INDEX_TYPES:
+            self.scope.scalars[var] = self.value(value)
+        elif self.is_index(value):
+            self.scope.env[var] = self.linear(value)
+        else:
+            v = self.value(value)
+            self.scope.env[var] = form_of(
+                v if is_number(v) else self.indices.widened(v, value.dtype)
+            )
+
+    # leaves and vectors
 
     def _int_imm(self, n: e.IntImm) -> str:
         if n.dtype == "bool":
@@ -72,36 +112,27 @@ class Expressions(Arithmetic):
         return str((n.value + half) % (2 * half) - half)
 
     def _var(self, n: e.Var) -> str:
-        if n in self.scalars:
-            return self.scalars[n]
-        if n not in self.env:
-            raise CodegenError(
-                f"the variable {n.name}",
-                "nothing gives it a value",
-                "use it in the shape of an argument or pass it as an argument",
-            )
-        value = self.i64(self.env[n])
-        if is_number(value) or n.dtype == "int64":
-            return value
-        return self.out.pure(f"trunc i64 {value} to {ty.type_of(n.dtype)}", value)
+        if n in self.scope.scalars:
+            return self.scope.scalars[n]
+        if n not in self.scope.env:
+            raise no_value(n)
+        return self.indices.value_of(n)
 
     def _ramp(self, n: e.Ramp) -> str:
         name, lanes = dt.split(n.dtype)
         kind = ty.type_of(name)
         base = self._broadcast(e.Broadcast(n.base, lanes, n.dtype))
         steps = "<" + ", ".join(f"{kind} {k * n.stride}" for k in range(lanes)) + ">"
-        return self.out.pure(f"add {ty.type_of(n.dtype)} {base}, {steps}", base)
+        return self.out.op("add", ty.type_of(n.dtype), base, steps)
 
     def _broadcast(self, n: e.Broadcast) -> str:
-        name = dt.element(n.dtype)
-        value, kind, lanes = self.value(n.value), ty.type_of(name), n.lanes
+        value, vector = self.value(n.value), ty.type_of(n.dtype)
         if not value.startswith("%"):
-            return ty.splat(value, kind, lanes)
-        vector = ty.type_of(n.dtype)
-        one = self.out.pure(f"insertelement {vector} poison, {kind} {value}, i64 0", value)
-        return self.out.pure(
-            f"shufflevector {vector} {one}, {vector} poison, <{lanes} x i32> zeroinitializer", one
-        )
+            return ty.splat(value, n.dtype)
+        kind, pure = ty.scalar_of(vector), self.out.pure
+        one = pure(f"insertelement {vector} poison, {kind} {value}, i64 0", value)
+        lanes = f"<{n.lanes} x i32> zeroinitializer"
+        return pure(f"shufflevector {vector} {one}, {vector} poison, {lanes}", one)
 
     def _let(self, n: e.Let) -> str:
         self.bind(n.var, n.value)
@@ -109,34 +140,69 @@ class Expressions(Arithmetic):
 
     def _shuffle(self, n: e.Shuffle) -> str:
         """Lanes picked from vectors side by side: at once from two alike, else one by one."""
-        kinds = {v.dtype for v in n.vectors}
-        if len(n.vectors) == 2 and len(kinds) == 1 and dt.lanes(n.vectors[0].dtype) > 1:
-            a, b = (self.value(v) for v in n.vectors)
-            kind = ty.type_of(n.vectors[0].dtype)
+        values, dtypes = [self.value(v) for v in n.vectors], [v.dtype for v in n.vectors]
+        if len(values) == 2 and len({*dtypes}) == 1 and "x" in dtypes[0] and len(n.indices) > 1:
+            kind, (a, b) = ty.type_of(dtypes[0]), values
             order = ", ".join(f"i32 {k}" for k in n.indices)
             mask = f"<{len(n.indices)} x i32> <{order}>"
-            if len(n.indices) > 1:
-                return self.out.pure(f"shufflevector {kind} {a}, {kind} {b}, {mask}", a, b)
-        lanes: list[tuple[str, int | None, str]] = []
-        for v in n.vectors:
-            text, count = self.value(v), dt.lanes(v.dtype)
-            kind = ty.type_of(v.dtype)
-            lanes += [(text, None if count == 1 else k, kind) for k in range(count)]
-        scalar = ty.type_of(dt.element(n.dtype))
-        picked = []
-        for k in n.indices:
-            text, lane, kind = lanes[k]
-            if lane is not None:
-                text = self.out.pure(f"extractelement {kind} {text}, i64 {lane}", text)
-            picked.append(text)
-        if len(picked) == 1:
-            return picked[0]
-        out, vector = "poison", ty.type_of(n.dtype)
-        for k, text in enumerate(picked):
-            out = self.out.pure(
-                f"insertelement {vector} {out}, {scalar} {text}, i64 {k}", out, text
-            )
-        return out
+            return self.out.pure(f"shufflevector {kind} {a}, {kind} {b}, {mask}", a, b)
+        lanes = [(v, k, t) for v, t in zip(values, dtypes) for k in range(dt.lanes(t))]
+        picked = [
+            self.out.extract(ty.type_of(dtype), v, k) if "x" in dtype else v
+            for v, k, dtype in (lanes[i] for i in n.indices)
+        ]
+        return picked[0] if len(picked) == 1 else self.out.vector(ty.type_of(n.dtype), picked)
+
+    # arithmetic
+
+    def _arithmetic(self, n: e.BinaryOp, op: str) -> str:
+        """``add``, ``sub`` or ``mul``."""
+        a, b = self.value(n.a), self.value(n.b)
+        if dt.is_float(n.dtype):
+            return float_operation(self.out, f"f{op}", a, b, n.dtype)
+        return self.out.op(op, ty.type_of(n.dtype), a, b)
+
+    def _sum(self, n: e.BinaryOp, op: str) -> str:
+        """``add`` or ``sub``, fused with a product."""
+        if n.dtype.startswith(("float32", "float64")):
+            if isinstance(n.a, e.Mul):
+                z = self.value(n.b)
+                return self._fma(n.a, z if op == "add" else self._negated(z, n.dtype))
+            if isinstance(n.b, e.Mul):
+                return self._fma(n.b, self.value(n.a), negate=op == "sub")
+        return self._arithmetic(n, op)
+
+    def _negated(self, v: str, dtype: str) -> str:
+        return self.out.pure(f"fneg {ty.type_of(dtype)} {v}", v)
+
+    def _fma(self, product: e.Mul, z: str, negate: bool = False) -> str:
+        """A multiplication and an addition, in one step where the processor has it."""
+        x, y = self.value(product.a), self.value(product.b)
+        if negate:
+            x = self._negated(x, product.dtype)
+        return self.out.intrinsic("fmuladd", product.dtype, x, y, z)
+
+    def _division(self, n: e.BinaryOp, op: str) -> str:
+        """The quotient (``div``) that is rounded towards zero, or its remainder (``rem``)."""
+        a, b = self.value(n.a), self.value(n.b)
+        if not dt.is_float(n.dtype):
+            op = ("u" if dt.is_uint(n.dtype) else "s") + op
+            return divided(self.out, op, a, b, n.dtype, constant(n.b))
+        if op == "div":
+            return float_operation(self.out, "fdiv", a, b, n.dtype)
+        return math_call("fmod", n.dtype, [Value(self.out, v, n.dtype) for v in (a, b)]).text
+
+    def _floor_division(self, n: e.BinaryOp, op: str) -> str:
+        if dt.is_uint(n.dtype):
+            return self._division(n, op)
+        a, b = self.value(n.a), self.value(n.b)
+        return floor_divided(self.out, op, a, b, n.dtype, constant(n.b))
+
+    def _minmax(self, n: e.BinaryOp, test: str) -> str:
+        """The smaller (``lt``) or the larger (``gt``); the second where one is NaN."""
+        a, b = self.value(n.a), self.value(n.b)
+        c = compare(self.out, test, a, b, n.dtype)
+        return self.out.select(ty.type_of(n.dtype), c, a, b)
 
     # conditions
 
@@ -148,88 +214,133 @@ class Expressions(Arithmetic):
                 return "true" if FOLD[type(n)](difference.const, 0) else "false"
             left = self.i64(difference.shifted(-difference.const))
             how = test if test in ("eq", "ne") else "s" + test
-            return self.out.pure(f"icmp {how} i64 {left}, {-difference.const}", left)
-        return self.test(self.value(n.a), self.value(n.b), test, n.a.dtype)
+            return self.out.op(f"icmp {how}", "i64", left, str(-difference.const))
+        return compare(self.out, test, self.value(n.a), self.value(n.b), n.a.dtype)
 
-    def _logic(self, n: e.BinaryOp, op: str) -> str:
+    def _logic(self, n: e.BinaryOp, op: str, decisive: str) -> str:
         a = self.value(n.a)
-        if a in ("true", "false"):
-            decided = a == ("false" if op == "and" else "true")
-            return a if decided else self.value(n.b)
+        if a in _DECIDED:
+            return a if a == decisive else self.value(n.b)
         if dt.lanes(n.dtype) == 1 and _may_trap(n.b):  # a guards what b reads
-            yes, no = (n.b, e.IntImm("bool", 0)) if op == "and" else (e.IntImm("bool", 1), n.b)
-            return self._if_then_else(e.Call("bool", "if_then_else", (n.a, yes, no)))
+            known = e.IntImm("bool", int(op == "or"))
+            values = (n.b, known) if op == "and" else (known, n.b)
+            return self._if_then_else(n.a, *values)
         b = self.value(n.b)
-        if b in ("true", "false"):
-            return b if b == ("false" if op == "and" else "true") else a
-        return self.out.pure(f"{op} {ty.type_of(n.dtype)} {a}, {b}", a, b)
+        if b in _DECIDED:
+            return b if b == decisive else a
+        return self.out.op(op, ty.type_of(n.dtype), a, b)
 
     def _not(self, n: e.Not) -> str:
-        a, lanes = self.value(n.a), dt.lanes(n.dtype)
-        if a in ("true", "false"):
+        a = self.value(n.a)
+        if a in _DECIDED:
             return "false" if a == "true" else "true"
-        ones = "true" if lanes == 1 else ty.splat("true", "i1", lanes)
-        return self.out.pure(f"xor {ty.type_of(n.dtype)} {a}, {ones}", a)
+        return self.out.op("xor", ty.type_of(n.dtype), a, ty.splat("true", n.dtype))
 
     def _select(self, condition: e.PrimExpr, yes: e.PrimExpr, no: e.PrimExpr) -> str:
         c = self.value(condition)
-        if c in ("true", "false"):
+        if c in _DECIDED:
             return self.value(yes if c == "true" else no)
         a, b, kind = self.value(yes), self.value(no), ty.type_of(yes.dtype)
         bit = ty.type_of(condition.dtype)
         return self.out.pure(f"select {bit} {c}, {kind} {a}, {kind} {b}", c, a, b)
 
-    def _if_then_else(self, n: e.Call) -> str:
+    def _if_then_else(self, condition: e.PrimExpr, yes: e.PrimExpr, no: e.PrimExpr) -> str:
         """Both values without a branch where neither reads; else a branch around a slot."""
-        condition, yes, no = n.args
-        c = self.value(condition)
-        if c in ("true", "false"):
+        c, bit = self.value(condition), ty.type_of(condition.dtype)
+        if c in _DECIDED:
             return self.value(yes if c == "true" else no)
         if not (_may_trap(yes) or _may_trap(no)):
             return self._select(condition, yes, no)
         if dt.lanes(condition.dtype) > 1:
             raise CodegenError(
-                f"an if_then_else of {n.dtype} with a condition for each lane",
+                f"an if_then_else of {yes.dtype} with a condition for each lane",
                 "one of its values reads memory, and a branch is taken by all lanes",
                 "give the BufferLoad a mask and choose with tir.Select",
             )
-        kind, slot = ty.type_of(n.dtype), self.out.fresh("slot")
-        self.out.allocas.append(f"  {slot} = alloca {kind}")
-        self.out.define(slot)
-        for test, branch in ((c, yes), (None, no)):
-            if test is None:
-                bit = ty.type_of(condition.dtype)
-                test = self.out.pure(f"xor {bit} {c}, true", c)
-            with self.out.branch(test):
+        kind = ty.type_of(yes.dtype)
+        slot = self.out.define(self.out.slot(kind, "slot"))
+        for test, branch in ((c, yes), ("", no)):
+            with self.out.branch(test or self.out.op("xor", bit, c, "true")):
                 v = self.value(branch)
                 self.out.line(f"store {kind} {v}, ptr {slot}")
         return self.out.here(f"load {kind}, ptr {slot}")
 
+    # loads
+
+    def _load(self, n: e.BufferLoad) -> str:
+        index = n.indices[0]
+        if dt.lanes(n.dtype) == 1:
+            raw = self._read(n.buffer, n.dtype, self.pointer(n.buffer, self.linear(index)))
+        elif isinstance(index, e.Ramp) and index.stride == 1:
+            raw = self._read_vector(n, self.pointer(n.buffer, self.linear(index.base)))
+        else:
+            raw = self._gather(n, index)
+        if not dt.is_bool(n.dtype):
+            return raw
+        return self.out.op("icmp ne", ty.memory_type(n.dtype), raw, ty.zero(n.dtype))
+
+    def _read(self, buffer: Buffer, dtype: str, p: str) -> str:
+        text = f"load {ty.memory_type(dtype)}, ptr {p}, align {dt.itemsize(dtype)}"
+        return self.out.load(text, self.scope.pointers[id(buffer)])
+
+    def _read_vector(self, n: e.BufferLoad, p: str) -> str:
+        if n.mask is None:
+            return self._read(n.buffer, n.dtype, p)
+        mask = self.value(n.mask)
+        kind, bit = ty.memory_type(n.dtype), ty.type_of(n.mask.dtype)
+        name = f"@llvm.masked.load.{ty.suffix(ty.in_memory(n.dtype))}.p0"
+        self.out.module.declare(f"declare {kind} {name}(ptr, i32, {bit}, {kind})")
+        given = f"ptr {p}, i32 {dt.itemsize(n.dtype)}, {bit} {mask}, {kind} zeroinitializer"
+        return self.out.load(f"call {kind} {name}({given})", self.scope.pointers[id(n.buffer)])
+
+    def _gather(self, n: e.BufferLoad, index: e.PrimExpr) -> str:
+        name, lanes = dt.split(n.dtype)
+        mask = "" if n.mask is None else self.value(n.mask)
+        vector = ty.memory_type(n.dtype)
+
+        def lane(k: int, form: Affine) -> str:
+            p = self.pointer(n.buffer, form)
+            if mask:  # a lane that is off reads a place of its own
+                bit = self.out.extract(f"<{lanes} x i1>", mask, k)
+                p = self.out.select("ptr", bit, p, self._nowhere(ty.memory_type(name)))
+            return self._read(n.buffer, name, p)
+
+        out = self.out.vector(vector, map(lane, count(), self.indices.of_lanes(index)))
+        return self.out.select(vector, mask, out, "zeroinitializer") if mask else out
+
+    def _nowhere(self, kind: str) -> str:
+        """A place on the stack that may be read and means nothing."""
+        name = f"%nowhere.{kind}"
+        line = f"  {name} = alloca {kind}"
+        if line not in self.out.allocas:
+            self.out.allocas.append(line)
+        return name
+
     # conversions and calls
 
     def _cast(self, n: e.Cast) -> str:
-        src, dst = n.value.dtype, n.dtype
-        if self.is_index(n.value) and dst == "int64":
+        if n.dtype == "int64" and self.is_index(n.value):
             return self.i64(self.linear(n.value))
-        return converted(self.out, self.value(n.value), src, dst)
+        return converted(self.out, self.value(n.value), n.value.dtype, n.dtype)
 
     def _call(self, n: e.Call) -> str:
+        if n.op in CALLS:
+            return CALLS[n.op](self, n)
         if n.op == "if_then_else":
-            return self._if_then_else(n)
+            return self._if_then_else(*n.args)
         kind = ty.type_of(n.dtype)
-        args = [self.value(a) for a in n.args]
+        args = [Value(self.out, self.value(a), a.dtype) for a in n.args]
         if n.op in _BITWISE or n.op == "shift_right":
             op = _BITWISE.get(n.op) or ("lshr" if dt.is_uint(n.dtype) else "ashr")
-            return self.out.pure(f"{op} {kind} {args[0]}, {args[1]}", *args)
+            return self.out.op(op, kind, args[0].text, args[1].text)
         if n.op == "reinterpret":
-            source = ty.type_of(n.args[0].dtype)
-            return self.out.pure(f"bitcast {source} {args[0]} to {kind}", *args)
+            return self.out.cast("bitcast", ty.type_of(args[0].dtype), args[0].text, kind)
         if n.op in KNOWN:
-            return self.math.call(self.out, n.op, n.dtype, args, [a.dtype for a in n.args])
+            return math_call(n.op, n.dtype, args).text
         raise CodegenError(f"call {n.op}", "LLVM code has no such function")
 
 
 def _may_trap(n: e.PrimExpr) -> bool:
     if isinstance(n, e.BufferLoad) or (isinstance(n, e.Call) and n.op in _EFFECTS):
         return True
-    return any(_may_trap(p) for p in TABLE[type(n)][0](n))
+    return any(map(_may_trap, parts_of(n)))

@@ -9,16 +9,19 @@ from typing import Any
 from whet.compiler.abi.checks import FIRST_ASSERT, MAX_ASSERT_VALUES
 from whet.compiler.abi.entry import entry_function, returned_code
 from whet.compiler.abi.layout import quoted
-from whet.compiler.abi.signature import BufferParam, KernelSignature
+from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.codegen.asserts import complete_signature
-from whet.compiler.codegen.llvm import types as ty
-from whet.compiler.codegen.llvm.addresses import form_of
 from whet.compiler.codegen.llvm.bodies import Written, buffers_of, statements
 from whet.compiler.codegen.llvm.calls import evaluate
 from whet.compiler.codegen.llvm.entry import repeat_text
-from whet.compiler.codegen.llvm.math.calls import MathCalls
-from whet.compiler.codegen.llvm.memory import safe
+from whet.compiler.codegen.llvm.expressions import Expressions
+from whet.compiler.codegen.llvm.indices import INDEX_TYPES, form_of
+from whet.compiler.codegen.llvm.memory import Memory
+from whet.compiler.codegen.llvm.scope import Scope, safe
 from whet.compiler.codegen.llvm.stores import Stores
+from whet.compiler.codegen.llvm.text import types as ty
+from whet.compiler.codegen.llvm.text.conversions import HALF_SUPPORT
+from whet.compiler.codegen.llvm.text.module import Module
 from whet.compiler.codegen.symbols import entry_symbol
 from whet.compiler.errors import CodegenError
 from whet.compiler.target import Target
@@ -33,15 +36,34 @@ from whet.compiler.tir.visit.rewrite import variables
 # compile time stays in hand when a space holds absurd candidates.
 MAX_UNROLLED = 4096
 
-_FAILED = "failed:\n  %failure = load i32, ptr %code\n  ret i32 %failure"
+_FAILED = "failed:\n  %failure = load i32, ptr %code\n"
 
 
 def module_text(mod: IRModule, target: Target) -> str:
     """The LLVM text of a module: for each function the raw kernel and its checked entry."""
-    module = ModuleText(target)
-    for func in mod.functions.values():
-        module.add(func)
-    return module.text()
+    module = Module(target)
+    written = Written()
+    signatures = [complete_signature(func) for func in mod.functions.values()]
+    for func, signature in zip(mod.functions.values(), signatures):
+        if signature.asserts:
+            values = f"[{MAX_ASSERT_VALUES} x i64]"
+            name = f"@{signature.name}__assert_values"
+            module.globals.append(f"{name} = global {values} zeroinitializer")
+        _Kernel(module, func, signature, written).generate()
+    called = module.called
+    entries = [
+        entry_text(sig, entry_symbol(sig.name, called)) for sig in signatures if has_entries(target)
+    ]
+    body = "\n\n".join([*module.globals, *module.functions, *entries])
+    missing = [d for d in module.declared if d not in body and not _declares(d, called)]
+    half = HALF_SUPPORT if not module.converts_half and " half" in body else ""
+    return body + "\n\n" + "\n".join([*missing, *called.values(), half]) + "\n"
+
+
+def _declares(declaration: str, functions: dict[str, str]) -> bool:
+    """True where a declaration is of one of some functions."""
+    head, _, rest = declaration.partition("@")
+    return head.startswith("declare ") and rest.partition("(")[0].strip('"') in functions
 
 
 @functools.lru_cache(256)  # the candidates of a search have one signature
@@ -52,137 +74,132 @@ def entry_text(signature: KernelSignature, symbol: str) -> str:
         signature: the kernel's parameters.
         symbol: the entry's name.
     """
-    entry = _Kernel(_any_module(), entry_function(signature), signature).entry(symbol)
-    return entry + repeat_text(signature)
+    kernel = _Kernel(_any_module(), entry_function(signature), signature, Written())
+    return kernel.entry(symbol) + repeat_text(signature)
 
 
 @functools.cache
-def _any_module() -> ModuleText:
-    return ModuleText(Target("llvm").canonical())  # an entry needs nothing of it
+def _any_module() -> Module:
+    return Module(Target("llvm").canonical())  # an entry needs nothing of it
 
 
-class ModuleText:
-    """The LLVM text of a module as it grows."""
+class _Kernel:
+    """One function: the kernel itself, or the body of one of its parallel loops.
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
-        self.functions: list[str] = []
-        self.globals: list[str] = []
-        self.declared: dict[str, None] = {}
-        self.called: dict[str, str] = {}
-        self.entries: list[KernelSignature] = []
-        self.written = Written()
-        self.math = MathCalls(target, self.declare, self.attributes())
+    Args:
+        module: takes the function.
+        func: the kernel.
+        signature: its parameters.
+        written: the buffers that its statements write.
+        part: the name of the parallel body.
+        error: in a parallel body, where to say that the kernel failed.
+    """
 
-    def declare(self, line: str) -> None:
-        self.declared[line] = None
-
-    def declare_extern(self, name: str, line: str) -> None:
-        """Declare a function that a user calls; calls of other types need no other declaration."""
-        self.called.setdefault(name, line)
-
-    def _is_called(self, declaration: str) -> bool:
-        """True where a user's call declares the function, too."""
-        head, _, rest = declaration.partition("@")
-        return head.startswith("declare ") and rest.partition("(")[0].strip('"') in self.called
-
-    def attributes(self) -> str:
-        bits = 8 * self.target.vector_bytes
-        return f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
-
-    def add(self, func: PrimFunc) -> None:
-        signature = complete_signature(func)
-        if signature.asserts:
-            values = f"[{MAX_ASSERT_VALUES} x i64]"
-            name = f"@{signature.name}__assert_values"
-            self.globals.append(f"{name} = global {values} zeroinitializer")
-        _Kernel(self, func, signature).generate()
-        if has_entries(self.target):
-            self.entries.append(signature)
-
-    def text(self) -> str:
-        entries = [entry_text(sig, entry_symbol(sig.name, self.called)) for sig in self.entries]
-        parts = [*self.globals, *self.functions, *entries]
-        body = "\n\n".join(parts)
-        missing = [d for d in self.declared if d not in body and not self._is_called(d)]
-        missing += self.called.values()
-        missing.append(self.math.support(body))
-        return body + "\n\n" + "\n".join(missing) + "\n"
-
-
-class _Kernel(Stores):
-    """One function: the kernel itself, or the body of one of its parallel loops."""
-
-    def __init__(self, module: ModuleText, func: PrimFunc, signature: KernelSignature) -> None:
-        super().__init__(module, signature.name)
+    def __init__(
+        self,
+        module: Module,
+        func: PrimFunc,
+        signature: KernelSignature,
+        written: Written,
+        part: str = "",
+    ) -> None:
         self.func = func
         self.signature = signature
-        self.serial = 0
+        self.written = written
+        self.part = part
+        self.parts = 0
+        self.scope = scope = Scope(module, part or signature.name)
+        self.out, self.env, self.scalars = scope.out, scope.env, scope.scalars
+        self.expressions = Expressions(scope)
+        self.value, self.i64 = self.expressions.value, self.expressions.i64
+        self.linear = self.expressions.linear
+        self.stores = Stores(self.expressions)
+        self.memory = Memory(scope, self.expressions.indices, self.statement, kept=not part)
+        self._rules: dict[type[s.Stmt], Callable[[Any], None]] = {
+            s.SeqStmt: self._sequence,
+            s.For: self._loop,
+            s.BufferStore: self.stores.store,
+            s.IfThenElse: self._if,
+            s.Allocate: self.memory.allocate,
+            s.LetStmt: self._let,
+            s.AssertStmt: self._assert,
+            s.While: self._while,
+            s.AttrStmt: self._attribute,
+            s.DeclBuffer: self.memory.another_view,
+            s.AllocateConst: self.memory.constant,
+            s.Evaluate: self._evaluate,
+        }
 
     def generate(self) -> None:
+        """Add the raw kernel to the module."""
         params = []
-        for k, (given, p) in enumerate(zip(self.func.params, self.signature.params)):
+        for k, given in enumerate(self.func.params):
+            name, kind = f"%p{k}", "ptr noalias"
             if isinstance(given, Buffer):
-                assert isinstance(p, BufferParam)
-                params.append(f"ptr noalias %p{k}")
-                self.place(given, f"%p{k}")
-            elif given.dtype in ("int32", "int64"):
-                params.append(f"{ty.type_of(given.dtype)} %p{k}")
-                wide = f"%p{k}"
-                if given.dtype == "int32":
-                    wide = self.out.pure(f"sext i32 %p{k} to i64", wide)
-                self.env[given] = form_of(wide)
+                self.scope.place(given, name)
             else:
-                kind = "i8" if given.dtype == "bool" else ty.type_of(given.dtype)
-                params.append(f"{kind} %p{k}")
-                value = f"%p{k}"
-                if given.dtype == "bool":
-                    value = self.out.pure(f"icmp ne i8 {value}, 0", value)
-                self.scalars[given] = value
+                kind = ty.memory_type(given.dtype)
+                if given.dtype in INDEX_TYPES:
+                    self.env[given] = form_of(self.expressions.indices.widened(name, given.dtype))
+                elif given.dtype == "bool":
+                    self.scalars[given] = self.out.op("icmp ne", kind, name, "0")
+                else:
+                    self.scalars[given] = name
+            params.append(f"{kind} {name}")
         for v in self.func.attrs.get("symbols", ()):
-            params.append(f"i64 %s.{len(params)}")
-            self.env[v] = form_of(params[-1].split()[1])
+            name = f"%s.{len(params)}"
+            params.append(f"i64 {name}")
+            self.env[v] = form_of(name)
         self.statement(self.func.body)
-        self.fence()
-        self.out.line("ret i32 0")
-        text = self.out.text()
-        if self.fails:
-            text += "\n" + _FAILED
-        head = f"define i32 @{self.name}__raw({', '.join(params)})"
-        self.module.functions.append(f"{head} {self.module.attributes()} {{\n{text}\n}}")
-        self.release()
+        head = f"i32 @{self.scope.name}__raw({', '.join(params)})"
+        self._end("ret i32 0", head, "  ret i32 %failure")
+        self.memory.release()
+
+    def _end(self, leave: str, head: str, failed: str) -> None:
+        """Add the function to the module; ``failed`` ends it where it ended early."""
+        self.stores.fence()
+        self.out.line(leave)
+        text = self.out.text() + (f"\n{_FAILED}{failed}" if self.scope.fails else "")
+        module = self.scope.module
+        module.functions.append(f"define {head} {module.attributes} {{\n{text}\n}}")
 
     def entry(self, symbol: str) -> str:
         """The function as a kernel's checked entry, of this name."""
-        self.env[self.func.params[1]] = form_of(self.out.pure("sext i32 %n to i64"))  # type: ignore[index]
+        self.env[self.func.params[1]] = form_of(self.out.cast("sext", "i32", "%n", "i64"))  # type: ignore[index]
         self.statement(self.func.body)
-        text = self.out.text()
         # Without optimisation its code is made in two thirds of the time; it runs once a call.
         head = f"define i32 {quoted(symbol)}(ptr %args, i32 %n) noinline optnone"
-        return f"\n{head} {{\n{text}\n  unreachable\n{_FAILED}\n}}\n"
+        text = f"{self.out.text()}\n  unreachable\n{_FAILED}  ret i32 %failure"
+        return f"\n{head} {{\n{text}\n}}\n"
 
     # statements
 
     def statement(self, n: s.Stmt) -> None:
         """Generate one statement."""
-        rule = _STATEMENTS.get(type(n))
+        rule = self._rules.get(type(n))
         if rule is None:
             raise CodegenError(
                 f"generate LLVM code for {type(n).__name__}", "this node has no meaning there"
             )
-        rule(self, n)
+        rule(n)
 
     def _sequence(self, n: s.SeqStmt) -> None:
         for part in n.seq:
             self.statement(part)
 
-    def _let_statement(self, n: s.LetStmt) -> None:
-        self.bind(n.var, n.value)
+    def _let(self, n: s.LetStmt) -> None:
+        self.expressions.bind(n.var, n.value)
         self.statement(n.body)
+
+    def _attribute(self, n: s.AttrStmt) -> None:
+        before = self.stores.past_caches
+        self.stores.past_caches = self.stores.nontemporal(n)
+        self.statement(n.body)
+        self.stores.past_caches = before
 
     def _evaluate(self, n: s.Evaluate) -> None:
         if not isinstance(n.value, e.IntImm):
-            evaluate(self, n.value)
+            evaluate(self.expressions, n.value)
 
     def _loop(self, n: s.For) -> None:
         begin, count = self.linear(n.min), self.linear(n.extent)
@@ -195,147 +212,114 @@ class _Kernel(Stores):
                     self.statement(n.body)
                 del self.env[n.var]
                 return
-        if n.kind == s.PARALLEL and self.error is None:
+        if n.kind == s.PARALLEL and not self.part:
             self._parallel(n)
             return
-        written = self.module.written.by(n.body)
-        for b in written:
-            self.touch(b)
-        known = count.is_const
-        start, steps = self.i64(begin), self.i64(count)
-        with self.out.loop(start, steps, known, safe(n.var.name)) as var:
+        self._touch(n.body)
+        with self.out.loop(
+            self.i64(begin), self.i64(count), count.is_const, safe(n.var.name)
+        ) as var:
             self.env[n.var] = form_of(var)
             self.statement(n.body)
         del self.env[n.var]
-        for b in written:
-            self.touch(b)
+        self._touch(n.body)
+
+    def _touch(self, body: s.Stmt) -> None:
+        """Forget what was loaded from the buffers that a body writes."""
+        for b in self.written.by(body):
+            self.scope.touch(b)
 
     def _while(self, n: s.While) -> None:
-        written = self.module.written.by(n.body)
-        for b in written:
-            self.touch(b)
+        self._touch(n.body)
         with self.out.repeat() as leave_unless:
             leave_unless(self.value(n.condition))
             self.statement(n.body)
-        for b in written:
-            self.touch(b)
+        self._touch(n.body)
 
     def _assert(self, n: s.AssertStmt) -> None:
         holds = self.value(n.condition)
         if holds != "true":
             number = self.signature.asserts.index(n.message)
-            with self.out.branch(self.out.pure(f"xor i1 {holds}, true", holds)):
+            with self.out.branch(self.out.op("xor", "i1", holds, "true")):
                 for k, value in enumerate(n.values):
                     wide = self.i64(self.linear(value))
                     cell = f"ptr @{self.signature.name}__assert_values, i64 {k}"
                     self.out.line(f"store i64 {wide}, ptr getelementptr (i64, {cell})")
-                self.fail(str(FIRST_ASSERT + number))
+                self.scope.fail(str(FIRST_ASSERT + number))
         self.statement(n.body)
 
     def _if(self, n: s.IfThenElse) -> None:
         c = self.value(n.condition)
         if c in ("true", "false"):
-            if c == "true":
-                self.statement(n.then_case)
-            elif n.else_case is not None:
-                self.statement(n.else_case)
+            taken = n.then_case if c == "true" else n.else_case
+            if taken is not None:
+                self.statement(taken)
             return
         code = returned_code(n)
         if code is not None:
-            self.fail(str(code), c)
+            self.scope.fail(str(code), c)
             return
         with self.out.branch(c):
             self.statement(n.then_case)
         if n.else_case is not None:
-            opposite = self.out.pure(f"xor i1 {c}, true", c)
-            with self.out.branch(opposite):
+            with self.out.branch(self.out.op("xor", "i1", c, "true")):
                 self.statement(n.else_case)
 
     # parallel loops
 
     def _parallel(self, n: s.For) -> None:
         """The loop's body as a function of its own, handed to the thread pool."""
-        body = _Kernel(self.module, self.func, self.signature)
-        body.name = f"{self.name}_.part{self.serial}"
+        part = f"{self.scope.name}_.part{self.parts}"
+        body = _Kernel(self.scope.module, self.func, self.signature, self.written, part)
         body.out.define("%begin")
-        self.serial += 1
-        captured: list[tuple[str, str]] = []  # type and value here
-        used_vars = variables(n.body) | variables(n.min)
-        for v in (*self.env, *self.scalars):
-            if v not in used_vars:
-                continue
-            if v in self.env:
-                body.env[v] = self.env[v].mapped(
-                    lambda value: form_of(_capture(captured, "i64", value))
-                )
-            elif v in self.scalars:
-                kind = ty.type_of(v.dtype)
-                body.scalars[v] = _capture(captured, kind, self.scalars[v])
+        self.parts += 1
+        captured: dict[tuple[str, str], None] = {}  # type and value here
+
+        def capture(kind: str, value: str) -> str:
+            """The name that a value has inside the body."""
+            if not value.startswith("%"):
+                return value
+            captured[kind, value] = None
+            return f"%c{list(captured).index((kind, value))}"
+
+        used = variables(n.body) | variables(n.min)
+        for v, form in self.env.items():
+            if v in used:
+                body.env[v] = form.mapped(lambda value: form_of(capture("i64", value)))
+        for v, value in self.scalars.items():
+            if v in used:
+                body.scalars[v] = capture(ty.type_of(v.dtype), value)
         for b in buffers_of(n.body):
-            if id(b) in self.pointers:
-                body.place(b, _capture(captured, "ptr", self.pointers[id(b)]))
-        body.past_caches = self.past_caches
-        body.error = _capture(captured, "ptr", "%nomemory")
+            if id(b) in self.scope.pointers:
+                body.scope.place(b, capture("ptr", self.scope.pointers[id(b)]))
+        body.stores.past_caches = self.stores.past_caches
+        error = capture("ptr", "%nomemory")
         if "  %nomemory = alloca i32" not in self.out.allocas:
             self.out.allocas.append("  %nomemory = alloca i32")
-        ctx = self.out.fresh("ctx")
-        self.out.allocas.append(f"  {ctx} = alloca [{len(captured)} x i64], align 8")
+        ctx = self.out.slot(f"[{len(captured)} x i64]", "ctx", ", align 8")
         self.out.line("store i32 0, ptr %nomemory")
         for k, (kind, value) in enumerate(captured):
-            p = self.out.pure(f"getelementptr i64, ptr {ctx}, i64 {k}")
+            p = self.out.offset(ctx, k, "i64")
             self.out.line(f"store {kind} {value}, ptr {p}")
-            q = body.out.pure(f"getelementptr i64, ptr %ctx, i64 {k}")
+            q = body.out.offset("%ctx", k, "i64")
             body.out.scopes[0].lines.append(f"  %c{k} = load {kind}, ptr {q}")
-        body._part(n)
-        self.fence()
-        self.declare("declare void @whet_parallel_for(ptr, ptr, i64, i64)")
+        body.run_part(n, error)
+        self.stores.fence()
+        self.scope.module.declare("declare void @whet_parallel_for(ptr, ptr, i64, i64)")
         steps = self.i64(self.linear(n.extent))
         hand_out = f"i64 {steps}, i64 {int(n.annotations.get(s.GRAIN, 0))}"
-        self.out.line(f"call void @whet_parallel_for(ptr @{body.name}, ptr {ctx}, {hand_out})")
-        for b in self.module.written.by(n.body):
-            self.touch(b)
+        self.out.line(f"call void @whet_parallel_for(ptr @{part}, ptr {ctx}, {hand_out})")
+        self._touch(n.body)
         code = self.out.here("load i32, ptr %nomemory")
         with self.out.branch(self.out.here(f"icmp ne i32 {code}, 0")):
-            self.fail(code)
+            self.scope.fail(code)
 
-    def _part(self, n: s.For) -> None:
-        """The function that runs the steps from %begin to %end."""
+    def run_part(self, n: s.For, error: str) -> None:
+        """Add the function that runs the steps from %begin to %end; ``error`` takes a failure."""
         count = self.out.here("sub i64 %end, %begin")
         start = self.linear(n.min)
         with self.out.loop("%begin", count, False, safe(n.var.name)) as var:
             self.env[n.var] = start + form_of(var)
             self.statement(n.body)
-        self.fence()
-        self.out.line("ret void")
-        text = self.out.text()
-        if self.fails:
-            text += "\nfailed:\n  %failure = load i32, ptr %code\n"
-            text += f"  store atomic i32 %failure, ptr {self.error} monotonic, align 4\n  ret void"
-        head = f"define internal void @{self.name}(i64 %begin, i64 %end, ptr %ctx)"
-        self.module.functions.append(f"{head} {self.module.attributes()} {{\n{text}\n}}")
-
-
-_STATEMENTS: dict[type[s.Stmt], Callable[[_Kernel, Any], None]] = {
-    s.SeqStmt: _Kernel._sequence,
-    s.For: _Kernel._loop,
-    s.BufferStore: _Kernel.store,
-    s.IfThenElse: _Kernel._if,
-    s.Allocate: _Kernel.allocate,
-    s.LetStmt: _Kernel._let_statement,
-    s.AssertStmt: _Kernel._assert,
-    s.While: _Kernel._while,
-    s.AttrStmt: _Kernel.attribute,
-    s.DeclBuffer: _Kernel.another_view,
-    s.AllocateConst: _Kernel.constant,
-    s.Evaluate: _Kernel._evaluate,
-}
-"""Statement -> what writes it."""
-
-
-def _capture(captured: list[tuple[str, str]], kind: str, value: str) -> str:
-    """The name that a value has inside a parallel body."""
-    if not value.startswith("%"):
-        return value
-    if (kind, value) not in captured:
-        captured.append((kind, value))
-    return f"%c{captured.index((kind, value))}"
+        failed = f"  store atomic i32 %failure, ptr {error} monotonic, align 4\n  ret void"
+        self._end("ret void", f"internal void @{self.part}(i64 %begin, i64 %end, ptr %ctx)", failed)

@@ -1,25 +1,19 @@
-"""Memory of a kernel: registers, the stack, the heap, constants; and how it ends early."""
+"""Memory of a kernel: registers, the stack, the heap, constants."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from whet.compiler.abi.checks import NO_MEMORY
-from whet.compiler.codegen.llvm import types as ty
-from whet.compiler.codegen.llvm.calls import CALLS
-from whet.compiler.codegen.llvm.expressions import Expressions
-from whet.compiler.errors import CodegenError
+from whet.compiler.codegen.llvm.indices import Indices
+from whet.compiler.codegen.llvm.scope import Scope, safe
+from whet.compiler.codegen.llvm.text import types as ty
+from whet.compiler.codegen.outside import no_memory
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.buffer import Buffer
-
-if TYPE_CHECKING:
-    from whet.compiler.codegen.llvm.kernel import ModuleText
 
 # A buffer of at most so many bytes lives on the stack, where SROA may make registers of it.
 STACK_BYTES = 64 * 1024
@@ -27,57 +21,50 @@ STACK_BYTES = 64 * 1024
 REGISTER_BYTES = 4096
 
 
-class Memory(Expressions):
-    """Places buffers for a function that is being written."""
+class Memory:
+    """Places the buffers of a function.
 
-    def __init__(self, module: ModuleText, name: str) -> None:
-        super().__init__(module.declare)
-        self.math = module.math
-        self.module = module
-        self.name = name
-        self.slots: list[str] = []  # workspaces kept between calls
-        self.error: str | None = None  # in a parallel body: where to say that the kernel failed
-        self.stack: dict[int, str] = {}  # buffer's id -> its memory, for those no register holds
-        self.held: list[str] = []  # memory from the heap that is in use here
-        self.fails = False  # whether the kernel can end early
+    Args:
+        scope: of the function.
+        indices: writes extents.
+        statement: writes what has the buffers.
+        kept: workspaces may be kept between calls.
+    """
 
-    @abstractmethod
-    def statement(self, n: s.Stmt) -> None:
-        """Generate one statement."""
-
-    def _call(self, n: e.Call) -> str:
-        outside = CALLS.get(n.op)
-        return super()._call(n) if outside is None else outside(self, n)
+    def __init__(
+        self, scope: Scope, indices: Indices, statement: Callable[[s.Stmt], None], kept: bool
+    ) -> None:
+        self.scope, self.out, self.indices = scope, scope.out, indices
+        self._statement = statement
+        self._kept = kept
+        self._slots: list[str] = []  # workspaces kept between calls
+        self._stack: dict[int, str] = {}  # buffer's id -> its memory, for those no register holds
 
     def allocate(self, n: s.Allocate) -> None:
-        b = n.buffer
-        sizes = [self.linear(d) for d in b.shape]
-        const, terms = math.prod(x.const for x in sizes), not all(x.is_const for x in sizes)
-        element, item = ty.memory_type(b.dtype), dt.itemsize(b.dtype)
-        if not terms and const * item <= STACK_BYTES:
-            name = self.stack.get(id(b))
+        """A buffer on the stack, where its size is known and small, or the heap."""
+        b, out = n.buffer, self.out
+        sizes = [self.indices.linear(d) for d in b.shape]
+        const, known = math.prod(x.const for x in sizes), all(x.is_const for x in sizes)
+        item = dt.itemsize(b.dtype)
+        if known and const * item <= STACK_BYTES:
+            name = self._stack.get(id(b))
             if name is None:
-                name = self.out.fresh(safe(b.name) + ".")
-                self.out.allocas.append(
-                    f"  {name} = alloca [{max(const, 1)} x {element}], align 64"
-                )
+                array = f"[{max(const, 1)} x {ty.memory_type(b.dtype)}]"
+                name = out.slot(array, safe(b.name) + ".", ", align 64")
                 if const * item > REGISTER_BYTES:  # steps of an unrolled loop share it
-                    self.stack[id(b)] = name
-            self.place(b, name)
-            self.statement(n.body)
+                    self._stack[id(b)] = name
+            self.scope.place(b, name)
+            self._statement(n.body)
             return
         count = "1"
-        for lin in sizes:
-            part = self.i64(lin)
-            count = part if count == "1" else self.out.pure(f"mul i64 {count}, {part}", count, part)
-        if not terms:
-            count = str(const)
-            size = str(-(-const * item // 64) * 64)
-        else:
-            exact = self.out.pure(f"mul i64 {count}, {item}", count)
-            more = self.out.pure(f"add i64 {exact}, 127", exact)
-            size = self.out.pure(f"and i64 {more}, -64", more)
-        self._heap(n, size, keep=not terms and self.error is None)
+        for form in sizes:
+            part = self.indices.i64(form)
+            count = part if count == "1" else out.op("mul", "i64", count, part)
+        size = str(-(-const * item // 64) * 64)
+        if not known:
+            more = out.op("add", "i64", out.op("mul", "i64", count, str(item)), "127")
+            size = out.op("and", "i64", more, "-64")
+        self._heap(n, size, known and self._kept)
 
     def _heap(self, n: s.Allocate, size: str, keep: bool) -> None:
         """Memory from the heap; of a constant size it is kept from call to call.
@@ -85,95 +72,55 @@ class Memory(Expressions):
         Fresh pages cost a page fault each, a millisecond for 4 MiB. One call at a time finds the
         kept block in its slot; another that runs beside it allocates its own.
         """
-        self.declare("declare ptr @aligned_alloc(i64, i64)")
-        self.declare("declare void @free(ptr)")
-        out = self.out
-        slot = ""
-        cell = out.fresh("cell")
-        out.allocas.append(f"  {cell} = alloca ptr")
-        if keep:
-            slot = f"@{self.name}_.work{len(self.slots)}"
-            self.slots.append(slot)
-            self.module.globals.append(f"{slot} = internal global ptr null")
-            kept = out.here(f"atomicrmw xchg ptr {slot}, ptr null acq_rel")
-            out.line(f"store ptr {kept}, ptr {cell}")
-            none = out.here(f"icmp eq ptr {kept}, null")
-            with out.branch(none):
-                new = out.here(f"call ptr @aligned_alloc(i64 64, i64 {size})")
-                out.line(f"store ptr {new}, ptr {cell}")
-        else:
+        out, module, slot = self.out, self.scope.module, ""
+        module.declare("declare ptr @aligned_alloc(i64, i64)")
+        module.declare("declare void @free(ptr)")
+        cell = out.slot("ptr", "cell")
+
+        def allocated() -> None:
             new = out.here(f"call ptr @aligned_alloc(i64 64, i64 {size})")
             out.line(f"store ptr {new}, ptr {cell}")
-        p = out.here(f"load ptr, ptr {cell}")
-        failed = out.here(f"icmp eq ptr {p}, null")
-        with out.branch(failed):
-            self.fail(str(NO_MEMORY))
-        self.place(n.buffer, p)
-        self.held.append(p)
-        self.statement(n.body)
-        self.held.pop()
-        if keep:
-            other = out.here(f"atomicrmw xchg ptr {slot}, ptr {p} acq_rel")
-            out.line(f"call void @free(ptr {other})")
-        else:
-            out.line(f"call void @free(ptr {p})")
 
-    def fail(self, code: str, condition: str = "") -> None:
-        """End the function with a result here, or where a condition holds; that frees nothing."""
-        if not self.fails:
-            self.fails = True
-            self.out.allocas.append("  %code = alloca i32")
-        for p in self.held:
-            self.out.line(f"call void @free(ptr {p})")
-        self.out.flush()
-        never = self.out.label("never")
-        scope = self.out.scopes[-1]
-        leave = f"i1 {condition}, label %failed, label %{never}" if condition else "label %failed"
-        scope.lines += [f"  store i32 {code}, ptr %code", f"  br {leave}", f"{never}:"]
-        scope.label = never
+        if keep:
+            slot = f"@{self.scope.name}_.work{len(self._slots)}"
+            self._slots.append(slot)
+            module.globals.append(f"{slot} = internal global ptr null")
+            kept = out.here(f"atomicrmw xchg ptr {slot}, ptr null acq_rel")
+            out.line(f"store ptr {kept}, ptr {cell}")
+            with out.branch(out.here(f"icmp eq ptr {kept}, null")):
+                allocated()
+        else:
+            allocated()
+        p = out.here(f"load ptr, ptr {cell}")
+        with out.branch(out.here(f"icmp eq ptr {p}, null")):
+            self.scope.fail(str(NO_MEMORY))
+        self.scope.place(n.buffer, p)
+        self.scope.held.append(p)
+        self._statement(n.body)
+        self.scope.held.pop()
+        freed = out.here(f"atomicrmw xchg ptr {slot}, ptr {p} acq_rel") if keep else p
+        out.line(f"call void @free(ptr {freed})")
 
     def another_view(self, n: s.DeclBuffer) -> None:
         """Another view of memory that a buffer with the same ``data`` has."""
-        for b, pointer in self.memory:
-            if b.data is n.buffer.data:
-                self.pointers[id(n.buffer)] = pointer
-                self.statement(n.body)
-                return
-        raise CodegenError(
-            f"declare the buffer {n.buffer.name}",
-            f"nothing allocates the memory of {n.buffer.data.name}",
-            "give it the data of a parameter or of an allocated buffer",
-        )
+        pointer = next((p for b, p in self.scope.memory if b.data is n.buffer.data), None)
+        if pointer is None:
+            raise no_memory(n.buffer)
+        self.scope.pointers[id(n.buffer)] = pointer
+        self._statement(n.body)
 
     def constant(self, n: s.AllocateConst) -> None:
         """A global that holds the bytes of an array."""
-        data = np.ascontiguousarray(n.data)
-        name = f"@{self.name}_.const{len(self.module.globals)}"
-        text = "".join(f"\\{byte:02X}" for byte in data.tobytes())
-        size = data.nbytes
-        self.module.globals.append(
-            f'{name} = internal constant [{size} x i8] c"{text}", align 64'
-            if size
-            else f"{name} = internal constant [1 x i8] zeroinitializer, align 64"
-        )
-        self.place(n.buffer, name)
-        self.statement(n.body)
-
-    def touch(self, b: Buffer) -> None:
-        if id(b) in self.pointers:
-            self.out.touched(self.pointers[id(b)])
+        data = np.ascontiguousarray(n.data).tobytes()
+        name = self.scope.module.constant(f"{self.scope.name}_.const", data, ", align 64")
+        self.scope.place(n.buffer, name)
+        self._statement(n.body)
 
     def release(self) -> None:
         """A function that gives kept workspaces back, for when the code is unloaded."""
-        self.declare("declare void @free(ptr)")
-        lines = [f"define void @{self.name}__release() nounwind {{"]
-        for k, slot in enumerate(self.slots):
+        self.scope.module.declare("declare void @free(ptr)")
+        lines = [f"define void @{self.scope.name}__release() nounwind {{"]
+        for k, slot in enumerate(self._slots):
             lines.append(f"  %w{k} = atomicrmw xchg ptr {slot}, ptr null acq_rel")
             lines.append(f"  call void @free(ptr %w{k})")
-        self.module.functions.append("\n".join([*lines, "  ret void", "}"]))
-
-
-def safe(name: str) -> str:
-    """A name as a part of LLVM's names."""
-    text = "".join(c if (c.isascii() and c.isalnum()) or c in "._" else "_" for c in name)
-    return f"v{text}" if text[:1].isdigit() else text
+        self.scope.module.functions.append("\n".join([*lines, "  ret void", "}"]))

@@ -262,7 +262,7 @@ def never(*_):
 def test_the_same_is_compiled_once(cache, monkeypatch):
     text = kernel("A[0] = 1;", "WHET_GLOBAL(float) A")
     first, ptx = compile_cubin(text, "sm_80"), compile_ptx(text, "sm_80")
-    monkeypatch.setattr(nvrtc, "_run", never)
+    monkeypatch.setattr(nvrtc, "_compiled", never)
     again = compile_cubin(text, "sm_80")
     assert again == first
     assert again.resources == first.resources
@@ -277,7 +277,7 @@ def test_another_prelude_is_other_code(cache, monkeypatch):
     compile_cubin(text, "sm_80")
     before = prelude.text()
     monkeypatch.setattr(prelude, "text", lambda: before + "\n// another")
-    monkeypatch.setattr(nvrtc, "_run", never)
+    monkeypatch.setattr(nvrtc, "_compiled", never)
     with pytest.raises(AssertionError, match="again"):
         compile_cubin(text, "sm_80")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from whet.compiler.codegen.llvm.math.lanes import Lanes
+from whet.compiler.codegen.llvm.text.value import Value
 
 # 1.5 * 2**23: the spacing of floats there is 1
 _MAGIC = 12582912.0
@@ -131,86 +131,88 @@ _TANH_SMALL = (
 _TANH_BORDER = 0.55
 
 
-def _reduced(w: Lanes, x: str, base: _Base, bias: int) -> tuple[str, str]:
+def _reduced(x: Value, base: _Base, bias: int) -> tuple[Value, Value]:
     """n + bias in the low bits of an integer, and r."""
-    magic = w.of(_MAGIC + bias)
-    shifted = w.fma(x, w.of(base.log2), magic) if base.log2 != 1.0 else w.add(x, magic)
-    n = w.sub(shifted, magic)
+    magic = x.of(_MAGIC + bias)
     if base.log2 == 1.0:
-        return w.bits(shifted), w.sub(x, n)
-    r = w.fma(n, w.of(-base.parts[0]), x)
-    return w.bits(shifted), w.fma(n, w.of(-base.parts[1]), r)
+        shifted = x + magic
+        n = shifted - magic
+        return shifted.bits(), x - n
+    shifted = x.fma(base.log2, magic)
+    n = shifted - magic
+    high, low = base.parts
+    r = n.fma(-high, x)
+    return shifted.bits(), n.fma(-low, r)
 
 
-def _raised(w: Lanes, r: str, base: _Base) -> str:
+def _coefficients(r: Value, base: _Base) -> tuple[float, ...]:
+    return base.fast if r.out.module.fast else base.coefficients
+
+
+def _raised(r: Value, base: _Base) -> Value:
     """b**r."""
-    p = w.polynomial(r, base.fast if w.fast else base.coefficients)
-    return w.fma(p, r, w.of(1.0))
+    return r.polynomial(_coefficients(r, base)).fma(r, 1.0)
 
 
-def power_of(w: Lanes, x: str, base: _Base) -> str:
+def power_of(x: Value, base: _Base) -> Value:
     """b**x; in fast code the result is kept between 2**-126 and 2**127.4."""
-    if w.fast:
-        top = 127.4 / base.log2
-        x = w.at_least(w.at_most(x, top), -125.9 / base.log2)
-        bits, r = _reduced(w, x, base, 127)
-        return w.mul(_raised(w, r, base), w.floats(w.shift("shl", bits, 23)))
-    x = w.at_least(w.at_most(x, base.high), base.low)
-    bits, r = _reduced(w, x, base, 254)
+    if x.out.module.fast:
+        x = x.at_most(127.4 / base.log2).at_least(-125.9 / base.log2)
+        bits, r = _reduced(x, base, 127)
+        return _raised(r, base) * (bits << 23).floats()
+    bits, r = _reduced(x.at_most(base.high).at_least(base.low), base, 254)
     # 2**n in two factors, so that neither overflows and a denormal result is rounded once
-    half = w.shift("lshr", bits, 1)
-    first = w.floats(w.shift("shl", half, 23))
-    second = w.floats(w.shift("shl", w.sub(bits, half, "i"), 23))
-    return w.mul(w.mul(_raised(w, r, base), first), second)
+    half = bits >> 1
+    first = (half << 23).floats()
+    second = ((bits - half) << 23).floats()
+    return _raised(r, base) * first * second
 
 
-def _grown(w: Lanes, r: str, base: _Base) -> str:
-    """b**r - 1 to the last digit; base e."""
-    coefficients = base.fast if w.fast else base.coefficients
-    return w.fma(w.mul(r, r), w.polynomial(r, coefficients[1:]), r)
+def _grown(r: Value, coefficients: tuple[float, ...] = _E.coefficients) -> Value:
+    """e**r - 1 to the last digit."""
+    return (r * r).fma(r.polynomial(coefficients[1:]), r)
 
 
-def sigmoid(w: Lanes, x: str) -> str:
+def sigmoid(x: Value) -> Value:
     """``1 / (1 + exp(-x))``, where ``1 + exp(-x) = (1 + 2**n) + 2**n * (exp(r) - 1)`` rounds once.
 
     All of it is scaled by 2**-64, so that nothing overflows before the result is denormal.
     """
-    x = w.at_least(w.at_most(x, 20.0), -104.0)
-    bits, r = _reduced(w, w.out.pure(f"fneg {w.types['f']} {x}", x), _E, 127 - 64)
-    scale, one = w.floats(w.shift("shl", bits, 23)), w.of(2.0**-64)
-    grown = _grown(w, r, _E)
-    if w.fast:
-        return w.div(one, w.fma(scale, grown, w.add(scale, one)))
-    total = w.add(scale, one)
-    lost = w.sub(one, w.sub(total, scale))  # what total misses of 1 where 2**n is 2**24 or more
-    return w.div(one, w.add(total, w.fma(scale, grown, lost)))
+    x = x.at_most(20.0).at_least(-104.0)
+    bits, r = _reduced(-x, _E, 127 - 64)
+    scale, one = (bits << 23).floats(), x.of(2.0**-64)
+    grown = _grown(r, _coefficients(r, _E))
+    total = scale + one
+    if x.out.module.fast:
+        return one / scale.fma(grown, total)
+    lost = one - (total - scale)  # what total misses of 1 where 2**n is 2**24 or more
+    return one / (total + scale.fma(grown, lost))
 
 
-def tanh(w: Lanes, x: str) -> str:
+def tanh(x: Value) -> Value:
     """``1 - 2 / (exp(2 * |x|) + 1)`` where that is a half or more, a polynomial below.
 
     In fast code ``E / (E + 2)`` with ``E = exp(2 * |x|) - 1``.
     """
-    t = w.at_most(w.magnitude(x), 10.0)
-    bits, r = _reduced(w, w.add(t, t), _E, 127)
-    scale, one, two = w.floats(w.shift("shl", bits, 23)), w.of(1.0), w.of(2.0)
-    grown = _grown(w, r, _E)
-    if w.fast:
-        less = w.fma(scale, grown, w.sub(scale, one))
-        return w.with_sign_of(w.div(less, w.add(less, two)), x)
-    large = w.sub(one, w.div(two, w.fma(scale, grown, w.add(scale, one))))
-    square = w.mul(t, t)
-    small = w.fma(w.mul(square, t), w.polynomial(square, _TANH_SMALL), t)
-    return w.with_sign_of(w.select(w.test("ogt", t, w.of(_TANH_BORDER)), large, small), x)
+    t = abs(x).at_most(10.0)
+    bits, r = _reduced(t + t, _E, 127)
+    scale, one, two = (bits << 23).floats(), x.of(1.0), x.of(2.0)
+    grown = _grown(r, _coefficients(r, _E))
+    if x.out.module.fast:
+        less = scale.fma(grown, scale - one)
+        return (less / (less + two)).intrinsic("copysign", x)
+    large = one - two / scale.fma(grown, scale + one)
+    square = t * t
+    small = (square * t).fma(square.polynomial(_TANH_SMALL), t)
+    return t.test("ogt", _TANH_BORDER).select(large, small).intrinsic("copysign", x)
 
 
-def erf(w: Lanes, x: str) -> str:
+def erf(x: Value) -> Value:
     """``1 - exp(-e)``, where ``e = |x| + |x| * p(|x|)`` rounds once, also near zero."""
-    t = w.at_most(w.magnitude(x), 4.0)
-    minus = w.out.pure(f"fneg {w.types['f']} {t}", t)
-    exponent = w.fma(w.two_chains(t, _ERF, w.mul(t, t)), minus, minus)
-    bits, r = _reduced(w, exponent, _E, 127)
-    scale = w.floats(w.shift("shl", bits, 23))
-    less = w.out.pure(f"fneg {w.types['f']} {scale}", scale)
-    grown = w.fma(w.mul(r, r), w.polynomial(r, _E.coefficients[1:]), r)
-    return w.with_sign_of(w.fma(less, grown, w.sub(w.of(1.0), scale)), x)
+    t = abs(x).at_most(4.0)
+    minus = -t
+    exponent = t.two_chains(_ERF, t * t).fma(minus, minus)
+    bits, r = _reduced(exponent, _E, 127)
+    scale = (bits << 23).floats()
+    less = -scale
+    return less.fma(_grown(r), 1.0 - scale).intrinsic("copysign", x)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from whet.compiler.codegen.llvm.math.lanes import Lanes
+from whet.compiler.codegen.llvm.text.value import Value
 
 _SMALLEST_NORMAL = 2.0**-126
 _SQRT_HALF_BITS = 0x3F3504F3
@@ -116,35 +116,35 @@ BASES = {
 }
 
 
-def _parts(w: Lanes, x: str) -> tuple[str, str]:
+def _parts(x: Value) -> tuple[Value, Value]:
     """k and f; denormals are scaled up first, but in fast code."""
-    small = ""
-    if not w.fast:
-        small = w.test("olt", x, w.of(_SMALLEST_NORMAL))
-        x = w.select(small, w.mul(x, w.of(2.0**25)), x)
-    bits = w.bits(x)
-    above = w.sub(bits, w.of(_SQRT_HALF_BITS, "i"), "i")
-    k = w.cast("sitofp", w.shift("ashr", above, 23), "i", "f")
-    if small:
-        k = w.add(k, w.select(small, w.of(-25.0), w.of(0.0)))
-    mantissa = w.sub(bits, w.op("and", above, w.of(_EXPONENT_BITS, "i"), "i"), "i")
-    return k, w.sub(w.floats(mantissa), w.of(1.0))
+    small = None
+    if not x.out.module.fast:
+        small = x.test("olt", _SMALLEST_NORMAL)
+        x = small.select(x * 2.0**25, x)
+    bits = x.bits()
+    above = bits - _SQRT_HALF_BITS
+    k = above.op("ashr", 23).cast("sitofp", "float32")
+    if small is not None:
+        k = k + small.select(x.of(-25.0), 0.0)
+    mantissa = bits - (above & _EXPONENT_BITS)
+    return k, mantissa.floats() - 1.0
 
 
-def logarithm(w: Lanes, x: str, base: _Base) -> str:
+def logarithm(x: Value, base: _Base) -> Value:
     """The logarithm: -inf at zero, NaN below."""
-    k, f = _parts(w, x)
-    p = w.polynomial(f, base.fast if w.fast else base.coefficients)
-    y = w.mul(w.mul(f, f), p)
+    k, f = _parts(x)
+    p = f.polynomial(base.fast if x.out.module.fast else base.coefficients)
+    y = f * f * p
     if base.two[1]:
-        y = w.fma(k, w.of(base.two[1]), y)
+        y = k.fma(base.two[1], y)
     if base.unit[1]:
-        y = w.fma(f, w.of(base.unit[1]), y)
-        y = w.fma(f, w.of(base.unit[0]), y)
+        y = f.fma(base.unit[1], y)
+        y = f.fma(base.unit[0], y)
     else:
-        y = w.add(f, y)
-    y = w.fma(k, w.of(base.two[0]), y)
-    zero = w.of(0.0)
-    y = w.select(w.test("olt", x, w.infinity()), y, x)  # infinity and NaN are their own
-    special = w.select(w.test("oeq", x, zero), w.of(-math.inf), w.of(math.nan))
-    return w.select(w.test("ugt", x, zero), y, special)
+        y = f + y
+    y = k.fma(base.two[0], y)
+    zero = x.of(0.0)
+    y = x.test("olt", math.inf).select(y, x)  # infinity and NaN are their own
+    special = x.test("oeq", zero).select(x.of(-math.inf), math.nan)
+    return x.test("ugt", zero).select(y, special)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from whet.compiler.codegen.llvm.math.lanes import Lanes
+from whet.compiler.codegen.llvm.text.value import Value
 
 _MAGIC = 6755399441055744.0  # 1.5 * 2**52: the spacing of float64 there is 1
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
@@ -37,52 +37,48 @@ _EXP2 = (
 )
 
 
-def _log2(w: Lanes, x: str) -> str:
+def _log2(x: Value) -> Value:
     """log2 of positive float64 lanes that are normal, of zero and of infinity."""
-    bits = w.cast("bitcast", x, "d", "l")
-    above = w.sub(bits, w.of(_SQRT_HALF_BITS, "l"), "l")
+    bits = x.bits()
+    above = bits - _SQRT_HALF_BITS
     # a 32-bit number is enough for k, and is converted faster
-    k = w.cast("trunc", w.op("ashr", above, w.of(52, "l"), "l"), "l", "i")
-    mantissa = w.sub(bits, w.op("and", above, w.of(_EXPONENT_BITS, "l"), "l"), "l")
-    m, one = w.cast("bitcast", mantissa, "l", "d"), w.of(1.0, "d")
-    s = w.div(w.sub(m, one, "d"), w.add(m, one, "d"), "d")
-    p = w.polynomial(w.mul(s, s, "d"), _LOG2, "d")
-    y = w.fma(s, p, w.cast("sitofp", k, "i", "d"), "d")
-    y = w.select(w.test("oeq", x, w.of(0.0, "d"), "d"), w.of(-math.inf, "d"), y, "d")
-    return w.select(w.test("olt", x, w.infinity("d"), "d"), y, x, "d")
+    k = above.op("ashr", 52).cast("trunc", "int32")
+    m = (bits - (above & _EXPONENT_BITS)).floats()
+    s = (m - 1.0) / (m + 1.0)
+    p = (s * s).polynomial(_LOG2)
+    y = s.fma(p, k.cast("sitofp", "float64"))
+    y = x.test("oeq", 0.0).select(x.of(-math.inf), y)
+    return x.test("olt", math.inf).select(y, x)
 
 
-def _exp2(w: Lanes, z: str) -> str:
+def _exp2(z: Value) -> Value:
     """2**z as float32."""
-    z = w.at_least(w.at_most(z, 200.0, "d"), -200.0, "d")
-    magic = w.of(_MAGIC + 1023, "d")
-    shifted = w.add(z, magic, "d")
-    r = w.sub(z, w.sub(shifted, magic, "d"), "d")
-    p = w.fma(w.polynomial(r, _EXP2, "d"), r, w.of(1.0, "d"), "d")
-    bits = w.cast("bitcast", shifted, "d", "l")
-    scale = w.cast("bitcast", w.op("shl", bits, w.of(52, "l"), "l"), "l", "d")
-    return w.cast("fptrunc", w.mul(p, scale, "d"), "d", "f")
+    z = z.at_most(200.0).at_least(-200.0)
+    shifted = z + (_MAGIC + 1023)
+    r = z - (shifted - (_MAGIC + 1023))
+    p = r.polynomial(_EXP2).fma(r, 1.0)
+    return (p * (shifted.bits() << 52).floats()).cast("fptrunc", "float32")
 
 
-def power(w: Lanes, x: str, y: str) -> str:
+def power(x: Value, y: Value) -> Value:
     """x**y."""
-    zero, one = w.of(0.0), w.of(1.0)
-    size = w.magnitude(x)
-    log = _log2(w, w.cast("fpext", size, "f", "d"))
-    out = _exp2(w, w.mul(w.cast("fpext", y, "f", "d"), log, "d"))
+    zero, one = x.of(0.0), x.of(1.0)
+    size = abs(x)
+    log = _log2(size.cast("fpext", "float64"))
+    out = _exp2(y.cast("fpext", "float64") * log)
     # a negative x: the sign of an odd y, NaN for one that is no whole number
-    half = w.mul(y, w.of(0.5))
-    whole = w.test("oeq", w.intrinsic("trunc", "f", y), y)
-    odd = w.op("and", whole, w.test("one", w.intrinsic("trunc", "f", half), half), "b")
-    negative = w.test("slt", w.bits(x), w.of(0, "i"), "i")
-    minus = w.out.pure(f"fneg {w.types['f']} {out}", out)
-    out = w.select(w.op("and", odd, negative, "b"), minus, out)
-    finite = w.op("and", w.test("olt", x, zero), w.test("ogt", x, w.of(-math.inf)), "b")
-    broken = w.op("xor", whole, w.of(1, "b"), "b")
-    out = w.select(w.op("and", finite, broken, "b"), w.of(math.nan), out)
+    half = y * 0.5
+    whole = y.intrinsic("trunc").test("oeq", y)
+    odd = whole & half.intrinsic("trunc").test("one", half)
+    negative = x.bits().test("slt", 0)
+    minus = -out
+    out = (odd & negative).select(minus, out)
+    finite = x.test("olt", zero) & x.test("ogt", -math.inf)
+    broken = whole ^ 1
+    out = (finite & broken).select(x.of(math.nan), out)
     # 1 whatever the other is, NaN included
-    far = w.test("oeq", w.magnitude(y), w.infinity())
-    units = w.op("and", w.test("oeq", size, one), far, "b")
-    units = w.op("or", units, w.test("oeq", x, one), "b")
-    units = w.op("or", units, w.test("oeq", y, zero), "b")
-    return w.select(units, one, out)
+    far = abs(y).test("oeq", math.inf)
+    units = size.test("oeq", one) & far
+    units = units | x.test("oeq", one)
+    units = units | y.test("oeq", zero)
+    return units.select(one, out)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from whet.compiler.codegen.llvm.math.lanes import Lanes
+from whet.compiler.codegen.llvm.text.value import Value
 
 LIMIT = 65536.0
 _MAGIC = 12582912.0  # 1.5 * 2**23: the spacing of floats there is 1
@@ -31,42 +31,37 @@ _SIN = (
 _COS = (-0.5, 0.04166664555668831, -0.00138873013202101, 2.443066841806285e-05)
 
 
-def _reduced(w: Lanes, t: str) -> tuple[str, str]:
+def _reduced(t: Value) -> tuple[Value, Value]:
     """n in the low bits of an integer, and r."""
-    if not w.fused:
-        return _reduced_wide(w, t)
-    magic = w.of(_MAGIC)
-    shifted = w.fma(t, w.of(2 / math.pi), magic)
-    n = w.sub(shifted, magic)
-    r = t
+    if not t.out.module.fused:
+        return _reduced_wide(t)
+    magic = t.of(_MAGIC)
+    shifted = t.fma(2 / math.pi, magic)
+    n, r = shifted - magic, t
     for part in _PARTS:
-        r = w.fma(n, w.of(-part), r)
-    return w.bits(shifted), r
+        r = n.fma(-part, r)
+    return shifted.bits(), r
 
 
-def _reduced_wide(w: Lanes, t: str) -> tuple[str, str]:
-    wide, magic = w.cast("fpext", t, "f", "d"), w.of(_WIDE_MAGIC, "d")
-    shifted = w.add(w.mul(wide, w.of(2 / math.pi, "d"), "d"), magic, "d")
-    n = w.sub(shifted, magic, "d")
+def _reduced_wide(t: Value) -> tuple[Value, Value]:
+    wide = t.cast("fpext", "float64")
+    shifted = wide * (2 / math.pi) + _WIDE_MAGIC
+    n = shifted - _WIDE_MAGIC
     for part in _WIDE_PARTS:
-        wide = w.sub(wide, w.mul(n, w.of(part, "d"), "d"), "d")
-    bits = w.cast("trunc", w.cast("bitcast", shifted, "d", "l"), "l", "i")
-    return bits, w.cast("fptrunc", wide, "d", "f")
+        wide = wide - n * part
+    return shifted.bits().cast("trunc", "int32"), wide.cast("fptrunc", "float32")
 
 
-def wave(w: Lanes, x: str, op: str) -> str:
+def wave(x: Value, op: str) -> Value:
     """sin or cos of the lanes within the limit; the others mean nothing."""
-    t = w.magnitude(x)
-    n, r = _reduced(w, t)
+    n, r = _reduced(abs(x))
     if op == "cos":
-        n = w.add(n, w.of(1, "i"), "i")
-    square = w.mul(r, r)
-    sine = w.fma(w.mul(square, r), w.polynomial(square, _SIN), r)
-    cosine = w.fma(square, w.polynomial(square, _COS), w.of(1.0))
-    odd = w.test("ne", w.op("and", n, w.of(1, "i"), "i"), w.of(0, "i"), "i")
-    chosen = w.select(odd, cosine, sine)
-    sign = w.shift("shl", w.shift("lshr", n, 1), 31)
+        n = n + 1
+    square = r * r
+    sine = (square * r).fma(square.polynomial(_SIN), r)
+    cosine = square.fma(square.polynomial(_COS), 1.0)
+    chosen = (n & 1).test("ne", 0).select(cosine, sine)
+    sign = (n >> 1) << 31
     if op == "sin":
-        negative = w.op("and", w.bits(x), w.of(-(1 << 31), "i"), "i")
-        sign = w.op("xor", sign, negative, "i")
-    return w.floats(w.op("xor", w.bits(chosen), sign, "i"))
+        sign = sign ^ (x.bits() & -(1 << 31))
+    return (chosen.bits() ^ sign).floats()

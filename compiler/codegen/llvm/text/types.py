@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from functools import lru_cache
 
+from whet.compiler.codegen.constants import rounded
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 
@@ -35,11 +35,15 @@ def type_of(dtype: str) -> str:
     return _SCALARS[name] if lanes == 1 else f"<{lanes} x {_SCALARS[name]}>"
 
 
+def in_memory(dtype: str) -> str:
+    """The dtype in memory: a bool is a byte there."""
+    return dtype.replace("bool", "int8")
+
+
 @lru_cache(None)
 def memory_type(dtype: str) -> str:
     """The type in memory; that of a bool is ``i8``."""
-    name, lanes = dt.split(dtype)
-    return type_of(dt.vector("int8" if name == "bool" else name, lanes))
+    return type_of(in_memory(dtype))
 
 
 @lru_cache(None)
@@ -53,6 +57,32 @@ def suffix(dtype: str) -> str:
     return short if lanes == 1 else f"v{lanes}{short}"
 
 
+@lru_cache(None)
+def condition_type(kind: str) -> str:
+    """The type of a condition for each lane of a type: ``<8 x i1>`` for ``<8 x float>``."""
+    head, x, _ = kind.partition(" x ")
+    return f"{head} x i1>" if x else "i1"
+
+
+@lru_cache(None)
+def scalar_of(kind: str) -> str:
+    """The type of one lane: ``float`` of ``<8 x float>``."""
+    return kind.rpartition(" x ")[2].rstrip(">")
+
+
+def zero(dtype: str) -> str:
+    """The zero of an integer type."""
+    return "zeroinitializer" if dt.lanes(dtype) > 1 else "0"
+
+
+@lru_cache(4096)
+def constant(value: float, dtype: str) -> str:
+    """A number in all lanes."""
+    name, lanes = dt.split(dtype)
+    text = float_constant(value, name) if dt.is_float(name) else str(int(value))
+    return text if lanes == 1 else f"splat ({type_of(name)} {text})"
+
+
 @lru_cache(4096)
 def float_constant(value: float, dtype: str) -> str:
     """A scalar constant; LLVM reads the exact bits in hexadecimal."""
@@ -64,25 +94,9 @@ def float_constant(value: float, dtype: str) -> str:
     return "0x" + struct.pack(">d", value).hex().upper()
 
 
-def rounded(value: float, dtype: str) -> float:
-    """``value`` as the nearest of a float type's numbers; infinity where it is too large."""
-    if not math.isfinite(value) or dtype == "float64":
-        return value
-    try:
-        if dtype == "float16":
-            return struct.unpack("e", struct.pack("e", value))[0]
-        single = struct.unpack("f", struct.pack("f", value))[0]
-    except OverflowError:
-        return math.copysign(math.inf, value)
-    if dtype == "float32":
-        return single
-    bits = struct.unpack("I", struct.pack("f", single))[0]
-    if single != value:  # rounded to odd, so that the second rounding decides alone
-        bits = (bits - (abs(single) > abs(value))) | 1
-    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-    return struct.unpack("f", struct.pack("I", bits))[0]
-
-
-def splat(constant: str, element_type: str, lanes: int) -> str:
-    """A vector constant with one value in all lanes."""
-    return "<" + ", ".join([f"{element_type} {constant}"] * lanes) + ">"
+def splat(constant: str, dtype: str) -> str:
+    """A constant of a type with one value in all lanes."""
+    name, lanes = dt.split(dtype)
+    if lanes == 1:
+        return constant
+    return "<" + ", ".join([f"{type_of(name)} {constant}"] * lanes) + ">"

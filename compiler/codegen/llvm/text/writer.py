@@ -9,8 +9,12 @@ motion for the price of a dictionary look-up, so that LLVM needs no optimisation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+
+from whet.compiler.codegen.llvm.text import types as ty
+from whet.compiler.codegen.llvm.text.module import Module
 
 # So many stores wait for one branch at most: each holds a register.
 MAX_IN_A_ROW = 8
@@ -32,11 +36,13 @@ class FunctionWriter:
     """The body of one function.
 
     Attributes:
+        module: takes the declarations that it needs.
         scopes: the open scopes, the function's own first.
         allocas: lines for the entry block.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, module: Module) -> None:
+        self.module = module
         self.allocas: list[str] = []
         self.scopes = [Scope("entry")]
         self._depth: dict[str, int] = {}
@@ -95,7 +101,50 @@ class FunctionWriter:
         known[name] = depth
         return name
 
+    # instructions
+
+    def op(self, op: str, kind: str, a: str, b: str) -> str:
+        """An operation of two operands of a type: ``add``, ``icmp slt``."""
+        return self.pure(f"{op} {kind} {a}, {b}", a, b)
+
+    def select(self, kind: str, c: str, a: str, b: str) -> str:
+        """``a`` where the condition holds, else ``b``."""
+        bit = ty.condition_type(kind)
+        return self.pure(f"select {bit} {c}, {kind} {a}, {kind} {b}", c, a, b)
+
+    def cast(self, op: str, source: str, v: str, kind: str) -> str:
+        """A conversion: ``sext``, ``bitcast``."""
+        return self.pure(f"{op} {source} {v} to {kind}", v)
+
+    def extract(self, kind: str, v: str, lane: int) -> str:
+        """One lane of a vector."""
+        return self.pure(f"extractelement {kind} {v}, i64 {lane}", v)
+
+    def vector(self, kind: str, lanes: Iterable[str]) -> str:
+        """A vector of a type that is put together from its lanes."""
+        out, scalar = "poison", ty.scalar_of(kind)
+        for k, v in enumerate(lanes):
+            out = self.pure(f"insertelement {kind} {out}, {scalar} {v}, i64 {k}", out, v)
+        return out
+
+    def offset(self, pointer: str, by: int | str, kind: str = "i8") -> str:
+        """The address ``by`` elements behind another one."""
+        return self.pure(f"getelementptr {kind}, ptr {pointer}, i64 {by}", pointer, str(by))
+
+    def intrinsic(self, name: str, dtype: str, *args: str, flags: str = "") -> str:
+        """A call of an intrinsic of LLVM whose arguments and result are of one type."""
+        kind, symbol, declaration = _intrinsic(name, dtype, len(args))
+        self.module.declared[declaration] = None
+        given = f", {kind} ".join(args)
+        return self.pure(f"call {flags}{kind} {symbol}({kind} {given})", *args)
+
     # memory
+
+    def slot(self, kind: str, hint: str, more: str = "") -> str:
+        """A new place on the stack for a value of a type."""
+        name = self.fresh(hint)
+        self.allocas.append(f"  {name} = alloca {kind}{more}")
+        return name
 
     def load(self, operation: str, buffer: str) -> str:
         """The result of a load; an earlier one where nothing was stored to the buffer since."""
@@ -242,3 +291,10 @@ class FunctionWriter:
         assert len(self.scopes) == 1
         self.flush()
         return "\n".join(["entry:", *self.allocas, *self.scopes[0].lines])
+
+
+@lru_cache(None)
+def _intrinsic(name: str, dtype: str, count: int) -> tuple[str, str, str]:
+    """The type, the symbol and the declaration of an intrinsic of ``count`` arguments."""
+    kind, symbol = ty.type_of(dtype), f"@llvm.{name}.{ty.suffix(dtype)}"
+    return kind, symbol, f"declare {kind} {symbol}({', '.join([kind] * count)})"

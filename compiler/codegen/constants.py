@@ -1,0 +1,41 @@
+"""Constants of the loop IR as numbers, and numbers as the types of constants hold them."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+
+from whet.compiler.tir import expr as e
+
+
+def constant(n: e.PrimExpr) -> int | None:
+    """The number that an integer is in all lanes, if it is one."""
+    if isinstance(n, e.Broadcast):
+        n = n.value
+    return n.value if isinstance(n, e.IntImm) else None
+
+
+def count_of(shape: Sequence[e.PrimExpr]) -> int | None:
+    """The number of elements of a shape, if all its extents are numbers."""
+    extents = [constant(d) for d in shape]
+    return None if None in extents else math.prod(d for d in extents if d is not None)
+
+
+def rounded(value: float, dtype: str) -> float:
+    """``value`` as the nearest of a float type's numbers; infinity where it is too large."""
+    if not math.isfinite(value) or dtype == "float64":
+        return value
+    try:
+        if dtype == "float16":
+            return struct.unpack("e", struct.pack("e", value))[0]
+        single = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    if dtype == "float32":
+        return single
+    bits = struct.unpack("I", struct.pack("f", single))[0]
+    if single != value:  # rounded to odd, so that the second rounding decides alone
+        bits = (bits - (abs(single) > abs(value))) | 1
+    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return struct.unpack("f", struct.pack("I", bits))[0]
