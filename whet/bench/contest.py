@@ -12,7 +12,7 @@ from whet.bench.comparison import Comparison
 from whet.bench.limits import Traffic
 from whet.bench.peers.libraries import peers_of
 from whet.bench.references.operators import expected
-from whet.bench.turns import interleaved, on_cores
+from whet.bench.turns import WARM_UPS, interleaved, on_cores
 from whet.compiler.target.machine.fma import fma_peak
 from whet.measure.stage.machine import environment
 
@@ -72,7 +72,6 @@ def compare(
         samples = interleaved(
             {**contestants, **limits}, rounds, MOMENT, PAUSE if threads > 1 else 0.0
         )
-    warmed = 2  # calls before the first round
     return Comparison.of(
         task,
         arrays,
@@ -80,8 +79,8 @@ def compare(
         threads=threads,
         samples={name: samples[name] for name in contestants},
         packed=frozenset(peers.packed),
-        peaks=tuple(peaks[warmed:]),
-        streams=tuple(streams[warmed:]),
+        peaks=tuple(peaks[WARM_UPS:]),
+        streams=tuple(streams[WARM_UPS:]),
         errors=errors,
         left_out=tuple(peers.left_out),
         environment=facts,
