@@ -69,10 +69,8 @@ from whet.compiler.topi.gather import (
 from whet.compiler.topi.layout import (
     layout_transform,
 )
-from whet.compiler.topi.matmul import (
-    matmul,
-)
-from whet.compiler.topi.pad import (
+from whet.compiler.topi.nn.dense import matmul
+from whet.compiler.topi.nn.pad import (
     pad,
 )
 from whet.compiler.topi.reduction import (

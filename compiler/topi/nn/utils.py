@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from whet.compiler.topi.nn.padding import get_pad_tuple
+from whet.compiler.topi.nn.windows import get_pad_tuple
 
 __all__ = ["get_pad_tuple"]
