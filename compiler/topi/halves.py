@@ -9,7 +9,7 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.ops import ops
 from whet.compiler.topi import tag
-from whet.compiler.topi.elemwise import cast
+from whet.compiler.topi.elementwise import cast
 
 _HALVES = ("float16", "bfloat16")
 

@@ -15,7 +15,7 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.ops import ops
 from whet.compiler.topi import tag
-from whet.compiler.topi.elemwise import cast
+from whet.compiler.topi.elementwise import cast
 from whet.compiler.topi.shapes import static
 
 _MODES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")

@@ -12,7 +12,7 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir import IntImm, PrimExpr
 from whet.compiler.tir.ops import ops
 from whet.compiler.topi import tag
-from whet.compiler.topi.broadcast import at, broadcast_shape
+from whet.compiler.topi.elementwise import at, broadcast_shape
 from whet.compiler.topi.shapes import (
     is_zero,
     one_axis,

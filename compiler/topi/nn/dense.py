@@ -7,9 +7,8 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
-from whet.compiler.tir import IntImm
 from whet.compiler.tir.ops import ops
-from whet.compiler.topi import broadcast
+from whet.compiler.topi.elementwise import add, broadcast_shape, is_one
 from whet.compiler.topi.halves import stored, sum_of_products
 from whet.compiler.topi.shapes import one_axis, product
 from whet.compiler.topi.transform import expand_dims, reshape
@@ -72,7 +71,7 @@ def dense(
         tag="dense",
     )
     out = stored(made, result)
-    return out if bias is None else broadcast.add(out, bias)
+    return out if bias is None else add(out, bias)
 
 
 def batch_matmul(
@@ -103,23 +102,19 @@ def batch_matmul(
     m, k2 = (b.shape[1], b.shape[2]) if transpose_b else (b.shape[2], b.shape[1])
     if not k == k2:
         raise ArgumentError(asked, f"{k} and {k2} elements are not multiplied")
-    (batch,) = broadcast.broadcast_shape(a.shape[:1], b.shape[:1], asked)
+    (batch,) = broadcast_shape(a.shape[:1], b.shape[:1], asked)
     r = te.reduce_axis((0, k), name="k")
     result = out_dtype or a.dtype
 
     def element(x: Any, i: Any, j: Any) -> Any:
-        p = ops.const(0) if _is_one(a.shape[0]) else x
-        q = ops.const(0) if _is_one(b.shape[0]) else x
+        p = ops.const(0) if is_one(a.shape[0]) else x
+        q = ops.const(0) if is_one(b.shape[0]) else x
         left = a[p, r, i] if transpose_a else a[p, i, r]
         right = b[q, j, r] if transpose_b else b[q, r, j]
         return sum_of_products(result, left, right, r)
 
     out = te.compute((batch, n, m), element, name="T_batch_matmul", tag="batch_matmul")
     return stored(out, result)
-
-
-def _is_one(d: object) -> bool:
-    return isinstance(d, IntImm) and d.value == 1
 
 
 def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
@@ -133,8 +128,8 @@ def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
     if bias.ndim != 1:
         raise ArgumentError(asked, f"the bias has {bias.ndim} dimensions, not 1")
     if k == data.ndim - 1:
-        return broadcast.add(data, bias)
-    return broadcast.add(data, expand_dims(bias, 1, data.ndim - 1 - k))
+        return add(data, bias)
+    return add(data, expand_dims(bias, 1, data.ndim - 1 - k))
 
 
 def flatten(data: Tensor) -> Tensor:
