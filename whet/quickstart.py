@@ -156,7 +156,7 @@ def drawn(rng: np.random.Generator, shape: tuple[Any, ...], dtype: str) -> np.nd
 
 def reference(task: Task, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, int, Any]:
     """The result in float64, the number of products in an element, and the sums of their sizes."""
-    from whet.bench.references.operators import expected
+    from whet.bench.operators.table import expected
 
     exact = expected(task, inputs)
     if exact is None:

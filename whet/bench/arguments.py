@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import MeasureError
@@ -66,13 +64,6 @@ def taken_by(kernel: Module, values: Sequence[Any]) -> tuple[Any, ...]:
     made = kernel.pack_weights(*(values[k] for k in ahead.weights))
     packed = dict(zip(ahead.packed, made if isinstance(made, tuple) else (made,)))
     return tuple(packed.get(k, values[place]) for k, place in enumerate(ahead.places))
-
-
-def by_name(task: Task) -> SimpleNamespace:
-    """The template's arguments as attributes, defaults filled in."""
-    bound = inspect.signature(task.template.func).bind(*task.args)
-    bound.apply_defaults()
-    return SimpleNamespace(**bound.arguments)
 
 
 def arrays_of(task: Task, seed: int = 0) -> Arrays:

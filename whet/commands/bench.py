@@ -100,7 +100,7 @@ def _on_cores(target: str, threads: int | None) -> _Place:
 
     chosen = Target(f"{target} -num_threads={threads}" if threads else target).canonical()
     library_threads(chosen.num_threads)
-    from whet.bench.contest import compare
+    from whet.bench.cpu.contest import compare
 
     return _Place(chosen, None, compare)
 

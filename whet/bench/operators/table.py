@@ -1,23 +1,40 @@
-"""What is right: operators in numpy, in float64, to compare every contestant's numbers with."""
+"""All operators by their names, and their right results."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace as Args
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from whet.bench.arguments import by_name
-from whet.bench.references.convs import CHANNELS, CONVS
-from whet.bench.references.images import IMAGES
-from whet.bench.references.rows import ROWS, gelu, sigmoid
+import numpy as np
+
+from whet.bench.operators.contractions import CONTRACTIONS
+from whet.bench.operators.convolutions import CONVOLUTIONS
+from whet.bench.operators.images import IMAGES
+from whet.bench.operators.operator import Array, Operator
+from whet.bench.operators.rows import ROWS, gelu, sigmoid
+from whet.search_spaces.operators.arguments import BYTES
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from whet.autotune import Task
 
-Array = Any
-Reference = Callable[..., Array]
+OPERATORS: dict[str, Operator] = {**CONTRACTIONS, **CONVOLUTIONS, **IMAGES, **ROWS}
+REFERENCES = {name: operator.reference for name, operator in OPERATORS.items()}
+PRODUCTS = (*CONTRACTIONS, *CONVOLUTIONS)
+"""Operators that multiply, and sum up in a type that may be wider."""
+
+
+def by_name(task: Task) -> Args:
+    """The template's arguments as attributes, defaults filled in."""
+    bound = inspect.signature(task.template.func).bind(*task.args)
+    bound.apply_defaults()
+    return Args(**bound.arguments)
+
+
+def of_bytes(task: Task) -> bool:
+    """True for a task that multiplies bytes: other libraries' operators sum bytes up in bytes."""
+    return task.name in PRODUCTS and getattr(by_name(task), "dtype", "") in BYTES
 
 
 def expected(task: Task, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...] | None:
@@ -27,29 +44,21 @@ def expected(task: Task, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]
         task: made from a named template.
         inputs: the kernel's inputs, with weights as they are before they are packed.
     """
-    import numpy as np
-
-    made = REFERENCES.get(task.name)
-    if made is None:
+    operator = OPERATORS.get(task.name)
+    if operator is None:
         return None
     wide = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in inputs]
     if task.name in PRODUCTS:  # bytes, whose sums are wider
         wide = [x.astype(np.int64) if x.dtype.kind in "iu" else x for x in wide]
     a = by_name(task)
-    operands = len(wide) - sum(step in ("bias", "residual") for step in _steps(a))
-    found = made(a, *wide[:operands])
-    found = _after(found, _steps(a), wide[operands:], CHANNELS.get(task.name, (-1,)))
-    return found if isinstance(found, tuple) else (found,)
-
-
-def _steps(a: Args) -> tuple:
-    return tuple(getattr(a, "epilogue", ()) or ())
+    steps = tuple(getattr(a, "epilogue", ()) or ())
+    operands = len(wide) - sum(step in ("bias", "residual") for step in steps)
+    result = operator.reference(a, *wide[:operands])
+    return (_after(result, steps, wide[operands:], operator.channels),)
 
 
 def _after(x: Array, steps: tuple, brought: list, channels: tuple[int, ...]) -> Array:
     """``x`` after an epilogue; a bias belongs to the axes ``channels``."""
-    import numpy as np
-
     rest = list(brought)
     for step in steps:
         name = step if isinstance(step, str) else step[0]
@@ -72,24 +81,4 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": gelu,
     "silu": lambda x: x * sigmoid(x),
     "sigmoid": sigmoid,
-}
-
-
-def _matmul(a: Args, x: Array, y: Array) -> Array:
-    left = x.swapaxes(-1, -2) if a.transpose_a else x
-    right = y.swapaxes(-1, -2) if a.transpose_b else y
-    return left @ right
-
-
-PRODUCTS = ("matmul", "batch_matmul", "dense", "matvec", *CONVS)
-"""Operators that multiply, and sum up in a type that may be wider."""
-
-REFERENCES: dict[str, Reference] = {
-    "matmul": _matmul,
-    "batch_matmul": _matmul,
-    "dense": lambda a, x, w: x @ w.T,
-    "matvec": lambda a, x, y: x @ y,
-    **CONVS,
-    **IMAGES,
-    **ROWS,
 }

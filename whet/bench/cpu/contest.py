@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from whet.bench.arguments import Arrays, arrays_of, check_work
 from whet.bench.check import check_contestants
 from whet.bench.comparison import Comparison
+from whet.bench.cpu.libraries import peers_of
 from whet.bench.limits import Traffic
-from whet.bench.peers.libraries import peers_of
-from whet.bench.references.operators import expected
+from whet.bench.operators.table import expected
 from whet.bench.turns import WARM_UPS, interleaved, on_cores
 from whet.compiler.target.machine.fma import fma_peak
 from whet.measure.stage.machine import environment

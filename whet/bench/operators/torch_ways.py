@@ -1,39 +1,26 @@
 """PyTorch as a peer: each operator in the ways that may be its best, frozen and compiled included.
 
-Weights are packed ahead where PyTorch can do so: by mkldnn, by a frozen module, by MKL. The number
-of threads, and that there are no gradients, is set for all of PyTorch in this process.
+Weights are packed ahead where PyTorch can do so: by mkldnn, by a frozen module, by MKL.
 """
 
 from __future__ import annotations
 
-import logging
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import SimpleNamespace as Args
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from whet.bench.arguments import by_name
-from whet.bench.references.operators import PRODUCTS
-from whet.search_spaces.operators.arguments import BYTES
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from whet.autotune import Task
-    from whet.bench.peers.libraries import Call, Peers
-
-Tensor = Any
-Ways = Callable[..., None]
+from whet.bench.operators.operator import Call, Peers, Tensor, into
 
 
 class TorchWays:
-    """Adds PyTorch's ways of one task to what is found.
+    """Adds PyTorch's ways of one task to its peers.
 
     Args:
         found: what is added to.
         a: the template's arguments.
         inputs: the kernel's inputs as tensors that share their memory.
-        compiled: whether ``torch.compile`` is tried.
+        compiled: False leaves ``torch.compile`` out.
     """
 
     def __init__(self, found: Peers, a: Args, inputs: list[Tensor], compiled: bool) -> None:
@@ -53,10 +40,9 @@ class TorchWays:
         self.add(name, lambda: lambda: work(*inputs))
         self.compiled(work, *inputs, name=name)
 
-    def into(self, work: Callable[..., Tensor], *inputs: Tensor) -> None:
+    def into(self, work: Callable[..., Tensor], *inputs: Any) -> None:
         """The operator into an output that exists already."""
-        out = work(*inputs)
-        self.add("out=", lambda: lambda: work(*inputs, out=out))
+        self.add("out=", lambda: into(work, *inputs))
 
     def compiled(
         self, work: Callable[..., Tensor], *inputs: Tensor, name: str = "", packed: bool = False
@@ -97,47 +83,32 @@ class TorchWays:
 
                 x = x.to(getattr(torch, step[1]))
             else:
-                x = getattr(F if name != "sigmoid" else x, name)(
-                    *([x] if name != "sigmoid" else [])
-                )
+                x = x.sigmoid() if name == "sigmoid" else getattr(F, name)(x)
         return x
 
 
-def ways_of(task: Task) -> Ways | None:
-    """What adds PyTorch's ways of a task, wherever its tensors are; None: it has none."""
-    from whet.bench.peers.torch_convs import CONVS
-    from whet.bench.peers.torch_matmuls import MATMULS
-    from whet.bench.peers.torch_rows import ROWS
-
-    return None if of_bytes(task) else {**MATMULS, **CONVS, **ROWS}.get(task.name)
-
-
-def of_bytes(task: Task) -> bool:
-    """Whether a task multiplies bytes: PyTorch's and Triton's operators of its name sum bytes up
-    in bytes."""
-    kind = getattr(by_name(task), "dtype", "")
-    return task.name in PRODUCTS and kind in BYTES
-
-
-def add_torch(
-    found: Peers, task: Task, inputs: Sequence[np.ndarray], threads: int, compiled: bool
-) -> None:
-    """Add PyTorch's ways of a task.
+def plain(
+    work: Callable[..., Tensor],
+    out: bool = False,
+    fits: Callable[..., bool] = lambda a, *inputs: True,
+) -> Callable[..., None]:
+    """An operator's ways: as PyTorch is called without further ado, and compiled.
 
     Args:
-        found: what is added to.
-        task: whose work it is.
-        inputs: the kernel's inputs.
-        threads: how many PyTorch may use.
-        compiled: whether ``torch.compile`` is tried.
+        work: the operator, from PyTorch, the template's arguments and the inputs.
+        out: it takes ``out=``, and is called with an output that exists already, too.
+        fits: False for arguments that PyTorch does not have.
     """
-    import torch
 
-    add = ways_of(task)
-    if add is None:
-        return
-    torch.set_num_threads(threads)
-    torch.set_grad_enabled(False)
-    logging.getLogger("torch").setLevel(logging.ERROR)
-    ways = TorchWays(found, by_name(task), [torch.from_numpy(x) for x in inputs], compiled)
-    add(ways, *ways.operands)
+    def add(ways: TorchWays, *inputs: Tensor) -> None:
+        import torch
+
+        if not fits(ways.a, *inputs):
+            return
+        a = ways.a
+        ways.add("", lambda: lambda: work(torch, a, *inputs))
+        ways.compiled(lambda *xs: work(torch, a, *xs), *inputs)
+        if out:
+            ways.into(work, torch, a, *inputs)
+
+    return add
