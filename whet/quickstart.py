@@ -184,7 +184,7 @@ def distances_by_numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 POISON = -77
-"""What an output holds before a kernel writes it."""
+"""The numbers of an output before a kernel writes it."""
 
 
 def check(what: str, result: np.ndarray, exact: Any, terms: int, scale: Any) -> None:

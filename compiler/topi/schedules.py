@@ -138,7 +138,7 @@ def rows_of(kind: str) -> dict[str, str | Make]:
 
 
 def find_schedule(kind: str, name: str) -> Make:
-    """What makes the schedule of an operator for a kind, or for any.
+    """The function that makes the schedule of an operator for a kind, or for any.
 
     Raises:
         ArgumentError: nobody has registered one.

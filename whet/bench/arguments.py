@@ -1,4 +1,4 @@
-"""What a task's kernel is called with: its arguments by name, arrays for its tensors."""
+"""Arrays for the tensors of a task, which its kernel is called with."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Arrays:
 
     @property
     def inputs(self) -> tuple[np.ndarray, ...]:
-        """Those that are read."""
+        """The arrays that are read."""
         return tuple(v for v, computed in zip(self.values, self.computed) if not computed)
 
     @property
     def outputs(self) -> tuple[np.ndarray, ...]:
-        """Those that are written."""
+        """The arrays that are written."""
         return tuple(v for v, computed in zip(self.values, self.computed) if computed)
 
     def spoil(self) -> None:
@@ -52,7 +52,7 @@ class Arrays:
 
 
 def taken_by(kernel: Module, values: Sequence[Any]) -> tuple[Any, ...]:
-    """What a kernel is called with: of these arrays its weights are packed, here and now.
+    """The arguments of a kernel's call: of these arrays its weights are packed, here and now.
 
     Args:
         kernel: of a task.

@@ -86,7 +86,7 @@ def command(
 
 @dataclass(frozen=True)
 class _Place:
-    """What kernels are built for, where they run (None: on cores), and what compares them there."""
+    """The target of kernels, where they run (None: on cores), and the comparison there."""
 
     target: Target
     device: Device | None

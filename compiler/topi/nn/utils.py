@@ -1,4 +1,4 @@
-"""What TVM's ``topi.nn.utils`` has."""
+"""The names of TVM's ``topi.nn.utils``."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from whet.bench.gpu import contest
 from whet.bench.gpu.clock import Clock
 from whet.bench.gpu.contest import compare_on
 from whet.bench.gpu.limits import CHAINS, PEAK, THREADS, CopyProbe, PeakProbe
-from whet.bench.gpu.right import exact_of, laid_out
-from whet.bench.operators.table import expected
+from whet.bench.gpu.right import exact_of
+from whet.bench.operators.table import expected, laid_out
 from whet.bench.table import bound_of, table_of
 from whet.cli import main
 from whet.compiler.codegen.cuda import nvrtc

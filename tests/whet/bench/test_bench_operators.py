@@ -12,10 +12,10 @@ import whet
 from whet.bench.arguments import arrays_of
 from whet.bench.check import error_of
 from whet.bench.cpu import libraries as peers_module
-from whet.bench.cpu.contest import _as_arrays, _laid_out, compare
+from whet.bench.cpu.contest import compare
 from whet.bench.cpu.libraries import peers_of
 from whet.bench.operators.operator import Peers
-from whet.bench.operators.table import REFERENCES, by_name, expected
+from whet.bench.operators.table import REFERENCES, by_name, expected, laid_out
 from whet.search_spaces.values.builtin import BUILTIN
 
 EPILOGUE = ("bias", "residual", ("clip", -0.5, 0.75))
@@ -106,7 +106,7 @@ def test_peers_compute_the_same(name, args, monkeypatch):
     right = expected(task, arrays.inputs)
     found = peers_of(task, arrays.inputs, compiled=False)
     for peer, call in found.calls.items():
-        made = _laid_out(task, _as_arrays(call()))
+        made = laid_out(task, call())
         assert error_of(f"{name}, {peer}", made, right) < 1e-4
     if find_spec("torch") is not None and name not in LEFT_OUT:
         assert any(peer.startswith("torch") for peer in found.calls), found.left_out

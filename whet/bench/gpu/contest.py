@@ -13,7 +13,8 @@ from whet.bench.comparison import Comparison
 from whet.bench.gpu.clock import Clock, Turns
 from whet.bench.gpu.libraries import peers_on
 from whet.bench.gpu.limits import CopyProbe, PeakProbe
-from whet.bench.gpu.right import exact_of, laid_out
+from whet.bench.gpu.right import exact_of
+from whet.bench.operators.table import laid_out
 
 if TYPE_CHECKING:
     from whet.autotune import Task

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from whet.bench.operators.table import expected
+from whet.bench.operators.table import expected, laid_out
 from whet.compiler.errors import MeasureError
 
 if TYPE_CHECKING:
@@ -46,11 +46,3 @@ def exact_of(device: Device, task: Task, inputs: Sequence[np.ndarray]) -> Exact:
             "the operators of whet.bench.operators.table have one",
         )
     return numbers
-
-
-def laid_out(task: Task, found: Any) -> Exact:
-    """PyTorch's result in the layout of ours: its images come with the channels first."""
-    parts = found if isinstance(found, tuple | list) else (found,)
-    if task.name.endswith("_nhwc"):
-        return tuple(x.permute(0, 2, 3, 1) for x in parts)
-    return tuple(parts)

@@ -155,20 +155,21 @@ Convolution = tuple[Array, Array, int]
 
 def _operator(
     channels_first: Callable[[Args, Array, Array], Convolution],
-    back: Callable[[Array, Array], Array] = lambda result, x: result,
+    back: Callable[[Array, int], Array] = lambda result, block: result,
     channels: tuple[int, ...] = (1,),
 ) -> Operator:
     """A convolution.
 
     Args:
         channels_first: of the operator's data and weights.
-        back: numpy's result in the layout of the data.
+        back: as of :class:`Operator`.
         channels: the axes that a bias belongs to.
     """
     return Operator(
-        lambda a, x, w: back(_conv(a, *channels_first(a, x, w)), x),
+        lambda a, x, w: back(_conv(a, *channels_first(a, x, w)), x.shape[-1]),
         torch=lambda ways, x, w: _ways(ways, *channels_first(ways.a, x, w)),
         channels=channels,
+        back=back,
     )
 
 
@@ -182,14 +183,13 @@ def _from_nchwc(a: Args, x: Array, w: Array) -> Convolution:
     return _permuted(x, 0, 1, 4, 2, 3).reshape(n, parts * c, h, width), w, a.groups
 
 
-def _to_nchwc(result: Array, x: Array) -> Array:
+def _to_nchwc(result: Array, block: int) -> Array:
     n, co, oh, ow = result.shape
-    c = x.shape[-1]
-    return result.reshape(n, co // c, c, oh, ow).transpose(0, 1, 3, 4, 2)
+    return _permuted(result.reshape(n, co // block, block, oh, ow), 0, 1, 3, 4, 2)
 
 
-def _to_nhwc(result: Array, x: Array) -> Array:
-    return result.transpose(0, 2, 3, 1)
+def _to_nhwc(result: Array, block: int) -> Array:
+    return _permuted(result, 0, 2, 3, 1)
 
 
 def _depthwise(a: Args, x: Array, w: Array) -> Convolution:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from types import SimpleNamespace as Args
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from whet.bench.operators.convolutions import sides, windows
 from whet.bench.operators.operator import Array, Operator, Tensor
 from whet.bench.operators.torch_ways import TorchWays, plain
+from whet.compiler.topi.layout import Layout
 
 
 def _pooled(a: Args, x: Array, empty: float) -> Array:
@@ -47,7 +47,7 @@ def _adaptive_pool(a: Args, x: Array) -> Array:
 
 def _layout_transform(a: Args, x: Array) -> Array:
     """Blocks of the source are joined, then those of the result are cut."""
-    src, dst = _layout(a.src), _layout(a.dst)
+    src, dst = (Layout.of(text, text).parts for text in (a.src, a.dst))
     letters = sorted(letter for letter, block in src if not block)
     order = [src.index(part) for d in letters for part in _parts(src, d)]
     whole = x.transpose(order)
@@ -62,13 +62,7 @@ def _layout_transform(a: Args, x: Array) -> Array:
     return whole.reshape(shape).transpose([cut.index(part) for part in dst])
 
 
-def _layout(text: str) -> list[tuple[str, int]]:
-    """Of each dimension the letter and the length of its block; 0: it is no block."""
-    found = re.findall(r"([A-Z])|(\d+)([a-z])", text)
-    return [(letter or block.upper(), int(length or 0)) for letter, length, block in found]
-
-
-def _parts(layout: list[tuple[str, int]], letter: str) -> list[tuple[str, int]]:
+def _parts(layout: Sequence[tuple[str, int]], letter: str) -> list[tuple[str, int]]:
     """A dimension's parts, its block last."""
     return sorted(part for part in layout if part[0] == letter)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,8 @@ class Operator:
         torch: adds ways to a :class:`TorchWays`, from it and the inputs as tensors.
         triton: from the arguments and tensors to a call; None where it cannot do them.
         channels: the axes that an epilogue's bias belongs to.
+        back: from a result with the channels first, and the extent of the last dimension of ours,
+            to the operator's own layout.
     """
 
     reference: Callable[..., Array]
@@ -29,6 +31,7 @@ class Operator:
     torch: Callable[..., None] | None = None
     triton: Callable[..., Call | None] | None = None
     channels: tuple[int, ...] = (-1,)
+    back: Callable[[Array, int], Array] = lambda result, block: result
 
 
 @dataclass
@@ -64,6 +67,42 @@ class Peers:
         self.calls[name] = call
         if packed:
             self.packed.add(name)
+
+
+def brought_by(epilogue: Sequence[Any]) -> int:
+    """How many inputs the steps of an epilogue bring with them."""
+    return sum(step in ("bias", "residual") for step in epilogue)
+
+
+def after(
+    x: Array,
+    epilogue: Sequence[Any],
+    brought: Sequence[Array],
+    channels: tuple[int, ...],
+    step_of: Callable[[str], Callable[..., Array]],
+) -> Array:
+    """``x`` after an epilogue, as a user writes it, in numpy or in PyTorch.
+
+    Args:
+        x: numpy's array or PyTorch's tensor.
+        epilogue: the template's steps.
+        brought: the inputs that they bring with them.
+        channels: the axes that a bias belongs to.
+        step_of: from the name of another step to its function of ``x`` and the step's arguments.
+    """
+    rest = iter(brought)
+    for step in epilogue:
+        name, *arguments = (step,) if isinstance(step, str) else step
+        if name == "bias":
+            axes = {k % x.ndim for k in channels}
+            x = x + next(rest).reshape([n if k in axes else 1 for k, n in enumerate(x.shape)])
+        elif name == "residual":
+            x = x + next(rest)
+        elif name == "clip":
+            x = x.clip(*arguments)
+        else:
+            x = step_of(name)(x, *arguments)
+    return x
 
 
 def into(work: Callable[..., Array], *inputs: Array, **more: Any) -> Call:

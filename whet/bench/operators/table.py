@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace as Args
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whet.bench.operators.contractions import CONTRACTIONS
 from whet.bench.operators.convolutions import CONVOLUTIONS
 from whet.bench.operators.images import IMAGES
-from whet.bench.operators.operator import Array, Operator
+from whet.bench.operators.operator import Array, Operator, after, brought_by
 from whet.bench.operators.rows import ROWS, gelu, sigmoid
 from whet.search_spaces.operators.arguments import BYTES
 
@@ -37,6 +37,14 @@ def of_bytes(task: Task) -> bool:
     return task.name in PRODUCTS and getattr(by_name(task), "dtype", "") in BYTES
 
 
+def laid_out(task: Task, result: Any) -> tuple[Any, ...]:
+    """A peer's result in the layout of ours: its images come with the channels first."""
+    parts = result if isinstance(result, tuple | list) else (result,)
+    plain = [x.to_dense() if getattr(x, "is_mkldnn", False) else x for x in parts]
+    shape = task.instantiate()[1][-1].shape
+    return tuple(OPERATORS[task.name].back(x, int(shape[-1]) if shape else 1) for x in plain)
+
+
 def expected(task: Task, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...] | None:
     """The right outputs of a task in float64; None for an operator without a reference.
 
@@ -52,33 +60,15 @@ def expected(task: Task, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]
         wide = [x.astype(np.int64) if x.dtype.kind in "iu" else x for x in wide]
     a = by_name(task)
     steps = tuple(getattr(a, "epilogue", ()) or ())
-    operands = len(wide) - sum(step in ("bias", "residual") for step in steps)
+    operands = len(wide) - brought_by(steps)
     result = operator.reference(a, *wide[:operands])
-    return (_after(result, steps, wide[operands:], operator.channels),)
+    return (after(result, steps, wide[operands:], operator.channels, _STEPS.__getitem__),)
 
 
-def _after(x: Array, steps: tuple, brought: list, channels: tuple[int, ...]) -> Array:
-    """``x`` after an epilogue; a bias belongs to the axes ``channels``."""
-    rest = list(brought)
-    for step in steps:
-        name = step if isinstance(step, str) else step[0]
-        if name == "bias":
-            shape = [1] * x.ndim
-            for k in channels:
-                shape[k] = x.shape[k]
-            x = x + rest.pop(0).reshape(shape)
-        elif name == "residual":
-            x = x + rest.pop(0)
-        elif name == "clip":
-            x = np.clip(x, step[1], step[2])
-        elif name != "cast":
-            x = _ACTIVATIONS[name](x)
-    return x
-
-
-_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+_STEPS: dict[str, Callable[..., Array]] = {
     "relu": lambda x: x.clip(0),
     "gelu": gelu,
     "silu": lambda x: x * sigmoid(x),
     "sigmoid": sigmoid,
+    "cast": lambda x, dtype: x,
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import SimpleNamespace as Args
 from typing import Any
 
-from whet.bench.operators.operator import Call, Peers, Tensor, into
+from whet.bench.operators.operator import Call, Peers, Tensor, after, brought_by, into
 
 
 class TorchWays:
@@ -26,9 +26,8 @@ class TorchWays:
     def __init__(self, found: Peers, a: Args, inputs: list[Tensor], compiled: bool) -> None:
         self.found, self.a, self.inputs = found, a, inputs
         steps = tuple(getattr(a, "epilogue", ()) or ())
-        brought = sum(step in ("bias", "residual") for step in steps)
-        self.operands = inputs[: len(inputs) - brought]
-        self._steps, self._brought = steps, inputs[len(inputs) - brought :]
+        operands = len(inputs) - brought_by(steps)
+        self._steps, self.operands, self._brought = steps, inputs[:operands], inputs[operands:]
         self._compiled = compiled and shutil.which("g++") is not None
 
     def add(self, name: str, make: Callable[[], Call], packed: bool = False) -> None:
@@ -64,27 +63,15 @@ class TorchWays:
         self.add(f"compiled {name}".rstrip(), make, packed)
 
     def after(self, x: Tensor, channels: int) -> Tensor:
-        """``x`` after the template's epilogue, as a user writes it; ``channels`` is their axis."""
-        from torch.nn import functional as F
+        """``x`` after the template's epilogue; ``channels`` is their axis."""
+        import torch
 
-        rest = list(self._brought)
-        for step in self._steps:
-            name = step if isinstance(step, str) else step[0]
-            if name == "bias":
-                shape = [1] * x.ndim
-                shape[channels] = -1
-                x = x + rest.pop(0).reshape(shape)
-            elif name == "residual":
-                x = x + rest.pop(0)
-            elif name == "clip":
-                x = x.clamp(step[1], step[2])
-            elif name == "cast":
-                import torch
+        def step_of(name: str) -> Callable[..., Tensor]:
+            if name == "cast":
+                return lambda x, dtype: x.to(getattr(torch, dtype))
+            return torch.sigmoid if name == "sigmoid" else getattr(torch.nn.functional, name)
 
-                x = x.to(getattr(torch, step[1]))
-            else:
-                x = x.sigmoid() if name == "sigmoid" else getattr(F, name)(x)
-        return x
+        return after(x, self._steps, self._brought, (channels,), step_of)
 
 
 def plain(
