@@ -17,7 +17,7 @@ EXAMPLES_TARGET = "llvm -mcpu=x86-64 -mattr=+avx2,+fma"
 """What examples print shall not depend on the machine; it is only lowered for, not run."""
 
 # Kernels in Triton's language are functions of the file itself, which imports Triton.
-collect_ignore = [] if find_spec("triton") else ["whet/bench/gpu/triton_kernels.py"]
+collect_ignore = [] if find_spec("triton") else ["whet/bench/operators/triton_kernels.py"]
 
 # A shell starts background jobs with Ctrl-C ignored, and children inherit that; tests that
 # interrupt a child need it back. A handler, unlike "ignored", does not outlive an exec.

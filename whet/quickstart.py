@@ -10,17 +10,18 @@ Run it twice: the second run finds every trial in the log and is done in seconds
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from whet.bench.turns import WARM_UPS, interleaved, library_threads, on_cores
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,18 +60,12 @@ class Contender:
     label: str
     call: Callable[[], object]
     kept: bool = False
-    number: int = 1
-    seconds: list[float] = field(default_factory=list)
+    seconds: Sequence[float] = ()
 
     @property
     def cost(self) -> float:
         """Seconds per call, the median of the rounds."""
         return statistics.median(self.seconds)
-
-    @property
-    def rate(self) -> float:
-        """FLOP/s."""
-        return self.task.flop / self.cost
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -79,8 +74,7 @@ class Contender:
 def command(trials: int, log: str) -> None:
     """Tune a matmul, a convolution and a computation of one's own, and compare before and after."""
     # Before numpy is imported: all programs here run on one thread, its BLAS as well.
-    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = "1"
+    library_threads(1)
     import whet
 
     contenders: list[Contender] = []
@@ -95,7 +89,7 @@ def command(trials: int, log: str) -> None:
         kept = result.best is not None and result.best.is_default
         contenders += candidates(task, whet.build(task), whet.build(task, log=log), kept)
     click.echo(f"comparing, {ROUNDS} interleaved rounds on one core ...")
-    with one_core():
+    with on_cores(1):
         peak = compare(contenders)
     show(contenders, peak)
     say_worth(contenders)
@@ -136,17 +130,17 @@ def candidates(task: Task, default: Module, tuned: Module, kept: bool) -> list[C
 
     rng = np.random.default_rng(0)
     *inputs, output = (drawn(rng, array.shape, array.dtype) for array in task.kernel_args)
-    reference, by_numpy = REFERENCES.get(task.name, (distances, distances_by_numpy))
-    exact, terms, scale = reference(task, *inputs)
+    exact, terms, scale = reference(task, inputs)
     contenders = []
     for label, built in (("default config", default), ("tuned", tuned)):
         result = np.full_like(output, POISON)
-        built(*inputs, result)
+        call = partial(built, *inputs, result)
+        call()
         check(f"{task.workload}, {label}", result, exact, terms, scale)
-        call = call_of(built, *inputs, result)
         contenders.append(Contender(task, label, call, kept and label == "tuned"))
+    by_numpy = {"matmul": np.matmul, "conv2d_nchw": None}.get(task.name, distances_by_numpy)
     if by_numpy is not None:
-        contenders.append(Contender(task, "numpy", lambda: by_numpy(*inputs)))
+        contenders.append(Contender(task, "numpy", partial(by_numpy, *inputs)))
     return contenders
 
 
@@ -160,69 +154,37 @@ def drawn(rng: np.random.Generator, shape: tuple[Any, ...], dtype: str) -> np.nd
     return rng.standard_normal(shape).astype(dtype)
 
 
-def call_of(built: Module, *arrays: np.ndarray) -> Callable[[], object]:
-    """A call of a kernel with its arrays."""
-    return lambda: built(*arrays)
+def reference(task: Task, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, int, Any]:
+    """The result in float64, the number of products in an element, and the sums of their sizes."""
+    from whet.bench.operators.table import expected
+
+    exact = expected(task, inputs)
+    if exact is None:
+        return distances(*inputs), 0, 0  # integers: nothing is rounded
+    (scale,) = expected(task, [abs(x) for x in inputs]) or ()
+    return exact[0], inputs[1].size // exact[0].shape[1], scale
 
 
-Exact = tuple[Any, int, Any]
-"""The result in float64, the number of products in an element, and the sums of their sizes."""
-
-
-def matmul(task: Task, a: np.ndarray, b: np.ndarray) -> Exact:
-    """The product by numpy, in float64."""
-    a, b = a.astype("float64"), b.astype("float64")
-    return a @ b, a.shape[1], abs(a) @ abs(b)
-
-
-def convolution(task: Task, data: np.ndarray, weight: np.ndarray) -> Exact:
-    """The convolution by numpy, in float64: a sum over the window of every output pixel."""
-    import numpy as np
-
-    (sh, sw), (ph, pw) = task.args[7:9]
-    padded = np.pad(data.astype("float64"), ((0, 0), (0, 0), (ph, ph), (pw, pw)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, weight.shape[2:], (2, 3))
-    windows = windows[:, :, ::sh, ::sw]  # N, CI, OH, OW, KH, KW
-
-    def convolve(windows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        return np.tensordot(windows, weight, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
-
-    exact = convolve(windows, weight.astype("float64"))
-    terms = int(np.prod(weight.shape[1:]))
-    return exact, terms, convolve(abs(windows), abs(weight.astype("float64")))
-
-
-def distances(task: Task, a: np.ndarray, b: np.ndarray) -> Exact:
+def distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Hamming distances by numpy: the set bits of all pairs' differences, from tables of bytes."""
     import numpy as np
 
     bits = np.array([byte.bit_count() for byte in range(256)], np.uint8)
-    rows = (bits[(row ^ b).view(np.uint8)].sum(axis=1, dtype=np.int64) for row in a)
-    return np.stack(list(rows)), 0, 0  # integers: nothing is rounded
+    return np.stack([bits[(row ^ b).view(np.uint8)].sum(axis=1, dtype=np.int64) for row in a])
 
 
 def distances_by_numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The same as one writes it for speed, a row of results at a time, to stay in the cache."""
     import numpy as np
 
-    if hasattr(np, "bitwise_count"):  # numpy 2
-        a, b = a.view(np.uint32), b.view(np.uint32)  # of negative numbers it counts others
-        return np.stack([np.bitwise_count(row ^ b).sum(axis=1, dtype=np.int32) for row in a])
-    return np.asarray(distances(None, a, b)[0])  # type: ignore[arg-type]
+    if not hasattr(np, "bitwise_count"):  # numpy 1
+        return distances(a, b)
+    a, b = a.view(np.uint32), b.view(np.uint32)  # of negative numbers it counts others
+    return np.stack([np.bitwise_count(row ^ b).sum(axis=1, dtype=np.int32) for row in a])
 
 
-def product_by_numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """numpy's product: its BLAS library's."""
-    return a @ b
-
-
-REFERENCES: dict[str, tuple[Callable[..., Exact], Callable[..., Any] | None]] = {
-    "matmul": (matmul, product_by_numpy),
-    "conv2d_nchw": (convolution, None),
-}
-"""By template: the exact result, and how numpy is used for it, if it is."""
 POISON = -77
-"""What an output holds before a kernel writes it."""
+"""The numbers of an output before a kernel writes it."""
 
 
 def check(what: str, result: np.ndarray, exact: Any, terms: int, scale: Any) -> None:
@@ -247,45 +209,25 @@ def check(what: str, result: np.ndarray, exact: Any, terms: int, scale: Any) -> 
     click.echo(f"  {what}: agrees with numpy, largest difference {off.max():.1e}")
 
 
-@contextmanager
-def one_core() -> Iterator[None]:
-    """Stay on one core for a while: moving costs a kernel its caches."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(before)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
 def compare(contenders: list[Contender]) -> float:
     """Time all programs in turns; returns the FLOP/s that the core can do, timed in turn too."""
     from whet.compiler.target.machine.fma import fma_peak
 
-    for contender in contenders:
-        spent = timed(contender)  # a warm-up, too
-        contender.number = max(1, round(ROUND_SECONDS / spent))
+    began = time.monotonic()
     peaks = []
-    said = time.monotonic()
-    for done in range(ROUNDS):
-        if time.monotonic() - said > 2:
-            said = time.monotonic()
-            click.echo(f"  {done} of {ROUNDS} rounds")
+
+    def peak() -> None:
+        nonlocal began
         peaks.append(fma_peak("float32", ROUND_SECONDS))
-        for contender in contenders:
-            contender.seconds.append(timed(contender))
-    return statistics.median(peaks)
+        if time.monotonic() - began > 2:
+            began = time.monotonic()
+            click.echo(f"  {len(peaks) - WARM_UPS} of {ROUNDS} rounds")
 
-
-def timed(contender: Contender) -> float:
-    """Seconds per call, over one round."""
-    start = time.perf_counter()
-    for _ in range(contender.number):
-        contender.call()
-    return (time.perf_counter() - start) / contender.number
+    calls = {str(k): contender.call for k, contender in enumerate(contenders)}
+    samples = interleaved({**calls, "FMA peak": peak}, ROUNDS, ROUND_SECONDS)
+    for contender, key in zip(contenders, calls):
+        contender.seconds = samples[key].seconds
+    return statistics.median(peaks[WARM_UPS:])
 
 
 def show(contenders: list[Contender], peak: float) -> None:
@@ -307,6 +249,7 @@ def show(contenders: list[Contender], peak: float) -> None:
         table.add_column(name, justify="right")
     base = contenders[0]
     for contender in contenders:
+        rate = contender.task.flop / contender.cost
         first = contender.label == "default config"
         if first:
             base = contender
@@ -315,8 +258,8 @@ def show(contenders: list[Contender], peak: float) -> None:
             str(contender.task.workload) if first else "",
             "tuned: the default" if contender.kept else contender.label,
             duration(contender.cost),
-            f"{contender.rate / 1e9:.1f}",
-            f"{contender.rate / peak:.0%}" if contender.task.dtype == "float32" else "-",
+            f"{rate / 1e9:.1f}",
+            f"{rate / peak:.0%}" if contender.task.dtype == "float32" else "-",
             f"{base.cost / contender.cost:.2f}x",
         )
     # A pipe has no width: there, a line may be as long as it is.
@@ -338,7 +281,7 @@ def say_worth(contenders: list[Contender]) -> None:
             words = "nothing"
         rest = [c for c in contenders if c.task is tuned.task and c.label == "numpy"]
         numpy = f", {rest[0].cost / tuned.cost:.2f}x numpy" if rest else ""
-        own = "" if tuned.task.name in REFERENCES else " (without a template)"
+        own = "" if tuned.task.name in (MATMUL[0], CONVOLUTION[0]) else " (without a template)"
         click.echo(f"  {tuned.task.workload}{own}: {words} over the default config{numpy}")
 
 

@@ -35,7 +35,7 @@ from works import GROUPS, THREADED
 
 import whet
 from whet.bench.comparison import Comparison
-from whet.bench.contest import compare
+from whet.bench.cpu.contest import compare
 
 ONE_CORE = "llvm -num_threads=1"
 TWO_CORES = "llvm -num_threads=2"

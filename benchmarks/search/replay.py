@@ -36,10 +36,11 @@ import numpy as np
 from recordings import SPACES, Recording, read, recorded
 
 import whet
+from whet.autotune import samplers
 
 TRANSFER = "xgb+transfer"
 EXACT = ("random", "grid")
-SAMPLERS = ("random", "grid", "qmc", "tpe", "gp", "cmaes", "genetic", "xgb", TRANSFER)
+SAMPLERS = (*samplers.SAMPLERS, TRANSFER)
 FILL = 128
 """Trials of each other shape that a log holds before a search with transfer begins."""
 NEVER = math.inf

@@ -10,7 +10,7 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir import IntImm
 from whet.compiler.tir.ops import ops
 from whet.compiler.topi import tag
-from whet.compiler.topi.shapes import one_axis
+from whet.compiler.topi.shapes import one_axis, with_axis
 
 
 def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
@@ -27,7 +27,7 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     """
     asked = f"gather({data}, {axis}, {indices})"
     k = one_axis(axis, data.ndim, asked)
-    _check_integers(indices, asked)
+    check_integers(indices, asked)
     if indices.ndim != data.ndim:
         raise ArgumentError(asked, f"{indices.ndim} dimensions of indices for {data.ndim} of data")
     for d, (x, y) in enumerate(zip(indices.shape, data.shape)):
@@ -39,7 +39,7 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
         )
 
     def element(*i: Any) -> Any:
-        return data(*i[:k], ops.cast(_index_type(indices), indices(*i)), *i[k + 1 :])
+        return data(*with_axis(i, k, ops.cast(index_type(indices), indices(*i))))
 
     return te.compute(indices.shape, element, name="T_gather", tag=tag.INJECTIVE)
 
@@ -58,7 +58,7 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
             integers.
     """
     asked = f"gather_nd({a}, {indices}, batch_dims={batch_dims})"
-    _check_integers(indices, asked)
+    check_integers(indices, asked)
     if not indices.ndim or not isinstance(indices.shape[0], IntImm):
         raise ArgumentError(asked, "the first dimension of the indices is no constant")
     count = int(indices.shape[0].value)
@@ -72,7 +72,7 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
             raise ArgumentError(asked, f"dimension {d} has {y} elements and {x} indices")
 
     def element(*i: Any) -> Any:
-        kind = _index_type(indices)
+        kind = index_type(indices)
         own = [ops.cast(kind, indices(ops.const(m), *i[:rank])) for m in range(count)]
         return a(*i[:batch_dims], *own, *i[rank:])
 
@@ -80,10 +80,12 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     return te.compute(shape, element, name="T_gather_nd", tag=tag.INJECTIVE)
 
 
-def _check_integers(indices: Tensor, asked: str) -> None:
+def check_integers(indices: Tensor, asked: str) -> None:
+    """Refuse indices that are no integers."""
     if not indices.dtype.startswith(("int", "uint")):
         raise ArgumentError(asked, f"the indices are {indices.dtype}, not integers", "cast them")
 
 
-def _index_type(indices: Tensor) -> str:
+def index_type(indices: Tensor) -> str:
+    """The type that indices are computed with."""
     return "int64" if indices.dtype.endswith("64") else "int32"

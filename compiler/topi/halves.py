@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from whet.compiler import te
 from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.ops import ops
 from whet.compiler.topi import tag
-from whet.compiler.topi.elemwise import cast
+from whet.compiler.topi.elementwise import cast
 
 _HALVES = ("float16", "bfloat16")
 
@@ -25,6 +27,12 @@ def widened(t: Tensor) -> Tensor:
     """A tensor of halves in float32; any other one as it is."""
     dtype = summed_in(t.dtype)
     return t if t.dtype == dtype else cast(t, dtype)
+
+
+def sum_of_products(dtype: str, left: Any, right: Any, axis: Any) -> Any:
+    """The sum of ``left * right`` over axes, for a result of ``dtype``."""
+    kind = summed_in(dtype)
+    return te.sum(ops.cast(kind, left) * ops.cast(kind, right), axis=axis)
 
 
 def stored(t: Tensor, dtype: str) -> Tensor:

@@ -15,8 +15,8 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.ops import ops
 from whet.compiler.topi import tag
-from whet.compiler.topi.elemwise import cast
-from whet.compiler.topi.shapes import static
+from whet.compiler.topi.elementwise import cast
+from whet.compiler.topi.shapes import nearest_inside, static, with_axis
 
 _MODES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 _METHODS = ("nearest_neighbor", "linear")
@@ -127,12 +127,8 @@ def _fraction(mode: str, have: int, want: int) -> Fraction:
     return 2 * have, have - want, 2 * max(want, 1)
 
 
-def _clamped(x: Any, n: Any) -> Any:
-    return ops.maximum(ops.minimum(x, n - 1), 0)
-
-
 def _picked(data: Tensor, axis: int, want: int, element: Any, name: str) -> Tensor:
-    shape = (*data.shape[:axis], ops.const(want), *data.shape[axis + 1 :])
+    shape = with_axis(data.shape, axis, ops.const(want))
     return te.compute(shape, element, name=name, tag=tag.INJECTIVE)
 
 
@@ -148,7 +144,7 @@ def _nearest(data: Tensor, axis: int, want: int, at: Fraction, rounding: str) ->
 
     def element(*i: Any) -> Any:
         x = ops.floordiv((i[axis] * a + b) * by + up, d * by)
-        return data(*i[:axis], _clamped(x, data.shape[axis]), *i[axis + 1 :])
+        return data(*with_axis(i, axis, nearest_inside(x, data.shape[axis])))
 
     return _picked(data, axis, want, element, "resize_nearest")
 
@@ -161,7 +157,7 @@ def _linear(data: Tensor, axis: int, want: int, at: Fraction) -> Tensor:
         part = ops.cast(data.dtype, ops.floormod(x, d)) * te.const(1.0 / d, data.dtype)
         low = ops.floordiv(x, d)
         first, second = (
-            data(*i[:axis], _clamped(low + k, data.shape[axis]), *i[axis + 1 :]) for k in (0, 1)
+            data(*with_axis(i, axis, nearest_inside(low + k, data.shape[axis]))) for k in (0, 1)
         )
         return first + (second - first) * part
 

@@ -4,73 +4,93 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
-from whet.compiler.tir import IntImm
+from whet.compiler.tir import IntImm, IterVar
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.ops import ops
 from whet.compiler.topi import tag
 from whet.compiler.topi.halves import stored, summed_in
+from whet.compiler.topi.shapes import one_axis
 
 Axis = int | Sequence[int] | None
-#: reductions whose steps round
-_ROUNDED = ("sum", "prod")
 
 
-def _axes(data: Tensor, axis: Axis, asked: str) -> list[int]:
-    if axis is None:
-        return list(range(data.ndim))
-    given = [axis] if isinstance(axis, int) else list(axis)
-    for a in given:
-        if not -data.ndim <= a < data.ndim:
-            raise ArgumentError(asked, f"there is no axis {a} in {data.ndim} dimensions")
-    found = [a % data.ndim for a in given]
-    if len(set(found)) != len(found):
-        raise ArgumentError(asked, "an axis stands there twice")
-    return sorted(found)
+@dataclass(frozen=True)
+class _Over:
+    """A reduction's axes.
+
+    Attributes:
+        data: what is reduced.
+        inner: number of the axis -> its loop.
+        keepdims: the axes stay, with an extent of 1.
+    """
+
+    data: Tensor
+    inner: dict[int, IterVar]
+    keepdims: bool
+
+    @staticmethod
+    def of(data: Tensor, axis: Axis, keepdims: bool, asked: str) -> _Over:
+        """The axes that are meant by ``axis``, in order.
+
+        Raises:
+            ArgumentError: there is no such axis, or one is named twice.
+        """
+        given = [axis] if isinstance(axis, int) else range(data.ndim) if axis is None else axis
+        axes = sorted(one_axis(k, data.ndim, asked) for k in given)
+        if len(set(axes)) != len(axes):
+            raise ArgumentError(asked, "an axis stands there twice")
+        loops = {k: te.reduce_axis((0, data.shape[k]), name=f"k{k}") for k in axes}
+        return _Over(data, loops, keepdims)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The result's."""
+        extents = enumerate(self.data.shape)
+        if self.keepdims:
+            return tuple(ops.const(1) if k in self.inner else d for k, d in extents)
+        return tuple(d for k, d in extents if k not in self.inner)
+
+    def element(self, index: Sequence[Any]) -> Any:
+        """The element of the data that the loops are at, for an index of the result."""
+        outer = iter(self.kept(index))
+        dimensions = range(self.data.ndim)
+        return self.data(*[self.inner[k] if k in self.inner else next(outer) for k in dimensions])
+
+    def kept(self, index: Sequence[Any]) -> list[Any]:
+        """An index of the result without the axes that are reduced."""
+        return [x for k, x in enumerate(index) if not self.keepdims or k not in self.inner]
 
 
 def _reduction(name: str, combine: Callable[..., Any], nothing: str) -> Callable[..., Tensor]:
+    rounded = name in ("sum", "prod")
+
     def operator(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-        axes = _axes(data, axis, f"{name}({data}, axis={axis})")
-        if not axes:
-            return _as_it_is(data)
-        kind = summed_in(data.dtype) if name in _ROUNDED else data.dtype
-        inner = {a: te.reduce_axis((0, data.shape[a]), name=f"k{a}") for a in axes}
-        shape = [ops.const(1) if d in inner else x for d, x in enumerate(data.shape)]
-        if not keepdims:
-            shape = [x for d, x in enumerate(shape) if d not in inner]
+        over = _Over.of(data, axis, keepdims, f"{name}({data}, axis={axis})")
+        stage = f"{data.op.name}_red"
+        if not over.inner:
+            return te.compute(data.shape, lambda *i: data(*i), name=stage, tag=tag.ELEMWISE)
+        kind = summed_in(data.dtype) if rounded else data.dtype
 
         def element(*i: Any) -> Any:
-            given = iter(i)
-            if keepdims:
-                index = [inner.get(d, x) for d, x in enumerate(i)]
-            else:
-                index = [inner[d] if d in inner else next(given) for d in range(data.ndim)]
-            value = ops.cast(kind, data(*index))
-            return combine(value, axis=list(inner.values()))
+            return combine(ops.cast(kind, over.element(i)), axis=[*over.inner.values()])
 
-        made = te.compute(tuple(shape), element, name=f"{data.op.name}_red", tag=tag.COMM_REDUCE)
-        return stored(made, data.dtype)
+        out = te.compute(over.shape, element, name=stage, tag=tag.COMM_REDUCE)
+        return stored(out, data.dtype)
 
     operator.__name__ = name
     operator.__doc__ = (
         f"The {name} over ``axis`` (all axes for None); with ``keepdims`` its extents become 1.\n\n"
         f"    Over no axis, ``()``, it is ``data`` as it is; of no elements, {nothing}.\n"
-        + (
-            "    Halves are combined in float32, and rounded once.\n    "
-            if name in _ROUNDED
-            else "    "
-        )
+        + "    Halves are combined in float32, and rounded once.\n" * rounded
+        + "    "
     )
     return operator
-
-
-def _as_it_is(data: Tensor) -> Tensor:
-    return te.compute(data.shape, lambda *i: data(*i), name=f"{data.op.name}_red", tag=tag.ELEMWISE)
 
 
 _product = te.comm_reducer(ops.multiply, lambda t: ops.const(1, t), name="prod")
@@ -112,28 +132,23 @@ def _position(name: str) -> Callable[..., Tensor]:
     ) -> Tensor:
         asked = f"{name}({data}, axis={axis})"
         reducer = last if select_last_index else first
-        axes = _axes(data, axis, asked)
-        _check_places(data, axes, asked)
-        inner = {a: te.reduce_axis((0, data.shape[a]), name=f"k{a}") for a in axes}
-        kept = [x for d, x in enumerate(data.shape) if d not in inner]
+        over = _Over.of(data, axis, keepdims, asked)
+        _check_places(data, list(over.inner), asked)
 
         def element(*i: Any) -> Any:
-            given = iter(i)
-            index = [inner[d] if d in inner else next(given) for d in range(data.ndim)]
             flat: Any = ops.const(0)
-            for a, k in inner.items():
-                flat = flat * data.shape[a] + k
-            return reducer((ops.cast("int32", flat), data(*index)), axis=list(inner.values()))
+            for k, loop in over.inner.items():
+                flat = flat * data.shape[k] + loop
+            one = ops.cast("int32", flat), flat_over.element(i)
+            return reducer(one, axis=[*over.inner.values()])
 
-        pair = te.compute(tuple(kept), element, name=f"{data.op.name}_red", tag=f"{name}_pair")
-        shape = [ops.const(1) if d in inner else x for d, x in enumerate(data.shape)]
-
-        def place(*i: Any) -> Any:
-            own = [x for d, x in enumerate(i) if d not in inner] if keepdims else i
-            return pair[0](*own)
-
+        flat_over = replace(over, keepdims=False)
+        pair = te.compute(flat_over.shape, element, name=f"{data.op.name}_red", tag=f"{name}_pair")
         return te.compute(
-            tuple(shape if keepdims else kept), place, name=f"T_{name}", tag=tag.COMM_REDUCE
+            over.shape,
+            lambda *i: pair[0](*over.kept(i)),
+            name=f"T_{name}",
+            tag=tag.COMM_REDUCE,
         )
 
     operator.__name__ = name

@@ -1,4 +1,4 @@
-"""The one table of operators' schedules: what ``topi.<kind>.schedule_*`` looks up.
+"""The one table of operators' schedules, what ``topi.<kind>.schedule_*`` looks up, and defaults.
 
 A kind's row wins over ``generic``'s. ``search_spaces`` adds tuned schedules with
 :func:`register_schedule`; rows name a function as ``"module:function"``, which is imported when it
@@ -9,35 +9,105 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from math import prod
 from typing import Any
 
+from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
-from whet.compiler.te import Schedule, Tensor
+from whet.compiler.te import ComputeOp, Schedule, Tensor
+from whet.compiler.te.lang.relations import ROOT
+from whet.compiler.tir import IntImm
+from whet.compiler.tir import dtype as dt
 
 Make = Callable[[list[Tensor]], Schedule]
 
-_DEFAULTS = "whet.compiler.topi.default_schedules"
+PARALLEL_FROM = 1 << 16
+"""Elements from which on the threads of a CPU are worth waking."""
+
+
+def _inlined(outs: list[Tensor]) -> Schedule:
+    """A schedule in which element-wise operations are computed where they are read."""
+    s = te.create_schedule([t.op for t in outs])
+    for stage in s.stages:
+        op = stage.op
+        plain = isinstance(op, ComputeOp) and not op.reduce_axis and op.num_outputs == 1
+        if plain and not stage.is_output:
+            stage.compute_inline()
+    return s
+
+
+def x86_injective(outs: list[Tensor]) -> Schedule:
+    """The innermost loop in vectors; the outer ones in threads where there is much to do."""
+    s = _inlined(outs)
+    for t in outs:
+        _vectorize(s, t)
+    return s
+
+
+def x86_reduce(outs: list[Tensor]) -> Schedule:
+    """The outer loop over data in threads where there is much to do."""
+    s = _inlined(outs)
+    for t in outs:
+        if not s[t].op.reduce_axis:
+            _vectorize(s, t)
+        elif t.ndim and _many(t):
+            s[t].parallel(s[t].op.axis[0])
+    return s
+
+
+def cuda_injective(outs: list[Tensor]) -> Schedule:
+    """All loops fused, an element a thread."""
+    s = _inlined(outs)
+    for t in outs:
+        _bind(s, t)
+    return s
+
+
+def cuda_reduce(outs: list[Tensor]) -> Schedule:
+    """A result a thread, which sums it up alone."""
+    s = _inlined(outs)
+    for stage in s.stages:
+        if isinstance(stage.op, ComputeOp) and stage.attach_type == ROOT:
+            _bind(s, stage.op.output(0))
+    return s
+
+
+def _vectorize(s: Schedule, t: Tensor) -> None:
+    axes = list(s[t].op.axis)
+    if not axes:
+        return
+    target = Target.current() or Target("llvm")
+    lanes = max(1, target.vector_bytes // dt.itemsize(t.dtype))
+    _, inner = s[t].split(axes[-1], factor=lanes)
+    s[t].vectorize(inner)
+    if len(axes) > 1 and _many(t):
+        s[t].parallel(s[t].fuse(*axes[:-1]))
+
+
+def _many(t: Tensor) -> bool:
+    return prod(d.value if isinstance(d, IntImm) else 0 for d in t.shape) >= PARALLEL_FROM
+
+
+def _bind(s: Schedule, t: Tensor) -> None:
+    axes = list(s[t].op.axis)
+    target = Target.current() or Target("cuda")
+    threads = target.max_num_threads if target.device == "cuda" else 1024
+    fused = s[t].fuse(*axes)
+    threads = min(threads, 256) if s[t].op.reduce_axis else threads
+    outer, inner = s[t].split(fused, factor=threads)
+    s[t].bind(outer, te.thread_axis("blockIdx.x"))
+    s[t].bind(inner, te.thread_axis("threadIdx.x"))
+
+
+_INJECTIVE = ("injective", "elemwise", "broadcast")
 SCHEDULES: dict[str, dict[str, str | Make]] = {
     "generic": {
-        "injective": f"{_DEFAULTS}:generic_injective",
-        "elemwise": f"{_DEFAULTS}:generic_injective",
-        "broadcast": f"{_DEFAULTS}:generic_injective",
-        "reduce": f"{_DEFAULTS}:generic_reduce",
-        "extern": f"{_DEFAULTS}:generic_extern",
+        **dict.fromkeys(("injective", "elemwise", "broadcast", "reduce"), _inlined),
+        "extern": lambda outs: te.create_schedule([t.op for t in outs]),
     },
-    "x86": {
-        "injective": f"{_DEFAULTS}:x86_injective",
-        "elemwise": f"{_DEFAULTS}:x86_injective",
-        "broadcast": f"{_DEFAULTS}:x86_injective",
-        "reduce": f"{_DEFAULTS}:x86_reduce",
-    },
-    "cuda": {
-        "injective": f"{_DEFAULTS}:cuda_injective",
-        "elemwise": f"{_DEFAULTS}:cuda_injective",
-        "broadcast": f"{_DEFAULTS}:cuda_injective",
-        "reduce": f"{_DEFAULTS}:cuda_reduce",
-    },
+    "x86": {**dict.fromkeys(_INJECTIVE, x86_injective), "reduce": x86_reduce},
+    "cuda": {**dict.fromkeys(_INJECTIVE, cuda_injective), "reduce": cuda_reduce},
 }
 """Kind (``generic``, ``x86``, ``cuda``, ...) -> operator -> what makes its schedule."""
 
@@ -62,24 +132,28 @@ def register_schedule(kind: str, name: str, make: str | Make, override: bool = F
     rows[name] = make
 
 
+def rows_of(kind: str) -> dict[str, str | Make]:
+    """The rows of a kind and, where it has none of its own, those for any."""
+    return SCHEDULES["generic"] | SCHEDULES.get(kind, {})
+
+
 def find_schedule(kind: str, name: str) -> Make:
-    """What makes the schedule of an operator for a kind, or for any.
+    """The function that makes the schedule of an operator for a kind, or for any.
 
     Raises:
         ArgumentError: nobody has registered one.
     """
-    row = SCHEDULES.get(kind, {}).get(name) or SCHEDULES["generic"].get(name)
-    if row is None:
-        known = sorted({*SCHEDULES.get(kind, {}), *SCHEDULES["generic"]})
+    rows = rows_of(kind)
+    if name not in rows:
         raise ArgumentError(
             f"topi.{kind}.schedule_{name}",
             "there is no such schedule",
-            f"schedules: {', '.join(known)}; or te.create_schedule",
+            f"schedules: {', '.join(sorted(rows))}; or te.create_schedule",
         )
+    row = rows[name]
     if isinstance(row, str):
         module, _, function = row.partition(":")
-        found: Make = getattr(import_module(module), function)
-        return found
+        row = getattr(import_module(module), function)
     return row
 
 
@@ -117,15 +191,11 @@ def face(kind: str) -> Callable[[str], Any]:
     """``__getattr__`` of a module ``topi.<kind>``, which finds ``schedule_*`` in the table."""
 
     def get(attribute: str) -> Any:
-        name = attribute.removeprefix("schedule_")
-        if name == attribute or (
-            name not in SCHEDULES.get(kind, {}) and name not in SCHEDULES["generic"]
-        ):
-            there = ", ".join(
-                f"schedule_{n}" for n in sorted({**SCHEDULES["generic"], **SCHEDULES.get(kind, {})})
-            )
+        name, rows = attribute.removeprefix("schedule_"), rows_of(kind)
+        if name == attribute or name not in rows:
+            known = ", ".join(f"schedule_{n}" for n in sorted(rows))
             raise AttributeError(
-                f"topi.{kind} has no attribute {attribute!r}\n  it has {there}; what an operator "
+                f"topi.{kind} has no attribute {attribute!r}\n  it has {known}; what an operator "
                 f"computes is in topi and topi.nn, and whet.create_task(outputs=[C], target=...) "
                 "makes and tunes its schedule"
             )

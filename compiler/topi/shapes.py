@@ -49,9 +49,19 @@ def sum_of(sizes: Sequence[Any]) -> PrimExpr:
     return out
 
 
+def with_axis(items: Sequence[Any], axis: int, item: Any) -> tuple[Any, ...]:
+    """A shape or an index with another item for one axis."""
+    return (*items[:axis], item, *items[axis + 1 :])
+
+
 def is_zero(size: Any) -> bool:
-    """Whether a size is known to be 0."""
+    """True for a size that is known to be 0."""
     return isinstance(size, (int, IntImm)) and int(size) == 0
+
+
+def nearest_inside(index: Any, size: Any) -> PrimExpr:
+    """The nearest index from 0 to ``size - 1``."""
+    return ops.maximum(ops.minimum(index, size - 1), 0)
 
 
 def quotient(index: Any, size: Any) -> PrimExpr:

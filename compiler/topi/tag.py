@@ -1,4 +1,4 @@
-"""What operators are tagged with, by TVM's names; schedules go by them."""
+"""Tags of operators, by TVM's names; schedules go by them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ SCAN = "scan"
 
 
 def is_injective(tag: str) -> bool:
-    """Whether each element of the result is made of at most one of each operand."""
+    """True if each element of the result is made of at most one of each operand."""
     return any(t in (ELEMWISE, BROADCAST, INJECTIVE) for t in tag.split(","))
 
 
 def is_broadcast(tag: str) -> bool:
-    """Whether each element of the result is made of the elements that stand in its place."""
+    """True if each element of the result is made of the elements that stand in its place."""
     return any(t in (ELEMWISE, BROADCAST) for t in tag.split(","))

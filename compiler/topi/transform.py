@@ -12,15 +12,18 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir import IntImm, PrimExpr
 from whet.compiler.tir.ops import ops
 from whet.compiler.topi import tag
-from whet.compiler.topi.broadcast import at, broadcast_shape
+from whet.compiler.topi.elementwise import at, broadcast_shape
+from whet.compiler.topi.gather import check_integers, index_type
 from whet.compiler.topi.shapes import (
     is_zero,
+    nearest_inside,
     one_axis,
     product,
     quotient,
     remainder,
     static,
     sum_of,
+    with_axis,
 )
 
 
@@ -88,10 +91,8 @@ def squeeze(a: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     kept = [k for k in range(a.ndim) if k not in gone]
 
     def element(*i: Any) -> Any:
-        index: list[Any] = [ops.const(0)] * a.ndim
-        for x, k in zip(i, kept):
-            index[k] = x
-        return a(*index)
+        outer = dict(zip(kept, i))
+        return a(*[outer.get(k, ops.const(0)) for k in range(a.ndim)])
 
     return _moved([a.shape[k] for k in kept], element, "squeeze")
 
@@ -109,21 +110,14 @@ def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
         )
     order = [x % a.ndim for x in order]
 
-    def element(*i: Any) -> Any:
-        index: list[Any] = [None] * a.ndim
-        for d, x in enumerate(order):
-            index[x] = i[d]
-        return a(*index)
-
-    return _moved([a.shape[x] for x in order], element, "transpose")
+    back = sorted(range(a.ndim), key=order.__getitem__)
+    return _moved([a.shape[x] for x in order], lambda *i: a(*[i[d] for d in back]), "transpose")
 
 
 def flip(a: Tensor, axis: int = 0) -> Tensor:
     """``a`` from its end to its beginning along ``axis``."""
     k = one_axis(axis, a.ndim, f"flip({a}, {axis})")
-    return _moved(
-        a.shape, lambda *i: a(*i[:k], a.shape[k] - 1 - i[k], *i[k + 1 :]), "flip"
-    )  # fmt: skip
+    return _moved(a.shape, lambda *i: a(*with_axis(i, k, a.shape[k] - 1 - i[k])), "flip")
 
 
 def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
@@ -143,14 +137,13 @@ def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
     begins = [sum_of([t.shape[k] for t in given[:n]]) for n in range(len(given) + 1)]
 
     def element(*i: Any) -> Any:
-        out: Any = given[-1](*i[:k], i[k] - begins[-2], *i[k + 1 :])
+        out: Any = given[-1](*with_axis(i, k, i[k] - begins[-2]))
         for t, begin, end in list(zip(given, begins, begins[1:]))[-2::-1]:
-            one = t(*i[:k], i[k] - begin, *i[k + 1 :])
+            one = t(*with_axis(i, k, i[k] - begin))
             out = te.if_then_else(i[k] < end, one, out)
         return out
 
-    shape = (*given[0].shape[:k], begins[-1], *given[0].shape[k + 1 :])
-    return _moved(shape, element, "concat")
+    return _moved(with_axis(given[0].shape, k, begins[-1]), element, "concat")
 
 
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
@@ -167,6 +160,7 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 
 def _alike(given: list[Tensor], asked: str) -> None:
+    """Refuse tensors of other element types or numbers of dimensions, or none at all."""
     if not given:
         raise ArgumentError(asked, "there is no tensor")
     for t in given[1:]:
@@ -198,8 +192,8 @@ def split(ary: Tensor, indices_or_sections: int | Sequence[int], axis: int = 0) 
         raise ArgumentError(asked, f"the cuts {cuts[1:-1]} are not in order, up to {n}")
 
     def part(begin: int, end: int) -> Tensor:
-        shape = (*ary.shape[:k], ops.const(end - begin), *ary.shape[k + 1 :])
-        return _moved(shape, lambda *i: ary(*i[:k], i[k] + begin, *i[k + 1 :]), "split")
+        shape = with_axis(ary.shape, k, ops.const(end - begin))
+        return _moved(shape, lambda *i: ary(*with_axis(i, k, i[k] + begin)), "split")
 
     return [part(begin, end) for begin, end in pairwise(cuts)]
 
@@ -278,8 +272,8 @@ def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
     k = one_axis(axis, a.ndim, asked)
     if repeats < 0:
         raise ArgumentError(asked, "the number of times is negative", "at least 0")
-    shape = (*a.shape[:k], a.shape[k] * repeats, *a.shape[k + 1 :])
-    return _moved(shape, lambda *i: a(*i[:k], quotient(i[k], repeats), *i[k + 1 :]), "repeat")
+    shape = with_axis(a.shape, k, a.shape[k] * repeats)
+    return _moved(shape, lambda *i: a(*with_axis(i, k, quotient(i[k], repeats))), "repeat")
 
 
 def take(
@@ -305,8 +299,7 @@ def take(
     asked = f"take({a}, {indices}, axis={axis}, batch_dims={batch_dims}, mode={mode!r})"
     if mode not in ("clip", "wrap", "fast"):
         raise ArgumentError(asked, "modes are 'clip', 'wrap' and 'fast'", "mode='clip'")
-    if not indices.dtype.startswith(("int", "uint")):
-        raise ArgumentError(asked, f"the indices are {indices.dtype}, not integers")
+    check_integers(indices, asked)
     if not isinstance(batch_dims, int):
         raise ArgumentError(asked, f"batch_dims is {batch_dims!r}, no int", "name it: mode='wrap'")
     source = a if axis is not None else reshape(a, [-1])
@@ -328,10 +321,9 @@ def take(
     behind = k + indices.ndim - shared
 
     def element(*i: Any) -> Any:
-        x = ops.cast("int64" if indices.dtype.endswith("64") else "int32",
-                     indices(*i[:shared], *i[k:behind]))  # fmt: skip
+        x = ops.cast(index_type(indices), indices(*i[:shared], *i[k:behind]))
         if mode == "clip":
-            x = ops.maximum(ops.minimum(x, n - 1), 0)
+            x = nearest_inside(x, n)
         elif mode == "wrap":
             x = remainder(x, n)
         return source(*i[:k], x, *i[behind:])

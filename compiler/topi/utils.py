@@ -1,4 +1,4 @@
-"""What TVM's ``topi.utils`` has: constants out of shapes, and a walk over what to inline."""
+"""The names of TVM's ``topi.utils``: constants out of shapes, and a walk over what to inline."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def get_const_tuple(in_tuple: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def equal_const_int(expr: Any, value: int) -> bool:
-    """Whether an expression is this constant."""
+    """True for an expression that is this constant."""
     x = ops.convert(expr)
     return isinstance(x, IntImm) and x.value == value
 

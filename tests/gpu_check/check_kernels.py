@@ -32,7 +32,7 @@ import whet
 from whet.bench.arguments import arrays_of, taken_by
 from whet.bench.check import error_of
 from whet.bench.gpu.contest import on_device
-from whet.bench.references.operators import expected
+from whet.bench.operators.table import expected
 from whet.compiler.errors import PrunedError
 from whet.compiler.runtime.arrays.device import Device, context_of
 from whet.measure.gpu.runner import is_lost

@@ -1,11 +1,9 @@
-"""What a task's kernel is called with: its arguments by name, arrays for its tensors."""
+"""Arrays for the tensors of a task, which its kernel is called with."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import MeasureError
@@ -34,12 +32,12 @@ class Arrays:
 
     @property
     def inputs(self) -> tuple[np.ndarray, ...]:
-        """Those that are read."""
+        """The arrays that are read."""
         return tuple(v for v, computed in zip(self.values, self.computed) if not computed)
 
     @property
     def outputs(self) -> tuple[np.ndarray, ...]:
-        """Those that are written."""
+        """The arrays that are written."""
         return tuple(v for v, computed in zip(self.values, self.computed) if computed)
 
     def spoil(self) -> None:
@@ -54,7 +52,7 @@ class Arrays:
 
 
 def taken_by(kernel: Module, values: Sequence[Any]) -> tuple[Any, ...]:
-    """What a kernel is called with: of these arrays its weights are packed, here and now.
+    """The arguments of a kernel's call: of these arrays its weights are packed, here and now.
 
     Args:
         kernel: of a task.
@@ -66,13 +64,6 @@ def taken_by(kernel: Module, values: Sequence[Any]) -> tuple[Any, ...]:
     made = kernel.pack_weights(*(values[k] for k in ahead.weights))
     packed = dict(zip(ahead.packed, made if isinstance(made, tuple) else (made,)))
     return tuple(packed.get(k, values[place]) for k, place in enumerate(ahead.places))
-
-
-def by_name(task: Task) -> SimpleNamespace:
-    """The template's arguments as attributes, defaults filled in."""
-    bound = inspect.signature(task.template.func).bind(*task.args)
-    bound.apply_defaults()
-    return SimpleNamespace(**bound.arguments)
 
 
 def arrays_of(task: Task, seed: int = 0) -> Arrays:

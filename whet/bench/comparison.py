@@ -1,4 +1,4 @@
-"""What a comparison found: times in turns, the peers' best, how far the machine's limits are."""
+"""A comparison: times in turns, the peers' best, how far the machine's limits are."""
 
 from __future__ import annotations
 
@@ -109,6 +109,11 @@ class Comparison:
         """Seconds that moving the bytes takes at least."""
         return Sample(self.streams)
 
+    @property
+    def bandwidth(self) -> float:
+        """Bytes a second of streaming as many bytes."""
+        return self.bytes / self.stream.best
+
     def of_peak(self, name: str) -> Ratio:
         """A contestant's FLOP/s as a part of the peak."""
         times = self.samples[name]
@@ -126,7 +131,7 @@ class Comparison:
 
     @property
     def memory_bound(self) -> bool:
-        """Whether moving the bytes takes longer than the arithmetic."""
+        """True where moving the bytes takes longer than the arithmetic."""
         return self.stream.best > self.flop / self.peak
 
     def to_json(self) -> dict[str, Any]:
@@ -138,7 +143,7 @@ class Comparison:
             "written": self.written,
             "threads": self.threads,
             "peak_gflops": self.peak / 1e9,
-            "stream_gbytes": self.bytes / self.stream.best / 1e9,
+            "stream_gbytes": self.bandwidth / 1e9,
             "contestants": {
                 name: {"best_us": s.best * 1e6, "median_us": s.median * 1e6}
                 for name, s in self.samples.items()

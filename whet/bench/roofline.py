@@ -53,7 +53,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn; both axes are logarithmic.
+    """A drawing; both axes are logarithmic.
 
     Attributes:
         title: what it shows.
@@ -97,7 +97,7 @@ def chart_of(found: Comparison, levels: Sequence[Level], peers: int = 3) -> Char
     if not found.flop:
         return _by_working_set(found, levels, names)
     intensity = found.flop / found.bytes
-    peak, own = found.peak / 1e9, found.bytes / found.stream.best / 1e9
+    peak, own = found.peak / 1e9, found.bandwidth / 1e9
     ridge = peak / own
     left = min(intensity, ridge, *(peak * 1e9 / level.bandwidth for level in levels)) / 4
     right = max(intensity, ridge) * 4
@@ -121,7 +121,7 @@ def _mark(found: Comparison, name: str, at: Point) -> Mark:
 
 def _by_working_set(found: Comparison, levels: Sequence[Level], names: list[str]) -> Chart:
     """Without arithmetic: bytes a second against the size of the working set."""
-    size, own = found.bytes, found.bytes / found.stream.best / 1e9
+    size, own = found.bytes, found.bandwidth / 1e9
     corners = tuple((level.size, level.bandwidth / 1e9) for level in levels)
     lines = [Line("reading", corners)] if corners else []
     lines.append(Line(f"this traffic {own:.0f} GB/s", ((size / 2, own), (size * 2, own)), True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from whet.bench.comparison import Comparison
 from whet.measure.stage.load import UPPER, busy_words
 from whet.search_spaces.values.counted import duration
@@ -15,14 +17,18 @@ UNSTEADY = 1.25
 def table_of(found: Comparison) -> list[str]:
     """The lines of the table: the limit, then every contestant."""
     names = sorted(found.samples, key=lambda n: found.samples[n].best)
-    rows = [HEAD, _limit(found), *(_row(found, name) for name in names)]
+    return aligned([HEAD, _limit(found), *(_row(found, name) for name in names)])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines, their columns as wide as the longest cell."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
 
 
 def bound_of(found: Comparison) -> str:
-    """What bounds the operator here, in a sentence."""
-    rate = found.bytes / found.stream.best / 1e9
+    """The bound of the operator here, in a sentence."""
+    rate = found.bandwidth / 1e9
     cores = "one core" if found.threads == 1 else f"{found.threads} cores"
     where = found.place or cores
     what = "moving its bytes" if found.memory_bound else "its arithmetic"
@@ -34,7 +40,7 @@ def bound_of(found: Comparison) -> str:
 
 
 def notes_of(found: Comparison) -> list[str]:
-    """What makes the times doubtful: others on the machine, rounds that differ."""
+    """Reasons to doubt the times: others on the machine, rounds that differ."""
     busy = busy_words(found.environment, found.samples[found.best].seconds)
     notes = [f"{busy}: {UPPER}"] if busy else []
     for name in found.ours:

@@ -15,6 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+WARM_UPS = 2
+"""Calls of a contestant before its first round."""
+
 
 @dataclass(frozen=True)
 class Sample:

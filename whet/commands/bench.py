@@ -86,7 +86,7 @@ def command(
 
 @dataclass(frozen=True)
 class _Place:
-    """What kernels are built for, where they run (None: on cores), and what compares them there."""
+    """The target of kernels, where they run (None: on cores), and the comparison there."""
 
     target: Target
     device: Device | None
@@ -100,7 +100,7 @@ def _on_cores(target: str, threads: int | None) -> _Place:
 
     chosen = Target(f"{target} -num_threads={threads}" if threads else target).canonical()
     library_threads(chosen.num_threads)
-    from whet.bench.contest import compare
+    from whet.bench.cpu.contest import compare
 
     return _Place(chosen, None, compare)
 

@@ -21,6 +21,7 @@ COLUMNS = ("workload", "ok/trials", "time", "GFLOP/s", "speed-up", "machine", "c
 def command(log: str, errors: bool) -> None:
     """The best config of each task in LOG (default: whet.db)."""
     from whet.autotune.results.recorded import read_recorded
+    from whet.bench.table import aligned
     from whet.db import TuningLog
     from whet.db.values.quality import quality_words
 
@@ -33,11 +34,11 @@ def command(log: str, errors: bool) -> None:
         click.echo(f"{log} holds no trials yet: whet tune --log {log} ...")
         return
     spaces = _spaces([task for task, _ in found])
-    rows = [COLUMNS, *(_row(task, recorded, spaces) for task, recorded in found)]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    for row, (_, recorded) in zip(rows, [(None, None), *found]):
-        click.echo("  ".join(cell.ljust(n) for cell, n in zip(row, widths)).rstrip())
-        if recorded is not None and recorded.best is not None:
+    head, *lines = aligned([COLUMNS, *(_row(task, recorded, spaces) for task, recorded in found)])
+    click.echo(head)
+    for line, (_, recorded) in zip(lines, found):
+        click.echo(line)
+        if recorded.best is not None:
             click.echo(f"  {quality_words(recorded.best.result, recorded.compared)}")
     for task, recorded in found:
         if errors:
@@ -65,7 +66,7 @@ def _show_failures(task: TaskSummary, recorded: TaskTrials) -> None:
 
 
 def _spaces(tasks: list[TaskSummary]) -> dict[int, str]:
-    """What tells rows of one workload, target and machine apart, by the ``id`` of each.
+    """The words that tell rows of one workload, target and machine apart, by the ``id`` of each.
 
     That is the version of their space, and which of them is today's, the one that ``build`` takes,
     where the template can be looked up.
@@ -77,14 +78,14 @@ def _spaces(tasks: list[TaskSummary]) -> dict[int, str]:
     for task in tasks:
         key = task.workload.key, digest(task.target), device_key(task.device)
         alike.setdefault(key, []).append(task)
-    found = {}
+    words = {}
     for group in alike.values():
         if len(group) > 1:
             today = _todays(group[0])
             for task in group:
                 which = {"": "", task.fingerprint: ", which build takes"}.get(today, ", stale")
-                found[id(task)] = f" [space {task.fingerprint[:DIGITS]}{which}]"
-    return found
+                words[id(task)] = f" [space {task.fingerprint[:DIGITS]}{which}]"
+    return words
 
 
 def _todays(task: TaskSummary) -> str:

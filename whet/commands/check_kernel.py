@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whet.commands.time_limit import within
-from whet.commands.words import ManyArgs, Seconds, load_module, value
+from whet.commands.words import ManyArgs, Seconds, load_module, place_and_name, value
+from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
     from whet.compiler.emulator.sanitizer.expectations import Expectations
     from whet.compiler.emulator.sanitizer.sanitize import Checked
 
+Checks = list[tuple[str, Callable[..., "Checked"]]]
+"""Of each kernel its launch or name, and its check."""
 CLEAN = "no race, no barrier that threads miss, nothing out of bounds or read before it was written"
 
 
@@ -91,57 +95,40 @@ def command(
         if args or sizes:
             raise click.UsageError("--args and --size are for schedules; a .cu file has --launch")
         expectations = _expectations(expected, rtol, atol)
-        checked = _check_file(
-            Path(where), launches, _macros(defines), orders, seed, timeout, expectations
-        )
+        checks = _of_file(Path(where), launches, _macros(defines), expectations)
     elif launches or defines or expected:
         raise click.UsageError(
             "--launch and -D are for a .cu file, and --expect; a schedule's launches are its own, "
             "and its numbers are compared with those of its plain loops"
         )
     else:
-        checked = [_check_schedule(where, args, sizes, target, orders, seed, timeout)]
-    for one in checked:
-        click.echo(_said(one))
+        checks = _of_schedule(where, args, sizes, target)
+    checked = [
+        within(timeout, f"checking {name}", partial(check, orders=orders, seed=seed))
+        for name, check in checks
+    ]
+    click.echo("\n".join(map(_said, checked)))
 
 
-def _check_file(
-    path: Path,
-    launches: tuple[str, ...],
-    macros: dict[str, str],
-    orders: int,
-    seed: int,
-    timeout: float,
-    expected: Expectations | None,
-) -> list[Checked]:
+def _of_file(
+    path: Path, launches: tuple[str, ...], macros: dict[str, str], expected: Expectations | None
+) -> Checks:
+    """The checks of a file's launches, by their texts."""
     from whet.compiler.emulator.sanitizer.launch_text import HOW, launches_in
     from whet.compiler.emulator.sanitizer.sanitize import check_launch
 
     if not path.is_file():
         raise click.UsageError(f"there is no file {path}")
     source = path.read_text()
-    found = list(launches) or launches_in(source)
-    if not found:
+    texts = list(launches) or launches_in(source)
+    if not texts:
         raise click.UsageError(f"no launch is given, and none stands in {path}: --launch '{HOW}'")
-    return [
-        within(
-            timeout,
-            f"checking {launch}",
-            partial(check_launch, source, launch, orders, seed, macros, expected),
-        )
-        for launch in found
-    ]
+    check = partial(check_launch, source, defines=macros, expected=expected)
+    return [(text, partial(check, text)) for text in texts]
 
 
-def _check_schedule(
-    where: str,
-    args: tuple[str, ...],
-    sizes: tuple[str, ...],
-    target: str,
-    orders: int,
-    seed: int,
-    timeout: float,
-) -> Checked:
+def _of_schedule(where: str, args: tuple[str, ...], sizes: tuple[str, ...], target: str) -> Checks:
+    """The check of a schedule, by its name."""
     from whet.compiler.emulator.sanitizer.sanitize import check_schedule
     from whet.compiler.target import Target
 
@@ -150,8 +137,8 @@ def _check_schedule(
         raise click.UsageError(f"--target {target}: the emulator runs kernels of kind cuda")
     with chosen:
         schedule, arguments, name = _schedule(where, tuple(map(value, args)), chosen)
-    work = partial(check_schedule, schedule, arguments, chosen, orders, seed, _sizes(sizes), name)
-    return within(timeout, f"checking {name}", work)
+    check = partial(check_schedule, sizes=_sizes(sizes), name=name)
+    return [(name, partial(check, schedule, arguments, chosen))]
 
 
 def _schedule(where: str, args: tuple[Any, ...], target: Any) -> tuple[Any, list[Any], str]:
@@ -159,30 +146,25 @@ def _schedule(where: str, args: tuple[Any, ...], target: Any) -> tuple[Any, list
     from whet.autotune import Task, create_task
     from whet.search_spaces import Template
 
-    place, colon, name = where.rpartition(":")
-    if not colon or not place or not name:
-        raise click.UsageError(f"{where!r} is neither FILE.cu nor FILE.py:NAME")
-    found: Any = getattr(load_module(place), name, None)
-    if isinstance(found, Template):
-        found = create_task(found, args, target)
-    if isinstance(found, Task):
-        return *found.instantiate(), name
-    if not callable(found):
+    place, name = place_and_name(where, "is neither FILE.cu nor FILE.py:NAME")
+    named: Any = getattr(load_module(place), name, None)
+    if isinstance(named, Template):
+        named = create_task(named, args, target)
+    elif callable(named):
+        _check_arguments(named, name, args)
+        named = named(*args)
+    elif not isinstance(named, Task):
         raise click.UsageError(f"{place} has no template, task or function {name!r}")
-    _check_arguments(found, name, args)
-    made = found(*args)
-    if isinstance(made, Task):
-        return *made.instantiate(), name
-    if not isinstance(made, tuple) or len(made) != 2:
+    if isinstance(named, Task):
+        named = named.instantiate()
+    if not isinstance(named, tuple) or len(named) != 2:
         raise click.UsageError(
-            f"{name} returns {type(made).__name__}: not a schedule and arguments"
+            f"{name} returns {type(named).__name__}: not a schedule and arguments"
         )
-    return made[0], list(made[1]), name
+    return named[0], list(named[1]), name
 
 
 def _check_arguments(function: Any, name: str, args: tuple[Any, ...]) -> None:
-    from whet.compiler.errors import ArgumentError
-
     signature = inspect.signature(function)
     try:
         signature.bind(*args)
@@ -194,13 +176,8 @@ def _check_arguments(function: Any, name: str, args: tuple[Any, ...]) -> None:
 
 def _macros(given: tuple[str, ...]) -> dict[str, str]:
     """Macros by their names; one without a value is 1, as of a compiler."""
-    macros = {}
-    for text in given:
-        name, equals, content = text.partition("=")
-        if not name.isidentifier():
-            raise click.UsageError(f"-D {text}: write NAME=VALUE, e.g. -D block_size_x=128")
-        macros[name] = content if equals else "1"
-    return macros
+    texts = (text if "=" in text else f"{text}=1" for text in given)
+    return _pairs(texts, "-D", "NAME=VALUE, e.g. -D block_size_x=128")
 
 
 def _expectations(
@@ -208,25 +185,35 @@ def _expectations(
 ) -> Expectations | None:
     from whet.compiler.emulator.sanitizer.expectations import HOW_EXPECTED, Expectations
 
-    texts = {}
-    for text in given:
-        name, equals, what = text.partition("=")
-        if not equals or not name.strip().isidentifier() or not what.strip():
-            raise click.UsageError(f"--expect {text}: write NAME=WHAT, e.g. {HOW_EXPECTED}")
-        texts[name.strip()] = what.strip()
+    texts = _pairs(given, "--expect", f"NAME=WHAT, e.g. {HOW_EXPECTED}", bool)
     if not texts and (rtol is not None or atol is not None):
         raise click.UsageError("--rtol and --atol say how near to what is given by --expect")
     return Expectations(texts, rtol, atol) if texts else None
 
 
 def _sizes(given: tuple[str, ...]) -> dict[str, int]:
-    sizes = {}
+    texts = _pairs(given, "--size", "NAME=N, e.g. n=37", str.isdigit)
+    return {name: int(number) for name, number in texts.items()}
+
+
+def _pairs(
+    given: Iterable[str],
+    option: str,
+    form: str,
+    fits: Callable[[str], bool] = lambda content: True,
+) -> dict[str, str]:
+    """The names and contents of ``NAME=CONTENT``.
+
+    Raises:
+        click.UsageError: a text has another form, or its content does not fit.
+    """
+    pairs = {}
     for text in given:
-        name, equals, number = text.partition("=")
-        if not equals or not number.strip().isdigit():
-            raise click.UsageError(f"--size {text}: write NAME=N, e.g. n=37")
-        sizes[name.strip()] = int(number)
-    return sizes
+        name, equals, content = (part.strip() for part in text.partition("="))
+        if not equals or not name.isidentifier() or not fits(content):
+            raise click.UsageError(f"{option} {text}: write {form}")
+        pairs[name] = content
+    return pairs
 
 
 def _said(checked: Checked) -> str:

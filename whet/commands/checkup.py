@@ -249,4 +249,4 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _package("optuna-dashboard", "optuna_dashboard", "result.study in a browser: {plots}"),
     _package("torch", "torch", "a peer in the benchmarks: {bench}"),
 )
-"""What is looked at, in the order of the report."""
+"""The checks, in the order of the report."""

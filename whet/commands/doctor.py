@@ -7,7 +7,7 @@ import click
 
 @click.command("doctor")
 def command() -> None:
-    """What this machine has, and what each missing thing would give."""
+    """Say what this machine has, and what each missing thing would give."""
     from whet.commands.checkup import checkup
 
     findings = checkup()

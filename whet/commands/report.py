@@ -29,7 +29,7 @@ def command(
     module: str | None,
     open_it: bool,
 ) -> None:
-    """What LOG (default: whet.db) holds, as one HTML file.
+    """Show LOG (default: whet.db) as one HTML file.
 
     The search as it went, cost against each knob, which knobs matter, the failures with their
     texts, predicted against measured cost, where the time went, and the best programs' loops.

@@ -133,7 +133,7 @@ def _choose(log: TuningLog, op: str | None, args: tuple, target: str | None) -> 
 
 
 def _fits(workload: Workload, args: tuple) -> bool:
-    """Whether the arguments mean this workload, the template's defaults filled in as by tune."""
+    """True if the arguments mean this workload, the template's defaults filled in as by tune."""
     from whet.compiler.errors import WhetError
     from whet.search_spaces import get_template
 

@@ -18,7 +18,7 @@ PATIENCE_SECONDS = 2.0
 
 
 def within(seconds: float, what: str, work: Callable[[], Result]) -> Result:
-    """What some work returns, if it is done in time; after two seconds a line says that it runs.
+    """The result of some work, if it is done in time; after two seconds a line says that it runs.
 
     Args:
         seconds: it may take.

@@ -1,4 +1,4 @@
-"""What a template takes, for who typed its name: arguments, what it computes, a call of it."""
+"""A template explained to who typed its name: arguments, what it computes, a call of it."""
 
 from __future__ import annotations
 

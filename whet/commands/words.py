@@ -1,4 +1,4 @@
-"""What commands share of reading a command line: lists of values, values, and tasks from files."""
+"""Words of a command line: lists of values, values, times, and tasks from files."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def load_module(where: str) -> types.ModuleType:
 
 
 def _say_where_it_ended(search: SearchWhileLoading, path: Path) -> None:
-    """Which line of a file called ``tune()``: what stands below it was not loaded."""
+    """Say at which line a file called ``tune()``: what stands below it was not loaded."""
     lines = [
         f.lineno for f in traceback.extract_tb(search.__traceback__) if f.filename == str(path)
     ]
@@ -116,6 +116,18 @@ def _say_where_it_ended(search: SearchWhileLoading, path: Path) -> None:
         'loaded must stand above it, or the search under `if __name__ == "__main__":`',
         err=True,
     )
+
+
+def place_and_name(where: str, otherwise: str) -> tuple[str, str]:
+    """The file or module of ``PLACE:NAME``, and the name in it.
+
+    Raises:
+        click.UsageError: it has another form.
+    """
+    place, _, name = where.rpartition(":")
+    if not place or not name:
+        raise click.UsageError(f"{where!r} {otherwise}")
+    return place, name
 
 
 def load_task(
@@ -140,21 +152,19 @@ def load_task(
     from whet.autotune import Task, create_task
     from whet.search_spaces import Template
 
-    place, colon, name = where.rpartition(":")
-    if not colon or not place or not name:
-        raise click.UsageError(f"{where!r} is not FILE_OR_MODULE:TASK, e.g. kernels.py:task")
+    place, name = place_and_name(where, "is not FILE_OR_MODULE:TASK, e.g. kernels.py:task")
     module = load_module(place)
-    found: Any = getattr(module, name, None)
-    if isinstance(found, Template):
-        return create_task(found, args, target or implied, space=space or "full")
+    named: Any = getattr(module, name, None)
+    if isinstance(named, Template):
+        return create_task(named, args, target or implied, space=space or "full")
     if args or target or space:
         raise click.UsageError(
             f"--args, --target and --space are for a template; {name} is not one"
         )
-    if callable(found):
-        found = found()
-    if isinstance(found, Task):
-        return found
+    if callable(named):
+        named = named()
+    if isinstance(named, Task):
+        return named
     known = [n for n, v in vars(module).items() if isinstance(v, Task | Template)]
     raise click.UsageError(
         f"{place} has no task {name!r}; its tasks and templates: {', '.join(known) or '(none)'}"

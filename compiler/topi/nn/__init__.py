@@ -2,24 +2,24 @@
 
 from whet.compiler.topi.nn import utils
 from whet.compiler.topi.nn.activation import gelu, gelu_tanh, leaky_relu, prelu, relu, silu
-from whet.compiler.topi.nn.conv1d import conv1d_ncw
-from whet.compiler.topi.nn.conv2d import (
+from whet.compiler.topi.nn.conv import (
+    conv1d_ncw,
     conv2d,
     conv2d_nchw,
     conv2d_nhwc,
     conv2d_transpose_nchw,
+    conv3d_ncdhw,
     depthwise_conv2d_nchw,
     group_conv2d_nchw,
 )
-from whet.compiler.topi.nn.conv3d import conv3d_ncdhw
 from whet.compiler.topi.nn.dense import batch_matmul, bias_add, dense, flatten
 from whet.compiler.topi.nn.dilate import dilate
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.compiler.topi.nn.normalization import batch_norm, layer_norm, rms_norm, scale_shift_nchw
-from whet.compiler.topi.nn.padding import get_pad_tuple, pair
+from whet.compiler.topi.nn.pad import circular_pad, mirror_pad, pad, reflect_pad, replicate_pad
 from whet.compiler.topi.nn.pooling import adaptive_pool, global_pool, pool2d
 from whet.compiler.topi.nn.softmax import log_softmax, softmax
-from whet.compiler.topi.pad import circular_pad, mirror_pad, pad, reflect_pad, replicate_pad
+from whet.compiler.topi.nn.windows import get_pad_tuple, pair
 
 __all__ = [
     "adaptive_pool",

@@ -10,10 +10,9 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.tir.ops import ops
-from whet.compiler.topi.halves import stored, summed_in
-from whet.compiler.topi.nn.padding import windows
-from whet.compiler.topi.pad import pad
-from whet.compiler.topi.shapes import quotient, static
+from whet.compiler.topi.halves import stored, sum_of_products
+from whet.compiler.topi.nn.windows import each, padded, windows_of
+from whet.compiler.topi.shapes import quotient, remainder, static
 
 
 def convolution(
@@ -24,65 +23,83 @@ def convolution(
     dilation: object,
     groups: int,
     out_dtype: str | None,
-    channels_last: bool,
     operator: str,
     name: str = "conv",
 ) -> Tensor:
-    """What the convolutions of all ranks and layouts have in common.
+    """The convolution of all ranks and layouts.
 
     Args:
         data: (N, C, spatial ...), or (N, spatial ..., C).
         weight: (O, C / groups, window ...), or (window ..., C / groups, O).
-        strides, dilation: an int, or one for each spatial dimension.
-        padding: an int, one for each spatial dimension, two (those in front, then those behind),
-            ``"VALID"`` or ``"SAME"``.
+        strides, padding, dilation: as :func:`windows_of` takes them.
         groups: of channels, each convolved by itself.
         out_dtype: what is summed up and returned; ``data``'s by default.
-        channels_last: the layout.
-        operator: its name, for errors and as a tag.
+        operator: its name, which ends in the layout; for errors and as a tag.
         name: of the result.
 
     Raises:
         ArgumentError: if shapes, strides, padding or groups do not fit.
     """
     asked = f"{operator}({data}, {weight}, strides={strides}, padding={padding})"
-    rank = data.ndim - 2
-    if weight.ndim != data.ndim or rank < 1:
-        raise ArgumentError(asked, "data and weight must have the same number of dimensions")
-    first = 1 if channels_last else 2
-    window = weight.shape[:rank] if channels_last else weight.shape[2:]
-    ci = data.shape[-1] if channels_last else data.shape[1]
-    per, co = weight.shape[-2:] if channels_last else reversed(weight.shape[:2])
+    rank, last = check_ranks(data, weight, operator, asked), operator.endswith("c")
+    first = 1 if last else 2
+    window = weight.shape[:rank] if last else weight.shape[2:]
+    ci = data.shape[-1] if last else data.shape[1]
+    per, co = weight.shape[-2:] if last else reversed(weight.shape[:2])
     _check_groups(groups, ci, per, co, asked)
-    steps, spread = (
-        _each(v, w, rank, 1) for v, w in ((strides, "strides"), (dilation, "dilation"))
-    )
-    reach = [(static(k, asked) - 1) * d + 1 for k, d in zip(window, spread)]
-    before, after = _sides(padding, reach)
     image = data.shape[first : first + rank]
-    out = [
-        windows(n, k, s, b + a, asked)
-        for n, k, s, b, a in zip(image, reach, steps, before, after, strict=True)
-    ]
-    padded = _padded(data, first, before, after)
+    along = windows_of(image, window, strides, padding, dilation, asked)
+    source = padded(data, range(first, first + rank), along)
     result = out_dtype or data.dtype
-    kind = summed_in(result)
-    channel, places = _axes(per, window)
+    channel, places = _channel_axis(per), _window_axes(window)
 
     def element(*index: Any) -> Any:
-        o = index[-1] if channels_last else index[1]
+        o = index[-1] if last else index[1]
         c = channel if groups == 1 else quotient(o, co // groups) * per + channel
-        at = [
-            i * s + k * d for i, s, k, d in zip(index[first:], steps, places, spread, strict=False)
-        ]
-        if channels_last:
-            one, own = padded(index[0], *at, c), weight(*places, channel, o)
-        else:
-            one, own = padded(index[0], c, *at), weight(o, channel, *places)
-        return te.sum(ops.cast(kind, one) * ops.cast(kind, own), _order(channel, places, first))
+        at = [w.place(i, k) for w, i, k in zip(along, index[first:], places)]
+        if last:  # reduction axes in the order of the weights
+            own = weight(*places, channel, o)
+            return sum_of_products(result, source(index[0], *at, c), own, [*places, channel])
+        own = weight(o, channel, *places)
+        return sum_of_products(result, source(index[0], c, *at), own, [channel, *places])
 
-    shape = (data.shape[0], *out, co) if channels_last else (data.shape[0], co, *out)
+    out = [w.count for w in along]
+    shape = (data.shape[0], *out, co) if last else (data.shape[0], co, *out)
     return stored(te.compute(shape, element, name=name, tag=operator), result)
+
+
+def depthwise_convolution(
+    data: Tensor,
+    weight: Tensor,
+    strides: object,
+    padding: Any,
+    dilation: object,
+    out_dtype: str | None,
+    operator: str,
+) -> Tensor:
+    """Each channel of ``data`` (N, C, H, W) with its own windows of ``weight`` (C, M, KH, KW).
+
+    Raises:
+        ArgumentError: if shapes, strides or padding do not fit.
+    """
+    asked = f"{operator}({data}, {weight}, stride={strides}, padding={padding})"
+    check_ranks(data, weight, operator, asked)
+    (n, c, *image), (c2, many, *window) = data.shape, weight.shape
+    if not c == c2:
+        raise ArgumentError(asked, "the channels of data and weight differ")
+    along = windows_of(image, window, strides, padding, dilation, asked)
+    source = padded(data, (2, 3), along)
+    result, places = out_dtype or data.dtype, _window_axes(window)
+
+    def element(b: Any, o: Any, y: Any, x: Any) -> Any:
+        plane = quotient(o, many)
+        at = [w.place(i, k) for w, i, k in zip(along, (y, x), places)]
+        own = weight(plane, remainder(o, many), *places)
+        return sum_of_products(result, source(b, plane, *at), own, places)
+
+    shape = (n, c * many, *(w.count for w in along))
+    made = te.compute(shape, element, name="DepthwiseConv2d", tag=operator)
+    return stored(made, result)
 
 
 def transposed_convolution(
@@ -93,7 +110,6 @@ def transposed_convolution(
     output_padding: object,
     out_dtype: str | None,
     operator: str,
-    name: str = "conv",
 ) -> Tensor:
     """The transpose of a convolution: each element spreads a window; where they meet, they add.
 
@@ -103,32 +119,28 @@ def transposed_convolution(
         strides: how far the windows of neighbours are apart.
         padding: what is cut off on each side.
         output_padding: what is added behind, less than the strides.
-        out_dtype, operator, name: as of :func:`convolution`.
+        out_dtype, operator: as of :func:`convolution`.
 
     Raises:
         ArgumentError: if shapes, strides or paddings do not fit.
     """
     asked = f"{operator}({data}, {weight}, strides={strides}, padding={padding})"
-    rank = data.ndim - 2
-    if weight.ndim != data.ndim or rank < 1:
-        raise ArgumentError(asked, "data and weight must have the same number of dimensions")
+    rank = check_ranks(data, weight, operator, asked)
     ci, co = weight.shape[:2]
     if not ci == data.shape[1]:
         raise ArgumentError(asked, "the input channels of data and weight differ")
-    steps, cut = _each(strides, "strides", rank, 1), _each(padding, "padding", rank, 0)
-    more = _each(output_padding, "output_padding", rank, 0)
+    steps, cut = each(strides, "strides", rank, 1), each(padding, "padding", rank, 0)
+    more = each(output_padding, "output_padding", rank, 0)
     window, image = [static(k, asked) for k in weight.shape[2:]], data.shape[2:]
     out = [
         (static(n, asked) - 1) * s - 2 * c + k + m
-        for n, s, c, k, m in zip(image, steps, cut, window, more, strict=True)
+        for n, s, c, k, m in zip(image, steps, cut, window, more)
     ]
     if min(out) < 1 or any(m >= s for m, s in zip(more, steps)):
         raise ArgumentError(
             asked, f"the result would be {out}, with output padding {more} for strides {steps}"
         )
-    result = out_dtype or data.dtype
-    kind = summed_in(result)
-    channel, places = _axes(ci, window)
+    result, channel, places = out_dtype or data.dtype, _channel_axis(ci), _window_axes(window)
 
     def element(b: Any, o: Any, *index: Any) -> Any:
         offset = [i + c - k for i, c, k in zip(index, cut, places)]
@@ -136,31 +148,32 @@ def transposed_convolution(
         tests += [ops.floormod(i, s) == 0 for i, s in zip(offset, steps) if s > 1]
         inside = data(b, channel, *(ops.floordiv(i, s) for i, s in zip(offset, steps)))
         one = te.if_then_else(te.all(*tests), inside, te.const(0, data.dtype))
-        own = weight(channel, o, *places)
-        return te.sum(ops.cast(kind, one) * ops.cast(kind, own), [channel, *places])
+        return sum_of_products(result, one, weight(channel, o, *places), [channel, *places])
 
-    made = te.compute((data.shape[0], co, *out), element, name=name, tag=operator)
+    made = te.compute((data.shape[0], co, *out), element, name="conv", tag=operator)
     return stored(made, result)
 
 
-def _axes(channels: Any, window: Sequence[Any]) -> tuple[IterVar, list[IterVar]]:
+def check_ranks(data: Tensor, weight: Tensor, operator: str, asked: str) -> int:
+    """The spatial dimensions of an operator, whose name ends in its layout.
+
+    Raises:
+        ArgumentError: data or weight has other dimensions.
+    """
+    rank = len(operator.rpartition("_")[2]) - 2
+    if data.ndim != rank + 2 or weight.ndim != rank + 2:
+        many = ("three", "four", "five")[rank - 1]
+        raise ArgumentError(asked, f"data and weight must have {many} dimensions")
+    return rank
+
+
+def _channel_axis(channels: Any) -> IterVar:
+    return te.reduce_axis((0, channels), name="rc")
+
+
+def _window_axes(window: Sequence[Any]) -> list[IterVar]:
     names = ("rz", "ry", "rx")[3 - len(window) :]
-    return te.reduce_axis((0, channels), name="rc"), [
-        te.reduce_axis((0, k), name=n) for k, n in zip(window, names, strict=True)
-    ]
-
-
-def _order(channel: IterVar, places: list[IterVar], first: int) -> list[IterVar]:
-    """Reduction axes in the order of the weights."""
-    return [*places, channel] if first == 1 else [channel, *places]
-
-
-def _padded(data: Tensor, first: int, before: Sequence[int], after: Sequence[int]) -> Tensor:
-    if not any(before) and not any(after):
-        return data
-    behind = data.ndim - first - len(before)
-    front, back = ([0] * first + [*side] + [0] * behind for side in (before, after))
-    return pad(data, front, back, name="padded")
+    return [te.reduce_axis((0, k), name=n) for k, n in zip(window, names)]
 
 
 def _check_groups(groups: int, ci: Any, per: Any, co: Any, asked: str) -> None:
@@ -176,28 +189,3 @@ def _check_groups(groups: int, ci: Any, per: Any, co: Any, asked: str) -> None:
             f"{groups} groups do not divide {ci} input and {co} output channels, "
             f"{per} input channels each",
         )
-
-
-def _each(value: object, what: str, rank: int, least: int) -> list[int]:
-    """An int, or one for each spatial dimension, as the latter."""
-    items: list[Any] = list(value) if isinstance(value, (tuple, list)) else [value] * rank
-    if len(items) != rank or not all(type(v) is int for v in items):
-        raise ArgumentError(f"{what}={value!r}", f"give an int, or {rank} ints")
-    if min(items) < least:
-        raise ArgumentError(f"{what}={value!r}", f"{what} must be at least {least}")
-    return items
-
-
-def _sides(padding: Any, reach: list[int]) -> tuple[list[int], list[int]]:
-    """Padding in front and behind; ``"SAME"`` keeps the size at a stride of 1."""
-    rank = len(reach)
-    if padding == "VALID":
-        return [0] * rank, [0] * rank
-    if padding == "SAME":
-        return [k // 2 for k in reach], [(k - 1) // 2 for k in reach]
-    if isinstance(padding, str):
-        raise ArgumentError(f"padding={padding!r}", "words for paddings are 'VALID' and 'SAME'")
-    if isinstance(padding, (tuple, list)) and len(padding) == 2 * rank:
-        sides = _each(padding, "padding", 2 * rank, 0)
-        return sides[:rank], sides[rank:]
-    return _each(padding, "padding", rank, 0), _each(padding, "padding", rank, 0)

@@ -1,4 +1,4 @@
-"""Products of matrices as layers: dense, batch_matmul, and what goes around them."""
+"""Products of matrices, alone, in batches and as layers, and what goes around them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,44 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
-from whet.compiler.tir import IntImm
 from whet.compiler.tir.ops import ops
-from whet.compiler.topi import broadcast
-from whet.compiler.topi.halves import stored, summed_in
+from whet.compiler.topi.elementwise import add, broadcast_shape, is_one
+from whet.compiler.topi.halves import stored, sum_of_products
 from whet.compiler.topi.shapes import one_axis, product
 from whet.compiler.topi.transform import expand_dims, reshape
+
+
+def matmul(
+    a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False, name: str = "C"
+) -> Tensor:
+    """The product of ``a`` (N, K) and ``b`` (K, M), of ``a``'s dtype; sums of halves are float32.
+
+    Args:
+        a, b: two matrices of one dtype.
+        transp_a: ``a`` is (K, N).
+        transp_b: ``b`` is (M, K).
+        name: of the result.
+
+    Raises:
+        ArgumentError: if they are not two matrices of one dtype that fit together.
+    """
+    asked = f"matmul({a}, {b})"
+    if a.ndim != 2 or b.ndim != 2:
+        raise ArgumentError(asked, "both must have two dimensions")
+    if a.dtype != b.dtype:
+        raise ArgumentError(asked, f"the dtypes {a.dtype} and {b.dtype} differ")
+    n, length = reversed(a.shape) if transp_a else a.shape
+    rows, m = reversed(b.shape) if transp_b else b.shape
+    if not length == rows:
+        raise ArgumentError(asked, "the columns of the first are not the rows of the second")
+    k = te.reduce_axis((0, length), name="k")
+
+    def element(i: Any, j: Any) -> Any:
+        left = a[k, i] if transp_a else a[i, k]
+        right = b[j, k] if transp_b else b[k, j]
+        return sum_of_products(a.dtype, left, right, k)
+
+    return stored(te.compute((n, m), element, name=name), a.dtype)
 
 
 def dense(
@@ -32,15 +64,14 @@ def dense(
         raise ArgumentError(asked, "the columns of data and weight differ")
     k = te.reduce_axis((0, data.shape[1]), name="k")
     result = out_dtype or data.dtype
-    kind = summed_in(result)
     made = te.compute(
         (data.shape[0], weight.shape[0]),
-        lambda i, j: te.sum(ops.cast(kind, data[i, k]) * ops.cast(kind, weight[j, k]), axis=k),
+        lambda i, j: sum_of_products(result, data[i, k], weight[j, k], k),
         name="T_dense",
         tag="dense",
     )
     out = stored(made, result)
-    return out if bias is None else broadcast.add(out, bias)
+    return out if bias is None else add(out, bias)
 
 
 def batch_matmul(
@@ -71,24 +102,19 @@ def batch_matmul(
     m, k2 = (b.shape[1], b.shape[2]) if transpose_b else (b.shape[2], b.shape[1])
     if not k == k2:
         raise ArgumentError(asked, f"{k} and {k2} elements are not multiplied")
-    (batch,) = broadcast.broadcast_shape(a.shape[:1], b.shape[:1], asked)
+    (batch,) = broadcast_shape(a.shape[:1], b.shape[:1], asked)
     r = te.reduce_axis((0, k), name="k")
     result = out_dtype or a.dtype
-    kind = summed_in(result)
 
     def element(x: Any, i: Any, j: Any) -> Any:
-        p = ops.const(0) if _is_one(a.shape[0]) else x
-        q = ops.const(0) if _is_one(b.shape[0]) else x
+        p = ops.const(0) if is_one(a.shape[0]) else x
+        q = ops.const(0) if is_one(b.shape[0]) else x
         left = a[p, r, i] if transpose_a else a[p, i, r]
         right = b[q, j, r] if transpose_b else b[q, r, j]
-        return te.sum(ops.cast(kind, left) * ops.cast(kind, right), axis=r)
+        return sum_of_products(result, left, right, r)
 
     out = te.compute((batch, n, m), element, name="T_batch_matmul", tag="batch_matmul")
     return stored(out, result)
-
-
-def _is_one(d: object) -> bool:
-    return isinstance(d, IntImm) and d.value == 1
 
 
 def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
@@ -102,8 +128,8 @@ def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
     if bias.ndim != 1:
         raise ArgumentError(asked, f"the bias has {bias.ndim} dimensions, not 1")
     if k == data.ndim - 1:
-        return broadcast.add(data, bias)
-    return broadcast.add(data, expand_dims(bias, 1, data.ndim - 1 - k))
+        return add(data, bias)
+    return add(data, expand_dims(bias, 1, data.ndim - 1 - k))
 
 
 def flatten(data: Tensor) -> Tensor:

@@ -8,9 +8,11 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
+from whet.compiler.tir import PrimExpr
 from whet.compiler.tir.ops import mathematics as m
 from whet.compiler.tir.ops import ops
-from whet.compiler.topi import broadcast, reduction, tag
+from whet.compiler.topi import reduction, tag
+from whet.compiler.topi.elementwise import at, divide, multiply, subtract
 from whet.compiler.topi.halves import stored, widened
 from whet.compiler.topi.shapes import one_axis, product
 
@@ -36,16 +38,12 @@ def layer_norm(
     asked = f"layer_norm({data}, {gamma}, {beta}, axis={axis})"
     over = _over(data, (gamma, beta), axis, asked)
     dtype, data = data.dtype, widened(data)
-    many = ops.cast(data.dtype, product([data.shape[k] for k in over]))
-    mean = broadcast.divide(reduction.sum(data, over, keepdims=True), many)
-    away = broadcast.subtract(data, mean)
-    spread = broadcast.divide(
-        reduction.sum(broadcast.multiply(away, away), over, keepdims=True), many
-    )
+    many = _elements(data, over)
+    away = subtract(data, divide(reduction.sum(data, over, keepdims=True), many))
+    variance = divide(reduction.sum(multiply(away, away), over, keepdims=True), many)
 
     def element(*i: Any) -> Any:
-        small = te.const(epsilon, data.dtype)
-        out = away(*i) * m.rsqrt(broadcast.at(spread, i) + small)
+        out = away(*i) * m.rsqrt(at(variance, i) + te.const(epsilon, data.dtype))
         own = [i[k] for k in over]
         out = out if gamma is None else out * gamma(*own)
         return out if beta is None else out + beta(*own)
@@ -71,8 +69,8 @@ def rms_norm(
     asked = f"rms_norm({data}, {weight}, axis={axis})"
     over = _over(data, (weight,), axis, asked)
     dtype, data = data.dtype, widened(data)
-    many = ops.cast(data.dtype, product([data.shape[k] for k in over]))
-    squares = reduction.sum(broadcast.multiply(data, data), over, keepdims=True)
+    many = _elements(data, over)
+    squares = reduction.sum(multiply(data, data), over, keepdims=True)
 
     def inverse(*i: Any) -> Any:
         return m.rsqrt(squares(*i) / many + te.const(epsilon, data.dtype))
@@ -80,7 +78,7 @@ def rms_norm(
     scale = te.compute(squares.shape, inverse, name="T_rms", tag=tag.ELEMWISE)
 
     def element(*i: Any) -> Any:
-        out = data(*i) * broadcast.at(scale, i)
+        out = data(*i) * at(scale, i)
         return out if weight is None else out * weight(*[i[k] for k in over])
 
     out = te.compute(data.shape, element, name="T_rms_norm", tag=tag.INJECTIVE)
@@ -121,25 +119,23 @@ def batch_norm(
     asked = f"batch_norm({data}, axis={axis})"
     k = one_axis(1 if axis is None else axis, data.ndim, asked)
     if training:
-        raise ArgumentError(
-            asked, "training is not here", "compute mean and variance with topi.sum"
-        )
-    given = (gamma, beta, moving_mean, moving_var)
-    for t in given:
+        why_not = "compute mean and variance with topi.sum"
+        raise ArgumentError(asked, "training is not here", why_not)
+    for t in (gamma, beta, moving_mean, moving_var):
         if t.ndim != 1 or not t.shape[0] == data.shape[k]:
             raise ArgumentError(asked, f"{t} has not one number for each of {data.shape[k]}")
     small = te.const(1e-5 if epsilon is None else epsilon, data.dtype)
-    centered, scaled = (x is None or bool(x) for x in (center, scale))
 
     # Two numbers a channel are all that an element needs.
     def factor(c: Any) -> Any:
         inverse = m.rsqrt(moving_var(c) + small)
-        return inverse * gamma(c) if scaled else inverse
+        return inverse * gamma(c) if scale is None or scale else inverse
 
     by = te.compute(moving_var.shape, factor, name="T_scale", tag=tag.ELEMWISE)
 
     def offset(c: Any) -> Any:
-        return (beta(c) if centered else te.const(0, data.dtype)) - moving_mean(c) * by(c)
+        centre = beta(c) if center is None or center else te.const(0, data.dtype)
+        return centre - moving_mean(c) * by(c)
 
     to = te.compute(moving_mean.shape, offset, name="T_shift", tag=tag.ELEMWISE)
     out = te.compute(
@@ -163,6 +159,11 @@ def _over(
         if t is not None and [str(d) for d in t.shape] != [str(data.shape[k]) for k in over]:
             raise ArgumentError(asked, f"{t} has not the shape of the axes {over}")
     return over
+
+
+def _elements(data: Tensor, over: Sequence[int]) -> PrimExpr:
+    """How many elements one mean is of, as a number of ``data``'s type."""
+    return ops.cast(data.dtype, product([data.shape[k] for k in over]))
 
 
 def scale_shift_nchw(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from whet.compiler import te
 from whet.compiler.te import Tensor
-from whet.compiler.topi import broadcast, elemwise, reduction, tag
+from whet.compiler.topi import reduction, tag
+from whet.compiler.topi.elementwise import at, divide, exp, log, subtract
 from whet.compiler.topi.halves import stored, widened
 
 
@@ -15,12 +16,12 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """
     dtype, x = x.dtype, widened(x)
     top = reduction.max(x, axis, keepdims=True)
-    raised = elemwise.exp(broadcast.subtract(x, top))
+    raised = exp(subtract(x, top))
     total = reduction.sum(raised, axis, keepdims=True)
-    inverse = broadcast.divide(1.0, total)
+    inverse = divide(1.0, total)
     out = te.compute(
         x.shape,
-        lambda *i: raised(*i) * broadcast.at(inverse, i),
+        lambda *i: raised(*i) * at(inverse, i),
         name="T_softmax_norm",
         tag=tag.BROADCAST,
     )
@@ -30,6 +31,6 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``x - max - log(sum(exp(x - max)))`` along ``axis``; halves in float32."""
     dtype, x = x.dtype, widened(x)
-    shifted = broadcast.subtract(x, reduction.max(x, axis, keepdims=True))
-    total = reduction.sum(elemwise.exp(shifted), axis, keepdims=True)
-    return stored(broadcast.subtract(shifted, elemwise.log(total)), dtype)
+    shifted = subtract(x, reduction.max(x, axis, keepdims=True))
+    total = reduction.sum(exp(shifted), axis, keepdims=True)
+    return stored(subtract(shifted, log(total)), dtype)

@@ -1,7 +1,7 @@
-"""What TVM's ``topi.nn.utils`` has."""
+"""The names of TVM's ``topi.nn.utils``."""
 
 from __future__ import annotations
 
-from whet.compiler.topi.nn.padding import get_pad_tuple
+from whet.compiler.topi.nn.windows import get_pad_tuple
 
 __all__ = ["get_pad_tuple"]

@@ -69,18 +69,8 @@ def conv2d_winograd(
             window.
     """
     asked = f"conv2d_winograd({data}, {weight}, {m}, padding={padding}, layout={layout!r})"
-    if layout not in ("NHWC", "NCHW"):
-        raise ArgumentError(asked, f"the layout {layout!r} is unknown", "'NHWC' or 'NCHW'")
-    last = layout == "NHWC"
-    sizes = [static(d, asked) for d in data.shape]
-    n, (h, w), ci = sizes[0], (sizes[1:3] if last else sizes[2:]), sizes[3 if last else 1]
-    shape = [static(d, asked) for d in weight.shape]
-    window, (ci2, co) = (shape[:2], shape[2:]) if last else (shape[2:], shape[1::-1])
-    if window != [WINDOW, WINDOW] or ci != ci2:
-        raise ArgumentError(
-            asked, "it needs a 3x3 window over the channels of data", "use conv2d for others"
-        )
-    top, left, bottom, right = padding
+    n, h, w, ci, co = _sizes(data, weight, layout, asked)
+    (top, left, bottom, right), last = padding, layout == "NHWC"
     oh, ow = h + top + bottom - WINDOW + 1, w + left + right - WINDOW + 1
     if min(oh, ow) < 1:
         raise ArgumentError(asked, "the window is larger than the padded image")
@@ -89,32 +79,8 @@ def conv2d_winograd(
     blocks, panels = -(-tiles // block), -(-co // panel)
 
     half_filters, filters = _filters(weight, last, panels, panel, matrices.g)
-
-    def pixel(b: Any, t: Any, r: Any, s: Any, c: Any) -> Any:
-        tile = b * block + t
-        y, x = tile // tw % th * m + r - top, tile % tw * m + s - left
-        inside = [y >= 0, y < h, x >= 0, x < w]
-        if tiles % block:
-            inside.append(tile < tiles)
-        image = tile // (th * tw)
-        one = data[image, y, x, c] if last else data[image, c, y, x]
-        return te.if_then_else(te.all(*inside), one, te.const(0, data.dtype))
-
-    patch = te.compute((blocks, block, alpha, alpha, ci), pixel, name="patch")
-    columns = te.compute(
-        (blocks, block, alpha, alpha, ci),
-        lambda b, t, u, s, c: matrix_row(
-            matrices.bt, u, [patch[b, t, r, s, c] for r in range(alpha)]
-        ),
-        name="columns",
-    )
-    pixels = te.compute(
-        (blocks, alpha, alpha, block, ci),
-        lambda b, u, v, t, c: matrix_row(
-            matrices.bt, v, [columns[b, t, u, s, c] for s in range(alpha)]
-        ),
-        name="pixels",
-    )
+    patch = _patches(data, last, (top, left), m, (n, th, tw), block)
+    columns, pixels = _transformed(patch, matrices.bt)
     k = te.reduce_axis((0, ci), name="k")
     products = te.compute(
         (blocks, alpha, alpha, block, panels * panel),
@@ -123,20 +89,7 @@ def conv2d_winograd(
         ),
         name="products",
     )
-    half = te.compute(
-        (blocks, block, m, alpha, co),
-        lambda b, t, i, v, o: matrix_row(
-            matrices.at, i, [products[b, u, v, t, o] for u in range(alpha)]
-        ),
-        name="half",
-    )
-    results = te.compute(
-        (blocks, block, m, m, co),
-        lambda b, t, i, j, o: matrix_row(
-            matrices.at, j, [half[b, t, i, v, o] for v in range(alpha)]
-        ),
-        name="results",
-    )
+    half, results = _results(products, matrices.at, co)
 
     def placed(image: Any, y: Any, x: Any, o: Any) -> Any:
         tile = (image * th + y // m) * tw + x // m
@@ -149,6 +102,91 @@ def conv2d_winograd(
     return WinogradStages(
         half_filters, filters, patch, columns, pixels, products, half, results, conv
     )
+
+
+def _patches(
+    data: Tensor,
+    last: bool,
+    before: tuple[int, int],
+    m: int,
+    grid: tuple[int, int, int],
+    block: int,
+) -> Tensor:
+    """Tiles of the data, which overlap; zeros outside the images, and beyond the last tile.
+
+    Args:
+        data: of :func:`conv2d_winograd`.
+        last: the channels come last.
+        before: padding at the top and the left.
+        m: from tile to tile.
+        grid: images, and tiles of each along its height and its width.
+        block: tiles that are computed together.
+    """
+    n, th, tw = grid
+    (h, w, ci), tiles = data.shape[1:] if last else (*data.shape[2:], data.shape[1]), n * th * tw
+    alpha, (top, left) = m + WINDOW - 1, before
+
+    def pixel(b: Any, t: Any, r: Any, s: Any, c: Any) -> Any:
+        tile = b * block + t
+        y, x = tile // tw % th * m + r - top, tile % tw * m + s - left
+        inside = [y >= 0, y < h, x >= 0, x < w]
+        if tiles % block:
+            inside.append(tile < tiles)
+        image = tile // (th * tw)
+        one = data[image, y, x, c] if last else data[image, c, y, x]
+        return te.if_then_else(te.all(*inside), one, te.const(0, data.dtype))
+
+    return te.compute((-(-tiles // block), block, alpha, alpha, ci), pixel, name="patch")
+
+
+def _sizes(data: Tensor, weight: Tensor, layout: str, asked: str) -> tuple[int, ...]:
+    """Images, their height and width, and the channels of data and result."""
+    if layout not in ("NHWC", "NCHW"):
+        raise ArgumentError(asked, f"the layout {layout!r} is unknown", "'NHWC' or 'NCHW'")
+    images = [static(d, asked) for d in data.shape]
+    weights = [static(d, asked) for d in weight.shape]
+    if layout == "NHWC":
+        (n, h, w, ci), (*window, ci2, co) = images, weights
+    else:
+        (n, ci, h, w), (co, ci2, *window) = images, weights
+    if window != [WINDOW, WINDOW] or ci != ci2:
+        raise ArgumentError(
+            asked, "it needs a 3x3 window over the channels of data", "use conv2d for others"
+        )
+    return n, h, w, ci, co
+
+
+def _transformed(patch: Tensor, bt: Matrix) -> tuple[Tensor, Tensor]:
+    """The data after B^T over the rows of each tile, then over its columns."""
+    blocks, block, alpha, _, ci = (int(d) for d in patch.shape)
+    columns = te.compute(
+        (blocks, block, alpha, alpha, ci),
+        lambda b, t, u, s, c: matrix_row(bt, u, [patch[b, t, r, s, c] for r in range(alpha)]),
+        name="columns",
+    )
+    pixels = te.compute(
+        (blocks, alpha, alpha, block, ci),
+        lambda b, u, v, t, c: matrix_row(bt, v, [columns[b, t, u, s, c] for s in range(alpha)]),
+        name="pixels",
+    )
+    return columns, pixels
+
+
+def _results(products: Tensor, at: Matrix, co: int) -> tuple[Tensor, Tensor]:
+    """The products after A^T over the rows of each tile, then over its columns."""
+    blocks, alpha, _, block, _ = (int(d) for d in products.shape)
+    m = len(at)
+    half = te.compute(
+        (blocks, block, m, alpha, co),
+        lambda b, t, i, v, o: matrix_row(at, i, [products[b, u, v, t, o] for u in range(alpha)]),
+        name="half",
+    )
+    results = te.compute(
+        (blocks, block, m, m, co),
+        lambda b, t, i, j, o: matrix_row(at, j, [half[b, t, i, v, o] for v in range(alpha)]),
+        name="results",
+    )
+    return half, results
 
 
 def _filters(

@@ -9,6 +9,7 @@ to weights, ahead of time: the entries of ``A^T`` and ``B^T`` are few and short.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -70,14 +71,14 @@ def winograd_matrices(m: int, r: int = 3, points: Sequence[Any] | None = None) -
     at, g, bt = [], [], []
     for k, p in enumerate(given):
         others = [q for j, q in enumerate(given) if j != k]
-        scale = _product([p - q for q in others])
-        at.append(_powers(p, m))
-        g.append([x / scale for x in _powers(p, r)])
+        scale = math.prod((p - q for q in others), start=Fraction(1))
+        at.append([p**k for k in range(m)])
+        g.append([p**k / scale for k in range(r)])
         bt.append([*_from_roots(others), Fraction(0)])
     at.append([*[Fraction(0)] * (m - 1), Fraction(1)])
     g.append([*[Fraction(0)] * (r - 1), Fraction(1)])
     bt.append(_from_roots(given))
-    return Matrices(tuple(zip(*at)), _frozen(g), _frozen(bt))
+    return Matrices(tuple(zip(*at)), tuple(map(tuple, g)), tuple(map(tuple, bt)))
 
 
 def combined(
@@ -137,7 +138,7 @@ def _paired_columns(
 
 
 def _mirrored(a: Sequence[Fraction], b: Sequence[Fraction]) -> bool:
-    """Whether two rows share some terms, and differ in the signs of the others."""
+    """True if two rows share some terms, and differ in the signs of the others."""
     if any(abs(x) != abs(y) for x, y in zip(a, b)):
         return False
     return any(x == y != 0 for x, y in zip(a, b)) and any(x == -y != 0 for x, y in zip(a, b))
@@ -159,17 +160,6 @@ def _sum(row: Sequence[Fraction], terms: Sequence[Any], number: Callable[[float]
     return out
 
 
-def _powers(p: Fraction, count: int) -> list[Fraction]:
-    return [p**k for k in range(count)]
-
-
-def _product(factors: Sequence[Fraction]) -> Fraction:
-    out = Fraction(1)
-    for f in factors:
-        out *= f
-    return out
-
-
 def _from_roots(roots: Sequence[Fraction]) -> list[Fraction]:
     """The coefficients, lowest first, of the polynomial with these roots and leading one."""
     out = [Fraction(1)]
@@ -177,10 +167,6 @@ def _from_roots(roots: Sequence[Fraction]) -> list[Fraction]:
         shifted, scaled = [Fraction(0), *out], [x * root for x in out]
         out = [a - b for a, b in zip(shifted, [*scaled, Fraction(0)])]
     return out
-
-
-def _frozen(rows: Sequence[Sequence[Fraction]]) -> Matrix:
-    return tuple(tuple(row) for row in rows)
 
 
 __all__ = ["FIVE_POINTS", "POINTS", "Matrices", "combined", "winograd_matrices"]

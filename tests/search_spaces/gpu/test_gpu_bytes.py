@@ -7,8 +7,7 @@ from test_gpu_tiled import drawn, emulated
 
 import whet
 from whet import te
-from whet.bench.arguments import by_name
-from whet.bench.references.operators import REFERENCES
+from whet.bench.operators.table import REFERENCES, by_name
 from whet.compiler.errors import ArgumentError
 
 

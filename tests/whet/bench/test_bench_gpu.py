@@ -18,8 +18,8 @@ from whet.bench.gpu import contest
 from whet.bench.gpu.clock import Clock
 from whet.bench.gpu.contest import compare_on
 from whet.bench.gpu.limits import CHAINS, PEAK, THREADS, CopyProbe, PeakProbe
-from whet.bench.gpu.right import exact_of, laid_out
-from whet.bench.references.operators import expected
+from whet.bench.gpu.right import exact_of
+from whet.bench.operators.table import expected, laid_out
 from whet.bench.table import bound_of, table_of
 from whet.cli import main
 from whet.compiler.codegen.cuda import nvrtc
@@ -228,7 +228,7 @@ TORCH = {
 def test_pytorch_in_float64_is_as_right_as_numpy(name):
     import torch
 
-    from whet.bench.gpu.torch_device import exact_by_torch
+    from whet.bench.gpu.libraries import exact_by_torch
 
     task = whet.create_task(name, args=TORCH[name], target="llvm")
     inputs = arrays_of(task).inputs
@@ -242,7 +242,7 @@ def test_pytorch_in_float64_is_as_right_as_numpy(name):
 def test_pytorch_computes_float32_in_float32():
     import torch
 
-    from whet.bench.gpu.torch_device import sees, true_float32
+    from whet.bench.gpu.libraries import sees, true_float32
 
     true_float32()
     assert not torch.backends.cuda.matmul.allow_tf32 and not torch.backends.cudnn.allow_tf32
@@ -268,8 +268,9 @@ INTERPRETED = """
     from whet.bench.arguments import arrays_of
     from whet.bench.check import error_of
     from whet.bench.gpu.right import exact_of
-    from whet.bench.gpu.triton_peers import PEERS, add_triton
-    from whet.bench.peers.libraries import Peers
+    from whet.bench.gpu.libraries import add_triton
+    from whet.bench.operators.table import OPERATORS
+    from whet.bench.operators.operator import Peers
 
     CASES = {
         "matmul": [(65, 33, 70), (17, 40, 18, True, True)],
@@ -288,7 +289,7 @@ INTERPRETED = """
     }
     NOT = {"add": ((3, 4), (1, 4)), "sum": ((3, 4, 5), (0, 2)), "softmax": ((3, 4), 0),
            "dense": (3, 4, 5, "float32", ("relu",))}
-    assert set(CASES) == set(PEERS)
+    assert set(CASES) == {name for name, row in OPERATORS.items() if row.triton}
     for name, cases in CASES.items():
         for args in cases:
             task = whet.create_task(name, args=args, target="llvm")

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import whet
-from whet.bench.arguments import arrays_of, by_name
+from whet.bench.arguments import arrays_of
 from whet.bench.check import error_of
-from whet.bench.contest import _as_arrays, _laid_out, compare
-from whet.bench.peers import libraries as peers_module
-from whet.bench.peers.libraries import Peers, peers_of
-from whet.bench.references.operators import REFERENCES, expected
+from whet.bench.cpu import libraries as peers_module
+from whet.bench.cpu.contest import compare
+from whet.bench.cpu.libraries import peers_of
+from whet.bench.operators.operator import Peers
+from whet.bench.operators.table import REFERENCES, by_name, expected, laid_out
 from whet.search_spaces.values.builtin import BUILTIN
 
 EPILOGUE = ("bias", "residual", ("clip", -0.5, 0.75))
@@ -105,7 +106,7 @@ def test_peers_compute_the_same(name, args, monkeypatch):
     right = expected(task, arrays.inputs)
     found = peers_of(task, arrays.inputs, compiled=False)
     for peer, call in found.calls.items():
-        made = _laid_out(task, _as_arrays(call()))
+        made = laid_out(task, call())
         assert error_of(f"{name}, {peer}", made, right) < 1e-4
     if find_spec("torch") is not None and name not in LEFT_OUT:
         assert any(peer.startswith("torch") for peer in found.calls), found.left_out
@@ -189,7 +190,7 @@ def test_what_has_no_elements_is_not_compared(name, args, shape):
 
 def test_a_contest_has_everyone_in_it(monkeypatch):
     monkeypatch.setattr(peers_module, "numpy_threads", lambda: 1)
-    monkeypatch.setattr("whet.bench.contest.MOMENT", 1e-4)
+    monkeypatch.setattr("whet.bench.cpu.contest.MOMENT", 1e-4)
     task = task_of("matmul", (6, 5, 16, False, False, "float32", (), True))
     kernel = whet.build(task)
     found = compare(task, {"default": kernel, "tuned": kernel}, rounds=3, compiled=False)

@@ -9,7 +9,7 @@ import pytest
 
 import whet
 from whet.bench.comparison import Comparison
-from whet.bench.references.operators import REFERENCES
+from whet.bench.operators.table import REFERENCES
 from whet.bench.turns import Sample
 from whet.search_spaces import get_template
 

@@ -86,7 +86,7 @@ def test_the_reference_convolution_against_loops(stride, padding):
     weight = rng.integers(-4, 5, (4, 3, 3, 2)).astype("float32")
     args = (2, 3, 7, 6, 4, 3, 2, stride, padding)
     task = whet.create_task("conv2d_nchw", args=args, target="llvm")
-    exact, terms, scale = quickstart.convolution(task, data, weight)
+    exact, terms, scale = quickstart.reference(task, [data, weight])
 
     (sh, sw), (ph, pw) = (v if isinstance(v, tuple) else (v, v) for v in (stride, padding))
     oh, ow = (7 + 2 * ph - 3) // sh + 1, (6 + 2 * pw - 2) // sw + 1
@@ -108,7 +108,7 @@ def test_the_reference_distances_against_counting():
     counted = [[sum((int(x) ^ int(y)) & (1 << k) != 0 for x, y in zip(p, q) for k in range(32))
                 for q in b] for p in a]  # fmt: skip
     assert counted[0][0] == 96
-    assert quickstart.distances(None, a, b)[0].tolist() == counted
+    assert quickstart.distances(a, b).tolist() == counted
     assert quickstart.distances_by_numpy(a, b).tolist() == counted
 
 

@@ -19,7 +19,7 @@ CALLS = 20
 
 @dataclass(frozen=True)
 class Turns:
-    """What was timed.
+    """Times of contestants.
 
     Attributes:
         samples: contestant -> seconds of a call on the device, the median of each round's calls.

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from whet.bench.arguments import Arrays, arrays_of, check_work, taken_by
 from whet.bench.check import check_contestants
 from whet.bench.comparison import Comparison
 from whet.bench.gpu.clock import Clock, Turns
+from whet.bench.gpu.libraries import peers_on
 from whet.bench.gpu.limits import CopyProbe, PeakProbe
-from whet.bench.gpu.right import exact_of, laid_out
-from whet.bench.peers.libraries import Peers
-from whet.compiler.installed import install_extra
+from whet.bench.gpu.right import exact_of
+from whet.bench.operators.table import laid_out
 
 if TYPE_CHECKING:
     from whet.autotune import Task
@@ -61,7 +60,7 @@ def compare_on(
     context_of(device)  # a device that is not there is refused before its peers are made
     arrays = arrays_of(task)
     say("peers")
-    peers = _peers(device, task, arrays, compiled)
+    peers = peers_on(device, task, arrays.inputs, compiled)
     say("reference")
     exact = exact_of(device, task, arrays.inputs)
     run = partial(_run, device, arrays, on_device(device, arrays))
@@ -106,26 +105,6 @@ def _timed(
 
 def _came_late(name: str) -> str:
     return f"{name} is compared, but its calls take the host longer than the device"
-
-
-def _peers(device: Device, task: Task, arrays: Arrays, compiled: bool) -> Peers:
-    """PyTorch and Triton where they are installed and see the device."""
-    found = Peers()
-    missing = [name for name in ("torch", "triton") if find_spec(name) is None]
-    for name in missing:
-        title = {"torch": "PyTorch", "triton": "Triton"}[name]
-        found.left_out.append(f"{name}: {title} is not installed: {install_extra('bench')}")
-    if "torch" in missing:
-        return found
-    from whet.bench.gpu.torch_device import add_torch_on
-
-    add_torch_on(device, found, task, arrays.inputs, compiled)
-    if "triton" in missing:
-        return found
-    from whet.bench.gpu.triton_peers import add_triton
-
-    add_triton(device, found, task, arrays.inputs)
-    return found
 
 
 def on_device(device: Device, arrays: Arrays) -> tuple[NDArray, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from whet.bench.references.operators import expected
+from whet.bench.operators.table import expected, laid_out
 from whet.compiler.errors import MeasureError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def exact_of(device: Device, task: Task, inputs: Sequence[np.ndarray]) -> Exact:
         MeasureError: nothing that is installed says what is right.
     """
     if device.type == "cuda" and find_spec("torch") is not None:
-        from whet.bench.gpu.torch_device import exact_by_torch
+        from whet.bench.gpu.libraries import exact_by_torch
 
         found = exact_by_torch(device, task, inputs)
         if found is not None:
@@ -43,14 +43,6 @@ def exact_of(device: Device, task: Task, inputs: Sequence[np.ndarray]) -> Exact:
         raise MeasureError(
             f"comparison of {task.workload}",
             f"there is no reference of {task.name!r} to check its numbers against",
-            "the operators of whet.bench.references.operators have one",
+            "the operators of whet.bench.operators.table have one",
         )
     return numbers
-
-
-def laid_out(task: Task, found: Any) -> Exact:
-    """PyTorch's result in the layout of ours: its images come with the channels first."""
-    parts = found if isinstance(found, tuple | list) else (found,)
-    if task.name.endswith("_nhwc"):
-        return tuple(x.permute(0, 2, 3, 1) for x in parts)
-    return tuple(parts)

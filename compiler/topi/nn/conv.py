@@ -1,19 +1,43 @@
-"""Convolutions of images."""
+"""Convolutions of rows, images and volumes, by TVM's names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
-from whet.compiler.tir.ops import ops
-from whet.compiler.topi.halves import stored, summed_in
-from whet.compiler.topi.nn.convolution import convolution, transposed_convolution
-from whet.compiler.topi.nn.padding import get_pad_tuple, pair, windows
-from whet.compiler.topi.pad import pad
-from whet.compiler.topi.shapes import quotient, remainder, static
+from whet.compiler.topi.nn.convolution import (
+    convolution,
+    depthwise_convolution,
+    transposed_convolution,
+)
+
+
+def conv1d_ncw(
+    data: Tensor,
+    kernel: Tensor,
+    strides: object = 1,
+    padding: Any = 0,
+    dilation: object = 1,
+    out_dtype: str | None = None,
+    groups: int = 1,
+) -> Tensor:
+    """The convolution of ``data`` (N, CI, W) with ``kernel`` (CO, CI / groups, KW).
+
+    Args:
+        strides, dilation: an int.
+        padding: an int, (before, after), ``"VALID"`` or ``"SAME"``.
+        out_dtype: what is summed up and returned; ``data``'s by default.
+        groups: of channels, each convolved by itself.
+
+    Returns:
+        (N, CO, OW).
+
+    Raises:
+        ArgumentError: if shapes, strides, padding or groups do not fit.
+    """
+    return convolution(data, kernel, strides, padding, dilation, groups, out_dtype, "conv1d_ncw")
 
 
 def conv2d(
@@ -72,7 +96,7 @@ def conv2d_nchw(
     Raises:
         ArgumentError: if shapes, strides or padding do not fit.
     """
-    return _convolution(Input, Filter, stride, padding, dilation, 1, out_dtype, "conv2d_nchw", name)
+    return convolution(Input, Filter, stride, padding, dilation, 1, out_dtype, "conv2d_nchw", name)
 
 
 def group_conv2d_nchw(
@@ -90,7 +114,7 @@ def group_conv2d_nchw(
         Filter: (CO, CI / groups, KH, KW).
         groups: divides CI and CO.
     """
-    return _convolution(
+    return convolution(
         Input, Filter, stride, padding, dilation, groups, out_dtype, "group_conv2d_nchw"
     )
 
@@ -111,7 +135,7 @@ def conv2d_nhwc(
     Returns:
         (N, OH, OW, CO).
     """
-    return _convolution(Input, Filter, stride, padding, dilation, groups, out_dtype, "conv2d_nhwc")
+    return convolution(Input, Filter, stride, padding, dilation, groups, out_dtype, "conv2d_nhwc")
 
 
 def conv2d_transpose_nchw(
@@ -136,41 +160,9 @@ def conv2d_transpose_nchw(
     Raises:
         ArgumentError: if shapes, strides or paddings do not fit.
     """
-    asked = f"conv2d_transpose_nchw({Input}, {Filter}, strides={strides}, padding={padding})"
-    _four(Input, Filter, asked)
     return transposed_convolution(
         Input, Filter, strides, padding, output_padding, out_dtype, "conv2d_transpose_nchw"
     )
-
-
-_LAYOUTS: dict[str, tuple[str, Callable[..., Tensor]]] = {
-    "NCHW": ("OIHW", conv2d_nchw),
-    "NHWC": ("HWIO", conv2d_nhwc),
-}
-"""Layouts of data -> that of the weights, and the convolution."""
-
-
-def _convolution(
-    data: Tensor,
-    weight: Tensor,
-    strides: object,
-    padding: Any,
-    dilation: object,
-    groups: int,
-    out_dtype: str | None,
-    operator: str,
-    name: str = "conv",
-) -> Tensor:
-    _four(data, weight, f"{operator}({data}, {weight}, strides={strides}, padding={padding})")
-    last = operator.endswith("nhwc")
-    return convolution(
-        data, weight, strides, padding, dilation, groups, out_dtype, last, operator, name
-    )
-
-
-def _four(data: Tensor, weight: Tensor, asked: str) -> None:
-    if data.ndim != 4 or weight.ndim != 4:
-        raise ArgumentError(asked, "data and weight must have four dimensions")
 
 
 def depthwise_conv2d_nchw(
@@ -189,48 +181,39 @@ def depthwise_conv2d_nchw(
     Raises:
         ArgumentError: if shapes, strides or padding do not fit.
     """
-    asked = f"depthwise_conv2d_nchw({Input}, {Filter}, stride={stride}, padding={padding})"
-    _four(Input, Filter, asked)
-    n, c, _, _ = Input.shape
-    c2, many, kh, kw = Filter.shape
-    if not c == c2:
-        raise ArgumentError(asked, "the channels of data and weight differ")
-    padded, (oh, ow), (sh, sw), (dh, dw) = _window(
-        Input, (kh, kw), stride, padding, dilation, asked
+    return depthwise_convolution(
+        Input, Filter, stride, padding, dilation, out_dtype, "depthwise_conv2d_nchw"
     )
-    ry = te.reduce_axis((0, kh), name="ry")
-    rx = te.reduce_axis((0, kw), name="rx")
-    result = out_dtype or Input.dtype
-    kind = summed_in(result)
-
-    def element(b: Any, o: Any, y: Any, x: Any) -> Any:
-        plane = quotient(o, many)
-        one = padded[b, plane, y * sh + ry * dh, x * sw + rx * dw]
-        own = Filter[plane, remainder(o, many), ry, rx]
-        return te.sum(ops.cast(kind, one) * ops.cast(kind, own), [ry, rx])
-
-    made = te.compute(
-        (n, c * many, oh, ow), element, name="DepthwiseConv2d", tag="depthwise_conv2d_nchw"
-    )
-    return stored(made, result)
 
 
-def _window(
-    data: Tensor,
-    kernel: tuple[Any, Any],
-    strides: object,
-    padding: Any,
-    dilation: object,
-    asked: str,
-) -> tuple[Tensor, tuple[int, int], tuple[int, int], tuple[int, int]]:
-    """The padded data, how many windows fit, and the strides and the dilation as pairs."""
-    (sh, sw), (dh, dw) = pair(strides, "strides"), pair(dilation, "dilation")
-    if min(dh, dw) < 1:
-        raise ArgumentError(asked, "dilation must be at least 1")
-    kh, kw = ((static(k, asked) - 1) * d + 1 for k, d in zip(kernel, (dh, dw)))
-    top, left, bottom, right = get_pad_tuple(padding, (kh, kw))
-    oh = windows(data.shape[2], kh, sh, top + bottom, asked)
-    ow = windows(data.shape[3], kw, sw, left + right, asked)
-    before, after = (0, 0, top, left), (0, 0, bottom, right)
-    padded = pad(data, before, after, name="padded") if any(before) or any(after) else data
-    return padded, (oh, ow), (sh, sw), (dh, dw)
+def conv3d_ncdhw(
+    Input: Tensor,
+    Filter: Tensor,
+    stride: object = 1,
+    padding: Any = 0,
+    dilation: object = 1,
+    groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """The convolution of ``Input`` (N, CI, D, H, W) with ``Filter`` (CO, CI / groups, KD, KH, KW).
+
+    Args:
+        stride, dilation: an int, or one for each of D, H and W.
+        padding: an int, three, six (those in front, then those behind), ``"VALID"`` or ``"SAME"``.
+        groups: of channels, each convolved by itself.
+        out_dtype: what is summed up and returned; ``Input``'s by default.
+
+    Returns:
+        (N, CO, OD, OH, OW).
+
+    Raises:
+        ArgumentError: if shapes, strides, padding or groups do not fit.
+    """
+    return convolution(Input, Filter, stride, padding, dilation, groups, out_dtype, "conv3d_ncdhw")
+
+
+_LAYOUTS: dict[str, tuple[str, Callable[..., Tensor]]] = {
+    "NCHW": ("OIHW", conv2d_nchw),
+    "NHWC": ("HWIO", conv2d_nhwc),
+}
+"""Layouts of data -> that of the weights, and the convolution."""

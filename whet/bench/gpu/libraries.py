@@ -1,23 +1,23 @@
-"""PyTorch on a device as a peer: cuBLAS, cuDNN and its own kernels, float32 in true float32."""
+"""Peers on a device: PyTorch and Triton, float32 in true float32."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from whet.bench.arguments import by_name
-from whet.bench.peers.libraries import Peers
-from whet.bench.peers.torch_peers import TorchWays, ways_of
+from whet.bench.operators.operator import Call, Peers, Tensor
+from whet.bench.operators.table import OPERATORS, by_name, of_bytes
+from whet.bench.operators.torch_ways import TorchWays
+from whet.compiler.installed import install_extra
 
 if TYPE_CHECKING:
     import numpy as np
 
     from whet.autotune import Task
-    from whet.bench.peers.libraries import Call
     from whet.compiler.runtime.arrays.device import Device
-
-Tensor = Any
 
 
 def place_of(device: Device) -> str:
@@ -51,34 +51,66 @@ def true_float32() -> None:
     logging.getLogger("torch").setLevel(logging.ERROR)
 
 
-def add_torch_on(
-    device: Device, found: Peers, task: Task, inputs: Sequence[np.ndarray], compiled: bool
-) -> None:
-    """Add PyTorch's ways of a task, its arrays on the device.
+def peers_on(device: Device, task: Task, inputs: Sequence[np.ndarray], compiled: bool) -> Peers:
+    """PyTorch and Triton where they are installed and see the device.
 
     Args:
         device: which.
-        found: what is added to.
         task: whose work it is.
         inputs: the kernel's inputs.
-        compiled: whether ``torch.compile`` is tried, which takes seconds an operator.
+        compiled: False leaves ``torch.compile`` out, which takes seconds an operator.
     """
-    add, why = ways_of(task), sees(device)
+    peers = Peers()
+    for name, title in (("torch", "PyTorch"), ("triton", "Triton")):
+        if find_spec(name) is None:
+            why = f"{title} is not installed: {install_extra('bench')}"
+            peers.left_out.append(f"{name}: {why}")
+    if find_spec("torch") is None:
+        return peers
+    add, why = _ways_of(task), sees(device)
     if why:
-        found.left_out.append(f"torch: {why}")
-    if why or add is None:
+        peers.left_out.append(f"torch: {why}")
+    elif add is not None:
+        true_float32()
+        ways = TorchWays(peers, by_name(task), _tensors(device, inputs), compiled)
+        add(ways, *ways.operands)
+    if find_spec("triton") is not None:
+        add_triton(device, peers, task, inputs)
+    return peers
+
+
+def add_triton(device: Device, peers: Peers, task: Task, inputs: Sequence[np.ndarray]) -> None:
+    """Add Triton's way of a task, if there is one.
+
+    Args:
+        device: where its arrays are.
+        peers: to which it is added.
+        task: whose work it is.
+        inputs: the kernel's inputs.
+    """
+    operator, a = OPERATORS.get(task.name), by_name(task)
+    if operator is None or sees(device) or of_bytes(task) or getattr(a, "epilogue", False):
+        return
+    make = operator.triton
+    if make is None:
         return
     true_float32()
     there = _tensors(device, inputs)
-    ways = TorchWays(found, by_name(task), there, compiled)
-    add(ways, *ways.operands)
+
+    def tuned() -> Call:
+        call = make(a, *there)
+        if call is None:
+            raise ValueError("not written for these arguments")
+        return call
+
+    peers.add("triton", tuned)
 
 
 def exact_by_torch(device: Device, task: Task, inputs: Sequence[np.ndarray]) -> Any | None:
     """The right outputs of a task by PyTorch in float64; None where it cannot do the work."""
     import torch
 
-    add = ways_of(task)
+    add = _ways_of(task)
     if add is None or sees(device):
         return None
     true_float32()
@@ -90,12 +122,16 @@ def exact_by_torch(device: Device, task: Task, inputs: Sequence[np.ndarray]) -> 
     return first.result
 
 
+def _ways_of(task: Task) -> Callable[..., None] | None:
+    operator = OPERATORS.get(task.name)
+    return None if operator is None or of_bytes(task) else operator.torch
+
+
+@dataclass
 class _First(Peers):
     """Takes the result of the first way that works, and tries no other."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.result: Any | None = None
+    result: Any | None = None
 
     def add(self, name: str, make: Callable[[], Call], packed: bool = False) -> None:
         if self.result is None and not packed:

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 from whet.bench.arguments import Arrays, arrays_of, check_work
 from whet.bench.check import check_contestants
 from whet.bench.comparison import Comparison
+from whet.bench.cpu.libraries import peers_of
 from whet.bench.limits import Traffic
-from whet.bench.peers.libraries import peers_of
-from whet.bench.references.operators import expected
-from whet.bench.turns import interleaved, on_cores
+from whet.bench.operators.table import expected, laid_out
+from whet.bench.turns import WARM_UPS, interleaved, on_cores
 from whet.compiler.target.machine.fma import fma_peak
 from whet.measure.stage.machine import environment
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from whet.autotune import Task
     from whet.compiler.runtime.module import Module
 
@@ -59,7 +57,7 @@ def compare(
         say("reference")
         right = expected(task, arrays.inputs)
         contestants, errors = check_contestants(
-            task, kernels, partial(_run, arrays), peers.calls, partial(_laid_out, task), right
+            task, kernels, partial(_run, arrays), peers.calls, partial(laid_out, task), right
         )
         say("in turns")
         peaks: list[float] = []
@@ -72,7 +70,6 @@ def compare(
         samples = interleaved(
             {**contestants, **limits}, rounds, MOMENT, PAUSE if threads > 1 else 0.0
         )
-    warmed = 2  # calls before the first round
     return Comparison.of(
         task,
         arrays,
@@ -80,8 +77,8 @@ def compare(
         threads=threads,
         samples={name: samples[name] for name in contestants},
         packed=frozenset(peers.packed),
-        peaks=tuple(peaks[warmed:]),
-        streams=tuple(streams[warmed:]),
+        peaks=tuple(peaks[WARM_UPS:]),
+        streams=tuple(streams[WARM_UPS:]),
         errors=errors,
         left_out=tuple(peers.left_out),
         environment=facts,
@@ -94,26 +91,3 @@ def _run(arrays: Arrays, kernel: Module) -> tuple[Callable[[], Any], Sequence[An
     arrays.spoil()
     call()
     return call, arrays.outputs
-
-
-def _as_arrays(found: Any) -> tuple[np.ndarray, ...]:
-    """A peer's result as numpy arrays."""
-    import numpy as np
-
-    if hasattr(found, "is_mkldnn") and found.is_mkldnn:
-        found = found.to_dense()
-    parts = found if isinstance(found, tuple | list) else (found,)
-    return tuple(np.asarray(part.detach() if hasattr(part, "detach") else part) for part in parts)
-
-
-def _laid_out(task: Task, result: Any) -> tuple[np.ndarray, ...]:
-    """A peer's result in the layout of ours: images come with the channels first."""
-    arrays = _as_arrays(result)
-    if task.name.endswith("_nhwc"):
-        return tuple(x.transpose(0, 2, 3, 1) for x in arrays)
-    if task.name == "conv2d_nchwc":
-        (x,) = arrays
-        n, channels, h, w = x.shape
-        c = int(task.instantiate()[1][-1].shape[-1])
-        return (x.reshape(n, channels // c, c, h, w).transpose(0, 1, 3, 4, 2),)
-    return arrays

@@ -11,7 +11,7 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir import PrimExpr
 from whet.compiler.tir.ops import ops
 from whet.compiler.topi import tag
-from whet.compiler.topi.shapes import remainder, static
+from whet.compiler.topi.shapes import nearest_inside, remainder, static
 
 
 def pad(
@@ -68,10 +68,6 @@ def pad(
     return te.compute(tuple(shape), element, name=name, tag="injective,pad", attrs=attrs)
 
 
-def _edge(x: Any, n: Any) -> Any:
-    return ops.maximum(ops.minimum(x, n - 1), 0)
-
-
 def _reflect(x: Any, n: Any) -> Any:
     back = ops.select(x < 0, ops.negate(x), x)
     return ops.minimum(back, (n - 1) * 2 - back)
@@ -82,16 +78,12 @@ def _symmetric(x: Any, n: Any) -> Any:
     return ops.minimum(back, n * 2 - 1 - back)
 
 
-def _wrap(x: Any, n: Any) -> Any:
-    return remainder(x, n)
-
-
 # mode -> from a place outside to the one inside; and from an extent to the most that may be padded
 _MODES: dict[str, tuple[Callable[[Any, Any], Any], Callable[[int], int]]] = {
-    "edge": (_edge, lambda n: 2**31 if n else 0),
+    "edge": (nearest_inside, lambda n: 2**31 if n else 0),
     "reflect": (_reflect, lambda n: max(n - 1, 0)),
     "symmetric": (_symmetric, lambda n: n),
-    "wrap": (_wrap, lambda n: 2**31 if n else 0),
+    "wrap": (remainder, lambda n: 2**31 if n else 0),
 }
 
 

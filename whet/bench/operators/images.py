@@ -1,23 +1,23 @@
-"""What is right of images' pooling and resizing and of layouts, in numpy and float64."""
+"""Images' pooling and resizing, and layouts."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from types import SimpleNamespace as Args
 from typing import Any
 
-from whet.bench.references.convs import sides, windows
+import numpy as np
 
-Array = Any
+from whet.bench.operators.convolutions import sides, windows
+from whet.bench.operators.operator import Array, Operator, Tensor
+from whet.bench.operators.torch_ways import TorchWays, plain
+from whet.compiler.topi.layout import Layout
 
 
 def _pooled(a: Args, x: Array, empty: float) -> Array:
     """The windows of an image, flat: (n, c, h, w, elements); ``empty`` stands outside."""
-    import numpy as np
-
     padded = np.pad(x, [(0, 0), (0, 0), *sides(a.padding, 2)], constant_values=empty)
     inside = Args(strides=a.strides, padding=0, dilation=getattr(a, "dilation", 1))
     seen = windows(inside, padded, tuple(a.kernel))
@@ -29,8 +29,6 @@ def _max_pool(a: Args, x: Array) -> Array:
 
 
 def _avg_pool(a: Args, x: Array) -> Array:
-    import numpy as np
-
     if a.count_include_pad:
         return _pooled(a, x, 0.0).mean(axis=-1)
     return np.nanmean(_pooled(a, x, math.nan), axis=-1)
@@ -38,8 +36,6 @@ def _avg_pool(a: Args, x: Array) -> Array:
 
 def _adaptive_pool(a: Args, x: Array) -> Array:
     """Averages from ``math.floor(i * size / many)`` to ``ceil((i + 1) * size / many)`` each way."""
-    import numpy as np
-
     for axis, many in zip((2, 3), a.output_size):
         size = x.shape[axis]
         pieces = [
@@ -51,7 +47,7 @@ def _adaptive_pool(a: Args, x: Array) -> Array:
 
 def _layout_transform(a: Args, x: Array) -> Array:
     """Blocks of the source are joined, then those of the result are cut."""
-    src, dst = _layout(a.src), _layout(a.dst)
+    src, dst = (Layout.of(text, text).parts for text in (a.src, a.dst))
     letters = sorted(letter for letter, block in src if not block)
     order = [src.index(part) for d in letters for part in _parts(src, d)]
     whole = x.transpose(order)
@@ -66,13 +62,7 @@ def _layout_transform(a: Args, x: Array) -> Array:
     return whole.reshape(shape).transpose([cut.index(part) for part in dst])
 
 
-def _layout(text: str) -> list[tuple[str, int]]:
-    """Of each dimension the letter and the length of its block; 0: it is no block."""
-    found = re.findall(r"([A-Z])|(\d+)([a-z])", text)
-    return [(letter or block.upper(), int(length or 0)) for letter, length, block in found]
-
-
-def _parts(layout: list[tuple[str, int]], letter: str) -> list[tuple[str, int]]:
+def _parts(layout: Sequence[tuple[str, int]], letter: str) -> list[tuple[str, int]]:
     """A dimension's parts, its block last."""
     return sorted(part for part in layout if part[0] == letter)
 
@@ -85,8 +75,6 @@ def _resize(a: Args, x: Array) -> Array:
 
 def _resized(a: Args, x: Array, axis: int, want: int) -> Array:
     """One dimension of images of another length."""
-    import numpy as np
-
     have = x.shape[axis]
     at = _sources(a.coordinates, have, want)
     if a.method == "nearest_neighbor":
@@ -118,11 +106,48 @@ def _nearest(p: Fraction) -> int:
     return math.ceil(p - Fraction(1, 2))
 
 
-IMAGES: dict[str, Callable[..., Array]] = {
-    "max_pool2d": _max_pool,
-    "avg_pool2d": _avg_pool,
-    "global_avg_pool2d": lambda a, x: x.mean(axis=(2, 3), keepdims=True),
-    "adaptive_avg_pool2d": _adaptive_pool,
-    "resize2d": _resize,
-    "layout_transform": _layout_transform,
+def _torch_pool(name: str) -> Callable[[TorchWays, Tensor], None]:
+    def add(ways: TorchWays, x: Tensor) -> None:
+        import torch
+        from torch.nn import functional as F
+
+        a = ways.a
+        more: dict[str, Any] = {"stride": a.strides, "padding": a.padding}
+        if name == "max_pool2d":
+            more["dilation"] = a.dilation
+        else:
+            more["count_include_pad"] = a.count_include_pad
+        work = getattr(F, name)
+        last = x.contiguous(memory_format=torch.channels_last)
+        ways.plain(lambda x: work(x, a.kernel, **more), x, name="NCHW")
+        ways.plain(lambda x: work(x, a.kernel, **more), last, name="channels_last")
+
+    return add
+
+
+def _torch_global_pool(ways: TorchWays, x: Tensor) -> None:
+    from torch.nn import functional as F
+
+    ways.plain(lambda x: F.adaptive_avg_pool2d(x, 1), x)
+    ways.plain(lambda x: x.mean((2, 3), keepdim=True), x, name="mean")
+
+
+IMAGES: dict[str, Operator] = {
+    "max_pool2d": Operator(_max_pool, torch=_torch_pool("max_pool2d")),
+    "avg_pool2d": Operator(_avg_pool, torch=_torch_pool("avg_pool2d")),
+    "global_avg_pool2d": Operator(
+        lambda a, x: x.mean(axis=(2, 3), keepdims=True), torch=_torch_global_pool
+    ),
+    "adaptive_avg_pool2d": Operator(
+        _adaptive_pool,
+        torch=plain(lambda t, a, x: t.nn.functional.adaptive_avg_pool2d(x, a.output_size)),
+    ),
+    "resize2d": Operator(
+        _resize,
+        torch=plain(
+            lambda t, a, x: t.nn.functional.interpolate(x, a.size, mode="bilinear"),
+            fits=lambda a, x: (a.method, a.coordinates) == ("linear", "half_pixel"),
+        ),
+    ),
+    "layout_transform": Operator(_layout_transform),
 }

@@ -1,0 +1,225 @@
+"""Operators of each element: of one tensor, and of several whose shapes are broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.errors import ArgumentError
+from whet.compiler.te import Tensor
+from whet.compiler.tir import IntImm, PrimExpr
+from whet.compiler.tir.ops import mathematics as m
+from whet.compiler.tir.ops import ops
+from whet.compiler.topi import tag
+
+Operand = Tensor | PrimExpr | int | float
+Shape = tuple[PrimExpr, ...]
+
+
+def broadcast_shape(a: Sequence[PrimExpr], b: Sequence[PrimExpr], asked: str) -> Shape:
+    """The shape that two shapes are broadcast to.
+
+    Raises:
+        ArgumentError: two dimensions differ and neither is 1.
+    """
+    rank, one = max(len(a), len(b)), [ops.const(1)]
+    pairs = zip(one * (rank - len(a)) + [*a], one * (rank - len(b)) + [*b])
+    return tuple(_broadcast_extent(x, y, asked) for x, y in pairs)
+
+
+def _broadcast_extent(x: PrimExpr, y: PrimExpr, asked: str) -> PrimExpr:
+    if is_one(x):
+        return y
+    known = isinstance(x, IntImm) and isinstance(y, IntImm)
+    if is_one(y) or x is y or (known and int(x) == int(y)):
+        return x
+    if known:
+        raise ArgumentError(asked, f"dimensions of {x} and {y} do not go together")
+    raise ArgumentError(
+        asked, f"the dimensions {x} and {y} are not known to be equal", "use one variable"
+    )
+
+
+def is_one(size: object) -> bool:
+    """True for a size that is known to be 1."""
+    return isinstance(size, IntImm) and size.value == 1
+
+
+def broadcast_to(data: Tensor, shape: Sequence[Any]) -> Tensor:
+    """``data`` repeated to ``shape``.
+
+    Raises:
+        ArgumentError: the shapes do not fit.
+    """
+    to = tuple(ops.convert(d) for d in shape)
+    asked = f"broadcast_to({data}, {list(shape)})"
+    if len(broadcast_shape(data.shape, to, asked)) != len(to):
+        raise ArgumentError(asked, "the result has more dimensions than were asked for")
+    name = f"{data.op.name}_to"
+    return te.compute(to, lambda *i: at(data, i), name=name, tag=tag.BROADCAST)
+
+
+def at(data: Operand, index: Sequence[PrimExpr]) -> Any:
+    """The element of an operand that goes with ``index`` of the result."""
+    if not isinstance(data, Tensor):
+        return data
+    own = index[len(index) - data.ndim :]
+    return data(*[ops.const(0) if is_one(d) else i for d, i in zip(data.shape, own)])
+
+
+def _unary(name: str, change: Callable[[Any], Any]) -> Callable[[Tensor], Tensor]:
+    def operator(x: Tensor) -> Tensor:
+        return te.compute(x.shape, lambda *i: change(x(*i)), name=f"T_{name}", tag=tag.ELEMWISE)
+
+    operator.__name__ = name
+    operator.__doc__ = f"``{name}`` of each element."
+    return operator
+
+
+def _binary(name: str, combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def operator(lhs: Operand, rhs: Operand) -> Any:
+        if not isinstance(lhs, Tensor) and not isinstance(rhs, Tensor):
+            return combine(lhs, rhs)
+        a, b = (x.shape if isinstance(x, Tensor) else () for x in (lhs, rhs))
+        shape = broadcast_shape(a, b, f"{name}({lhs}, {rhs})")
+        return te.compute(
+            shape,
+            lambda *i: combine(at(lhs, i), at(rhs, i)),
+            name=f"T_{name}",
+            tag=tag.BROADCAST,
+        )
+
+    operator.__name__ = name
+    operator.__doc__ = f"``{name}`` of tensors, or of a tensor and a number, element by element."
+    return operator
+
+
+exp = _unary("exp", m.exp)
+log = _unary("log", m.log)
+sqrt = _unary("sqrt", m.sqrt)
+rsqrt = _unary("rsqrt", m.rsqrt)
+log2 = _unary("log2", m.log2)
+log10 = _unary("log10", m.log10)
+tan = _unary("tan", m.tan)
+isnan = _unary("isnan", m.isnan)
+isinf = _unary("isinf", m.isinf)
+isfinite = _unary("isfinite", m.isfinite)
+tanh = _unary("tanh", m.tanh)
+sigmoid = _unary("sigmoid", m.sigmoid)
+erf = _unary("erf", m.erf)
+sin = _unary("sin", m.sin)
+cos = _unary("cos", m.cos)
+floor = _unary("floor", m.floor)
+ceil = _unary("ceil", m.ceil)
+trunc = _unary("trunc", m.trunc)
+round = _unary("round", m.round)
+abs = _unary("abs", m.abs)
+negative = _unary("negative", ops.negate)
+identity = _unary("identity", lambda x: x)
+bitwise_not = _unary("bitwise_not", ops.bitwise_not)
+logical_not = _unary(
+    "logical_not", lambda x: ops.logical_not(x) if x.dtype == "bool" else x.equal(0)
+)
+sign = _unary(
+    "sign",
+    lambda x: ops.select(x > 0, ops.cast(x.dtype, 1), ops.select(x < 0, ops.cast(x.dtype, -1), x)),
+)
+
+
+add = _binary("add", ops.add)
+subtract = _binary("subtract", ops.subtract)
+multiply = _binary("multiply", ops.multiply)
+divide = _binary("divide", ops.divide)
+floor_divide = _binary("floor_divide", ops.floordiv)
+mod = _binary("mod", ops.truncmod)
+floor_mod = _binary("floor_mod", ops.floormod)
+maximum = _binary("maximum", ops.maximum)
+minimum = _binary("minimum", ops.minimum)
+power = _binary("power", m.power)
+greater = _binary("greater", lambda a, b: ops.convert(a) > b)
+less = _binary("less", lambda a, b: ops.convert(a) < b)
+equal = _binary("equal", lambda a, b: ops.convert(a).equal(b))
+greater_equal = _binary("greater_equal", lambda a, b: ops.convert(a) >= b)
+less_equal = _binary("less_equal", lambda a, b: ops.convert(a) <= b)
+not_equal = _binary("not_equal", lambda a, b: ops.logical_not(ops.convert(a).equal(b)))
+
+
+def _truth(x: Any) -> PrimExpr:
+    c = ops.convert(x)
+    return c if c.dtype == "bool" else ops.logical_not(c.equal(0))
+
+
+def _xor(a: Any, b: Any) -> PrimExpr:
+    x, y = _truth(a), _truth(b)
+    return ops.logical_or(
+        ops.logical_and(x, ops.logical_not(y)), ops.logical_and(ops.logical_not(x), y)
+    )
+
+
+logical_and = _binary("logical_and", lambda a, b: ops.logical_and(_truth(a), _truth(b)))
+logical_or = _binary("logical_or", lambda a, b: ops.logical_or(_truth(a), _truth(b)))
+logical_xor = _binary("logical_xor", _xor)
+bitwise_and = _binary("bitwise_and", lambda a, b: ops.bitwise("bitwise_and", a, b))
+bitwise_or = _binary("bitwise_or", lambda a, b: ops.bitwise("bitwise_or", a, b))
+bitwise_xor = _binary("bitwise_xor", lambda a, b: ops.bitwise("bitwise_xor", a, b))
+left_shift = _binary("left_shift", lambda a, b: ops.bitwise("shift_left", a, b))
+right_shift = _binary("right_shift", lambda a, b: ops.bitwise("shift_right", a, b))
+
+
+def cast(x: Tensor, dtype: str) -> Tensor:
+    """Each element converted to ``dtype``."""
+    return te.compute(x.shape, lambda *i: x(*i).astype(dtype), name="T_cast", tag=tag.ELEMWISE)
+
+
+def clip(x: Tensor, a_min: float, a_max: float) -> Tensor:
+    """Each element, no less than ``a_min`` and no more than ``a_max``."""
+    low, high = te.const(a_min, x.dtype), te.const(a_max, x.dtype)
+
+    def element(*i: Any) -> Any:
+        return ops.maximum(ops.minimum(x(*i), high), low)
+
+    return te.compute(x.shape, element, name="T_clip", tag=tag.ELEMWISE)
+
+
+def full(shape: Sequence[Any], dtype: str, fill_value: Any) -> Tensor:
+    """A tensor whose elements are all ``fill_value``."""
+    value = ops.cast(dtype, fill_value)
+    return te.compute(tuple(shape), lambda *i: value, name="T_full", tag=tag.ELEMWISE)
+
+
+def full_like(x: Tensor, fill_value: Any) -> Tensor:
+    """A tensor of ``x``'s shape and element type whose elements are all ``fill_value``."""
+    return full(x.shape, x.dtype, fill_value)
+
+
+def zeros(shape: Sequence[Any], dtype: str = "float32") -> Tensor:
+    """A tensor of zeros."""
+    return full(shape, dtype, 0)
+
+
+def ones(shape: Sequence[Any], dtype: str = "float32") -> Tensor:
+    """A tensor of ones."""
+    return full(shape, dtype, 1)
+
+
+def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
+    """The sum of tensors of one shape, element by element.
+
+    Raises:
+        ArgumentError: there is none, or their numbers of dimensions differ.
+    """
+    given = list(xs)
+    asked = f"elemwise_sum([{', '.join(map(str, given))}])"
+    if not given:
+        raise ArgumentError(asked, "there is no tensor")
+    if any(str(t.shape) != str(given[0].shape) for t in given):
+        raise ArgumentError(asked, "their shapes differ")
+
+    def element(*i: Any) -> Any:
+        out: Any = given[0](*i)
+        for t in given[1:]:
+            out = out + t(*i)
+        return out
+
+    return te.compute(given[0].shape, element, name="T_sum", tag=tag.ELEMWISE)

@@ -1,0 +1,1 @@
+"""The contest on cores of the CPU."""

@@ -1,0 +1,51 @@
+"""Peers on the CPU: numpy and PyTorch, where they are installed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from whet.bench.operators.operator import Peers
+from whet.bench.operators.table import OPERATORS, by_name, of_bytes
+from whet.bench.operators.torch_ways import TorchWays
+from whet.bench.turns import numpy_threads
+from whet.compiler.installed import install_extra
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from whet.autotune import Task
+
+
+def peers_of(
+    task: Task, inputs: Sequence[np.ndarray], threads: int = 1, compiled: bool = True
+) -> Peers:
+    """The libraries that are installed here and can do a task's work.
+
+    The number of PyTorch's threads, and that there are no gradients, is set for this process.
+
+    Args:
+        task: made from a named template; one that no peer knows has none.
+        inputs: the kernel's inputs, with weights as they are before they are packed.
+        threads: how many PyTorch may use.
+        compiled: False leaves ``torch.compile`` out, which takes seconds an operator.
+    """
+    peers, a, operator = Peers(), by_name(task), OPERATORS.get(task.name)
+    if numpy_threads() != threads:
+        peers.left_out.append(f"numpy: its library was not started with threads={threads}")
+    elif operator and operator.numpy and not getattr(a, "epilogue", ()):
+        make = operator.numpy
+        peers.add("numpy", lambda: make(a, *inputs))
+    if find_spec("torch") is None:
+        peers.left_out.append(f"torch: PyTorch is not installed: {install_extra('bench')}")
+    elif operator and operator.torch and not of_bytes(task):
+        import torch
+
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(False)
+        logging.getLogger("torch").setLevel(logging.ERROR)
+        ways = TorchWays(peers, a, [torch.from_numpy(x) for x in inputs], compiled)
+        operator.torch(ways, *ways.operands)
+    return peers

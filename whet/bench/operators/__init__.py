@@ -1,0 +1,1 @@
+"""Operators, each with its reference in numpy and its ways in numpy, PyTorch and Triton."""

@@ -1,1 +1,0 @@
-"""Peers: the same work by the libraries that are installed."""

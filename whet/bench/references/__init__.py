@@ -1,1 +1,0 @@
-"""Reference results of operators, in numpy and float64."""
