@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.passes.facts import FactsRewriter
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.facts import FactsRewriter
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s

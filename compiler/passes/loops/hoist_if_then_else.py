@@ -23,7 +23,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s

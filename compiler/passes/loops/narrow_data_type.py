@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from whet.compiler.arith import Affine, Analyzer
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s

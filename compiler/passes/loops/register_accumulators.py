@@ -20,7 +20,7 @@ from itertools import pairwise, product
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e

@@ -7,7 +7,7 @@ for i in range(n):       ->  pass
 
 from __future__ import annotations
 
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.simplify import Simplifier
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.passes.loops.hoist_if_then_else import moved_out
-from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e

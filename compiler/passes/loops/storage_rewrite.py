@@ -15,15 +15,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from whet.compiler.passes.features import LARGE_BYTES, allocated_bytes
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.visit.buffers import replace_buffers
 from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit
+
+#: what a buffer must exceed for its memory to be worth sharing: less is on the stack
+LARGE_BYTES = 64 * 1024
 
 
 def storage_rewrite(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -104,3 +107,13 @@ def _share(held: list[s.Allocate], lives: dict[Buffer, tuple[int, int]]) -> dict
 def _alike(a: Buffer, b: Buffer) -> bool:
     flat = len(a.shape) == len(b.shape) == 1 and not a.strides and not b.strides
     return flat and a.dtype == b.dtype and a.storage_scope == b.storage_scope
+
+
+def allocated_bytes(n: s.Allocate) -> int:
+    """The size of a buffer of constant shape, in bytes; 0 for another."""
+    total = dt.itemsize(n.buffer.dtype)
+    for d in n.buffer.shape:
+        if not isinstance(d, e.IntImm):
+            return 0
+        total *= d.value
+    return total

@@ -15,7 +15,7 @@ import warnings
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.arith.simplify import Simplifier
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s

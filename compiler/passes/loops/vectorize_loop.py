@@ -13,8 +13,8 @@ serial.
 from __future__ import annotations
 
 from whet.compiler.arith import Analyzer
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.passes.loops.vector_lanes import Lanes, NotVectorizable
-from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
