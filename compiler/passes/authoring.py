@@ -11,7 +11,7 @@ from whet.compiler.errors import ArgumentError, LowerError
 from whet.compiler.passes.context import PassContext
 from whet.compiler.passes.names import ABSENT, PASS_NAMES, PassInfo
 from whet.compiler.passes.options import checked
-from whet.compiler.passes.table import PASSES, BuildRow
+from whet.compiler.passes.table import PASSES, BuildStep
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.visit.renew import defined_once
@@ -125,14 +125,16 @@ def lowering_pass(name: str, **given: Any) -> Pass:
     return _FunctionPass(PassInfo(f"tir.{short}"), of_functions(run))
 
 
-def build_pass(row: BuildRow, target: Target | None = None) -> Pass:
+def build_pass(step: BuildStep, target: Target | None = None) -> Pass:
     """A pass of ``build``, for a target or the current one."""
-    name, home, *_ = row
+    run = resolve_name(step.home)
 
-    def run(mod: IRModule, context: PassContext) -> IRModule:
-        return resolve_name(home)(mod, target or Target.current() or Target("llvm"))
+    def transform(mod: IRModule, context: PassContext) -> IRModule:
+        if step.of_kernels:
+            return mod.map(lambda f: run(f) if "thread_extent" in f.attrs else f)
+        return run(mod, target or Target.current() or Target("llvm"))
 
-    return _FunctionPass(PassInfo(f"tir.{name}"), run)
+    return _FunctionPass(PassInfo(f"tir.{step.name}"), transform)
 
 
 def _prim_func_pass(

@@ -72,8 +72,8 @@ def _run(
 def run_build_passes(mod: IRModule, target: Target) -> IRModule:
     """The lowered module after the passes of :data:`BUILD_PASSES` for the target's kind."""
     context = PassContext.current()
-    rows = [LOWER_INTRIN] if LOWERINGS else []
-    for row in (*rows, *BUILD_PASSES.get(str(target.kind), ())):
-        if row[0] not in context.disabled_pass:
-            mod = build_pass(row, target)(mod)
+    own = [LOWER_INTRIN] if LOWERINGS else []
+    for step in (*own, *BUILD_PASSES.get(str(target.kind), ())):
+        if step.name not in context.disabled_pass:
+            mod = build_pass(step, target)(mod)
     return mod

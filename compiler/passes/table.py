@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from whet.compiler.passes.contract.option import Option, PassConfig, count, section, switch
 from whet.compiler.passes.features import Features
@@ -58,6 +59,22 @@ class Step:
     in_simple_mode: bool = True
     when: Callable[[Features, PassConfig], bool] | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
+
+
+class BuildStep(NamedTuple):
+    """A pass of ``build`` for a kind of target.
+
+    Attributes:
+        name: TVM's name, where TVM has the pass.
+        home: ``module:function``, imported when it runs: from a module and the target to a module.
+        does: the effect of the pass, in a sentence.
+        of_kernels: the function maps a kernel to a kernel instead, and runs on each.
+    """
+
+    name: str
+    home: str
+    does: str = ""
+    of_kernels: bool = False
 
 
 def _unrolls(has: Features, config: PassConfig) -> bool:
@@ -281,61 +298,63 @@ PASSES: tuple[Step, ...] = (
 )
 
 _HERE = "whet.compiler.passes"
-BuildRow = tuple[str, str, str]
 #: of every kind, before its own, where a user has intrinsics of his own
-LOWER_INTRIN: BuildRow = (
+LOWER_INTRIN = BuildStep(
     "LowerIntrin",
     f"{_HERE}.lower_intrin:lower_intrin",
     "Intrinsics of a user's own become what ``ir.register_intrin_lowering`` was told.",
 )
-#: kind of target -> (name, ``module:function``, its effect), in order; a function maps a module and
-#: the target to a module. The CPU kinds have none: their generators write the checked entry, calls
-#: and types themselves. A third party adds a row.
-BUILD_PASSES: dict[str, tuple[BuildRow, ...]] = {
+#: kind of target -> its steps, in order. The CPU kinds have none: their generators write the
+#: checked entry, calls and types themselves. A third party adds a row.
+BUILD_PASSES: dict[str, tuple[BuildStep, ...]] = {
     "cuda": (
         # before a scope that no GPU has is taken for a thread's own
-        ("VerifyScopes", f"{_HERE}.gpu.verify_scopes:check_scopes", ""),
+        BuildStep("VerifyScopes", f"{_HERE}.gpu.verify_scopes:check_scopes"),
         # while the loops that are bound to threads still show what the host would run itself
-        (
+        BuildStep(
             "VerifyMemory",
             f"{_HERE}.gpu.verify_memory:check_memory",
             "Refuses host code that touches the memory of a GPU.",
         ),
         # equal thread tags become one variable; the others look at kernels alone
-        (
+        BuildStep(
             "SplitHostDevice",
             f"{_HERE}.gpu.split_host_device:split_module",
             "Regions of thread-bound loops become kernels, functions of their own (lowered code).",
         ),
         # before anything is done about shared memory that no two threads share
-        (
+        BuildStep(
             "PrivatizeShared",
-            f"{_HERE}.gpu.privatize_shared:privatize_module",
+            f"{_HERE}.gpu.privatize_shared:privatize_shared",
             "Shared memory of which each thread uses its own part, in registers; after "
             "SplitHostDevice.",
+            of_kernels=True,
         ),
         # while a stage's stores are where its attribute is
-        (
+        BuildStep(
             "InjectDoubleBuffer",
-            f"{_HERE}.gpu.inject_double_buffer:double_buffers",
+            f"{_HERE}.gpu.inject_double_buffer:inject_double_buffer",
             "Two buffers in turns where ``double_buffer`` asks for them; after SplitHostDevice.",
+            of_kernels=True,
         ),
         # before shared memory is planned, of which shuffles need less
-        (
+        BuildStep(
             "LowerThreadAllreduce",
-            f"{_HERE}.gpu.lower_thread_allreduce:lower_allreduces",
+            f"{_HERE}.gpu.lower_thread_allreduce:lower_thread_allreduce",
             "Reductions over a block's threads by shuffles of its warps; after SplitHostDevice.",
+            of_kernels=True,
         ),
         # when every shared buffer has its final size
-        (
+        BuildStep(
             "MergeDynamicSharedMemoryAllocations",
-            f"{_HERE}.gpu.plan_shared_memory:plan_module",
+            f"{_HERE}.gpu.plan_shared_memory:plan_shared_memory",
             "A kernel's shared buffers in one arena; after SplitHostDevice.",
+            of_kernels=True,
         ),
         # when it is known which buffers share their bytes
-        ("ThreadSync", f"{_HERE}.gpu.thread_sync:sync_module", ""),
-        ("VerifyGPUCode", f"{_HERE}.gpu.verify_gpu_code:verify_module", ""),
+        BuildStep("ThreadSync", f"{_HERE}.gpu.thread_sync:sync_kernel", of_kernels=True),
+        BuildStep("VerifyGPUCode", f"{_HERE}.gpu.verify_gpu_code:verify_module"),
     ),
 }
 PASS_NAMES.update(step.name for step in PASSES)
-PASS_NAMES.update(row[0] for row in (LOWER_INTRIN, *BUILD_PASSES["cuda"]))
+PASS_NAMES.update(step.name for step in (LOWER_INTRIN, *BUILD_PASSES["cuda"]))

@@ -23,6 +23,7 @@ from whet.compiler.passes.authoring import (
     lowering_pass,
     prim_func_pass,
 )
+from whet.compiler.passes.context import PassContext as PassContext
 from whet.compiler.passes.names import ABSENT
 from whet.compiler.passes.table import BUILD_PASSES, LOWER_INTRIN, PASSES
 
@@ -77,7 +78,7 @@ def ThreadSync(storage_scope: str = "shared") -> Pass:
             "only the threads of a block can wait for each other",
             'ThreadSync("shared")',
         )
-    return build_pass(next(row for row in BUILD_PASSES["cuda"] if row[0] == "ThreadSync"))
+    return build_pass(next(p for p in BUILD_PASSES["cuda"] if p.name == "ThreadSync"))
 
 
 def _factory(name: str, does: str, make: Callable[[], Pass]) -> Callable[[], Pass]:
@@ -94,9 +95,9 @@ def _factory(name: str, does: str, make: Callable[[], Pass]) -> Callable[[], Pas
 FACTORIES: dict[str, Callable[..., Pass]] = {
     **{p.name: _factory(p.name, p.does, partial(lowering_pass, p.name)) for p in PASSES if p.does},
     **{
-        row[0]: _factory(row[0], row[2], partial(build_pass, row))
-        for row in (LOWER_INTRIN, *BUILD_PASSES["cuda"])
-        if row[2]
+        p.name: _factory(p.name, p.does, partial(build_pass, p))
+        for p in (LOWER_INTRIN, *BUILD_PASSES["cuda"])
+        if p.does
     },
     "VectorizeLoop": VectorizeLoop,
     "CommonSubexprElimTIR": CommonSubexprElimTIR,

@@ -37,13 +37,11 @@ from typing import Any
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.passes.threads.guards import used_by
-from whet.compiler.passes.threads.kernels import map_kernels
-from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.buffers import BufferRewriter
 from whet.compiler.tir.visit.renew import renewed
@@ -51,11 +49,6 @@ from whet.compiler.tir.visit.rewrite import Rewriter, nodes_of, parts_of, variab
 
 _WARP = 32
 _ZERO = ops.const(0)
-
-
-def lower_allreduces(mod: IRModule, target: Target) -> IRModule:
-    """The module whose kernels reduce over threads by shuffles, where they can."""
-    return map_kernels(mod, lower_thread_allreduce)
 
 
 def lower_thread_allreduce(func: PrimFunc) -> PrimFunc:

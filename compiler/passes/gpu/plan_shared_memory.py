@@ -28,13 +28,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from whet.compiler.arith import Analyzer
-from whet.compiler.passes.threads.kernels import map_kernels
-from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import Rewriter, keep, parts_of, statements_of
 
@@ -64,11 +62,6 @@ class _Held:
         if min(_bytes(self.size), _bytes(other.size)) < _WORTH:
             return True
         return self.first <= other.last and other.first <= self.last
-
-
-def plan_module(mod: IRModule, target: Target) -> IRModule:
-    """The module whose kernels know where their shared buffers stand."""
-    return map_kernels(mod, plan_shared_memory)
 
 
 def plan_shared_memory(func: PrimFunc) -> PrimFunc:

@@ -28,13 +28,11 @@ from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.passes.gpu.verify_scopes import refuse_warps
-from whet.compiler.passes.threads.kernels import map_kernels
-from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
 from whet.compiler.tir.visit.rewrite import post_order_visit
@@ -44,20 +42,15 @@ _MOST_BYTES = 1024
 _ZERO = ops.const(0)
 
 
-def privatize_module(mod: IRModule, target: Target) -> IRModule:
-    """The module whose kernels keep in registers what no other thread uses.
+def privatize_shared(func: PrimFunc) -> PrimFunc:
+    """The kernel with its threads' own parts of shared memory in registers.
 
     Raises:
         LowerError: a warp's threads would use each other's memory.
     """
-    return map_kernels(mod, lambda f: refuse_warps(privatize_shared(f)))
-
-
-def privatize_shared(func: PrimFunc) -> PrimFunc:
-    """The kernel with its threads' own parts of shared memory in registers."""
     accesses = _Accesses(func)
     plans = {b: p for b in accesses.uses if (p := accesses.plan(b)) is not None}
-    return func.with_body(_rewritten(func.body, plans, accesses)) if plans else func
+    return refuse_warps(func.with_body(_rewritten(func.body, plans, accesses)) if plans else func)
 
 
 @dataclass

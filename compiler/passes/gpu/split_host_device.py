@@ -19,6 +19,9 @@ After::
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from whet.compiler.errors import LowerError
 from whet.compiler.passes.threads.axes import resolve_thread_axes
 from whet.compiler.passes.threads.guards import HARDWARE, is_thread_loop
@@ -61,7 +64,7 @@ def split_host_device(func: PrimFunc) -> tuple[PrimFunc, list[PrimFunc]]:
 class _Splitter(Rewriter):
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
-        self.name = str(func.attrs.get("global_symbol", "main"))
+        self.name = func.name
         self.kernels: list[PrimFunc] = []
         self.views: dict[int, Buffer] = {}  # declared outside kernels
         self.owners: dict[e.Var, Buffer] = {}
@@ -75,9 +78,9 @@ class _Splitter(Rewriter):
                 s.For: self._loop,
                 s.DeclBuffer: self._declare,
                 s.Allocate: self._allocate,
-                s.AllocateConst: self._constant,
+                s.AllocateConst: self._frame,
                 s.IfThenElse: self._if,
-                s.AssertStmt: self._assert,
+                s.AssertStmt: lambda n: self._unless_it_reads(n, n.condition),
                 s.LetStmt: self._let,
                 s.AttrStmt: self._attribute,
             }
@@ -86,7 +89,7 @@ class _Splitter(Rewriter):
     def _attribute(self, n: s.AttrStmt) -> s.Stmt:
         if not n.key.startswith("pragma_") or not has_thread_loop(n):
             return self.children(n)
-        return self._inside(n.body, lambda body: s.AttrStmt(n.node, n.key, n.value, body))
+        return self._frame(n)
 
     def _loop(self, n: s.For) -> s.Stmt:
         return self._launch(n) if is_thread_loop(n) else self.children(n)
@@ -99,21 +102,14 @@ class _Splitter(Rewriter):
         self.owners.setdefault(n.buffer.data, n.buffer)
         return self.children(n)
 
-    def _constant(self, n: s.AllocateConst) -> s.Stmt:
-        return self._inside(n.body, lambda body: s.AllocateConst(n.buffer, n.data, body))
-
-    def _assert(self, n: s.AssertStmt) -> s.Stmt:
-        if _reads_memory(n.condition):
-            return self.children(n)  # what the kernel itself may change is refused
-        return self._inside(
-            n.body, lambda body: s.AssertStmt(n.condition, n.message, body, n.values)
-        )
+    def _unless_it_reads(self, n: s.AssertStmt | s.LetStmt, value: e.PrimExpr) -> s.Stmt:
+        # what the kernel itself may change is refused
+        return self.children(n) if _reads_memory(value) else self._frame(n)
 
     def _let(self, n: s.LetStmt) -> s.Stmt:
-        if _reads_memory(n.value):
-            return self.children(n)
-        self.values[n.var] = substitute(n.value, self.values)
-        return self._inside(n.body, lambda body: s.LetStmt(n.var, n.value, body))
+        if not _reads_memory(n.value):
+            self.values[n.var] = substitute(n.value, self.values)
+        return self._unless_it_reads(n, n.value)
 
     def _if(self, n: s.IfThenElse) -> s.Stmt:
         if _reads_memory(n.condition) or not has_thread_loop(n):
@@ -126,6 +122,9 @@ class _Splitter(Rewriter):
         otherwise = negated(n.condition)
         other = self._inside(n.else_case, lambda body: s.IfThenElse(otherwise, body))
         return s.seq(then, other)
+
+    def _frame(self, n: Any) -> s.Stmt:
+        return self._inside(n.body, lambda body: replace(n, body=body))
 
     def _inside(self, body: s.Stmt, wrap: Wrap) -> s.Stmt:
         """The host's part of a statement whose frame its kernels take over."""
@@ -212,7 +211,7 @@ def _check_host(host: PrimFunc) -> None:
         if isinstance(n, (s.BufferStore, e.BufferLoad)):
             what = "computed" if isinstance(n, s.BufferStore) else "read"
             raise LowerError(
-                f"build {host.attrs.get('global_symbol', 'main')} for a GPU",
+                f"build {host.name} for a GPU",
                 f"{n.buffer.name} is {what} outside all threads, where its memory cannot be "
                 "reached",
                 "bind loops of its stage: s[...].bind(axis, te.thread_axis('threadIdx.x')), or "

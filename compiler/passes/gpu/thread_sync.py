@@ -26,22 +26,20 @@ from dataclasses import dataclass, field, replace
 
 from whet.compiler.errors import LowerError
 from whet.compiler.passes.threads.accesses import Access, Accesses
-from whet.compiler.passes.threads.kernels import map_kernels
-from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import pinned
-from whet.compiler.tir.function import IRModule
+from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.visit.rewrite import nodes_of, variables
 
 
-def sync_module(mod: IRModule, target: Target) -> IRModule:
-    """The module whose kernels have their barriers.
+def sync_kernel(func: PrimFunc) -> PrimFunc:
+    """The kernel with its barriers.
 
     Raises:
         LowerError: as :func:`thread_sync`.
     """
-    return map_kernels(mod, lambda f: f.with_body(thread_sync(f.body)))
+    return func.with_body(thread_sync(func.body))
 
 
 def thread_sync(body: s.Stmt) -> s.Stmt:

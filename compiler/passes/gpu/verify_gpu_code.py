@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 
 from whet.compiler.errors import PrunedError
-from whet.compiler.passes.threads.kernels import is_split
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -36,7 +35,7 @@ def verify_module(mod: IRModule, target: Target) -> IRModule:
     """
     limits = target.canonical()
     for func in mod.functions.values():
-        if is_split(func):
+        if "thread_extent" in func.attrs:
             verify_gpu_code(func, limits)
     return mod
 
