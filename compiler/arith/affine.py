@@ -8,9 +8,11 @@ a min, a product of variables, a load. Atoms are told apart by a structural key,
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import variables
 
 Terms = dict[Hashable, tuple[Any, int]]
 """Atom's key -> (atom, coefficient). Generators have forms of values that are computed already:
@@ -76,6 +78,10 @@ class Affine:
     def atoms(self) -> tuple[Any, ...]:
         """The atoms that it depends on."""
         return tuple(atom for atom, _ in self.terms.values())
+
+    def mentions(self, some: AbstractSet[e.Var]) -> bool:
+        """True if an atom is one of some variables, or is made of one."""
+        return any(variables(atom) & some for atom, _ in self.terms.values())
 
     @property
     def variable(self) -> e.Var | None:

@@ -254,18 +254,14 @@ class _Partition:
             d = d.scaled(-1)
         if isinstance(c, (e.LT, e.GT)):
             d = d.shifted(1)  # d <= 0 is the guard
-        term = d.terms.get(var)
-        rest = d.without(var)
-        if term is None or any(var in variables(atom) for atom, _ in rest.terms.values()):
+        coef, rest = d.coefficient(var), d.without(var)
+        if not coef or rest.mentions({var}):
             return None
         # Bounds of the inner loops must be known here: an inner serial loop in the guard would
         # have been split instead.
         worst = self.analyzer.eliminate(rest, set(inner), sign)
-        if worst is None or any(
-            variables(atom) & {*inner, var} for atom, _ in worst.terms.values()
-        ):
+        if worst is None or worst.mentions({*inner, var}):
             return None
-        coef = term[1]
         if coef > 0:
             return self.analyzer.floordiv(worst.scaled(-1), coef).shifted(1), True
         # -|coef| * var + worst <= 0  <=>  var >= ceil(worst / |coef|)

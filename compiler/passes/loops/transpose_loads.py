@@ -25,7 +25,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, nodes_of, substitute, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, nodes_of, substitute
 
 _GROUP = 16  # bytes within which shuffles are quick
 _SQUARES = (4, 8, 16)
@@ -90,15 +90,10 @@ def _is_square(n: e.BufferLoad, var: e.Var, count: int) -> bool:
     if size not in (4, 8) or dt.is_bool(n.dtype) or count * size < _GROUP:
         return False
     form: Affine = Analyzer().affine(index.base)
-    term = form.terms.get(var)
-    if abs(index.stride) <= 1 or term is None or term[1] != 1:
+    if abs(index.stride) <= 1 or form.coefficient(var) != 1:
         return False
-    return all(_is_fixed(atom, var) for atom, _ in form.without(var).terms.values())
-
-
-def _is_fixed(atom: e.PrimExpr, var: e.Var) -> bool:
-    """True for a part of an index that is the same in each step: no ``v // 4``, nothing read."""
-    return not nodes_of(atom, e.BufferLoad) and var not in variables(atom)
+    rest = form.without(var)  # the same in each step: no ``v // 4``, nothing read
+    return not rest.mentions({var}) and not any(nodes_of(x, e.BufferLoad) for x in rest.atoms)
 
 
 def _columns(

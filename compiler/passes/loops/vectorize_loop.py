@@ -87,11 +87,7 @@ def _holds_for_all(loop: s.For, body: s.Stmt, analyzer: Analyzer) -> e.PrimExpr 
         if not isinstance(c, (e.LT, e.LE)):
             return None
         d = analyzer.affine(c.a) - analyzer.affine(c.b)
-        term = d.terms.get(loop.var)
-        rest = d.without(loop.var)
-        if term is None or term[1] < 0:
-            return None
-        if any(loop.var in variables(atom) for atom, _ in rest.terms.values()):
+        if d.coefficient(loop.var) <= 0 or d.without(loop.var).mentions({loop.var}):
             return None
     end = loop.min + loop.extent - 1
     return ops.all_of(*[substitute(c, {loop.var: end}) for c in conditions])
