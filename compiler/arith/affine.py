@@ -20,7 +20,7 @@ their atoms are names, which are their own keys."""
 _NONE: Mapping[Any, Any] = {}
 
 
-def _add(terms: Terms, more: Terms, scale: int) -> None:
+def add_terms(terms: Terms, more: Terms, scale: int) -> None:
     """Add ``scale`` times other terms to ``terms``, of which none stays 0."""
     for k, (atom, c) in more.items():
         if k not in terms:
@@ -106,14 +106,14 @@ class Affine:
         if not other.terms:
             return Affine(self.terms, self.const + scale * other.const)
         terms = dict(self.terms)
-        _add(terms, other.terms, scale)
+        add_terms(terms, other.terms, scale)
         return Affine(terms, self.const + scale * other.const)
 
     def replaced(self, key: Hashable, by: Affine) -> Affine:
         """The form with ``by`` in place of one of its atoms."""
         terms = dict(self.terms)
         scale = terms.pop(key)[1]
-        _add(terms, by.terms, scale)
+        add_terms(terms, by.terms, scale)
         return Affine(terms, self.const + scale * by.const)
 
     def mapped(
@@ -128,7 +128,7 @@ class Affine:
                 form = form_of(atom)
             const += c * form.const
             if form.terms:
-                _add(terms, form.terms, c)
+                add_terms(terms, form.terms, c)
         return Affine(terms, const)
 
     def scaled(self, factor: int) -> Affine:

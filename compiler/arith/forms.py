@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from math import gcd
 
-from whet.compiler.arith.affine import Affine, matched
+from whet.compiler.arith.affine import Affine, Terms, add_terms, matched
 from whet.compiler.arith.keys import factors, key_order, structural_key
 from whet.compiler.arith.knowledge import Knowledge
 from whet.compiler.tir import expr as e
@@ -67,7 +67,7 @@ class Forms:
 
     def _sum(self, n: e.PrimExpr) -> Affine:
         """The form of a sum, however nested, gathered in one go."""
-        terms: dict[Hashable, tuple[e.PrimExpr, int]] = {}
+        terms: Terms = {}
         const = 0
         waiting = [(n, 1)]
         steps = 0
@@ -96,14 +96,7 @@ class Forms:
             else:
                 form = self.affine(x)
                 const += scale * form.const
-                for key, (atom, coef) in form.terms.items():
-                    coef *= scale
-                    if key in terms:
-                        coef += terms[key][1]
-                    if coef:
-                        terms[key] = (atom, coef)
-                    else:
-                        terms.pop(key, None)
+                add_terms(terms, form.terms, scale)
         return Affine(terms, const)
 
     def _shared_sum(self, n: e.PrimExpr) -> Affine:

@@ -16,6 +16,7 @@ from collections.abc import Hashable, Sequence
 from whet.compiler.arith.keys import structural_key
 from whet.compiler.passes.contract.facts import FactsRewriter
 from whet.compiler.passes.contract.option import PassConfig
+from whet.compiler.passes.contract.uses import is_address
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -23,8 +24,6 @@ from whet.compiler.tir.analysis.conditions import negated
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import parts_of, substitute
-
-_ADDRESSES = ("address_of", "tvm_access_ptr")
 
 
 def instrument_bound_checkers(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -95,7 +94,7 @@ class _Checker(FactsRewriter):
             self._visit(n.value, guards)
             self._visit(substitute(n.body, {n.var: n.value}), guards)
             return
-        if isinstance(n, e.Call) and n.op in _ADDRESSES:
+        if is_address(n):
             for load in n.args:  # an address is taken, nothing is read
                 for p in parts_of(load):
                     self._visit(p, guards)

@@ -72,10 +72,13 @@ class _Touched:
             return True
         return any(self.depends(p) for p in parts_of(n))
 
+    def decided(self, n: s.Stmt) -> bool:
+        """True for a statement with an expression of its own that depends on the thread."""
+        return any(self.depends(p) for p in parts_of(n) if not isinstance(p, s.Stmt))
+
     def _statement(self, n: s.Stmt, around: bool) -> None:
         """Look at a statement that runs under something that depends on the thread, or not."""
-        own = [p for p in parts_of(n) if not isinstance(p, s.Stmt)]
-        here = around or any(self.depends(p) for p in own)
+        here = around or self.decided(n)
         if isinstance(n, s.BufferStore) and here and n.buffer in self.inside:
             self.buffers.add(n.buffer)
         if isinstance(n, (s.For, s.LetStmt)) and here:
@@ -99,13 +102,12 @@ class _Injector:
 
         How often it has to run then depends on where its first value is set.
         """
-        parts = parts_of(n)
-        here = around or any(self.touched.depends(p) for p in parts if not isinstance(p, s.Stmt))
+        here = around or self.touched.decided(n)
         if isinstance(n, s.BufferStore):
             outside = n.buffer not in self.touched.inside
             reads = [x.buffer for x in nodes_of(n.value, e.BufferLoad)]
             return outside and not here and n.buffer in reads
-        return any(self.accumulates_outside(p, here) for p in parts if isinstance(p, s.Stmt))
+        return any(self.accumulates_outside(p, here) for p in statements_of(n))
 
     def visit(self, n: s.Stmt) -> s.Stmt:
         """The statement for all virtual threads."""
@@ -113,24 +115,17 @@ class _Injector:
             return s.seq(*[self.visit(x) for x in n.seq])
         if isinstance(n, s.Allocate):
             return self._allocate(n)
-        parts = parts_of(n)
-        if self._separate(n, parts):
+        if self._separate(n):
             return self._around(n)
-        if any(isinstance(p, s.Stmt) for p in parts):
-            new = tuple(self.visit(p) if isinstance(p, s.Stmt) else p for p in parts)
-            return self._about(TABLE[type(n)][1](n, new))
-        return n
+        parts = [self.visit(p) if isinstance(p, s.Stmt) else p for p in parts_of(n)]
+        out = TABLE[type(n)][1](n, tuple(parts))
+        if isinstance(n, s.AttrStmt) and n.node in self.repeated:
+            return replace(out, node=self.repeated[n.node])
+        return out
 
-    def _about(self, n: s.Stmt) -> s.Stmt:
-        """The statement, which says something about a thread's own buffer where it did."""
-        if not isinstance(n, s.AttrStmt) or n.node not in self.repeated:
-            return n
-        return replace(n, node=self.repeated[n.node])
-
-    def _separate(self, n: s.Stmt, parts: tuple) -> bool:
+    def _separate(self, n: s.Stmt) -> bool:
         """True for a statement that each thread must run by itself."""
-        depends = self.touched.depends
-        if any(depends(p) for p in parts if not isinstance(p, s.Stmt)):
+        if self.touched.decided(n):
             return True
         if isinstance(n, s.BufferStore):
             return n.buffer in self.touched.buffers

@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.passes.contract.uses import handed_on
 from whet.compiler.passes.gpu.verify_scopes import refuse_warps
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -146,14 +147,8 @@ class _Accesses:
             base, lanes = (index.base, index.lanes) if isinstance(index, e.Ramp) else (index, 1)
             use.other = use.other or (isinstance(index, e.Ramp) and index.stride != 1)
             use.forms.append((self.analyzer.affine(base), lanes))
-        elif isinstance(n, (e.BufferView, s.DeclBuffer)) and n.buffer in self.uses:
-            self.uses[n.buffer].other = True
-        elif isinstance(n, e.Call) and n.op in ("address_of", "tvm_access_ptr"):
-            held = getattr(n.args[0], "buffer", None)
-            if held in self.uses:
-                self.uses[held].other = True
-        elif isinstance(n, s.AttrStmt) and isinstance(n.node, Buffer) and n.node in self.uses:
-            self.uses[n.node].other = True
+        elif (held := handed_on(n)) is not None and held in self.uses:
+            self.uses[held].other = True
 
     def plan(self, buffer: Buffer) -> _Plan | None:
         """How a thread would number its part of a buffer; None where threads may meet."""

@@ -28,14 +28,9 @@ def narrow_data_type(func: PrimFunc, target: Target, config: PassConfig) -> Prim
     narrow: set[e.Var] = set()
     _collect(func.body, analyzer, narrow)
     # an index that is too large keeps its variables wide, and with them other indices
-    while narrow:
-        kept = narrow - _too_wide(func.body, analyzer, narrow)
-        if kept == narrow:
-            break
-        narrow = kept
-    if not narrow:
-        return func
-    return func.with_body(_Narrow(narrow)(func.body))
+    while wide := narrow and narrow & _too_wide(func.body, analyzer, narrow):
+        narrow -= wide
+    return func.with_body(_Narrow(narrow)(func.body)) if narrow else func
 
 
 def _collect(n: s.Stmt | e.PrimExpr, analyzer: Analyzer, narrow: set[e.Var]) -> None:

@@ -14,9 +14,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit
-
-_ACCESSES = frozenset({e.BufferLoad, s.BufferStore, e.BufferView})
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, nodes_of
 
 
 def remove_no_op(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -24,15 +22,11 @@ def remove_no_op(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc
     used: set[e.Var | Buffer] = set()  # buffers and memory, read, written or handed over
     read: set[e.Var] = set()
 
-    def visit(n: object) -> None:
-        kind = type(n)
-        if kind in _ACCESSES:
-            used.add(n.buffer)  # type: ignore[attr-defined]
-            used.add(n.buffer.data)  # type: ignore[attr-defined]
-        elif kind is e.Var:
-            read.add(n)  # type: ignore[arg-type]
-
-    post_order_visit(func.body, visit)
+    for n in nodes_of(func.body, e.BufferLoad, s.BufferStore, e.BufferView, e.Var):
+        if isinstance(n, e.Var):
+            read.add(n)
+        else:
+            used |= {n.buffer, n.buffer.data}
 
     def loop(n: s.For) -> s.Stmt:
         n = rewrite.children(n)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from whet.compiler.passes.contract.option import PassConfig
+from whet.compiler.passes.contract.uses import handed_on
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -67,16 +68,10 @@ def _lifetimes(steps: tuple[s.Stmt, ...]) -> tuple[dict[Buffer, tuple[int, int]]
         def visit(n: object, k: int = k) -> None:
             if isinstance(n, (e.BufferLoad, s.BufferStore)):
                 lives[n.buffer] = (lives.get(n.buffer, (k, k))[0], k)
-            elif isinstance(n, e.BufferView):
-                taken.add(n.buffer.data)
-            elif isinstance(n, e.Call) and n.op in ("address_of", "tvm_access_ptr"):
-                taken.update(a.buffer.data for a in n.args if isinstance(a, e.BufferLoad))
-            elif isinstance(n, s.DeclBuffer):
-                taken.add(n.buffer.data)
-            elif isinstance(n, s.AttrStmt) and isinstance(n.node, Buffer):
-                taken.add(n.node.data)
             elif isinstance(n, e.Var) and n.dtype == "handle":
                 taken.add(n)
+            elif (held := handed_on(n)) is not None:
+                taken.add(held.data)
 
         post_order_visit(step, visit)
     return lives, taken

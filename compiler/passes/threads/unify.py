@@ -254,9 +254,8 @@ class _Unifier(Rewriter):
         at = set().union(*(variables(i) for i in new.indices)) if new.indices else set()
         for tag in self._sharing(new.buffer, dict.fromkeys(self.active)):
             thread = self.threads.variables[tag]
-            if thread in at or thread in self.chosen or self._single(tag):
-                continue
-            if self._sources(new.value) & {thread, id(new.buffer)}:
+            own = thread in at or thread in self.chosen
+            if not own and self._sources(new.value) & {thread, id(new.buffer)}:
                 raise _no_order(
                     f"a kernel in which all threads of {tag} write one element of {old.buffer.name}"
                 )
@@ -266,7 +265,7 @@ class _Unifier(Rewriter):
     def _check_overlap(self, n: s.BufferStore) -> None:
         """Refuse threads whose sums have elements in common."""
         tags = self._sharing(n.buffer, dict.fromkeys(self.active))
-        threads = {self.threads.variables[t] for t in tags if not self._single(t)} - self.chosen
+        threads = {self.threads.variables[t] for t in tags} - self.chosen
         index = n.indices[0].base if isinstance(n.indices[0], e.Ramp) else n.indices[0]
         derived = [v for v in self.origin if isinstance(v, e.Var)]
         shared = [self.threads.variables[t] for t in self.active if t not in tags]
@@ -317,9 +316,8 @@ class _Unifier(Rewriter):
 
     def _by_one_thread(self, store: s.BufferStore) -> s.Stmt:
         """A store outside the loops of some tag happens once: the first thread does it."""
-        missing = [t for t in self.threads.variables if t not in self.active]
-        missing = self._sharing(store.buffer, missing)
-        missing = [t for t in missing if not self._single(t)]
+        outside = [t for t in self.threads.variables if t not in self.active]
+        missing = self._sharing(store.buffer, outside)
         if not missing:
             return store
         tests = [ops.compare(e.EQ, self.threads.variables[t], 0) for t in missing]
@@ -328,15 +326,12 @@ class _Unifier(Rewriter):
         return out
 
     def _sharing(self, buffer: Buffer, tags: Iterable[str]) -> list[str]:
-        """The tags whose threads see the same ``buffer``: a block has shared memory."""
-        if buffer.storage_scope == "warp":
-            return [t for t in tags if t == "threadIdx.x"]
-        if not buffer.storage_scope.startswith("shared"):
-            return list(tags)
-        return [t for t in tags if t.startswith("threadIdx")]
-
-    def _single(self, tag: str) -> bool:
-        return e.is_int(self.threads.extents[tag], 1)
+        """The tags, of several threads, that see the same ``buffer``: a block has shared memory."""
+        alike = ""
+        if buffer.storage_scope.startswith(("shared", "warp")):
+            alike = "threadIdx.x" if buffer.storage_scope == "warp" else "threadIdx"
+        several = (t for t in tags if not e.is_int(self.threads.extents[t], 1))
+        return [t for t in several if t.startswith(alike)]
 
 
 def check_reductions(body: s.Stmt) -> None:
